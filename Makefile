@@ -1,13 +1,13 @@
-# Verbs only; what has logic is in scripts/.
+# Targets only; the logic is in scripts/.
 .PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb systemd sbom web sample clean
 
-help: ## List the verbs
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
-run: ## Build, make a sample library if there is none, serve it, print the address
+run: ## Build, create a sample library if there is none, serve it, print the address
 	@scripts/run.sh
 
-test: ## Install what tests need, then run all of them
+test: ## Install the tests' requirements, then run all tests
 	@scripts/test.sh
 
 unit: ## Checks and tests without root, apt or npm; no emulated disks, end-to-end, fuzz or page tests
@@ -19,34 +19,34 @@ check: ## Formatting and lints
 deny: ## Licences, sources and advisories of dependencies; installs cargo-deny if needed
 	@scripts/deny.sh
 
-coverage: ## Which lines of what operators run are run by tests; installs cargo-llvm-cov if needed
+coverage: ## Line coverage of the code that operators run; installs cargo-llvm-cov if needed
 	@scripts/coverage.sh
 
-sanitize: ## Threads in every order; address, race and Miri checks of unsafe code: KINDS="address"
+sanitize: ## Loom models; address, race and Miri checks of unsafe code: KINDS="address"
 	@scripts/sanitize.sh $(KINDS)
 
-floods: ## What a viewer sees while a client floods the server: OPTIONS="--seconds 5 churn"
+floods: ## Latency of a viewer while a client floods the server: OPTIONS="--seconds 5 churn"
 	@python3 scripts/floods.py $(OPTIONS)
 
-soak: ## Hours of viewers and troubles, in pieces that add up (root): HOURS=0.25 OPTIONS="--out DIR"
+soak: ## Hours of viewers and faults, in pieces that add up (root): HOURS=0.25 OPTIONS="--out DIR"
 	@python3 scripts/soak --hours $(or $(HOURS),0.25) $(OPTIONS)
 
 bench-smoke: ## One short bench run on an emulated drive (root), and in virtual time
 	@scripts/bench_smoke.sh
 
-bench-hot: ## What a byte from memory costs, beside nginx (root): OPTIONS="--sizes 4K,8M"
+bench-hot: ## Cost of a byte from memory, compared with nginx (root): OPTIONS="--sizes 4K,8M"
 	@scripts/bench_hot.sh $(OPTIONS)
 
 build: web ## The programs, optimised: target/release/headlong, headlong-lab and libheadlong.so
 	cargo build --release --package headlong --package headlong-lab --package headlong-deception
 
-deb: ## Debian packages in target/debian; of programs that are there: BIN_DIR=target/debug
+deb: ## Debian packages in target/debian; of existing programs: BIN_DIR=target/debug
 	@scripts/deb.sh
 
-systemd: ## The package below a real systemd (root; makes a Debian root): PACKAGE=FILE CHECKS="upgrade"
+systemd: ## The package under a real systemd (root; creates a Debian root): PACKAGE=FILE CHECKS="upgrade"
 	@scripts/systemd.sh
 
-sbom: ## What is linked into the programs, as CycloneDX in target/sbom; installs cargo-cyclonedx if needed
+sbom: ## Bill of materials of the programs, as CycloneDX in target/sbom; installs cargo-cyclonedx if needed
 	@scripts/sbom.sh
 
 web: ## The pages that are embedded in the binary
@@ -55,6 +55,6 @@ web: ## The pages that are embedded in the binary
 sample: ## The sample library
 	@scripts/sample.sh
 
-clean: ## Remove what was built; the sample library stays
+clean: ## Remove build products; keep the sample library
 	cargo clean
 	rm -rf web/dist web/node_modules

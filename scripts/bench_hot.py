@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a byte from memory costs: headlong beside nginx at its best, alternating, in one run.
+"""Cost of a byte from memory: headlong and a tuned nginx, measured alternately in one run.
 
 Both serve the same files, all of them in memory, to the same client (h2load) over the loopback of a
-network namespace of their own. For each case the two are measured in turn, as often as --rounds says,
-and the ratio of each pair is taken: absolute figures of a shared machine mean little. Needs root.
+separate network namespace. Each case is measured in --rounds pairs, and the result is the ratio of
+each pair: absolute figures of a shared machine mean little. Needs root.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import time
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FILE_COUNT, FILE_BYTES = 16, 8 * MIB
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# nginx as its manual advises for files in memory; tcp_nopush stays off, for under bbr it costs three
-# times the processor time.
+# nginx as its manual advises for files in memory; tcp_nopush stays off, because with bbr it triples
+# the CPU time.
 NGINX = """
 worker_processes {workers}; daemon off; pid {dir}/nginx.pid; error_log {dir}/nginx.err;
 events {{ worker_connections 20000; }}
@@ -58,15 +58,15 @@ format = "combined"
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--headlong", default="target/release/headlong", help="the program")
-    parser.add_argument("--beside", metavar="PROGRAM", help="another headlong, measured in turn with both")
+    parser.add_argument("--beside", metavar="PROGRAM", help="another headlong, measured alternately with both")
     parser.add_argument("--sizes", default="4K,64K,512K,8M", help="ranges; 8M and more are whole files")
     parser.add_argument("--connections", default="1,50,500")
     parser.add_argument("--protocols", default="http", help="http, https, h2 (HTTP/2 over TLS)")
     parser.add_argument("--logs", default="off", help="off, on")
-    parser.add_argument("--congestion", default="reno", help="of those the kernel allows: reno, bbr")
+    parser.add_argument("--congestion", default="reno", help="one that the kernel allows: reno, bbr")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3, help="of each measurement")
-    parser.add_argument("--json", metavar="FILE", help="write every measurement there")
+    parser.add_argument("--seconds", type=float, default=3, help="length of each measurement")
+    parser.add_argument("--json", metavar="FILE", help="write every measurement to this file")
     return parser.parse_args()
 
 
@@ -129,19 +129,19 @@ class Bench:
              "-out", f"{self.folder}/cert.pem"], check=True, capture_output=True)
 
     def serve(self, log, largest):
-        """Starts the servers; answers (name, pid, port by protocol)."""
+        """Starts the servers; returns (name, pid, port by protocol)."""
         nginx_log = f"{self.folder}/nginx.log" if log == "on" else "off"
         with open(f"{self.folder}/nginx.conf", "w", encoding="ascii") as file:
             file.write(NGINX.format(dir=self.folder, workers=os.cpu_count(), log=nginx_log))
         nginx = self.start(["nginx", "-c", f"{self.folder}/nginx.conf"])
         peers = [("nginx", {"http": (nginx, 9001), "https": (nginx, 9002), "h2": (nginx, 9002)})]
-        # An eighth of it is what may be sent without a copy, and all files are to fit into that.
+        # An eighth of the memory is for copies to sockets, and all files must fit into that.
         memory = f"{12 * max(largest, FILE_COUNT * FILE_BYTES) // MIB}MiB"
         peers.append(self.serve_headlong("headlong", self.options.headlong, (9003, 9004), memory, log))
         if self.options.beside:
             peers.append(self.serve_headlong("beside", self.options.beside, (9005, 9006), memory, log))
         time.sleep(2)
-        # All of each file is in memory, and known to be asked for again and again, before anything is measured.
+        # Every file is in memory, and cached as frequently requested, before the first measurement.
         protocols = self.options.protocols.split(",")
         for _, places in peers:
             for protocol in sorted({"http" if name == "http" else "https" for name in protocols}):
@@ -174,7 +174,7 @@ class Bench:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         sent = re.search(r"traffic: .*?\((\d+)\) total", done.stdout)
         if not sent:
-            sys.exit(f"bench-hot: h2load said nothing that is understood:\n{done.stdout}{done.stderr}")
+            sys.exit(f"bench-hot: cannot parse h2load's output:\n{done.stdout}{done.stderr}")
         codes = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", done.stdout)
         good, *bad = (int(count) for count in codes.groups())
         return good, sum(bad), int(sent.group(1))
@@ -188,7 +188,7 @@ class Bench:
         good, failed, sent = self.load(protocol, port, size, connections, seconds)
         took, spent = time.monotonic() - began, processor_seconds(pid) - before
         if good == 0:
-            sys.exit(f"bench-hot: {name} answered nothing well; its output is in {self.folder}")
+            sys.exit(f"bench-hot: {name} answered no request correctly; its output is in {self.folder}")
         return {"server": name, "requests": good, "failed": failed, "bytes": sent, "seconds": took,
                 "processor_seconds": spent, "per_gb": spent / (sent / 1e9),
                 "us_per_request": spent / good * 1e6, "bytes_per_second": sent / took}
@@ -210,8 +210,8 @@ def set_congestion(name):
         with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as file:
             file.write(name)
     except OSError:
-        sys.exit(f"bench-hot: --congestion {name}: a network namespace may not use that; one of "
-                 "those that `sysctl net.ipv4.tcp_allowed_congestion_control` names can be had")
+        sys.exit(f"bench-hot: --congestion {name}: not allowed in a network namespace; use one of "
+                 "`sysctl net.ipv4.tcp_allowed_congestion_control`")
 
 
 def in_namespace(options):
@@ -220,7 +220,7 @@ def in_namespace(options):
     sizes = [size_of(text) for text in options.sizes.split(",")]
     results = []
     folder = tempfile.mkdtemp(prefix="bench-hot-", dir="/var/tmp")
-    # The workers of nginx are another user.
+    # nginx's workers run as another user.
     os.chmod(folder, 0o755)
     bench = Bench(options, folder)
     try:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a byte from memory costs in processor time, headlong beside nginx: installs what is missing,
-# builds the server and runs bench_hot.py, which says how it measures and takes the options.
+# CPU time of a byte from memory, headlong and nginx: installs missing packages, builds the server
+# and runs bench_hot.py, which describes the method and takes the options.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin

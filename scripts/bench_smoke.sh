@@ -1,7 +1,7 @@
 #!/bin/sh
-# Whether the bench works here: one short run of experiments/tiny.toml on an emulated drive, which
-# needs root (scripts/setup.sh bench installs the rest), and the same run in virtual time. The
-# figures say nothing. Both must end well; nothing is left behind but what cargo built.
+# Smoke test of the bench: one short run of experiments/tiny.toml on an emulated drive, which needs
+# root (scripts/setup.sh bench installs the rest), and the same run in virtual time. The figures
+# have no meaning. Both must succeed; only cargo's build products remain.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -24,4 +24,4 @@ echo "bench-smoke: on an emulated drive"
 echo "bench-smoke: in virtual time"
 # shellcheck disable=SC2086
 "$headlong" simulate $run --results "$work/virtual"
-echo "bench-smoke: both ended well"
+echo "bench-smoke: both succeeded"

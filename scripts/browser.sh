@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the browser tests of web/ against the real server with the sample library. scripts/test.sh
-# calls it after everything it needs was installed. CHROMIUM names another browser than Debian's.
+# calls it after all installations. CHROMIUM selects another browser than Debian's.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -33,14 +33,14 @@ tries=0
 until curl --silent --fail --max-time 2 --output /dev/null "$HEADLONG_PAGE"; do
     tries=$((tries + 1))
     if [ "$tries" -gt 100 ] || ! kill -0 "$server" 2>/dev/null; then
-        echo "browser: the server does not answer at $HEADLONG_PAGE; it said:" >&2
+        echo "browser: the server does not answer at $HEADLONG_PAGE; its output:" >&2
         cat "$log" >&2
         exit 1
     fi
     sleep 0.3
 done
 (cd web && npm run --silent test:browser) || {
-    echo "browser: the last the server said:" >&2
+    echo "browser: last output of the server:" >&2
     tail -n 40 "$log" >&2
     exit 1
 }

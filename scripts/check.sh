@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formatting and lints, without changing anything.
+# Formatting and lints, without any change to files.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,5 +14,5 @@ done
 if command -v cargo-deny >/dev/null; then
     cargo deny --log-level error check licenses sources bans
 else
-    echo "check: cargo-deny is not installed; licences and sources were not looked at (make deny does)"
+    echo "check: cargo-deny is not installed; licences and sources were not checked (make deny does that)"
 fi

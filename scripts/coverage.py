@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Line coverage by crate and file from what llvm-cov exports (lcov), without the lines of tests.
+"""Line coverage by crate and file from llvm-cov's export (lcov), without the lines of tests.
 
     scripts/coverage.py LCOV LINES
 
-Counted is what operators run: `server` and `programs/headlong`. Code under `#[cfg(test)]` and in
-files that only tests read is left out: it covers itself. LINES gets each stretch that no test ran.
+Counts the code that operators run: `server` and `programs/headlong`. Code under `#[cfg(test)]` and in
+files of test modules is excluded. The uncovered ranges are written to LINES.
 """
 
 import collections
@@ -50,7 +50,7 @@ def source(path):
 
 
 def test_files(paths):
-    """Files that are modules of tests, and what lies below them."""
+    """Files of test modules, and all files below them."""
     found = set()
     for path in paths:
         folder, name = os.path.split(path)
@@ -65,7 +65,7 @@ def test_files(paths):
 
 
 def test_lines(text):
-    """The numbers of lines that only tests are built with: from the attribute to the item's end."""
+    """Numbers of the lines compiled for tests only: from the attribute to the item's end."""
     found = set()
     number = 0
     while number < len(text):
@@ -73,7 +73,7 @@ def test_lines(text):
         if not attribute:
             number += 1
             continue
-        # The formatter puts the end of an item where it began.
+        # rustfmt indents the end of an item like its beginning.
         ends = (attribute.group(1) + "}", attribute.group(1) + "};")
         opened = False
         while number < len(text):
@@ -87,7 +87,7 @@ def test_lines(text):
 
 
 def stretches(missed, counted):
-    """Lines that follow one another, over lines that hold no code."""
+    """Consecutive lines, ignoring lines without code."""
     first = last = None
     for line in missed:
         if first is not None and not any(between in counted for between in range(last + 1, line)):
@@ -107,7 +107,7 @@ def report(crates, lines):
                 print(f"  {share(counted, missed)}  {missed:5d} of {counted:5d} not run  {path}")
         counted, missed = (sum(file[column] for file in files) for column in (1, 2))
         print(f"{share(counted, missed)}  {missed:7d} of {counted:5d} not run  {crate}\n")
-    print(f"each stretch that was not run: {os.path.relpath(lines, ROOT)}")
+    print(f"uncovered ranges: {os.path.relpath(lines, ROOT)}")
 
 
 def share(counted, missed):

@@ -2,12 +2,12 @@
 # The Debian packages: target/debian/headlong_VERSION_ARCH.deb, and headlong-lab beside it.
 #
 #   scripts/deb.sh                      # builds the programs (make build)
-#   BIN_DIR=target/debug scripts/deb.sh # packs programs that are there
-#   OUT_DIR=DIR                         # where to
-#   MAINTAINER="NAME <ADDRESS>"         # who answers for the package
-#   LEVEL=0                             # packs fast: 0 to 9, 6 else
+#   BIN_DIR=target/debug scripts/deb.sh # packs existing programs
+#   OUT_DIR=DIR                         # output folder
+#   MAINTAINER="NAME <ADDRESS>"         # maintainer of the package
+#   LEVEL=0                             # compression: 0 (fast) to 9, default 6
 #
-# dpkg-deb packs a folder, and this script fills it: cargo-deb would have to be built first (minutes)
+# dpkg-deb packs a folder that this script fills: cargo-deb would have to be built first (minutes)
 # and would still need the pages, the completions and the maintainer scripts from here.
 set -eu
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ if [ -z "$bin" ]; then
 fi
 for file in headlong headlong-lab libheadlong.so; do
     [ -f "$bin/$file" ] || {
-        echo "deb: $bin/$file is missing; make build makes it" >&2
+        echo "deb: $bin/$file is missing; run make build" >&2
         exit 1
     }
 done
@@ -43,7 +43,7 @@ trap 'exit 1' HUP INT TERM
 # put MODE FILE TARGET
 put() { install -D -m "$1" "$2" "$root/$3"; }
 
-# What every package has: who made it, since when, for whom.
+# Common to every package: maintainer, version, architecture.
 begin_package() {
     package=$1
     root=$work/$package
@@ -53,7 +53,7 @@ begin_package() {
     sed -e "/@MIT@/{r $work/mit" -e 'd}' packaging/debian/copyright >"$root/$doc/copyright"
     {
         printf '%s (%s) unstable; urgency=medium\n\n' "$package" "$version"
-        printf '  * CHANGELOG.md in /usr/share/doc/headlong says what is new.\n\n'
+        printf '  * CHANGELOG.md in /usr/share/doc/headlong lists the changes.\n\n'
         printf ' -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
     } | gzip -9n >"$root/$doc/changelog.gz"
 }
@@ -61,7 +61,7 @@ begin_package() {
 # end_package SECTION "FIELDS" SUMMARY TEXT
 end_package() {
     mkdir -p "$root/DEBIAN" "$work/debian"
-    # Asked of the programs themselves.
+    # As reported by the programs themselves.
     : >"$work/debian/control"
     needs=$(cd "$work" && find "$root/usr" -type f \( -path '*/bin/*' -o -name '*.so' \) \
         -exec dpkg-shlibdeps -O --ignore-missing-info {} + 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
@@ -92,7 +92,7 @@ put 644 packaging/logrotate etc/logrotate.d/headlong
 put 644 packaging/debian/lintian-overrides usr/share/lintian/overrides/headlong
 for page in docs/operate/*; do
     put 644 "$page" "$doc/${page##*/}"
-    # What is not in the package is named without a link.
+    # Links to files outside the package are replaced by their text.
     sed -i 's#\[\([^]]*\)\](\.\./[^)]*)#\1#g' "$root/$doc/${page##*/}"
 done
 put 644 CHANGELOG.md "$doc/CHANGELOG.md"

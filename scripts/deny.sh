@@ -1,6 +1,6 @@
 #!/bin/sh
-# Licences, sources, bans and advisories of all dependencies, by cargo-deny. It is installed into
-# target/tools if it is not there, which takes some minutes; advisories need the network.
+# Licences, sources, bans and advisories of all dependencies, by cargo-deny. Installs it into
+# target/tools if it is missing, which takes some minutes; advisories need the network.
 set -eu
 cd "$(dirname "$0")/.."
 

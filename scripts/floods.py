@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What one viewer sees while a client floods the server: p50 and p99 before and during each flood.
+"""Latency of one viewer while a client floods the server: p50 and p99 before and during each flood.
 
-A server of its own serves files that fit into its memory. One viewer (127.0.0.2) asks for 64 KiB every
-10 ms, each tenth time on a new connection, and looks at every byte. Then a flood starts from 127.0.0.3,
-in a process of its own. Printed is a table in Markdown: what the viewer saw, and what became of the
-flood's connections and requests. Both programs and the flood share the machine's cores, so part of
-what the viewer sees is the flood's own work; compare rows, and `before` with `during`.
+A separate server serves files that fit into its memory. One viewer (127.0.0.2) requests 64 KiB every
+10 ms, every tenth time on a new connection, and verifies every byte. Then a flood starts from 127.0.0.3,
+in another process. The output is a Markdown table: the viewer's latencies, and the outcome of the
+flood's connections and requests. Server, viewer and flood share the machine's cores, so part of the
+viewer's latency is the flood's own work; compare rows, and `before` with `during`.
 
     scripts/floods.py [--headlong PROGRAM] [--seconds 10] [FLOOD...]
 """
@@ -51,7 +51,7 @@ def request(file, start, end):
 
 
 class Viewer:
-    """Asks for pieces of files at random, one after the other."""
+    """Requests random ranges of files, one after the other."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -111,11 +111,11 @@ class Viewer:
         return len(times), at(0.5) * 1e3, at(0.99) * 1e3, sum(self.failed.values()), dict(self.failed)
 
 
-# The floods. Each runs until it is told to end, and counts what became of what it did.
+# The floods. Each runs until it is stopped, and counts the outcomes.
 
 
 def connections(count, is_over):
-    """New connections on which nothing is asked, as many as can be had, all kept open."""
+    """As many new connections as possible, without requests, all kept open."""
     held = []
     while not is_over():
         try:
@@ -129,7 +129,7 @@ def connections(count, is_over):
 
 
 def churn(count, is_over):
-    """Connections that are opened, asked for one byte and reset at once."""
+    """Connections that request one byte and are reset at once."""
     while not is_over():
         try:
             client = connect(FLOODER, timeout=1.0)
@@ -141,7 +141,7 @@ def churn(count, is_over):
 
 
 def slow_headers(count, is_over):
-    """1000 connections, on each of which a header comes a byte at a time and never ends."""
+    """1000 connections, each with a header that arrives a byte at a time and never ends."""
     held = {}
     while not is_over():
         while len(held) < 1000 and not is_over():
@@ -164,7 +164,7 @@ def slow_headers(count, is_over):
 
 
 def tiny_windows(count, is_over):
-    """500 readers of whole files with the smallest buffer there is, who read a byte now and then."""
+    """500 readers of whole files with the smallest possible buffer, which read a byte from time to time."""
     held = {}
     while not is_over():
         while len(held) < 500 and not is_over():
@@ -186,7 +186,7 @@ def tiny_windows(count, is_over):
 
 
 def ranges(count, is_over):
-    """20 connections, each of which asks for single bytes, 50 requests at a time in one packet."""
+    """20 connections that request single bytes, 50 requests at a time in one packet."""
     held = []
     while not is_over():
         while len(held) < 20:
@@ -206,7 +206,7 @@ def ranges(count, is_over):
 
 
 def many_ranges(count, is_over):
-    """20 connections that ask for 500 ranges in one request, again and again."""
+    """20 connections that repeatedly request 500 ranges in one request."""
     asked = ",".join(f"{place}-{place}" for place in range(0, 500 * 4000, 4000))
     text = f"GET /title0/video.mp4 HTTP/1.1\r\nHost: floods\r\nRange: bytes={asked}\r\n\r\n".encode()
     held = [connect(FLOODER, timeout=2.0) for _ in range(20)]
@@ -223,7 +223,7 @@ def many_ranges(count, is_over):
 
 
 def sessions(count, is_over):
-    """4 connections whose every request is of another viewer, of another title as far as there are."""
+    """4 connections on which every request belongs to another viewer, and to another title if possible."""
     held = [connect(FLOODER, timeout=2.0) for _ in range(4)]
     asked = 0
     while not is_over():
@@ -255,7 +255,7 @@ def frame(kind, flags, stream, payload):
 
 def rapid_reset(count, is_over):
     """HTTP/2: streams that are opened and reset in the same packet (CVE-2023-44487)."""
-    # GET and http by their places in the static table; path and authority as literals.
+    # GET and http by their indexes in the static table; path and authority as literals.
     path, host = b"/title0/video.mp4", b"floods"
     block = b"\x82\x86\x04" + bytes([len(path)]) + path + b"\x01" + bytes([len(host)]) + host
     while not is_over():
@@ -298,7 +298,7 @@ def head(path, fields=()):
 
 
 def endless(count, is_over, opening, repeated):
-    """64 connections of HTTP/2 that send the same frames without end; who is closed comes again."""
+    """64 connections of HTTP/2 that send the same frames without end, and reconnect when closed."""
     poll, held = select.poll(), {}
     while not is_over():
         while len(held) < 64 and not is_over():
@@ -329,7 +329,7 @@ def endless(count, is_over, opening, repeated):
 
 
 def settings_flap(count, is_over):
-    """HTTP/2: 100 unread streams on each connection, and an initial window that goes to and fro."""
+    """HTTP/2: 100 unread streams on each connection, and an initial window that alternates."""
     streams = b"".join(frame(1, 5, 2 * n + 1, head(b"/title0/video.mp4")) for n in range(100))
     flap = [frame(4, 0, 0, struct.pack(">HI", 4, size)) for size in (0, 65535)]
     endless(count, is_over, streams, b"".join(flap) * 400)
@@ -357,7 +357,7 @@ def late_resets(count, is_over):
 
 
 def unread_streams(count, is_over):
-    """HTTP/2: 80 connections of 100 requests at random places with a window of 0."""
+    """HTTP/2: 80 connections of 100 requests at random offsets with a window of 0."""
     held, poll = {}, select.poll()
     while not is_over():
         while len(held) < 80 and not is_over():
@@ -422,7 +422,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     by_name = {f.__name__: f for f in FLOODS}
     if unknown := set(asked.floods) - set(by_name):
-        parser.error(f"{', '.join(unknown)} unknown; write some of {' '.join(by_name)}")
+        parser.error(f"{', '.join(unknown)} unknown; use some of {' '.join(by_name)}")
     chosen = [by_name[name] for name in asked.floods] or FLOODS
     with tempfile.TemporaryDirectory() as folder:
         for file in range(FILE_COUNT):
@@ -466,7 +466,7 @@ def table(server, chosen, seconds):
         during = viewer.seen()
         process = served.of_process(server.pid)
         memory = process["resident_bytes"] >> 20
-        # Of connections that the server has closed, a flood may not know yet.
+        # A flood may not have noticed yet that the server has closed some of its connections.
         descriptors = process["descriptors"]
         over.set()
         became = told.get(timeout=60)
@@ -479,15 +479,15 @@ def table(server, chosen, seconds):
             f"| {became} |", flush=True,
         )
         if during[3]:
-            print(f"floods: {name}: the viewer's failures: {during[4]}", file=sys.stderr)
-        # What the server still has of it goes.
+            print(f"floods: {name}: failures of the viewer: {during[4]}", file=sys.stderr)
+        # The server closes the rest of the flood's connections.
         time.sleep(3)
 
 
 def wait_until_ready(server):
     for _ in range(300):
         if server.poll() is not None:
-            sys.exit(f"floods: the server ended with {server.returncode}")
+            sys.exit(f"floods: the server exited with {server.returncode}")
         try:
             connect(VIEWER).close()
             return

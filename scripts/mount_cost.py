@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a byte from a mount's memory costs: processor time of the mount and of who reads (root).
+"""Cost of a byte from a mount's memory: CPU time of the mount and of the reader (needs root).
 
-  scripts/mount_cost.py target/release/headlong                  # as it is
-  scripts/mount_cost.py --beside OLD target/release/headlong     # in turn with another one
+  scripts/mount_cost.py target/release/headlong                  # one program
+  scripts/mount_cost.py --beside OLD target/release/headlong     # alternating with another one
 
 Files of 64 MiB are read once, so that they are in the mount's memory; before each measurement the
-kernel forgets its pages of them. `cat`, `cp` and `dd` read half of them, nginx sends each once.
-Memory is shared as in a container: little of what was read is kept above.
+kernel drops their pages. `cat`, `cp` and `dd` read half of the files, nginx sends each once. Memory
+is divided as in a container: the page cache above the mount keeps little.
 """
 
 import argparse
@@ -33,7 +33,7 @@ http {{
 WAYS = {
     "nginx, 512 KiB": "sendfile off; output_buffers 1 512k;",
     "nginx, 2 x 32 KiB": "sendfile off;",
-    # The last, for a program that uses it has pages for a while.
+    # Last, because the kernel caches pages for a program that uses it for a while.
     "nginx, sendfile": "sendfile on; tcp_nopush on;",
 }
 READERS = {
@@ -45,7 +45,7 @@ READERS = {
 
 
 def processor_seconds(pid):
-    """Of a process and its children, ended threads left out."""
+    """CPU time of a process and its children, without ended threads."""
     total = 0
     for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -69,7 +69,7 @@ class Mounted:
         end = time.monotonic() + 10
         while not self.point.is_mount():
             if time.monotonic() > end:
-                sys.exit(f"no mount: {(folder / 'log').read_text()}")
+                sys.exit(f"the mount failed: {(folder / 'log').read_text()}")
             time.sleep(0.05)
         self.files = [self.point / f"file-{number}" for number in range(FILES)]
         self.folder = folder
@@ -89,7 +89,7 @@ class Mounted:
 
 
 def read(mounted, words):
-    """Bytes, and processor seconds of the programs."""
+    """Bytes read, and CPU seconds of the programs."""
     sink = mounted.folder / "sink"
     sink.mkdir(exist_ok=True)
     before = os.times()
@@ -105,7 +105,7 @@ def read(mounted, words):
 
 
 def send(mounted, ways, is_at_once):
-    """Bytes, and processor seconds of nginx. One viewer for all files, or one for each."""
+    """Bytes sent, and CPU seconds of nginx. One viewer for all files, or one for each."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=mounted.folder))
     text = NGINX.format(folder=folder, ways=ways, port=PORT, root=mounted.point)
     (folder / "nginx.conf").write_text(text)
@@ -125,7 +125,7 @@ def send(mounted, ways, is_at_once):
         for viewer, urls in zip(viewers, lists):
             said = viewer.communicate(timeout=60)[0]
             if f"{len(urls)} succeeded" not in said:
-                sys.exit(f"not all was sent:\n{said}")
+                sys.exit(f"not all files were sent:\n{said}")
         return FILES * FILE_BYTES, processor_seconds(nginx.pid)
     finally:
         nginx.terminate()
@@ -133,7 +133,7 @@ def send(mounted, ways, is_at_once):
 
 
 def measured(mounted, case):
-    """Seconds of the mount and of who reads, for each GB."""
+    """CPU seconds of the mount and of the reader, for each GB."""
     mounted.forget_pages()
     before = processor_seconds(mounted.process.pid)
     size, spent = case(mounted)
@@ -144,7 +144,7 @@ def measured(mounted, case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program")
-    parser.add_argument("--beside", help="another program, measured in turn")
+    parser.add_argument("--beside", help="another program, measured alternately")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     programs = [options.program] + ([options.beside] if options.beside else [])
@@ -153,7 +153,7 @@ def main():
         for viewers in (1, FILES):
             send_all = lambda to, ways=ways, at_once=viewers > 1: send(to, ways, at_once)
             cases[f"{name}, {viewers} viewers"] = send_all
-    # On a disk, and not in memory: the mount reads it past the page cache below.
+    # On a disk, not in memory: the mount bypasses the page cache below it.
     top = pathlib.Path(tempfile.mkdtemp(prefix="mount-cost-", dir="/var/tmp"))
     mounts = []
     try:
@@ -162,7 +162,7 @@ def main():
         for number in range(FILES):
             file = tree / f"file-{number}"
             file.write_bytes(os.urandom(FILE_BYTES))
-            # What was written a moment ago is read without the engine.
+            # Files written a moment ago are read without the engine.
             os.utime(file, (time.time() - 3600,) * 2)
         for number, program in enumerate(programs):
             folder = top / str(number)

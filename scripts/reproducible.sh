@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds programs twice, in two folders, and compares them byte for byte. What goes in is what is
-# committed, the built pages (web/dist), the compiler of rust-toolchain.toml and the dependencies of
-# Cargo.lock; where it is built must not show.
+# Builds programs twice, in two folders, and compares them byte for byte. Inputs are the committed
+# files, the built pages (web/dist), the compiler of rust-toolchain.toml and the dependencies of
+# Cargo.lock; the build folder must have no effect.
 #
 #   scripts/reproducible.sh [PACKAGE...]      default: headlong; PROFILE=release, JOBS=2
 set -eu
@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# One of them deeper, and of another length.
+# One folder is deeper and has a path of another length.
 for folder in "$work/one" "$work/another/deeper"; do
     mkdir -p "$folder"
     git archive HEAD | tar -x -C "$folder"
@@ -24,7 +24,7 @@ for folder in "$work/one" "$work/another/deeper"; do
     for package in "$@"; do
         packages="$packages --package $package"
     done
-    # Paths stand in messages of panics and in what debuggers are told.
+    # Panic messages and debug information contain paths.
     from=$(cd "$folder" && pwd -P)
     home=${CARGO_HOME:-$HOME/.cargo}
     (
@@ -37,15 +37,15 @@ for folder in "$work/one" "$work/another/deeper"; do
     )
     out=$profile
     [ "$profile" != dev ] || out=debug
-    # What was built for use; parts of it are below `deps`.
+    # The final programs; parts of them are below `deps`.
     (cd "$folder/target/$out" && find . -maxdepth 1 -type f ! -name '.*' ! -name '*.d' -exec sha256sum {} +) |
         sort -k 2 >"$folder.sums"
 done
 
 cat "$work/one.sums"
 if ! cmp -s "$work/one.sums" "$work/another/deeper.sums"; then
-    echo "reproducible: the second build is another:" >&2
+    echo "reproducible: the second build differs:" >&2
     diff "$work/one.sums" "$work/another/deeper.sums" >&2 || true
     exit 1
 fi
-echo "reproducible: both builds are the same"
+echo "reproducible: both builds are identical"

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds the server and serves a library in the foreground; makes a sample library if there is
+# Builds the server and serves a library in the foreground; creates a sample library if there is
 # none. Ctrl-C ends it.
 #
-#   LIBRARY=DIR        what to serve                (default: sample)
-#   LISTEN=ADDR:PORT   where the videos are         (default: 127.0.0.1:8080)
-#   ADMIN=ADDR:PORT    where the pages are          (default: 127.0.0.1:8081)
+#   LIBRARY=DIR        library folder             (default: sample)
+#   LISTEN=ADDR:PORT   address of the videos        (default: 127.0.0.1:8080)
+#   ADMIN=ADDR:PORT    address of the pages         (default: 127.0.0.1:8081)
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,13 +16,13 @@ scripts/setup.sh run
 scripts/web.sh
 cargo build --release --package headlong
 [ -n "${LIBRARY:-}" ] || scripts/sample.sh "$library"
-# Its logs go there; see scripts/run.toml.
+# Its logs are written there; see scripts/run.toml.
 mkdir -p target
 
-# An address for all interfaces is not one to go to.
+# A wildcard address cannot be opened in a browser.
 page=$(echo "$admin" | sed -e 's/^0\.0\.0\.0:/127.0.0.1:/' -e 's/^\[::\]:/[::1]:/')
 
-# Says where the page is as soon as it answers; gives up with the server, or after a minute.
+# Prints the page's address as soon as it answers; gives up when the server ends, or after a minute.
 announce() {
     tries=0
     while [ "$tries" -lt 200 ] && kill -0 "$1" 2>/dev/null; do

@@ -1,16 +1,16 @@
 #!/bin/sh
-# Makes a small sample library: what there is to serve before anybody has a library of their own.
+# Creates a small sample library, for users without a library of their own.
 #
 #   scripts/sample.sh [DIR]      (default: sample)
 #
-# One title of each kind a server meets: a plain MP4, HLS with fragmented MP4 in three renditions,
-# HLS with transport stream, and DASH with a SegmentTemplate. A folder that holds anything is left
-# alone. The library appears whole or not at all.
+# One title of each kind: a plain MP4, HLS with fragmented MP4 in three renditions, HLS with
+# transport stream, and DASH with a SegmentTemplate. A folder that is not empty is left unchanged.
+# The library is created completely or not at all.
 set -eu
 
 library=${1:-sample}
 if [ -n "$(ls -A "$library" 2>/dev/null)" ]; then
-    echo "sample: $library is there already"
+    echo "sample: $library exists already"
     exit 0
 fi
 command -v ffmpeg >/dev/null || {
@@ -19,7 +19,7 @@ command -v ffmpeg >/dev/null || {
 }
 
 mkdir -p "$(dirname "$library")"
-# Whole paths: ffmpeg takes those in a manifest as relative to where it was started.
+# Absolute paths: ffmpeg resolves those in a manifest relative to its working folder.
 library=$(cd "$(dirname "$library")" && pwd)/$(basename "$library")
 work=$(mktemp -d "$library.making.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -30,12 +30,12 @@ encode() {
     ffmpeg -nostdin -hide_banner -loglevel error -y "$@"
 }
 
-# Two seconds at 25 frames a second: every segment of every rendition starts with a whole picture.
+# Two seconds at 25 frames a second: every segment of every rendition starts with a key frame.
 video="-c:v libx264 -preset ultrafast -pix_fmt yuv420p -g 50 -keyint_min 50 -sc_threshold 0"
 audio="-c:a aac -ac 2 -ar 48000"
 
 poster() { # FROM SECONDS TO
-    # Decoded up to that point: seeking in a playlist of fragments finds nothing.
+    # Decoded up to that point: seeking does not work in a playlist of fragments.
     encode -i "$1" -ss "$2" -frames:v 1 -vf scale=640:-2 -q:v 4 "$3"
     [ -s "$3" ] || {
         echo "sample: ffmpeg made no $3" >&2
@@ -99,12 +99,12 @@ dash() {
     poster "$title/manifest.mpd" 15 "$title/poster.jpg"
 }
 
-echo "sample: making a small library in $library (about half a minute)"
+echo "sample: creating a small library in $library (about half a minute)"
 plain
 hls_fmp4
 hls_ts
 dash
-# An empty folder may be in the way; one that was filled meanwhile makes this fail, as it should.
+# An empty folder may exist; if it was filled meanwhile this fails, as it should.
 [ ! -d "$library" ] || rmdir "$library"
 mv -T "$work" "$library"
 echo "sample: $(find "$library" -type f | wc -l) files, $(du -sh "$library" | cut -f1)"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What is linked into the programs, as CycloneDX 1.5 in JSON: target/sbom/PROGRAM.cdx.json. The tool is
-# installed into target/tools if it is not there, which takes some minutes.
+# Software bill of materials of the programs, as CycloneDX 1.5 in JSON:
+# target/sbom/PROGRAM.cdx.json. Installs the tool into target/tools if it is missing, which takes
+# some minutes.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,7 @@ command -v cargo-cyclonedx >/dev/null ||
     cargo install --locked cargo-cyclonedx --version "$version" --root "$tools"
 mkdir -p "$out"
 for program in headlong headlong-lab; do
-    # It writes beside the manifest of each package of the workspace; only one is wanted.
+    # The tool writes beside the manifest of each workspace package; only one file is needed.
     cargo cyclonedx --quiet --manifest-path "programs/$program/Cargo.toml" --format json \
         --spec-version 1.5 --no-build-deps --override-filename sbom-of-release
     mv "programs/$program/sbom-of-release.json" "$out/$program.cdx.json"

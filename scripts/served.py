@@ -1,22 +1,22 @@
-"""What scripts/floods.py and scripts/soak share: content that is known at every byte, connections that
-can be reset, and what the kernel says of a process."""
+"""Shared by scripts/floods.py and scripts/soak: content that is known at every offset, connections that
+can be reset, and the kernel's counters of a process."""
 
 import os
 import random
 import socket
 import struct
 
-# A prime, so that no distance between two places of a file that a server deals in (pieces, slices,
-# sectors: powers of two) is a multiple of it, and wrong bytes from elsewhere in the file are told.
+# A prime: the server's distances in a file (pieces, slices, sectors) are powers of two, so none is
+# a multiple of it, and bytes from a wrong offset are detected.
 PERIOD = 1_048_583
-# Two keys are shifted against each other, and by no power of two either.
+# Two keys are shifted against each other, also not by a power of two.
 STRIDE = 7_919
 _BLOCK = random.Random(20261125).randbytes(PERIOD)
 _TWICE = _BLOCK + _BLOCK
 
 
 def content(key, start, length):
-    """The bytes of the file with this key from a place on."""
+    """The bytes of the file with this key from an offset on."""
     at = (key * STRIDE + start) % PERIOD
     if length <= PERIOD:
         return _TWICE[at : at + length]
@@ -44,13 +44,13 @@ def connect(address, source=None, receive_bytes=None, timeout=10.0):
 
 
 def reset(client):
-    """Closes a connection by a reset, as a client whose machine is gone."""
+    """Closes a connection by a reset, like a client whose machine has failed."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
 def of_process(process):
-    """Bytes resident and of its own, threads, descriptors and seconds of processor time."""
+    """Resident and private bytes, threads, descriptors and seconds of CPU time."""
     values = {}
     with open(f"/proc/{process}/status", encoding="ascii") as lines:
         for line in lines:

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Installs what is missing on a Debian machine, and nothing else. Cargo is expected to be there.
+# Installs missing packages on a Debian machine, and nothing else. Cargo must be installed.
 #
 #   scripts/setup.sh [run|test|bench|hot]
 #
 # The default is test; bench is for `headlong bench`, hot for `make bench-hot`.
 #
-# apt-get is called only if a command is missing, through sudo unless root calls.
+# apt-get is called only if a command is missing, through sudo unless called by root.
 set -eu
 
 purpose=${1:-test}
-# File systems and daemons are in folders that not every user has in the path.
+# Not every user has the folders of file system tools and daemons in PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 # command:package
@@ -29,7 +29,7 @@ test) needed="$run $test" ;;
 bench) needed="$run $bench" ;;
 hot) needed=$hot ;;
 *)
-    echo "setup: $purpose is unknown; write run, test, bench or hot" >&2
+    echo "setup: $purpose is unknown; use run, test, bench or hot" >&2
     exit 64
     ;;
 esac
@@ -41,7 +41,7 @@ done
 
 if [ -n "$missing" ]; then
     if ! command -v apt-get >/dev/null; then
-        echo "setup: this is not Debian; install by your own means what these provide:$missing" >&2
+        echo "setup: this is not Debian; install the equivalents of these packages:$missing" >&2
         exit 1
     fi
     as_root=
@@ -51,11 +51,11 @@ if [ -n "$missing" ]; then
             echo "setup: as root, run: apt-get install$missing" >&2
             exit 1
         }
-        # Nobody is there to type a password.
+        # There is no terminal for a password.
         [ "${CI:-}" != true ] || as_root="sudo -n"
     fi
     echo "setup: installing$missing"
-    # Tests and benchmarks start what they need themselves: a package must not start a service of its own.
+    # Tests and benchmarks start their own processes: a package must not start a service.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         trap '$as_root rm -f "$policy"' EXIT
@@ -63,19 +63,19 @@ if [ -n "$missing" ]; then
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
         $as_root chmod 755 "$policy"
     fi
-    $as_root apt-get update -qq || echo "setup: the lists of packages are old; going on with them" >&2
+    $as_root apt-get update -qq || echo "setup: cannot update the package lists; continuing with the old ones" >&2
     # shellcheck disable=SC2086 # the packages are words
     $as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
 
 command -v cargo >/dev/null || {
-    echo "setup: cargo is missing; https://rustup.rs says how to install it" >&2
+    echo "setup: cargo is missing; see https://rustup.rs" >&2
     exit 1
 }
-# The web pages' tools need this; Debian 12 has an older one of its own.
+# The tools of the web pages need this version; Debian 12 has an older one.
 [ "$purpose" = hot ] || node -e 'const [a, b] = process.versions.node.split(".").map(Number);
     process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' || {
-    echo "setup: node is $(node --version), at least v20.19 is needed; https://nodejs.org has it" >&2
+    echo "setup: node is $(node --version), v20.19 or later is needed; see https://nodejs.org" >&2
     exit 1
 }

@@ -1,14 +1,14 @@
 #!/bin/sh
-# The Debian package below a real systemd: boots Debian 12 in namespaces of its own, with systemd as
-# its process 1, and does there what an operator does. As root; not a part of `make test`.
+# Tests the Debian package under a real systemd: boots Debian 12 in separate namespaces, with
+# systemd as process 1, and performs an operator's tasks there. Needs root; not part of `make test`.
 #
 #   scripts/systemd.sh                        # builds the package (make deb)
 #   PACKAGE=FILE.deb scripts/systemd.sh
-#   BOOT_ROOT=DIR                             # the Debian root; made by debootstrap if it is not there
-#   CHECKS="reload upgrade"                   # only some of scripts/systemd_inside.sh
+#   BOOT_ROOT=DIR                             # the Debian root; created by debootstrap if missing
+#   CHECKS="reload upgrade"                   # a selection of those in scripts/systemd_inside.sh
 #
-# The root is never written to: a file system in memory lies over it. What is mounted, bound or
-# listened to is seen by nobody else, and ends with the machine, however this script ends.
+# The root is never written to: an overlay in memory covers it. Mounts, binds and listeners are
+# invisible outside, and end with the machine, however this script ends.
 set -eu
 self=$(realpath "$0")
 cd "$(dirname "$self")/.."
@@ -21,7 +21,7 @@ die() {
 hierarchies="/sys/fs/cgroup/*/"
 [ ! -e /sys/fs/cgroup/cgroup.controllers ] || hierarchies=/sys/fs/cgroup/
 
-# In control groups of its own, which the machine will see as the topmost.
+# Control groups of its own, which the machine sees as the top level.
 if [ "${1:-}" = --enter ]; then
     group=$2
     for hierarchy in $hierarchies; do
@@ -35,12 +35,12 @@ if [ "${1:-}" = --enter ]; then
         esac
         echo $$ >"$hierarchy$group/cgroup.procs"
     done
-    # The machine ends with unshare, and unshare with the script, also by kill -9.
+    # The machine ends with unshare, and unshare with the script, even after kill -9.
     exec setpriv --pdeathsig KILL unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child \
         "$self" --boot "$3" "$4" "$5"
 fi
 
-# Inside the namespaces: mounts what a machine has, and becomes its process 1.
+# Inside the namespaces: mounts the file systems of a machine, and becomes process 1.
 if [ "${1:-}" = --boot ]; then
     lower=$2
     over=$3
@@ -80,8 +80,8 @@ if [ "${1:-}" = --boot ]; then
     mknod -m 600 "$root/dev/console" c 1 3
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=755 tmpfs "$root/run"
-    # In an overlay a file is on another device than its folder, which the server refuses. Titles are
-    # on a disk: a file system in memory has nothing that could be read ahead.
+    # In an overlay a file is on another device than its folder, which the server refuses. Titles
+    # are on a disk: nothing could be read ahead from a file system in memory.
     mount --bind "$titles" "$root/srv"
     for folder in home mnt; do mount -t tmpfs -o size=512m,mode=755 tmpfs "$root/$folder"; done
     mkdir "$root/clean"
@@ -112,7 +112,7 @@ export PACKAGE
 
 root=${BOOT_ROOT:-${CARGO_TARGET_DIR:-target}/systemd/root}
 if [ ! -d "$root" ]; then
-    echo "systemd: making a Debian root in $root"
+    echo "systemd: creating a Debian root in $root"
     rm -rf --one-file-system "$root.new"
     mkdir -p "$root.new"
     timeout 1200 debootstrap --variant=minbase \
@@ -122,10 +122,10 @@ if [ ! -d "$root" ]; then
 fi
 root=$(realpath "$root")
 
-# take_away PROCESS: what the script that was this process may have left.
+# take_away PROCESS: removes leftovers of the script that was this process.
 take_away() {
     for hierarchy in $hierarchies; do
-        # From the innermost; one whose processes are just ending needs another try.
+        # From the innermost group; one whose processes are just ending needs another attempt.
         for _ in $(seq 50); do
             [ -d "${hierarchy}headlong-trial-$1" ] || break
             find "${hierarchy}headlong-trial-$1" -depth -type d -exec rmdir {} + 2>/dev/null ||
@@ -134,7 +134,7 @@ take_away() {
     done
     rm -rf "$root.trial-$1"
 }
-# Those that were killed could not clean up.
+# Killed scripts could not clean up.
 for left in "$root".trial-*; do
     [ -d "/proc/${left##*-}" ] || [ ! -d "$left" ] || take_away "${left##*-}"
 done

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What an operator does with the package, on the machine that scripts/systemd.sh boots. Prints a line
-# for each check, and ends with the first that fails.
+# An operator's tasks with the package, on the machine that scripts/systemd.sh boots. Prints a line
+# for each check, and stops at the first failure.
 #
-#   systemd_inside.sh [CHECK...]    # install and start come first in any case
+#   systemd_inside.sh [CHECK...]    # install and start always come first
 set -eu
 
 package=/clean/headlong.deb
@@ -20,7 +20,7 @@ fail() {
     exit 1
 }
 property() { systemctl show --property="$1" --value "${2:-$unit}"; }
-# try SECONDS COMMAND...: until it succeeds
+# try SECONDS COMMAND...: repeats a command until it succeeds
 try() {
     until_second=$(($(date +%s) + $1))
     shift
@@ -46,15 +46,15 @@ as_installed() {
     systemctl reset-failed $unit 2>/dev/null || true
 }
 restart() { systemctl restart $unit 2>/clean/told || fail "$1: $(cat /clean/told)"; }
-# refused WHAT TEXT: it does not start, says TEXT, and is not tried again
+# refused WHAT TEXT: asserts a failed start with TEXT in the journal, and no restart
 refused() {
     ! systemctl restart $unit 2>/dev/null || fail "it starts: $1"
     sleep 3
-    [ "$(property ActiveState)" = failed ] || fail "it is tried again: $1"
-    [ "$(property ExecMainStatus)" = 64 ] || fail "its exit code is no mistake's: $1"
-    was_said "$2" || fail "the journal does not say '$2': $1"
+    [ "$(property ActiveState)" = failed ] || fail "systemd restarts it: $1"
+    [ "$(property ExecMainStatus)" = 64 ] || fail "the exit code is not 64: $1"
+    was_said "$2" || fail "the journal lacks '$2': $1"
 }
-# A slow viewer of each of so many titles; each ends with a line.
+# One slow viewer for each of the first titles; each writes a line at its end.
 watch() {
     rm -rf /clean/seen && mkdir /clean/seen
     viewer=0
@@ -72,7 +72,7 @@ watch() {
 }
 all_whole() {
     for end in $(seq 0 $(($1 - 1))); do
-        try 90 test -s /clean/seen/"$end".end || fail "a viewer waits for ever: $2"
+        try 90 test -s /clean/seen/"$end".end || fail "a viewer hangs: $2"
     done
     cut=$(cat /clean/seen/*.end | grep -v '^whole$' || true)
     [ -z "$cut" ] || fail "$2: $cut"
@@ -80,19 +80,19 @@ all_whole() {
 
 install_and_start() {
     dpkg -i $package >/clean/told 2>&1 || fail "dpkg -i: $(cat /clean/told)"
-    [ "$(property ActiveState)" = inactive ] || fail "it was started before it was configured"
+    [ "$(property ActiveState)" = inactive ] || fail "started before it was configured"
     mkdir -p $titles
     for title in 1 2 3 4 5 6 7 8; do head -c 8000000 /dev/urandom >$titles/$title.bin; done
     cp $config /clean/headlong.toml
     headlong check --config $config >/clean/told 2>&1 || fail "check: $(cat /clean/told)"
     systemctl enable --now $unit >/clean/told 2>&1 || fail "it does not start: $(cat /clean/told)"
     [ "$(property ActiveState)" = active ] || fail "it is not active"
-    [ "$(stat -c %U "/proc/$(property MainPID)")" = headlong ] || fail "it is of another user"
+    [ "$(stat -c %U "/proc/$(property MainPID)")" = headlong ] || fail "wrong user"
     property StatusText | grep -q '^serving at http://\[::\]:80; 8 files' || fail "no status"
     is_whole films/1.bin $titles/1.bin || fail "other bytes"
     curl -s $at:8081/metrics | grep -q 'io="io_uring, O_DIRECT"' || fail "it reads without io_uring"
     headlong top --once --interval 200ms | grep -q BUSY || fail "headlong top"
-    say "install, enable, start: it serves, with io_uring, and systemd knows its status"
+    say "install, enable, start: serves with io_uring, and reports its status to systemd"
 }
 
 check_units() {
@@ -103,7 +103,7 @@ check_units() {
         score=$(systemd-analyze security --no-pager "${of%:*}" 2>/dev/null |
             sed -n 's/.*exposure level for .*: \([0-9.]*\) .*/\1/p')
         [ "$(echo "$score" | tr -d .)" -le "${of#*:}" ] || fail "${of%:*} is open: $score"
-        # It takes openat2 away, by which files are found below a folder.
+        # This option blocks openat2, which resolves paths below a folder.
         [ "$(property RestrictSUIDSGID "${of%:*}")" = no ] || fail "${of%:*} may not openat2"
         say "units: ${of%:*} has an exposure of $score"
     done
@@ -114,10 +114,10 @@ check_reload() {
     sed -i 's/^\[log\]/cache_control = "no-store"\n\n[log]/' $config
     systemctl reload $unit || fail "a good reload"
     stored() { curl -sI $at/films/1.bin | grep -qi '^cache-control: no-store'; }
-    try 5 stored || fail "a good reload changes nothing"
+    try 5 stored || fail "a valid reload changes nothing"
     sed -i 's/no-store/no-cache/; $a loud = 3' $config
-    ! systemctl reload $unit 2>/dev/null || fail "a wrong reload says that all is well"
-    stored || fail "a wrong reload changed something"
+    ! systemctl reload $unit 2>/dev/null || fail "an invalid reload reports success"
+    stored || fail "an invalid reload changed something"
     journalctl -o cat -p err -u $unit | grep -q 'log.loud: unknown key' || fail "no line of level err"
     systemctl kill --signal=HUP --kill-who=main $unit
     told() { property StatusText | grep -q 'the new one has mistakes'; }
@@ -126,16 +126,16 @@ check_reload() {
     refused "a wrong file" "log.loud: unknown key"
     as_installed
     restart "a right file"
-    say "reload: a right file is taken; a wrong one fails, is in the journal as an error, and the old" \
-        "one stays; a start with it is not tried again"
+    say "reload: a valid file is loaded; an invalid one fails, is in the journal as an error, and the" \
+        "old settings stay; a start with it is not repeated"
 }
 
 check_crash() {
     before=$(property NRestarts)
     kill -KILL "$(property MainPID)"
-    try 20 is_served || fail "it does not come back"
-    [ "$(property NRestarts)" -eq $((before + 1)) ] || fail "it was not systemd"
-    say "crash: it comes back after kill -9"
+    try 20 is_served || fail "no restart"
+    [ "$(property NRestarts)" -eq $((before + 1)) ] || fail "not restarted by systemd"
+    say "crash: restarted after kill -9"
 }
 
 check_watchdog() {
@@ -145,13 +145,13 @@ check_watchdog() {
     old=$(property MainPID)
     systemctl kill --signal=USR2 --kill-who=main $unit
     try 20 main_is_not "$old" || fail "no upgrade"
-    ! try 10 hung || fail "a server that works was ended"
+    ! try 10 hung || fail "a healthy server was killed"
     kill -STOP "$(property MainPID)"
-    try 20 hung || fail "a server that hangs is left alone"
-    try 20 is_served || fail "a server that hung does not come back"
+    try 20 hung || fail "a hung server was not killed"
+    try 20 is_served || fail "a hung server was not restarted"
     as_installed
     restart "no watchdog"
-    say "watchdog: one that hangs is started again, and one that works is not, also after an upgrade"
+    say "watchdog: a hung server is restarted, a healthy one is not, also after an upgrade"
 }
 
 check_upgrade() {
@@ -159,8 +159,8 @@ check_upgrade() {
     for _ in 1 2; do
         old=$(property MainPID)
         dpkg -i $package >/clean/told 2>&1 || fail "dpkg -i: $(cat /clean/told)"
-        main_is_not "$old" || fail "nobody took the place: $(cat /clean/told)"
-        is_served || fail "nobody serves after an upgrade"
+        main_is_not "$old" || fail "no process replaced it: $(cat /clean/told)"
+        is_served || fail "no service after an upgrade"
     done
     all_whole 50 "an upgrade"
     try 10 is_gone "$old" || fail "the old process does not end"
@@ -175,8 +175,8 @@ check_upgrade() {
     began=$(date +%s)
     kill -KILL "$(property MainPID)"
     sleep 0.2
-    # The replies of the old process would take longer, and so would its drain.
-    try 20 is_served || fail "a crash after an upgrade: nobody serves for 20 s"
+    # The old process's replies would take longer than its drain.
+    try 20 is_served || fail "a crash after an upgrade: no service for 20 s"
     say "upgrade: a crash of the new process while the old one has replies: back after" \
         "$(($(date +%s) - began)) s"
 
@@ -200,7 +200,7 @@ check_logs() {
     for _ in 1 2; do
         sleep 0.7
         logrotate -f /etc/logrotate.d/headlong || fail "logrotate"
-        # Those of a rotation before would be compressed.
+        # Files of an earlier rotation would be compressed.
         gunzip -f /var/log/headlong/*.gz 2>/dev/null || true
     done
     wait $asker
@@ -239,12 +239,12 @@ check_flash() {
     refused "a tier on a place that is read-only for the unit" "ReadWritePaths="
     set_up ReadWritePaths=/mnt/ssd/tier
     restart "a tier"
-    try 10 was_said "flash tier ready" || fail "the tier takes no part"
+    try 10 was_said "flash tier ready" || fail "the tier is not used"
     old=$(property MainPID)
     systemctl kill --signal=USR2 --kill-who=main $unit
     try 20 main_is_not "$old" || fail "no upgrade with a tier"
     taken() { [ "$(journalctl -o cat -u $unit | grep -c 'flash tier ready')" -ge 2 ]; }
-    try 20 taken || fail "the tier does not go with the place"
+    try 20 taken || fail "the upgrade does not transfer the tier"
     as_installed
     restart "no tier"
     say "flash: a tier in a file, with ReadWritePaths=, also after an upgrade"
@@ -260,15 +260,15 @@ check_edge() {
     refused "an edge whose folder is read-only for the unit" "ReadWritePaths="
     set_up ReadWritePaths=/mnt/edge
     restart "an edge"
-    is_whole vod/films/1.bin $titles/1.bin || fail "an edge sends other bytes"
+    is_whole vod/films/1.bin $titles/1.bin || fail "an edge sends wrong bytes"
     watch 8 200k vod/films
     old=$(property MainPID)
     systemctl kill --signal=USR2 --kill-who=main $unit
     try 20 main_is_not "$old" || fail "no upgrade of an edge"
     kill -KILL "$(property MainPID)"
     sleep 0.2
-    try 20 is_served vod/films/1.bin || fail "an edge does not come back after a crash"
-    is_whole vod/films/2.bin $titles/2.bin || fail "an edge sends other bytes after a crash"
+    try 20 is_served vod/films/1.bin || fail "no service of an edge after a crash"
+    is_whole vod/films/2.bin $titles/2.bin || fail "an edge sends wrong bytes after a crash"
     as_installed
     restart "no edge"
     say "edge: before nginx, with ReadWritePaths=; a crash just after an upgrade"
@@ -295,7 +295,7 @@ check_socket() {
         >/etc/systemd/system/headlong.socket
     systemctl daemon-reload
     systemctl start headlong.socket
-    is_whole films/1.bin $titles/1.bin || fail "nobody answers at the socket"
+    is_whole films/1.bin $titles/1.bin || fail "no answer at the socket"
     systemctl is-active -q $unit || fail "the socket did not start it"
     kill -KILL "$(property MainPID)"
     curl -sf -m 20 -o /dev/null -r 0-9 $at/films/1.bin || fail "a connection during a crash is lost"
@@ -303,7 +303,7 @@ check_socket() {
     rm /etc/systemd/system/headlong.socket
     as_installed
     systemctl start $unit
-    say "socket: systemd's own starts it, and who comes after a crash waits"
+    say "socket: systemd's socket starts it, and clients wait after a crash"
 }
 
 check_reception() {
@@ -318,17 +318,17 @@ check_reception() {
     systemctl restart nginx || fail "nginx with the library"
     grep -q libheadlong.so "/proc/$(property MainPID nginx)/maps" || fail "nginx has no library"
     through_nginx() {
-        # What is in the page cache is not asked for.
+        # Data in the page cache is not requested from the reception.
         sync $titles/"$1".bin
         dd if=$titles/"$1".bin iflag=nocache count=0 status=none
         curl -sf -m 20 -o /clean/got $at:8090/films/"$1".bin && cmp -s /clean/got $titles/"$1".bin
     }
-    through_nginx 1 || fail "nginx with the library sends other bytes"
+    through_nginx 1 || fail "nginx with the library sends wrong bytes"
     headlong reception --status | grep -q '"ready":[1-9]' || fail "the reception reads nothing"
     for _ in 1 2 3 4 5 6; do
         kill -KILL "$(property MainPID headlong-reception)"
         through_nginx 2 || fail "nginx without a reception"
-        try 20 headlong reception --status >/dev/null 2>&1 || fail "the reception does not come back"
+        try 20 headlong reception --status >/dev/null 2>&1 || fail "the reception was not restarted"
     done
     systemctl restart nginx && through_nginx 3 || fail "a restart of nginx"
     systemctl stop headlong-reception nginx
@@ -342,9 +342,9 @@ check_mount() {
         >/etc/headlong/mount-films.toml
     same() { cmp -s /srv/fast/films/1.bin $titles/1.bin; }
     systemctl enable -q --now $mount || fail "a mount does not start"
-    same || fail "a mount has other bytes"
+    same || fail "a mount has wrong bytes"
     kill -KILL "$(property MainPID $mount)"
-    try 20 same || fail "a mount does not come back"
+    try 20 same || fail "a mount was not restarted"
     systemctl restart $mount && same || fail "a mount is not restarted"
     systemctl stop $mount
     ! grep -q /srv/fast /proc/self/mounts || fail "a mount stays after its stop"
@@ -356,7 +356,7 @@ check_removal() {
     watch 8 2000k
     dpkg -r headlong >/clean/told 2>&1 || fail "dpkg -r: $(cat /clean/told)"
     all_whole 8 "a removal"
-    ! is_served || fail "it serves although it was removed"
+    ! is_served || fail "it serves after its removal"
     ! grep -q /srv/fast /proc/self/mounts || fail "a mount stays after the removal"
     dpkg -P headlong >/clean/told 2>&1 || fail "dpkg -P: $(cat /clean/told)"
     rm -rf /etc/headlong/mount-films.toml "${drop_in%/*}" /etc/systemd/system/nginx.service.d
@@ -371,7 +371,7 @@ check_removal() {
 has_booted() { systemctl is-system-running 2>/dev/null | grep -Eq 'running|degraded'; }
 try 60 has_booted || fail "the machine does not boot: $(systemctl list-jobs)"
 failed=$(systemctl list-units --failed --plain --no-legend)
-[ -z "$failed" ] || fail "the machine does not boot well: $failed"
+[ -z "$failed" ] || fail "the machine boots with failed units: $failed"
 say "booted: $(systemctl --version | head -n 1)"
 install_and_start
 all="units reload crash watchdog upgrade logs places flash edge memory socket reception mount removal"

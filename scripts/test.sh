@@ -1,13 +1,14 @@
 #!/bin/sh
-# Everything that tests need, then all tests. Stops at the first step that fails and names it. At
-# the end it says how long the steps and the slowest packages took, and which tests were skipped.
+# Installs the tests' requirements, then runs all tests. Stops at the first failing step and names
+# it. At the end it prints the times of the steps and of the slowest packages, and the skipped
+# tests.
 set -eu
 cd "$(dirname "$0")/.."
-# Some tests make file systems; the tools for that are not in every user's path.
+# Some tests make file systems; not every user has the tools for that in PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 work=$(mktemp -d)
-# Tests that cannot run here add a line to it (testkit/src/skip.rs).
+# Tests that cannot run here append a line to it (testkit/src/skip.rs).
 HEADLONG_SKIPPED=$work/skipped
 export HEADLONG_SKIPPED
 : >"$HEADLONG_SKIPPED"
@@ -22,7 +23,7 @@ finish() {
 trap finish EXIT
 trap 'exit 1' HUP INT TERM
 
-# The seconds of the step that ends go to a file.
+# Writes the duration of the ending step to a file.
 end_step() {
     [ -z "$step" ] || printf '%6d s  %s\n' $(($(date +%s) - began)) "$step" >>"$work/steps"
 }
@@ -33,15 +34,15 @@ begin() {
     printf '\n== %s\n' "$step"
 }
 
-# Runs the tests of the workspace, keeps what is printed too, and has the exit code of cargo: a
-# pipe has that of its last command.
+# Runs the tests of the workspace, saves the output, and returns the exit code of cargo: a pipe
+# returns that of its last command.
 cargo_test() {
     { cargo test --workspace --no-fail-fast 2>&1 || echo $? >"$work/failed"; } | tee "$work/cargo"
     [ ! -e "$work/failed" ] || return "$(cat "$work/failed")"
 }
 
-# The ten packages whose tests took longest: the times of their test programs, summed. Cargo names
-# a program by its file, so its package is found by that name, or by `Doc-tests`.
+# The ten packages with the slowest tests: the times of their test programs, summed. Cargo names a
+# program by its file, so its package is found by that name, or by `Doc-tests`.
 slowest() {
     awk '
         / Running .*\(/ { name = $NF; sub(/.*\//, "", name); sub(/-[0-9a-f]+\)$/, "", name) }
@@ -64,7 +65,7 @@ begin "cargo test"
 cargo_test
 begin "mutations"
 cargo test --package headlong-faults --features mutants --test mutants
-begin "what a soak finds"
+begin "tests of the soak's checks"
 python3 scripts/soak/tests.py
 if [ -f fuzz/Cargo.toml ]; then
     begin "fuzz targets on their corpus"

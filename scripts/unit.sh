@@ -1,10 +1,10 @@
 #!/bin/sh
-# Formatting, lints and the tests that run anywhere: no root, no apt-get, no npm. Left out are the
+# Formatting, lints and the tests that run anywhere: no root, no apt-get, no npm. Skipped are the
 # packages below, the fuzz targets and the pages; `make test` runs those too.
 set -eu
 cd "$(dirname "$0")/.."
 
-# What needs root, FUSE and loop devices, nginx or the built pages.
+# Packages that need root, FUSE and loop devices, nginx or the built pages.
 left_out="headlong-vdisk headlong-lab headlong-testkit headlong-e2e-tests"
 
 scripts/check.sh
@@ -19,4 +19,4 @@ if command -v python3 >/dev/null; then
 else
     left_out="$left_out, the soak's own tests"
 fi
-echo "unit: passed; left out: $left_out, fuzz targets, web pages (make test runs them)"
+echo "unit: passed; skipped: $left_out, fuzz targets, web pages (make test runs them)"

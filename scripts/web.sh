@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the pages in web/ into web/dist, from where they are embedded in the binary. Does nothing
-# if no source is newer than what was built.
+# Builds the pages in web/ into web/dist, from which they are embedded in the binary. Does nothing
+# if no source is newer than the last build.
 set -eu
 cd "$(dirname "$0")/../web" 2>/dev/null || {
     echo "web: there are no pages in this tree"
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../web" 2>/dev/null || {
     exit 0
 }
 
-# npm writes this file last, so it stands for a whole installation.
+# npm writes this file last, so it marks a complete installation.
 installed=node_modules/.package-lock.json
 if [ ! -f "$installed" ] || [ package-lock.json -nt "$installed" ] || [ package.json -nt "$installed" ]; then
     npm ci --no-audit --no-fund --loglevel=error

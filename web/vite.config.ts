@@ -1,6 +1,6 @@
-/// Everything lands in dist/ with relative addresses, so that the server can embed the folder and
-/// serve it under any prefix. Nothing is inlined as data: URLs, which keeps a strict content
-/// security policy possible.
+/// All output is in dist/ with relative addresses, so that the server can embed the folder and
+/// serve it under any prefix. Nothing is inlined as data: URLs, which permits a strict content
+/// security policy.
 import { defineConfig } from 'vite';
 
 export default defineConfig({

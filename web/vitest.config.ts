@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-// A machine that does much else is slow, and no reason for a test to fail.
+// A busy machine is slow, which must not fail a test.
 export default defineConfig({
   test: { include: ['tests/unit/**/*.test.ts'], testTimeout: 60_000 },
 });

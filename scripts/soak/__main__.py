@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Servers under viewers and troubles for hours: is every byte right, is every failure explained, and
-does the process stay as it is?
+"""A soak test: servers under viewers and faults for hours. Checks that every byte is correct, that every
+failure is explained by a fault, and that the processes do not grow.
 
-A server (main) with two disks, a flash tier and a folder for its state, and an edge that pulls from it
-and speaks TLS. Viewers ask over HTTP/1.1, HTTP/2 and TLS: players, whole titles, who leaves or resets,
-ranges at random; each byte is compared. Meanwhile processes are killed about every minute, stopped,
-replaced, left without descriptors; one disk errs, hangs, is slow or vanishes, and is well again; titles
-are replaced, added, removed and renamed; settings are reloaded, right and wrong, logs rotated,
-certificates changed. The last two fifths of each 20 minutes no process is ended, to see whether it grows.
+A server (main) with two disks, a flash tier and a state folder, and an edge that pulls from it and
+serves TLS. Viewers use HTTP/1.1, HTTP/2 and TLS: players, whole titles, clients that leave or reset,
+random ranges; every byte is compared. Meanwhile processes are killed about every minute, stopped,
+replaced, and deprived of descriptors; one disk fails, hangs, slows down or vanishes, and recovers;
+titles are replaced, added, removed and renamed; valid and invalid settings are reloaded, logs rotated,
+certificates changed. In the last two fifths of each 20 minutes no process is ended, to measure growth.
 
-Wrong: a byte of no version that was there; a failed request that no trouble explains; what does not come
-back; a panic; a process that grows. Then the exit code is 1.
+Failures: a byte of a version that did not exist; a failed request without an explaining fault; missing
+recovery; a panic; a growing process. The exit code is then 1.
 
     python3 scripts/soak --hours 0.25 [--out FOLDER] [--seed N]
 
-Needs root, /dev/fuse, loop devices, mkfs.ext4, curl and openssl. A soak of a folder in which there was
-one goes on counting; a piece that is interrupted counts as far as it came.
+Needs root, /dev/fuse, loop devices, mkfs.ext4, curl and openssl. A soak in a folder with earlier results
+adds a piece to them; an interrupted piece counts as far as it got.
 """
 
 import argparse
@@ -56,7 +56,7 @@ EDGE = """
 roots = ["{work}/b"]
 memory = "32MiB"
 """
-# What both have; top-level keys before any table.
+# Common to both; top-level keys before any table.
 BOTH = """
 listen = ["127.0.0.1:{port}"]
 admin = "127.0.0.1:{admin}"
@@ -66,7 +66,7 @@ wait_timeout = "10s"
 errors_offline = 4
 offline_retry = "1s"
 """
-# Viewers of the main server and of the edge, far ones of titles that the edge pulls.
+# Viewers of the main server and of the edge; `far` ones read titles that the edge pulls.
 VIEWERS = [
     ("main", "player", False), ("main", "player", False), ("main", "player", False), ("main", "whole", False),
     ("main", "whole", False), ("main", "impatient", False), ("main", "impatient", False),
@@ -77,7 +77,7 @@ VIEWERS = [
 
 
 class World:
-    """Everything that one piece of a soak is made of."""
+    """All components of one piece of a soak."""
 
     def __init__(self, asked, number):
         self.out, self.seconds, self.number = asked.out, asked.hours * 3600, number
@@ -92,7 +92,7 @@ class World:
         self.seed = asked.seed
 
     def build(self, stack, asked):
-        """Disks, titles and servers; `stack` takes them down again."""
+        """Starts disks, titles and servers; `stack` removes them."""
         clean(self.work)
         shutil.rmtree(self.work, ignore_errors=True)
         os.makedirs(f"{self.work}/state")
@@ -122,12 +122,12 @@ class World:
             server.start()
 
     def configure(self, server, more=""):
-        """Writes the configuration of a server; with `more` it may be a wrong one."""
+        """Writes the configuration of a server; `more` may make it invalid."""
         text = (MAIN if server.name == "main" else EDGE) + BOTH
         text = text.format(work=self.work, port=server.port, admin=server.admin) + more
         for name, value in server.settings.items():
             text += f"{name} = {json.dumps(value)}\n"
-        # On a busy machine a handshake may take longer than the ten seconds that it has.
+        # On a busy machine a handshake may exceed its ten seconds.
         text += f'[limits]\ndrain_timeout = "5s"\nheader_timeout = "60s"\n[log]\naccess = "{server.access}"\n'
         if server.is_tls:
             text += f'[tls]\ncertificate = "{self.work}/cert.pem"\nkey = "{self.work}/key.pem"\n'
@@ -147,7 +147,7 @@ class World:
         return self.over.is_set()
 
     def pause(self, seconds):
-        """Waits; whether it is over."""
+        """Waits; returns whether the soak is over."""
         return self.over.wait(seconds)
 
     def is_steady(self):
@@ -162,7 +162,7 @@ class World:
             print(f"soak: {kind}: {more['what']}", file=sys.stderr, flush=True)
 
     def sample(self):
-        """One line of what is to stay as it is, and what was done so far."""
+        """Writes one sample of the values that must stay constant, and the counts so far."""
         desk = self.desk
         line = {"piece": self.number, "second": round(time.monotonic() - self.began, 1), "unix": int(time.time())}
         line["is_steady"], line["troubles"] = self.is_steady(), self.troubles.open()
@@ -180,14 +180,15 @@ class World:
                 continue
             line[server.name] = {"process": process, "age": round(time.monotonic() - started, 1), **values}
         print(json.dumps(line), file=self.samples, flush=True)
-        # What nobody can be served any more: no reply takes longer, and no edge keeps what nobody asks for.
+        # Forgets versions that can no longer be served: no reply takes longer, and edges do not
+        # keep titles without requests.
         before = time.monotonic() - 3600
         self.history.forget(before)
         self.troubles.forget(before)
 
 
 def watch(world):
-    """Viewers and troubles until the time is over."""
+    """Runs viewers and troubles until the deadline."""
     servers = {server.name: server for server in world.servers}
     workers = []
     for number, (name, style, is_far) in enumerate(VIEWERS):
@@ -210,11 +211,11 @@ def watch(world):
         for worker in workers:
             worker.join(max(0.0, stop - time.monotonic()))
         if stuck := sum(worker.is_alive() for worker in workers):
-            world.desk.broke(f"{stuck} viewers or troubles did not come to an end")
+            world.desk.broke(f"{stuck} viewers or troubles did not end")
 
 
 def look_back(world):
-    """What is known only when it is over: panics, and that everybody is served."""
+    """Final checks: panics, and that every server still serves."""
     for server in world.servers:
         if "panicked" in (said := server.said()):
             place = said.index("panicked")
@@ -242,7 +243,7 @@ def main():
     if missing or os.geteuid() != 0:
         sys.exit(f"soak: needs root; missing: {', '.join(missing) or 'nothing'}")
     if taken := taken_ports(range(PORTS, PORTS + 4)):
-        sys.exit(f"soak: in use on 127.0.0.1: {', '.join(map(str, taken))}; end what listens there, "
+        sys.exit(f"soak: in use on 127.0.0.1: {', '.join(map(str, taken))}; stop these listeners, "
                  "perhaps another soak")
     adopt_orphans()
     number = report.pieces(asked.out) + 1
@@ -261,8 +262,8 @@ def main():
             watch(world)
         except KeyboardInterrupt:
             is_whole = False
-            print("soak: interrupted; what was done so far counts", file=sys.stderr)
-        # From here on an interruption would leave something behind.
+            print("soak: interrupted; the piece counts as far as it got", file=sys.stderr)
+        # From here on an interruption would leave files and processes behind.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         if hasattr(world, "servers"):

@@ -1,4 +1,4 @@
-"""What a soak has shown: totals of all pieces, whether processes grow, charts."""
+"""Report of a soak: totals of all pieces, growth of processes, charts."""
 
 import collections
 import html
@@ -11,20 +11,20 @@ from verdict import flatness
 
 MIB = 1 << 20
 WATCHED = ("resident_bytes", "own_bytes", "descriptors", "threads")
-# A process is given this time to fill its memory; so much more in the last third than in the first is
-# growth. What it holds follows what viewers do, so a part of it is allowed to differ.
+# A process has this time to fill its memory; a larger difference than this between its first and
+# last third is growth. Its memory depends on the viewers, so a part may differ.
 SETTLED_SECONDS, SETTLED_SHARE = 60, 0.25
 ALLOWED = {
     "resident_bytes": (0.15, 8 * MIB), "own_bytes": (0.15, 8 * MIB), "descriptors": (0.15, 32),
     # The pools of a device get threads when it hangs, 32 at most, and keep them.
     "threads": (0.1, 32),
 }
-# Of lives that end by a kill, what they hold at this age is compared.
+# Lives that end by a kill are compared at this age.
 SHORT_AGE = (10, 40)
 
 
 def lines_of(path):
-    """Lines of JSON; one that was cut by a crash is left out."""
+    """Lines of JSON, without lines truncated by a crash."""
     found = []
     if os.path.exists(path):
         with open(path, encoding="utf-8") as lines:
@@ -37,12 +37,12 @@ def lines_of(path):
 
 
 def pieces(out):
-    """How many there were so far, with those that were killed."""
+    """Number of pieces so far, including killed ones."""
     return max([0] + [line["piece"] for line in lines_of(f"{out}/samples.jsonl")])
 
 
 def keep(world, asked, is_whole):
-    """Adds what a piece came to."""
+    """Adds the result of a piece."""
     desk = world.desk
     usage = os.times()
     piece = {
@@ -70,10 +70,10 @@ def lives_of(samples):
 
 
 def long_lives(lives):
-    """Rows of the table of growth within a life, and what grew."""
+    """Rows of the table of growth within a process, and the values that grew."""
     rows, grew = [], []
     for (piece, server, _), points in lives.items():
-        # Until the time in which no process is ended is over.
+        # Until the phase without ended processes is over.
         while points and not points[-1][1]:
             points = points[:-1]
         if not points or points[-1][0] < 2 * SETTLED_SECONDS:
@@ -97,7 +97,7 @@ def long_lives(lives):
 
 
 def short_lives(lives):
-    """The same from life to life: what each held at one age."""
+    """The same across processes: their values at one age."""
     rows, grew = [], []
     for server in ("main", "edge"):
         held = []
@@ -134,7 +134,7 @@ def sum_of(parts, name):
 
 
 def write(out):
-    """Writes summary, page and chart of all pieces; what failed."""
+    """Writes summary, page and chart of all pieces; returns the failures."""
     parts, samples = lines_of(f"{out}/pieces.jsonl"), lines_of(f"{out}/samples.jsonl")
     lives = lives_of(samples)
     long_rows, grew = long_lives(lives)
@@ -147,13 +147,13 @@ def write(out):
     text = f"# Soak\n\n{seconds / 3600:.2f} hours in {len(parts)} pieces"
     text += f" (seeds {', '.join(str(part['seed']) for part in parts)}); "
     text += f"{total('whole'):,} requests were answered whole and right, {total('bytes') / 1e9:.1f} GB compared; "
-    text += f"{total('explained'):,} failed, as the troubles of their moments explain; "
+    text += f"{total('explained'):,} failed and are explained by troubles at that time; "
     text += f"{len(unexplained)} failed without an explanation; {len(wrong)} wrong; "
     text += f"{len(grew) + len(grew_too)} grew.\n"
-    text += f"Processor time of everything: {total('processor_seconds') / max(1, seconds):.2f} cores.\n\n"
-    text += "What happened:\n\n" + table(["what", "times"], sum_of(parts, "did")) + "\n"
+    text += f"CPU time of all processes: {total('processor_seconds') / max(1, seconds):.2f} cores.\n\n"
+    text += "Events:\n\n" + table(["what", "times"], sum_of(parts, "did")) + "\n"
     text += "Whole replies by viewer:\n\n" + table(["viewer", "replies"], sum_of(parts, "by_viewer")) + "\n"
-    text += "Failures by what explains them:\n\n" + table(["trouble: failure", "requests"], sum_of(parts, "by_trouble"))
+    text += "Explained failures by trouble:\n\n" + table(["trouble: failure", "requests"], sum_of(parts, "by_trouble"))
     text += "\nWithin a process: medians of the first and the last third of its life, once it had filled its\n"
     text += "memory, and the slope an hour:\n\n"
     head = ["resident, MiB", "its own, MiB", "descriptors", "threads"]
@@ -173,7 +173,7 @@ def write(out):
     return failures
 
 
-# The chart: three panels over one axis of hours, of all pieces in a row.
+# The chart: three panels over one axis of hours, of all consecutive pieces.
 WIDTH, LEFT, PANEL, GAP = 760, 56, 110, 34
 COLOURS = {"main": "#1f6f8b", "edge": "#c05c1e", "goodput": "#3b7d3b", "failed": "#b0233f"}
 
@@ -190,7 +190,7 @@ def svg(samples, parts):
         (when(s), s[server][name] / unit, (s["piece"], s[server]["process"])) for s in samples if server in s
     ]
     goodput, failed = [], []
-    # Rates are of half a minute each.
+    # Rates are averages over half a minute.
     step = 10
     for before, after in zip(samples[::step], samples[step::step]):
         span = after["second"] - before["second"]
@@ -231,12 +231,12 @@ def svg(samples, parts):
 
 
 def thin(line):
-    """No more points than can be told apart."""
+    """At most as many points as can be distinguished."""
     return line[:: max(1, len(line) // 300)]
 
 
 def path(line, x, y):
-    """A new process begins a new line."""
+    """A new process starts a new line."""
     text, last = "", None
     for hour, value, process in line:
         text += f"{'L' if process == last else 'M'}{x(hour):.1f} {y(value):.1f}"

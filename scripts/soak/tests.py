@@ -1,4 +1,4 @@
-"""That a soak finds what it is to find: `python3 scripts/soak/tests.py`, in a second."""
+"""Tests that a soak detects failures: `python3 scripts/soak/tests.py`, takes a second."""
 
 import os
 import socket
@@ -27,29 +27,29 @@ class Bytes(unittest.TestCase):
         body = verdict.Body(versions or self.history.all_of("/a"), start)
         return all([body.take(part) for part in parts])
 
-    def test_right_bytes_of_one_version_are_right_however_they_are_cut(self):
+    def test_accepts_correct_bytes_in_any_chunks(self):
         for key in (self.old.key, self.new.key):
             self.assertTrue(self.body([content(key, 5, 1), content(key, 6, 100_000), content(key, 100_006, 7)], 5))
         self.assertTrue(self.body([content(self.new.key, 0, 3_000_000)]))
 
-    def test_a_wrong_byte_is_found(self):
+    def test_detects_wrong_byte(self):
         data = bytearray(content(self.new.key, 70_000, 100_000))
         data[99_999] ^= 1
         self.assertFalse(self.body([bytes(data)], 70_000))
 
-    def test_two_versions_in_one_reply_are_found(self):
+    def test_detects_two_versions_in_one_reply(self):
         self.assertFalse(self.body([content(self.old.key, 0, 4096), content(self.new.key, 4096, 4096)]))
         what = verdict.diagnosis([self.old], 0, content(self.old.key, 0, 4096) + content(self.new.key, 4096, 96))
         self.assertIn("up to place 4096", what)
 
-    def test_bytes_of_another_place_are_found(self):
+    def test_detects_bytes_of_another_offset(self):
         for distance in (1, 4096, 128 << 10, 1 << 20):
             self.assertFalse(self.body([content(self.new.key, distance, 64)], 0, [self.new]))
 
-    def test_bytes_beyond_the_end_are_found(self):
+    def test_detects_bytes_beyond_the_end(self):
         self.assertFalse(self.body([content(self.new.key, 2_999_990, 20)], 2_999_990))
 
-    def test_only_versions_that_were_there_count(self):
+    def test_only_existing_versions_count(self):
         now = time.monotonic()
         self.assertEqual(self.history.there("/a", now + 1, now + 2), [self.new])
         self.assertEqual(self.history.there("/a", now - 9, self.old.born - 1), [])
@@ -57,7 +57,7 @@ class Bytes(unittest.TestCase):
 
 
 class Failures(unittest.TestCase):
-    def test_a_trouble_explains_what_it_is_of_and_nothing_else(self):
+    def test_trouble_explains_only_its_own_failures(self):
         troubles = verdict.Troubles()
         now = time.monotonic()
         disk = troubles.begin("disk", root="a")
@@ -81,27 +81,27 @@ class Growth(unittest.TestCase):
         points = [(age, is_steady, {**rest, **of(age)}) for age in range(0, seconds, 3)]
         return {(1, "main", 7): points}
 
-    def test_a_process_that_stays_as_it_is_is_flat(self):
+    def test_constant_process_is_flat(self):
         rows, grew = report.long_lives(self.life(lambda age: {"descriptors": 50 + age % 20}))
         self.assertEqual((len(rows), grew), (1, []))
 
-    def test_what_was_steady_counts_although_the_process_is_killed_later(self):
+    def test_steady_phase_counts_before_a_kill(self):
         lives = self.life(lambda age: {"threads": 50 + age * 0.5})
         [points] = lives.values()
         points += [(age, False, points[-1][2]) for age in range(600, 660, 3)]
         rows, grew = report.long_lives(lives)
         self.assertEqual((len(rows), len(grew)), (1, 1))
 
-    def test_a_process_that_fills_its_memory_first_is_flat(self):
+    def test_initial_fill_is_not_growth(self):
         _, grew = report.long_lives(self.life(lambda age: {"resident_bytes": min(100, age) << 20}))
         self.assertEqual(grew, [])
 
-    def test_a_leak_of_memory_descriptors_or_threads_is_found(self):
+    def test_detects_leak_of_memory_descriptors_or_threads(self):
         for name, each in (("resident_bytes", 100_000), ("descriptors", 0.5), ("threads", 0.5)):
             _, grew = report.long_lives(self.life(lambda age: {name: 50 + age * each}))
             self.assertEqual(len(grew), 1, name)
 
-    def test_growth_from_process_to_process_is_found(self):
+    def test_detects_growth_across_processes(self):
         lives = {}
         for process in range(12):
             life = self.life(lambda age: {"descriptors": 50 + 20 * process}, 60, False)
@@ -111,7 +111,7 @@ class Growth(unittest.TestCase):
 
 
 class Ports(unittest.TestCase):
-    def test_a_port_at_which_somebody_listens_is_named(self):
+    def test_names_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             self.assertEqual(world.taken_ports([port]), [port])

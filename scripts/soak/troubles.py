@@ -1,5 +1,5 @@
-"""What happens to the servers of a soak. Each kind has a thread and a generator of its own, so that a
-seed gives the same order of events of that kind; when they come depends on the machine."""
+"""Faults and changes for the servers of a soak. Each kind has its own thread and generator, so that a
+seed gives the same order of events of that kind; their times depend on the machine."""
 
 import os
 import random
@@ -11,14 +11,14 @@ import time
 import served
 import viewers
 
-# How a cycle is divided: first processes are killed and replaced, then they live on, so that it can be
-# seen whether they grow.
+# Phases of a cycle: first processes are killed and replaced, then they live on, so that growth can
+# be measured.
 CYCLE_SECONDS, STEADY_SHARE = 1200, 0.4
 RETURN_SECONDS = 60
 
 
 class Trouble:
-    """What all kinds share."""
+    """Common base of all kinds."""
 
     def __init__(self, world, seed):
         self.world, self.desk, self.tell = world, world.desk, world.tell
@@ -40,7 +40,7 @@ class Trouble:
         self.tell("did", what=what, **more)
 
     def until(self, what, is_true, seconds=RETURN_SECONDS, why=lambda: ""):
-        """Waits for something that must come; `why` says what was last there instead."""
+        """Waits for a condition that must hold; `why` describes the last state otherwise."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
@@ -53,7 +53,7 @@ class Trouble:
         return False
 
     def head(self, server, path="/sentinel.mp4"):
-        """Status and fields of a reply of a connection of its own, without its body."""
+        """Status and fields of a HEAD reply, on a new connection."""
         viewer = viewers.Viewer(self.desk, None, server, "player", 0)
         try:
             return viewer.head(f"HEAD {path} HTTP/1.1\r\nHost: soak\r\n\r\n".encode())
@@ -64,7 +64,7 @@ class Trouble:
 
 
 class Processes(Trouble):
-    """Kills and starts again about every minute; between them stops, upgrades and want of descriptors."""
+    """Kills and restarts about every minute; in between stops, upgrades and descriptor shortages."""
 
     def wait(self):
         return min(self.random.uniform(12, 18), self.world.seconds / 12)
@@ -88,16 +88,16 @@ class Processes(Trouble):
         trouble = self.world.troubles.begin(f"{name} of {server.name}", server.name)
         if server.is_alive(server.process):
             end()
-        # As systemd does with what is left of a unit.
+        # As systemd does with the remaining processes of a unit.
         server.end_all()
         time.sleep(self.random.choice([0, 0, 0.5, 3]))
-        # If it does not start, that is told once, and explains the rest until it does.
+        # A failed start is reported once, and explains failures until it succeeds.
         server.start()
         trouble.end()
         self.did(name, server=server.name, seconds=round(trouble.ended - trouble.began, 2))
 
     def upgrade(self, server):
-        # No request may fail by it, so it explains nothing.
+        # An upgrade must not fail any request, so it explains nothing.
         server.replace()
         self.did("upgrade", server=server.name)
 
@@ -111,9 +111,9 @@ class Processes(Trouble):
             self.world.pause(self.random.uniform(3, 7))
         finally:
             resource.prlimit(process, resource.RLIMIT_NOFILE, before)
-            self.until(f"{server.name} after its want of descriptors", lambda: self.head(server)[0] == 200)
+            self.until(f"{server.name} after its descriptor shortage", lambda: self.head(server)[0] == 200)
             trouble.end()
-        self.did("want of descriptors", server=server.name)
+        self.did("descriptor shortage", server=server.name)
 
 
 class Titles(Trouble):
@@ -127,7 +127,7 @@ class Titles(Trouble):
         disk = self.random.choice(titles.disks)
         with titles.lock:
             there = [version for version in titles.now.values() if version.root == disk.name]
-        # Waits while the disk is ill.
+        # Waits while the disk has a fault.
         if len(there) < 6:
             titles.add(disk)
             self.did("title added")
@@ -142,7 +142,7 @@ class Titles(Trouble):
 
 
 class Settings(Trouble):
-    """Reloads with right and wrong settings, new certificates, rotated logs."""
+    """Reloads of valid and invalid settings, new certificates, rotated logs."""
 
     def wait(self):
         return self.random.uniform(4, 12)
@@ -153,7 +153,7 @@ class Settings(Trouble):
         if server.is_tls:
             kinds += [self.certificate, self.certificate]
         what = self.random.choice(kinds)
-        # Who is not there cannot be told; what happens to it is not judged here.
+        # A server that is down cannot be tested; its troubles are not judged here.
         with server.lock:
             what(server)
 
@@ -186,14 +186,14 @@ class Settings(Trouble):
         try:
             server.signal(signal.SIGHUP)
             self.until(
-                f"{server.name} says that a reload was refused",
+                f"{server.name} logs that a reload was refused",
                 lambda: server.said().count("stays in force") > before, 20,
             )
         finally:
             self.world.configure(server)
         if self.stamp(server) != stamp:
-            self.desk.broke(f"{server.name}: a wrong configuration changed what is in force")
-        self.did("wrong reload", server=server.name)
+            self.desk.broke(f"{server.name}: an invalid configuration changed the settings")
+        self.did("invalid reload", server=server.name)
 
     def rotate(self, server):
         old = server.access + ".1"
@@ -212,7 +212,7 @@ class Settings(Trouble):
 
 
 class Disks(Trouble):
-    """The disk that can be ill errs, hangs, is slow or vanishes, and is well again."""
+    """The disk with fault injection fails, hangs, slows down or vanishes, and recovers."""
 
     def wait(self):
         return min(self.random.uniform(40, 80), self.world.seconds / 8)
@@ -220,7 +220,8 @@ class Disks(Trouble):
     def once(self):
         disk = self.world.ill
         with self.world.titles.writing[disk.name]:
-            # So that no write is under way when it is ill; the first such call tells errors of before.
+            # So that no write is in progress during the fault; the first such call reports earlier
+            # errors.
             subprocess.run(["sync", "-f", disk.root], check=False, timeout=120, stderr=subprocess.DEVNULL)
             kind = self.random.choice(["vanish", "hang", "slow", "error"])
             trouble = self.world.troubles.begin(f"disk: {kind}", root=disk.name)
@@ -239,12 +240,12 @@ class Disks(Trouble):
             finally:
                 disk.tell(do="release")
                 disk.tell(do="faults_clear")
-                self.until("titles of the disk that is well again", self.is_served, why=lambda: self.last)
+                self.until("titles of the recovered disk", self.is_served, why=lambda: self.last)
                 trouble.end()
         self.did(f"disk: {kind}", seconds=round(trouble.ended - trouble.began, 1))
 
     def is_served(self):
-        """Whether a place of a title that nobody is likely to have in memory is served."""
+        """Whether an offset of a title that is probably not in memory is served."""
         titles = self.world.titles
         with titles.lock:
             there = [v for v in titles.now.values() if v.root == self.world.ill.name]

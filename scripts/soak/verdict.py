@@ -1,8 +1,8 @@
-"""What a reply may be: of which versions its bytes may be, and which trouble explains that it failed.
+"""Verdict on a reply: the versions to which its bytes may belong, and the trouble that explains a failure.
 
-Times are of `time.monotonic`. A version is there from just before the call that gave it its name until
-just after the call that took that away. A trouble has a time, and says of which servers and titles
-requests may fail meanwhile. A request that no trouble explains must be answered, whole and right.
+Times are of `time.monotonic`. A version exists from just before the call that gave it its name until
+just after the call that removed the name. A trouble has a time span, and the servers and titles whose
+requests may fail meanwhile. A request without an explaining trouble must be answered correctly and whole.
 """
 
 import bisect
@@ -13,11 +13,11 @@ import time
 
 from served import PERIOD, content
 
-# For so long a look-up is believed (`revalidate`, 1 s), and so long it may take on a busy machine.
+# Validity of a look-up (`revalidate`, 1 s), and its longest duration on a busy machine.
 BELIEVED = 6.0
-# An edge asks its origin again after this time (`fresh`), which believes a look-up in turn.
+# An edge revalidates after this time (`fresh`), and its origin also relies on a look-up.
 BELIEVED_EDGE = 14.0
-# So long after a trouble's end a request may begin that fails because of it.
+# How long after a trouble's end a request may start that fails because of it.
 AFTER = 3.0
 
 
@@ -29,7 +29,7 @@ class Version:
         self.born, self.gone = float("inf"), float("inf")
 
     def holds(self, start, data):
-        """Whether these are its bytes from that place on."""
+        """Whether these are its bytes from that offset on."""
         if start + len(data) > self.size:
             return False
         at = 0
@@ -42,7 +42,7 @@ class Version:
 
 
 class History:
-    """All versions of all paths, and when a path had none."""
+    """All versions of all paths, and the times at which a path had none."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -50,24 +50,24 @@ class History:
         self.keys = 0
 
     def new(self, path, size, root):
-        """A version of a content that no other has; it gets its name later."""
+        """A version with unique content; it gets its name later."""
         with self.lock:
             self.keys += 1
             return Version(path, self.keys, size, root)
 
     def begins(self, version):
-        """To be called right before it gets its name."""
+        """Must be called right before the version gets its name."""
         with self.lock:
             version.born = time.monotonic()
             self.versions[version.path].append(version)
 
     def ends(self, version):
-        """To be called right after it has lost its name."""
+        """Must be called right after the version has lost its name."""
         with self.lock:
             version.gone = time.monotonic()
 
     def there(self, path, since, until):
-        """Versions that were there at some moment."""
+        """Versions that existed at some time in the interval."""
         with self.lock:
             return [v for v in self.versions[path] if v.born <= until and v.gone >= since]
 
@@ -76,13 +76,13 @@ class History:
             return list(self.versions[path])
 
     def changed(self, path, since, until):
-        """Whether the path got or lost a version meanwhile."""
+        """Whether the path got or lost a version in the interval."""
         with self.lock:
             times = [t for v in self.versions[path] for t in (v.born, v.gone)]
         return any(since <= t <= until for t in times)
 
     def forget(self, before):
-        """Leaves out versions that nobody can be served any more."""
+        """Forgets versions that can no longer be served."""
         with self.lock:
             for path, versions in list(self.versions.items()):
                 self.versions[path] = [v for v in versions if v.gone >= before]
@@ -90,12 +90,12 @@ class History:
                     del self.versions[path]
 
 
-# What no trouble explains: that a title is not there. Only its change does.
+# A missing title (404) is explained only by a change of the title, not by a trouble.
 NEVER = {"status 403", "status 404", "status 412", "status 416"}
 
 
 class Trouble:
-    """A time in which requests may fail: of `server` (or all) and titles of `root` (or all). An ill disk
+    """A time in which requests may fail: of `server` (or all) and titles of `root` (or all). A faulty disk
     (`root`) is no reason to refuse a connection."""
 
     def __init__(self, name, server=None, root=None):
@@ -130,7 +130,7 @@ class Troubles:
         return trouble
 
     def explaining(self, server, root, since, until, kind=""):
-        """The name of one that explains a failure, or None."""
+        """The name of a trouble that explains a failure, or None."""
         with self.lock:
             found = (t.name for t in self.all if t.explains(server, root, since, until, kind))
             return next(found, None)
@@ -145,7 +145,7 @@ class Troubles:
 
 
 class Body:
-    """The bytes of one reply as they come: of which versions they can all be."""
+    """The bytes of one reply as they arrive, and the versions to which all of them may belong."""
 
     def __init__(self, candidates, start):
         self.candidates, self.at, self.length = candidates, start, 0
@@ -158,10 +158,10 @@ class Body:
 
 
 def diagnosis(versions, start, data):
-    """What bytes are that are of no version that they may be of: for the report of a failure."""
+    """Describes bytes that belong to no possible version, for the failure report."""
     for version in versions:
         if version.holds(start, data):
-            return f"bytes of version {version.key}, which was not there any more or not yet"
+            return f"bytes of version {version.key}, which did not exist at that time"
     first = next((v for v in versions if v.holds(start, data[:16])), None)
     if first is None:
         return "bytes of no version from the first on"
@@ -170,9 +170,8 @@ def diagnosis(versions, start, data):
 
 
 def flatness(points, is_settled_after):
-    """Of `(age, value)` of one life of a process: medians of the first and the last third of what comes
-    after it has settled, and the slope an hour (of the medians of pairs, Theil and Sen); None if there
-    are too few."""
+    """For `(age, value)` of one process: medians of the first and the last third after it has settled, and
+    the slope per hour (Theil-Sen, of the medians of pairs); None if there are too few."""
     points = [point for point in points if point[0] >= is_settled_after]
     if len(points) < 12:
         return None

@@ -1,6 +1,6 @@
-"""Viewers of a soak: each asks one thing after the other, looks at every byte, and reports each request.
+"""Viewers of a soak: each sends one request after the other, verifies every byte, and reports each request.
 
-All take their time, so that a soak runs beside other work: `Pace` is how many bytes a second one takes.
+All are paced, so that a soak can run beside other work: `Pace` is the bytes per second of one viewer.
 """
 
 import json
@@ -17,13 +17,13 @@ from verdict import BELIEVED, BELIEVED_EDGE, Body, diagnosis
 
 MIB = 1 << 20
 PATIENCE = 45.0
-# Below it an edge has the titles of its origin.
+# Prefix under which an edge serves the titles of its origin.
 FAR = "/far"
 
 
 class Failure(Exception):
-    """A request was not answered as it should have been; `kind` is one word or two. `opened` is when
-    its connection was, if it had been used before and was closed without an answer."""
+    """A request that was not answered correctly; `kind` is one word or two. `opened` is the time at which
+    its connection was opened, if it had been used before and was closed without an answer."""
 
     def __init__(self, kind, detail="", opened=None):
         super().__init__(f"{kind}: {detail}" if detail else kind)
@@ -31,11 +31,11 @@ class Failure(Exception):
 
 
 class Wrong(Exception):
-    """A reply that no trouble explains, whatever it is."""
+    """A reply that no trouble can explain."""
 
 
 class Desk:
-    """Where all viewers report: counts of requests and bytes, and what failed."""
+    """Collects the reports of all viewers: counts of requests and bytes, and failures."""
 
     def __init__(self, history, troubles, tell):
         self.history, self.troubles, self.tell = history, troubles, tell
@@ -55,11 +55,11 @@ class Desk:
 
     def failed(self, ask, failure):
         until = time.monotonic()
-        # A connection that was kept may have been to a process that has ended since it was opened.
+        # A reused connection may lead to a process that has ended since.
         since = min(ask.began, failure.opened or ask.began)
         name = self.troubles.explaining(ask.server.name, ask.root, since, until, failure.kind)
         if name is None and ask.is_far and failure.kind != "refused":
-            # What its origin suffers from an edge may suffer from, as long as it may believe it.
+            # A trouble of the origin may affect the edge for as long as the edge relies on it.
             since = ask.began - BELIEVED_EDGE
             name = self.troubles.explaining("main", ask.root, since, until, failure.kind)
         if name is None and ask.may_fail_by_change(failure.kind):
@@ -81,13 +81,13 @@ class Desk:
         self.tell("wrong", what=f"{ask}: {what}")
 
     def broke(self, what):
-        """Something did not happen that should have, or the soak itself is wrong."""
+        """Reports a missing event, or an error of the soak itself."""
         with self.lock:
             self.wrong.append(what)
         self.tell("wrong", what=what)
 
     def tag_is(self, tag, keys):
-        """A strong tag of a path names one version for ever."""
+        """A strong tag of a path names one version permanently."""
         with self.lock:
             known = self.tags.setdefault(tag, keys)
             both = known & keys
@@ -115,17 +115,17 @@ class Ask:
         return (FAR if self.is_far else "") + self.path
 
     def since(self, troubles):
-        """The first moment whose version may still be served."""
+        """The earliest time whose version may still be served."""
         if not self.is_far:
             return self.began - BELIEVED
-        # While its origin cannot be asked an edge goes on with what it has, however old that is: it
-        # asks when it is asked.
+        # While its origin is unreachable an edge serves its stored version, however old: it
+        # revalidates on request.
         is_ill = troubles.explaining("main", self.root, self.began - BELIEVED_EDGE, time.monotonic())
         return 0.0 if is_ill else self.began - BELIEVED_EDGE
 
     def may_fail_by_change(self, kind):
-        """A title that is gone is not found, one that is shorter has no such range; and an edge ends
-        replies that need more of a version that its origin has no more."""
+        """A removed title is not found, and a shorter one lacks the range; and an edge ends replies that need
+        more of a version that its origin no longer has."""
         kinds = {"status 404", "status 416"}
         if self.is_far:
             kinds |= {"status 502", "status 503", "cut short"}
@@ -134,7 +134,7 @@ class Ask:
 
 
 class Viewer:
-    """One viewer; `style` is a method of it that is called again and again."""
+    """One viewer; `style` is the method that it repeats."""
 
     def __init__(self, desk, titles, server, style, seed, is_far=False, pace=600_000):
         self.desk, self.titles, self.server, self.is_far, self.pace = desk, titles, server, is_far, pace
@@ -143,7 +143,7 @@ class Viewer:
         self.client, self.rest, self.tag, self.session = None, b"", None, None
 
     def watch(self, is_over):
-        """Asks until told otherwise; whatever happens to it, it goes on."""
+        """Sends requests until stopped, and continues after failures."""
         while not is_over():
             self.session = f"{self.random.getrandbits(64):016x}"
             try:
@@ -152,19 +152,19 @@ class Viewer:
                 self.close()
                 time.sleep(0.3 + self.random.random())
             except Exception as error:  # pylint: disable=broad-except
-                # A mistake of the soak itself: it must not pass for a viewer who has nothing to do.
+                # An error of the soak itself must not pass for an idle viewer.
                 self.close()
                 self.desk.broke(f"viewer {self.name}: {type(error).__name__} {error}")
                 time.sleep(5)
 
     def some(self):
-        """A title that the server has: an edge has one disk of its own, and pulls the others."""
+        """A title of the server: an edge has one disk of its own, and pulls the other titles."""
         return self.titles.some(None if self.is_far else self.server.roots)
 
-    # What viewers do.
+    # Styles of viewers.
 
     def player(self, is_over):
-        """Plays a title piece by piece on one connection, and seeks now and then."""
+        """Plays a title range by range on one connection, and seeks sometimes."""
         version = self.some()
         place = 0
         for _ in range(self.random.randrange(5, 60)):
@@ -183,7 +183,7 @@ class Viewer:
         self.ask(self.some())
 
     def impatient(self, is_over):
-        """Begins a title as fast as it comes, and leaves before long, by a close or a reset."""
+        """Starts a title without pacing, and soon leaves, by a close or a reset."""
         self.close()
         pace, self.pace = self.pace, 40_000_000
         try:
@@ -193,7 +193,7 @@ class Viewer:
         time.sleep(0.5 + 2 * self.random.random())
 
     def seeker(self, is_over):
-        """Ranges of all lengths at all places, some with the tag of an earlier reply."""
+        """Ranges of all lengths at random offsets, some with the tag of an earlier reply."""
         version = self.some()
         self.tag = None
         for _ in range(20):
@@ -206,8 +206,8 @@ class Viewer:
             time.sleep(0.1 * self.random.random())
 
     def h2(self, is_over):
-        """Some ranges of a title over one connection of HTTP/2, by curl; without TLS one range, as curl
-        7.88 does not use such a connection twice."""
+        """Some ranges of a title over one HTTP/2 connection, by curl; without TLS only one range, because curl
+        7.88 does not reuse such a connection."""
         version = self.some()
         asks, options, told = [], ["curl"], "%{json}\\t%header{content-range}\\n"
         for number in range(6 if self.server.is_tls else 1):
@@ -253,7 +253,7 @@ class Viewer:
         except Wrong as wrong:
             self.desk.was_wrong(ask, wrong)
 
-    # How they do it.
+    # Helpers of the styles.
 
     def _ask(self, version, start=None, end=None):
         ask = Ask(self.server, version, self.is_far, start, end)
@@ -299,7 +299,7 @@ class Viewer:
             self.close()
             raise Failure(f"status {status}")
         if if_range and status == 206 and fields.get("etag") != if_range:
-            raise Wrong(f"a range of {fields.get('etag')} for who has {if_range}")
+            raise Wrong(f"a range of {fields.get('etag')} for a client that has {if_range}")
         length, start, size = self._promised(ask, status, fields, if_range)
         body = Body([v for v in self.candidates(ask) if v.size == size], start)
         if not body.candidates:
@@ -323,7 +323,7 @@ class Viewer:
             self.close()
 
     def _promised(self, ask, status, fields, if_range):
-        """Bytes of the body, where they begin, and the length of the version."""
+        """Number of body bytes, their offset, and the length of the version."""
         length = int(fields.get("content-length", -1))
         if length < 0:
             raise Wrong("no length")
@@ -344,7 +344,7 @@ class Viewer:
         self.desk.took(len(data))
         place = body.at
         if not body.take(data):
-            # A title may have got a new version since the reply began.
+            # A title may have got a new version since the start of the reply.
             raise Wrong(diagnosis(self.desk.history.all_of(ask.path), place, data))
 
     def head(self, text):
@@ -387,7 +387,7 @@ class Viewer:
 
 
 def certificate_of(address):
-    """The certificate that a server shows, as it comes."""
+    """The certificate of a server, in DER."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(address, timeout=10) as plain:

@@ -1,4 +1,4 @@
-"""Disks, titles and servers of a soak, and that nothing of them is left."""
+"""Disks, titles and servers of a soak, and their cleanup."""
 
 import ctypes
 import json
@@ -20,12 +20,12 @@ MIB = 1 << 20
 
 
 def adopt_orphans():
-    """Processes that took a server's place are this one's children then, and can be waited for."""
+    """Makes replacement processes of a server children of this one, so that it can wait for them."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def guard(folder):
-    """Starts a process that cleans up if this one is killed; what it returns keeps it waiting."""
+    """Starts a process that cleans up if this one is killed; it waits while the returned pipe is open."""
     ours, its = os.pipe()
     if os.fork() == 0:
         os.setsid()
@@ -47,7 +47,7 @@ def run(*command):
 
 
 def clean(folder):
-    """Ends processes and mounts that an earlier soak of this folder left."""
+    """Ends processes and mounts left by an earlier soak of this folder."""
     own = os.fsencode(folder) + b"/"
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -64,8 +64,8 @@ def clean(folder):
 
 
 class Disk:
-    """A file system of its own on a loop device over a file; with `is_ill`, over a modelled SSD that
-    can be told to fail."""
+    """A separate file system on a loop device over a file; with `is_ill`, over an emulated SSD with fault
+    injection."""
 
     def __init__(self, folder, name, size_mib, lab=None):
         self.name, self.root = name, f"{folder}/{name}"
@@ -90,7 +90,7 @@ class Disk:
         run("mount", "-o", "remount,noatime", self.root)
 
     def tell(self, **command):
-        """One command to the emulated disk."""
+        """Sends a command to the emulated disk."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)
             client.connect(self.control)
@@ -99,7 +99,7 @@ class Disk:
             while b"\n" not in answer:
                 got = client.recv(1 << 16)
                 if not got:
-                    raise RuntimeError("the emulated disk has gone")
+                    raise RuntimeError("the emulated disk has ended")
                 answer += got
         answer = json.loads(answer)
         if not answer["ok"]:
@@ -127,7 +127,7 @@ class Disk:
 
 
 class Titles:
-    """Titles on the disks, and how they change."""
+    """Titles on the disks, and their changes."""
 
     SIZES_MIB = (1, 24)
 
@@ -136,7 +136,7 @@ class Titles:
         self.random = random.Random(seed)
         self.lock = threading.Lock()
         self.now, self.numbers = {}, 0
-        # While a disk is ill nothing is written on it: what it lost is not what is looked for.
+        # Nothing is written to a disk with a fault: lost writes are not under test.
         self.writing = {disk.name: threading.Lock() for disk in disks}
 
     def fill(self, count):
@@ -145,7 +145,7 @@ class Titles:
                 self.add(disk)
 
     def some(self, roots=None):
-        """A title that is there, in one of these roots, the popular ones more often."""
+        """An existing title in one of these roots, the popular ones more often."""
         with self.lock:
             paths = [path for path, version in self.now.items() if not roots or version.root in roots]
             return self.now[paths[min(int(self.random.paretovariate(0.7)) - 1, len(paths) - 1)]]
@@ -163,7 +163,7 @@ class Titles:
                 file.write(served.content(version.key, at, min(MIB, size - at)))
             file.flush()
             os.fsync(file.fileno())
-        # Half of them are of long ago, as a copy that keeps times; all times differ.
+        # Half of them have old times, as from a copy that keeps times; all times differ.
         if self.random.random() < 0.5:
             then = time.time() - 1e6 + version.key
             os.utime(beside, (then, then))
@@ -214,11 +214,11 @@ class Titles:
 
 
 def taken_ports(ports):
-    """Those of the ports at which another process listens."""
+    """The ports on which another process listens."""
     taken = []
     for port in ports:
         with socket.socket() as free:
-            # As the server does: what only waits to be forgotten is free.
+            # As the server does: a port in TIME_WAIT is free.
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 free.bind(("127.0.0.1", port))
@@ -228,7 +228,7 @@ def taken_ports(ports):
 
 
 class Server:
-    """A server that is started, killed, and whose place others take."""
+    """A server that is started, killed and upgraded."""
 
     def __init__(self, program, folder, name, port, roots, is_tls):
         self.program, self.folder, self.name, self.port, self.is_tls = program, folder, name, port, is_tls
@@ -239,7 +239,7 @@ class Server:
         self.output = f"{folder}/{name}.log"
         self.access = f"{folder}/{name}.access"
         self.settings = {}
-        # Whoever signals, kills or starts it has this.
+        # Held while the server is signalled, killed or started.
         self.lock = threading.RLock()
         self.process, self.started, self.pids = None, 0.0, set()
         self.notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -262,7 +262,7 @@ class Server:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=prepare,
                 env={**os.environ, "NOTIFY_SOCKET": f"{self.folder}/{self.name}.notify"},
             )
-        # Waited for as those are that it starts itself: by its number.
+        # Waited for by process id, like its replacements.
         child.returncode = 0
         self.pids.add(child.pid)
         self.process, self.started = child.pid, time.monotonic()
@@ -304,7 +304,7 @@ class Server:
         end = time.monotonic() + seconds
         while self.is_alive(self.process):
             if time.monotonic() > end:
-                raise RuntimeError(f"{self.name} ({self.process}) does not end")
+                raise RuntimeError(f"{self.name} ({self.process}) did not end")
             time.sleep(0.02)
         self.pids.discard(self.process)
 
@@ -318,7 +318,7 @@ class Server:
         self.pids = {process for process in self.pids if self.is_alive(process)}
 
     def hear(self):
-        """Takes what it told its service manager, as one does; who has the lock calls it."""
+        """Receives its service manager notifications; the caller holds the lock."""
         self.notices.setblocking(False)
         try:
             while True:
@@ -327,7 +327,7 @@ class Server:
             pass
 
     def replace(self):
-        """Another process takes its place; the number of that process."""
+        """Upgrades the server; returns the id of the new process."""
         self.hear()
         self.signal(signal.SIGUSR2)
         self.notices.settimeout(60)
@@ -339,7 +339,7 @@ class Server:
                     return self.process
 
     def end_all(self):
-        """Kills what there is of it, also processes whose place others took."""
+        """Kills all of its processes, including replaced ones."""
         for process in list(self.pids):
             try:
                 os.kill(process, signal.SIGKILL)

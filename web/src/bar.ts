@@ -1,4 +1,4 @@
-/** The bar on top of every page: where one is, how the server is, and the banner below it. */
+/** The bar at the top of every page: navigation, server state, and the banner below it. */
 import { h, icon, setText } from './dom';
 import { feed, onPoll } from './feed';
 import { byteRate, count, perSecond, span, text } from './pure/format';
@@ -51,7 +51,7 @@ export function startBar(): void {
       { class: 'server' },
       h(
         'dl',
-        { class: 'totals', 'aria-label': 'The whole server' },
+        { class: 'totals', 'aria-label': 'Server totals' },
         ...[viewers, requests, active, open, uptime].map((one) => one.element),
       ),
       state,
@@ -70,7 +70,7 @@ export function startBar(): void {
   const paintTheme = () => {
     const choice = themeChoice();
     theme.replaceChildren(icon(THEME_ICONS[choice]));
-    const label = choice === 'system' ? 'Colours: as the system' : `Colours: ${choice}`;
+    const label = choice === 'system' ? 'Colours: system' : `Colours: ${choice}`;
     theme.setAttribute('aria-label', `${label}. Change`);
     theme.title = label;
   };
@@ -102,7 +102,7 @@ function paintBanner(banner: HTMLElement): void {
   const { lost_since_ms, lost_because, status } = feed;
   if (lost_since_ms !== null) {
     const since = new Date(lost_since_ms).toLocaleTimeString();
-    const shows = status === null ? '' : ' What you see below is from before.';
+    const shows = status === null ? '' : ' The values below are from before.';
     banner.dataset['kind'] = 'lost';
     setText(
       banner,
@@ -110,7 +110,7 @@ function paintBanner(banner: HTMLElement): void {
     );
   } else if (status?.state === 'draining') {
     banner.dataset['kind'] = 'draining';
-    setText(banner, 'The server is draining: it finishes what it is sending and takes on nothing new.');
+    setText(banner, 'The server is draining: it finishes the replies in progress and accepts no new requests.');
   } else {
     delete banner.dataset['kind'];
     setText(banner, '');

@@ -9,7 +9,7 @@ import { color, faded, onTheme } from './theme';
 
 export interface Line {
   readonly label: string;
-  /** A custom property of the style sheet. */
+  /** Name of a custom property of the style sheet. */
   readonly color: string;
   readonly fill?: number;
   readonly width?: number;
@@ -22,13 +22,13 @@ export interface ChartOptions {
   readonly window_s: number;
   readonly lines: readonly Line[];
   readonly format: (value: number) => Quantity;
-  /** Top of the scale when all is quiet; the scale grows from there. */
+  /** Top of the scale without activity; the scale grows from there. */
   readonly quiet_max: number;
-  /** Top of the scale, always. */
+  /** Fixed top of the scale. */
   readonly fixed_max?: number;
   /** Powers of 1024 on the scale rather than of 1000. */
   readonly binary?: boolean;
-  /** Lines are parts of a whole, drawn on top of each other in the order given. */
+  /** The lines are parts of a whole, stacked in the order given. */
   readonly stacked?: boolean;
 }
 
@@ -37,7 +37,7 @@ export type Series = readonly (number | null)[];
 const TEXT_FONT = '500 11px "Inter Variable", system-ui, sans-serif';
 const BINARY_STEPS = Array.from({ length: 56 }, (_, power) => 2 ** power);
 
-/** Values that tests can see: the newest data of every chart on the page. */
+/** Values for tests: the newest data of every chart on the page. */
 export const chartData = new Map<string, { xs: Series; lines: Series[] }>();
 
 function cumulated(lines: readonly Series[]): (number | null)[][] {
@@ -76,7 +76,7 @@ export class Chart {
     chartData.delete(this.#options.name);
   }
 
-  /** `xs` are seconds before now (negative, ascending), one value of each line for each. */
+  /** `xs` are seconds before now (negative, ascending), with one value of each line for each of them. */
   update(xs: number[], lines: readonly Series[]): void {
     const { name, stacked, format, lines: drawn } = this.#options;
     chartData.set(name, { xs, lines: [...lines] });
@@ -107,7 +107,7 @@ export class Chart {
 
   #series(): uPlot.Series[] {
     const { lines, stacked } = this.#options;
-    // A stack is painted from its top down, each sum covering the ones below it.
+    // A stack is painted from the top down: each sum covers the ones below it.
     const ordered = stacked === true ? [...lines].reverse() : lines;
     return ordered.map((line) => ({
       label: line.label,

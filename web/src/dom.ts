@@ -1,4 +1,4 @@
-/** Elements in one line each. Text goes in as text, never as markup. */
+/** Helpers that create elements. Text is inserted as text, never as markup. */
 
 type Child = Node | string | null | undefined;
 type Attributes = Record<string, string | number | boolean | EventListener | null | undefined>;
@@ -36,7 +36,7 @@ export function icon(path: string): SVGSVGElement {
   return svg;
 }
 
-/** What every page is: something to show, and a way to end it. */
+/** Interface of every page: an element, and a way to end it. */
 export interface Page {
   readonly title: string;
   readonly element: HTMLElement;

@@ -1,14 +1,14 @@
 /**
- * The one poll of `/status` that every page looks at, once a second, and the five minutes of
- * history of each device. It runs on all pages, so that a dashboard opened later has a past.
+ * The single poll of `/status`, shared by all pages, once a second, and five minutes of history
+ * for each device. It runs on all pages, so that a dashboard opened later has a history.
  */
 import { decodeStatus, type Status } from './pure/api';
 import { elapsed, History, rate } from './pure/rates';
 
 const PERIOD_MS = 1000;
-/** More than the 5 s after which the server itself says what does not answer. */
+/** Longer than the 5 s after which the server itself names an unresponsive device. */
 const PATIENCE_MS = 8000;
-/** Most of an error's text that is shown. */
+/** Longest error text shown. */
 const REASON_CHARS_MAX = 200;
 
 export interface Totals {
@@ -17,14 +17,14 @@ export interface Totals {
 }
 
 export interface Feed {
-  /** The newest answer; stays when the connection is lost. */
+  /** The newest answer; kept when the connection is lost. */
   status: Status | null;
-  /** When the connection was lost, by this machine's clock; null while answers come. */
+  /** Time at which the connection was lost, by this machine's clock; null while connected. */
   lost_since_ms: number | null;
-  /** Why. */
+  /** Reason for the loss. */
   lost_because: string;
   totals: Totals;
-  /** By name of device. */
+  /** By device name. */
   readonly histories: Map<string, History>;
 }
 
@@ -38,7 +38,7 @@ export const feed: Feed = {
 
 const listeners = new Set<() => void>();
 
-/** Calls back after every poll, answered or not; returns the way to stop that. */
+/** Calls back after every poll, answered or not; returns a function that unsubscribes. */
 export function onPoll(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -78,14 +78,14 @@ function lose(because: unknown): void {
     ? `no answer within ${PATIENCE_MS / 1000} s`
     : because instanceof StatusError
       ? because.message
-      : 'it cannot be reached';
+      : 'the server is unreachable';
   for (const history of feed.histories.values()) history.interrupt();
 }
 
-/** An answer that is no answer. */
+/** An invalid answer or an error status. */
 class StatusError extends Error {}
 
-/** What the server says of its error, or nothing. */
+/** The server's text about its error, or nothing. */
 async function reason(response: Response): Promise<string> {
   const type = response.headers.get('content-type') ?? '';
   if (!type.startsWith('text/plain')) return '';
@@ -99,12 +99,12 @@ export async function fetchJson(path: string): Promise<unknown> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   const response = await fetch(new URL(path, document.baseURI), { cache: 'no-cache', signal });
   if (!response.ok) {
-    throw new StatusError(`it answered ${response.status} for ${path}${await reason(response)}`);
+    throw new StatusError(`the server answered ${response.status} for ${path}${await reason(response)}`);
   }
   try {
     return await response.json();
   } catch (error) {
-    if (error instanceof SyntaxError) throw new StatusError(`its ${path} is not JSON`);
+    if (error instanceof SyntaxError) throw new StatusError(`${path} is not JSON`);
     throw error;
   }
 }
@@ -119,7 +119,7 @@ async function poll(): Promise<void> {
   try {
     for (const listener of listeners) listener();
   } finally {
-    // From start to start, but never two at a time.
+    // The interval is from start to start, but polls never overlap.
     setTimeout(poll, Math.max(100, PERIOD_MS - (performance.now() - began)));
   }
 }

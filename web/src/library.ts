@@ -1,4 +1,4 @@
-/** The library: every title the server knows, as a grid to pick from. */
+/** The library: a grid of all titles of the server. */
 import { h, icon, setText, type Page } from './dom';
 import { feed, fetchJson, onPoll } from './feed';
 import { decodeLibrary, type Title } from './pure/api';
@@ -8,10 +8,10 @@ import { routeHash } from './pure/route';
 import { matches, tellApart } from './pure/search';
 
 const REFRESH_MS = 5000;
-/** A long list is a large answer, and rarely changes. */
+/** Refresh interval: a long list is a large answer, and rarely changes. */
 const REFRESH_LONG_MS = 60_000;
 const LONG = 2000;
-/** Cards made at a time; more come as one scrolls, so that 100,000 titles are no trouble. */
+/** Cards created at a time; more are added while scrolling, so that 100,000 titles stay fast. */
 const BATCH = 60;
 
 const order = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' });
@@ -77,10 +77,10 @@ function card(title: Title, base: URL | null, mark: string): HTMLElement {
   );
 }
 
-/** The cards on the page. One that is still right stays as it is, with the focus it may have. */
+/** The cards on the page. A card that is still valid is kept, including its focus. */
 class Grid {
   readonly element = h('ul', { class: 'grid' });
-  /** By id of title, with what each was made of. */
+  /** By title id, with the data that each card shows. */
   #cards = new Map<string, { of: string; element: HTMLElement }>();
 
   get count(): number {
@@ -100,13 +100,13 @@ class Grid {
     this.element.append(...titles.map((title) => this.#card(title, base, marks.get(title.id) ?? '')));
   }
 
-  /** Shows these and no others. */
+  /** Shows exactly these titles. */
   show(titles: readonly Title[], base: URL | null, marks: ReadonlyMap<string, string>): void {
     const focused = [...this.#cards].find(([, one]) => one.element.contains(document.activeElement));
     const wanted = titles.map((title) => this.#card(title, base, marks.get(title.id) ?? ''));
     const ids = new Set(titles.map((title) => title.id));
     for (const id of this.#cards.keys()) if (!ids.has(id)) this.#cards.delete(id);
-    // Those that go are taken out first: then those that stay need not be moved, and keep the focus.
+    // Removed cards are taken out first: the remaining ones need not be moved, and keep the focus.
     const kept = new Set<Element>(wanted);
     for (const element of [...this.element.children]) if (!kept.has(element)) element.remove();
     wanted.forEach((element, index) => {
@@ -126,7 +126,7 @@ function emptyLibrary(): HTMLElement {
     { class: 'notice' },
     h('h2', {}, 'No titles yet'),
     h('p', {}, `Put video files (.mp4), HLS (.m3u8) or DASH (.mpd) titles into ${where}.`),
-    h('p', {}, 'They appear here by themselves.'),
+    h('p', {}, 'They appear here automatically.'),
   );
 }
 
@@ -178,7 +178,7 @@ export function libraryPage(): Page {
     } else if (shown.length === 0) {
       notice.append(h('section', { class: 'notice' }, h('p', {}, `No title matches “${query}”.`)));
     }
-    // A list that changes by itself must not change the place where somebody is in it.
+    // An automatic refresh must not change the scroll position.
     grid.show(shown.slice(0, isSameQuery ? Math.max(BATCH, grid.count) : BATCH), base, marks);
     more.hidden = grid.count >= shown.length;
   };
@@ -193,9 +193,9 @@ export function libraryPage(): Page {
       marks = tellApart(titles);
       draw();
     } catch {
-      // The banner tells of a lost connection; this is for a server that answers all but this.
+      // The banner reports a lost connection; this notice is for a server that fails only here.
       if (titles === null && feed.status !== null) {
-        const failed = h('p', {}, 'The list of titles cannot be loaded. Trying again by itself.');
+        const failed = h('p', {}, 'The list of titles cannot be loaded. Retrying automatically.');
         notice.replaceChildren(h('section', { class: 'notice' }, failed));
       }
     } finally {
@@ -203,7 +203,7 @@ export function libraryPage(): Page {
       if (!closed) timer = window.setTimeout(load, long ? REFRESH_LONG_MS : REFRESH_MS);
     }
   };
-  // Posters need the media address, which comes with the poll and may come after the titles.
+  // Posters need the media address, which arrives with the poll and possibly after the titles.
   const rebase = () => {
     const next = mediaBase(feed.status?.media_addresses ?? [], location.hostname);
     if (next?.href === base?.href) return;

@@ -1,4 +1,4 @@
-/** Starts the page: the bar on top, the poll, and one of three pages by the address. */
+/** Starts the application: the bar, the poll, and one of three pages by the URL. */
 import './styles/base.css';
 import './styles/library.css';
 import './styles/player.css';
@@ -15,7 +15,7 @@ import { isWall, startTheme } from './theme';
 
 declare global {
   interface Window {
-    /** For tests and for the curious: what plays, and what the charts show. */
+    /** For tests and debugging: the current player and the data of the charts. */
     headlong: {
       video?: HTMLVideoElement;
       player?: unknown;
@@ -33,8 +33,8 @@ function unknownPage(hash: string): Page {
     element: h(
       'section',
       { class: 'notice' },
-      h('h1', {}, 'There is no such page'),
-      h('p', {}, `Nothing is at ${hash}.`),
+      h('h1', {}, 'Page not found'),
+      h('p', {}, `There is no page at ${hash}.`),
       h('p', {}, h('a', { href: '#/', class: 'button' }, 'Go to the library')),
     ),
   };
@@ -69,7 +69,7 @@ function show(): void {
   document.body.dataset['page'] = route.page;
   document.body.toggleAttribute('data-wall', isWall());
   document.title = `${current.title} · Headlong`;
-  // A change of page is told to screen readers by moving the focus, but not at the first load.
+  // Moving the focus announces a change of page to screen readers, except at the first load.
   if (!first) {
     main?.focus({ preventScroll: true });
     window.scrollTo(0, 0);

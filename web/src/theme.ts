@@ -1,6 +1,6 @@
 /**
- * Light or dark: as the system says, unless the viewer chose; a wall screen (`?wall=1`) is dark.
- * Colours live in CSS as `light-dark()` pairs; canvases ask for them here.
+ * Light or dark: by the system's setting, unless the viewer chose; a wall screen (`?wall=1`) is
+ * dark. Colours are `light-dark()` pairs in CSS; canvases read them here.
  */
 
 const CHOICES = ['system', 'light', 'dark'] as const;
@@ -10,7 +10,7 @@ const KEY = 'headlong.theme';
 const listeners = new Set<() => void>();
 const systemDark = window.matchMedia('(prefers-color-scheme: dark)');
 
-/** Whether this is a screen on a wall: asked for as `?wall=1`, before or behind the `#`. */
+/** Whether this is a wall screen: requested by `?wall=1`, before or after the `#`. */
 export function isWall(): boolean {
   const behind = location.hash.split('?')[1] ?? '';
   return [location.search, behind].some(
@@ -51,7 +51,7 @@ export function nextTheme(): void {
   apply();
 }
 
-/** Tells when colours change; returns the way to stop that. */
+/** Calls back when colours change; returns a function that unsubscribes. */
 export function onTheme(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -60,7 +60,7 @@ export function onTheme(listener: () => void): () => void {
 const cache = new Map<string, string>();
 let probe: HTMLElement | null = null;
 
-/** The colour that a custom property means right now, e.g. `color('--disk')`. */
+/** Current value of a colour property, e.g. `color('--disk')`. */
 export function color(property: string): string {
   const known = cache.get(property);
   if (known !== undefined) return known;

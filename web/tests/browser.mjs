@@ -1,4 +1,4 @@
-/** A real browser with nothing in it, for tests: fresh profile, no network of its own. */
+/** A clean browser for tests: fresh profile, no network of its own. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,9 +1,8 @@
 /**
- * The pages in a real browser: how they play, seek and tell of what fails. What they need is said
- * in harness.mjs.
+ * Browser tests of playback, seeking and error messages. See harness.mjs for requirements.
  *
- * The library must hold an HLS title with two renditions; every kind it holds is played. No test
- * looks at the clock: each waits for something to happen, with a generous limit.
+ * The library must hold an HLS title with two renditions; every kind in it is played. No test
+ * depends on the clock: each waits for an event, with a generous limit.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -12,7 +11,7 @@ import { adaptive, BROKEN_BY_US, home, media, open, playsBeyond, titles, watch }
 
 const HLS_JS = createRequire(import.meta.url).resolve('hls.js/dist/hls.min.js');
 
-/** HLS comes in two containers that take different ways through a player; the manifest tells. */
+/** HLS has two containers, which players handle differently; the manifest tells which. */
 async function container(title) {
   if (title.kind !== 'hls') return title.kind;
   const url = new URL(title.path, media);
@@ -23,7 +22,7 @@ async function container(title) {
   return list.includes('#EXT-X-MAP') ? 'hls fMP4' : 'hls TS';
 }
 
-test('every kind of title plays, seeks and goes on', async (t) => {
+test('every kind of title plays, seeks and continues', async (t) => {
   const kinds = new Map();
   for (const title of titles) {
     const kind = await container(title);
@@ -72,7 +71,7 @@ test('requests carry one CMCD session id for each playback', async () => {
   assert.notEqual(sessions[0], sessions[1]);
 });
 
-test('a fixed rendition is switched to, and Auto comes back', async () => {
+test('selects a fixed rendition, and Auto again', async () => {
   const { page, finish } = await open(watch(adaptive()));
   await playsBeyond(page, 1);
   const menu = page.getByRole('combobox', { name: 'Rendition' });
@@ -115,7 +114,7 @@ test('keys pause, seek and mute', async () => {
   await finish();
 });
 
-test('Space on the list of keys opens it, and plays on', async () => {
+test('Space on the list of keys opens it without pausing', async () => {
   const { page, finish } = await open(watch(adaptive()));
   await playsBeyond(page, 1);
   await page.locator('.keys summary').focus();
@@ -140,7 +139,7 @@ test('the charts of the dashboard move while a title plays', async () => {
     (length) => (window.headlong.charts.get('throughput')?.xs.length ?? 0) >= length + 2,
     first.length,
   );
-  // The player goes on fetching, so that sooner or later a poll sees bytes go out.
+  // The player keeps fetching, so that a poll eventually sees bytes sent.
   await viewer.page.bringToFront();
   await playsBeyond(viewer.page, 3);
   await viewer.page.evaluate(() => {
@@ -163,7 +162,7 @@ test('the charts of the dashboard move while a title plays', async () => {
   await finish();
 });
 
-test('a lost connection is told, and ends by itself', async () => {
+test('reports a lost connection and recovers', async () => {
   const { page, complaints } = await open('#/dashboard');
   await page.locator('.tile').first().waitFor();
   await page.route('**/status', (route) => route.abort());
@@ -174,7 +173,7 @@ test('a lost connection is told, and ends by itself', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
-test('what cannot be played names the file and the remedy', async () => {
+test('a playback error names the file and the remedy', async () => {
   const { page, complaints } = await open('');
   const title = adaptive();
   await page.route(
@@ -193,7 +192,7 @@ test('what cannot be played names the file and the remedy', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
-/** Lets nothing of the media through from now on; returns the way to end that. */
+/** Blocks all media from now on; returns a function that ends that. */
 async function cutOff(page) {
   const ofMedia = (url) => url.origin === new URL(media).origin;
   let refused = 0;
@@ -204,7 +203,7 @@ async function cutOff(page) {
   return { refused: () => refused, restore: () => page.unroute(ofMedia) };
 }
 
-/** Plays until something is ready, but not all; cuts the line, and goes close to the end of that. */
+/** Plays until some media is buffered; cuts the connection, and seeks close to the buffer's end. */
 async function playToTheEdge(page, left) {
   await page.waitForFunction((seconds) => {
     const { buffered, currentTime, duration } = window.headlong.video ?? { buffered: [] };
@@ -221,7 +220,7 @@ async function playToTheEdge(page, left) {
   return { line, edge };
 }
 
-test('what is ready is played though the server is gone, and a new try goes on there', async () => {
+test('plays the buffer without the server, and a retry resumes there', async () => {
   const { page, complaints } = await open(watch(adaptive()));
   const { line, edge } = await playToTheEdge(page, 6);
   const alert = page.getByRole('alert');
@@ -232,16 +231,16 @@ test('what is ready is played though the server is gone, and a new try goes on t
   await alert.getByRole('button', { name: 'Try again' }).click();
   await page.waitForFunction(() => window.headlong.video.currentTime > 0);
   const again = await page.evaluate(() => window.headlong.video.currentTime);
-  assert.ok(again > stood - 1, `goes on at ${again}, not at ${stood}`);
+  assert.ok(again > stood - 1, `resumes at ${again}, not at ${stood}`);
   await playsBeyond(page, again + 1);
   await page.close();
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
-test('a server that is back before all is played is not missed', async () => {
+test('a server outage shorter than the buffer does not stop playback', async () => {
   const { page, complaints } = await open(watch(adaptive()));
   const { line, edge } = await playToTheEdge(page, 12);
-  // A player gives up after some attempts; the page goes on.
+  // A player gives up after some attempts; the page retries.
   await page.evaluate(() => {
     window.failed = new Promise((resolve) => window.headlong.player.addEventListener('error', resolve));
     return window.failed.then(() => {});
@@ -254,7 +253,7 @@ test('a server that is back before all is played is not missed', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
-/** Gives a title subtitles that it has not: one cue, as long as the title. */
+/** Adds subtitles to a title: one cue, as long as the title. */
 async function addSubtitles(page, title, isDefault) {
   const master = new URL(title.path, media);
   const seconds = Math.floor(title.duration_s);
@@ -282,7 +281,7 @@ const showsCues = (page) =>
     [...window.headlong.video.textTracks].some((one) => one.mode === 'showing' && one.activeCues?.length > 0),
   );
 
-test('subtitles chosen when all of the picture is there are shown', async () => {
+test('shows subtitles selected after the last video segment', async () => {
   const { page, finish } = await open('');
   await addSubtitles(page, adaptive(), false);
   await page.goto(home + watch(adaptive()));
@@ -293,7 +292,7 @@ test('subtitles chosen when all of the picture is there are shown', async () => 
   });
   await page.waitForFunction(() => {
     const { buffered, duration, seeking } = window.headlong.video;
-    // The player has ended its stream, so no segment comes after this.
+    // The player has ended its stream, so no segment follows.
     return !seeking && buffered.length > 0 && buffered.end(buffered.length - 1) >= duration - 0.01;
   });
   const menu = page.getByRole('combobox', { name: 'Subtitles' });
@@ -303,7 +302,7 @@ test('subtitles chosen when all of the picture is there are shown', async () => 
   await finish();
 });
 
-test('subtitles that a playlist calls its default are shown from the start', async () => {
+test('shows the default subtitles of a playlist from the start', async () => {
   const { page, finish } = await open('');
   await addSubtitles(page, adaptive(), true);
   await page.goto(home + watch(adaptive()));
@@ -315,7 +314,7 @@ test('subtitles that a playlist calls its default are shown from the start', asy
   await finish();
 });
 
-test('subtitles beside a plain file are in the menu by their languages, and the rest plays without', async () => {
+test('lists subtitles beside a plain file by language', async () => {
   const title = titles.find((one) => one.kind === 'file');
   assert.ok(title, 'the library needs a plain file for this test');
   const { page, complaints } = await open('');
@@ -335,7 +334,7 @@ test('subtitles beside a plain file are in the menu by their languages, and the 
   for (const name of ['added.vtt', 'added.de.vtt']) {
     await page.route((url) => url.pathname === `/${name}`, (route) => route.fulfill({ headers: cors, body }));
   }
-  // The third is listed and has gone.
+  // The third is listed but missing.
   await page.route((url) => url.pathname === '/added.fr.vtt', (route) => route.fulfill({ status: 404, headers: cors }));
   await page.goto(home + watch(title));
   await playsBeyond(page, 1);
@@ -351,7 +350,7 @@ test('subtitles beside a plain file are in the menu by their languages, and the 
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
-test('a plain file that the server does not hand out is told by its status', async () => {
+test('reports the status of a refused plain file', async () => {
   const title = titles.find((one) => one.kind === 'file');
   assert.ok(title, 'the library needs a plain file for this test');
   const { page, complaints } = await open('');
@@ -367,13 +366,13 @@ test('a plain file that the server does not hand out is told by its status', asy
 
 test('another player, hls.js, plays the same title', async () => {
   const { page, complaints } = await open('');
-  // A page of this server without any of our code. It must really come from there: Chromium keeps
-  // pages of unknown origin away from loopback addresses.
+  // A page of this server without our code. It must really come from there: Chromium blocks access
+  // to loopback addresses from pages of unknown origin.
   await page.goto(new URL('status', home).href);
   await page.evaluate(() => {
     document.body.innerHTML = '<video muted></video>';
   });
-  // As if the server had it: its pages take scripts from itself alone.
+  // Served from the server's origin: its pages allow only their own scripts.
   const script = new URL('hls.test.js', home).href;
   await page.route(script, (route) =>
     route.fulfill({ path: HLS_JS, contentType: 'text/javascript' }),

@@ -1,7 +1,7 @@
 /**
  * A browser and a running server for a file of tests. HEADLONG_PAGE names the server's admin
- * address, e.g. http://127.0.0.1:8081/. With HEADLONG_SAMPLE, a folder of titles, instead, the
- * stand-in of mock-server.mjs serves that folder. CHROMIUM names another browser than Debian's.
+ * address, e.g. http://127.0.0.1:8081/. With HEADLONG_SAMPLE, a folder of titles, mock-server.mjs
+ * serves that folder instead. CHROMIUM names another browser than Debian's.
  */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -17,7 +17,7 @@ export let media;
 let mock = null;
 let browser;
 
-/** A page that remembers what the browser complained of. */
+/** A page that records the browser's errors. */
 export async function open(hash) {
   const page = await browser.context.newPage();
   page.setDefaultTimeout(LIMIT_MS);
@@ -30,7 +30,7 @@ export async function open(hash) {
   return {
     page,
     complaints,
-    /** Ends the page; whatever it complained of fails the test. */
+    /** Closes the page; recorded errors fail the test. */
     finish: async () => {
       await page.unrouteAll({ behavior: 'ignoreErrors' });
       await page.close();
@@ -39,7 +39,7 @@ export async function open(hash) {
   };
 }
 
-/** From now on the page gets `/status` as `by` changes it. */
+/** From now on the page gets `/status` as modified by `by`. */
 export async function changeStatus(page, by) {
   await page.route('**/status', async (route) => {
     const status = await (await fetch(new URL('status', home))).json();

@@ -1,12 +1,12 @@
 /**
- * A stand-in for the server, for work on these pages alone: the built pages, `/library.json` and
- * `/status` on one port, the files of a folder on another, with ranges and CORS. The numbers of
- * `/status` come from a small model of a disk swept by an elevator for paced viewers, so that they
- * move plausibly; bytes that a browser really fetches are added to them.
+ * A mock server, for work on these pages alone: the built pages, `/library.json` and `/status` on
+ * one port, the files of a folder on another, with ranges and CORS. The numbers of `/status` come
+ * from a small model of a disk swept by an elevator for paced viewers, so that they move
+ * plausibly; bytes fetched by a browser are added to them.
  *
  *     node tests/mock-server.mjs FOLDER [--admin 8081] [--media 8080] [--viewers 40] [--devices 1]
  *
- * With --devices 3 the last one is failing. With a folder that holds nothing, the library is empty.
+ * With --devices 3 the last one is failing. With an empty folder, the library is empty.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -134,7 +134,7 @@ async function describeDash(file) {
   };
 }
 
-/** Length of an MP4 from its mvhd box, by looking for it; enough for samples. */
+/** Length of an MP4 from its mvhd box, found by a search; sufficient for samples. */
 async function describeFile(file, size) {
   const data = await readFile(file);
   const at = data.indexOf('mvhd');
@@ -177,7 +177,7 @@ async function library(root) {
 
 // ---- a disk with viewers ----
 
-/** Seeded, so that every run shows the same pictures. */
+/** Seeded, so that every run shows the same values. */
 function randomFrom(seed) {
   let state = seed >>> 0;
   return () => {
@@ -188,7 +188,7 @@ function randomFrom(seed) {
   };
 }
 
-/** At most `most` of them, evenly. */
+/** At most `most` of them, evenly spaced. */
 function thinned(all, most) {
   if (all.length <= most) return all;
   return Array.from({ length: most }, (_, index) => all[Math.floor((index * all.length) / most)]);
@@ -237,7 +237,7 @@ class Disk {
     };
   }
 
-  /** Viewers read what is theirs, at their pace; who has little left is queued. */
+  /** Viewers read at their pace; those with little slack are queued. */
   tick(now_s) {
     const { counters } = this;
     this.viewers.forEach((viewer, index) => {
@@ -249,7 +249,7 @@ class Disk {
       counters.bytes_requested += take;
       const ram = viewer.length > 4 * MIB ? 0.97 : 0.4;
       counters.bytes_from_ram += take * ram;
-      // The second disk has flash before it.
+      // The second disk has a flash tier.
       const flash = this.index === 1 ? 0.6 : 0;
       counters.bytes_from_flash += take * (1 - ram) * flash;
       counters.bytes_from_disk += take * (1 - ram) * (1 - flash);

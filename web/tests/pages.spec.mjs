@@ -1,9 +1,9 @@
-/** The library and the dashboard in a real browser: what they show, where, and in which colours. */
+/** The library and the dashboard in a browser: contents, layout and colours. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { adaptive, BROKEN_BY_US, changeStatus, home, open, titles, watch } from './harness.mjs';
 
-test('the library shows every title, finds one, and leads to it', async () => {
+test('the library lists every title, finds one, and links to it', async () => {
   const { page, finish } = await open('');
   const cards = page.locator('.card');
   await cards.first().waitFor();
@@ -33,7 +33,7 @@ test('posters of the library come from the media address', async () => {
   await finish();
 });
 
-test('a library that changes leaves the place and the focus of who is in it', async () => {
+test('a library refresh keeps scroll position and focus', async () => {
   const { page, finish } = await open('');
   const title = (number) => ({ id: `t${number}`, name: `Title ${number}`, kind: 'file', path: `/t${number}.mp4`, bytes: 1 });
   const many = Array.from({ length: 300 }, (_, number) => title(number));
@@ -51,20 +51,20 @@ test('a library that changes leaves the place and the focus of who is in it', as
   const before = await place();
   assert.ok(before.at > 0 && before.focused !== undefined, JSON.stringify(before));
   await cards.nth(141).evaluate((card) => (card.stays = true));
-  // The one in focus is another file now, and there is one title more.
+  // The focused title is another file now, and there is one more title.
   many[140].bytes = 2;
   many.push(title(300));
   await page.getByText('301 titles').waitFor();
   assert.deepEqual(await place(), before);
-  assert.equal(await cards.nth(141).evaluate((card) => card.stays), true, 'a card that is still right stays');
+  assert.equal(await cards.nth(141).evaluate((card) => card.stays), true, 'a card that is still valid is kept');
   assert.match(await cards.nth(140).getAttribute('aria-label'), /2\sB$/);
   await page.getByRole('searchbox', { name: 'Search titles' }).fill('title');
   await page.getByText('301 of 301 titles').waitFor();
-  assert.equal(await cards.count(), 60, 'what is asked anew begins at the top');
+  assert.equal(await cards.count(), 60, 'a new search begins at the top');
   await finish();
 });
 
-/** Panels that do not show all that is in them. */
+/** Panels whose content is cut off. */
 const cutOff = (page) =>
   page.evaluate(() =>
     [...document.querySelectorAll('.device .panel')]
@@ -72,7 +72,7 @@ const cutOff = (page) =>
       .map((panel) => panel.className),
   );
 
-/** Tiles and panels of the dashboard that are not whole in the window. */
+/** Tiles and panels of the dashboard that are not fully within the window. */
 const outside = (page) =>
   page.evaluate(() =>
     [...document.querySelectorAll('.tile, .device .panel')]
@@ -93,7 +93,7 @@ test('a screen of 1920 x 1080 shows the whole dashboard of a device without scro
   await finish();
 });
 
-/** As if the server had so many disks like its first, with flash before each. */
+/** Simulates this many disks like the server's first, each with flash. */
 const withDisks = (page, count) =>
   changeStatus(page, (status) => {
     const ssds = [{ path: '/dev/nvme0n1', state: 'online', read_ms: 0.2 }];
@@ -102,13 +102,13 @@ const withDisks = (page, count) =>
     status.devices = Array.from({ length: count }, (_, index) => ({ ...disk, name: `disk${index}` }));
   });
 
-test('what a screen of 1920 x 940 cannot hold of two disks with flash is scrolled to', async () => {
+test('a screen of 1920 x 940 scrolls for two disks with flash', async () => {
   const { page, finish } = await open('');
   await page.setViewportSize({ width: 1920, height: 940 });
   await withDisks(page, 2);
   await page.goto(`${home}#/dashboard`);
   await page.locator('.area-flash').waitFor();
-  // By the wheel: a script may scroll even what has no scroll bar.
+  // By the wheel: a script can scroll even without a scroll bar.
   await page.locator('.device-head h2').hover();
   await page.mouse.wheel(0, 3000);
   await page.waitForFunction(() => document.querySelector('.area-flash').getBoundingClientRect().bottom <= innerHeight);
@@ -131,7 +131,7 @@ test('of 24 disks the card of the chosen one is in view', async () => {
   await finish();
 });
 
-test('chains and queued positions that are not shown are counted, and an unknown size is none', async () => {
+test('counts chains and queued positions that are not shown', async () => {
   const { page, finish } = await open('');
   await changeStatus(page, (status) => {
     const [disk] = status.devices;
@@ -142,7 +142,7 @@ test('chains and queued positions that are not shown are counted, and an unknown
   });
   await page.goto(`${home}#/dashboard`);
   await page.getByText('64 of 200 queued positions').waitFor();
-  await page.getByText('No chain reads on from the disk.').waitFor();
+  await page.getByText('No active chain reads from the disk.').waitFor();
   const tile = page.locator('.tile', { has: page.getByRole('heading', { name: 'Chains', exact: true }) });
   assert.equal(await tile.locator('.value').textContent(), '3');
   assert.match(await page.locator('.strip canvas').getAttribute('aria-label'), /^Disk of unknown size, .*64 of 200/);
@@ -150,13 +150,13 @@ test('chains and queued positions that are not shown are counted, and an unknown
   await finish();
 });
 
-test('a server that says why it has no answer is quoted', async () => {
+test('quotes the error text of the server', async () => {
   const { page, complaints } = await open('#/dashboard');
   await page.locator('.tile').first().waitFor();
   await page.route('**/status', (route) =>
     route.fulfill({ status: 503, contentType: 'text/plain; charset=utf-8', body: 'a device does not answer\n' }),
   );
-  await page.getByText('it answered 503 for status: a device does not answer.').waitFor();
+  await page.getByText('the server answered 503 for status: a device does not answer.').waitFor();
   await page.close();
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
@@ -177,7 +177,7 @@ test('a phone shows every page without scrolling sideways', async () => {
   await finish();
 });
 
-test('the colours follow the choice, and the choice stays', async () => {
+test('the colours follow the choice, which persists', async () => {
   const { page, finish } = await open('');
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await page.emulateMedia({ colorScheme: 'dark' });
@@ -196,7 +196,7 @@ test('the colours follow the choice, and the choice stays', async () => {
   await finish();
 });
 
-/** Contrast of a text with what is painted behind it (WCAG 2), in the state that it is given. */
+/** Contrast of a text with its background (WCAG 2), in the given state. */
 const contrast = (locator, state) =>
   locator.evaluate((element, shown) => {
     if (shown !== undefined) element.dataset.state = shown;
@@ -225,7 +225,7 @@ const contrast = (locator, state) =>
     return (light + 0.05) / (dark + 0.05);
   }, state);
 
-test('small texts stand out from what is behind them, in light and in dark', async () => {
+test('small texts have enough contrast, in light and dark mode', async () => {
   const { page, finish } = await open('#/dashboard');
   const states = ['online', 'failing', 'offline', 'serving', 'draining', 'read-only', 'slow', 'lost', 'unknown'];
   const pale = [];

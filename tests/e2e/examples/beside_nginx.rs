@@ -1,17 +1,19 @@
-//! How many viewers one emulated hard disk serves in time, from this server and from nginx.
+//! Measures how many viewers one emulated hard disk serves without a late reply, with this server
+//! and with nginx.
 //!
 //!     cargo run --release -p headlong-e2e-tests --example beside_nginx
 //!
-//! Arguments, if any, are the beginnings of the names of the peers to look at.
+//! Arguments, if any, are prefixes of the names of the peers to run.
 //!
-//! Each viewer watches a title of its own for a minute, in requests of 512 KiB at a steady pace; a
-//! run fails if any reply ends more than 5 s after its request was due: what a small playout buffer
-//! covers, and too little to hide that a disk does not keep up.
-//! For each server the largest number of viewers without a failure is looked for in steps. What is printed is the failure-free rate in the drive's own time.
+//! Each viewer watches its own title for a minute, in requests of 512 KiB at a steady pace. A run
+//! fails if any reply ends more than 5 s after its request was due: as much as a small playout
+//! buffer covers, and too little to hide a disk that does not keep up. For each server the example
+//! searches the largest number of viewers without a failure and prints the failure-free rate in the
+//! drive's model time.
 //!
 //! The peers: nginx with threads for its reads and the kernel's default read-ahead of 128 KiB, and
-//! the same with read_ahead_kb 2048 and max_sectors_kb raised to what the device takes. nginx has
-//! the whole page cache; this server has the budget given below.
+//! the same with read_ahead_kb 2048 and max_sectors_kb raised to the device's limit. nginx has the
+//! whole page cache; this server has the budget given below.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,14 +31,14 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// The drive is this many times faster than its model, and so are the viewers.
 const COMPRESSION: f64 = 2.0;
-/// Of the model's time, each viewer takes this many bytes in a second: 8 Mbit/s.
+/// Bytes of each viewer in a second of model time: 8 Mbit/s.
 const PACE_BYTES: u64 = MIB;
 const TITLES: u64 = 96;
-/// One minute of the model's time.
+/// One minute of model time.
 const TITLE_BYTES: u64 = 60 * MIB;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// They come one after the other within this much of the model's time, or their prefetches would
-/// fall into step.
+/// Their starts are spread over this much model time, so that their prefetches do not fall into
+/// step.
 const RAMP: Duration = Duration::from_secs(20);
 const STEP: u64 = 8;
 const MEMORY: &str = "512MiB";
@@ -90,7 +92,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The most viewers, in steps, that all get everything in time: the bounds close in by halves.
+/// Searches the largest number of viewers without a failure, by bisection in steps.
 fn most_viewers(
     peer: Peer,
     device: &BlockDevice,
@@ -124,7 +126,7 @@ fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> i
     let sectors_max = std::fs::read_to_string(format!("{queue}/max_hw_sectors_kb"))?;
     std::fs::write(format!("{queue}/max_sectors_kb"), sectors_max.trim())?;
     std::fs::write(format!("{queue}/scheduler"), "mq-deadline")?;
-    // Last: the kernel sets it anew whenever another limit of the queue changes.
+    // Last: the kernel resets it whenever another limit of the queue changes.
     std::fs::write(
         format!("{queue}/read_ahead_kb"),
         peer.read_ahead_kib().to_string(),
@@ -147,12 +149,12 @@ fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> i
     Ok(observe(device, || watch(server.address(), titles, seed)))
 }
 
-/// What one run showed, in the time of the drive's model.
+/// Result of one run, in model time.
 struct Run {
     behind_max: Duration,
-    /// Share of the time in which the drive was at work.
+    /// Share of the time during which the drive was busy.
     busy_share: f64,
-    /// Mean length of what the drive was asked for in one go.
+    /// Mean length of a request to the drive.
     read_bytes_mean: u64,
 }
 
@@ -174,7 +176,7 @@ fn observe(device: &BlockDevice, watch: impl FnOnce() -> Duration) -> Run {
     }
 }
 
-/// The most that any viewer was behind its pace; for ever, if one was not served at all.
+/// The largest lag of any viewer behind its pace; infinite if one was not served at all.
 fn watch(address: SocketAddr, titles: &[Title], seed: &mut Seed) -> Duration {
     let pace = (PACE_BYTES as f64 * COMPRESSION) as u64;
     let ramp_ms = RAMP.div_f64(COMPRESSION).as_millis() as u64;

@@ -1,14 +1,14 @@
-//! The load on the real server changes in steps, on an emulated hard disk, and the prefetch size
-//! follows: half the viewers leave, as many come back within seconds, and then all of them are
-//! followed by eight times as many of an eighth of the bit rate.
+//! Changes the load on the real server in steps, on an emulated hard disk, and records how the
+//! prefetch size follows: half the viewers leave, the same number returns within seconds, and then
+//! eight times as many viewers of an eighth of the bit rate replace them.
 //!
 //!     cargo run --release -p headlong-e2e-tests --example load_steps -- [VIEWERS [SCALE]]
 //!
-//! VIEWERS is how many viewers of 8 Mbit/s the server serves at most (`--example beside_nginx`
-//! finds it), 72 if not said; 80 % of them come. SCALE, 1 if not said, divides the length of every
-//! phase. Needs root, as every emulated disk does. Writes docs/operate/load-steps.svg, samples to standard
-//! output as CSV (model time), and ends with 4 if any viewer failed or was more than five seconds
-//! behind its pace.
+//! VIEWERS is the most viewers of 8 Mbit/s that the server serves (`--example beside_nginx` finds
+//! it), 72 by default; the load is 80 % of them. SCALE, 1 by default, divides the length of every
+//! phase. Needs root, as every emulated disk does. Writes docs/operate/load-steps.svg, samples to
+//! standard output as CSV (model time), and exits with 4 if any viewer failed or lagged more than
+//! five seconds behind its pace.
 
 use std::io;
 use std::path::Path;
@@ -28,21 +28,21 @@ use tokio::task::JoinHandle;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Drive, server and viewers are this many times faster than life.
+/// Drive, server and viewers are this many times faster than real time.
 const COMPRESSION: u32 = 2;
-/// 8 Mbit/s, and what comes after it.
+/// 8 Mbit/s, and the rate of the last phase.
 const PACE_BYTES: u64 = MIB;
 const PACE_BYTES_LOW: u64 = MIB / 8;
 const TITLES: u64 = 96;
 const TITLE_BYTES: u64 = 60 * MIB;
 const MEMORY: &str = "512MiB";
-/// A viewer may be behind by what a small playout buffer covers.
+/// Accepted lag of a viewer: what a small playout buffer covers.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Those who come, come within this of model time, or their prefetches would fall into step.
+/// New viewers start within this much model time, so that their prefetches do not fall into step.
 const RAMP: Duration = Duration::from_secs(20);
 const SAMPLE: Duration = Duration::from_secs(5);
 
-/// One phase: how many viewers of either kind are there, and for how long in seconds.
+/// One phase: the numbers of viewers of either kind, and its length in seconds.
 struct Phase {
     what: &'static str,
     high: u64,
@@ -50,7 +50,7 @@ struct Phase {
     seconds: u64,
 }
 
-/// What became of the viewers.
+/// Outcome of the viewers.
 #[derive(Default)]
 struct Outcome {
     failed: AtomicU64,
@@ -97,7 +97,7 @@ fn main() -> io::Result<ExitCode> {
     eprintln!("filling {TITLES} titles of {} MiB", TITLE_BYTES / MIB);
     let titles = fill_root(device.root(), TITLES, TITLE_BYTES)?;
     device.start()?;
-    // Whoever comes is taken: a crowd that comes at once is to show as lateness and not as refusals.
+    // Admits every viewer: an overload must appear as lateness and not as refusals.
     let config = format!(
         "prefetch = \"auto\"\nadmission = \"accept\"\ntime_scale = {COMPRESSION}\n[device.\"{}\"]\nrotational = true",
         device.device_name()
@@ -131,7 +131,7 @@ fn main() -> io::Result<ExitCode> {
     })
 }
 
-/// Plays all phases; a viewer who has seen a title goes on with the next.
+/// Plays all phases; a viewer that has finished a title continues with the next.
 fn watch(
     server: &Server,
     titles: &[Title],
@@ -185,7 +185,7 @@ fn watch(
     })
 }
 
-/// The titles that one viewer sees, one after the other, without end.
+/// The titles of one viewer, one after the other, without end.
 fn stay(
     server: &Server,
     titles: &[Title],
@@ -225,7 +225,7 @@ async fn watch_one(viewer: &Viewer, outcome: &Outcome) {
     }
 }
 
-/// What the server says of itself; nothing if it does not answer.
+/// The server's status; `None` if it does not answer.
 fn sample(server: &Server, second: f64, viewers: u64, sent_before: &mut u64) -> Option<Sample> {
     let status = server.status().ok()?;
     let device = status.devices().first()?;

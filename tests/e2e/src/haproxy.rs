@@ -6,11 +6,11 @@ use headlong_testkit::{Scratch, server::free_address};
 
 use crate::program::Program;
 
-/// A running HAProxy; ended when dropped.
+/// A running HAProxy; stopped when dropped.
 pub struct HaProxy(Program);
 
 impl HaProxy {
-    /// Does what `config` says for the address it is given.
+    /// Starts it with the configuration that `config` returns for the assigned address.
     pub fn start(config: impl FnOnce(SocketAddr) -> String) -> std::io::Result<Self> {
         let scratch = Scratch::new("haproxy")?;
         let address = free_address();
@@ -21,7 +21,7 @@ impl HaProxy {
         Program::start(scratch, &mut command, address).map(Self)
     }
 
-    /// Where it takes requests.
+    /// Listening address.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }

@@ -1,7 +1,8 @@
-//! What the end-to-end tests share: sample libraries, nginx, HAProxy and Prometheus, the table of HTTP
-//! conformance, viewers beside some trouble, servers with a flash tier, a bucket of S3, and a runtime with a bound on time.
+//! Shared parts of the end-to-end tests: sample libraries, nginx, HAProxy and Prometheus, the HTTP
+//! conformance table, background viewers, servers with a flash tier, an S3 bucket, and a runtime
+//! with a time limit.
 //!
-//! Every test starts a server of its own over titles of its own, and ends with it.
+//! Every test starts its own server over its own titles and stops it at the end.
 
 pub mod conformance;
 pub mod haproxy;

@@ -1,4 +1,4 @@
-//! Titles on a disk, each with content that can be checked at any byte.
+//! Titles on a disk, each with content that can be verified at any offset.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,11 @@ use headlong_testkit::{Scratch, client::Viewer, pattern};
 /// One file.
 #[derive(Debug, Clone)]
 pub struct Title {
-    /// Number of its content.
+    /// Number of its content pattern.
     pub number: u64,
-    /// Where it is.
+    /// Its path on disk.
     pub path: PathBuf,
-    /// Where it is served.
+    /// Its request target.
     pub target: String,
     /// Its size.
     pub size_bytes: u64,
@@ -25,7 +25,8 @@ impl Title {
     pub fn create(root: &Path, name: &str, number: u64, size_bytes: u64) -> io::Result<Self> {
         let path = root.join(name);
         pattern::write_file(&path, number, size_bytes)?;
-        // Written long ago: what was written a moment ago may change under the same time.
+        // Dated in the past: a file written a moment ago may change without a new modification
+        // time.
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         File::options()
             .write(true)
@@ -39,7 +40,7 @@ impl Title {
         })
     }
 
-    /// A viewer of the whole of it, as fast as it comes.
+    /// A viewer that reads the whole title without pacing.
     pub fn viewer(&self, address: std::net::SocketAddr) -> Viewer {
         Viewer::new(address, &self.target, self.number, self.size_bytes)
     }
@@ -54,7 +55,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Makes `count` titles of `size_bytes` each.
+    /// Creates `count` titles of `size_bytes` each.
     pub fn new(count: u64, size_bytes: u64) -> io::Result<Self> {
         let scratch = Scratch::new("library")?;
         let titles = fill_root(scratch.path(), count, size_bytes)?;
@@ -67,7 +68,7 @@ impl Library {
     }
 }
 
-/// Makes `count` titles in a root.
+/// Creates `count` titles in a root.
 pub fn fill_root(root: &Path, count: u64, size_bytes: u64) -> io::Result<Vec<Title>> {
     let name = |number| format!("title-{number}.bin");
     (0..count)

@@ -1,4 +1,4 @@
-//! File systems of their own: on a loop device over a file, or in memory.
+//! Separate file systems: on a loop device over a file, or in memory.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::have_or_skip;
 
-/// A mounted file system; unmounted when dropped, and by the guardian of its folder if the test is killed.
+/// A mounted file system; unmounted when dropped, and by its cleanup process if the test is killed.
 #[derive(Debug)]
 pub struct LoopFs {
     root: PathBuf,
@@ -17,11 +17,11 @@ pub struct LoopFs {
 }
 
 impl LoopFs {
-    /// Makes one with `mkfs.KIND` and these options, or mounts a `tmpfs` or `ramfs`. `None`, and the
-    /// test is noted as skipped, where that cannot be done.
+    /// Makes one with `mkfs.KIND` and these options, or mounts a `tmpfs` or `ramfs`. Where that is
+    /// not possible, returns `None` and records the test as skipped.
     ///
     /// # Panics
-    /// If a program that is there fails.
+    /// If an installed program fails.
     pub fn new_or_skip(test: &str, kind: &str, options: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             headlong_testkit::skip(test, "needs root");
@@ -44,7 +44,7 @@ impl LoopFs {
         } else {
             let image = scratch.path().join("image");
             let file = File::create(&image).expect("made");
-            // Less is too little for XFS.
+            // XFS refuses a smaller device.
             file.set_len(320 << 20).expect("a sparse file");
             run(Command::new(program).args(options).arg(&image));
             mount.args(["-o", "loop"]).arg(image);
@@ -56,14 +56,14 @@ impl LoopFs {
         })
     }
 
-    /// Where it is mounted.
+    /// Mount point.
     pub fn root(&self) -> &Path {
         &self.root
     }
 }
 
 fn run(command: &mut Command) {
-    // Daemons and file systems are in folders that not every user has in the path.
+    // Not every user has the folders of daemons and file system tools in `PATH`.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     let output = command.output().expect("started");

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::eventually;
 
-/// A running mount. Killed when dropped, and then nothing may be mounted any more.
+/// A running mount. It is killed when dropped; its file system must be unmounted afterwards.
 pub struct Mount {
     child: Child,
     point: PathBuf,
@@ -20,7 +20,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Whether mounts can be made here; if not, the test is noted as skipped.
+    /// Whether this machine allows mounts; if not, records the test as skipped.
     pub fn available_or_skip(test: &str) -> bool {
         let is_root = rustix::process::geteuid().is_root();
         let device = File::options().read(true).write(true).open("/dev/fuse");
@@ -32,22 +32,22 @@ impl Mount {
         false
     }
 
-    /// Mounts a tree at a folder that is made, with 64 MiB of memory.
+    /// Creates a folder and mounts a tree there, with 64 MiB of memory.
     ///
     /// # Panics
-    /// If it is not mounted.
+    /// If the mount fails.
     pub fn start(directory: &Path, point: &Path) -> Self {
         Self::start_with(directory, point, &["--memory", "64MiB"])
     }
 
-    /// The same with other arguments.
+    /// Like [`Mount::start`], with other arguments.
     ///
     /// # Panics
-    /// If it is not mounted.
+    /// If the mount fails.
     pub fn start_with(directory: &Path, point: &Path, arguments: &[&str]) -> Self {
         if fs::symlink_metadata(point).is_err() {
             let made = fs::create_dir(point);
-            // One whose daemon is gone is there, and cannot be looked at.
+            // A mount point whose daemon has ended exists but cannot be inspected.
             made.or_else(|error| match error.kind() {
                 std::io::ErrorKind::AlreadyExists => Ok(()),
                 _ => Err(error),
@@ -78,22 +78,22 @@ impl Mount {
         mount
     }
 
-    /// Its process.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it is.
+    /// Mount point.
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// A file on it.
+    /// Path of a file on the mount.
     pub fn path(&self, name: &str) -> PathBuf {
         self.point.join(name)
     }
 
-    /// What it said.
+    /// Its log output.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -102,7 +102,7 @@ impl Mount {
         self.log().contains(words)
     }
 
-    /// How it is.
+    /// Its status.
     pub fn status(&self) -> serde_json::Value {
         let mut command = Command::new(server::binary());
         command.args(["mount", "--status"]).arg(&self.point);
@@ -110,7 +110,7 @@ impl Mount {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    /// What the engines have counted under that name, together.
+    /// Sum of the engines' counters of that name.
     pub fn counter(&self, name: &str) -> u64 {
         let status = self.status();
         let devices = status["devices"].as_array().cloned().unwrap_or_default();
@@ -123,28 +123,28 @@ impl Mount {
     /// Sends a signal.
     ///
     /// # Panics
-    /// If the process is gone.
+    /// If the process has ended.
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("an id"), signal).expect("sent");
     }
 
-    /// Waits for the end of the process.
+    /// Waits until the process ends.
     pub fn wait(&mut self) -> ExitStatus {
         let ended = || self.child.try_wait().ok().flatten();
-        eventually("the end of a mount", ended, Option::is_some).expect("it has ended")
+        eventually("the end of the mount process", ended, Option::is_some).expect("it has ended")
     }
 
-    /// Waits for the end of a process that was killed, and leaves what is mounted there to another one.
+    /// Waits until a killed process ends, and leaves its mount point to another process.
     pub fn forget(mut self) {
         let _ = self.child.wait();
         self.point = PathBuf::new();
     }
 
-    /// Waits until nothing is mounted there.
+    /// Waits until the mount point is unmounted.
     pub fn is_gone(&self) {
         let mounted = || mounts_below(&self.point);
-        eventually("no mount", mounted, Vec::is_empty);
+        eventually("an unmounted folder", mounted, Vec::is_empty);
     }
 }
 
@@ -155,7 +155,7 @@ impl Drop for Mount {
         if self.point.as_os_str().is_empty() {
             return;
         }
-        // Not by an assertion: a test may be failing already.
+        // Not an assertion: the test may already be panicking.
         let end = Instant::now() + Duration::from_secs(20);
         while !mounts_below(&self.point).is_empty() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,7 +1,7 @@
-//! Viewers beside some trouble: how long each of their requests took, before it and during it.
+//! Background viewers beside a fault: their latencies before it and during it.
 //!
-//! The one idea: whether others notice is told by comparing a server with itself on the same
-//! machine in the same minute, never by a time that a machine must reach.
+//! The test compares a server with itself on the same machine in the same minute, and never with an
+//! absolute time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,36 +12,36 @@ use headlong_testkit::{Seed, pattern};
 
 use crate::library::Title;
 
-/// So many ask at a time.
+/// Concurrent viewers.
 const VIEWERS: u64 = 4;
-/// Each of them asks at least so often, so that one request in a hundred is several.
+/// Fewest requests of each viewer, so that the slowest percent is several requests.
 const REQUESTS_MIN: usize = 150;
-/// Between two requests of one of them: they are not to be the load.
+/// Pause between two requests of one viewer: the viewers must not be the load.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The wait of one request in a hundred may become so many times as long. A machine that is used
-/// by others does that too; being held up by a disk that hangs is thousands of times.
+/// Accepted growth of the 99th percentile. A busy machine causes that much; a viewer blocked by a
+/// hung disk waits thousands of times longer.
 const FACTOR: u32 = 20;
 
-/// Viewers of these titles, each request on a connection of its own, at a place never foreseen.
+/// Viewers of these titles; each request has its own connection and a random offset.
 #[derive(Debug, Clone, Copy)]
 pub struct Neighbours<'a> {
     /// The server.
     pub address: SocketAddr,
-    /// What they watch.
+    /// Titles that they read.
     pub titles: &'a [Title],
-    /// Bytes of each request.
+    /// Size of each request.
     pub request_bytes: u64,
-    /// How long the trouble holds up those who meet it: neighbours who wait a quarter as long
-    /// would share it.
+    /// How long the fault delays requests that it affects: other viewers that wait a quarter as
+    /// long count as affected.
     pub held_up: Duration,
 }
 
-/// How long requests took, the shortest first.
+/// Latencies, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waits(Vec<Duration>);
 
 impl Waits {
-    /// What 99 in 100 requests did not exceed.
+    /// The 99th percentile.
     pub fn p99(&self) -> Duration {
         let at = (self.0.len() * 99).div_ceil(100).saturating_sub(1);
         self.0.get(at).copied().unwrap_or_default()
@@ -49,8 +49,8 @@ impl Waits {
 }
 
 impl Neighbours<'_> {
-    /// Runs `trouble` while they watch, and fails the test if they notice: by an answer that is
-    /// not theirs, or by waits beyond those before. Returns what the trouble returned.
+    /// Runs `trouble` while the viewers read, and fails the test if it affects them: by an
+    /// unexpected response, or by latencies above those before. Returns the result of `trouble`.
     pub fn do_not_notice<T>(&self, name: &str, trouble: impl FnOnce() -> T) -> T {
         let (before, ()) = self.beside(1, || ());
         let (during, result) = self.beside(2, trouble);
@@ -71,7 +71,7 @@ impl Neighbours<'_> {
         result
     }
 
-    /// They watch until `trouble` is over, and for some requests at least.
+    /// The viewers read until `trouble` is over, and for a minimum of requests.
     fn beside<T>(&self, seed: u64, trouble: impl FnOnce() -> T) -> (Waits, T) {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -85,7 +85,7 @@ impl Neighbours<'_> {
             let result = trouble();
             drop(over);
             let waits = watching.into_iter();
-            let waits = waits.flat_map(|viewer| viewer.join().expect("a neighbour was served"));
+            let waits = waits.flat_map(|viewer| viewer.join().expect("every viewer is served"));
             let mut waits: Vec<_> = waits.collect();
             waits.sort_unstable();
             (Waits(waits), result)
@@ -104,14 +104,14 @@ impl Neighbours<'_> {
             waits.push(asked.elapsed());
             let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", title.target));
             assert_eq!(reply.status(), 206, "{}: {}", title.target, reply.text());
-            pattern::verify(title.number, first, &reply.body).expect("right bytes");
+            pattern::verify(title.number, first, &reply.body).expect("correct bytes");
             std::thread::sleep(PAUSE);
         }
         waits
     }
 }
 
-/// Tells the neighbours that the trouble is over, also if it ended in a panic.
+/// Signals the end of the fault to the viewers, also after a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_wait_in_a_hundred_may_be_longer() {
+    fn p99_ignores_one_wait_in_a_hundred() {
         let waits = |longest: [u64; 2]| {
             let all = (0..198).map(|_| 1).chain(longest);
             Waits(all.map(Duration::from_millis).collect())

@@ -1,4 +1,4 @@
-//! nginx: over the same folder, as a second opinion on what HTTP says; or in front.
+//! nginx: over the same folder, as a reference implementation of HTTP; or in front of a server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,11 +7,11 @@ use headlong_testkit::{Scratch, server::free_address};
 
 use crate::program::Program;
 
-/// A running nginx; ended when dropped.
+/// A running nginx; stopped when dropped.
 pub struct Nginx(Program);
 
 impl Nginx {
-    /// Serves `root` as nginx does unless told otherwise.
+    /// Serves `root` with nginx's defaults.
     pub fn start(root: &Path) -> std::io::Result<Self> {
         Self::start_with(root, "")
     }
@@ -24,7 +24,7 @@ impl Nginx {
         })
     }
 
-    /// Serves what `http` says for the address it is given.
+    /// Starts it with the `http` block that `http` returns for the assigned address.
     pub fn start_http(http: impl FnOnce(SocketAddr) -> String) -> std::io::Result<Self> {
         let scratch = Scratch::new("nginx")?;
         let address = free_address();
@@ -49,7 +49,7 @@ impl Nginx {
         Program::start(scratch, &mut command, address).map(Self)
     }
 
-    /// Where it serves.
+    /// Listening address.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }

@@ -1,7 +1,7 @@
-//! An origin that can be made ill: HTTP written by hand, with a switch for each way to be wrong.
+//! An origin with injectable faults: hand-written HTTP with one mode for each fault.
 //!
-//! Its titles are `/o/NUMBER-SIZE`, whose bytes are those of the pattern of that number, or of another
-//! one that the argument `v` of its query names. What it sends in bodies is counted.
+//! Its titles are `/o/NUMBER-SIZE`, with the bytes of that pattern, or of the pattern that the
+//! query argument `v` names. It counts the bytes of the bodies that it sends.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,37 +14,37 @@ use headlong_testkit::pattern;
 /// How it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// As it should.
+    /// Correctly.
     Well,
-    /// It closes every connection.
+    /// Closes every connection.
     Down,
-    /// It sends half of each body, and then nothing.
+    /// Sends half of each body, then stalls.
     Hang,
-    /// It sends half of each body, and closes.
+    /// Sends half of each body, then closes.
     Short,
-    /// It says a length that is one more than before.
+    /// Reports a length that is one more than before.
     WrongTotal,
-    /// It sends the range behind the one that was asked for.
+    /// Sends the range after the requested one.
     WrongRange,
-    /// It knows no ranges.
+    /// Does not support ranges.
     Whole,
-    /// The titles are others under another tag.
+    /// Serves other contents under another tag.
     Changed,
-    /// It says this tag or none, and the titles' numbers are so much higher.
+    /// Sends this tag, or no tag, and adds this number to the titles' pattern numbers.
     Tagged(Option<&'static str>, u64),
-    /// It redirects to itself.
+    /// Redirects to itself.
     Loop,
-    /// It redirects to this URL.
+    /// Redirects to this URL.
     To(String),
-    /// It says something that is not HTTP.
+    /// Sends bytes that are not HTTP.
     Garbage,
-    /// It sends headers without an end.
+    /// Sends header fields without end.
     Endless,
-    /// It has nothing.
+    /// Has no titles.
     Absent,
 }
 
-/// A running origin; ended when dropped.
+/// A running origin; stopped when dropped.
 pub struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -59,7 +59,7 @@ struct Shared {
 }
 
 impl Origin {
-    /// Starts one that is well.
+    /// Starts an origin without a fault.
     pub fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -80,7 +80,7 @@ impl Origin {
                     continue;
                 };
                 std::thread::spawn(move || {
-                    // Whoever leaves ends it.
+                    // A client that disconnects ends its thread.
                     let _ = shared.serve(&stream);
                 });
             }
@@ -88,12 +88,12 @@ impl Origin {
         Ok(Self { address, shared })
     }
 
-    /// Where it serves.
+    /// Listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes it well or ill.
+    /// Sets the mode.
     pub fn be(&self, mode: Mode) {
         *self
             .shared
@@ -102,18 +102,18 @@ impl Origin {
             .unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// Bytes of bodies that it has sent.
+    /// Bytes of bodies sent.
     pub fn sent_bytes(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// What it was asked for, in order.
+    /// Targets of all requests, in order.
     pub fn targets(&self) -> Vec<String> {
         let targets = self.shared.targets.lock();
         targets.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Requests that it was sent.
+    /// Number of requests received.
     pub fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::Relaxed)
     }
@@ -126,7 +126,7 @@ impl Drop for Origin {
     }
 }
 
-/// Of a request, what matters.
+/// The relevant fields of a request.
 struct Wanted {
     target: String,
     is_head: bool,
@@ -182,7 +182,7 @@ impl Shared {
         stream.write_all(head.as_bytes())
     }
 
-    /// Whether the connection goes on.
+    /// Returns whether the connection stays open.
     fn answer(
         &self,
         mut stream: &TcpStream,

@@ -1,4 +1,4 @@
-//! Another server, as a child process that listens.
+//! Another server as a child process with a listener.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use headlong_testkit::Scratch;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A program that listens; ended when dropped.
+/// A program with a listener; stopped when dropped.
 pub(crate) struct Program {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -16,7 +16,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts it and waits until it listens. What it needs lies in `scratch`.
+    /// Starts it and waits until it listens. `scratch` holds its files.
     pub(crate) fn start(
         scratch: Scratch,
         command: &mut Command,
@@ -40,12 +40,12 @@ impl Program {
         Ok(program)
     }
 
-    /// Where what it needs lies.
+    /// Folder of its files.
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Its process.
+    /// Process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -53,7 +53,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // In order, for one with workers ends them; then in any way.
+        // First a graceful stop, which also stops workers; then SIGKILL.
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let _ = id.map(|id| kill_process(id, Signal::TERM));
         let end = Instant::now() + Duration::from_secs(5);

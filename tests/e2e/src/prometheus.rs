@@ -1,4 +1,4 @@
-//! A Prometheus that scrapes one server and judges it by the rules of `packaging/`.
+//! A Prometheus that scrapes one server and evaluates the rules of `packaging/`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use headlong_testkit::{Scratch, server::free_address};
 
 use crate::program::Program;
 
-/// A running Prometheus; ended when dropped.
+/// A running Prometheus; stopped when dropped.
 pub struct Prometheus(Program);
 
 impl Prometheus {
-    /// Looks at `target` each second, and at the rules as often.
+    /// Scrapes `target` and evaluates the rules every second.
     pub fn start(target: SocketAddr) -> std::io::Result<Self> {
         let scratch = Scratch::new("prometheus")?;
         let address = free_address();
@@ -34,13 +34,13 @@ impl Prometheus {
         Program::start(scratch, &mut command, address).map(Self)
     }
 
-    /// Where it is asked.
+    /// Address of its API.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
 }
 
-/// The folder of what is installed beside the programs.
+/// Folder with the files that are installed beside the programs.
 pub fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }

@@ -1,10 +1,10 @@
-//! Bounds on time, and what to do where a program is missing.
+//! Time limits, and the handling of missing programs.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// Runs a future on two threads; fails the test if it takes longer than `limit`, which is there to
-/// end a test that hangs and not to measure anything.
+/// Runs a future on two threads; fails the test after `limit`. The limit ends a hung test and
+/// measures nothing.
 pub fn bounded<F: Future>(limit: Duration, future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -16,7 +16,7 @@ pub fn bounded<F: Future>(limit: Duration, future: F) -> F::Output {
     result.unwrap_or_else(|_| panic!("not done after {limit:?}"))
 }
 
-/// Asks until the answer is yes; fails the test with the last answer after a minute.
+/// Polls until the condition holds; after a minute fails the test with the last value.
 pub fn eventually<T: std::fmt::Debug>(
     what: &str,
     mut ask: impl FnMut() -> T,
@@ -33,8 +33,8 @@ pub fn eventually<T: std::fmt::Debug>(
     }
 }
 
-/// Whether a program that a test needs is installed; if not, the test is noted as
-/// skipped, see [`headlong_testkit::skip`].
+/// Whether a program that a test needs is installed; if not, records the test as skipped, see
+/// [`headlong_testkit::skip`].
 pub fn have_or_skip(test: &str, program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

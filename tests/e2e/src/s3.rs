@@ -1,11 +1,11 @@
-//! A bucket that looks at signatures by a program of its own, in Python.
+//! An S3 bucket that verifies signatures with its own implementation, in Python.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A running bucket; ended when dropped.
+/// A running bucket; stopped when dropped.
 pub struct Bucket {
     child: Child,
     port: u16,
@@ -13,7 +13,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Starts one over the files of a folder, which knows one key; its clock is ahead by so many seconds.
+    /// Starts a bucket over the files of a folder, with one key; its clock is ahead by this many
+    /// seconds.
     pub fn start(
         folder: &Path,
         ahead_s: i64,
@@ -32,7 +33,7 @@ impl Bucket {
         let Ok(port) = first.trim().parse() else {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(std::io::Error::other("the bucket did not begin"));
+            return Err(std::io::Error::other("the bucket did not start"));
         };
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&lines);
@@ -46,12 +47,12 @@ impl Bucket {
         Ok(Self { child, port, lines })
     }
 
-    /// The URL of the bucket, with a slash at its end.
+    /// URL of the bucket, with a slash at the end.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/bucket/", self.port)
     }
 
-    /// What it was asked and what it answered: method, path, status, reason.
+    /// Its requests and responses: method, path, status, reason.
     pub fn lines(&self) -> Vec<String> {
         let lines = self.lines.lock();
         lines.unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,8 +1,8 @@
-"""A bucket that looks at signatures: AWS Signature Version 4 in the arguments of the URL, written from
-its description ("Authenticating Requests: Using Query Parameters") with hashlib and hmac alone.
+"""An S3 bucket that verifies AWS Signature Version 4 in the arguments of the URL, written from its
+specification ("Authenticating Requests: Using Query Parameters") with hashlib and hmac alone.
 
 Arguments: folder, seconds by which its clock is ahead, key id, secret, region. The bucket is `bucket`,
-by path style. It prints its port, and then a line for each request: method, path, status, reason.
+in path style. It prints its port, and then a line for each request: method, path, status, reason.
 """
 import calendar, hashlib, hmac, http.server, os, re, sys, time
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -15,7 +15,7 @@ def mac(key, text):
 
 
 def judge(method, target, headers):
-    """None, or why a request is refused."""
+    """None, or the reason for a refusal."""
     url = urlsplit(target)
     said = dict(parse_qsl(url.query, keep_blank_values=True))
     if said.get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256":
@@ -65,7 +65,7 @@ class Bucket(http.server.BaseHTTPRequestHandler):
 
     def say(self, status, reason, body=b"", fields=()):
         line = f"{self.command} {urlsplit(self.path).path} {status} {reason}\n"
-        os.write(1, line.encode())  # One call a line: threads of other requests print, too.
+        os.write(1, line.encode())  # One call for each line: threads of other requests print as well.
         self.send_response(status)
         for name, value in fields:
             self.send_header(name, value)

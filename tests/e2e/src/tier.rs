@@ -1,4 +1,4 @@
-//! Servers with a flash tier, and viewers who see to it that the tier is used.
+//! Servers with a flash tier, and viewers that exercise the tier.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,12 +9,12 @@ use headlong_testkit::server::{Server, ServerBuilder, binary};
 use headlong_testkit::{Scratch, Seed, pattern};
 use serde_json::Value;
 
-/// Titles of the library: together several times what the server has of memory.
+/// Titles of the library: together several times the server's memory.
 pub const TITLES: u64 = 8;
-/// Bytes of a title.
+/// Size of a title.
 pub const TITLE_BYTES: u64 = 8 << 20;
 
-/// Runs `headlong flash`; whether it succeeded, and all that it said.
+/// Runs `headlong flash`; returns whether it succeeded, and its output.
 pub fn flash(verb: &str, tier: &Path, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(binary());
     let output = command
@@ -22,7 +22,7 @@ pub fn flash(verb: &str, tier: &Path, arguments: &[&str]) -> (bool, String) {
         .arg(tier)
         .args(arguments)
         .output();
-    let output = output.expect("it runs");
+    let output = output.expect("the program starts");
     let text = [output.stdout, output.stderr].concat();
     (
         output.status.success(),
@@ -30,13 +30,13 @@ pub fn flash(verb: &str, tier: &Path, arguments: &[&str]) -> (bool, String) {
     )
 }
 
-/// Makes a tier.
+/// Formats a tier.
 pub fn format(tier: &Path, arguments: &[&str]) {
     let (is_made, text) = flash("format", tier, arguments);
     assert!(is_made, "{text}");
 }
 
-/// What `headlong flash status` says under this name.
+/// A value of `headlong flash status`.
 pub fn count(tier: &Path, name: &str) -> u64 {
     let (_, text) = flash("status", tier, &[]);
     let mut lines = text.lines();
@@ -45,7 +45,7 @@ pub fn count(tier: &Path, name: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{name}: {text}"))
 }
 
-/// A folder of titles that have settled: only those are kept on flash.
+/// A folder of titles with stable modification times: only those are stored on flash.
 pub fn library(scratch: &Scratch, name: &str) -> PathBuf {
     let root = scratch.directory(name).expect("a folder");
     for title in 0..TITLES {
@@ -58,8 +58,8 @@ pub fn library(scratch: &Scratch, name: &str) -> PathBuf {
     root
 }
 
-/// A server that keeps on flash whatever leaves its little memory, and that lets in who comes however
-/// busy this machine's disk is.
+/// A server that stores on flash every piece that leaves its small memory, and that admits every
+/// viewer however busy this machine's disk is.
 pub fn start(root: &Path, tiers: &[&Path]) -> Server {
     let paths: Vec<String> = tiers
         .iter()
@@ -75,7 +75,7 @@ pub fn start(root: &Path, tiers: &[&Path]) -> Server {
     server.expect("a server")
 }
 
-/// What `/status` tells of the first device's part of the tier; `None` before it is attached.
+/// The flash tier of the first device in `/status`; `None` before it is attached.
 pub fn view(server: &Server) -> Option<Value> {
     let status = server.status().expect("status");
     status.devices()[0].get("flash").cloned()
@@ -86,7 +86,7 @@ pub fn told(server: &Server, name: &str) -> Option<u64> {
     view(server)?.get(name)?.as_u64()
 }
 
-/// The state of each SSD.
+/// State of each SSD.
 pub fn states(server: &Server) -> Vec<String> {
     let view = view(server).unwrap_or_default();
     let ssds = view["ssds"].as_array().cloned().unwrap_or_default();
@@ -94,18 +94,18 @@ pub fn states(server: &Server) -> Vec<String> {
     ssds.iter().map(state).collect()
 }
 
-/// One viewer after another asks for a title until the time is over or the server is gone; every
-/// byte that comes is right. Answers how many titles came whole, and how many did not.
+/// One viewer after another reads a title until the deadline or until the server has ended; every
+/// received byte is verified. Returns the numbers of complete and of incomplete titles.
 pub fn play(server: &Server, until: Instant, seed: &mut Seed) -> (u64, u64) {
     let (mut whole, mut broken) = (0, 0);
-    // Once at least, however late a busy machine lets it begin.
+    // At least once, even if a busy machine starts this thread late.
     loop {
         let number = seed.below(TITLES);
         let target = format!("/{number}.mp4");
         match fetch(server.address(), "GET", &target, &[]) {
             Ok(response) => {
                 assert_eq!(response.status(), 200);
-                pattern::verify(number, 0, &response.body).expect("right bytes");
+                pattern::verify(number, 0, &response.body).expect("correct bytes");
                 assert_eq!(response.body.len() as u64, TITLE_BYTES);
                 whole += 1;
             }
@@ -117,7 +117,7 @@ pub fn play(server: &Server, until: Instant, seed: &mut Seed) -> (u64, u64) {
     }
 }
 
-/// Three viewers play until something is so, and all get whole titles.
+/// Three viewers play until a condition holds; all of them must receive whole titles.
 pub fn play_until(server: &Server, seed: &mut Seed, what: &str, is_so: impl Fn(&Server) -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !is_so(server) {

@@ -1,6 +1,6 @@
-//! Who may watch: the same signed URLs are accepted and refused by nginx's `secure_link` and by the
-//! server, a token in a path opens a title and nothing else, and so does a JSON Web
-//! Token; and another server is asked, as nginx asks it.
+//! Access control: nginx's `secure_link` and the server accept and refuse the same signed URLs; a
+//! token in the path or a JSON Web Token opens one title and nothing else; and an auth subrequest
+//! is sent as nginx sends it.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -22,12 +22,12 @@ access = "secure-link"
 secure_link_md5 = "$secure_link_expires$uri$remote_addr secret"
 "#;
 
-/// As nginx's manual says to sign: by openssl, base64 and tr.
+/// Signs as nginx's manual does: with openssl, base64 and tr.
 fn sign(text: &str) -> String {
     by_openssl("md5", text)
 }
 
-/// A digest of openssl, as our manual and nginx's write it.
+/// A digest by openssl, as in this manual and nginx's.
 fn by_openssl(digest: &str, text: &str) -> String {
     let encoded = format!("openssl {digest} -binary | {ENCODED}");
     by_shell(&format!("printf %s \"$1\" | {encoded}"), text)
@@ -50,8 +50,8 @@ fn write(root: &Path, name: &str) {
 }
 
 #[test]
-fn nginx_and_the_server_accept_and_refuse_the_same_links() {
-    let test = "nginx_and_the_server_accept_and_refuse_the_same_links";
+fn signed_links_get_the_same_answers_as_from_nginx() {
+    let test = "signed_links_get_the_same_answers_as_from_nginx";
     if !have_or_skip(test, "nginx") || !have_or_skip(test, "openssl") {
         return;
     }
@@ -110,8 +110,8 @@ fn nginx_and_the_server_accept_and_refuse_the_same_links() {
 }
 
 #[test]
-fn a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log() {
-    let test = "a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log";
+fn path_token_opens_playlist_and_segments_and_is_not_logged() {
+    let test = "path_token_opens_playlist_and_segments_and_is_not_logged";
     if !have_or_skip(test, "openssl") {
         return;
     }
@@ -175,8 +175,8 @@ fn a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log() {
 }
 
 #[test]
-fn a_web_token_that_openssl_signed_opens_its_uris_from_query_header_and_cookie() {
-    let test = "a_web_token_that_openssl_signed_opens_its_uris_from_query_header_and_cookie";
+fn accepts_signed_web_token_in_query_header_and_cookie() {
+    let test = "accepts_signed_web_token_in_query_header_and_cookie";
     if !have_or_skip(test, "openssl") {
         return;
     }
@@ -228,7 +228,11 @@ fn a_web_token_that_openssl_signed_opens_its_uris_from_query_header_and_cookie()
     assert_eq!(ask("/films/a/1.ts", &[("Authorization", &bearer)]), 200);
     assert_eq!(ask("/films/a/1.ts", &[("Cookie", &cookie)]), 200);
     let of_two = [("Cookie", "a=b"), ("Cookie", &cookie[5..])];
-    assert_eq!(ask("/films/a/1.ts", &of_two), 200, "as HTTP/2 splits them");
+    assert_eq!(
+        ask("/films/a/1.ts", &of_two),
+        200,
+        "cookies split as HTTP/2 does"
+    );
     assert_eq!(ask("/films/b/1.ts", &[("Cookie", &cookie)]), 403);
     assert_eq!(ask("/films/a/1.ts?x=1", &[("Cookie", &cookie)]), 403);
     assert_eq!(ask("/films/a/1.ts", &[]), 403);
@@ -246,8 +250,8 @@ fn a_web_token_that_openssl_signed_opens_its_uris_from_query_header_and_cookie()
 }
 
 #[test]
-fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() {
-    let test = "nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only";
+fn hung_auth_server_delays_only_its_own_path() {
+    let test = "hung_auth_server_delays_only_its_own_path";
     if !have_or_skip(test, "nginx") {
         return;
     }
@@ -300,7 +304,7 @@ fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() 
             (401, Some("Basic realm=\"tv\""))
         );
     }
-    // It judges by the path as it is written, so nothing may stand before it.
+    // The rule matches the path as written, so no token may precede it.
     for before in [String::new(), format!("/t/1.0.{}", "x".repeat(43))] {
         let target = format!("{before}/films/premium/a.mp4");
         let premium = fetch(address, "GET", &target, &[]).expect("a reply");

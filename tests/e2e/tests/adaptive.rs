@@ -1,5 +1,5 @@
-//! Players that adapt, from their specification to the server and back: the trace is generated, its
-//! files are filled, the real server serves them, and every byte that comes is checked.
+//! Adaptive players end to end: a trace is generated from a specification, its files are created,
+//! the real server serves them, and every byte is verified.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,8 @@ use headlong_testkit::Scratch;
 use headlong_testkit::server::{ServerBuilder, binary};
 use serde_json::Value;
 
-/// Three bit rates, of which the slow network bears one and the fast one all; two kinds of players.
+/// Three bit rates: the slow network carries only the lowest, the fast network all. Two kinds of
+/// players.
 const SPECIFICATION: &str = r#"
 name = "small"
 [title.dash]
@@ -63,12 +64,12 @@ fn word(path: &Path) -> &str {
 }
 
 #[test]
-fn viewers_who_adapt_get_every_byte_right_and_as_much_as_their_networks_bear() {
+fn adaptive_viewers_get_correct_bytes_within_their_bandwidth() {
     watch(&[]);
 }
 
 #[test]
-fn so_do_viewers_of_titles_with_a_file_for_each_segment() {
+fn adaptive_viewers_get_correct_bytes_from_segment_files() {
     let one = "player.tv.request_segments=1";
     watch(&["--set", "catalogue.chunk=segment", "--set", one]);
 }
@@ -85,7 +86,7 @@ fn watch(changes: &[&str]) {
     headlong(&[&fill[..], changes].concat());
     let server = ServerBuilder::new([&titles]).start().expect("a server");
     let url = format!("http://{}/", server.address());
-    // The machine may be busy; that is not what is tested here.
+    // The machine may be busy; its speed is not under test.
     let patient = ["--time-scale", "4", "--late-max", "600s", "--json", "-"];
     let mut arguments = vec!["load", word(&trace), &url];
     arguments.extend(patient);
@@ -104,16 +105,16 @@ fn watch(changes: &[&str]) {
     assert!(bytes > 0.0 && number(&result["checked_bytes"]) >= bytes);
     let of = |name: &str, figure: &str| {
         let class = classes.iter().find(|class| class["name"] == name);
-        number(&class.expect("it was in the specification")[figure])
+        number(&class.expect("the class is in the report")[figure])
     };
-    // One rendition is all that the slow network bears for long.
+    // The slow network carries one rendition at most for longer periods.
     assert!(of("slow", "bit_rate_bps") < 300_000.0, "{result}");
     assert!(
         of("fast", "bit_rate_bps") > 2.0 * of("slow", "bit_rate_bps"),
         "{result}"
     );
     for name in ["slow", "fast"] {
-        // Each viewer wanted 12 to 28 s of 40 s, and saw it.
+        // Each viewer watches 12 to 28 s of 40 s, completely.
         let played = of(name, "played_s") / of(name, "sessions");
         assert!((10.0..30.0).contains(&played), "{result}");
         assert_eq!(of(name, "gave_up"), 0.0);

@@ -1,5 +1,5 @@
-//! What is asked for again and again is answered with a head that was made before: alike to the byte,
-//! and as soon as anything changes, no more.
+//! Response-head cache: repeated requests get a cached head, identical to the first one, until
+//! anything changes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const SIZE: u64 = 200_000;
 const NEW: u64 = 1_000;
-/// By then what is asked for is copied, and known.
+/// After this many requests the content is copied and the head is cached.
 const REPEATS: usize = 40;
 
 type Fields = [(&'static str, &'static str)];
@@ -34,7 +34,7 @@ fn at_hand(server: &Server) -> u64 {
     line.expect("counted").parse().expect("a number")
 }
 
-/// All of a head but its date, and the body.
+/// The head without its date, and the body.
 fn told(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
     let fields = response.head.fields.iter();
     let fields = fields.filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
@@ -46,7 +46,7 @@ fn ask(address: SocketAddr, title: &Title, fields: &Fields) -> Response {
     fetch(address, "GET", &title.target, fields).expect("a reply")
 }
 
-/// Asks until some of the replies were at hand; all of them must be as `right` says.
+/// Repeats a request until some replies come from the cache; all of them must satisfy `right`.
 fn heat(server: &Server, title: &Title, fields: &Fields, right: impl Fn(&Response)) {
     let before = at_hand(server);
     let mut connection = Connection::open(server.address()).expect("connects");
@@ -59,11 +59,14 @@ fn heat(server: &Server, title: &Title, fields: &Fields, right: impl Fn(&Respons
             return;
         }
     }
-    panic!("{} {fields:?} is never at hand", title.target);
+    panic!(
+        "{} {fields:?} is never served from the head cache",
+        title.target
+    );
 }
 
 #[test]
-fn replies_at_hand_are_those_of_before() {
+fn cached_replies_equal_the_first_reply() {
     let library = Library::new(2, SIZE).expect("a library");
     let server = server(&library, "[cors]\norigins = [\"https://a.example\"]");
     let title = &library.titles[1];
@@ -78,9 +81,9 @@ fn replies_at_hand_are_those_of_before() {
         let first = ask(server.address(), title, fields);
         let body = &first.body;
         let start = first.head.content_range().map_or(0, |range| range.0);
-        pattern::verify(1, start, body).expect("right bytes");
+        pattern::verify(1, start, body).expect("correct bytes");
         let (status, head, _) = told(&first);
-        // The first was read from the disk.
+        // The first one was read from the disk.
         let told_of = |head: &[(String, String)]| {
             let mut head = head.to_vec();
             head.retain(|(name, _)| !name.eq_ignore_ascii_case("cache-status"));
@@ -101,11 +104,11 @@ fn replies_at_hand_are_those_of_before() {
             );
         });
     }
-    what_matters_is_looked_at(&server, title);
+    check_head_fields_that_matter(&server, title);
 }
 
-/// While the title is at hand.
-fn what_matters_is_looked_at(server: &Server, title: &Title) {
+/// While the title's head is cached.
+fn check_head_fields_that_matter(server: &Server, title: &Title) {
     let address = server.address();
     let etag = ask(address, title, &[])
         .field("etag")
@@ -128,7 +131,7 @@ fn what_matters_is_looked_at(server: &Server, title: &Title) {
     let no_host = format!("GET {target} HTTP/1.1\r\nRange: bytes=0-4095\r\n\r\n");
     connection.send(no_host.as_bytes()).expect("sent");
     assert_eq!(connection.receive("GET").expect("a reply").status(), 400);
-    // Two at once, the second with a body that nobody wants.
+    // Two requests at once, the second with a body that the server ignores.
     let mut connection = Connection::open(address).expect("connects");
     let one = format!("GET {target} HTTP/1.1\r\nHost: h\r\nRange: bytes=0-4095\r\n");
     let both = format!("{one}\r\n{one}Content-Length: 3\r\n\r\nabc");
@@ -139,17 +142,17 @@ fn what_matters_is_looked_at(server: &Server, title: &Title) {
             (reply.status(), reply.field("connection")),
             (206, connection_field)
         );
-        pattern::verify(1, 0, &reply.body).expect("right bytes");
+        pattern::verify(1, 0, &reply.body).expect("correct bytes");
     }
 }
 
 #[test]
-fn a_replaced_file_is_never_answered_with_the_head_of_the_old_one() {
+fn replaced_file_is_not_served_with_the_old_head() {
     let library = Library::new(1, SIZE).expect("a library");
     let server = server(&library, "revalidate = \"200ms\"");
     let title = &library.titles[0];
     heat(&server, title, &[], |reply| {
-        pattern::verify(0, 0, &reply.body).expect("the old version");
+        pattern::verify(0, 0, &reply.body).expect("bytes of the old version");
     });
     let old = ask(server.address(), title, &[]);
     let beside = library.root().join(".new");
@@ -158,7 +161,7 @@ fn a_replaced_file_is_never_answered_with_the_head_of_the_old_one() {
     let is_new = |reply: &Response| {
         let is_old_tag = reply.field("etag") == old.field("etag");
         let version = if is_old_tag { 0 } else { NEW };
-        pattern::verify(version, 0, &reply.body).expect("the version of its tag");
+        pattern::verify(version, 0, &reply.body).expect("bytes of the version of its tag");
         !is_old_tag
     };
     eventually(
@@ -167,12 +170,12 @@ fn a_replaced_file_is_never_answered_with_the_head_of_the_old_one() {
         is_new,
     );
     heat(&server, title, &[], |reply| {
-        assert!(is_new(reply), "the old one is back")
+        assert!(is_new(reply), "the old version was served again")
     });
 }
 
 #[test]
-fn a_reload_changes_what_is_at_hand() {
+fn reload_invalidates_cached_heads() {
     let library = Library::new(1, SIZE).expect("a library");
     let server = server(&library, "cache_control = \"max-age=1\"");
     let title = &library.titles[0];
@@ -187,18 +190,18 @@ fn a_reload_changes_what_is_at_hand() {
     heat(&server, title, &[], |reply| {
         assert!(says(reply, "max-age=2"))
     });
-    // Who may have it is asked each time.
+    // Access is checked for each request.
     let closed = "cache_control = \"max-age=2\"\n[path.\"/\"]\naccess = \"closed\"\n";
     fs::write(server.config_path(), closed).expect("written");
     server.signal(Signal::HUP).expect("signalled");
-    eventually("the door", new, |reply| reply.status() == 403);
+    eventually("the access rule", new, |reply| reply.status() == 403);
     for _ in 0..REPEATS {
         assert_eq!(new().status(), 403);
     }
 }
 
 #[test]
-fn the_log_has_each_reply_at_hand() {
+fn log_has_a_line_for_each_cached_reply() {
     let scratch = Scratch::new("at-hand").expect("a folder");
     let log = scratch.path().join("access.log");
     let library = Library::new(1, SIZE).expect("a library");
@@ -250,7 +253,7 @@ fn the_log_has_each_reply_at_hand() {
 }
 
 #[test]
-fn what_differs_from_request_to_request_is_never_at_hand() {
+fn replies_that_vary_by_request_are_not_cached() {
     let library = Library::new(1, SIZE).expect("a library");
     let text = "#EXTM3U\n".repeat(5_000);
     fs::write(library.root().join("list.m3u8"), &text).expect("written");
@@ -277,20 +280,20 @@ fn what_differs_from_request_to_request_is_never_at_hand() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_of_what_is_at_hand_leaves_nothing_of_it_in_a_socket() {
+fn stalled_client_leaves_no_data_in_the_socket() {
     let library = Library::new(1, 10 * SIZE).expect("a library");
     let server = server(&library, "[limits]\nsend_timeout = \"1s\"");
     let title = &library.titles[0];
     heat(&server, title, &[], |reply| assert_eq!(reply.status(), 200));
     let mut idle = Connection::open(server.address()).expect("connects");
-    // The replies are more than both ends keep for a connection, and the requests are all heard.
+    // The replies exceed the buffers of both ends, and the server has read all requests.
     let request = request_text("GET", &title.target, &[]).repeat(20);
     idle.send(request.as_bytes()).expect("sent");
     eventually(
-        "the end of its patience",
+        "the timeout of the idle connection",
         || server.metrics().expect("metrics"),
         |metrics| metrics.contains("headlong_connections_cut_total{reason=\"send-timeout\"} 1"),
     );
     let (_, is_reset) = idle.drain().expect("an end");
-    assert!(is_reset, "what waited for it went on to wait");
+    assert!(is_reset, "queued replies were kept");
 }

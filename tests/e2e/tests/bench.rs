@@ -1,4 +1,4 @@
-//! The bench as a program: a small experiment from end to end, and what a kill leaves of it.
+//! The bench program: a small experiment end to end, and the cleanup after a kill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use headlong_testkit::{Scratch, SlowDisk, leftovers, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A few titles on a small drive, and viewers for three seconds of the wall clock.
+/// A few titles on a small drive, and viewers for three seconds of wall time.
 const EXPERIMENT: &str = r#"
 name = "small"
 time_scale = 20
@@ -46,8 +46,8 @@ kind = "command"
 command = ["sh", "-c", "HEADLONG serve {root} --memory 16MiB --listen 127.0.0.1:{port} --admin off & sleep 1; kill -9 $!; echo the last words >&2; exit 1"]
 "#;
 
-/// The same with an SSD before the drive: few titles and little memory, so that what left memory is
-/// asked for again.
+/// The same with an SSD in front of the drive: few titles and little memory, so that evicted data
+/// is requested again.
 const WITH_SSD: &str = r#"
 name = "with-ssd"
 time_scale = 20
@@ -79,7 +79,7 @@ flash = false
 config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
 "#;
 
-/// Caches of others on the SSD: more titles than memory, and each asked for several times.
+/// Caches of other servers on the SSD: more titles than memory, each requested several times.
 const WITH_CACHES: &str = r#"
 name = "with-caches"
 time_scale = 10
@@ -117,7 +117,7 @@ kind = "nginx"
 cache = { kind = "varnish" }
 "#;
 
-/// The same titles on two drives, each on one of them, and one server.
+/// The same titles on two drives, each title on one of them, and one server.
 fn with_two_drives() -> String {
     let (small, _) = EXPERIMENT
         .split_once("[server.")
@@ -128,7 +128,7 @@ fn with_two_drives() -> String {
     format!("{small}[server.nginx]\nkind = \"nginx\"\npreload = true\n")
 }
 
-/// Whether this machine can do it; says why not.
+/// Whether this machine can run the test; records the reason if not.
 fn can(test: &str) -> bool {
     let has_memory = ["memory.limit_in_bytes", "../cgroup.controllers"]
         .iter()
@@ -145,7 +145,7 @@ fn can(test: &str) -> bool {
 
 struct Place {
     scratch: Scratch,
-    /// What the bench takes for the folder of temporary files.
+    /// The bench's folder of temporary files.
     below: PathBuf,
 }
 
@@ -182,7 +182,7 @@ impl Place {
         command
     }
 
-    /// Nothing of a bench: no mount, loop device, process, control group or file.
+    /// Asserts that the bench left no mount, loop device, process, control group or file.
     fn expect_nothing_left(&self, groups: &[PathBuf]) {
         let below = &self.below;
         eventually("mounts", || leftovers::mounts_below(below), Vec::is_empty);
@@ -201,7 +201,7 @@ impl Place {
         eventually("files", files, Vec::is_empty);
     }
 
-    /// The control groups that the bench has noted by now.
+    /// The control groups that the bench has recorded so far.
     fn groups(&self) -> Vec<PathBuf> {
         let folders = fs::read_dir(&self.below).expect("ours").flatten();
         let notes =
@@ -223,7 +223,7 @@ impl Place {
     }
 }
 
-/// Command lines in which something below `folder` is named.
+/// Command lines that name a path below `folder`.
 fn processes_naming(folder: &Path) -> Vec<String> {
     let folder = folder.to_string_lossy();
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
@@ -233,8 +233,8 @@ fn processes_naming(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_run_of_each_server_ends_with_a_record_and_leaves_nothing() {
-    let test = "a_run_of_each_server_ends_with_a_record_and_leaves_nothing";
+fn run_of_each_server_writes_record_and_cleans_up() {
+    let test = "run_of_each_server_writes_record_and_cleans_up";
     if !can(test) {
         return;
     }
@@ -246,7 +246,7 @@ fn a_run_of_each_server_ends_with_a_record_and_leaves_nothing() {
     for server in servers {
         let output = place.bench(server).output().expect("the binary starts");
         let stderr = String::from_utf8_lossy(&output.stderr);
-        // A busy machine has the run refused; that too is an end with a record.
+        // On a busy machine the run is refused, which also ends with a record.
         assert!(
             matches!(output.status.code(), Some(0 | 3)),
             "{server}: {stderr}"
@@ -272,8 +272,8 @@ fn a_run_of_each_server_ends_with_a_record_and_leaves_nothing() {
 }
 
 #[test]
-fn a_server_with_an_ssd_serves_from_it_and_one_without_has_none() {
-    let test = "a_server_with_an_ssd_serves_from_it_and_one_without_has_none";
+fn only_server_with_ssd_serves_from_ssd() {
+    let test = "only_server_with_ssd_serves_from_ssd";
     if !can(test) {
         return;
     }
@@ -294,7 +294,7 @@ fn a_server_with_an_ssd_serves_from_it_and_one_without_has_none() {
         assert!(number(tier, "read_bytes") > 0, "{tier:#}");
         assert!(number(tier, "written_bytes") > 0, "{tier:#}");
         assert_eq!(number(tier, "reads_wrong"), 0);
-        // What the server says is what the SSD has seen, and the summaries and headers.
+        // The server's counts equal the SSD's, plus summaries and headers.
         let [read, written] = ["reads", "writes"].map(|of| number(&counters[of], "bytes"));
         assert!(read >= number(tier, "read_bytes"), "{counters:#}");
         assert!(
@@ -306,8 +306,8 @@ fn a_server_with_an_ssd_serves_from_it_and_one_without_has_none() {
 }
 
 #[test]
-fn titles_on_two_drives_are_read_from_both_and_nothing_is_left() {
-    let test = "titles_on_two_drives_are_read_from_both_and_nothing_is_left";
+fn titles_on_two_drives_are_read_from_both() {
+    let test = "titles_on_two_drives_are_read_from_both";
     if !can(test) {
         return;
     }
@@ -320,7 +320,7 @@ fn titles_on_two_drives_are_read_from_both_and_nothing_is_left() {
     let drives = [&record["disk"]["counters"], &record["disk"]["others"][0]];
     let read = drives.map(|drive| drive["counters"]["reads"]["bytes"].as_u64().unwrap_or(0));
     assert!(read.iter().all(|bytes| *bytes > 0), "{read:?}: {stderr}");
-    // Each has a device of its own, by which reads are serialized.
+    // Each has its own device, by which reads are serialized.
     let devices = &record["server_facts"]["status"]["devices"];
     let devices = devices.as_array().cloned().unwrap_or_default();
     let budgets: Vec<u64> = devices
@@ -333,8 +333,8 @@ fn titles_on_two_drives_are_read_from_both_and_nothing_is_left() {
 }
 
 #[test]
-fn caches_of_others_keep_titles_on_the_ssd_and_serve_them_from_there_unchanged() {
-    let test = "caches_of_others_keep_titles_on_the_ssd_and_serve_them_from_there_unchanged";
+fn caches_of_other_servers_serve_from_ssd() {
+    let test = "caches_of_other_servers_serve_from_ssd";
     if !can(test) {
         return;
     }
@@ -364,7 +364,7 @@ fn caches_of_others_keep_titles_on_the_ssd_and_serve_them_from_there_unchanged()
             bytes("ssd_counters", "reads") > 0,
             "{server} served nothing from the SSD: {stderr}"
         );
-        // Of a machine that is too busy viewers leave before they have what was read for them.
+        // On a machine that is too busy, viewers leave before they receive the data read for them.
         assert!(
             output.status.code() != Some(0) || read < checked * 3 / 4,
             "{server} read {read} of the disk for {checked}: {stderr}"
@@ -375,16 +375,16 @@ fn caches_of_others_keep_titles_on_the_ssd_and_serve_them_from_there_unchanged()
     place.expect_nothing_left(&[]);
 }
 
-/// Both worlds at a small load, far from any limit: what is delivered and read does not depend on
-/// how fast this machine is.
+/// Both worlds at a small load, far from any limit: the bytes delivered and read do not depend on
+/// the speed of this machine.
 #[test]
-fn both_worlds_deliver_and_read_the_same_at_a_small_load() {
-    let test = "both_worlds_deliver_and_read_the_same_at_a_small_load";
+fn real_and_virtual_runs_agree_at_small_load() {
+    let test = "real_and_virtual_runs_agree_at_small_load";
     if !can(test) {
         return;
     }
-    // Six seconds of the wall clock: of one and a half, what falls across the ends is a tenth. And
-    // enough memory that what a server takes for itself of its group is little.
+    // Six seconds of wall time: with one and a half, requests across the ends of the run would be a
+    // tenth. The memory is large enough that the server's own share of its group is small.
     let place = Place::of(
         &EXPERIMENT
             .replace("measured = \"30s\"", "measured = \"120s\"")
@@ -404,7 +404,7 @@ fn both_worlds_deliver_and_read_the_same_at_a_small_load() {
         assert_eq!(result["schema"], "headlong-agree-1");
         let pair = &result["pairs"][0];
         assert_eq!(pair["server"], server);
-        // A machine that is too busy has its run refused, and says nothing.
+        // On a machine that is too busy the run is refused and has no result.
         let figure = |world: &str, name: &str| pair[world][name].as_f64().unwrap_or(0.0);
         for (name, tolerance) in [("delivered", 0.1), ("disk", 0.25)] {
             let (real, imagined) = (figure("real", name), figure("imagined", name));
@@ -420,8 +420,8 @@ fn both_worlds_deliver_and_read_the_same_at_a_small_load() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_told_with_its_last_words_and_leaves_nothing() {
-    let test = "a_server_that_does_not_start_is_told_with_its_last_words_and_leaves_nothing";
+fn failed_server_start_is_reported_with_its_output() {
+    let test = "failed_server_start_is_reported_with_its_output";
     if !can(test) {
         return;
     }
@@ -437,8 +437,8 @@ fn a_server_that_does_not_start_is_told_with_its_last_words_and_leaves_nothing()
 }
 
 #[test]
-fn a_run_whose_server_dies_does_not_count_and_has_its_last_words() {
-    let test = "a_run_whose_server_dies_does_not_count_and_has_its_last_words";
+fn run_with_dead_server_is_invalid_and_has_its_output() {
+    let test = "run_with_dead_server_is_invalid_and_has_its_output";
     if !can(test) {
         return;
     }
@@ -455,7 +455,7 @@ fn a_run_whose_server_dies_does_not_count_and_has_its_last_words() {
     place.expect_nothing_left(&[]);
 }
 
-/// A bench whose viewers are watching, with so many mounts.
+/// A bench whose viewers are watching, with this many mounts.
 fn watching(place: &Place, server: &str, mounts: usize) -> Child {
     let mut command = place.bench(server);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -470,8 +470,8 @@ fn watching(place: &Place, server: &str, mounts: usize) -> Child {
 }
 
 #[test]
-fn a_bench_that_is_killed_or_interrupted_leaves_nothing() {
-    let test = "a_bench_that_is_killed_or_interrupted_leaves_nothing";
+fn killed_or_interrupted_bench_leaves_nothing() {
+    let test = "killed_or_interrupted_bench_leaves_nothing";
     if !can(test) {
         return;
     }
@@ -481,8 +481,8 @@ fn a_bench_that_is_killed_or_interrupted_leaves_nothing() {
         let groups = place.groups();
         assert!(!groups.is_empty());
         let pid = Pid::from_child(&bench);
-        kill_process(pid, signal).expect("it runs");
-        let status = bench.wait().expect("it ended");
+        kill_process(pid, signal).expect("the bench is running");
+        let status = bench.wait().expect("the bench has ended");
         if signal != Signal::KILL {
             assert_eq!(status.code(), Some(128 + signal.as_raw()), "{status}");
         }
@@ -491,8 +491,8 @@ fn a_bench_that_is_killed_or_interrupted_leaves_nothing() {
 }
 
 #[test]
-fn a_bench_with_an_ssd_that_is_killed_leaves_nothing_of_it() {
-    let test = "a_bench_with_an_ssd_that_is_killed_leaves_nothing_of_it";
+fn killed_bench_with_ssd_leaves_nothing() {
+    let test = "killed_bench_with_ssd_leaves_nothing";
     if !can(test) {
         return;
     }
@@ -500,7 +500,7 @@ fn a_bench_with_an_ssd_that_is_killed_leaves_nothing_of_it() {
     let mut bench = watching(&place, "with", 3);
     assert_eq!(leftovers::loop_devices_below(&place.below).len(), 2);
     let groups = place.groups();
-    kill_process(Pid::from_child(&bench), Signal::KILL).expect("it runs");
-    bench.wait().expect("it ended");
+    kill_process(Pid::from_child(&bench), Signal::KILL).expect("the bench is running");
+    bench.wait().expect("the bench has ended");
     place.expect_nothing_left(&groups);
 }

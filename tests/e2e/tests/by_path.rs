@@ -1,4 +1,4 @@
-//! What is different below a path: fields for caches and pages, who may use it, and how fast it goes.
+//! Rules by path: header fields for caches and pages, access, and rates.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ fn library(folders: &[&str]) -> Library {
 }
 
 #[test]
-fn fields_ends_pages_and_origins_are_as_the_path_says() {
+fn path_rule_sets_fields_expiry_referers_and_origins() {
     let library = library(&["films", "open"]);
     let server = ServerBuilder::new([library.root()])
         .config(
@@ -76,7 +76,7 @@ cors_origins = ["https://tv.example"]
             "{page}"
         );
     }
-    // However the path is spelt.
+    // Other spellings of the path match too.
     let spelt = fetch(
         address,
         "GET",
@@ -84,7 +84,7 @@ cors_origins = ["https://tv.example"]
         &[("Referer", "https://e.example/")],
     );
     assert_eq!(spelt.expect("answered").status(), 403);
-    // Rules are by URL, whatever file a link leads to.
+    // Rules match the URL, also if a link leads to the file.
     let link = library.root().join("films/link.bin");
     std::os::unix::fs::symlink("../open/title.bin", link).expect("a link");
     let linked = fetch(address, "GET", "/films/link.bin", &[]).expect("answered");
@@ -109,9 +109,9 @@ cors_origins = ["https://tv.example"]
 }
 
 #[test]
-fn a_paced_reply_sends_its_burst_and_then_keeps_to_its_bit_rate() {
+fn paced_reply_sends_burst_then_follows_bit_rate() {
     let library = library(&["bytes", "rate", "open"]);
-    // So slow that what comes after the burst does not come in this test, however slow it is itself.
+    // So slow that nothing after the burst arrives during this test, however slow the test is.
     let server = ServerBuilder::new([library.root()])
         .config(
             r#"piece = "64KiB"
@@ -134,28 +134,30 @@ pace_burst = "1500s"
         connection
     };
     let take = |connection: &mut Connection, bytes: u64| {
-        let body = connection.receive_body(bytes).expect("they come at once");
-        pattern::verify(0, 0, &body).expect("right bytes");
+        let body = connection
+            .receive_body(bytes)
+            .expect("the burst arrives at once");
+        pattern::verify(0, 0, &body).expect("correct bytes");
     };
-    // The first piece is what the schedule is behind at the beginning.
+    // The first piece is what the schedule allows at the beginning.
     let mut by_bytes = begin("/bytes/title.bin", &[]);
     take(&mut by_bytes, PIECE_BYTES);
     // 125 bytes a second: the burst is 187,500 bytes, within the third piece.
     let slow = [("CMCD-Object", "br=1")];
     let mut by_rate = begin("/rate/title.bin", &slow);
     take(&mut by_rate, 3 * PIECE_BYTES);
-    // Nobody knows the bit rate of this one.
+    // The bit rate of this title is unknown.
     for target in ["/open/title.bin", "/rate/title.bin"] {
         let mut unpaced = begin(target, &[]);
         take(&mut unpaced, MIB);
     }
     for paced in [&mut by_bytes, &mut by_rate] {
         paced.set_patience(Duration::from_millis(300)).expect("set");
-        assert!(paced.receive_body(1).is_err(), "nothing more for now");
+        assert!(paced.receive_body(1).is_err(), "no byte beyond the burst");
     }
 }
 
-/// What gzip makes of it.
+/// Output of gzip.
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut child = Command::new("gzip")
         .arg("-dc")
@@ -172,8 +174,8 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
-    let test = "playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never";
+fn compresses_playlists_but_not_ranges_or_video() {
+    let test = "compresses_playlists_but_not_ranges_or_video";
     if !have_or_skip(test, "gzip") {
         return;
     }
@@ -213,7 +215,7 @@ fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
         for name in ["content-encoding", "etag", "vary", "content-type"] {
             assert_eq!(told.field(name), packed.field(name), "{name}");
         }
-        // How long it is nobody knows before it is compressed.
+        // The length is unknown before compression.
         for name in ["content-length", "accept-ranges"] {
             assert_eq!(told.field(name), None, "{name}");
         }
@@ -242,7 +244,7 @@ fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
 }
 
 #[test]
-fn a_text_is_sent_from_the_file_by_gzip_beside_it_where_that_is_fit() {
+fn sends_ready_made_gzip_file_if_it_is_usable() {
     let library = library(&["films"]);
     let write = |name: &str, text: &[u8]| {
         std::fs::write(library.root().join(name), text).expect("written");
@@ -252,7 +254,7 @@ fn a_text_is_sent_from_the_file_by_gzip_beside_it_where_that_is_fit() {
         let kind = if name == "video" { "ts" } else { "m3u8" };
         write(&format!("{name}.{kind}"), text.as_bytes());
     }
-    // Nobody looks into them.
+    // Their contents are not inspected.
     for name in ["a.m3u8.gz", "old.m3u8.gz", "video.ts.gz"] {
         write(name, b"packed");
     }
@@ -311,7 +313,7 @@ fn a_text_is_sent_from_the_file_by_gzip_beside_it_where_that_is_fit() {
 }
 
 #[test]
-fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
+fn sends_cmsd_fields_only_if_enabled() {
     let library = library(&["bounded"]);
     for name in ["a.m3u8", "bounded/b.m4a"] {
         std::fs::write(library.root().join(name), vec![b'#'; 5000]).expect("written");
@@ -341,14 +343,14 @@ fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
     assert!(of_reply.is_some_and(|text| text.starts_with(bounded)));
     assert_eq!(told(telling.address(), "/missing.ts"), (None, None));
 
-    // Who is behind what was sent has been measured by the time it asks again.
+    // The kernel has measured the throughput of the connection by its second request.
     std::fs::write(library.root().join("long.bin"), vec![b'#'; 8 << 20]).expect("written");
     let mut connection = Connection::open(telling.address()).expect("connects");
     let mut again = || {
         let text = request_text("GET", "/long.bin", &[]);
         connection.send(text.as_bytes()).expect("sent");
         let head = connection.receive_head().expect("a head");
-        // The server has more to send for a while than is taken.
+        // The server has more data to send, for a while, than the client reads.
         std::thread::sleep(Duration::from_millis(50));
         connection.receive_body(8 << 20).expect("a body");
         head.field("cmsd-dynamic").expect("there").to_owned()
@@ -362,7 +364,7 @@ fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
     assert_eq!(etp.parse::<u64>().expect("a number") % 100, 0, "{text}");
 }
 
-/// Whether bytes of a body come within a time in which they would if they might.
+/// Whether bytes of a body arrive within a time that suffices if they are not held back.
 fn comes(connection: &mut Connection) -> bool {
     connection
         .set_patience(Duration::from_millis(300))
@@ -371,7 +373,7 @@ fn comes(connection: &mut Connection) -> bool {
 }
 
 #[test]
-fn replies_of_one_address_and_of_one_session_share_a_rate_and_others_do_not() {
+fn rate_is_shared_per_address_and_per_session() {
     let library = library(&["a"]);
     let begin = |server: &Server, fields: &[(&str, &str)]| {
         let mut connection = Connection::open(server.address()).expect("connects");
@@ -380,7 +382,7 @@ fn replies_of_one_address_and_of_one_session_share_a_rate_and_others_do_not() {
         assert_eq!(connection.receive_head().expect("a head").status, 200);
         connection
     };
-    // So slow that what comes after the first piece does not come in this test.
+    // So slow that nothing after the first piece arrives during this test.
     let start = |setting: &str| {
         let text = format!(
             "piece = \"64KiB\"\n{setting} = \"1B\"\nlimits.drain_timeout = \"1s\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n\
@@ -395,12 +397,15 @@ fn replies_of_one_address_and_of_one_session_share_a_rate_and_others_do_not() {
     assert!(comes(&mut first));
     let mut same = begin(&by_address, &of("192.0.2.1", "two"));
     let mut other = begin(&by_address, &of("192.0.2.2", "one"));
-    assert!(!comes(&mut same), "what has gone is made up for");
+    assert!(
+        !comes(&mut same),
+        "the rate is charged after the client has gone"
+    );
     assert!(comes(&mut other));
-    // The proxy itself is nobody.
+    // The proxy itself is not a client.
     for _ in 0..2 {
         let mut own = begin(&by_address, &[]);
-        own.receive_body(MIB).expect("as fast as it can");
+        own.receive_body(MIB).expect("without a rate");
     }
     let by_session = start("bytes_per_second_per_session_max");
     let mut first = begin(&by_session, &of("192.0.2.1", "one"));

@@ -1,4 +1,4 @@
-//! Every byte is right, however many ask, with hardly any memory, which stays bounded.
+//! Every byte is correct with many viewers and little memory, and memory stays bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// Ends a test that hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Lets all viewers watch at once; the sum of what they saw, or the first failure.
+/// Runs all viewers concurrently; returns the sum of their reports, or the first failure.
 async fn watch_all(viewers: Vec<Viewer>) -> Result<ViewerReport, ClientError> {
     let tasks: Vec<_> = viewers
         .into_iter()
@@ -30,7 +30,7 @@ async fn watch_all(viewers: Vec<Viewer>) -> Result<ViewerReport, ClientError> {
     Ok(total)
 }
 
-/// Watches the memory of a process on a thread of its own; the most anonymous memory seen.
+/// Samples the memory of a process in a thread; returns the peak of anonymous memory.
 struct MemoryWatch {
     stop: Arc<AtomicBool>,
     most: Arc<AtomicU64>,
@@ -69,11 +69,11 @@ impl MemoryWatch {
 }
 
 #[test]
-fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib() {
+fn three_hundred_paced_viewers_fit_into_32_mib() {
     let library = Library::new(300, 3 * MIB / 2).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .memory("32MiB")
-        // None is to be refused: there is little memory, not little disk.
+        // No viewer may be refused: memory is short, not the disk.
         .config("admission = \"accept\"")
         .start()
         .expect("a server");
@@ -95,11 +95,11 @@ fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib()
     });
     let viewers: Vec<Viewer> = viewers.collect();
     let watch = MemoryWatch::start(&server);
-    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes right");
+    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes are correct");
     let most = watch.most_bytes();
     assert_eq!(total.bytes, 300 * MIB);
-    // A budget as small as this does not hold in its 20 % what every server needs besides: threads,
-    // tables of titles, code that was relocated. 8 MiB for that.
+    // A budget this small has no room in its 20 % for the fixed costs of a server: threads, tables
+    // of titles, relocated code. 8 MiB for that.
     let bound = 32 * MIB * 12 / 10 + 8 * MIB + 300 * 16 * KIB;
     assert!(
         most <= bound,
@@ -115,8 +115,8 @@ fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib()
 }
 
 #[test]
-fn random_ranges_of_few_titles_are_right_while_pieces_come_and_go() {
-    // 96 MiB of titles through 4 MiB of memory: nearly everything is evicted in between.
+fn random_ranges_are_correct_during_eviction() {
+    // 96 MiB of titles through 4 MiB of memory: nearly every piece is evicted in between.
     let library = Library::new(12, 8 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .memory("4MiB")
@@ -145,14 +145,14 @@ fn random_ranges_of_few_titles_are_right_while_pieces_come_and_go() {
         .iter()
         .map(|viewer| viewer.watch_bytes.min(viewer.size_bytes - viewer.start))
         .sum();
-    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes right");
+    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes are correct");
     assert_eq!(total.bytes, wanted);
     let status = server.status().expect("/status");
     assert!(status.counter("bytes_sent") >= wanted);
 }
 
 #[test]
-fn many_viewers_of_one_title_share_its_reads() {
+fn viewers_of_one_title_share_its_reads() {
     let library = Library::new(1, 16 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .memory("64MiB")
@@ -165,9 +165,9 @@ fn many_viewers_of_one_title_share_its_reads() {
             ..title.viewer(server.address()).with_session(session)
         })
         .collect();
-    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes right");
+    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes are correct");
     assert_eq!(total.bytes, 20 * 16 * MIB);
-    // Memory holds the title four times over: nobody has to read a byte that another has read.
+    // Memory holds the title four times over: no byte has to be read twice.
     let read = server.status().expect("/status").counter("bytes_read");
     assert!(
         (16 * MIB..=20 * MIB).contains(&read),
@@ -176,13 +176,13 @@ fn many_viewers_of_one_title_share_its_reads() {
 }
 
 #[test]
-fn a_title_larger_than_memory_is_served_whole() {
+fn serves_title_larger_than_memory() {
     let library = Library::new(1, 48 * MIB + 12_345).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .memory("16MiB")
         .start()
         .expect("a server");
     let viewer = library.titles[0].viewer(server.address());
-    let report = bounded(LIMIT, viewer.watch()).expect("all bytes right");
+    let report = bounded(LIMIT, viewer.watch()).expect("all bytes are correct");
     assert_eq!(report.bytes, 48 * MIB + 12_345);
 }

@@ -1,4 +1,4 @@
-//! Files that change while they are served: no reply ever mixes two versions.
+//! Files that change while they are served: no reply mixes two versions.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -26,7 +26,7 @@ fn rig() -> (Library, Server) {
     (library, server)
 }
 
-/// A reply whose first 64 KiB have been taken.
+/// A reply of which 64 KiB have been received.
 struct Reply {
     connection: Connection,
     at: u64,
@@ -51,7 +51,7 @@ impl Reply {
         reply
     }
 
-    /// Takes so many bytes; they must be of the old version.
+    /// Receives this many bytes; they must belong to the old version.
     fn take(&mut self, length: u64) -> Result<(), ClientError> {
         let bytes = self.connection.receive_body(length)?;
         pattern::verify(OLD, self.at, &bytes).expect("bytes of the version it began with");
@@ -59,7 +59,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Takes the rest; whether it came whole.
+    /// Receives the rest; returns whether it was complete.
     fn finish(mut self) -> bool {
         while self.at < self.announced {
             let length = (self.announced - self.at).min(64 << 10);
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-/// The title is served in its new version, whole, before long.
+/// Asserts that the title is soon served whole in its new version.
 fn check_new(server: &Server, title: &Title, number: u64, size_bytes: u64) {
     let fresh = || fetch(server.address(), "GET", &title.target, &[]);
     let response = eventually("the new version", fresh, |response| {
@@ -92,12 +92,12 @@ fn etag(server: &Server, title: &Title) -> String {
 }
 
 #[test]
-fn a_file_overwritten_in_place_ends_replies_of_the_old_version() {
+fn overwriting_a_file_ends_replies_of_the_old_version() {
     let (library, server) = rig();
     let title = &library.titles[0];
     let before = etag(&server, title);
     let replies: Vec<Reply> = (0..6).map(|_| Reply::begin(&server, title)).collect();
-    // One write: readers who bypass the cache see all of it or nothing.
+    // One write: readers that bypass the cache see all of it or nothing.
     let file = File::options().write(true).open(&title.path).expect("open");
     file.write_all_at(&pattern::bytes(NEW, 0..SIZE), 0)
         .expect("write");
@@ -116,7 +116,7 @@ fn a_file_overwritten_in_place_ends_replies_of_the_old_version() {
 }
 
 #[test]
-fn a_reply_that_has_begun_is_finished_from_its_version_whatever_becomes_of_the_name() {
+fn reply_is_finished_from_its_version_after_rename() {
     type Deed = fn(&Library, &Path);
     let deeds: [(&str, Deed); 5] = [
         ("a hard link", |library, path| {
@@ -141,7 +141,7 @@ fn a_reply_that_has_begun_is_finished_from_its_version_whatever_becomes_of_the_n
         let before = etag(&server, title);
         let replies: Vec<Reply> = (0..3).map(|_| Reply::begin(&server, title)).collect();
         deed(&library, &title.path);
-        // Whatever the server does about it, it does now.
+        // The server reacts to the change here, if at all.
         let ask = || fetch(server.address(), "HEAD", &title.target, &[]);
         let now = match what {
             "another name" | "no name" => eventually("nothing", ask, |reply| {
@@ -161,7 +161,7 @@ fn a_reply_that_has_begun_is_finished_from_its_version_whatever_becomes_of_the_n
             }
         };
         drop(now);
-        // Longer than the server takes to hear that a stream is gone.
+        // Longer than the server takes to learn that a stream was removed.
         std::thread::sleep(Duration::from_millis(1500));
         for reply in replies {
             assert!(reply.finish(), "{what}");
@@ -170,7 +170,7 @@ fn a_reply_that_has_begun_is_finished_from_its_version_whatever_becomes_of_the_n
 }
 
 #[test]
-fn a_playlist_that_grows_cuts_nobody_off() {
+fn growing_playlist_does_not_cut_replies() {
     let library = Library::new(3, SIZE).expect("a library");
     let playlist = |segments: u64| {
         let segment = |n| format!("#EXTINF:60,\ntitle-{n}.bin\n");
@@ -187,13 +187,13 @@ fn a_playlist_that_grows_cuts_nobody_off() {
     let title = &library.titles[0];
     let reply = Reply::begin(&server, title);
     playlist(3);
-    // Several scans, and several looks for streams that are gone.
+    // Several scans, and several checks for removed streams.
     std::thread::sleep(Duration::from_secs(4));
-    assert!(reply.finish(), "its segment is what it was");
+    assert!(reply.finish(), "its segment is unchanged");
 }
 
 #[test]
-fn a_truncated_file_is_never_padded() {
+fn truncated_file_is_not_padded() {
     let (library, server) = rig();
     let title = &library.titles[0];
     let replies: Vec<Reply> = (0..6).map(|_| Reply::begin(&server, title)).collect();
@@ -213,7 +213,7 @@ fn a_truncated_file_is_never_padded() {
 }
 
 #[test]
-fn a_file_that_grows_is_served_at_its_new_length() {
+fn grown_file_is_served_at_its_new_length() {
     let (library, server) = rig();
     let title = &library.titles[0];
     let reply = Reply::begin(&server, title);
@@ -225,7 +225,7 @@ fn a_file_that_grows_is_served_at_its_new_length() {
 }
 
 #[test]
-fn a_deleted_file_is_not_found() {
+fn deleted_file_is_not_found() {
     let (library, server) = rig();
     let title = &library.titles[0];
     let reply = Reply::begin(&server, title);
@@ -234,18 +234,18 @@ fn a_deleted_file_is_not_found() {
     let ask = || fetch(server.address(), "GET", &title.target, &[]).map(|reply| reply.status());
     let status = eventually("the deleted file", ask, |status| matches!(status, Ok(404)));
     assert!(status.is_ok());
-    // A new one of that name is a new title.
+    // A new file of that name is a new title.
     pattern::write_file(&title.path, NEW, 10_000).expect("write");
     check_new(&server, title, NEW, 10_000);
 }
 
 #[test]
-fn a_range_of_a_new_version_is_not_glued_to_the_old() {
+fn resumed_download_does_not_mix_versions() {
     let (library, server) = rig();
     let title = &library.titles[0];
     let before = etag(&server, title);
     pattern::write_file(&title.path, NEW, SIZE).expect("write");
-    // A client that resumes says which version it holds, and gets all of the new one.
+    // A client that resumes sends the tag of its version, and gets all of the new one.
     let resume = || {
         let fields = [("Range", "bytes=1048576-"), ("If-Range", before.as_str())];
         fetch(server.address(), "GET", &title.target, &fields)

@@ -1,4 +1,4 @@
-//! Clients that people use: curl and ffprobe.
+//! Common clients: curl and ffprobe.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,8 +23,8 @@ fn run(program: &str, arguments: &[&str]) -> (bool, Vec<u8>, String) {
 }
 
 #[test]
-fn curl_gets_files_ranges_and_the_rest_of_a_download() {
-    if !have_or_skip("curl_gets_files_ranges_and_the_rest_of_a_download", "curl") {
+fn curl_gets_files_and_ranges_and_resumes_a_download() {
+    if !have_or_skip("curl_gets_files_and_ranges_and_resumes_a_download", "curl") {
         return;
     }
     let library = Library::new(1, 3 * MIB + 17).expect("a library");
@@ -64,8 +64,8 @@ fn curl_gets_files_ranges_and_the_rest_of_a_download() {
     assert!(std::fs::read(&file).expect("read") == pattern::bytes(0, 0..3 * MIB + 17));
 }
 
-/// Ten seconds of a test picture; the index at the end if `index_last`, so that a player has to
-/// jump there and back.
+/// Ten seconds of a test picture; with the index at the end if `index_last`, so that a player has
+/// to seek there and back.
 fn make_film(path: &Path, index_last: bool) {
     let path = path.display().to_string();
     let mut arguments = vec!["-v", "error", "-y", "-f", "lavfi", "-i"];
@@ -80,8 +80,8 @@ fn make_film(path: &Path, index_last: bool) {
 }
 
 #[test]
-fn ffprobe_and_ffmpeg_read_and_seek_in_films_over_http() {
-    let test = "ffprobe_and_ffmpeg_read_and_seek_in_films_over_http";
+fn ffmpeg_reads_and_seeks_over_http() {
+    let test = "ffmpeg_reads_and_seeks_over_http";
     if !have_or_skip(test, "ffprobe") || !have_or_skip(test, "ffmpeg") {
         return;
     }
@@ -107,7 +107,7 @@ fn ffprobe_and_ffmpeg_read_and_seek_in_films_over_http() {
             ok && shown.contains("320") && shown.contains("10.0"),
             "{name}: {shown} {errors}"
         );
-        // From the eighth second on there are two seconds left: 50 pictures.
+        // After the eighth second two seconds are left: 50 pictures.
         let decode = ["-v", "error", "-ss", "8", "-i", &url, "-f", "framecrc", "-"];
         let (ok, frames, errors) = run("ffmpeg", &decode);
         assert!(ok && errors.is_empty(), "{name}: {errors}");

@@ -1,4 +1,4 @@
-//! The first request of a title: what it costs a disk, and what is learned from it.
+//! The first request of a title: its cost on the disk, and the facts that are learned from it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,13 +15,13 @@ use serde_json::Value;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Of a title, but for its headers.
+/// Bytes of a title without its headers.
 const MEDIA_BYTES: u64 = 8 * MIB;
-/// Where a viewer begins who does not begin at the start.
+/// Start offset of a viewer that does not begin at the start.
 const MIDST: u64 = 4 * MIB;
 const TITLE_SECONDS: u32 = 40;
 
-/// Where the headers of a title are.
+/// Position of a title's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moov {
     Front,
@@ -49,7 +49,7 @@ fn film(moov: Moov) -> Vec<u8> {
     }
 }
 
-/// Writes films, long ago: what was written a moment ago is not remembered.
+/// Writes films dated in the past: facts about a file written a moment ago are not stored.
 fn fill(root: &Path, titles: &[(String, Moov)]) {
     for (name, moov) in titles {
         let path = root.join(name);
@@ -57,7 +57,7 @@ fn fill(root: &Path, titles: &[(String, Moov)]) {
         let file = File::options().write(true).open(&path).expect("there");
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         file.set_modified(long_ago).expect("set");
-        // So that it has a place on the disk.
+        // So that it has a position on the disk.
         file.sync_all().expect("on disk");
     }
 }
@@ -79,7 +79,7 @@ fn ask(server: &Server, name: &str, first: u64, length: u64) {
     assert_eq!(reply.body.len() as u64, length, "{name}");
 }
 
-/// Durations by path, as the library page has them.
+/// Durations by path, as listed on the library page.
 fn durations(server: &Server) -> Vec<(String, Option<f64>)> {
     let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
     let library: Value = serde_json::from_slice(&reply.body).expect("JSON");
@@ -91,8 +91,8 @@ fn durations(server: &Server) -> Vec<(String, Option<f64>)> {
     titles.iter().map(title).collect()
 }
 
-/// First requests of cold titles from `first` on: as many reads as titles, and nothing of a title is
-/// read that the engine did not ask for.
+/// First requests of cold titles from `first` on: one read for each title, and no read of a title
+/// that the engine did not request.
 fn reads_of_cold_titles(first: u64) {
     if !SlowDisk::available_or_skip("first requests of cold titles") {
         return;
@@ -141,23 +141,23 @@ fn reads_of_cold_titles(first: u64) {
 }
 
 #[test]
-fn cold_titles_cost_one_read_each_from_the_midst() {
+fn cold_title_costs_one_read_from_the_middle() {
     reads_of_cold_titles(MIDST);
 }
 
 #[test]
-fn cold_titles_cost_one_read_each_from_the_start() {
+fn cold_title_costs_one_read_from_the_start() {
     reads_of_cold_titles(0);
 }
 
-/// The calls of a server, by `strace`.
+/// System calls of a server, by `strace`.
 struct Calls {
     strace: Child,
     scratch: Scratch,
 }
 
 impl Calls {
-    /// `None` if it cannot be traced on this machine.
+    /// `None` if the server cannot be traced on this machine.
     fn of(server: &Server) -> Option<Self> {
         let test = "system calls of a first request";
         if !have_or_skip(test, "strace") {
@@ -191,18 +191,18 @@ impl Calls {
         Some(Self { strace, scratch })
     }
 
-    /// The lines, once it has let go of the server.
+    /// The lines, after it has detached from the server.
     fn end(mut self) -> Vec<String> {
         let pid = Pid::from_child(&self.strace);
-        kill_process(pid, Signal::INT).expect("it runs");
-        self.strace.wait().expect("it ends");
+        kill_process(pid, Signal::INT).expect("strace is running");
+        self.strace.wait().expect("strace ends");
         let text = fs::read_to_string(self.scratch.path().join("log")).expect("a log");
         text.lines().map(str::to_owned).collect()
     }
 }
 
 #[test]
-fn a_first_request_in_the_midst_makes_one_open_and_no_read_beside_the_ring() {
+fn first_request_in_the_middle_makes_one_open_and_no_read() {
     let library = Scratch::new("library").expect("a folder");
     fill(library.path(), &titles());
     let server = ServerBuilder::new([library.path()])
@@ -223,7 +223,7 @@ fn a_first_request_in_the_midst_makes_one_open_and_no_read_beside_the_ring() {
     let of_the_title = |line: &&String| line.contains("front-1.mp4");
     let lines: Vec<&String> = lines.iter().filter(of_the_title).collect();
     let count = |of: &dyn Fn(&str) -> bool| lines.iter().filter(|line| of(line)).count();
-    // With O_PATH nothing is opened: a name is looked up.
+    // `O_PATH` opens no file: a name is looked up.
     let opens = count(&|line| line.contains("openat2(") && !line.contains("O_PATH"));
     assert_eq!(opens, 1, "{lines:#?}");
     assert_eq!(
@@ -239,7 +239,7 @@ fn a_first_request_in_the_midst_makes_one_open_and_no_read_beside_the_ring() {
 }
 
 #[test]
-fn what_was_learned_of_a_title_is_known_after_a_restart_without_a_read() {
+fn facts_about_titles_survive_a_restart_without_a_read() {
     let library = Scratch::new("library").expect("a folder");
     let state = Scratch::new("state").expect("a folder");
     let titles = titles();
@@ -283,7 +283,7 @@ fn what_was_learned_of_a_title_is_known_after_a_restart_without_a_read() {
     assert_eq!(server.status().expect("/status").counter("reads"), 0);
     server.stop();
 
-    // A crash has cut the last record, and a title is another version.
+    // A crash truncates the last record, and one title has another version.
     let facts = state.path().join("media-1.facts");
     let file = File::options().write(true).open(&facts).expect("a file");
     let length = file.metadata().expect("its length").len();

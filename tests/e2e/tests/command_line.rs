@@ -1,4 +1,5 @@
-//! What an operator who is wrong is told: the thing, the place, the remedy, and an exit code.
+//! Errors of the command line and configuration: they name the object, the place and the remedy,
+//! and set an exit code.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -9,12 +10,12 @@ use headlong_e2e_tests::Library;
 use headlong_testkit::Scratch;
 use headlong_testkit::server::{ServerBuilder, free_address};
 
-/// A mistake of the operator's.
+/// An operator's error.
 const USAGE: i32 = 64;
-/// A failure that may pass: a service manager tries again.
+/// A failure that may be temporary: a service manager retries.
 const FAILURE: i32 = 2;
 
-/// Runs a server that is expected to refuse; kills it if it does not within a minute.
+/// Runs a server that must refuse to start; kills it after a minute.
 fn refused(roots: &[&Path], arguments: &[&str]) -> (Option<i32>, String) {
     let scratch = Scratch::new("refused").expect("a folder");
     let child = ServerBuilder::arguments(&scratch, roots, arguments)
@@ -33,21 +34,21 @@ fn refused(roots: &[&Path], arguments: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// Addresses that nobody uses, as arguments.
+/// Free addresses, as arguments.
 fn addresses() -> [String; 4] {
     let (listen, admin) = (free_address().to_string(), free_address().to_string());
     ["--listen".to_owned(), listen, "--admin".to_owned(), admin]
 }
 
 #[test]
-fn a_root_that_is_not_there_is_named() {
+fn names_missing_root() {
     let (code, text) = refused(&[Path::new("/no/such/videos")], &[]);
     assert_eq!(code, Some(FAILURE), "{text}");
     assert!(text.contains("/no/such/videos"), "{text}");
 }
 
 #[test]
-fn a_root_that_is_a_file_is_named() {
+fn names_root_that_is_a_file() {
     let library = Library::new(1, 1_000).expect("a library");
     let file = &library.titles[0].path;
     let (code, text) = refused(&[file], &[]);
@@ -56,7 +57,7 @@ fn a_root_that_is_a_file_is_named() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn names_port_in_use() {
     let library = Library::new(1, 1_000).expect("a library");
     for flag in ["--listen", "--admin"] {
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -76,7 +77,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn an_unknown_key_gets_the_nearest_name_and_all_mistakes_come_at_once() {
+fn suggests_nearest_key_and_lists_all_errors_at_once() {
     let library = Library::new(1, 1_000).expect("a library");
     let folder = Scratch::new("config").expect("a folder");
     let file = folder.path().join("headlong.toml");
@@ -96,7 +97,7 @@ fn an_unknown_key_gets_the_nearest_name_and_all_mistakes_come_at_once() {
 }
 
 #[test]
-fn what_is_no_toml_is_named_with_its_line() {
+fn names_line_of_invalid_toml() {
     let library = Library::new(1, 1_000).expect("a library");
     let folder = Scratch::new("config").expect("a folder");
     let file = folder.path().join("headlong.toml");
@@ -108,7 +109,7 @@ fn what_is_no_toml_is_named_with_its_line() {
 }
 
 #[test]
-fn sizes_that_contradict_each_other_are_named() {
+fn names_contradicting_sizes() {
     let library = Library::new(1, 1_000).expect("a library");
     let folder = Scratch::new("config").expect("a folder");
     let file = folder.path().join("headlong.toml");
@@ -126,7 +127,7 @@ fn sizes_that_contradict_each_other_are_named() {
 }
 
 #[test]
-fn a_certificate_that_is_not_there_is_named() {
+fn names_missing_certificate() {
     let library = Library::new(1, 1_000).expect("a library");
     let folder = Scratch::new("config").expect("a folder");
     let file = folder.path().join("headlong.toml");

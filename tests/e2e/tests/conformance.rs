@@ -1,4 +1,4 @@
-//! The table of HTTP conformance, held against this server and against nginx.
+//! The HTTP conformance table, against this server and against nginx.
 
 use headlong_e2e_tests::conformance::{self, Passes};
 use headlong_e2e_tests::{Nginx, have_or_skip};
@@ -6,7 +6,7 @@ use headlong_testkit::client::{Connection, fetch};
 use headlong_testkit::server::ServerBuilder;
 
 #[test]
-fn this_server_passes_the_whole_table() {
+fn server_passes_the_whole_table() {
     let fixture = conformance::fixture().expect("a fixture");
     let server = ServerBuilder::new([conformance::root_of(&fixture)])
         .start()
@@ -16,8 +16,8 @@ fn this_server_passes_the_whole_table() {
 }
 
 #[test]
-fn nginx_passes_what_the_table_says_it_does() {
-    if !have_or_skip("nginx_passes_what_the_table_says_it_does", "nginx") {
+fn nginx_passes_its_cases_of_the_table() {
+    if !have_or_skip("nginx_passes_its_cases_of_the_table", "nginx") {
         return;
     }
     let fixture = conformance::fixture().expect("a fixture");
@@ -27,7 +27,7 @@ fn nginx_passes_what_the_table_says_it_does() {
 }
 
 #[test]
-fn bytes_that_are_no_request_are_answered_or_cut_and_nobody_else_notices() {
+fn invalid_requests_are_refused_without_side_effects() {
     let fixture = conformance::fixture().expect("a fixture");
     let server = ServerBuilder::new([conformance::root_of(&fixture)])
         .start()
@@ -46,7 +46,7 @@ fn bytes_that_are_no_request_are_answered_or_cut_and_nobody_else_notices() {
     ];
     for bytes in bad {
         let mut connection = Connection::open(server.address()).expect("connects");
-        // The server may cut the connection before it has read all of it.
+        // The server may close the connection before it has read all of the request.
         let _ = connection.send(bytes);
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
         connection.shut_down_writing();

@@ -1,4 +1,4 @@
-//! Looking at a real block device: where files lie on it, and what it can do.
+//! Inspection of a real block device: the layout of files on it, and its performance.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -25,11 +25,11 @@ fn json(args: &[&str]) -> Value {
 }
 
 fn name(path: &Path) -> &str {
-    path.to_str().expect("a name of ours")
+    path.to_str().expect("a name in UTF-8")
 }
 
-/// Two files that grow by turns, each growth on disk before the next: torn apart as by a recorder
-/// of two channels.
+/// Two files that grow in turn, each growth synced before the next: fragmented as by a recorder of
+/// two channels.
 fn torn(folder: &Path) {
     fs::create_dir_all(folder).expect("made");
     let mut files =
@@ -43,7 +43,7 @@ fn torn(folder: &Path) {
 }
 
 #[test]
-fn a_layout_is_what_the_file_system_says_and_what_reaches_the_disk() {
+fn layout_matches_file_system_and_disk_reads() {
     if !SlowDisk::available_or_skip("a layout on a real block device") {
         return;
     }
@@ -71,7 +71,7 @@ fn a_layout_is_what_the_file_system_says_and_what_reaches_the_disk() {
                 )
             })
             .collect();
-        // e2fsprogs asks the same kernel in its own way, and joins no neighbours.
+        // e2fsprogs queries the same kernel independently, and does not join adjacent extents.
         let extents = device.extents(&path).expect("extents");
         assert_eq!(told.iter().map(|e| e.2).sum::<u64>(), 4 * MIB);
         for extent in &extents {
@@ -81,7 +81,7 @@ fn a_layout_is_what_the_file_system_says_and_what_reaches_the_disk() {
             };
             assert!(told.iter().any(holds), "{extent:?} {told:?}");
         }
-        // What is read reaches the disk at the first place told.
+        // Reads reach the disk at the first reported position.
         device.start().expect("caches are cold");
         fs::read(&path).expect("read");
         let records = device.disk().trace();
@@ -94,7 +94,7 @@ fn a_layout_is_what_the_file_system_says_and_what_reaches_the_disk() {
 }
 
 #[test]
-fn a_mounted_device_is_measured_and_never_written_to() {
+fn probe_of_mounted_device_does_not_write() {
     if !SlowDisk::available_or_skip("a probe of a real block device") {
         return;
     }
@@ -111,7 +111,7 @@ fn a_mounted_device_is_measured_and_never_written_to() {
     );
     assert_eq!(device.disk().counters().written_bytes, written);
 
-    // The timing is off, so this says nothing of speed: only that every request arrives.
+    // Without timing, so this checks no speed: only that every request arrives.
     device.disk().forget_trace();
     let probe = json(&["disk", "probe", &path, "--rpm", "5400", "--json"]);
     assert_eq!(probe["capacity_bytes"], 256 * MIB);
@@ -121,7 +121,7 @@ fn a_mounted_device_is_measured_and_never_written_to() {
     // 1800 single blocks, and three times 100 MiB and one block.
     let block_bytes = 512;
     let probed = 300 * MIB + 1803 * block_bytes;
-    // The mounted file system may look at a few blocks of its own meanwhile.
+    // The mounted file system may read a few blocks of its own meanwhile.
     assert!((probed..probed + MIB).contains(&bytes), "{bytes}");
     assert_eq!(device.disk().counters().written_bytes, written);
 }

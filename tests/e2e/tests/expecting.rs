@@ -1,4 +1,5 @@
-//! What a player says that it will ask for next (CMCD `nor`, `nrr`) is read ahead, and opens nothing.
+//! Client hints: requests that a player announces (CMCD `nor`, `nrr`) are read ahead, and give no
+//! access.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use headlong_testkit::{Scratch, pattern};
 
 const SEGMENT: u64 = 700_001;
 
-/// Segments in files of their own, beside no playlist, and a folder that is closed.
+/// Segments in files of their own, without a playlist, and a folder without access.
 fn segments() -> Scratch {
     let root = Scratch::new("expecting").expect("a folder");
     for (number, name) in (0..).zip(["a/seg-0.m4s", "a/seg-1.m4s", "a/seg 2.m4s", "closed/x.m4s"]) {
@@ -31,15 +32,15 @@ fn counter(server: &Server, name: &str) -> u64 {
     server.status().expect("a status").counter(name)
 }
 
-/// Waits until so many of the things named were read ahead and have come.
+/// Waits until this many announced requests have been read ahead.
 fn until_read(server: &Server, count: u64) {
     let seen = || ["expected_read", "reads", "reads_done"].map(|name| counter(server, name));
     let is_read = |seen: &[u64; 3]| seen[0] == count && seen[1] == seen[2];
-    eventually("what was named is read", seen, is_read);
+    eventually("the announced request is read", seen, is_read);
 }
 
 #[test]
-fn what_a_player_names_next_is_in_memory_when_it_asks() {
+fn announced_request_is_in_memory_when_it_arrives() {
     let root = segments();
     let server = ServerBuilder::new([root.path()])
         .config("cache_status = true\n")
@@ -56,7 +57,7 @@ fn what_a_player_names_next_is_in_memory_when_it_asks() {
         next.field("cache-status"),
         Some("headlong; hit; detail=ram")
     );
-    pattern::verify(1, 0, &next.body).expect("every byte");
+    pattern::verify(1, 0, &next.body).expect("correct bytes");
     assert_eq!(counter(&server, "expected_met"), 1);
     until_read(&server, 2);
     let last = ask(&server, "/a/seg%202.m4s", "");
@@ -70,7 +71,7 @@ fn what_a_player_names_next_is_in_memory_when_it_asks() {
 }
 
 #[test]
-fn a_hint_opens_nothing_that_a_request_would_not() {
+fn hint_reads_nothing_that_a_request_may_not() {
     let root = segments();
     let outside = root.path().with_extension("outside");
     std::fs::create_dir_all(&outside).expect("a folder");
@@ -112,7 +113,7 @@ fn a_hint_opens_nothing_that_a_request_would_not() {
 }
 
 #[test]
-fn a_token_of_a_folder_opens_what_it_would_open_if_it_is_named() {
+fn hint_with_folder_token_is_read_ahead() {
     let root = segments();
     let key = "0123456789abcdef0123456789abcdef";
     let server = ServerBuilder::new([root.path()])
@@ -128,7 +129,7 @@ fn a_token_of_a_folder_opens_what_it_would_open_if_it_is_named() {
     ask(&server, &path, "nor=\"seg-1.m4s\"");
     until_read(&server, 1);
     let query = format!("expires=4000000000&prefix=/a/&token={token}");
-    // Its own arguments, or those of the request that names it.
+    // With the hint's own arguments, or those of the request that sent the hint.
     ask(
         &server,
         &format!("/a/seg-0.m4s?{query}"),
@@ -156,7 +157,7 @@ fn token_of_a(key: &str) -> String {
 }
 
 #[test]
-fn of_a_title_of_an_origin_only_what_is_there_is_read_ahead() {
+fn hint_for_pulled_title_reads_only_local_slices() {
     let root = segments();
     let cache = Scratch::new("expecting-edge").expect("a folder");
     let origin = ServerBuilder::new([root.path()])
@@ -183,5 +184,5 @@ fn of_a_title_of_an_origin_only_what_is_there_is_read_ahead() {
     ask(&edge, "/vod/seg-0.m4s", "nor=\"seg-1.m4s\"");
     assert_eq!(fetched(&edge), Some(2 * SEGMENT), "no origin is asked");
     let seen = || counter(&edge, "expected");
-    eventually("the hint is taken in", seen, |count| *count == 1);
+    eventually("the hint is counted", seen, |count| *count == 1);
 }

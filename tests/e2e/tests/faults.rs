@@ -1,4 +1,5 @@
-//! Disks that err, hang and vanish: their requests fail cleanly, and nobody else's do.
+//! Disks that fail, hang and vanish: their requests fail cleanly, and requests to other disks are
+//! unaffected.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -18,7 +19,7 @@ const MIB: u64 = 1 << 20;
 /// The access log.
 const LOG: &str = "access.log";
 
-/// A server over a disk that can be made to fail, and over a folder on a good one.
+/// A server over a disk with fault injection, and over a folder on a healthy disk.
 struct Rig {
     server: Server,
     titles: Vec<Title>,
@@ -30,7 +31,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None` where slow disks cannot be made.
+    /// `None` where this machine has no emulated disks.
     fn new(test: &str) -> Option<Self> {
         if !SlowDisk::available_or_skip(test) {
             return None;
@@ -69,15 +70,15 @@ impl Rig {
         device.state().unwrap_or_default().to_owned()
     }
 
-    /// The other device serves its title, whole.
+    /// The healthy device serves its whole title.
     fn check_good_one(&self) {
         let viewer = self.good.viewer(self.server.address());
         let report = bounded(Duration::from_secs(60), viewer.watch()).expect("the other device");
         assert_eq!(report.bytes, self.good.size_bytes);
     }
 
-    /// Asks for a range of a title; its bytes if they came, all right, or the status if it was an
-    /// error. A reply that is cut is `None`. Anything else fails the test.
+    /// Requests a range of a title; returns the number of verified bytes, or the status of an
+    /// error. A truncated reply is `None`. Anything else fails the test.
     fn ask(&self, title: usize, first: u64, last: u64) -> Result<u64, Option<u16>> {
         let title = &self.titles[title];
         let range = format!("bytes={first}-{last}");
@@ -92,7 +93,7 @@ impl Rig {
                     response.head.content_range(),
                     Some((first, last, title.size_bytes))
                 );
-                pattern::verify(title.number, first, &response.body).expect("right bytes");
+                pattern::verify(title.number, first, &response.body).expect("correct bytes");
                 Ok(response.body.len() as u64)
             }
             Ok(response) => Err(Some(response.status())),
@@ -101,20 +102,23 @@ impl Rig {
         }
     }
 
-    /// Where a byte of a title lies on the disk.
+    /// Position of a byte of a title on the disk.
     fn physical(&self, path: &Path, offset: u64) -> u64 {
         let extents = self.device.extents(path).expect("extents");
         let holds = |e: &&headlong_testkit::block_device::FileExtent| {
             (e.offset..e.offset + e.length).contains(&offset)
         };
-        let extent = extents.iter().find(holds).expect("the byte lies somewhere");
+        let extent = extents
+            .iter()
+            .find(holds)
+            .expect("an extent holds the byte");
         extent.physical + (offset - extent.offset)
     }
 
     /// Waits until the disk serves title 5 again.
     fn wait_until_served(&self) {
         let ask = || self.ask(5, 0, 99);
-        let answer = eventually("the disk that was healed", ask, Result::is_ok);
+        let answer = eventually("the repaired disk", ask, Result::is_ok);
         assert_eq!(answer, Ok(100));
     }
 }
@@ -124,8 +128,8 @@ fn is_server_error(answer: Result<u64, Option<u16>>) -> bool {
 }
 
 #[test]
-fn a_bad_sector_fails_the_requests_for_it_before_their_first_byte_and_no_others() {
-    let Some(rig) = Rig::new("a_bad_sector_fails_the_requests_for_it") else {
+fn bad_sector_fails_its_requests_before_the_first_byte() {
+    let Some(rig) = Rig::new("bad_sector_fails_its_requests") else {
         return;
     };
     let bad = rig.physical(&rig.titles[0].path, 8 * MIB);
@@ -145,8 +149,8 @@ fn a_bad_sector_fails_the_requests_for_it_before_their_first_byte_and_no_others(
 }
 
 #[test]
-fn a_reply_that_runs_into_a_bad_sector_is_cut_there_and_never_passes_for_whole() {
-    let Some(rig) = Rig::new("a_reply_that_runs_into_a_bad_sector_is_cut") else {
+fn reply_is_cut_at_bad_sector() {
+    let Some(rig) = Rig::new("reply_is_cut_at_bad_sector") else {
         return;
     };
     let title = &rig.titles[0];
@@ -161,14 +165,14 @@ fn a_reply_that_runs_into_a_bad_sector_is_cut_there_and_never_passes_for_whole()
         (head.status, head.content_length()),
         (200, Some(title.size_bytes))
     );
-    // What lies before the bad sector may come or not; what lies behind it must not.
+    // Bytes before the bad sector may arrive; bytes after it must not.
     let mut at = 0;
     let error = loop {
         match connection.receive_body(64 << 10) {
             Ok(bytes) => {
-                pattern::verify(title.number, at, &bytes).expect("right bytes");
+                pattern::verify(title.number, at, &bytes).expect("correct bytes");
                 at += bytes.len() as u64;
-                assert!(at <= 8 * MIB, "bytes of a sector that cannot be read");
+                assert!(at <= 8 * MIB, "bytes of an unreadable sector");
             }
             Err(error) => break error,
         }
@@ -178,8 +182,8 @@ fn a_reply_that_runs_into_a_bad_sector_is_cut_there_and_never_passes_for_whole()
 }
 
 #[test]
-fn an_error_that_comes_once_costs_one_request_at_most() {
-    let Some(rig) = Rig::new("an_error_that_comes_once_costs_one_request") else {
+fn transient_error_fails_one_request_at_most() {
+    let Some(rig) = Rig::new("transient_error_fails_one_request") else {
         return;
     };
     let start = rig.physical(&rig.titles[0].path, 0);
@@ -191,11 +195,11 @@ fn an_error_that_comes_once_costs_one_request_at_most() {
 }
 
 #[test]
-fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
-    let Some(rig) = Rig::new("a_disk_that_hangs_fails_its_requests_in_time") else {
+fn hung_disk_fails_its_requests_in_time() {
+    let Some(rig) = Rig::new("hung_disk_fails_its_requests_in_time") else {
         return;
     };
-    // Until told otherwise, however busy this machine is.
+    // Until released, however busy this machine is.
     rig.device.disk().hang(None);
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..4)
@@ -231,8 +235,8 @@ fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
 }
 
 #[test]
-fn who_resets_the_connection_while_a_disk_hangs_is_in_the_log() {
-    let Some(rig) = Rig::new("who_resets_the_connection_while_a_disk_hangs") else {
+fn reset_connection_during_hang_is_logged() {
+    let Some(rig) = Rig::new("reset_connection_during_hang_is_logged") else {
         return;
     };
     let address = rig.server.address();
@@ -257,13 +261,13 @@ fn who_resets_the_connection_while_a_disk_hangs_is_in_the_log() {
     rig.wait_until_served();
 }
 
-/// So that what was looked at is asked of the disk again. Where that is not allowed, less is tested.
+/// So that metadata is read from the disk again. Without the permission, the test covers less.
 fn drop_caches() {
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
 }
 
 #[test]
-fn a_server_whose_disk_hangs_at_the_start_serves_the_others_and_stops() {
+fn disk_hung_at_start_does_not_block_other_disks_or_stop() {
     let test = "a_server_whose_disk_hangs_at_the_start";
     if !SlowDisk::available_or_skip(test) {
         return;
@@ -283,19 +287,22 @@ fn a_server_whose_disk_hangs_at_the_start_serves_the_others_and_stops() {
     assert_eq!(reply.status(), 200, "{}", reply.text());
     device.disk().release();
     let ask = || fetch(server.address(), "GET", &titles[0].target, &[]);
-    let reply = eventually("the disk that was released", ask, |reply| {
+    let reply = eventually("the released disk", ask, |reply| {
         reply.as_ref().is_ok_and(|reply| reply.status() == 200)
     });
-    pattern::verify(0, 0, &reply.expect("served").body).expect("right bytes");
+    pattern::verify(0, 0, &reply.expect("served").body).expect("correct bytes");
     device.disk().hang(None);
     let _ = fetch(server.address(), "GET", &titles[1].target, &[]);
-    assert!(server.stop().is_some(), "it ends although a disk hangs");
+    assert!(
+        server.stop().is_some(),
+        "the server ends although a disk hangs"
+    );
     device.disk().release();
 }
 
 #[test]
-fn a_disk_that_vanishes_goes_offline_and_comes_back_when_it_does() {
-    let Some(rig) = Rig::new("a_disk_that_vanishes_goes_offline") else {
+fn vanished_disk_goes_offline_and_recovers() {
+    let Some(rig) = Rig::new("vanished_disk_goes_offline_and_recovers") else {
         return;
     };
     assert_eq!(rig.ask(0, 0, 99), Ok(100));
@@ -303,7 +310,7 @@ fn a_disk_that_vanishes_goes_offline_and_comes_back_when_it_does() {
     rig.device.disk().vanish();
     let mut seen = Vec::new();
     for attempt in 0..12u64 {
-        // Never the same place twice: what is in memory may still be served.
+        // Never the same position twice: data in memory may still be served.
         let first = attempt * MIB;
         let answer = rig.ask(1 + (attempt % 4) as usize, first, first + 99);
         assert!(is_server_error(answer), "{answer:?}");
@@ -324,8 +331,8 @@ fn a_disk_that_vanishes_goes_offline_and_comes_back_when_it_does() {
 }
 
 #[test]
-fn a_reply_in_progress_is_cut_when_the_disk_vanishes() {
-    let Some(rig) = Rig::new("a_reply_in_progress_is_cut_when_the_disk_vanishes") else {
+fn reply_in_progress_is_cut_when_disk_vanishes() {
+    let Some(rig) = Rig::new("reply_in_progress_is_cut_when_disk_vanishes") else {
         return;
     };
     let title = &rig.titles[2];
@@ -338,12 +345,12 @@ fn a_reply_in_progress_is_cut_when_the_disk_vanishes() {
     let error = loop {
         match connection.receive_body(64 << 10) {
             Ok(bytes) => {
-                pattern::verify(title.number, at, &bytes).expect("right bytes");
+                pattern::verify(title.number, at, &bytes).expect("correct bytes");
                 at += bytes.len() as u64;
                 if at == MIB {
                     rig.device.disk().vanish();
                 }
-                // What memory and the kernel's buffers held may all come; 16 MiB is more.
+                // The buffers of memory and kernel may all be sent; 16 MiB exceed them.
                 assert!(
                     at < title.size_bytes,
                     "the whole title came from a vanished disk"

@@ -1,4 +1,4 @@
-//! `headlong fill`: titles of an origin are brought ahead of viewers, and nobody notices.
+//! `headlong fill`: titles of an origin are fetched ahead of viewers, which are unaffected.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -35,7 +35,9 @@ fn command(server: &Server, arguments: &[&str]) -> Command {
 }
 
 fn fill(server: &Server, arguments: &[&str]) -> Output {
-    command(server, arguments).output().expect("it runs")
+    command(server, arguments)
+        .output()
+        .expect("the program starts")
 }
 
 fn metric(server: &Server, name: &str) -> u64 {
@@ -49,14 +51,14 @@ fn get(server: &Server, title: u64, size: u64) -> Option<String> {
     let path = format!("/vod/{title}-{size}");
     let reply = fetch(server.address(), "GET", &path, &[]).expect("a reply");
     assert_eq!(reply.status(), 200, "{}", reply.text());
-    pattern::verify(title, 0, &reply.body).expect("every byte");
+    pattern::verify(title, 0, &reply.body).expect("correct bytes");
     reply.field("cache-status").map(str::to_owned)
 }
 
 const HIT: &str = "headlong; hit; detail=slice";
 
 #[test]
-fn titles_are_brought_before_anybody_asks_and_each_byte_once() {
+fn fill_fetches_titles_ahead_and_each_byte_once() {
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "");
     let list = folder.path().join("list");
@@ -71,7 +73,7 @@ fn titles_are_brought_before_anybody_asks_and_each_byte_once() {
     for (title, size) in [(1, 500_000), (2, 70_000), (3, 1)] {
         assert_eq!(get(&server, title, size).as_deref(), Some(HIT));
     }
-    // What is there is not fetched again.
+    // Stored slices are not fetched again.
     let done = fill(&server, &["/vod/1-500000"]);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
@@ -83,7 +85,7 @@ fn titles_are_brought_before_anybody_asks_and_each_byte_once() {
 }
 
 #[test]
-fn what_cannot_be_filled_is_told() {
+fn reports_titles_that_cannot_be_filled() {
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "");
     let told = |arguments: &[&str]| {
@@ -120,23 +122,22 @@ fn what_cannot_be_filled_is_told() {
 }
 
 #[test]
-fn a_fill_that_was_ended_goes_on_where_it_was() {
+fn interrupted_fill_resumes() {
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "");
     let path = "/vod/1-8000000";
     let mut slow = command(&server, &["--rate", "200kB/s", path]);
     let mut slow = slow.stdout(Stdio::null()).spawn().expect("it runs");
     let fetched = || metric(&server, "headlong_pull_filled_bytes_total");
-    eventually("some of it came", fetched, |bytes| *bytes >= 128 << 10);
+    eventually("some bytes are fetched", fetched, |bytes| {
+        *bytes >= 128 << 10
+    });
     assert_eq!(metric(&server, "headlong_pull_fills_running"), 1);
     slow.kill().expect("it runs");
     slow.wait().expect("it ended");
     let running = || metric(&server, "headlong_pull_fills_running");
-    eventually("nobody asks any more", running, |count| *count == 0);
-    assert!(
-        origin.sent_bytes() < 8_000_000,
-        "it was ended in the middle"
-    );
+    eventually("the fill has ended", running, |count| *count == 0);
+    assert!(origin.sent_bytes() < 8_000_000, "the fill is incomplete");
     let done = fill(&server, &["--rate", "1GB/s", path]);
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     assert_eq!(origin.sent_bytes(), 8_000_000, "each byte once");
@@ -144,7 +145,7 @@ fn a_fill_that_was_ended_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_fill_takes_no_room_from_what_viewers_read() {
+fn fill_does_not_evict_slices_read_by_viewers() {
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "bytes_max = \"1MiB\"");
     for _ in 0..2 {
@@ -164,20 +165,20 @@ fn a_fill_takes_no_room_from_what_viewers_read() {
     let before = origin.sent_bytes();
     assert_eq!(get(&server, 1, 600_000).as_deref(), Some(HIT));
     assert_eq!(origin.sent_bytes(), before);
-    // A viewer takes room from a fill as from anybody.
+    // A viewer's fetch evicts slices of a fill like any others.
     get(&server, 4, 500_000);
     get(&server, 4, 500_000);
 }
 
 #[test]
-fn while_a_viewer_waits_for_the_origin_nothing_is_filled() {
+fn fill_pauses_while_a_viewer_waits_for_the_origin() {
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "idle_timeout = \"60s\"");
     origin.be(Mode::Hang);
     std::thread::scope(|scope| {
         let viewer = scope.spawn(|| fetch(server.address(), "GET", "/vod/1-500000", &[]));
         let asked = || metric(&server, "headlong_pull_fetches_running");
-        eventually("a viewer waits", asked, |count| *count > 0);
+        eventually("a waiting viewer", asked, |count| *count > 0);
         let state = || {
             let reply = fetch(
                 server.admin(),
@@ -187,7 +188,7 @@ fn while_a_viewer_waits_for_the_origin_nothing_is_filled() {
             );
             reply.expect("a reply").text()
         };
-        eventually("it stands still", state, |said| said.contains("yielding"));
+        eventually("the fill pauses", state, |said| said.contains("yielding"));
         let of_fill = || {
             origin
                 .targets()
@@ -195,11 +196,11 @@ fn while_a_viewer_waits_for_the_origin_nothing_is_filled() {
                 .filter(|of| *of == "/o/2-70000")
                 .count()
         };
-        assert_eq!(of_fill(), 1, "the question what it is, and no slice");
+        assert_eq!(of_fill(), 1, "one HEAD request and no slice");
         std::thread::sleep(Duration::from_millis(600));
         assert_eq!(of_fill(), 1);
         origin.be(Mode::Well);
-        eventually("it goes on", state, |said| said.contains("\"done\""));
+        eventually("the fill resumes", state, |said| said.contains("\"done\""));
         let reply = viewer.join().expect("no panic").expect("a reply");
         assert_eq!(reply.body.len(), 500_000);
     });

@@ -1,4 +1,4 @@
-//! A server with a flash tier that is killed under load, again and again.
+//! A server with a flash tier that is killed under load, repeatedly.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use headlong_testkit::server::Server;
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{RawDevice, Scratch, Seed, SlowDisk};
 
-/// How often it is killed, unless `HEADLONG_FLASH_KILLS` says otherwise.
+/// Number of kills, unless `HEADLONG_FLASH_KILLS` is set.
 const KILLS: u64 = 24;
-/// Of so many kills one comes before all of the tier is known again.
+/// One in this many kills happens before recovery of the tier is complete.
 const EARLY: u64 = 5;
-/// Every record is read after so many kills.
+/// Every record is verified after this many kills.
 const VERIFIED: u64 = 6;
 
 fn kills() -> u64 {
@@ -19,7 +19,7 @@ fn kills() -> u64 {
     said.and_then(|text| text.parse().ok()).unwrap_or(KILLS)
 }
 
-/// Records that can be read once all of the tier is known.
+/// Readable records after recovery is complete.
 fn recovered(server: &Server) -> u64 {
     let is_known = |server: &Server| {
         let view = tier::view(server)?;
@@ -45,12 +45,12 @@ fn play_and_kill(server: &mut Server, after: Duration, seed: &mut Seed) {
 }
 
 #[test]
-fn a_server_killed_under_load_gives_no_wrong_byte_and_finds_what_was_sealed_again() {
+fn killed_server_recovers_sealed_records() {
     let mut seed = Seed::announced("flash", 22);
     let scratch = Scratch::new("flash").expect("a folder");
     let root = tier::library(&scratch, "root");
     let path = scratch.path().join("tier");
-    // Smaller than the library: blocks go for others.
+    // Smaller than the library: blocks are overwritten.
     tier::format(&path, &["--size", "56MB", "--block", "512KiB"]);
     let (mut sealed, mut lost, mut most, mut reads) = (0, 0, 0, 0);
     let kills = kills();
@@ -85,12 +85,12 @@ fn a_server_killed_under_load_gives_no_wrong_byte_and_finds_what_was_sealed_agai
         most = sealed.max(most);
     }
     eprintln!("{kills} kills, {most} records sealed at most, {lost} lost in all, {reads} read");
-    assert!(reads > 0, "it serves from the SSD");
+    assert!(reads > 0, "reads from the SSD");
     assert!(most > 200, "{most} records: the tier was not filled");
 }
 
 #[test]
-fn several_ssds_each_serve_all_disks() {
+fn each_of_several_ssds_serves_all_disks() {
     let mut seed = Seed::announced("several_ssds", 3);
     let scratch = Scratch::new("flash-several").expect("a folder");
     let root = tier::library(&scratch, "root");
@@ -113,7 +113,7 @@ fn several_ssds_each_serve_all_disks() {
 }
 
 #[test]
-fn a_raw_device_is_a_tier_and_is_told_what_is_not_wanted_any_more() {
+fn raw_device_is_a_tier_and_gets_discards() {
     let test = "a_raw_device_is_a_tier";
     if !SlowDisk::available_or_skip(test) {
         return;

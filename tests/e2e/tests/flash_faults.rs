@@ -1,5 +1,5 @@
-//! SSDs of the flash tier that go wrong under a server: viewers get every byte, from the disk if need
-//! be, and the SSD is used again once it is well.
+//! SSDs of the flash tier that fail under a server: viewers get every byte, from the disk if
+//! necessary, and the SSD is used again after recovery.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use headlong_testkit::slow_disk::{DriveModel, Rotation};
 use headlong_testkit::{Scratch, Seed, SlowDisk};
 
 const SSD_BYTES: u64 = 128 << 20;
-/// A small SSD: a fifth of a millisecond to begin, then 200 MB/s.
+/// A small SSD: a fifth of a millisecond of latency, then 200 MB/s.
 const SSD: DriveModel = DriveModel {
     capacity_bytes: SSD_BYTES,
     bytes_per_second: 200_000_000,
@@ -19,7 +19,7 @@ const SSD: DriveModel = DriveModel {
     rotation: Rotation::HalfTurn,
 };
 
-/// A server that has served from its SSD.
+/// A server that has already served from its SSD.
 struct Rig {
     seed: Seed,
     server: Server,
@@ -28,7 +28,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None` where there can be no emulated SSD.
+    /// `None` where this machine has no emulated SSD.
     fn new(test: &str) -> Option<Self> {
         if !SlowDisk::available_or_skip(test) {
             return None;
@@ -45,7 +45,7 @@ impl Rig {
             ssd,
             _scratch: scratch,
         };
-        rig.play_until("it serves from the SSD", |server| {
+        rig.play_until("reads from the SSD", |server| {
             tier::told(server, "read_bytes") > Some(2 << 20)
         });
         Some(rig)
@@ -62,14 +62,14 @@ impl Rig {
         assert!(metrics.contains(&metric), "{metric}: {metrics}");
     }
 
-    /// The SSD comes back by itself, without anybody's asking for anything, and serves again.
+    /// The SSD recovers without operator action, and serves again.
     fn heal_and_serve(&mut self) {
         self.ssd.heal();
         let states = || tier::states(&self.server);
         eventually("online again", states, |states| states == &["online"]);
         assert!(self.server.output().contains("ssd is online again"));
         let before = tier::told(&self.server, "read_bytes");
-        self.play_until("it serves from the SSD again", |server| {
+        self.play_until("reads from the SSD again", |server| {
             tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
         });
     }
@@ -77,32 +77,32 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        // What hangs would keep the server from ending.
+        // A hung request would keep the server from ending.
         self.ssd.heal();
     }
 }
 
 #[test]
-fn bytes_that_cannot_be_read_come_from_the_disk_and_the_rest_of_the_ssd_serves_on() {
-    let Some(mut rig) = Rig::new("bytes_that_cannot_be_read") else {
+fn unreadable_bytes_of_ssd_come_from_the_disk() {
+    let Some(mut rig) = Rig::new("unreadable_bytes_come_from_the_disk") else {
         return;
     };
     for start in (16 << 20..SSD_BYTES).step_by(8 << 20) {
         rig.ssd.fail_reads(start..start + (2 << 20));
     }
-    rig.play_until("reads fail", |server| {
+    rig.play_until("failed reads", |server| {
         tier::told(server, "reads_failed") > Some(3)
     });
     let before = tier::told(&rig.server, "reads");
-    rig.play_until("the rest serves", |server| {
+    rig.play_until("reads from the rest of the SSD", |server| {
         tier::told(server, "reads") > before.map(|reads| reads + 20)
     });
     assert_eq!(tier::told(&rig.server, "reads_wrong"), Some(0));
 }
 
 #[test]
-fn an_ssd_that_hangs_keeps_no_viewer_waiting_and_comes_back() {
-    let Some(mut rig) = Rig::new("an_ssd_that_hangs") else {
+fn hung_ssd_delays_no_viewer_and_recovers() {
+    let Some(mut rig) = Rig::new("hung_ssd_delays_no_viewer") else {
         return;
     };
     rig.ssd.hang(None);
@@ -111,8 +111,8 @@ fn an_ssd_that_hangs_keeps_no_viewer_waiting_and_comes_back() {
 }
 
 #[test]
-fn an_ssd_a_hundred_times_as_slow_is_passed_over_and_comes_back() {
-    let Some(mut rig) = Rig::new("an_ssd_a_hundred_times_as_slow") else {
+fn slow_ssd_is_bypassed_and_recovers() {
+    let Some(mut rig) = Rig::new("slow_ssd_is_bypassed") else {
         return;
     };
     rig.ssd.slow_down(100.0);
@@ -121,8 +121,8 @@ fn an_ssd_a_hundred_times_as_slow_is_passed_over_and_comes_back() {
 }
 
 #[test]
-fn an_ssd_that_vanishes_is_passed_over_and_comes_back() {
-    let Some(mut rig) = Rig::new("an_ssd_that_vanishes") else {
+fn vanished_ssd_is_bypassed_and_recovers() {
+    let Some(mut rig) = Rig::new("vanished_ssd_is_bypassed") else {
         return;
     };
     rig.ssd.vanish();
@@ -131,8 +131,8 @@ fn an_ssd_that_vanishes_is_passed_over_and_comes_back() {
 }
 
 #[test]
-fn an_ssd_that_comes_back_with_something_else_on_it_is_left_alone() {
-    let Some(mut rig) = Rig::new("an_ssd_that_comes_back_with_something_else") else {
+fn ssd_with_foreign_contents_is_not_used() {
+    let Some(mut rig) = Rig::new("ssd_with_foreign_contents_is_not_used") else {
         return;
     };
     rig.ssd.vanish();
@@ -141,7 +141,7 @@ fn an_ssd_that_comes_back_with_something_else_on_it_is_left_alone() {
     let before = rig.ssd.counters().written_bytes;
     rig.ssd.heal();
     eventually(
-        "it says so",
+        "the log message",
         || rig.server.output(),
         |output| output.contains("something else is on the ssd"),
     );
@@ -149,7 +149,7 @@ fn an_ssd_that_comes_back_with_something_else_on_it_is_left_alone() {
     let mut left = 4;
     let left = std::cell::Cell::from_mut(&mut left);
     let seed = &mut rig.seed;
-    tier::play_until(&rig.server, seed, "viewers play on", |_| {
+    tier::play_until(&rig.server, seed, "viewers continue", |_| {
         left.set(left.get() - 1);
         left.get() == 0
     });
@@ -158,35 +158,35 @@ fn an_ssd_that_comes_back_with_something_else_on_it_is_left_alone() {
     assert_eq!(
         rig.ssd.counters().written_bytes,
         before,
-        "nothing is written"
+        "no write to the SSD"
     );
 }
 
 #[test]
-fn flipped_bits_are_misses_and_no_viewer_sees_them() {
+fn flipped_bits_on_ssd_are_misses() {
     let Some(mut rig) = Rig::new("flipped_bits") else {
         return;
     };
     rig.ssd.flip_bits(1 << 20..SSD_BYTES);
-    rig.play_until("damage is found", |server| {
+    rig.play_until("detected damage", |server| {
         tier::told(server, "reads_wrong") > Some(8)
     });
     rig.ssd.heal();
     let before = tier::told(&rig.server, "read_bytes");
-    rig.play_until("it serves from the SSD again", |server| {
+    rig.play_until("reads from the SSD again", |server| {
         tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
     });
 }
 
 #[test]
-fn an_ssd_that_takes_no_more_writes_is_still_read() {
-    let Some(mut rig) = Rig::new("an_ssd_that_takes_no_more_writes") else {
+fn read_only_ssd_is_still_read() {
+    let Some(mut rig) = Rig::new("read_only_ssd_is_still_read") else {
         return;
     };
     rig.ssd.refuse_writes();
     rig.play_until_state("read-only");
     let before = tier::told(&rig.server, "reads");
-    rig.play_until("it is still read", |server| {
+    rig.play_until("reads from the read-only SSD", |server| {
         tier::told(server, "reads") > before.map(|reads| reads + 8)
     });
     rig.ssd.heal();
@@ -195,8 +195,8 @@ fn an_ssd_that_takes_no_more_writes_is_still_read() {
 }
 
 #[test]
-fn a_server_stops_while_its_ssd_hangs() {
-    let Some(mut rig) = Rig::new("a_server_stops_while_its_ssd_hangs") else {
+fn server_stops_while_its_ssd_hangs() {
+    let Some(mut rig) = Rig::new("server_stops_while_its_ssd_hangs") else {
         return;
     };
     rig.ssd.hang(None);
@@ -208,7 +208,7 @@ fn a_server_stops_while_its_ssd_hangs() {
     eventually("it does not wait", output, |output| {
         output.contains("an ssd does not respond")
     });
-    // A process cannot end before the kernel has given its last request back.
+    // A process cannot end before the kernel has returned its last request.
     rig.ssd.heal();
     let ended = rig.server.wait(Duration::from_secs(60));
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");

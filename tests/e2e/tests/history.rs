@@ -1,5 +1,5 @@
-//! Readers and writers at random on every kind of file system: each reply is of one version that was
-//! there, as `docs/operate/serve.md` promises it of files that change.
+//! Random readers and writers on every kind of file system: each reply belongs to one version that
+//! existed, as `docs/operate/serve.md` promises.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use headlong_testkit::Seed;
 use headlong_testkit::client::{ClientError, Connection, Response};
 use headlong_testkit::server::{Server, ServerBuilder};
 
-/// Length and time of change that a tag names, and whether it is strong.
+/// Length and modification time of a tag, and whether it is strong.
 fn told_by(tag: &str) -> Option<(u64, i128, bool)> {
     let (is_strong, text) = match tag.strip_prefix("W/") {
         None => (true, tag),
@@ -25,7 +25,7 @@ fn told_by(tag: &str) -> Option<(u64, i128, bool)> {
     Some((size, mtime, is_strong))
 }
 
-/// One request over HTTP and what it was to be judged by.
+/// One request over HTTP and its conditions.
 struct Ask {
     method: &'static str,
     range: Option<(u64, u64)>,
@@ -66,7 +66,7 @@ impl Ask {
     }
 }
 
-/// Whether a reply is what the documents promise; what it was, or what is wrong with it.
+/// Verifies a reply against the documents' promise; returns its kind, or the violation.
 fn judge(ask: &Ask, reply: &Response, window: &Window<'_>) -> Result<&'static str, String> {
     let wrong = |what: &str| {
         Err(format!(
@@ -88,17 +88,17 @@ fn judge(ask: &Ask, reply: &Response, window: &Window<'_>) -> Result<&'static st
             let is_beyond = size.is_some_and(|size| ask.range.is_none_or(|(at, _)| at >= size));
             return match is_beyond {
                 true => Ok("416"),
-                false => wrong("not beyond the end"),
+                false => wrong("unsatisfiable although within the file"),
             };
         }
         304 => {
             let asked = ask.if_none_match.as_deref().unwrap_or_default();
             let Some((size, mtime, _)) = told_by(asked).filter(|_| told == told_by(asked)) else {
-                return wrong("another tag than was asked about");
+                return wrong("not modified, with another tag");
             };
             return match window.told_as(size, mtime).is_empty() {
                 false => Ok("304"),
-                true => wrong("not what is there"),
+                true => wrong("not found although the file exists"),
             };
         }
         200 | 206 => {}
@@ -111,7 +111,7 @@ fn judge(ask: &Ask, reply: &Response, window: &Window<'_>) -> Result<&'static st
         && told_by(asked).is_some_and(|(_, _, was_strong)| was_strong)
         && *asked == tag
     {
-        return wrong("it has that already");
+        return wrong("sent although not modified");
     }
     let (offset, length) = match reply.head.content_range() {
         Some((first, last, whole)) if whole == size => (first, last + 1 - first),
@@ -141,7 +141,7 @@ fn judge(ask: &Ask, reply: &Response, window: &Window<'_>) -> Result<&'static st
             [before, ..] => before.size != size && is_of_any(&[before], offset, &reply.body),
             [] => false,
         }),
-        // Nobody can tell its states apart; still they are of one file.
+        // States of equal length and time cannot be distinguished; still they belong to one file.
         false => contents.iter().any(|group| {
             let file = group[0].file;
             let all = contents.iter().flatten().copied();
@@ -157,7 +157,7 @@ fn judge(ask: &Ask, reply: &Response, window: &Window<'_>) -> Result<&'static st
     }
 }
 
-/// Asks a server at random until it is over.
+/// Sends random requests until the run is over.
 fn read(server: &Server, histories: &[History], mut seed: Seed, of: &Run) -> Result<Seen, String> {
     let mut seen = Seen::default();
     let mut tags: BTreeMap<usize, String> = BTreeMap::new();
@@ -188,7 +188,7 @@ fn read(server: &Server, histories: &[History], mut seed: Seed, of: &Run) -> Res
                 if what == "strong" {
                     of.met_settled();
                 }
-                // An old tag now and then: of a version that is gone.
+                // Sometimes an old tag, of a version that no longer exists.
                 if let Some(tag) = reply.field("etag")
                     && (seed.below(4) > 0 || !tags.contains_key(&number))
                 {
@@ -224,27 +224,27 @@ fn on_file_system(test: &str, kind: &str, options: &[&str]) {
 }
 
 #[test]
-fn replies_are_of_a_version_that_was_there_on_ext4() {
+fn reply_is_of_an_existing_version_on_ext4() {
     on_file_system("history: ext4", "ext4", &["-q"]);
 }
 
-/// Inodes so short that they have whole seconds only: many versions have one time.
+/// Inodes too short for more than whole seconds: many versions share one time.
 #[test]
-fn replies_are_of_a_version_that_was_there_where_times_are_whole_seconds() {
+fn reply_is_of_an_existing_version_with_whole_seconds() {
     on_file_system("history: whole seconds", "ext4", &["-q", "-I", "128"]);
 }
 
 #[test]
-fn replies_are_of_a_version_that_was_there_on_xfs() {
+fn reply_is_of_an_existing_version_on_xfs() {
     on_file_system("history: xfs", "xfs", &["-q"]);
 }
 
 #[test]
-fn replies_are_of_a_version_that_was_there_on_btrfs() {
+fn reply_is_of_an_existing_version_on_btrfs() {
     on_file_system("history: btrfs", "btrfs", &["-q"]);
 }
 
 #[test]
-fn replies_are_of_a_version_that_was_there_on_tmpfs() {
+fn reply_is_of_an_existing_version_on_tmpfs() {
     on_file_system("history: tmpfs", "tmpfs", &[]);
 }

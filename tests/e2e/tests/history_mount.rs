@@ -1,4 +1,4 @@
-//! The same below a mount: what programs read is of a version that was there, as `mount.md` promises it.
+//! The same on a mount: programs read bytes of a version that existed, as `mount.md` promises.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 const PAGE: usize = 4096;
 
-/// Reads from a mount as programs do until it is over.
+/// Reads from a mount as programs do, until the run is over.
 fn read_mount(
     mount: &Mount,
     histories: &[History],
@@ -31,13 +31,13 @@ fn read_mount(
         let began = Instant::now();
         let offset = seed.below(SIZE_MAX);
         let mut bytes = vec![0; 1 + seed.below(150_000) as usize];
-        // Who has it open goes on with it as long as no other has its place.
+        // An open file stays the same until another file replaces it.
         let same = kept.remove(&number).filter(|(_, of)| *of == history.file());
         let (before, opened) = match same {
             Some((file, of)) => (of, Ok(file)),
             None => (history.file(), File::open(mount.path(&name))),
         };
-        // By one call: of two, the first may end in the midst of a page.
+        // One call: of two, the first may end within a page.
         let read = opened.and_then(|file| {
             let length = file.read_at(&mut bytes, offset)?;
             if before == history.file() && seed.below(8) > 0 {
@@ -73,7 +73,7 @@ fn judge_read(
             };
         }
     };
-    // The kernel asks for pages, and keeps them: each is of one version.
+    // The kernel requests and caches pages: each page belongs to one version.
     let first = PAGE - offset as usize % PAGE;
     let mut at = 0;
     while at < bytes.len() {
@@ -93,7 +93,7 @@ fn judge_read(
     }
     match window.has_change_in_place() {
         true => Ok("pages"),
-        // Nothing was written into the file: all of it is of one.
+        // The file was not written in place: all bytes belong to one version.
         false if window.has_piece(offset, bytes) => Ok("whole"),
         false => Err("pages of two versions".to_owned()),
     }
@@ -124,12 +124,12 @@ fn on_a_mount(test: &str, options: &[&str], is_in_place: bool, settings: &str) {
 }
 
 #[test]
-fn what_is_read_on_a_mount_is_of_a_version_that_was_there() {
+fn mount_read_is_of_an_existing_version() {
     on_a_mount("history: a mount", &["-q"], true, "");
 }
 
 #[test]
-fn what_is_read_past_the_page_cache_by_habit_is_of_a_version_that_was_there() {
+fn direct_mount_read_is_of_an_existing_version() {
     on_a_mount(
         "history: a mount, past the page cache",
         &["-q"],
@@ -138,10 +138,10 @@ fn what_is_read_past_the_page_cache_by_habit_is_of_a_version_that_was_there() {
     );
 }
 
-/// Short inodes tell neither parts of seconds nor when a file was made, and their numbers are given
-/// again. What is written in place within one tick is out of reach there, as `mount.md` says.
+/// Short inodes have neither fractions of seconds nor a creation time, and their numbers are
+/// reused. Changes in place within one tick cannot be detected there, as `mount.md` says.
 #[test]
-fn what_is_read_on_a_mount_is_of_its_own_file_where_numbers_are_given_again() {
+fn mount_read_is_of_its_file_with_reused_inodes() {
     on_a_mount(
         "history: a mount, short inodes",
         &["-q", "-I", "128"],

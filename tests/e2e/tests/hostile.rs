@@ -1,4 +1,4 @@
-//! HTTP/2 clients that send frames without end, or take nothing of what they asked for.
+//! HTTP/2 clients that send frames without end, or read nothing of the requested data.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -74,7 +74,7 @@ impl Client {
         self.stream.write_all(bytes).expect("open");
     }
 
-    /// The next frame: kind, flags, stream, payload; `None` at the end.
+    /// The next frame: kind, flags, stream, payload; `None` at the end of the connection.
     fn hear(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let mut space = [0; 65_536];
         loop {
@@ -97,8 +97,8 @@ impl Client {
         }
     }
 
-    /// The status of each reply, by the first byte of its block: an index of the static table, or a
-    /// literal.
+    /// The status of each reply, by the first byte of its header block: an index into the static
+    /// table, or a literal.
     fn hear_heads(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut heads = Vec::new();
         while heads.len() < count {
@@ -110,7 +110,7 @@ impl Client {
         heads
     }
 
-    /// Bytes of replies by stream, until each has so many.
+    /// Bytes of replies by stream, until each stream has this many.
     fn hear_bodies(&mut self, streams: &[u32], bytes: usize) -> HashMap<u32, Vec<u8>> {
         let mut bodies = HashMap::<u32, Vec<u8>>::new();
         let is_short = |bodies: &HashMap<u32, Vec<u8>>| {
@@ -134,14 +134,14 @@ fn counted(server: &Server, name: &str) -> u64 {
     line.expect(name).trim().parse().expect("a number")
 }
 
-/// Sends the frames again and again until the connection ends; the code of GOAWAY.
+/// Sends the frames repeatedly until the connection ends; returns the code of GOAWAY.
 fn flood(server: &Server, opening: &[u8], frames: &[u8]) -> Option<u32> {
     let mut client = Client::open(server, &frame(4, 0, 0, &[]));
     client.say(opening);
     let frames = frames.repeat(1000);
     let mut writer = client.stream.try_clone().expect("cloned");
     writer.set_write_timeout(Some(PATIENCE)).expect("an option");
-    // Who is flooding reads, too.
+    // A flooding client also reads.
     let writer = std::thread::spawn(move || (0..100).all(|_| writer.write_all(&frames).is_ok()));
     let mut code = None;
     while let Some((kind, _, _, payload)) = client.hear() {
@@ -150,13 +150,13 @@ fn flood(server: &Server, opening: &[u8], frames: &[u8]) -> Option<u32> {
             code = Some(u32::from_be_bytes(bytes));
         }
     }
-    // The socket may have taken all of it; that the connection ended is what counts.
+    // The socket may have accepted all bytes; the end of the connection is what counts.
     writer.join().expect("no panic");
     code
 }
 
 #[test]
-fn floods_of_control_frames_are_closed_counted_and_named_once() {
+fn control_frame_floods_are_closed_and_logged_once() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()]);
     let server = server.start().expect("a server");
@@ -181,7 +181,7 @@ fn floods_of_control_frames_are_closed_counted_and_named_once() {
     ];
     for (n, (what, opening, frames)) in (1..).zip(&floods) {
         let code = flood(&server, opening, frames);
-        // What was on its way may make the kernel reset the connection before the word is read.
+        // Data in flight may make the kernel reset the connection before GOAWAY is read.
         assert!(
             code.is_none_or(|code| code == ENHANCE_YOUR_CALM),
             "{what}: {code:?}"
@@ -190,7 +190,7 @@ fn floods_of_control_frames_are_closed_counted_and_named_once() {
         eventually(what, || counted(&server, name), |count| *count == n);
         let range = [("Range", "bytes=0-999")];
         let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
-        pattern::verify(0, 0, &reply.body).expect("right bytes");
+        pattern::verify(0, 0, &reply.body).expect("correct bytes");
     }
     let output = server.output();
     assert_eq!(
@@ -202,7 +202,7 @@ fn floods_of_control_frames_are_closed_counted_and_named_once() {
 }
 
 #[test]
-fn frame_or_header_block_that_does_not_end_is_cut() {
+fn cuts_frame_or_header_block_without_end() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()]);
     let server = server.config("[limits]\nheader_timeout = \"1s\"");
@@ -227,13 +227,13 @@ fn frame_or_header_block_that_does_not_end_is_cut() {
 }
 
 #[test]
-fn streams_without_window_hold_no_memory_and_go_on_with_right_bytes() {
+fn streams_without_window_hold_no_memory_and_resume() {
     const BYTES: u32 = 300_000;
     let library = Library::new(2, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()]).memory("16MiB");
     let server = server.start().expect("a server");
     let streams: Vec<u32> = (0..50).map(|n| 2 * n + 1).collect();
-    // One has no window at all, one ends in the midst of a piece, one holds a few pieces.
+    // One stream has no window at all, one ends within a piece, one covers a few pieces.
     for window in [0, 1_000, 100_000] {
         let mut client = Client::open(&server, &initial_window(window));
         for stream in &streams {
@@ -243,7 +243,7 @@ fn streams_without_window_hold_no_memory_and_go_on_with_right_bytes() {
         }
         client.say(&window_update(0, BYTES * streams.len() as u32));
         if window == 0 {
-            // A head is sent when the first piece is there.
+            // A head is sent once the first piece is in memory.
             client.hear_heads(streams.len());
         }
         let mut bodies = client.hear_bodies(&streams, window as usize);
@@ -258,7 +258,7 @@ fn streams_without_window_hold_no_memory_and_go_on_with_right_bytes() {
         );
         let range = [("Range", "bytes=40000000-40099999")];
         let other = fetch(server.address(), "GET", "/title-1.bin", &range).expect("served");
-        pattern::verify(1, 40_000_000, &other.body).expect("right bytes");
+        pattern::verify(1, 40_000_000, &other.body).expect("correct bytes");
         for stream in &streams {
             client.say(&window_update(*stream, BYTES));
         }
@@ -268,17 +268,17 @@ fn streams_without_window_hold_no_memory_and_go_on_with_right_bytes() {
             body.extend(&rest[stream]);
             assert_eq!(body.len(), BYTES as usize);
             let start = u64::from(*stream) * 400_000 + 77;
-            pattern::verify(0, start, &body).expect("right bytes");
+            pattern::verify(0, start, &body).expect("correct bytes");
         }
     }
-    // Each counts what has left, and nothing twice.
+    // Each counts the bytes sent, and none twice.
     let sent = server.status().expect("/status").0["totals"]["bytes_sent"].clone();
     let expected = 3 * (50 * u64::from(BYTES) + 100_000);
     assert_eq!(sent.as_u64(), Some(expected));
 }
 
 #[test]
-fn requests_of_one_address_leave_memory_to_others() {
+fn one_address_cannot_take_all_request_memory() {
     let library = Library::new(1, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()]).memory("64MiB");
     let server = server.start().expect("a server");
@@ -291,7 +291,7 @@ fn requests_of_one_address_leave_memory_to_others() {
             client.say(&request(2 * n + 1, "/title-0.bin", &range));
         }
         client.hear_heads(100);
-        // Until then the pieces are what is short.
+        // Until then pieces are the scarce resource.
         eventually(
             "memory of streams without a window",
             || server.status().expect("/status").memory("sending_bytes"),
@@ -303,11 +303,11 @@ fn requests_of_one_address_leave_memory_to_others() {
     assert!((400..=512).contains(&active), "{active}");
     let refused = counted(&server, "headlong_request_memory_refusals_total");
     assert_eq!(refused + active, 800, "{refused} were refused");
-    // HTTP/1.1 has a request for each connection, which is bounded by itself.
+    // HTTP/1.1 has one request for each connection, and connections are limited separately.
     let range = [("Range", "bytes=0-99")];
     let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
     assert_eq!(reply.status(), 206);
     drop(clients);
     let left = || counted(&server, "headlong_requests_active");
-    eventually("no request", left, |active| *active == 0);
+    eventually("the end of all requests", left, |active| *active == 0);
 }

@@ -1,6 +1,6 @@
-//! Parts that are ill at the start: the server starts without them, serves the rest, says so, and takes
-//! them into service once they are well. A real process, and the exit statuses that the real unit
-//! treats as final.
+//! Components that are unavailable at startup: the server starts without them, serves the rest,
+//! reports them, and uses them after they recover. A real process, and the exit statuses that the
+//! real unit treats as final.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use headlong_testkit::server::{Server, ServerBuilder, free_address};
 use headlong_testkit::{Scratch, pattern};
 use serde_json::Value;
 
-/// Longer than any part is tried again.
+/// Longer than any retry interval.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const TITLE_BYTES: u64 = 256 << 10;
@@ -39,7 +39,7 @@ fn health(server: &Server) -> (u16, String) {
     (reply.status(), reply.text())
 }
 
-/// What `/status` lists as out of service: kinds and names.
+/// Components out of service in `/status`: kinds and names.
 fn degraded(server: &Server) -> Vec<(String, String)> {
     let reply = fetch(server.admin(), "GET", "/status", &[]).expect("a reply");
     let status: Value = serde_json::from_str(&reply.text()).expect("JSON");
@@ -62,20 +62,22 @@ fn display(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Exit statuses after which the unit does not start the server again.
+/// Exit statuses after which the unit does not restart the server.
 fn final_statuses() -> Vec<i32> {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/headlong.service");
     let unit = fs::read_to_string(unit).expect("the unit");
     assert!(unit.contains("Restart=on-failure"));
     let mut lines = unit.lines();
     let line = lines.find_map(|line| line.strip_prefix("RestartPreventExitStatus="));
-    let words = line.expect("it says so").split_whitespace();
+    let words = line
+        .expect("the unit has a line of statuses")
+        .split_whitespace();
     words.map(|word| word.parse().expect("a number")).collect()
 }
 
-/// Runs a server that is to end by itself; its exit status, and what it said.
+/// Runs a server that ends by itself; returns its exit status and its output.
 fn run_to_end(mut command: Command) -> (i32, String) {
-    let output = command.output().expect("it runs");
+    let output = command.output().expect("the server starts");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code().expect("an exit status"), text)
 }
@@ -92,7 +94,7 @@ fn arguments(scratch: &Scratch, roots: &[&Path], config: &str) -> Command {
 }
 
 #[test]
-fn starts_without_ill_ssds_and_uses_them_once_well() {
+fn starts_without_failed_ssds_and_uses_them_after_recovery() {
     let scratch = Scratch::new("ill-flash").expect("a folder");
     let root = root_with_title(&scratch, "root", 0);
     let names = ["missing", "empty", "cut", "longer", "wiped", "good"];
@@ -112,7 +114,7 @@ fn starts_without_ill_ssds_and_uses_them_once_well() {
     let server = ServerBuilder::new([&root])
         .config(&format!("flash = [{}]", list.join(", ")))
         .start()
-        .expect("it starts");
+        .expect("the server starts");
     assert_eq!(status_of(&server, "/0.mp4"), 200);
     let mut ill: Vec<_> = [missing, empty, cut, longer, wiped]
         .map(|path| ("flash".to_owned(), display(path)))
@@ -142,18 +144,18 @@ fn starts_without_ill_ssds_and_uses_them_once_well() {
         online == 2 && degraded(&server).len() == 4
     });
     assert_eq!(status_of(&server, "/0.mp4"), 200);
-    assert!(server.stop().expect("it ends").success());
+    assert!(server.stop().expect("the server ends").success());
 }
 
 #[test]
-fn second_server_on_one_tier_ends_with_2() {
+fn second_server_on_a_tier_exits_with_2() {
     let scratch = Scratch::new("one-tier").expect("a folder");
     let root = root_with_title(&scratch, "root", 0);
     let tier = scratch.path().join("tier");
     tier::format(&tier, &["--size", "32MiB"]);
     let config = format!("flash = [{tier:?}]");
     let server = ServerBuilder::new([&root]).config(&config).start();
-    let _server = server.expect("it starts");
+    let _server = server.expect("the first server starts");
     let (code, text) = run_to_end(arguments(&scratch, &[&root], &config));
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("in use by another process"), "{text}");
@@ -161,17 +163,21 @@ fn second_server_on_one_tier_ends_with_2() {
 }
 
 #[test]
-fn starts_without_missing_root_and_serves_it_once_there() {
+fn starts_without_missing_root_and_serves_it_later() {
     let scratch = Scratch::new("ill-root").expect("a folder");
     let there = root_with_title(&scratch, "there", 0);
     let away = scratch.path().join("mount/videos");
     let server = ServerBuilder::new([&away, &there])
-        // Of the disk that is away.
+        // A title of the missing disk.
         .config("[device.sdz9]\nmemory = \"8MiB\"")
         .start()
-        .expect("it starts");
+        .expect("the server starts");
     assert_eq!(status_of(&server, "/0.mp4"), 200);
-    assert_eq!(status_of(&server, "/1.mp4"), 504, "it may be there");
+    assert_eq!(
+        status_of(&server, "/1.mp4"),
+        504,
+        "the title may exist on the missing disk"
+    );
     assert_eq!(degraded(&server), [("root".to_owned(), display(&away))]);
     let (status, text) = health(&server);
     assert!(status == 200 && text.contains(&display(&away)), "{text}");
@@ -187,7 +193,7 @@ fn starts_without_missing_root_and_serves_it_once_there() {
 }
 
 #[test]
-fn starts_without_state_and_logs_and_writes_them_once_possible() {
+fn starts_without_state_and_logs_and_uses_them_later() {
     let scratch = Scratch::new("ill-folders").expect("a folder");
     let root = root_with_title(&scratch, "root", 0);
     let (state, logs) = (scratch.path().join("state"), scratch.path().join("logs"));
@@ -195,7 +201,7 @@ fn starts_without_state_and_logs_and_writes_them_once_possible() {
     let server = ServerBuilder::new([&root])
         .config(&format!("state = {state:?}\n[log]\naccess = {log:?}"))
         .start()
-        .expect("it starts");
+        .expect("the server starts");
     assert_eq!(status_of(&server, "/0.mp4"), 200);
     let ill = [("state", &state), ("log", &log)];
     let ill = ill.map(|(kind, path)| (kind.to_owned(), display(path)));
@@ -207,7 +213,7 @@ fn starts_without_state_and_logs_and_writes_them_once_possible() {
     fs::create_dir(&logs).expect("made");
     wait_until("both are used", || degraded(&server).is_empty());
     assert_eq!(status_of(&server, "/0.mp4"), 200);
-    wait_until("a line is there", || {
+    wait_until("a line in the log", || {
         fs::read_to_string(&log).is_ok_and(|text| text.contains("/0.mp4"))
     });
     use std::os::unix::fs::PermissionsExt as _;
@@ -220,7 +226,7 @@ fn starts_without_state_and_logs_and_writes_them_once_possible() {
 }
 
 #[test]
-fn only_wrong_text_ends_with_status_that_unit_takes_as_final() {
+fn only_configuration_errors_exit_with_a_final_status() {
     let scratch = Scratch::new("final-status").expect("a folder");
     let root = root_with_title(&scratch, "root", 0);
     let away = [scratch.path().join("a"), scratch.path().join("b")];

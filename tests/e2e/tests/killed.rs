@@ -1,4 +1,4 @@
-//! A test that is killed takes its servers with it.
+//! A killed test takes its servers with it.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -14,10 +14,10 @@ use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Scratch, SlowDisk, leftovers};
 
 const MIB: u64 = 1 << 20;
-/// Where the child process tells what it made; set for the child only.
+/// File to which the child process writes what it created; set for the child only.
 const TOLD: &str = "HEADLONG_E2E_TOLD";
 
-/// Not a test of its own: what the child process of the next one runs. It is killed amid a reply.
+/// Not a test of its own: the child process of the next test. It is killed during a reply.
 #[test]
 fn child_that_is_killed() {
     let Some(told) = std::env::var_os(TOLD) else {
@@ -44,8 +44,8 @@ fn child_that_is_killed() {
 }
 
 #[test]
-fn a_killed_test_leaves_no_server_no_mount_and_no_file() {
-    let test = "a_killed_test_leaves_no_server_no_mount_and_no_file";
+fn killed_test_leaves_no_server_mount_or_file() {
+    let test = "killed_test_leaves_no_server_mount_or_file";
     if !SlowDisk::available_or_skip(test) || !have_or_skip(test, "nginx") {
         return;
     }
@@ -73,7 +73,7 @@ fn a_killed_test_leaves_no_server_no_mount_and_no_file() {
     child.wait().expect("wait");
     for address in addresses {
         eventually(
-            "a server of the killed test",
+            "the end of the killed test's servers",
             || TcpStream::connect(address).err().map(|error| error.kind()),
             |error| *error == Some(std::io::ErrorKind::ConnectionRefused),
         );
@@ -86,7 +86,7 @@ fn a_killed_test_leaves_no_server_no_mount_and_no_file() {
     eventually("files", files, |files| *files == 0);
 }
 
-/// Command lines in which something below `folder` is named, as those of servers and guardians.
+/// Command lines that name a path below `folder`, such as those of servers and cleanup processes.
 fn processes_naming(folder: &Path) -> Vec<String> {
     let folder = folder.to_string_lossy();
     let processes = fs::read_dir("/proc").expect("/proc").flatten();

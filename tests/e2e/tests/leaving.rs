@@ -1,4 +1,5 @@
-//! Clients that leave while their disk is slow, and clients that only say no more.
+//! Clients that disconnect while their disk is slow, and clients that only close their sending
+//! side.
 
 use std::any::Any;
 use std::io::{Read as _, Write as _};
@@ -20,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const TITLE_BYTES: u64 = 4 * MIB;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where a server listens, over a disk that can be made to hang.
+/// Addresses of a server over a disk that can be made to hang.
 struct Rig {
     server: Server,
     device: BlockDevice,
@@ -32,7 +33,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None` where slow disks cannot be made.
+    /// `None` where this machine has no emulated disks.
     fn new(test: &str) -> Option<Self> {
         if !SlowDisk::available_or_skip(test) {
             return None;
@@ -48,7 +49,7 @@ impl Rig {
         std::fs::write(&chain, made.cert.pem()).expect("written");
         std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
         let secure = free_address();
-        // Longer than any patience here: only who leaves is let go.
+        // Longer than any timeout here: only a disconnect ends a request.
         let server = ServerBuilder::new([device.root()])
             .config(&format!(
                 "admission = \"accept\"\nread_timeout = \"10min\"\n\
@@ -71,7 +72,7 @@ impl Rig {
         })
     }
 
-    /// Requests in progress, and jobs that somebody waits for.
+    /// Requests in progress, and jobs with a waiting reply.
     fn waiting(&self) -> (u64, u64) {
         let status = self.server.status().expect("/status");
         let queue = &status.devices()[0]["queue"];
@@ -94,9 +95,9 @@ fn runtime() -> Runtime {
     builder.build().expect("a runtime")
 }
 
-/// A client that has asked and waits; dropping it closes its connection.
+/// A client that waits for its reply; dropping it closes its connection.
 type Waiting = Box<dyn Any>;
-/// Begins such a client for a target.
+/// Starts such a client for a target.
 type Ask<'a> = &'a dyn Fn(&str) -> Waiting;
 
 fn over_tcp(rig: &Rig, target: &str, version: &str) -> Waiting {
@@ -111,7 +112,7 @@ fn over_unix(rig: &Rig, target: &str) -> Waiting {
     Box::new(stream)
 }
 
-/// Says by TLS that it says no more, if it `is_polite`, as browsers do before they close.
+/// Sends a TLS close_notify if `is_polite`, as browsers do before they close.
 fn over_tls(rig: &Rig, target: &str, is_polite: bool) -> Waiting {
     struct Client<S: tokio::io::AsyncWrite + Unpin>(Runtime, Option<S>, bool);
     impl<S: tokio::io::AsyncWrite + Unpin> Drop for Client<S> {
@@ -161,8 +162,8 @@ fn over_http2(rig: &Rig, target: &str) -> Waiting {
 }
 
 #[test]
-fn who_closes_while_its_disk_hangs_frees_its_place_and_nothing_is_read_for_it() {
-    let Some(rig) = Rig::new("who_closes_while_its_disk_hangs_frees_its_place") else {
+fn disconnect_during_hang_cancels_the_request() {
+    let Some(rig) = Rig::new("disconnect_during_hang_cancels_the_request") else {
         return;
     };
     rig.device.disk().hang(None);
@@ -189,7 +190,7 @@ fn who_closes_while_its_disk_hangs_frees_its_place_and_nothing_is_read_for_it() 
         let lines = || std::fs::read_to_string(&rig.log).unwrap_or_default();
         let text = eventually("its line", lines, |text| text.contains(&target));
         let line = text.lines().find(|line| line.contains(&target));
-        let line = line.expect("was found");
+        let line = line.expect("the line exists");
         assert!(
             line.contains("\"status\":499") && line.contains("client-gone"),
             "{line}"
@@ -197,18 +198,18 @@ fn who_closes_while_its_disk_hangs_frees_its_place_and_nothing_is_read_for_it() 
     }
     rig.device.disk().release();
     let reply = first.receive("GET").expect("whole");
-    pattern::verify(0, 0, &reply.body).expect("right bytes");
+    pattern::verify(0, 0, &reply.body).expect("correct bytes");
     assert_eq!(reply.body.len() as u64, TITLE_BYTES);
 }
 
-/// The head and the body of a reply that came to its end.
+/// Asserts a complete reply: its head and its body.
 fn assert_whole(heard: &[u8], title: u64, version: &str) {
     let end = heard.windows(4).position(|four| four == b"\r\n\r\n");
     let (head, body) = heard.split_at(end.expect("a head") + 4);
     let head = String::from_utf8_lossy(head);
     assert!(head.starts_with(&format!("{version} 200 OK\r\n")), "{head}");
     assert_eq!(body.len() as u64, TITLE_BYTES);
-    pattern::verify(title, 0, body).expect("right bytes");
+    pattern::verify(title, 0, body).expect("correct bytes");
 }
 
 fn ask_and_say_no_more(rig: &Rig, title: u64, version: &str) -> TcpStream {
@@ -227,8 +228,8 @@ fn hear_all(mut stream: TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn who_only_says_no_more_gets_its_whole_reply_however_slow_the_disk_is() {
-    let Some(rig) = Rig::new("who_only_says_no_more_gets_its_whole_reply") else {
+fn half_closed_client_gets_whole_reply_from_slow_disk() {
+    let Some(rig) = Rig::new("half_closed_client_gets_whole_reply") else {
         return;
     };
     let whole = ask_and_say_no_more(&rig, 0, "HTTP/1.1");
@@ -247,10 +248,10 @@ fn who_only_says_no_more_gets_its_whole_reply_however_slow_the_disk_is() {
         secure.write_all(&text).await.expect("sent");
         secure.shutdown().await.expect("half closed");
     });
-    eventually("all of them", || rig.waiting().0, |active| *active == 3);
-    // Time for several looks at them; however few there were, they get all.
+    eventually("all requests", || rig.waiting().0, |active| *active == 3);
+    // Time for several checks of the connections; all clients must get their replies.
     std::thread::sleep(Duration::from_secs(6));
-    assert_eq!(rig.waiting().0, 3, "they wait still");
+    assert_eq!(rig.waiting().0, 3, "the clients still wait");
     rig.device.disk().release();
     for (client, title, version) in clients {
         assert_whole(&hear_all(client), title, version);

@@ -1,4 +1,4 @@
-//! Reload and stop: neither costs a viewer anything.
+//! Reload and stop do not affect viewers.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -34,11 +34,11 @@ fn finish(mut connection: Connection, title: u64, size_bytes: u64) {
     let body = connection
         .receive_body(size_bytes)
         .expect("the whole reply");
-    pattern::verify(title, 0, &body).expect("right bytes");
+    pattern::verify(title, 0, &body).expect("correct bytes");
 }
 
 #[test]
-fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
+fn reload_changes_policy_and_a_bad_one_changes_nothing() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("policy = \"square-root\"")
@@ -82,12 +82,12 @@ fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
         |refusals| *refusals == 2,
     );
     assert_eq!(policy(&server), "fixed");
-    // A reply that began under the first configuration ends whole under the last.
+    // A reply that began under the first configuration completes under the last.
     finish(reply, 0, 24 * MIB);
 }
 
 #[test]
-fn a_stop_lets_the_reply_in_progress_end_and_takes_no_new_ones() {
+fn stop_finishes_replies_and_accepts_no_new_requests() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"60s\"")
@@ -102,16 +102,18 @@ fn a_stop_lets_the_reply_in_progress_end_and_takes_no_new_ones() {
     assert!(eventually("a new connection", ask, Result::is_err).is_err());
     assert!(
         server.wait(Duration::ZERO).is_none(),
-        "it waits for the reply"
+        "the server waits for the reply"
     );
     idle.drain().expect("an idle connection is closed");
     finish(reply, 0, 24 * MIB);
-    let status = server.wait(Duration::from_secs(60)).expect("it ends");
+    let status = server
+        .wait(Duration::from_secs(60))
+        .expect("the server ends");
     assert_eq!(status.code(), Some(0), "{}", server.output());
 }
 
 #[test]
-fn a_stop_does_not_wait_for_ever_for_a_reader_who_reads_nothing() {
+fn stop_does_not_wait_for_a_stalled_reader() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"1s\"\nsend_timeout = \"300s\"")
@@ -121,7 +123,7 @@ fn a_stop_does_not_wait_for_ever_for_a_reader_who_reads_nothing() {
     server.signal(Signal::TERM).expect("signal");
     assert!(
         server.wait(Duration::from_secs(60)).is_some(),
-        "it ends all the same"
+        "the server ends nevertheless"
     );
     drop(reply);
     let output = server.output();
@@ -132,18 +134,20 @@ fn a_stop_does_not_wait_for_ever_for_a_reader_who_reads_nothing() {
 }
 
 #[test]
-fn an_interrupt_from_the_keyboard_stops_it_as_well() {
+fn sigint_stops_the_server() {
     let library = Library::new(1, MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .start()
         .expect("a server");
     server.signal(Signal::INT).expect("signal");
-    let status = server.wait(Duration::from_secs(60)).expect("it ends");
+    let status = server
+        .wait(Duration::from_secs(60))
+        .expect("the server ends");
     assert_eq!(status.code(), Some(0), "{}", server.output());
 }
 
 #[test]
-fn server_reception_and_mount_tell_a_service_manager_that_they_work_as_often_as_it_wants() {
+fn services_notify_the_watchdog_in_time() {
     let library = Library::new(1, MIB).expect("a library");
     let scratch = Scratch::new("watchdog").expect("a folder");
     let root = library.root().display().to_string();

@@ -1,4 +1,4 @@
-//! What one client may take: header bytes, time, connections, memory.
+//! Limits of one client: header bytes, time, connections, memory.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn sixty_four_kilobytes_of_headers_are_refused_and_the_next_client_is_served() {
+fn refuses_64_kib_of_headers_and_serves_next_client() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .start()
@@ -29,7 +29,7 @@ fn sixty_four_kilobytes_of_headers_are_refused_and_the_next_client_is_served() {
         .collect();
     for fields in [&[("X-Big", big.as_str())][..], &many] {
         let mut connection = Connection::open(server.address()).expect("connects");
-        // It may be cut before all of it is sent.
+        // The server may cut the connection before it has received everything.
         let _ = connection.send(request_text("GET", "/title-0.bin", fields).as_bytes());
         match connection.receive("GET") {
             Ok(response) => assert_eq!(response.status(), 431),
@@ -41,7 +41,7 @@ fn sixty_four_kilobytes_of_headers_are_refused_and_the_next_client_is_served() {
 }
 
 #[test]
-fn a_client_that_reads_a_byte_a_second_is_cut_while_others_are_served() {
+fn slow_reader_is_cut_while_others_are_served() {
     let library = Library::new(2, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .memory("16MiB")
@@ -55,13 +55,15 @@ fn a_client_that_reads_a_byte_a_second_is_cut_while_others_are_served() {
     assert_eq!(head.content_length(), Some(48 * MIB));
     for _ in 0..3 {
         slow.receive_body(1).expect("a byte");
-        // The others get more than memory holds, so that what the slow one pins would show.
+        // The other viewers read more than memory holds, so that memory pinned by the slow client
+        // would show.
         let viewer = library.titles[1].viewer(server.address());
         let report = bounded(Duration::from_secs(300), viewer.watch()).expect("served");
         assert_eq!(report.bytes, 48 * MIB);
         std::thread::sleep(Duration::from_secs(1));
     }
-    // What the kernels' buffers held still comes; then the end, and not the whole.
+    // The contents of the kernels' buffers still arrive; then the connection ends, before the end
+    // of the reply.
     let (rest, _) = slow.drain().expect("cut, not silent");
     assert!(rest + 3 < 48 * MIB, "the reply of {rest} bytes was not cut");
     eventually(
@@ -72,7 +74,7 @@ fn a_client_that_reads_a_byte_a_second_is_cut_while_others_are_served() {
 }
 
 #[test]
-fn idle_connections_and_unfinished_requests_are_closed() {
+fn closes_idle_connections_and_unfinished_requests() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"1s\"")
@@ -104,7 +106,7 @@ fn idle_connections_and_unfinished_requests_are_closed() {
 }
 
 #[test]
-fn a_header_that_dribbles_in_is_cut_too() {
+fn cuts_header_that_arrives_slowly() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nheader_timeout = \"1s\"")
@@ -124,7 +126,7 @@ fn a_header_that_dribbles_in_is_cut_too() {
 }
 
 #[test]
-fn requests_on_one_connection_are_counted() {
+fn limits_requests_on_one_connection() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nrequests_per_connection_max = 3")
@@ -132,7 +134,8 @@ fn requests_on_one_connection_are_counted() {
         .expect("a server");
     let mut connection = Connection::open(server.address()).expect("connects");
     let mut served = 0;
-    // Either the third reply says that it is the last, or the fourth request finds it closed.
+    // Either the third reply announces the close, or the fourth request finds the connection
+    // closed.
     while let Ok(response) = connection.request("GET", "/title-0.bin", &[("Range", "bytes=0-9")]) {
         assert_eq!(response.status(), 206);
         served += 1;
@@ -142,14 +145,14 @@ fn requests_on_one_connection_are_counted() {
 }
 
 #[test]
-fn connections_beyond_the_limit_wait_for_those_in_use_and_are_then_served() {
+fn connections_beyond_limit_wait_and_are_served() {
     let library = Library::new(1, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nconnections_max = 8")
         .start()
         .expect("a server");
     let get = request_text("GET", "/title-0.bin", &[]);
-    // Each reads the head of its reply and nothing more, so that the connection stays in use.
+    // Each reads only the head of its reply, so that the connection stays in use.
     let mut open: Vec<Connection> = (0..8)
         .map(|_| {
             let mut connection = Connection::open(server.address()).expect("connects");
@@ -158,26 +161,26 @@ fn connections_beyond_the_limit_wait_for_those_in_use_and_are_then_served() {
             connection
         })
         .collect();
-    let mut ninth = Connection::open(server.address()).expect("the kernel takes it");
+    let mut ninth = Connection::open(server.address()).expect("the kernel queues the connection");
     ninth.set_patience(Duration::from_millis(500)).expect("set");
     ninth
         .send(request_text("HEAD", "/title-0.bin", &[]).as_bytes())
         .expect("sent");
     assert!(
         matches!(ninth.receive("HEAD"), Err(ClientError::TimedOut)),
-        "it has to wait"
+        "the ninth connection waits"
     );
     open.pop();
     ninth.set_patience(Duration::from_secs(60)).expect("set");
     assert_eq!(ninth.receive("HEAD").expect("served at last").status(), 200);
 }
 
-/// Opens a connection, makes one small request on it, and keeps it open.
+/// Opens a connection, sends one small request on it, and keeps it open.
 async fn idle_connection(address: std::net::SocketAddr) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     let request = request_text("GET", "/title-0.bin", &[("Range", "bytes=0-0")]);
     stream.write_all(request.as_bytes()).await?;
-    // The reply to one byte fits one read or a few; it ends with that byte.
+    // The reply to a request of one byte fits into one read or a few; it ends with that byte.
     let mut reply = Vec::new();
     while !reply.windows(4).any(|window| window == b"\r\n\r\n") || reply.ends_with(b"\r\n\r\n") {
         let mut buffer = [0; 2048];
@@ -196,7 +199,7 @@ async fn idle_connection(address: std::net::SocketAddr) -> std::io::Result<TcpSt
 }
 
 #[test]
-fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
+fn idle_and_active_connections_fit_into_the_budget() {
     let library = Library::new(50, 4 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .memory("128MiB")
@@ -245,10 +248,13 @@ fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
         }
         say("after 500 active ones beside them");
         for viewer in active {
-            let report = viewer.await.expect("no panic").expect("all bytes right");
+            let report = viewer
+                .await
+                .expect("no panic")
+                .expect("all bytes are correct");
             assert_eq!(report.bytes, MIB);
         }
-        // The idle ones are still there, and still work.
+        // The idle connections are still open and usable.
         for connection in idle.iter_mut().step_by(100) {
             let request = request_text("HEAD", "/title-0.bin", &[]);
             connection
@@ -266,13 +272,13 @@ fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
 }
 
 #[test]
-fn clients_that_use_up_open_files_take_no_disk_offline_and_idle_ones_make_room() {
+fn exhausted_descriptors_close_idle_clients_not_disks() {
     let library = Library::new(12, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .open_files_max(256)
         .start()
         .expect("a server");
-    // More than fit; each has been served and asks for nothing more.
+    // More than the limit; each has been served and is idle.
     let mut idle = Vec::new();
     for _ in 0..230 {
         let mut connection = Connection::open(server.address()).expect("connects");
@@ -299,7 +305,7 @@ fn clients_that_use_up_open_files_take_no_disk_offline_and_idle_ones_make_room()
 }
 
 #[test]
-fn a_client_that_closes_its_sending_side_gets_its_replies() {
+fn half_closed_client_gets_its_replies() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .start()
@@ -319,7 +325,7 @@ fn a_client_that_closes_its_sending_side_gets_its_replies() {
 }
 
 #[test]
-fn a_request_that_names_no_host_is_refused() {
+fn refuses_request_without_host() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .start()
@@ -353,7 +359,7 @@ fn a_request_that_names_no_host_is_refused() {
 }
 
 #[test]
-fn an_address_that_holds_replies_leaves_room_for_others() {
+fn one_address_cannot_hold_all_replies() {
     let library = Library::new(2, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nrequests_per_address_max = 4")
@@ -361,7 +367,7 @@ fn an_address_that_holds_replies_leaves_room_for_others() {
         .expect("a server");
     let (greedy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
     let open = |from| Connection::open_from(from, server.address()).expect("connects");
-    // Each reads the head of its reply and nothing more, so that the reply stays in progress.
+    // Each reads only the head of its reply, so that the reply stays in progress.
     let mut held: Vec<Connection> = (0..4)
         .map(|_| {
             let mut connection = open(greedy);
@@ -378,13 +384,13 @@ fn an_address_that_holds_replies_leaves_room_for_others() {
     let refused = ask(greedy);
     assert_eq!(refused.status(), 503, "{}", refused.text());
     assert!(refused.field("retry-after").is_some());
-    // What asks for no bytes of a disk, and who comes from elsewhere, is not counted.
+    // Requests without bytes from a disk, and clients from other addresses, are not counted.
     let head = open(greedy).request("HEAD", "/title-1.bin", &[]);
     assert_eq!(head.expect("an answer").status(), 200);
     assert_eq!(ask(other).status(), 206);
     held.pop();
     let again = eventually(
-        "a reply that was left",
+        "the end of an abandoned reply",
         || ask(greedy).status(),
         |status| *status == 206,
     );

@@ -1,5 +1,5 @@
-//! The rules and the dashboard of `packaging/`: what they name is there, and a real Prometheus that
-//! scrapes a server through an outage of a disk raises the alert and lowers it again.
+//! The rules and the dashboard of `packaging/`: every metric that they name exists, and a real
+//! Prometheus that scrapes a server during a disk outage raises the alert and clears it again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use serde_json::Value;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn promtool_finds_the_rules_right_and_each_alert_fires_when_it_should() {
+fn promtool_accepts_rules_and_their_unit_tests() {
     let test = "promtool_finds_the_rules_right";
     if !have_or_skip(test, "promtool") {
         return;
@@ -36,7 +36,7 @@ fn promtool_finds_the_rules_right_and_each_alert_fires_when_it_should() {
     }
 }
 
-/// Words of a text that begin as our metrics do.
+/// Words of a text that begin like the server's metrics.
 fn metrics_named(text: &str) -> BTreeSet<String> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c: char| !is_of_name(c));
@@ -52,7 +52,7 @@ fn series(scrape: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_of_rules_dashboard_and_page_is_in_a_scrape_in_either_format() {
+fn metrics_of_rules_and_dashboard_exist_in_both_formats() {
     let library = Library::new(1, MIB).expect("a library");
     let scratch = Scratch::new("monitoring").expect("a folder");
     let flash = scratch.path().join("tier");
@@ -84,7 +84,7 @@ fn every_metric_of_rules_dashboard_and_page_is_in_a_scrape_in_either_format() {
     }
 }
 
-/// The states of an alert: none if it is not raised.
+/// States of an alert: empty if it is not raised.
 fn alerts(prometheus: &Prometheus, name: &str) -> Vec<(String, Value)> {
     let reply = fetch(prometheus.address(), "GET", "/api/v1/alerts", &[]).expect("an answer");
     let document: Value = serde_json::from_slice(&reply.body).expect("JSON");
@@ -101,7 +101,7 @@ fn alerts(prometheus: &Prometheus, name: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
+fn disk_outage_raises_alert_and_recovery_clears_it() {
     let test = "an_outage_of_a_disk_raises_the_alert";
     if !SlowDisk::available_or_skip(test) || !have_or_skip(test, "prometheus") {
         return;
@@ -135,7 +135,7 @@ fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
     let raised = eventually(
         "the alert",
         || {
-            // Never the same place twice: what is in memory may still be served.
+            // Never the same position twice: data in memory may still be served.
             let range = format!("bytes={}-{}", offset % 16 * MIB, offset % 16 * MIB + 99);
             let title = &titles[(offset / 16 % 4) as usize];
             offset += 1;
@@ -161,19 +161,22 @@ fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
         Vec::is_empty,
     );
     let offline = alerts(&prometheus, "HeadlongReadErrors");
-    assert!(!offline.is_empty(), "errors of the hour are still told");
+    assert!(
+        !offline.is_empty(),
+        "errors of the last hour are still reported"
+    );
 
-    assert!(server.stop().is_some(), "it ends");
-    // It fires after a minute; that it waits for this is what is seen here.
+    assert!(server.stop().is_some(), "the server ends");
+    // It fires after a minute; this test sees it pending.
     eventually(
-        "the alert for a server that is gone",
+        "the alert for a server that has ended",
         || alerts(&prometheus, "HeadlongDown"),
         |alerts| alerts.iter().any(|(state, _)| state == "pending"),
     );
 }
 
 #[test]
-fn a_real_prometheus_keeps_a_request_of_a_bucket_that_is_in_the_access_log() {
+fn prometheus_exemplar_is_in_the_access_log() {
     if !have_or_skip("a_real_prometheus_keeps_a_request", "prometheus") {
         return;
     }
@@ -199,7 +202,9 @@ fn a_real_prometheus_keeps_a_request_of_a_bucket_that_is_in_the_access_log() {
         Option::is_some,
     );
     let found = found.expect("one");
-    let id = found["labels"]["request_id"].as_str().expect("a name");
+    let id = found["labels"]["request_id"]
+        .as_str()
+        .expect("a request id");
     let line = format!("{{\"request_id\":\"{id}\",");
     let log = fs::read_to_string(log).expect("read");
     let line = log.lines().find(|other| other.starts_with(&line));

@@ -1,5 +1,5 @@
-//! What is written in the tree while programs read it on a mount: they get what a plain read would
-//! give, or an error, and never bytes of two versions; and nothing is written on the mount.
+//! Changes in the tree while programs read it on a mount: they get the result of a plain read, or
+//! an error, and never bytes of two versions; and the mount is read-only.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -23,8 +23,8 @@ struct Case {
 }
 
 impl Case {
-    /// A tree with `file`, which is pattern 1 and was written long ago; `None` if it cannot be
-    /// mounted here.
+    /// A tree with `file`, which holds pattern 1 and is dated in the past; `None` if this machine
+    /// cannot mount.
     fn new(test: &str) -> Option<Self> {
         if !Mount::available_or_skip(test) {
             return None;
@@ -52,13 +52,13 @@ fn make_old(path: &Path) {
     file.set_modified(long_ago).expect("set");
 }
 
-/// Of which pattern all these bytes are.
+/// The pattern to which all these bytes belong.
 fn number_of(bytes: &[u8], offset: u64) -> Option<u64> {
     (1..=3).find(|number| pattern::verify(*number, offset, bytes).is_ok())
 }
 
 #[test]
-fn a_file_that_is_written_anew_in_its_place_is_seen_as_its_new_version() {
+fn rewritten_file_is_seen_in_its_new_version() {
     let Some(case) = Case::new("a mount: a file is written anew") else {
         return;
     };
@@ -71,12 +71,12 @@ fn a_file_that_is_written_anew_in_its_place_is_seen_as_its_new_version() {
     assert_eq!(read(&open).expect("read"), Some(1));
     for number in [2, 3] {
         pattern::write_file(&case.tree("file"), number, SIZE).expect("written");
-        // Settled at once, and so read by the engine again.
+        // Settled at once, so that the engine reads it again.
         if number == 3 {
             make_old(&case.tree("file"));
         }
         let now = || read(&open).ok().flatten();
-        eventually("the new version, where it is open", now, |now| {
+        eventually("the new version in an open file", now, |now| {
             *now == Some(number)
         });
         let anew = File::open(case.seen("file")).expect("there");
@@ -85,7 +85,7 @@ fn a_file_that_is_written_anew_in_its_place_is_seen_as_its_new_version() {
 }
 
 #[test]
-fn a_file_that_shrinks_and_grows_ends_where_it_ends() {
+fn shrunken_and_grown_file_has_its_new_length() {
     let Some(case) = Case::new("a mount: a file shrinks") else {
         return;
     };
@@ -104,7 +104,7 @@ fn a_file_that_shrinks_and_grows_ends_where_it_ends() {
             open.seek(SeekFrom::Start(0)).expect("sought");
             open.read_to_end(&mut bytes).map(|_| bytes)
         };
-        let now = eventually("its end", read, |bytes| {
+        let now = eventually("the new end of the file", read, |bytes| {
             bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 == size)
         });
         let expected = fs::read(case.tree("file")).expect("read");
@@ -119,14 +119,14 @@ fn a_file_that_shrinks_and_grows_ends_where_it_ends() {
             .map(|found| found.len())
             .ok()
     };
-    eventually("its growth", size, |size| *size == Some(2_000_004));
+    eventually("the new length", size, |size| *size == Some(2_000_004));
     let mut tail = [0; 4];
     open.read_exact_at(&mut tail, 2_000_000).expect("read");
     assert_eq!(&tail, b"more");
 }
 
 #[test]
-fn an_unlinked_or_replaced_file_stays_what_it_is_for_who_has_it_open() {
+fn open_file_is_unchanged_after_unlink_or_replace() {
     let Some(case) = Case::new("a mount: a file is replaced") else {
         return;
     };
@@ -157,7 +157,7 @@ fn an_unlinked_or_replaced_file_stays_what_it_is_for_who_has_it_open() {
 }
 
 #[test]
-fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
+fn repeated_replacement_never_mixes_versions() {
     let Some(case) = Case::new("a mount: versions do not mix") else {
         return;
     };
@@ -178,7 +178,7 @@ fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
             for _ in 0..150 {
                 let file = match File::open(case.seen("file")) {
                     Ok(file) => file,
-                    // Replaced twice between its name and its opening: nothing was read.
+                    // Replaced twice between its look-up and its open: nothing was read.
                     Err(error) if Errno::from_io_error(&error) == Some(Errno::STALE) => continue,
                     Err(error) => return Err(format!("opened: {error}")),
                 };
@@ -193,7 +193,7 @@ fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
         let readers = [scope.spawn(read), scope.spawn(read)];
         let ends = readers.map(|reader| reader.join().expect("no panic"));
         is_over.store(true, Ordering::Relaxed);
-        writer.join().expect("it writes");
+        writer.join().expect("the writer succeeds");
         for seen in ends {
             let seen = seen.expect("every read is of one version");
             assert!(seen.iter().sum::<i32>() > 75, "{seen:?}");
@@ -206,7 +206,7 @@ fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
 }
 
 #[test]
-fn a_map_beyond_the_end_of_a_shrunken_file_ends_the_program_as_in_the_tree_and_the_mount_goes_on() {
+fn mapping_beyond_new_end_gives_sigbus_as_in_the_tree() {
     let test = "a mount: a mapped file shrinks";
     if !have_or_skip(test, "python3") {
         return;
@@ -242,7 +242,7 @@ print(view[0], view[2_500_000])
 }
 
 #[test]
-fn every_write_is_refused_with_erofs() {
+fn writes_are_refused_with_erofs() {
     let Some(case) = Case::new("a mount: writes") else {
         return;
     };
@@ -290,7 +290,7 @@ fn every_write_is_refused_with_erofs() {
     assert_eq!(fs::read_dir(case.tree("")).expect("listed").count(), 1);
 }
 
-/// A list of access rights as the kernel has it (`acl_ea_header`): one user may read, others not.
+/// An access control list in the kernel's format (`acl_ea_header`): one user may read, others not.
 fn acl(user: u32) -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] = [
         (0x01, 6, u32::MAX),
@@ -309,7 +309,7 @@ fn acl(user: u32) -> Vec<u8> {
 }
 
 #[test]
-fn rights_attributes_and_lists_of_access_rights_hold_on_the_mount() {
+fn permissions_attributes_and_acls_hold_on_the_mount() {
     let test = "a mount: rights";
     if !have_or_skip(test, "setpriv") {
         return;
@@ -365,7 +365,7 @@ fn may_read(user: u32, path: &Path) -> bool {
 }
 
 #[test]
-fn rights_hold_where_the_file_system_has_no_lists_of_access_rights() {
+fn permissions_hold_without_acl_support() {
     let test = "a mount: rights without lists";
     if !have_or_skip(test, "setpriv") || !Mount::available_or_skip(test) {
         return;
@@ -400,7 +400,7 @@ fn rights_hold_where_the_file_system_has_no_lists_of_access_rights() {
 }
 
 #[test]
-fn a_name_in_a_folder_that_was_moved_is_not_looked_for_in_the_one_that_took_its_place() {
+fn moved_folder_is_not_confused_with_its_replacement() {
     let Some(case) = Case::new("a mount: a folder is moved") else {
         return;
     };
@@ -416,10 +416,10 @@ fn a_name_in_a_folder_that_was_moved_is_not_looked_for_in_the_one_that_took_its_
         let file = openat(&folder, "name", OFlags::RDONLY, Mode::empty())?;
         std::io::read_to_string(File::from(file))
     };
-    let error = read().expect_err("nobody knows where the folder is");
+    let error = read().expect_err("the folder's path is unknown");
     assert_eq!(Errno::from_io_error(&error), Some(Errno::STALE));
     assert!(case.seen("moved").is_dir());
-    assert_eq!(read().expect("it is found again"), "first");
+    assert_eq!(read().expect("the folder is found again"), "first");
     let other = || fs::read_to_string(case.seen("folder/name")).ok();
     eventually("the other folder", other, |text| {
         text.as_deref() == Some("second")

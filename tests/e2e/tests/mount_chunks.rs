@@ -1,4 +1,4 @@
-//! Chunk files of one title are read as one, on a mount.
+//! Chunk files of one title are read as one stream, on a mount.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn name(number: u64) -> String {
     format!("video-{number}.m4s")
 }
 
-/// A file that was not written a moment ago, for those are read as they are asked for.
+/// A file dated in the past: a file written a moment ago is not read ahead.
 fn write(path: &Path, seed: u64, bytes: u64) {
     pattern::write_file(path, seed, bytes).expect("written");
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
@@ -63,31 +63,35 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are() {
+fn reads_next_chunks_ahead_in_their_current_version() {
     if !Mount::available_or_skip("chunks on a mount") {
         return;
     }
     let title = Title::new();
     let mount = title.mount(true);
-    // That they are chunks is told by their being read one after the other.
+    // They are recognised as chunks after sequential reads.
     for number in 1..=4 {
         assert!(bytes(&mount.path(&name(number))) == bytes(&title.chunk(number)));
     }
     let read = || mount.counter("bytes_read");
-    eventually("the sixth", read, |read| *read > 6 * CHUNK_BYTES);
+    eventually("the sixth chunk", read, |read| *read > 6 * CHUNK_BYTES);
     let asked = mount.counter("bytes_from_disk");
     assert!(bytes(&mount.path(&name(5))) == bytes(&title.chunk(5)));
-    assert_eq!(mount.counter("bytes_from_disk"), asked, "it was in memory");
-    // Another file takes the place of one that was read ahead, and one goes.
+    assert_eq!(
+        mount.counter("bytes_from_disk"),
+        asked,
+        "the chunk was in memory"
+    );
+    // One chunk that was read ahead is replaced, and one is removed.
     let new = title.scratch.path().join("new");
     write(&new, 99, CHUNK_BYTES - 100_000);
     fs::rename(&new, title.chunk(6)).expect("moved");
     fs::remove_file(title.chunk(9)).expect("removed");
     for number in (1..=CHUNKS).filter(|number| *number != 9) {
         let path = mount.path(&name(number));
-        // A name may mean what it did for a moment.
+        // The old name may be valid for a moment.
         let found = || bytes(&path);
-        eventually("it as it is", found, |found| {
+        eventually("the current content", found, |found| {
             *found == bytes(&title.chunk(number))
         });
     }
@@ -96,7 +100,7 @@ fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are(
 }
 
 #[test]
-fn films_that_are_numbered_are_read_by_themselves() {
+fn numbered_films_are_not_treated_as_chunks() {
     if !Mount::available_or_skip("films on a mount") {
         return;
     }
@@ -114,7 +118,7 @@ fn films_that_are_numbered_are_read_by_themselves() {
 }
 
 #[test]
-fn nothing_of_the_next_chunk_is_read_where_that_is_turned_off() {
+fn does_not_read_next_chunk_if_disabled() {
     if !Mount::available_or_skip("chunks on a mount") {
         return;
     }

@@ -1,6 +1,5 @@
-//! What a mount does with its disks: it reads them in long runs, a bad place is an error for who
-//! reads it, and a disk that hangs is waited for by nobody but its own readers, and by them not for
-//! ever.
+//! A mount and its disks: the disk is read in long runs, a bad sector is an error only for its
+//! readers, and a disk that hangs delays only its own readers, and those for a limited time.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -31,7 +30,7 @@ fn mounted(scratch: &Scratch, tree: &Path, settings: &str) -> Mount {
 }
 
 #[test]
-fn readers_at_their_pace_have_the_disk_read_in_long_runs() {
+fn paced_readers_cause_long_disk_reads() {
     if !available_or_skip("a mount on a slow disk") {
         return;
     }
@@ -50,7 +49,7 @@ fn readers_at_their_pace_have_the_disk_read_in_long_runs() {
                 let (mut bytes, mut at) = (vec![0; 100_000], 0);
                 while at < 16 * MIB {
                     file.read_exact(&mut bytes).expect("read");
-                    pattern::verify(title.number, at, &bytes).expect("its own bytes");
+                    pattern::verify(title.number, at, &bytes).expect("correct bytes");
                     at += bytes.len() as u64;
                     std::thread::sleep(Duration::from_millis(5));
                 }
@@ -61,8 +60,8 @@ fn readers_at_their_pace_have_the_disk_read_in_long_runs() {
     let bytes = |trace: &headlong_testkit::slow_disk::Trace| -> u64 {
         trace.records().iter().map(|record| record.length).sum()
     };
-    // The kernel divides a read of ours into requests, which follow one another; by itself it reads
-    // 128 KiB ahead.
+    // The kernel splits one read into consecutive requests; without the engine it reads 128 KiB
+    // ahead.
     let reads = trace.reads(200 << 10);
     let (long, all) = (bytes(&reads), bytes(&trace.reads(0)));
     assert!(long >= 90 * MIB, "{long} of {all} bytes in long reads");
@@ -72,7 +71,7 @@ fn readers_at_their_pace_have_the_disk_read_in_long_runs() {
 }
 
 #[test]
-fn a_bad_place_is_an_error_for_who_reads_it_and_for_nobody_else() {
+fn bad_sector_is_an_error_only_for_its_readers() {
     if !available_or_skip("a mount on a disk with a bad place") {
         return;
     }
@@ -85,7 +84,7 @@ fn a_bad_place_is_an_error_for_who_reads_it_and_for_nobody_else() {
         .find(|extent| (extent.offset..extent.offset + extent.length).contains(&(4 * MIB)));
     let bad = bad
         .map(|extent| extent.physical + 4 * MIB - extent.offset)
-        .expect("a place");
+        .expect("an extent");
     device.disk().fail_reads(bad..bad + 64 * 1024);
     let scratch = Scratch::new("mount-disks").expect("a folder");
     let mount = mounted(
@@ -99,20 +98,20 @@ fn a_bad_place_is_an_error_for_who_reads_it_and_for_nobody_else() {
         file.read_exact_at(&mut bytes, offset).map(|()| bytes)
     };
     for offset in [0, 4 * MIB - 64 * 1024, 4 * MIB + 128 * 1024, 7 * MIB] {
-        let bytes = read(&file, offset).expect("it is beside the bad place");
-        pattern::verify(0, offset, &bytes).expect("its own bytes");
+        let bytes = read(&file, offset).expect("a range beside the bad sector");
+        pattern::verify(0, offset, &bytes).expect("correct bytes");
     }
-    let error = read(&file, 4 * MIB + 16 * 1024).expect_err("it is the bad place");
+    let error = read(&file, 4 * MIB + 16 * 1024).expect_err("the bad sector");
     assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
     let other = fs::read(mount.path("title-1.bin")).expect("another file");
-    pattern::verify(1, 0, &other).expect("its own bytes");
+    pattern::verify(1, 0, &other).expect("correct bytes");
     device.disk().heal();
     let again = || read(&file, 4 * MIB + 16 * 1024).ok();
-    let bytes = eventually("the healed place", again, Option::is_some).expect("read");
-    pattern::verify(0, 4 * MIB + 16 * 1024, &bytes).expect("its own bytes");
+    let bytes = eventually("the repaired sector", again, Option::is_some).expect("read");
+    pattern::verify(0, 4 * MIB + 16 * 1024, &bytes).expect("correct bytes");
 }
 
-/// A folder shown in another place; no longer when dropped.
+/// A bind mount; removed when dropped.
 struct Bound(PathBuf);
 
 impl Bound {
@@ -130,7 +129,7 @@ impl Drop for Bound {
 }
 
 #[test]
-fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
+fn hung_disk_fails_only_its_own_readers_in_time() {
     if !available_or_skip("a mount on a disk that hangs") {
         return;
     }
@@ -145,7 +144,7 @@ fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
                     offline_retry = \"200ms\"\npage_cache = false\nchunk_files_ahead = false\n";
     let mount = mounted(&scratch, &tree, settings);
     let slow = |number: u64| mount.path(&format!("slow/title-{number}.bin"));
-    pattern::verify(0, 0, &fs::read(slow(0)).expect("read")).expect("its own bytes");
+    pattern::verify(0, 0, &fs::read(slow(0)).expect("read")).expect("correct bytes");
 
     let file = File::open(slow(1)).expect("opened");
     device.disk().hang(None);
@@ -155,10 +154,10 @@ fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
             file.read_exact_at(&mut bytes, 5 * MIB)
         };
         let readers: Vec<_> = (0..4).map(|_| scope.spawn(read)).collect();
-        // Meanwhile, more often than there are threads that hear questions.
+        // Meanwhile, more often than there are threads for requests.
         for _ in 0..50 {
-            let bytes = fs::read(mount.path("good.bin")).expect("the other disk is well");
-            pattern::verify(good.number, 0, &bytes).expect("its own bytes");
+            let bytes = fs::read(mount.path("good.bin")).expect("the other disk is healthy");
+            pattern::verify(good.number, 0, &bytes).expect("correct bytes");
         }
         let ends = readers
             .into_iter()
@@ -179,15 +178,15 @@ fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
         let mut bytes = vec![0; 4096];
         file.read_exact_at(&mut bytes, 5 * MIB).map(|()| bytes).ok()
     };
-    let bytes = eventually("the disk is back", again, Option::is_some).expect("read");
-    pattern::verify(1, 5 * MIB, &bytes).expect("its own bytes");
+    let bytes = eventually("the released disk", again, Option::is_some).expect("read");
+    pattern::verify(1, 5 * MIB, &bytes).expect("correct bytes");
 }
 
-/// More than a file system has threads for names.
+/// More than a file system has threads for look-ups.
 const LOOKERS: usize = 40;
 
 #[test]
-fn a_file_system_that_hangs_where_it_is_mounted_holds_up_nobody_in_the_folder_around_it() {
+fn hung_nested_mount_does_not_delay_its_parent_folder() {
     if !Mount::available_or_skip("a mount below a mount that hangs") {
         return;
     }
@@ -195,7 +194,7 @@ fn a_file_system_that_hangs_where_it_is_mounted_holds_up_nobody_in_the_folder_ar
     let [tree, far] = ["tree", "far"].map(|name| scratch.directory(name).expect("a folder"));
     let good = Title::create(&tree, "good.bin", 7, MIB).expect("written");
     fs::write(far.join("file"), "far").expect("written");
-    // Nothing is believed for a while, so each look asks.
+    // No look-up is cached, so each one sends a request.
     let config = scratch.path().join("far.toml");
     fs::write(&config, "memory = \"64MiB\"\nrevalidate = \"0s\"\n").expect("written");
     let config = config.to_str().expect("a text");
@@ -203,13 +202,13 @@ fn a_file_system_that_hangs_where_it_is_mounted_holds_up_nobody_in_the_folder_ar
     let settings = "memory = \"64MiB\"\nread_timeout = \"1s\"\nwait_timeout = \"2s\"\n\
                     revalidate = \"0s\"\n";
     let mount = mounted(&scratch, &tree, settings);
-    // Ends first, also if the test fails: nobody else can end who waits for it.
+    // Dropped first, also if the test fails: processes that wait for it cannot end earlier.
     let inner = inner;
     let read_far = || fs::read(mount.path("inner/file")).ok();
     assert_eq!(read_far().as_deref(), Some(&b"far"[..]));
 
     inner.signal(Signal::STOP);
-    let listed = fs::read_dir(mount.point()).expect("the folder is of the other disk");
+    let listed = fs::read_dir(mount.point()).expect("the folder is on the other disk");
     let names: Vec<_> = listed
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
@@ -220,28 +219,28 @@ fn a_file_system_that_hangs_where_it_is_mounted_holds_up_nobody_in_the_folder_ar
         let look = || fs::metadata(mount.path("inner"));
         let lookers: Vec<_> = (0..LOOKERS).map(|_| scope.spawn(look)).collect();
         loop {
-            let bytes = fs::read(mount.path("good.bin")).expect("the other disk is well");
-            pattern::verify(good.number, 0, &bytes).expect("its own bytes");
+            let bytes = fs::read(mount.path("good.bin")).expect("the other disk is healthy");
+            pattern::verify(good.number, 0, &bytes).expect("correct bytes");
             if lookers.iter().any(|looker| looker.is_finished()) {
                 break;
             }
         }
-        // The kernel has those who look wait for one another, so not all of them have failed.
+        // The kernel serializes look-ups, so not all of them have failed.
         inner.signal(Signal::CONT);
         let ends = lookers
             .into_iter()
             .map(|looker| looker.join().expect("no panic"));
         let errors: Vec<_> = ends.filter_map(Result::err).collect();
-        assert!(!errors.is_empty(), "it hung");
+        assert!(!errors.is_empty(), "some look-ups fail");
         for error in errors {
             assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
         }
     });
-    eventually("the file system is back", read_far, Option::is_some);
+    eventually("the resumed file system", read_far, Option::is_some);
 }
 
 #[test]
-fn a_program_that_opens_a_file_anew_for_each_part_is_one_chain_and_two_are_two() {
+fn reopening_program_is_one_chain_and_two_are_two() {
     if !Mount::available_or_skip("chains of a mount") {
         return;
     }
@@ -253,7 +252,7 @@ fn a_program_that_opens_a_file_anew_for_each_part_is_one_chain_and_two_are_two()
         let file = File::open(mount.path("title-0.bin")).expect("opened");
         let mut bytes = vec![0; 256 * 1024];
         file.read_exact_at(&mut bytes, offset).expect("read");
-        pattern::verify(0, offset, &bytes).expect("its own bytes");
+        pattern::verify(0, offset, &bytes).expect("correct bytes");
     };
     let places = (0..24).map(|number| number * 256 * 1024);
     for place in places.clone() {

@@ -1,4 +1,5 @@
-//! However a mount ends, it is gone, and nobody waits; and one that cannot be made says why.
+//! However a mount ends, it is unmounted and its readers do not block; and a mount that fails
+//! reports the reason.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -12,7 +13,7 @@ use headlong_testkit::{Scratch, pattern, server};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 
-/// Reads the file over and over, until it fails.
+/// Reads the file repeatedly, until a read fails.
 const READER: &str = "
 import os, sys
 file = os.open(sys.argv[1], os.O_RDONLY)
@@ -35,13 +36,13 @@ impl Readers {
             let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
             let mut word = [0; 6];
             let stdout = child.stdout.as_mut().expect("a pipe");
-            stdout.read_exact(&mut word).expect("it begins");
+            stdout.read_exact(&mut word).expect("the reader starts");
             child
         };
         Self((0..4).map(start).collect())
     }
 
-    /// Waits until all have ended, each with an error of its read.
+    /// Waits until all readers have ended, each with a read error.
     fn have_failed(&mut self) {
         for child in &mut self.0 {
             let ended = || child.try_wait().ok().flatten();
@@ -78,7 +79,7 @@ fn available_or_skip(test: &str) -> bool {
 }
 
 #[test]
-fn a_mount_that_is_told_to_end_or_killed_is_gone_and_its_readers_get_errors() {
+fn ended_or_killed_mount_is_unmounted_and_reads_fail() {
     if !available_or_skip("a mount ends") {
         return;
     }
@@ -98,13 +99,17 @@ fn a_mount_that_is_told_to_end_or_killed_is_gone_and_its_readers_get_errors() {
         readers.have_failed();
         mount.is_gone();
         let words = ["mount-keeper", point.to_str().expect("a text")];
-        eventually("no keeper", || processes(&words), Vec::is_empty);
+        eventually(
+            "the end of the cleanup process",
+            || processes(&words),
+            Vec::is_empty,
+        );
         assert_eq!(fs::read_dir(&point).expect("a plain folder").count(), 0);
     }
 }
 
 #[test]
-fn a_mount_ends_when_somebody_unmounts_it() {
+fn mount_ends_when_unmounted() {
     if !Mount::available_or_skip("a mount is unmounted") {
         return;
     }
@@ -115,13 +120,13 @@ fn a_mount_ends_when_somebody_unmounts_it() {
         fs::read(mount.path("title-0.bin")).expect("read").len(),
         1_000_000
     );
-    unmount(mount.point(), UnmountFlags::empty()).expect("nobody uses it");
+    unmount(mount.point(), UnmountFlags::empty()).expect("the mount is unused");
     assert!(mount.wait().success());
     mount.is_gone();
 }
 
 #[test]
-fn a_dead_mount_is_taken_off_by_the_next_one() {
+fn next_mount_removes_a_dead_mount() {
     if !Mount::available_or_skip("a dead mount") {
         return;
     }
@@ -130,7 +135,7 @@ fn a_dead_mount_is_taken_off_by_the_next_one() {
     let point = scratch.path().join("point");
     let words = ["mount-keeper", point.to_str().expect("a text")];
     let first = Mount::start(library.root(), &point);
-    // The keeper first, so that nobody is left to take it off.
+    // The cleanup process first, so that it does not unmount the dead mount.
     let keeper = Command::new("pgrep")
         .args(["-f", &words.join(" ")])
         .output();
@@ -157,9 +162,10 @@ fn a_dead_mount_is_taken_off_by_the_next_one() {
     assert_eq!(mounts_below(&point).len(), 1);
 }
 
-/// What a service manager does: nobody waits until the kernel and the keeper have found that it is gone.
+/// A service manager restarts the daemon before the kernel and the cleanup process have noticed its
+/// end.
 #[test]
-fn a_mount_that_is_started_again_at_once_takes_the_place_of_the_one_that_was_killed() {
+fn mount_restarted_at_once_replaces_the_killed_one() {
     if !Mount::available_or_skip("a mount that is started again") {
         return;
     }
@@ -168,7 +174,7 @@ fn a_mount_that_is_started_again_at_once_takes_the_place_of_the_one_that_was_kil
     let (point, link) = (scratch.path().join("point"), scratch.path().join("link"));
     std::os::unix::fs::symlink("point", &link).expect("made");
     let config = scratch.path().join("mount.toml");
-    // Attributes that the kernel believes longer than anybody waits.
+    // The kernel caches these attributes for longer than the test runs.
     fs::write(&config, "revalidate = \"1h\"\nmemory = \"16MiB\"\n").expect("written");
     let arguments = ["--config", config.to_str().expect("UTF-8")];
     let mut mount = Mount::start_with(library.root(), &point, &arguments);
@@ -183,25 +189,27 @@ fn a_mount_that_is_started_again_at_once_takes_the_place_of_the_one_that_was_kil
         );
         let read = fs::read(point.join("title-0.bin")).expect("read");
         assert_eq!(read.len(), 1_000_000);
-        // Its dropping waits until nothing is mounted any more.
+        // Dropping it waits until the folder is unmounted.
         before.forget();
     }
-    // Nothing of those before takes it off.
+    // Processes of earlier mounts do not unmount it.
     let keepers = || processes(&["mount-keeper", point.to_str().expect("UTF-8")]);
-    eventually("one keeper", keepers, |keepers| keepers.len() == 1);
+    eventually("a single cleanup process", keepers, |keepers| {
+        keepers.len() == 1
+    });
     assert_eq!(mounts_below(&point).len(), 1);
     mount.signal(Signal::KILL);
     mount.is_gone();
 }
 
 #[test]
-fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
+fn two_thousand_open_files_give_their_own_bytes() {
     if !Mount::available_or_skip("many files on a mount") {
         return;
     }
     let scratch = Scratch::new("mount-many").expect("a folder");
     let tree = scratch.directory("tree").expect("a folder");
-    // Every hundredth is one of those that the engine reads.
+    // Every hundredth file is one that the engine reads.
     let size = |number: u64| {
         number
             + if number.is_multiple_of(100) {
@@ -228,7 +236,7 @@ fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
             let number = index as u64;
             let mut bytes = vec![0; size(number) as usize];
             file.read_exact_at(&mut bytes, 0).expect("read");
-            pattern::verify(number, 0, &bytes).expect("its own bytes");
+            pattern::verify(number, 0, &bytes).expect("correct bytes");
         }
         assert!(
             mount.counter("requests") >= 20,
@@ -241,7 +249,7 @@ fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
     eventually("closed files", open, |open| *open == Some(0));
 }
 
-/// As many descriptors for this process, and those that it starts, as may be.
+/// Raises the descriptor limit of this process and its children to the maximum.
 fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -252,7 +260,7 @@ fn raise_limit() {
     setrlimit(Resource::Nofile, raised).expect("set");
 }
 
-/// What `headlong mount` says, and how it ends, with these arguments in that folder.
+/// Output of `headlong mount` with these arguments in that folder; it must fail.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(server::binary());
     command.arg("mount").args(arguments).current_dir(folder);
@@ -263,7 +271,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_refused_with_its_name_and_what_to_do() {
+fn refused_mount_names_the_folder_and_the_remedy() {
     if !Mount::available_or_skip("mounts that are refused") {
         return;
     }
@@ -309,7 +317,7 @@ fn what_cannot_be_mounted_is_refused_with_its_name_and_what_to_do() {
         "{text}"
     );
     assert_eq!(
-        fs::read(mount.path("file")).expect("the first is well"),
+        fs::read(mount.path("file")).expect("the first mount still works"),
         b"x"
     );
     assert_eq!(mounts_below(folder).len(), 1);

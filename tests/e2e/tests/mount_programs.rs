@@ -1,5 +1,4 @@
-//! Programs of all kinds give the same on a mount as in the tree: what they print, what they leave,
-//! and how they end.
+//! Programs of all kinds behave the same on a mount as in the tree: output, files and exit status.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +6,7 @@ use std::process::Command;
 use headlong_e2e_tests::preload::{Tools, same};
 use headlong_e2e_tests::{Mount, have_or_skip};
 
-/// What shows attributes and folders, maps files, and reads past the page cache.
+/// Scripts that show attributes and folders, map files, and bypass the page cache.
 const SCRIPTS: &[&str] = &[
     "ls -lRin --time-style=full-iso tree repository film.mkv",
     "stat -c '%n %F %a %u %g %s %b %i %h %Y %Z %T' big odd tree/* repository/.git/* special/*",
@@ -49,7 +48,7 @@ for call in (lambda: os.pread(file, 5, -1), lambda: os.read(os.open('tree', os.O
 \"",
 ];
 
-/// Further files for these.
+/// Further files for these scripts.
 const MAKE: &str = "
     set -e
     mkdir special many
@@ -75,7 +74,7 @@ fn made() -> Tools {
 }
 
 #[test]
-fn programs_give_the_same_on_a_mount_with_much_memory_with_little_and_without_pages() {
+fn programs_behave_the_same_on_a_mount() {
     let test = "programs on a mount";
     for program in ["rsync", "git", "sqlite3", "python3", "ffmpeg"] {
         if !have_or_skip(test, program) {
@@ -109,7 +108,7 @@ fn programs_give_the_same_on_a_mount_with_much_memory_with_little_and_without_pa
         let when = format!("on a mount with {arguments:?}");
         same(&when, &expected, &tools.in_folder(mount.point(), SCRIPTS));
         if arguments == known_programs {
-            let known = format!("by programs that are known, {when}");
+            let known = format!("by recognised programs, {when}");
             same(&known, &expected, &tools.in_folder(mount.point(), SCRIPTS));
             let without = mount.status()["opened_without_pages"].as_u64();
             assert!(without > Some(0), "{}", mount.status());
@@ -124,7 +123,7 @@ fn programs_give_the_same_on_a_mount_with_much_memory_with_little_and_without_pa
     }
 }
 
-/// Prints length and a sum of a file.
+/// Prints the length and a sum of a file.
 const STATIC: &str = r#"
 fn main() {
     let path = std::env::args().nth(1).expect("a path");
@@ -135,7 +134,7 @@ fn main() {
 "#;
 
 #[test]
-fn a_static_program_reads_by_the_engine_too() {
+fn static_program_reads_through_the_engine() {
     let test = "a static program on a mount";
     if !have_or_skip(test, "rustc") || !Mount::available_or_skip(test) {
         return;

@@ -1,5 +1,5 @@
-//! nginx and Apache over a mount give every byte right, in all their ways to read, to many clients
-//! who ask here and there.
+//! nginx and Apache over a mount serve every byte correctly, with all their read methods, to many
+//! clients that request random ranges.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn over_a_mount(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer>) {
         library.titles.push(title);
     }
     let scratch = Scratch::new("point").expect("a folder");
-    // Servers have users of their own.
+    // These servers run as users of their own.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(scratch.path(), open).expect("set");
     let arguments = ["--memory", "4MiB", "--prefetch", "1MiB"];
@@ -37,7 +37,7 @@ fn over_a_mount(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer>) {
 }
 
 #[test]
-fn nginx_over_a_mount_gives_every_byte_right() {
+fn nginx_over_a_mount_serves_correct_bytes() {
     let test = "nginx over a mount";
     if have_or_skip(test, "nginx") && Mount::available_or_skip(test) {
         over_a_mount(Peer::nginx);
@@ -45,7 +45,7 @@ fn nginx_over_a_mount_gives_every_byte_right() {
 }
 
 #[test]
-fn apache_over_a_mount_gives_every_byte_right() {
+fn apache_over_a_mount_serves_correct_bytes() {
     let test = "Apache over a mount";
     if have_or_skip(test, "apache2") && Mount::available_or_skip(test) {
         over_a_mount(Peer::apache);

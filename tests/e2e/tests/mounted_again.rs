@@ -1,4 +1,4 @@
-//! A disk that is pulled while the server runs, and another that is mounted in its place.
+//! A disk that is unmounted while the server runs, and another that is mounted in its place.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -26,12 +26,12 @@ fn is_served(server: &Server, target: &str, title: u64) -> bool {
     if reply.status() != 200 {
         return false;
     }
-    pattern::verify(title, 0, &reply.body).expect("its own bytes");
+    pattern::verify(title, 0, &reply.body).expect("correct bytes");
     reply.body.len() as u64 == BYTES
 }
 
-/// What is served of `root` while the disk that is mounted at a point goes and another comes.
-/// `prefix` leads from the root to the point.
+/// Checks which titles of `root` are served while the disk mounted at a point is replaced by
+/// another. `prefix` leads from the root to the mount point.
 fn check(root: &Path, prefix: &str, (first, second): (&LoopFs, &LoopFs)) {
     let server = ServerBuilder::new([root]).memory("32MiB");
     let server = server.config("rescan = \"1s\"").start().expect("a server");
@@ -46,15 +46,11 @@ fn check(root: &Path, prefix: &str, (first, second): (&LoopFs, &LoopFs)) {
     };
     eventually("the other disk is served", ask, String::is_empty);
     let told = server.status().expect("/status");
-    assert_eq!(
-        told.devices().len(),
-        devices,
-        "by the engine that was there"
-    );
+    assert_eq!(told.devices().len(), devices, "by the existing engine");
 }
 
 #[test]
-fn a_disk_that_is_mounted_where_a_root_was_is_served() {
+fn serves_disk_mounted_in_place_of_a_root() {
     let test = "a disk mounted at a root";
     let disks = (disk_or_skip(test, 1), disk_or_skip(test, 2));
     let (Some(first), Some(second)) = disks else {
@@ -64,7 +60,7 @@ fn a_disk_that_is_mounted_where_a_root_was_is_served() {
 }
 
 #[test]
-fn a_disk_that_is_mounted_where_another_was_below_a_root_is_served() {
+fn serves_disk_mounted_in_place_of_another_below_a_root() {
     let test = "a disk mounted below a root";
     let disks = (disk_or_skip(test, 1), disk_or_skip(test, 2));
     let (Some(first), Some(second)) = disks else {
@@ -75,7 +71,7 @@ fn a_disk_that_is_mounted_where_another_was_below_a_root_is_served() {
 }
 
 #[test]
-fn the_folder_below_a_root_that_was_unmounted_is_not_taken_for_it() {
+fn folder_below_an_unmounted_root_is_not_served() {
     let Some(disk) = disk_or_skip("a disk that was unmounted", 1) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! Who watches beside an ill disk, a crowd of idle clients or a client that says nonsense does not
-//! notice: not by an answer, and not by how long it takes.
+//! Viewers beside a faulty disk, many idle clients or a client with wrong hints are unaffected, in
+//! their responses and in their latencies.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use headlong_testkit::{BlockDevice, Scratch, Seed, Server, SlowDisk, pattern};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// How long a read may take, so that who is held up by a disk stands out.
+/// Read timeout, long enough for a delayed viewer to stand out.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A server over a disk that can be made to fail, and over a folder on a good one.
+/// A server over a disk with fault injection, and over a folder on a healthy disk.
 struct Rig {
     server: Server,
-    /// On the disk that can be made to fail.
+    /// Titles on the disk with fault injection.
     titles: Vec<Title>,
-    /// On the good one, in a folder `s` that both have.
+    /// Titles on the healthy disk, in a folder `s` that both have.
     good: Vec<Title>,
     device: BlockDevice,
     // Dropped after the server that reads it.
@@ -28,7 +28,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None` where slow disks cannot be made.
+    /// `None` where this machine has no emulated disks.
     fn new(test: &str, config: &str) -> Option<Self> {
         if !SlowDisk::available_or_skip(test) {
             return None;
@@ -69,30 +69,30 @@ impl Rig {
         }
     }
 
-    /// The status of a request for a range of a title of the disk that can be made to fail.
+    /// The status of a request for a range of a title on the disk with fault injection.
     fn ask(&self, title: &Title, first: u64, fields: &[(&str, &str)]) -> u16 {
         let range = format!("bytes={first}-{}", first + 99);
         let mut all = vec![("Range", range.as_str())];
         all.extend(fields);
         let reply = fetch(self.server.address(), "GET", &title.target, &all).expect("an answer");
         if reply.status() == 206 {
-            pattern::verify(title.number, first, &reply.body).expect("right bytes");
+            pattern::verify(title.number, first, &reply.body).expect("correct bytes");
         }
         reply.status()
     }
 }
 
-/// So that what was looked at is asked of the disk again. Where that is not allowed, less is tested.
+/// So that metadata is read from the disk again. Without the permission, the test covers less.
 fn drop_caches() {
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
 }
 
 #[test]
-fn six_hundred_requests_to_a_hung_disk_are_answered_and_nobody_else_notices() {
-    let Some(rig) = Rig::new("six_hundred_requests_to_a_hung_disk", "") else {
+fn hung_disk_does_not_affect_viewers_of_others() {
+    let Some(rig) = Rig::new("hung_disk_does_not_affect_viewers_of_others", "") else {
         return;
     };
-    // A film is looked at for its header before anything else.
+    // The header of a film is read before anything else.
     let film = |n: u64| {
         let name = format!("film-{n}.mp4");
         pattern::write_file(&rig.device.root().join(&name), 200 + n, MIB).expect("written");
@@ -109,7 +109,7 @@ fn six_hundred_requests_to_a_hung_disk_are_answered_and_nobody_else_notices() {
                 scope.spawn(move || fetch(address, "GET", target, &[("Range", "bytes=0-99")]))
             };
             let waiting: Vec<_> = (0..600).map(ask).collect();
-            // A name that nobody knows yet lies on the other disk.
+            // A name that is not in the library yet is looked up on the other disk.
             let folder = rig.good[0].path.parent().expect("a folder");
             Title::create(folder, "new.bin", 300, MIB).expect("made");
             let new = || fetch(address, "GET", "/s/new.bin", &[]);
@@ -127,12 +127,12 @@ fn six_hundred_requests_to_a_hung_disk_are_answered_and_nobody_else_notices() {
         .do_not_notice("a hung disk", all_at_once);
     rig.device.disk().release();
     let ask = || rig.ask(&rig.titles[5], 0, &[]);
-    eventually("the disk that was released", ask, |status| *status == 206);
+    eventually("the released disk", ask, |status| *status == 206);
 }
 
 #[test]
-fn an_unreadable_first_root_is_not_noticed_by_who_watches_from_the_second() {
-    let Some(rig) = Rig::new("an_unreadable_first_root", "") else {
+fn unreadable_first_root_does_not_affect_second() {
+    let Some(rig) = Rig::new("unreadable_first_root_does_not_affect_second", "") else {
         return;
     };
     let address = rig.server.address();
@@ -140,7 +140,8 @@ fn an_unreadable_first_root_is_not_noticed_by_who_watches_from_the_second() {
         drop_caches();
         rig.device.disk().fail_reads(0..256 * MIB);
         for n in 0..200_u64 {
-            // What both roots may have and nobody knows, and what the ill one has.
+            // A name that both roots may have and that is unknown yet, and a name on the faulty
+            // root.
             let unknown = fetch(address, "HEAD", &format!("/s/nobody-{n}.bin"), &[]);
             let status = unknown.expect("an answer").status();
             assert!(status == 404 || (500..600).contains(&status), "{status}");
@@ -154,8 +155,11 @@ fn an_unreadable_first_root_is_not_noticed_by_who_watches_from_the_second() {
 }
 
 #[test]
-fn four_bad_mebibytes_are_not_noticed_by_who_watches_from_the_same_disk() {
-    let Some(rig) = Rig::new("four_bad_mebibytes", "errors_offline = 10") else {
+fn bad_sectors_do_not_affect_viewers_of_same_disk() {
+    let Some(rig) = Rig::new(
+        "bad_sectors_do_not_affect_viewers_of_same_disk",
+        "errors_offline = 10",
+    ) else {
         return;
     };
     let (bad, others) = rig.titles.split_first().expect("titles");
@@ -163,7 +167,10 @@ fn four_bad_mebibytes_are_not_noticed_by_who_watches_from_the_same_disk() {
     let holds = |e: &&headlong_testkit::block_device::FileExtent| {
         e.offset <= 8 * MIB && e.offset + e.length >= 12 * MIB
     };
-    let extent = extents.iter().find(holds).expect("four mebibytes together");
+    let extent = extents
+        .iter()
+        .find(holds)
+        .expect("an extent of four mebibytes");
     let start = extent.physical + (8 * MIB - extent.offset);
     let asked_for = || {
         rig.device.disk().fail_reads(start..start + 4 * MIB);
@@ -177,14 +184,17 @@ fn four_bad_mebibytes_are_not_noticed_by_who_watches_from_the_same_disk() {
     let status = rig.server.status().expect("/status");
     let device = rig.device.device_name();
     let device = status.device(&device).expect("listed");
-    assert!(device.counter("read_errors") >= 10, "they were read");
+    assert!(
+        device.counter("read_errors") >= 10,
+        "the bad sectors were read"
+    );
     assert_ne!(device.state(), Some("offline"));
-    assert_eq!(rig.ask(bad, 0, &[]), 206, "what else the bad title has");
+    assert_eq!(rig.ask(bad, 0, &[]), 206, "the rest of the bad title");
 }
 
 #[test]
-fn what_one_client_says_of_its_bit_rate_and_its_hurry_is_not_noticed_by_others() {
-    let Some(rig) = Rig::new("what_one_client_says", "") else {
+fn hints_of_one_client_do_not_affect_others() {
+    let Some(rig) = Rig::new("hints_of_one_client_do_not_affect_others", "") else {
         return;
     };
     let device = rig.device.device_name();
@@ -194,7 +204,7 @@ fn what_one_client_says_of_its_bit_rate_and_its_hurry_is_not_noticed_by_others()
         (device.counter("jobs"), device.counter("job_bytes"))
     };
     let (liar, others) = rig.titles.split_first().expect("titles");
-    // The same client, once silent and once not: what it reads costs the disk the same.
+    // The same client, without hints and with hints: its reads cost the disk the same.
     let ask_often = |fields: &[(&str, &str)]| {
         let (jobs_before, bytes_before) = jobs();
         let mut seed = Seed::new(7);
@@ -206,7 +216,7 @@ fn what_one_client_says_of_its_bit_rate_and_its_hurry_is_not_noticed_by_others()
         (bytes_after - bytes_before) / (jobs_after - jobs_before).max(1)
     };
     let neighbours = rig.neighbours(others);
-    let silent = neighbours.do_not_notice("a client that says nothing", || ask_often(&[]));
+    let silent = neighbours.do_not_notice("a client without hints", || ask_often(&[]));
     let said = [
         ("CMCD-Object", "br=999999999999999"),
         ("CMCD-Request", "dl=0,bl=0,su"),
@@ -220,7 +230,7 @@ fn what_one_client_says_of_its_bit_rate_and_its_hurry_is_not_noticed_by_others()
 }
 
 #[test]
-fn two_hundred_and_thirty_idle_connections_are_not_noticed_where_256_files_may_be_open() {
+fn idle_connections_near_descriptor_limit_affect_no_viewer() {
     let scratch = Scratch::new("idle").expect("a folder");
     let titles = fill_root(scratch.path(), 12, MIB).expect("titles");
     let server = ServerBuilder::new([scratch.path()])
@@ -234,7 +244,7 @@ fn two_hundred_and_thirty_idle_connections_are_not_noticed_where_256_files_may_b
         held_up: READ_TIMEOUT,
     };
     let idle = || {
-        // Those that had to make room come back, as players do.
+        // Clients whose connection was closed reconnect, as players do.
         for _ in 0..3 {
             let open = |_| {
                 let mut connection = Connection::open(server.address()).expect("connects");

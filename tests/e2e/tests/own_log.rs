@@ -1,9 +1,9 @@
-//! The server's own access log, told without options: its chains are those that the engine saw.
+//! The server's own access log, analysed without options: its chains are those that the engine saw.
 //!
-//! The one idea: each line of the access log names the chain that the engine counted the request
-//! to, on line and without knowing what comes next. `headlong trace chains` joins the same lines off
-//! line, by the rules of thesis 5.3 alone. Where both rules mean the same, both have to find the same
-//! chains; where they do not, every chain of the log is a piece of one chain of the engine's.
+//! Each line of the access log names the chain to which the engine counted the request, online and
+//! without knowledge of later requests. `headlong trace chains` joins the same lines offline, by
+//! the rules of thesis 5.3 alone. Where both rules agree, both must find the same chains; where
+//! they differ, every chain of the log is a part of one chain of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,12 +26,12 @@ struct Viewer<'s> {
     connections: Vec<Connection>,
 }
 
-/// One step of a viewer, done before anybody's next.
+/// One step of a viewer; it completes before the next step of any viewer.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A request for these bytes, to the last byte of its reply.
+    /// A request for these bytes, read to the end of its reply.
     Read { title: u64, from: u64, bytes: u64 },
-    /// Several at once, each on a connection of its own.
+    /// Several concurrent requests, each on its own connection.
     AtOnce {
         title: u64,
         from: u64,
@@ -42,7 +42,7 @@ enum Step {
     OpenEnded { title: u64, from: u64 },
     /// The title without a range.
     Whole { title: u64 },
-    /// A request that is given up after some of its reply.
+    /// A request that is abandoned after some bytes of its reply.
     GivenUp { title: u64, from: u64, taken: u64 },
 }
 
@@ -120,7 +120,7 @@ impl<'s> Viewer<'s> {
     }
 }
 
-/// Chunks one after another.
+/// Consecutive chunks.
 fn in_sequence(title: u64, from: u64, bytes: u64, chunk: u64) -> Vec<Step> {
     let chunks = (from..from + bytes).step_by(chunk as usize);
     let step = |from: u64| Step::Read {
@@ -141,7 +141,7 @@ fn server(library: &Library, folder: &Path, format: &str) -> Server {
         .expect("a server")
 }
 
-/// Lets viewers take their steps, interleaved by chance; each viewer's own keep their order.
+/// Plays the steps of all viewers in random interleaving; each viewer's own steps keep their order.
 fn play(server: &Server, scripts: &[(&str, Vec<Step>)], seed: &mut Seed) {
     let mut viewers: Vec<_> = scripts
         .iter()
@@ -172,7 +172,7 @@ fn headlong(folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// A stretch of bytes that one session read of one file.
+/// A range of bytes that one session read of one file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
     session: String,
@@ -184,7 +184,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Whether a reading lies in this one.
+    /// Whether another range lies within this one.
     fn holds(&self, other: &Self) -> bool {
         let end = |one: &Self| one.start + one.length;
         (&self.session, &self.file) == (&other.session, &other.file)
@@ -193,7 +193,7 @@ impl Stretch {
     }
 }
 
-/// What `trace chains` makes of the log.
+/// The chains that `trace chains` finds in the log.
 fn chains_off_line(folder: &Path) -> Vec<Stretch> {
     headlong(folder, &["trace", "chains", "access.log", "--out", "c.csv"]);
     let table = std::fs::read_to_string(folder.join("c.csv")).expect("a table");
@@ -217,7 +217,7 @@ fn chains_off_line(folder: &Path) -> Vec<Stretch> {
     found
 }
 
-/// What the engine saw on line: lines of a JSON log by the chain they name.
+/// The chains that the engine saw online: lines of a JSON log, grouped by the chain that they name.
 fn chains_on_line(folder: &Path) -> Vec<Stretch> {
     let log = std::fs::read_to_string(folder.join("access.log")).expect("a log");
     let mut by_chain: BTreeMap<u64, Stretch> = BTreeMap::new();
@@ -261,7 +261,7 @@ fn chains_on_line(folder: &Path) -> Vec<Stretch> {
     found
 }
 
-/// All that makes chains, and that both rules read alike.
+/// Steps that form chains by the same rules online and offline.
 fn plain_scripts(seed: &mut Seed) -> Vec<(&'static str, Vec<Step>)> {
     let mut start = |below: u64| seed.below(below / KIB) * KIB;
     let skipping = |title, first: u64, second: u64| {
@@ -328,7 +328,7 @@ fn plain_scripts(seed: &mut Seed) -> Vec<(&'static str, Vec<Step>)> {
 }
 
 #[test]
-fn the_chains_of_the_log_are_those_that_the_engine_saw() {
+fn chains_of_the_log_equal_those_of_the_engine() {
     let library = Library::new(3, TITLE_BYTES).expect("a library");
     let mut seed = Seed::announced("the_chains_of_the_log", 5);
     let folder = Scratch::new("own-log").expect("a folder");
@@ -336,7 +336,7 @@ fn the_chains_of_the_log_are_those_that_the_engine_saw() {
     play(&server, &plain_scripts(&mut seed), &mut seed);
     let status = server.status().expect("/status");
     let counter = |name: &str| status.counter(name);
-    assert!(server.stop().is_some(), "it ends when it is asked to");
+    assert!(server.stop().is_some(), "the server stops on request");
 
     let off_line = chains_off_line(folder.path());
     let sum = |of: fn(&Stretch) -> u64| off_line.iter().map(of).sum::<u64>();
@@ -344,11 +344,14 @@ fn the_chains_of_the_log_are_those_that_the_engine_saw() {
         counter("chains") - counter("chains_joined"),
         off_line.len() as u64
     );
-    assert!(counter("chains_joined") >= 1, "a request came between two");
+    assert!(
+        counter("chains_joined") >= 1,
+        "a request between two chains"
+    );
     assert_eq!(counter("requests"), sum(|chain| chain.requests));
     assert_eq!(counter("chain_bytes"), sum(|chain| chain.length));
 
-    // One by one: a chain is either the same for both, or was joined on line of several.
+    // Each chain is either the same in both, or was joined online from several.
     let on_line = chains_on_line(folder.path());
     assert_eq!(counter("chains"), on_line.len() as u64);
     let off: BTreeSet<&Stretch> = off_line.iter().collect();
@@ -384,7 +387,7 @@ fn number(told: &Value, table: &str, row: &str, column: &str) -> f64 {
 }
 
 #[test]
-fn the_log_is_characterised_without_options_in_either_format() {
+fn characterises_own_log_in_both_formats() {
     let library = Library::new(3, TITLE_BYTES).expect("a library");
     for format in ["json", "combined"] {
         let mut seed = Seed::announced("the_log_is_characterised", 6);
@@ -400,13 +403,13 @@ fn the_log_is_characterised_without_options_in_either_format() {
         scripts.push(("comes-back", vec![leaving(KIB), leaving(MIB)]));
         play(&server, &scripts, &mut seed);
         let requests = server.status().expect("/status").counter("requests");
-        // What was given up is in the log once the server has noticed.
+        // Abandoned requests are logged once the server has noticed.
         eventually(
             "a line for each request",
             || std::fs::read_to_string(folder.path().join("access.log")).unwrap_or_default(),
             |log| log.lines().count() as u64 == requests,
         );
-        assert!(server.stop().is_some(), "it ends when it is asked to");
+        assert!(server.stop().is_some(), "the server stops on request");
 
         let chains = chains_off_line(folder.path());
         let arguments = ["trace", "characterise", "access.log", "--json"];
@@ -429,7 +432,7 @@ fn the_log_is_characterised_without_options_in_either_format() {
 }
 
 #[test]
-fn where_the_rules_differ_a_chain_of_the_log_is_a_piece_of_one_of_the_engine_s() {
+fn chain_of_the_log_is_part_of_a_chain_of_the_engine() {
     let library = Library::new(1, TITLE_BYTES).expect("a library");
     let mut seed = Seed::announced("where_the_rules_differ", 7);
     let folder = Scratch::new("own-log").expect("a folder");
@@ -440,7 +443,7 @@ fn where_the_rules_differ_a_chain_of_the_log_is_a_piece_of_one_of_the_engine_s()
         bytes,
     };
     let scripts = [
-        // The same bytes again, as after a reply that got lost.
+        // The same bytes again, as after a lost reply.
         (
             "retries",
             vec![
@@ -449,14 +452,14 @@ fn where_the_rules_differ_a_chain_of_the_log_is_a_piece_of_one_of_the_engine_s()
                 read(256 * KIB, 256 * KIB),
             ],
         ),
-        // A hole that has been prefetched already.
+        // A gap that has been prefetched already.
         ("leaps", vec![read(0, 256 * KIB), read(320 * KIB, 64 * KIB)]),
-        // Overlapping by a byte, as players do that count ends as part of both.
+        // Overlapping by a byte, as from players that count the end into both requests.
         ("overlaps", vec![read(0, 100_001), read(100_000, 100_001)]),
     ];
     play(&server, &scripts, &mut seed);
     let status = server.status().expect("/status");
-    assert!(server.stop().is_some(), "it ends when it is asked to");
+    assert!(server.stop().is_some(), "the server stops on request");
 
     let off_line = chains_off_line(folder.path());
     let on_line = chains_on_line(folder.path());

@@ -1,5 +1,5 @@
-//! The Debian package: it is built of the programs under test, installed in a clean root, run by
-//! its unit's command, and removed while it serves.
+//! The Debian package: built from the programs under test, installed in a clean root, run by its
+//! unit's command, and removed while it serves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use headlong_e2e_tests::have_or_skip;
 use headlong_testkit::{Scratch, server, skip};
 
-/// The folder of the programs under test, with the preloaded library among them.
+/// The folder of the programs under test, including the preloaded library.
 fn programs() -> PathBuf {
     let folder = server::binary().parent().expect("a file is in a folder");
     let target = folder.parent().expect("a profile lies in a target");
@@ -31,7 +31,7 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn a_package_installs_serves_as_its_unit_says_and_lets_replies_end_when_it_is_removed() {
+fn package_installs_serves_and_finishes_replies_at_removal() {
     let test = "a_package_installs_serves_as_its_unit_says";
     for program in [
         "dpkg-deb",

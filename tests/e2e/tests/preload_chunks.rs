@@ -1,4 +1,4 @@
-//! Chunk files of one title are read as one, for programs that are preloaded.
+//! Chunk files of one title are read as one stream, for programs with the preloaded library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use headlong_e2e_tests::preload::{Reception, cool, under};
 use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::{Scratch, pattern};
 
-/// More than are looked at before the first is read.
+/// More chunks than are opened before the first is read.
 const CHUNKS: u64 = 60;
 const CHUNK_BYTES: u64 = 400_000;
-/// Prints what it reads, a file after the other.
+/// Prints the contents of files, one after the other.
 const READER: &str = "
 import os, sys
 for path in sys.argv[1:]:
@@ -50,7 +50,7 @@ impl Title {
         reception
     }
 
-    /// What a preloaded program reads of these chunks.
+    /// The bytes that a preloaded program reads of these chunks.
     fn read(&self, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
         let words = under(&self.scratch.path().join("socket"));
         let mut command = Command::new(&words[0]);
@@ -82,24 +82,28 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are() {
+fn reads_next_chunks_ahead_in_their_current_version() {
     if !have_or_skip("chunks under preload", "python3") {
         return;
     }
     let title = Title::new();
     let reception = title.reception(true);
-    // That they are chunks is told by their being read one after the other.
+    // They are recognised as chunks after sequential reads.
     let read = title.read(1..=4);
     let first = (1..=4).flat_map(|number| bytes(&title.chunk(number)));
     assert!(read == first.collect::<Vec<u8>>());
     let sixth = title.chunk(6);
-    eventually("the sixth", || pages_in_memory(&sixth), |pages| *pages > 0);
+    eventually(
+        "the sixth chunk",
+        || pages_in_memory(&sixth),
+        |pages| *pages > 0,
+    );
     let later = title.chunk(44);
     assert!(title.read(5..=41).len() as u64 == 37 * CHUNK_BYTES);
     eventually("the 44th", || pages_in_memory(&later), |pages| *pages > 0);
-    // The program's own libraries are open by now too, where they were not in memory.
+    // The program's own libraries are also open by now, if they were not in memory.
     let open_before = files_open(&reception);
-    // Another file takes the place of one that was read ahead, and one goes.
+    // One chunk that was read ahead is replaced, and one is removed.
     let new = title.scratch.path().join("new");
     pattern::write_file(&new, 99, CHUNK_BYTES / 2).expect("written");
     fs::rename(&new, title.chunk(44)).expect("moved");
@@ -114,7 +118,7 @@ fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are(
 }
 
 #[test]
-fn nothing_of_the_next_chunk_is_read_where_that_is_turned_off() {
+fn does_not_read_next_chunk_if_disabled() {
     if !have_or_skip("chunks under preload", "python3") {
         return;
     }
@@ -122,12 +126,12 @@ fn nothing_of_the_next_chunk_is_read_where_that_is_turned_off() {
     let reception = title.reception(false);
     assert!(title.read(1..=4).len() as u64 == 4 * CHUNK_BYTES);
     let asked = || reception.calls("ready");
-    eventually("it was helped", asked, |ready| *ready > 0);
+    eventually("a ready answer", asked, |ready| *ready > 0);
     assert_eq!(pages_in_memory(&title.chunk(5)), 0);
 }
 
 #[test]
-fn films_that_are_numbered_are_read_by_themselves() {
+fn numbered_films_are_not_treated_as_chunks() {
     if !have_or_skip("films under preload", "python3") {
         return;
     }
@@ -137,7 +141,7 @@ fn films_that_are_numbered_are_read_by_themselves() {
     let read = title.read(watched.into_iter());
     assert!(read.len() as u64 == watched.len() as u64 * CHUNK_BYTES);
     let asked = || reception.calls("ready");
-    eventually("it was helped", asked, |ready| {
+    eventually("a ready answer", asked, |ready| {
         *ready >= watched.len() as u64
     });
     let others = (1..=CHUNKS).filter(|number| !watched.contains(number));

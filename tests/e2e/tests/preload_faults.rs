@@ -1,4 +1,4 @@
-//! Whatever fails between a program and the reception, the program gives what it would have given.
+//! Failures between a program and the reception do not change the result of the program.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -34,13 +34,14 @@ impl Case {
         self.scratch.path().join("socket")
     }
 
-    /// Words of a program that reads all of the file by several calls.
+    /// Command of a program that reads the whole file by several calls.
     fn reading(&self) -> Vec<String> {
         let file = self.file.to_str().expect("UTF-8").to_owned();
         vec!["head".into(), "-c".into(), "99999999".into(), file]
     }
 
-    /// Runs the program behind the words `before`, which preload the library; fails unless it gives the file.
+    /// Runs the program behind the prefix `before`, which preloads the library; fails unless it
+    /// outputs the file.
     fn reads(&self, before: &[String], when: &str) {
         cool(&self.file);
         let words = [before, &self.reading()].concat();
@@ -58,7 +59,7 @@ impl Case {
     }
 }
 
-/// Calls that only the library makes in that program, and what may come of each.
+/// Calls that only the library makes in that program, and the errors to inject into each.
 const FAULTS: &[(&str, &[&str])] = &[
     (
         "socket",
@@ -115,12 +116,12 @@ const FAULTS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn a_call_to_the_reception_that_fails_changes_nothing() {
+fn failed_call_to_reception_changes_nothing() {
     if !have_or_skip("faults under preload", "strace") {
         return;
     }
     let case = Case::new();
-    // One that reads no more than is asked for is asked often.
+    // A reception that reads no more than requested is asked often.
     let reception = Reception::start_with(&case.socket(), &["--mode", "serialize"]);
     let log = case.scratch.path().join("calls");
     let log = log.to_str().expect("UTF-8");
@@ -132,7 +133,7 @@ fn a_call_to_the_reception_that_fails_changes_nothing() {
     let mut injected = 0;
     for (call, outcomes) in FAULTS {
         for outcome in *outcomes {
-            // The first, the second, and all of them.
+            // The first, the second, and all calls.
             for when in ["1", "2", "1+"] {
                 let inject = format!("{call}:{outcome}:when={when}");
                 let words = [
@@ -146,7 +147,7 @@ fn a_call_to_the_reception_that_fails_changes_nothing() {
                 ];
                 let mut words: Vec<String> = words.map(str::to_owned).to_vec();
                 words.extend(["-e".into(), format!("inject={inject}")]);
-                // Not `headlong run`, which would meet the faults, too.
+                // Not through `headlong run`, which would be affected by the faults as well.
                 for (name, value) in &environment {
                     words.extend(["-E".into(), format!("{name}={value}")]);
                 }
@@ -159,12 +160,12 @@ fn a_call_to_the_reception_that_fails_changes_nothing() {
         }
     }
     assert!(injected > 90, "only {injected} calls failed");
-    // It has lived through all of it.
+    // The reception has survived all of it.
     case.reads(&under(&case.socket()), "afterwards");
     assert!(reception.calls("ready") > 0);
 }
 
-/// What somebody does who listens where a reception is expected.
+/// Behaviour of a listener at the reception's socket.
 type Act = fn(&OwnedFd, &OwnedFd);
 
 const ANSWER: [u8; 8] = [b'H', b'L', b'R', b'C', 1, 0, 1, 0];
@@ -184,7 +185,7 @@ const ACTS: &[(&str, Act)] = &[
     ("answers in another version", |connection, _| {
         say(connection, &[b'H', b'L', b'R', b'C', 2, 0, 1, 0]);
     }),
-    ("answers what there is not", |connection, _| {
+    ("answers with an unknown code", |connection, _| {
         say(connection, &[b'H', b'L', b'R', b'C', 1, 0, 77, 0]);
     }),
     ("answers twice", |connection, _| {
@@ -205,7 +206,7 @@ fn say(connection: &OwnedFd, bytes: &[u8]) {
     let _ = rustix::net::send(connection, bytes, SendFlags::NOSIGNAL);
 }
 
-/// Keeps it open, unanswered, longer than the library waits.
+/// Keeps the connection open, unanswered, longer than the library waits.
 fn keep(connection: &OwnedFd, _listener: &OwnedFd) {
     let _ = recv(connection, &mut [0u8; 256], RecvFlags::empty());
     std::thread::sleep(Duration::from_millis(400));
@@ -222,7 +223,7 @@ fn listener(path: &Path) -> OwnedFd {
 }
 
 #[test]
-fn whoever_answers_whatever_the_program_gives_the_same() {
+fn invalid_answers_do_not_change_the_result() {
     let case = Case::new();
     for (what, act) in ACTS {
         let (listener, is_over) = (listener(&case.socket()), AtomicBool::new(false));
@@ -245,15 +246,15 @@ fn whoever_answers_whatever_the_program_gives_the_same() {
             read.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
         let taken = taken.into_inner();
-        assert!(taken > 0, "{what}: nobody asked");
+        assert!(taken > 0, "{what}: no connection was made");
     }
-    // One that takes no connection at all: its queue is full.
+    // A listener that accepts no connection: its queue is full.
     let _listener = listener(&case.socket());
-    case.reads(&under(&case.socket()), "takes nobody");
+    case.reads(&under(&case.socket()), "accepts no connection");
 }
 
 #[test]
-fn a_reception_that_is_full_lets_programs_go_on() {
+fn full_reception_does_not_block_programs() {
     let case = Case::new();
     let folder = case.scratch.path();
     let files: Vec<PathBuf> = (0..24u64)
@@ -280,7 +281,7 @@ fn a_reception_that_is_full_lets_programs_go_on() {
     std::thread::scope(|scope| {
         for (index, program) in programs.into_iter().enumerate() {
             scope.spawn(move || {
-                let output = program.wait_with_output().expect("it ends");
+                let output = program.wait_with_output().expect("the program ends");
                 assert!(output.status.success() && output.stderr.is_empty());
                 assert_eq!(output.stdout.len() as u64, SIZE);
                 assert_eq!(pattern::verify(index as u64, 0, &output.stdout), Ok(()));

@@ -1,5 +1,5 @@
-//! Nothing stays behind of a program or a reception that is killed: no process waits, no descriptor
-//! is open, no memory is locked, and the socket serves the next one.
+//! A killed program or reception leaves nothing behind: no waiting process, no open descriptor, no
+//! locked memory, and the next reception can use the socket.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const SIZE: u64 = 20_000_000;
 
-/// Reads the file slowly, over and over.
+/// Reads the file slowly and repeatedly.
 const READER: &str = "
 import os, sys, time
 file = os.open(sys.argv[1], os.O_RDONLY)
@@ -35,7 +35,7 @@ impl Case {
         let scratch = Scratch::new("preload-leftovers").expect("a folder");
         let file = scratch.path().join("file");
         pattern::write_file(&file, 5, SIZE).expect("written");
-        // Files of which nothing was read for a second are closed.
+        // Files without a read for a second are closed.
         let config = "keep_open = \"1s\"\nmemory = \"64MiB\"\n";
         std::fs::write(scratch.path().join("reception.toml"), config).expect("written");
         Self { scratch }
@@ -57,9 +57,9 @@ impl Case {
         cool(&self.path("file"));
     }
 
-    /// A program that is being helped, with none of its file in memory when it begins.
+    /// A program that uses the reception; none of its file is in memory at the start.
     fn reader(&self) -> Reader {
-        // The reception holds what was read until it closes the file.
+        // The reception holds the bytes read until it closes the file.
         eventually("cold", || self.kept_pages(), |pages| *pages == 0);
         let words = under(&self.path("socket"));
         let mut command = Command::new(&words[0]);
@@ -71,7 +71,7 @@ impl Case {
         Reader(child.expect("started"))
     }
 
-    /// Pages of the file that the kernel keeps when it is told to drop what it can.
+    /// Pages of the file that the kernel keeps when told to drop its cache.
     fn kept_pages(&self) -> u64 {
         let file = File::open(self.path("file")).expect("there");
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
@@ -91,11 +91,11 @@ impl Case {
 struct Reader(Child);
 
 impl Reader {
-    /// Waits until it has begun.
+    /// Waits until it has started.
     fn reads(&mut self) {
         let mut word = [0; 6];
         let stdout = self.0.stdout.as_mut().expect("a pipe");
-        stdout.read_exact(&mut word).expect("it begins");
+        stdout.read_exact(&mut word).expect("the reader starts");
     }
 
     fn kill(&mut self) {
@@ -110,7 +110,7 @@ impl Drop for Reader {
     }
 }
 
-/// Where the descriptors of a process lead, but for those of its own making.
+/// Targets of the descriptors of a process, without those that it created itself.
 fn descriptors(id: u32) -> Vec<String> {
     let folder = std::fs::read_dir(format!("/proc/{id}/fd"));
     let links = folder.into_iter().flatten().flatten();
@@ -132,36 +132,36 @@ fn has_ended(id: u32) -> bool {
 }
 
 #[test]
-fn a_killed_program_leaves_nothing_in_the_reception() {
+fn killed_program_leaves_nothing_in_the_reception() {
     let case = Case::new();
     let reception = case.reception();
     let id = reception.id();
     let before = descriptors(id);
-    // At any place of its calls.
+    // At a random point of its calls.
     for round in 0..8 {
         let mut reader = case.reader();
         let asked = reception.calls("asked");
-        eventually("it asks", || reception.calls("asked"), |now| *now > asked);
+        eventually(
+            "a request from the reader",
+            || reception.calls("asked"),
+            |now| *now > asked,
+        );
         std::thread::sleep(Duration::from_micros(700 * round));
         reader.kill();
     }
     eventually("descriptors", || descriptors(id), |now| *now == before);
     eventually("locked memory", || locked_bytes(id), |locked| *locked == 0);
     let waiting = || reception.status()["programs_waiting"].as_u64();
-    eventually("programs that wait", waiting, |count| *count == Some(0));
-    eventually(
-        "pages that are kept",
-        || case.kept_pages(),
-        |pages| *pages == 0,
-    );
+    eventually("waiting programs", waiting, |count| *count == Some(0));
+    eventually("locked pages", || case.kept_pages(), |pages| *pages == 0);
 }
 
 #[test]
-fn a_killed_reception_leaves_nothing_in_the_program_and_the_next_takes_its_place() {
+fn killed_reception_leaves_nothing_and_can_be_replaced() {
     let case = Case::new();
     let mut reader = case.reader();
     let id = reader.0.id();
-    // While nobody listens, it has what is its own.
+    // Without a reception, the program reads by itself.
     reader.reads();
     let plain = descriptors(id);
     for _ in 0..3 {
@@ -171,7 +171,7 @@ fn a_killed_reception_leaves_nothing_in_the_program_and_the_next_takes_its_place
             case.cool();
             reception.calls("ready")
         };
-        eventually("it helps", cool, |ready| *ready > 0);
+        eventually("a ready answer", cool, |ready| *ready > 0);
         reception.kill();
         assert!(has_ended(helper));
         eventually("descriptors", || descriptors(id), |now| *now == plain);
@@ -181,16 +181,12 @@ fn a_killed_reception_leaves_nothing_in_the_program_and_the_next_takes_its_place
         );
         assert!(
             case.path("socket").exists(),
-            "a killed one cannot remove it"
+            "a killed process cannot remove its socket"
         );
     }
     reader.kill();
-    eventually(
-        "pages that are kept",
-        || case.kept_pages(),
-        |pages| *pages == 0,
-    );
-    // One that is asked to end removes its socket.
+    eventually("locked pages", || case.kept_pages(), |pages| *pages == 0);
+    // A reception that is asked to end removes its socket.
     let reception = case.reception();
     let pid = i32::try_from(reception.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("an id"), Signal::TERM).expect("sent");
@@ -199,14 +195,14 @@ fn a_killed_reception_leaves_nothing_in_the_program_and_the_next_takes_its_place
 }
 
 #[test]
-fn both_killed_at_once_leave_no_page_that_the_kernel_must_keep() {
+fn killing_both_at_once_leaves_no_locked_page() {
     let case = Case::new();
     for _ in 0..4 {
         let reception = case.reception();
         let mut reader = case.reader();
         let id = reception.id();
         let begun = Instant::now();
-        // What is locked when it is looked at may be read, and given up, before the pages are counted.
+        // Pages locked at the time of the check may be read and unlocked before they are counted.
         let mut seen = (0, 0);
         while (seen.0 == 0 || seen.1 == 0) && begun.elapsed() < Duration::from_secs(30) {
             case.cool();
@@ -216,10 +212,6 @@ fn both_killed_at_once_leave_no_page_that_the_kernel_must_keep() {
         assert!(seen.1 > 0, "what is locked stays");
         reader.kill();
         reception.kill();
-        eventually(
-            "pages that are kept",
-            || case.kept_pages(),
-            |pages| *pages == 0,
-        );
+        eventually("locked pages", || case.kept_pages(), |pages| *pages == 0);
     }
 }

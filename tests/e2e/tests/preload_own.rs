@@ -1,5 +1,5 @@
-//! What a program does with descriptors and addresses is its own affair, also where the preloaded
-//! library has some of its own, or looks where they lead.
+//! Descriptors and addresses of a program are its own, even where the preloaded library opens some
+//! itself or reads the memory behind an address.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -15,8 +15,8 @@ use rustix::net::{
 
 const SIZE: u64 = 1_000_001;
 
-/// While a thread asks about a cold file, has the number of its socket for a file of the program's,
-/// which is read when the thread has gone on.
+/// While a thread asks about a cold file, the program reuses the number of its socket for a file of
+/// its own, which is read after the thread has continued.
 const TAKER: &str = "
 import os, sys, threading, time
 film, own, how = sys.argv[1:]
@@ -31,7 +31,7 @@ def socket():
             pass
 number = None
 for _ in range(100):
-    # Who has waited for nothing does not ask for a second.
+    # After a wait without an answer the library does not ask for a second.
     time.sleep(0.05)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     reader = threading.Thread(target=os.pread, args=(file, 65536, 0))
@@ -51,7 +51,7 @@ reader.join()
 sys.stdout.write(os.read(number, 100).decode())
 ";
 
-/// Calls that point to where nothing is, of a file that is looked at.
+/// Calls with invalid addresses, for a file that the library handles.
 const POINTER: &str = "
 import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,7 +64,7 @@ offset = ctypes.c_long(12_345)
 print(libc.sendfile(out, film, ctypes.addressof(offset), 100_000), offset.value)
 ";
 
-/// A cold film, and somebody who listens and never answers.
+/// A cold film, and a listener that never answers.
 struct Case {
     scratch: Scratch,
     listener: OwnedFd,
@@ -89,7 +89,7 @@ impl Case {
         path
     }
 
-    /// What a program prints that waits for an answer for so long.
+    /// Output of a program that waits this long for an answer.
     fn run(&self, wait: &str, program: &[&str], files: &[&Path]) -> Vec<u8> {
         let words = under(&self.scratch.path().join("socket"));
         let mut words = words.iter().map(String::as_str).map(|word| match word {
@@ -103,14 +103,14 @@ impl Case {
         output.stdout
     }
 
-    /// How many connections came so far.
+    /// Number of connections so far.
     fn connections(&self) -> usize {
         std::iter::from_fn(|| accept(&self.listener).ok()).count()
     }
 }
 
 #[test]
-fn a_number_that_the_program_takes_for_itself_stays_open_and_unread() {
+fn reused_descriptor_stays_open_and_unread() {
     if !have_or_skip("descriptors under preload", "python3") {
         return;
     }
@@ -132,7 +132,7 @@ fn a_number_that_the_program_takes_for_itself_stays_open_and_unread() {
 }
 
 #[test]
-fn an_address_where_nothing_is_is_the_kernels_to_refuse() {
+fn invalid_address_is_refused_by_the_kernel() {
     if !have_or_skip("addresses under preload", "python3") {
         return;
     }
@@ -144,7 +144,7 @@ fn an_address_where_nothing_is_is_the_kernels_to_refuse() {
 }
 
 #[test]
-fn who_answers_nobody_is_waited_for_once_and_then_not_for_a_while() {
+fn silent_reception_causes_one_wait_per_backoff() {
     let case = Case::new();
     let films: Vec<PathBuf> = (0..12).map(|number| case.film(number)).collect();
     let paths: Vec<&Path> = films.iter().map(PathBuf::as_path).collect();
@@ -153,7 +153,7 @@ fn who_answers_nobody_is_waited_for_once_and_then_not_for_a_while() {
     for (number, part) in (0..).zip(printed.chunks(SIZE as usize)) {
         assert_eq!(pattern::verify(number, 0, part), Ok(()));
     }
-    // On a slow disk they take longer than the first pause.
+    // On a slow disk the reads take longer than the first backoff.
     let connections = case.connections();
     assert!((1..6).contains(&connections), "{connections}");
 }

@@ -1,11 +1,10 @@
-//! Programs of all kinds give the same under `headlong run`: what they print, what they leave, and
-//! how they end.
+//! Programs of all kinds behave the same under `headlong run`: output, files and exit status.
 
 use headlong_e2e_tests::have_or_skip;
 use headlong_e2e_tests::preload::{Reception, Tools, killed_all_the_time, same};
 
 #[test]
-fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_killed() {
+fn programs_behave_the_same_under_preload() {
     for program in ["rsync", "git", "sqlite3", "python3", "ffmpeg"] {
         if !have_or_skip("programs under preload", program) {
             return;
@@ -15,7 +14,7 @@ fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_kill
     let expected = tools.plain();
     same("again", &expected, &tools.plain());
     same("without a reception", &expected, &tools.preloaded());
-    // So little that the next program finds nothing of what the last one read.
+    // So little memory that the next program finds nothing that the last one read.
     let little = ["--memory", "2MiB", "--prefetch", "256KiB"];
     let reception = Reception::start_with(&tools.socket(), &little);
     same("with a reception", &expected, &tools.preloaded());

@@ -1,5 +1,5 @@
-//! nginx and Apache under `headlong run` give every byte right, in all their ways to read, to many
-//! clients who ask here and there.
+//! nginx and Apache under `headlong run` serve every byte correctly, with all their read methods,
+//! to many clients that request random ranges.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use headlong_e2e_tests::preload::{Peer, Reception, all_right, killed_all_the_time, under};
 use headlong_e2e_tests::{Library, Title, have_or_skip};
 
-/// So often a reception is killed at least.
+/// Fewest kills of the reception.
 const KILLS: u32 = 12;
 
 fn with_every_reception(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer>) {
@@ -22,8 +22,8 @@ fn with_every_reception(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer
     let peer = start(&root, &under(&socket)).expect("it starts");
     let titles = &library.titles;
     all_right(&peer, titles, || false);
-    // The library looks for one once a second.
-    // It has memory for a part of them, so that some are read again and again.
+    // The library looks for a reception once a second.
+    // It has memory for a part of the titles, so that some are read repeatedly.
     let little = ["--memory", "4MiB", "--prefetch", "512KiB"];
     let reception = Reception::start_with(&socket, &little);
     std::thread::sleep(Duration::from_millis(1100));
@@ -31,7 +31,7 @@ fn with_every_reception(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer
     let status = reception.status();
     let ready = reception.calls("ready");
     assert!(ready > 20, "{ready} calls were helped: {status}");
-    // Who looked whether it listens said nothing.
+    // The check whether it listens sent no message.
     assert!(reception.calls("unreadable") <= 1, "{status}");
     reception.kill();
     killed_all_the_time(&socket, |kills: &AtomicU32| {
@@ -41,14 +41,14 @@ fn with_every_reception(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer
 }
 
 #[test]
-fn nginx_gives_every_byte_right() {
+fn nginx_serves_correct_bytes() {
     if have_or_skip("nginx under preload", "nginx") {
         with_every_reception(Peer::nginx);
     }
 }
 
 #[test]
-fn apache_gives_every_byte_right() {
+fn apache_serves_correct_bytes() {
     if have_or_skip("Apache under preload", "apache2") {
         with_every_reception(Peer::apache);
     }

@@ -1,4 +1,4 @@
-//! Of what many read at the same time, under preload, one of them tells the reception.
+//! Of concurrent readers of the same bytes under preload, one notifies the reception.
 
 use std::process::{Command, Stdio};
 
@@ -8,9 +8,9 @@ use headlong_testkit::{Scratch, pattern};
 
 const READERS: u64 = 32;
 const FILE_BYTES: u64 = 4 << 20;
-/// As often does a reader who is alone say how far it is, at most.
+/// Most notes of a single reader.
 const NOTES: u64 = FILE_BYTES / (512 << 10);
-/// Opens a file so many times and reads it through each of them, side by side.
+/// Opens a file this many times and reads it through all descriptors concurrently.
 const READER: &str = "
 import os, sys
 files = [os.open(sys.argv[1], os.O_RDONLY) for _ in range(int(sys.argv[2]))]
@@ -21,7 +21,7 @@ for at in range(0, os.fstat(files[0]).st_size, 65_536):
 ";
 
 #[test]
-fn of_what_many_read_at_once_one_of_them_tells() {
+fn one_of_many_concurrent_readers_sends_the_notes() {
     if !have_or_skip("readers under preload", "python3") {
         return;
     }
@@ -42,7 +42,7 @@ fn of_what_many_read_at_once_one_of_them_tells() {
     eventually("all is counted", looked_at, |calls_told| {
         *calls_told >= calls
     });
-    // On a busy machine some tell again, as the first did so a while ago.
+    // On a busy machine some readers send another note, because the first one was sent a while ago.
     let noted = reception.calls("noted");
     assert!(noted < NOTES * READERS / 4, "{}", reception.status());
 }

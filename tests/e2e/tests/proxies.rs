@@ -1,5 +1,5 @@
-//! Behind nginx and HAProxy, configured as docs/operate/beside.md says: each viewer is one chain, the
-//! access log has the clients' addresses, and who is not trusted cannot pass for another.
+//! Behind nginx and HAProxy, configured as in docs/operate/beside.md: each viewer is one chain, the
+//! access log has the clients' addresses, and a client that is not trusted cannot pose as another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,18 +18,18 @@ const TITLES: u64 = 3;
 const VIEWERS: u64 = 24;
 const CHUNK_BYTES: u64 = 64 * KIB;
 
-/// The manual's page.
+/// The page of the manual.
 const PAGE: &str = include_str!("../../../docs/operate/beside.md");
 
-/// The `number`th example in a language of the page.
+/// The `number`th example of the page in a language.
 fn example(language: &str, number: usize) -> String {
     let begin = format!("```{language}\n");
     let mut examples = PAGE.split(&begin).skip(1);
-    let example = examples.nth(number).expect("the page has it");
+    let example = examples.nth(number).expect("the page has the example");
     example.split("```").next().expect("it ends").to_owned()
 }
 
-/// With each of these in place of another, which must be there.
+/// Replaces each of these texts by another; each must occur.
 fn with(text: &str, changes: &[(&str, String)]) -> String {
     let mut text = text.to_owned();
     for (from, to) in changes {
@@ -39,7 +39,7 @@ fn with(text: &str, changes: &[(&str, String)]) -> String {
     text
 }
 
-/// Where a viewer without an id comes from.
+/// Source address of a viewer without an id.
 fn address_of(viewer: u64) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 5, viewer as u8 + 1)
 }
@@ -53,12 +53,12 @@ struct Served {
 }
 
 impl Served {
-    /// `proxies` is a table of the configuration; `PORT` in it becomes an address that is free.
+    /// `proxies` is a table of the configuration; `PORT` in it is replaced by a free address.
     fn start(folder: &Path, name: &str, proxies: &str) -> Self {
         Self::start_at(folder, name, proxies, &[])
     }
 
-    /// The same with more arguments.
+    /// Like [`Served::start`], with more arguments.
     fn start_at(folder: &Path, name: &str, proxies: &str, arguments: &[&str]) -> Self {
         let library = Library::new(TITLES, TITLE_BYTES).expect("a library");
         let log = folder.join(format!("{name}.log"));
@@ -88,7 +88,7 @@ impl Served {
         status.devices().iter().map(live).sum()
     }
 
-    /// Lines of the log, once there are as many as requests.
+    /// Lines of the log, as soon as it has this many.
     fn lines(&self, count: usize) -> Vec<Value> {
         let text = || std::fs::read_to_string(&self.log).unwrap_or_default();
         let is_there = |text: &String| text.lines().count() >= count;
@@ -100,7 +100,7 @@ impl Served {
     }
 }
 
-/// Viewers of few titles at many places, each asking for some chunks in order, in turn.
+/// Viewers of few titles at many offsets, each requesting some chunks in order, interleaved.
 fn watch(front: SocketAddr, below: &str, source: impl Fn(u64) -> Ipv4Addr) -> usize {
     const ROUNDS: u64 = 4;
     let open = |viewer| Connection::open_from(source(viewer), front).expect("connects");
@@ -113,12 +113,12 @@ fn watch(front: SocketAddr, below: &str, source: impl Fn(u64) -> Ipv4Addr) -> us
             let text = request_text("GET", &target, &[("Range", &range)]);
             connection.send(text.as_bytes()).expect("sent");
         }
-        // All of them at once: a proxy needs many connections for that.
+        // All at once, so that the proxy needs many connections.
         for (viewer, connection) in (0..).zip(&mut viewers) {
             let reply = connection.receive("GET").expect("a reply");
             assert_eq!(reply.status(), 206);
             let from = viewer / TITLES * 4 * MIB + round * CHUNK_BYTES;
-            pattern::verify(viewer % TITLES, from, &reply.body).expect("right bytes");
+            pattern::verify(viewer % TITLES, from, &reply.body).expect("correct bytes");
         }
     }
     (ROUNDS * VIEWERS) as usize
@@ -137,7 +137,7 @@ fn all_viewers() -> BTreeSet<String> {
         .collect()
 }
 
-/// A chain is one client's.
+/// Each chain belongs to one client.
 fn assert_no_chain_is_shared(lines: &[Value]) {
     let mut by_chain: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
     for line in lines {
@@ -167,7 +167,7 @@ fn nginx(server: SocketAddr) -> Nginx {
 const TRUSTED: &str = "[proxies]\ntrusted = [\"127.0.0.1\"]";
 
 #[test]
-fn behind_nginx_each_viewer_is_a_chain_and_the_log_names_it() {
+fn viewers_behind_nginx_are_separate_chains_and_logged() {
     if !have_or_skip("behind nginx", "nginx") {
         return;
     }
@@ -187,7 +187,7 @@ fn behind_nginx_each_viewer_is_a_chain_and_the_log_names_it() {
     };
     assert!(lines.iter().all(by_proxy), "{:?}", lines[0]);
 
-    // What a client writes itself changes nothing, through the proxy or past it.
+    // Fields that a client sends itself have no effect, through the proxy or directly.
     let spoofed = [
         ("X-Forwarded-For", "192.0.2.66"),
         ("Forwarded", "for=192.0.2.66"),
@@ -212,7 +212,7 @@ fn behind_nginx_each_viewer_is_a_chain_and_the_log_names_it() {
 }
 
 #[test]
-fn behind_nginx_over_a_unix_socket_each_viewer_is_a_chain_and_the_log_names_it() {
+fn viewers_behind_nginx_on_unix_socket_are_logged() {
     if !have_or_skip("behind nginx", "nginx") {
         return;
     }
@@ -220,7 +220,7 @@ fn behind_nginx_over_a_unix_socket_each_viewer_is_a_chain_and_the_log_names_it()
     let socket = format!("unix:{}", scratch.path().join("web.sock").display());
     let documented = "unix:/run/headlong-serve/web.sock";
     assert!(example("toml", 1).contains(documented), "as the page says");
-    // Without a word of who is trusted.
+    // Without any setting of trusted proxies.
     let served = Served::start_at(scratch.path(), "unix", "", &["--listen", &socket]);
     let upstream = example("nginx", 2);
     let whole = example("nginx", 0).replace("127.0.0.1:8080", documented);
@@ -251,11 +251,11 @@ fn behind_nginx_over_a_unix_socket_each_viewer_is_a_chain_and_the_log_names_it()
     let reply = connection.request("GET", "/videos/title-1.bin", &[]);
     let reply = reply.expect("a whole title");
     assert_eq!(reply.body.len() as u64, TITLE_BYTES);
-    pattern::verify(1, 0, &reply.body).expect("right bytes");
+    pattern::verify(1, 0, &reply.body).expect("correct bytes");
 }
 
 #[test]
-fn nginx_as_a_cache_keeps_a_condition_on_a_range_to_itself() {
+fn caching_nginx_does_not_forward_if_range() {
     if !have_or_skip("nginx as a cache", "nginx") {
         return;
     }
@@ -275,7 +275,8 @@ fn nginx_as_a_cache_keeps_a_condition_on_a_range_to_itself() {
     let mut connection = Connection::open(nginx.address()).expect("connects");
     let of_another = [("Range", "bytes=5-8"), ("If-Range", "\"x\"")];
     let plain = [("Range", "bytes=5-8")];
-    // From the fourth on the first slice is in the cache, and those behind it are asked for.
+    // From the fourth request on the first slice is in the cache, and the proxy requests those
+    // behind it.
     for _ in 0..4 {
         let reply = connection.request("GET", "/title-0.bin", &plain);
         let reply = reply.expect("a whole reply");
@@ -288,7 +289,7 @@ fn nginx_as_a_cache_keeps_a_condition_on_a_range_to_itself() {
 }
 
 #[test]
-fn behind_an_address_that_says_nothing_each_viewer_is_a_chain_too() {
+fn viewers_behind_a_silent_proxy_are_separate_chains() {
     if !have_or_skip("behind one address", "nginx") {
         return;
     }
@@ -302,7 +303,7 @@ fn behind_an_address_that_says_nothing_each_viewer_is_a_chain_too() {
     assert_eq!(clients(&lines), BTreeSet::from([proxy]));
 }
 
-/// HAProxy by an example of the page in front of two servers, and what became of its viewers.
+/// HAProxy in front of two servers by an example of the page; checks the chains of its viewers.
 fn behind_haproxy(number: usize, proxies: &str, speaks_proxy: bool) {
     if !have_or_skip("behind HAProxy", "haproxy") {
         return;
@@ -342,18 +343,18 @@ fn behind_haproxy(number: usize, proxies: &str, speaks_proxy: bool) {
 }
 
 #[test]
-fn behind_haproxy_each_viewer_is_a_chain_and_the_log_names_it() {
+fn viewers_behind_haproxy_are_separate_chains_and_logged() {
     behind_haproxy(0, TRUSTED, false);
 }
 
 #[test]
-fn behind_haproxy_that_speaks_the_proxy_protocol_each_viewer_is_a_chain_and_the_log_names_it() {
+fn viewers_behind_proxy_protocol_are_logged() {
     let proxies = format!("{TRUSTED}\nlisten = [\"PORT\"]");
     behind_haproxy(1, &proxies, true);
 }
 
 #[test]
-fn a_port_for_proxies_is_closed_to_others_and_to_what_is_no_header() {
+fn proxy_port_refuses_other_peers_and_invalid_headers() {
     let scratch = Scratch::new("proxies").expect("a folder");
     let proxies = format!("{TRUSTED}\nlisten = [\"PORT\"]");
     let served = Served::start(scratch.path(), "closed", &proxies);
@@ -375,7 +376,7 @@ fn a_port_for_proxies_is_closed_to_others_and_to_what_is_no_header() {
             .and_then(|()| connection.receive("GET"));
         assert!(reply.is_err(), "{text}: {reply:?}");
     }
-    // Counted beside the close that the client sees.
+    // The counter is updated concurrently with the close that the client sees.
     eventually(
         "all three are counted",
         || served.server.metrics().expect("metrics"),

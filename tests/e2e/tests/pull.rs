@@ -1,5 +1,5 @@
-//! An edge before an origin: every byte right, each fetched once, and what happens when the origin is
-//! ill, the space short, or the edge started anew.
+//! An edge in front of an origin: every byte is correct and fetched once, also with a faulty
+//! origin, little space or a restart of the edge.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use headlong_testkit::{Scratch, pattern};
 
 const SLICE: u64 = 64 << 10;
 
-/// The settings of an edge that asks `origin` and keeps what it gets in `folder`.
+/// Settings of an edge that pulls from `origin` and stores titles in `folder`.
 fn settings(origin: &str, folder: &Path, more: &str) -> String {
     let ahead = match more.contains("ahead_bytes") {
         true => "",
@@ -26,8 +26,8 @@ fn settings(origin: &str, folder: &Path, more: &str) -> String {
     )
 }
 
-/// Makes a file an hour old: the tag of one that was just written changes once its time has settled,
-/// and it is another version then.
+/// Dates a file an hour back: the tag of a file that was just written changes once its time has
+/// settled, and that would be another version.
 fn age(path: &Path) {
     let opened = std::fs::File::options().write(true).open(path);
     let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
@@ -37,7 +37,7 @@ fn age(path: &Path) {
         .expect("a time");
 }
 
-/// An origin, and a folder for what an edge keeps.
+/// An origin, and a folder for the stored titles of an edge.
 fn ground() -> (Origin, Scratch) {
     let origin = Origin::start().expect("an origin");
     (origin, Scratch::new("edge").expect("a folder"))
@@ -57,7 +57,7 @@ fn range(server: &Server, path: &str, first: u64, end: u64) -> Result<Response, 
 fn assert_right(reply: &Response, title: u64, first: u64, end: u64) {
     assert_eq!(reply.status(), 206, "{}", reply.text());
     assert_eq!(reply.body.len() as u64, end - first);
-    pattern::verify(title, first, &reply.body).expect("every byte");
+    pattern::verify(title, first, &reply.body).expect("correct bytes");
 }
 
 fn metric(server: &Server, name: &str) -> u64 {
@@ -78,7 +78,7 @@ fn next(state: &mut u64) -> u64 {
 }
 
 #[test]
-fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once() {
+fn random_ranges_through_edge_fetch_each_byte_once() {
     let (root, cache) = (
         Scratch::new("origin").expect("a folder"),
         Scratch::new("edge").expect("a folder"),
@@ -115,7 +115,7 @@ fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once
         let reply =
             fetch(edge.address(), "GET", &format!("/vod/a%20{title}.mp4"), &[]).expect("whole");
         assert_eq!((reply.status(), reply.body.len() as u64), (200, size));
-        pattern::verify(title, 0, &reply.body).expect("every byte");
+        pattern::verify(title, 0, &reply.body).expect("correct bytes");
     }
     assert_eq!(metric(&edge, "headlong_pull_fetched_bytes_total"), 3 * size);
     assert_eq!(
@@ -123,14 +123,14 @@ fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once
         3 * size
     );
     assert_eq!(metric(&edge, "headlong_pull_used_bytes"), 3 * size);
-    // Its folder is no root: nothing in it has a path.
+    // Its folder is not a root: nothing in it has a path.
     std::fs::write(cache.path().join("own.mp4"), "own").expect("written");
     let own = fetch(edge.address(), "GET", "/own.mp4", &[]).expect("a reply");
     assert_eq!(own.status(), 404);
 }
 
 #[test]
-fn an_origin_is_told_what_the_edge_calls_the_request_that_it_is_asked_for() {
+fn edge_forwards_its_request_id_to_the_origin() {
     let (root, cache) = (
         Scratch::new("origin").expect("a folder"),
         Scratch::new("edge").expect("a folder"),
@@ -150,9 +150,9 @@ fn an_origin_is_told_what_the_edge_calls_the_request_that_it_is_asked_for() {
     let edge = edge.start().expect("an edge");
     let reply = range(&edge, "/vod/a.mp4", 0, 4 * SLICE).expect("a reply");
     assert_right(&reply, 0, 0, 4 * SLICE);
-    let id = reply.field("x-request-id").expect("its name");
+    let id = reply.field("x-request-id").expect("a request id");
     let said = format!("\"request_id\":\"{id}\"");
-    // What the title is, and four slices, of which some are brought ahead.
+    // The title's metadata, and four slices, some of them read ahead.
     let lines = eventually(
         "the origin's log",
         || std::fs::read_to_string(&log).unwrap_or_default(),
@@ -163,16 +163,12 @@ fn an_origin_is_told_what_the_edge_calls_the_request_that_it_is_asked_for() {
         "{id} in {lines}"
     );
     let own = fetch(origin.address(), "GET", "/a.mp4", &[]).expect("a reply");
-    assert_eq!(
-        own.field("x-request-id"),
-        None,
-        "only if the operator says so"
-    );
+    assert_eq!(own.field("x-request-id"), None, "only with a trusted proxy");
 }
 
 #[test]
-fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
-    let test = "an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there";
+fn edge_reports_cache_status_and_caches_not_found() {
+    let test = "edge_reports_cache_status_and_caches_not_found";
     if !have_or_skip(test, "nginx") {
         return;
     }
@@ -233,13 +229,13 @@ fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
         ),
         1
     );
-    // An address of the edge itself is no title.
+    // A path inside the edge's folder is not a title.
     let outside = fetch(edge.address(), "GET", "/vod/.headlong-pull/x", &[]).expect("a reply");
     assert_eq!(outside.status(), 404);
 }
 
 #[test]
-fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong() {
+fn faulty_origin_fails_replies_without_wrong_bytes() {
     let (origin, cache) = ground();
     let edge = edge(
         &origin,
@@ -265,14 +261,15 @@ fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong()
     for (title, mode) in (1..).zip(modes) {
         let path = format!("/vod/{title}-200000");
         origin.be(mode.clone());
-        // What the origin says of itself is right in some modes until the first slice is asked for.
+        // In some modes the origin's metadata is correct until the first slice is requested.
         let reply = range(&edge, &path, 0, 200_000);
         match reply {
             Ok(reply) if reply.status() == 206 => {
-                // Of these it can be had in pieces, or as another version that is whole in itself.
+                // In these modes the title can be fetched in slices, or as another version that is
+                // whole in itself.
                 let is_fit = matches!(mode, Mode::Short | Mode::WrongTotal);
                 assert!(is_fit, "{mode:?} gave {}", reply.status());
-                pattern::verify(title, 0, &reply.body).expect("every byte");
+                pattern::verify(title, 0, &reply.body).expect("correct bytes");
             }
             Ok(reply) => {
                 let expected = match mode {
@@ -300,13 +297,13 @@ fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong()
 }
 
 #[test]
-fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
+fn changed_title_is_not_mixed_with_its_old_version() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     let path = "/vod/1-500000";
     assert_right(&range(&edge, path, 0, 1000).expect("a reply"), 1, 0, 1000);
     origin.be(Mode::Changed);
-    // Its first slice is believed still; the next is not there, and the origin has another now.
+    // Its first slice is still fresh; the next is missing, and the origin has another version now.
     let reply = range(&edge, path, 300_000, 301_000).expect("a reply");
     assert_right(&reply, 1001, 300_000, 301_000);
     assert_right(
@@ -315,7 +312,7 @@ fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
         0,
         1000,
     );
-    // A reply that is under way when it changes ends short.
+    // A reply in progress during the change ends short.
     origin.be(Mode::Well);
     let over = fetch(edge.address(), "GET", path, &[]);
     match over {
@@ -325,7 +322,7 @@ fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
 }
 
 #[test]
-fn a_title_rewritten_at_the_same_length_is_another_one_without_a_strong_tag_too() {
+fn detects_rewritten_title_of_same_length_by_weak_tag() {
     let weak = (Some("W/\"a\""), Some("W/\"b\""));
     for (before, after) in [(None, None), weak] {
         let (origin, cache) = ground();
@@ -343,7 +340,7 @@ fn a_title_rewritten_at_the_same_length_is_another_one_without_a_strong_tag_too(
 }
 
 #[test]
-fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
+fn serves_stored_slices_while_the_origin_is_down() {
     let (origin, cache) = ground();
     let edge = edge(
         &origin,
@@ -377,7 +374,7 @@ fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
     let reply = range(&edge, path, 100_000, 400_000).expect("a reply");
     assert_right(&reply, 3, 100_000, 400_000);
     let said = eventually(
-        "it is told",
+        "the log message",
         || edge.output(),
         |said| said.contains("origin responds again"),
     );
@@ -386,13 +383,13 @@ fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
 }
 
 #[test]
-fn who_reads_a_title_larger_than_the_space_has_each_byte_fetched_once() {
+fn title_larger_than_space_is_fetched_once() {
     let (origin, folder) = ground();
     let more = "bytes_max = \"1MiB\"\nahead_bytes = \"256KiB\"";
     let edge = edge(&origin, folder.path(), more);
     let whole = fetch(edge.address(), "GET", "/vod/5-4000000", &[]).expect("a reply");
     assert_eq!(whole.body.len(), 4_000_000);
-    pattern::verify(5, 0, &whole.body).expect("every byte");
+    pattern::verify(5, 0, &whole.body).expect("correct bytes");
     assert_eq!(
         metric(&edge, "headlong_pull_fetched_bytes_total"),
         4_000_000
@@ -400,7 +397,7 @@ fn who_reads_a_title_larger_than_the_space_has_each_byte_fetched_once() {
 }
 
 #[test]
-fn two_servers_do_not_keep_titles_in_one_folder() {
+fn two_servers_cannot_share_a_pull_folder() {
     let (origin, folder) = ground();
     let first = edge(&origin, folder.path(), "");
     let reply = range(&first, "/vod/4-400000", 0, SLICE).expect("answered");
@@ -422,11 +419,11 @@ fn two_servers_do_not_keep_titles_in_one_folder() {
 }
 
 #[test]
-fn a_fetch_that_breaks_off_goes_on_where_it_was() {
+fn interrupted_fetch_resumes() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     origin.be(Mode::Short);
-    // Halves of what is left come until the tries are used up; the next request begins anew.
+    // Half of the remainder arrives until the retries are used up; the next request starts again.
     let _ = range(&edge, "/vod/4-60000", 0, 100);
     let sent = origin.sent_bytes();
     assert_eq!(sent, 30_000 + 15_000 + 7_500);
@@ -440,7 +437,7 @@ fn a_fetch_that_breaks_off_goes_on_where_it_was() {
 }
 
 #[test]
-fn more_titles_than_fit_leave_no_more_than_the_bound_and_every_byte_right() {
+fn stored_titles_stay_within_the_size_limit() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
     std::thread::scope(|scope| {
@@ -480,7 +477,7 @@ fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
+fn restarted_edge_keeps_whole_slices_only() {
     let (origin, cache) = ground();
     let first = edge(&origin, cache.path(), "");
     let path = "/vod/6-300000";
@@ -496,7 +493,7 @@ fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
         .iter()
         .find(|file| file.ends_with("0000001"))
         .expect("a slice");
-    // A crash leaves a file under another name; and something cut a slice short.
+    // A crash leaves a temporary file; and one slice is truncated.
     std::fs::copy(slice, slice.with_file_name("tmp-4000000000-0000002")).expect("a copy");
     let cut = slice.with_file_name("0000003");
     std::fs::File::options()
@@ -520,7 +517,7 @@ fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
             .any(|file| file.to_string_lossy().contains("tmp-"))
     );
     again.stop();
-    // The origin is down when it is started: what is there is served.
+    // The origin is down at the start: stored slices are served.
     origin.be(Mode::Down);
     let alone = edge(&origin, cache.path(), "");
     let reply = range(&alone, path, 0, 300_000).expect("a reply");
@@ -532,7 +529,7 @@ fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
 }
 
 #[test]
-fn a_title_that_two_processes_left_twice_is_kept_once_and_fetched_on() {
+fn duplicate_title_of_two_processes_is_stored_once() {
     let (origin, cache) = ground();
     let first = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     let path = "/vod/6-300000";
@@ -543,7 +540,7 @@ fn a_title_that_two_processes_left_twice_is_kept_once_and_fetched_on() {
         SLICE,
     );
     first.stop();
-    // As of one that was replaced while the next had begun.
+    // As left by a process that was replaced after the next one had started.
     let files = files_below(cache.path());
     let slice = files.iter().find(|file| file.ends_with("0000000"));
     let folder = slice.and_then(|slice| slice.parent()).expect("a version");
@@ -559,11 +556,11 @@ fn a_title_that_two_processes_left_twice_is_kept_once_and_fetched_on() {
     assert_right(&reply, 6, 0, 300_000);
     assert_eq!(metric(&again, "headlong_pull_used_bytes"), 300_000);
     let left = || folder.exists() && twin.exists();
-    eventually("one of them goes", left, |both| !both);
+    eventually("the removal of one of them", left, |both| !both);
 }
 
 #[test]
-fn a_purge_takes_away_one_title_or_all_below_a_prefix_and_says_how_much() {
+fn purge_removes_title_or_prefix_and_reports_bytes() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "");
     let read_all = || {
@@ -601,7 +598,7 @@ fn a_purge_takes_away_one_title_or_all_below_a_prefix_and_says_how_much() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_said_and_serves_again_when_there_is_room() {
+fn full_disk_is_reported_and_serves_again_with_space() {
     let (origin, cache) = ground();
     let bound = "free_bytes_min = \"1000000TiB\"";
     let url = format!("http://{}/o/", origin.address());
@@ -634,10 +631,10 @@ fn a_disk_that_is_full_is_said_and_serves_again_when_there_is_room() {
 }
 
 #[test]
-fn many_who_want_one_slice_have_it_fetched_once_and_who_leaves_takes_it_from_nobody() {
+fn concurrent_requests_share_one_fetch_despite_disconnect() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
-    // One asks and leaves at once.
+    // One client sends a request and disconnects at once.
     let mut leaver = Connection::open(edge.address()).expect("a connection");
     leaver
         .send(b"GET /vod/8-60000 HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -652,10 +649,10 @@ fn many_who_want_one_slice_have_it_fetched_once_and_who_leaves_takes_it_from_nob
         }
     });
     assert_eq!(origin.sent_bytes(), 60_000);
-    assert_eq!(origin.asked(), 2, "a look and a fetch");
+    assert_eq!(origin.asked(), 2, "one HEAD and one fetch");
 }
 
-/// A file system in memory; taken off when dropped.
+/// A file system in memory; unmounted when dropped.
 struct Small<'a>(&'a Path);
 
 impl Drop for Small<'_> {
@@ -665,8 +662,8 @@ impl Drop for Small<'_> {
 }
 
 #[test]
-fn a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right() {
-    let test = "a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right";
+fn edge_evicts_when_the_file_system_is_full() {
+    let test = "edge_evicts_when_the_file_system_is_full";
     let (origin, cache) = (
         Origin::start().expect("an origin"),
         Scratch::new("small").expect("a folder"),
@@ -677,7 +674,7 @@ fn a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right() {
         return headlong_testkit::skip(test, &format!("no file system can be mounted: {error}"));
     }
     let small = Small(cache.path());
-    // By its own count there would be room for a hundred times as much.
+    // By its own limit it could store a hundred times as much.
     let edge = edge(&origin, cache.path(), "bytes_max = \"100MiB\"");
     for round in 0..3 {
         for title in 0..6 {
@@ -693,7 +690,7 @@ fn a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right() {
 }
 
 #[test]
-fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
+fn killed_edge_has_only_whole_slices() {
     let (origin, cache) = ground();
     for round in 0..5_u64 {
         let mut edge = edge(&origin, cache.path(), "");
@@ -702,9 +699,9 @@ fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
                 let address = edge.address();
                 scope.spawn(move || {
                     let path = format!("/vod/{title}-3000000");
-                    // It is cut off; what came of it is judged when it is there.
+                    // The reply is cut off; its bytes are verified as far as they arrived.
                     if let Ok(reply) = fetch(address, "GET", &path, &[]) {
-                        pattern::verify(title, 0, &reply.body).expect("every byte");
+                        pattern::verify(title, 0, &reply.body).expect("correct bytes");
                     }
                 });
             }
@@ -715,7 +712,8 @@ fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
             eventually("bytes that were fetched", ask, is_some);
             edge.signal(rustix::process::Signal::KILL).expect("killed");
         });
-        edge.wait(Duration::from_secs(10)).expect("it is over");
+        edge.wait(Duration::from_secs(10))
+            .expect("the edge has ended");
     }
     let edge = edge(&origin, cache.path(), "");
     let is_half = |file: &std::path::PathBuf| file.to_string_lossy().contains("/tmp-");
@@ -727,7 +725,7 @@ fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
 }
 
 #[test]
-fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_no_name() {
+fn query_is_part_of_title_if_enabled_but_tokens_never() {
     let ask = |edge: &Server, query: &str, title: u64| {
         let path = format!("/vod/1-100000{query}");
         let reply = range(edge, &path, 0, 50_000).expect("a reply");
@@ -739,7 +737,7 @@ fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_
         Some("headlong; fwd=miss; stored; detail=origin".to_owned()),
         Some("headlong; hit; detail=slice".to_owned()),
     );
-    // All of it.
+    // With the whole query.
     let (origin, folder) = ground();
     let more = format!("ahead_bytes = \"0B\"\nquery = \"key\"\n{rule}");
     let server = edge(&origin, folder.path(), &more);
@@ -755,7 +753,7 @@ fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_
     let long = format!("?x={}", "y".repeat(2000));
     let reply = range(&server, &format!("/vod/1-100000{long}"), 0, 10).expect("a reply");
     assert_eq!(reply.status(), 400);
-    // A restart knows them apart, and a purge takes all of a path.
+    // A restart distinguishes them, and a purge removes all titles of a path.
     drop(server);
     let server = edge(&origin, folder.path(), &more);
     assert_eq!(ask(&server, "?v=6", 6), hit);
@@ -763,7 +761,7 @@ fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_
     let purged = purged.expect("a reply").text();
     assert!(purged.contains("\"titles\":4"), "{purged}");
     drop(server);
-    // Some of it, in whatever order.
+    // With some arguments, in any order.
     let (origin, folder) = ground();
     let more = format!("ahead_bytes = \"0B\"\nquery = [\"v\", \"ticket\"]\n{rule}");
     let server = edge(&origin, folder.path(), &more);
@@ -776,7 +774,7 @@ fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_
             .all(|target| target == "/o/1-100000?v=5")
     );
     drop(server);
-    // Nothing of it, as ever.
+    // With no argument, as by default.
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "ahead_bytes = \"0B\"\n");
     assert_eq!(ask(&server, "?v=5", 1), miss);

@@ -1,5 +1,5 @@
-//! A reception that is asked about files on no disk, or that may open no more: what it says, and what
-//! others notice.
+//! A reception with files that are on no disk, or without free descriptors: its answers, and the
+//! effects on other clients.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 const SIZE: u64 = 1_000_001;
 
 #[test]
-fn files_without_a_disk_are_left_alone_and_take_no_memory_from_disks() {
+fn files_without_disk_are_ignored_and_use_no_memory() {
     let scratch = Scratch::new("reception-faults").expect("a folder");
     let socket = scratch.path().join("socket");
     let reception = Reception::start(&socket);
@@ -28,7 +28,7 @@ fn files_without_a_disk_are_left_alone_and_take_no_memory_from_disks() {
 }
 
 #[test]
-fn a_reception_that_may_open_no_more_lets_programs_go_on_and_does_not_spin() {
+fn reception_out_of_descriptors_does_not_block_or_spin() {
     const DESCRIPTORS: u64 = 64;
     let scratch = Scratch::new("reception-faults").expect("a folder");
     let (socket, film) = (scratch.path().join("socket"), scratch.path().join("film"));
@@ -44,16 +44,20 @@ fn a_reception_that_may_open_no_more_lets_programs_go_on_and_does_not_spin() {
     let file = File::open(&film).expect("there");
     let without_room = || {
         let first = connected(&socket);
-        // More than it may have open; it keeps them for a second.
+        // More files than it may open; it keeps each open for a second.
         let silent: Vec<_> = (0..3 * DESCRIPTORS).map(|_| connected(&socket)).collect();
         std::thread::sleep(Duration::from_millis(50));
         say(&first, ASK, &file);
         let answer = answer(&first);
-        assert_ne!(answer, Some(LEAVE_ALONE), "it would never be asked again");
+        assert_ne!(
+            answer,
+            Some(LEAVE_ALONE),
+            "the library would never ask again"
+        );
         (answer, silent)
     };
     let is_full = |(answer, _): &(Option<u16>, _)| *answer == Some(GO_ON);
-    let (_, silent) = eventually("no room", without_room, is_full);
+    let (_, silent) = eventually("an answer for lack of descriptors", without_room, is_full);
     let (begun, worked) = (Instant::now(), cpu_time(reception.id()));
     std::thread::sleep(Duration::from_millis(800));
     let worked = cpu_time(reception.id()).saturating_sub(worked);
@@ -61,12 +65,12 @@ fn a_reception_that_may_open_no_more_lets_programs_go_on_and_does_not_spin() {
     drop(silent);
     cool(&film);
     let helped = || asked(&socket, &file);
-    eventually("help", helped, |answer| *answer == Some(READY));
+    eventually("a ready answer", helped, |answer| *answer == Some(READY));
 }
 
-/// How long a process has kept processors.
+/// CPU time of a process.
 fn cpu_time(id: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it is there");
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("the process exists");
     let (_, fields) = stat.rsplit_once(") ").expect("a name");
     let ticks = fields.split(' ').skip(11).take(2);
     let ticks: u64 = ticks

@@ -1,6 +1,7 @@
-//! A file system that does not answer, and a reception that is given descriptors of it.
+//! A reception that receives descriptors of a file system that hangs.
 //!
-//! One test in a process of its own: whoever is started while it has such a descriptor hangs, too.
+//! One test in its own process: a child that is started while the process has such a descriptor
+//! hangs, too.
 
 use std::fs::File;
 
@@ -13,11 +14,11 @@ use headlong_testkit::{Scratch, pattern};
 use rustix::process::Signal;
 
 const SIZE: u64 = 1_000_001;
-/// What is no message.
+/// Not a valid message.
 const WRONG: u16 = 77;
 
 #[test]
-fn a_file_system_that_does_not_answer_holds_up_nobody_who_reads_elsewhere() {
+fn hung_file_system_does_not_delay_other_readers() {
     if !Mount::available_or_skip("a file system that hangs") {
         return;
     }
@@ -29,7 +30,7 @@ fn a_file_system_that_does_not_answer_holds_up_nobody_who_reads_elsewhere() {
     }
     let socket = path("socket");
     let _reception = Reception::start(&socket);
-    // Closed when the mount has gone: before, closing it hangs.
+    // Closed after the mount has ended: before, closing it hangs.
     let mut hung = None;
     let mount = Mount::start(&tree, &path("point"));
     let hung = hung.insert(File::open(mount.path("film")).expect("there"));
@@ -40,10 +41,10 @@ fn a_file_system_that_does_not_answer_holds_up_nobody_who_reads_elsewhere() {
         connection
     });
     let film = File::open(path("film")).expect("there");
-    assert!(asked(&socket, &film).is_some(), "it hangs, too");
+    assert!(asked(&socket, &film).is_some(), "the reception answers");
     let connection = connected(&socket);
     say(&connection, STATUS, &film);
-    let status = heard(&connection).expect("it tells how it is");
+    let status = heard(&connection).expect("the reception sends its status");
     let status: serde_json::Value = serde_json::from_slice(&status).expect("JSON");
     assert_eq!(status["calls"]["asked"], 2, "{status}");
     drop((mount, connections));

@@ -1,4 +1,4 @@
-//! An edge before a bucket of S3 whose keys it has; the bucket looks at each signature by itself.
+//! An edge in front of an S3 bucket with keys; the bucket verifies each signature independently.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn edge(settings: &str) -> Server {
     builder.start().expect("an edge")
 }
 
-/// Nothing that the operator sees holds a secret or a signature.
+/// Neither logs nor status contain a secret or a signature.
 fn assert_secret(server: &Server) {
     let status = fetch(server.admin(), "GET", "/status", &[]).expect("a status");
     let shown = [
@@ -57,8 +57,8 @@ fn assert_secret(server: &Server) {
 }
 
 #[test]
-fn a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_right() {
-    let test = "a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_right";
+fn reads_ranges_from_bucket_that_verifies_signatures() {
+    let test = "reads_ranges_from_bucket_that_verifies_signatures";
     if !have_or_skip(test, "python3") {
         return;
     }
@@ -71,19 +71,19 @@ fn a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_rig
         let span = format!("bytes={first}-{}", end - 1);
         let reply = fetch(server.address(), "GET", path, &[("Range", &span)]).expect("a reply");
         assert_eq!(reply.status(), 206, "{}", reply.text());
-        pattern::verify(7, first, &reply.body).expect("every byte");
+        pattern::verify(7, first, &reply.body).expect("correct bytes");
         let tag = reply.field("etag").expect("the bucket's tag");
         assert_eq!(tag.len(), 34, "an MD5: {tag}");
     }
     let whole = fetch(server.address(), "GET", path, &[]).expect("a reply");
     assert_eq!(whole.body.len() as u64, SIZE);
-    pattern::verify(7, 0, &whole.body).expect("every byte");
+    pattern::verify(7, 0, &whole.body).expect("correct bytes");
     let none = fetch(server.address(), "GET", "/vod/none.mp4", &[]).expect("a reply");
     assert_eq!(none.status(), 404);
     let of = |lines: &[String], status: &str| lines.iter().filter(|l| l.contains(status)).count();
-    // The bucket writes its log beside its replies.
+    // The bucket logs concurrently with its replies.
     let ranges = |lines: &Vec<String>| of(lines, " 206 ") >= 11;
-    let lines = eventually("the bucket has told", || bucket.lines(), ranges);
+    let lines = eventually("the bucket's log", || bucket.lines(), ranges);
     assert_eq!(
         (of(&lines, " 206 "), of(&lines, " 403 ")),
         (11, 0),
@@ -92,18 +92,18 @@ fn a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_rig
     assert_secret(&server);
 }
 
-/// The first thing the bucket was asked ended so.
+/// The first request to the bucket ended like this.
 fn wait_for_first(bucket: &Bucket, end: &str) {
     eventually(
-        "the bucket has told",
+        "the bucket's log",
         || bucket.lines(),
         |lines| lines.first().is_some_and(|line| line.ends_with(end)),
     );
 }
 
 #[test]
-fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
-    let test = "wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken";
+fn reports_wrong_keys_and_clock_and_rereads_keys() {
+    let test = "reports_wrong_keys_and_clock_and_rereads_keys";
     if !have_or_skip(test, "python3") {
         return;
     }
@@ -117,18 +117,18 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     };
     write_keys(cache.path(), SECRET, 0o600);
     assert_eq!(ask(&server), 502);
-    // Both logs are written beside the reply.
+    // Both logs are written concurrently with the reply.
     wait_for_first(&bucket, "403 SignatureDoesNotMatch");
     eventually(
-        "it is told",
+        "the log message",
         || server.output(),
         |said| said.contains("check the keys, s3_region"),
     );
     let metrics = server.metrics().expect("metrics");
     assert!(metrics.contains("kind=\"origin-refused\"} 1"), "{metrics}");
-    // It has read the keys again.
+    // The edge has read the keys again.
     assert_eq!(
-        eventually("it is served", || ask(&server), |status| *status == 200),
+        eventually("the title", || ask(&server), |status| *status == 200),
         200
     );
     assert_secret(&server);
@@ -142,7 +142,7 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     assert_eq!(ask(&server), 502);
     wait_for_first(&ahead, "403 RequestTimeTooSkewed");
     eventually(
-        "it is told",
+        "the log message",
         || server.output(),
         |said| said.contains("set the clock") && said.contains("skew_s=7"),
     );
@@ -150,7 +150,7 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
 }
 
 #[test]
-fn a_file_of_keys_that_everybody_may_read_keeps_the_server_from_starting() {
+fn world_readable_key_file_prevents_start() {
     let (_files, cache) = ground();
     let keys = write_keys(cache.path(), SECRET, 0o644);
     let text = format!(

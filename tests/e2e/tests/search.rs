@@ -1,4 +1,4 @@
-//! What is read while the folders of a slow disk are still being searched.
+//! Reads while the scan of a slow disk's folders is still running.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Server, SlowDisk, pattern};
 use serde_json::Value;
 
-/// It has room for 4096 files.
+/// The library has room for 4096 files.
 const DISK_BYTES: u64 = 512 << 20;
-/// Each with its inodes and its names elsewhere on the disk.
+/// Each title has its inodes and names elsewhere on the disk.
 const TITLES: usize = 200;
 const SEGMENTS: u64 = 16;
 const SEGMENT_BYTES: u64 = 32 << 10;
-/// A search of an idle disk takes long enough that all requests come before its end.
+/// A scan of an idle disk takes long enough for all requests to arrive before its end.
 const COMPRESSION: f64 = 0.125;
 
 fn write_title(folder: &Path) {
@@ -36,7 +36,7 @@ fn get(connection: &mut Connection, target: &str) -> Vec<u8> {
     reply.body
 }
 
-/// Playlists of the titles that the library page lists.
+/// Playlists of the titles listed on the library page.
 fn listed(server: &Server) -> Vec<String> {
     let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
     let library: Value = serde_json::from_slice(&reply.body).expect("JSON");
@@ -46,7 +46,7 @@ fn listed(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn segments_are_read_ahead_although_no_search_has_been_to_their_folder() {
+fn reads_segments_ahead_before_their_folder_is_scanned() {
     if !SlowDisk::available_or_skip("segments_are_read_ahead_although_no_search_has_been_there") {
         return;
     }
@@ -67,27 +67,27 @@ fn segments_are_read_ahead_although_no_search_has_been_to_their_folder() {
     let known = listed(&server);
     let playlist = |number: usize| format!("/title-{number}/index.m3u8");
     let unknown = (0..TITLES).map(playlist).find(|path| !known.contains(path));
-    let unknown = unknown.expect("the search is over");
+    let unknown = unknown.expect("the scan is over");
     let folder = unknown.trim_end_matches("index.m3u8");
     get(&mut viewer, &unknown);
     let is_listed = |titles: &Vec<String>| titles.contains(&unknown);
-    eventually("its title", || listed(&server), is_listed);
+    eventually("the title in the list", || listed(&server), is_listed);
     let before = server.status().expect("/status");
     for number in 0..SEGMENTS {
         let bytes = get(&mut viewer, &format!("{folder}{number}.ts"));
-        pattern::verify(number, 0, &bytes).expect("the right bytes");
+        pattern::verify(number, 0, &bytes).expect("correct bytes");
     }
     let after = server.status().expect("/status");
     let (found, log) = (listed(&server).len(), server.output());
     drop(server);
-    // What the kernel writes as it unmounts would take minutes.
+    // The kernel's writes at unmount would take minutes.
     device.disk().switch_timing(false);
     let [jobs, reads] = ["jobs", "reads"].map(|name| after.counter(name) - before.counter(name));
     assert!(
         reads >= 2 * jobs,
         "{jobs} jobs of {reads} reads: segments one by one"
     );
-    assert!(found < TITLES, "the search is over, so this says nothing");
+    assert!(found < TITLES, "the scan is over: the test proves nothing");
     assert!(log.contains("some roots are still being scanned"), "{log}");
     assert!(!log.contains("scanned the roots"), "{log}");
 }

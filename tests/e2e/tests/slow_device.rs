@@ -1,5 +1,4 @@
-//! How the server reads a rotating disk when told to serialize: one read at a time, and each as large
-//! as the policy says.
+//! Serialized reads of a rotating disk: one read at a time, each as large as the policy says.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,12 +16,12 @@ const MIB: u64 = 1 << 20;
 const PREFETCH: u64 = 4 * MIB;
 const VIEWERS: u64 = 8;
 const DISK_BYTES: u64 = 512 * MIB;
-/// Wall time of a drive's second is a quarter: the drive is busy but not late.
+/// A drive's second is a quarter of a second of wall time: the drive is busy but not late.
 const COMPRESSION: f64 = 4.0;
-/// The titles lie this far apart in the space in which their reads are looked at.
+/// Distance of the titles in the address space in which their reads are examined.
 const TITLE_STRIDE: u64 = 1 << 40;
 
-/// What was seen between the ramp and the first end of a title.
+/// Counts between the ramp and the first end of a title.
 struct Observed {
     before: Status,
     after: Status,
@@ -36,7 +35,7 @@ impl Observed {
     }
 }
 
-/// Where on the disk the titles lie.
+/// Positions of the titles on the disk.
 struct Places(Vec<(FileExtent, u64)>);
 
 impl Places {
@@ -53,7 +52,7 @@ impl Places {
         Self(places)
     }
 
-    /// From a place on the disk to one in a title; `None` for the file system's own tables.
+    /// Maps a position on the disk to one in a title; `None` for the file system's own tables.
     fn title_of(&self, offset: u64) -> Option<u64> {
         let holds = |extent: &FileExtent| {
             (extent.physical..extent.physical + extent.length).contains(&offset)
@@ -63,7 +62,7 @@ impl Places {
     }
 }
 
-/// Paced viewers of different titles, from different places, on a slow rotating device.
+/// Paced viewers of different titles, with different offsets, on a slow rotating device.
 fn observe(policy: &str, asking: Asking) -> Observed {
     let device = BlockDevice::new(DISK_BYTES, DriveModel::WD_RED, COMPRESSION).expect("a device");
     let titles: Vec<Title> = fill_root(device.root(), VIEWERS, 48 * MIB).expect("titles");
@@ -90,7 +89,7 @@ fn observe(policy: &str, asking: Asking) -> Observed {
                     watch_bytes: 32 * MIB,
                     ..title.viewer(server.address())
                 };
-                // Not all at once, or their prefetches fall into step.
+                // Not all at once, so that their prefetches do not fall into step.
                 let delay = Duration::from_millis(seed.below(2_000));
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
@@ -109,7 +108,10 @@ fn observe(policy: &str, asking: Asking) -> Observed {
             .mapped(|offset| places.title_of(offset));
         let trace = whole_trace.since(from);
         for viewer in viewers {
-            viewer.await.expect("no panic").expect("all bytes right");
+            viewer
+                .await
+                .expect("no panic")
+                .expect("all bytes are correct");
         }
         Observed {
             before,
@@ -125,7 +127,7 @@ fn check(observed: &Observed) {
         observed.after.devices()[0].get("rotational"),
         Some(&true.into())
     );
-    // The next run's first request is there when the drive comes to the end of one.
+    // The next run's first request is queued when the drive reaches the end of one.
     let at_once = observed.whole_trace.outstanding_runs_max();
     assert!(at_once <= 2, "{at_once} runs at a time");
 
@@ -150,7 +152,7 @@ fn check(observed: &Observed) {
         mean * 10 >= PREFETCH * 9,
         "mean read {mean} of a policy of {PREFETCH}"
     );
-    // What the server says it read is what the disk was asked for, but for reads on their way
+    // The bytes that the server counts equal those that the disk counts, apart from reads in flight
     // at either end.
     let (seen, said) = (observed.trace.bytes(), observed.counted("bytes_read"));
     assert!(
@@ -159,11 +161,11 @@ fn check(observed: &Observed) {
     );
 }
 
-/// One at a time: two emulated drives with their servers and viewers would measure each other.
+/// Serialized: two emulated drives with their servers and viewers would disturb each other.
 static DRIVE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn viewers_who_ask_in_chunks_are_prefetched_for_at_the_policys_size() {
+fn chunked_requests_are_prefetched_at_policy_size() {
     if !SlowDisk::available_or_skip("viewers_who_ask_in_chunks") {
         return;
     }
@@ -171,8 +173,8 @@ fn viewers_who_ask_in_chunks_are_prefetched_for_at_the_policys_size() {
     let observed = observe("fixed", Asking::Chunks(256 * KIB));
     check(&observed);
 
-    // Each viewer's request by itself would have cost a seek over an eighth of the stroke, as
-    // eight titles lie beside each other, half a turn, and its transfer.
+    // Each viewer's request alone would have cost a seek over an eighth of the stroke (eight titles
+    // are adjacent), half a turn, and its transfer.
     let model = DriveModel {
         capacity_bytes: DISK_BYTES,
         ..DriveModel::WD_RED
@@ -187,7 +189,7 @@ fn viewers_who_ask_in_chunks_are_prefetched_for_at_the_policys_size() {
 }
 
 #[test]
-fn open_ended_viewers_are_prefetched_for_at_the_policys_size() {
+fn open_ended_requests_are_prefetched_at_policy_size() {
     if !SlowDisk::available_or_skip("open_ended_viewers") {
         return;
     }
@@ -196,11 +198,12 @@ fn open_ended_viewers_are_prefetched_for_at_the_policys_size() {
 }
 
 #[test]
-fn a_chain_that_grows_gets_reads_of_the_policys_full_size() {
+fn growing_chain_reaches_full_policy_size() {
     if !SlowDisk::available_or_skip("a_chain_that_grows") {
         return;
     }
     let _turn = DRIVE.lock().unwrap_or_else(PoisonError::into_inner);
-    // Small reads for viewers who may leave, but none of these does: after the ramp all are large.
+    // Small reads for viewers that may leave; none of these does, so all reads after the ramp are
+    // large.
     check(&observe("first-grow", Asking::Chunks(256 * KIB)));
 }

@@ -1,5 +1,5 @@
-//! Lines for slow replies, turned on and off by a reload: their stages are all of the time, over each
-//! protocol, and they lead from a bucket of the metrics to the access log.
+//! Log lines for slow replies, enabled and disabled by a reload: their stages add up to the whole
+//! time over each protocol, and they link a bucket of the metrics to the access log.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ const STAGES: [&str; 12] = [
     "client", "other",
 ];
 
-/// The lines of a log, as far as they are written.
+/// The complete lines of a log.
 fn lines(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter(|l| l.ends_with('\n'));
@@ -44,12 +44,12 @@ fn seconds(line: &Value, key: &str) -> f64 {
         .unwrap_or_else(|| panic!("{key} of {line}"))
 }
 
-/// Of a slow line.
+/// For a slow line.
 fn stage(line: &Value, name: &str) -> f64 {
     seconds(&line["stage_seconds"], name)
 }
 
-/// That its stages are all of its time, and that it is of a line of the access log.
+/// Asserts that the stages add up to the total, and that the access log has the same request.
 fn assert_adds_up(slow: &Value, access: &[Value]) {
     let sum: f64 = STAGES.iter().map(|name| stage(slow, name)).sum();
     let total = seconds(slow, "total_seconds");
@@ -66,7 +66,7 @@ fn assert_adds_up(slow: &Value, access: &[Value]) {
     );
 }
 
-/// Answers that whoever asks may watch.
+/// An auth server that allows every request.
 fn doorman() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -92,7 +92,7 @@ fn reload(server: &Server, old: &str, new: &str) {
 }
 
 #[test]
-fn a_reload_turns_on_lines_of_slow_replies_whose_stages_are_all_of_their_time() {
+fn reload_enables_slow_lines_whose_stages_add_up() {
     let library = Library::new(1, 8 * MIB).expect("a library");
     let folder = Scratch::new("slow").expect("a folder");
     let (access, slow) = (folder.path().join("a.log"), folder.path().join("s.log"));
@@ -111,9 +111,9 @@ fn a_reload_turns_on_lines_of_slow_replies_whose_stages_are_all_of_their_time() 
     };
     assert_eq!(ask("GET", "/title-0.bin").status(), 206);
     lines_when(&access, 1);
-    assert_eq!(lines(&slow), [] as [Value; 0], "it is off");
+    assert_eq!(lines(&slow), [] as [Value; 0], "slow lines are disabled");
 
-    // Whatever the server does takes longer.
+    // Every reply takes longer.
     reload(&server, "\"0s\"", "\"1us\"");
     assert_eq!(ask("GET", "/title-0.bin?ticket=hush").status(), 206);
     assert_eq!(ask("HEAD", "/title-0.bin").status(), 200);
@@ -128,7 +128,10 @@ fn a_reload_turns_on_lines_of_slow_replies_whose_stages_are_all_of_their_time() 
     let [film, head, none] = &told[..] else {
         panic!("{told:?}")
     };
-    assert_eq!(film["target"], "/title-0.bin?ticket=-", "no token is told");
+    assert_eq!(
+        film["target"], "/title-0.bin?ticket=-",
+        "the token is redacted"
+    );
     let bytes = ["bytes_from_ram", "bytes_from_disk"].map(|key| film[key].as_u64().unwrap_or(0));
     assert_eq!(bytes.iter().sum::<u64>(), 3_000_000);
     assert!(seconds(film, "first_byte_seconds") <= seconds(film, "total_seconds"));
@@ -137,7 +140,7 @@ fn a_reload_turns_on_lines_of_slow_replies_whose_stages_are_all_of_their_time() 
         (&0.into(), &404.into())
     );
 
-    // A client that takes its time makes no reply slow, however long that is.
+    // A slow client does not make a reply slow, however long it takes.
     reload(&server, "\"1us\"", "\"1h\"");
     assert_eq!(ask("GET", "/title-0.bin").status(), 206);
     reload(&server, "\"1h\"", "\"0s\"");
@@ -147,7 +150,7 @@ fn a_reload_turns_on_lines_of_slow_replies_whose_stages_are_all_of_their_time() 
 }
 
 #[test]
-fn what_the_client_and_a_rate_make_a_reply_wait_is_theirs_and_not_the_servers() {
+fn waits_for_client_and_rate_do_not_count_as_slow() {
     let library = Library::new(1, 64 * MIB).expect("a library");
     let folder = Scratch::new("slow").expect("a folder");
     let slow = folder.path().join("s.log");
@@ -161,7 +164,7 @@ fn what_the_client_and_a_rate_make_a_reply_wait_is_theirs_and_not_the_servers() 
     let request = "GET /title-0.bin HTTP/1.1\r\nHost: x\r\n\r\n";
     connection.send(request.as_bytes()).expect("sent");
     connection.receive_head().expect("a head");
-    // More than any buffer of a socket holds is left until nothing moves any more.
+    // More data than any socket buffer holds is left, until nothing moves any more.
     let sent = || {
         server
             .status()
@@ -184,7 +187,7 @@ fn what_the_client_and_a_rate_make_a_reply_wait_is_theirs_and_not_the_servers() 
         (sum - seconds(line, "total_seconds")).abs() < 1e-6,
         "{line}"
     );
-    // Its socket was full while the client read nothing.
+    // The socket was full while the client did not read.
     assert!(stage(line, "client") > 0.0, "{line}");
 
     reload(&server, "\"0B\"", "\"1MiB\"");
@@ -195,7 +198,7 @@ fn what_the_client_and_a_rate_make_a_reply_wait_is_theirs_and_not_the_servers() 
 }
 
 #[test]
-fn stages_add_up_over_tls_and_http_2_too() {
+fn stages_add_up_over_tls_and_http_2() {
     let library = Library::new(1, 4 * MIB).expect("a library");
     let folder = Scratch::new("slow").expect("a folder");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
@@ -235,7 +238,7 @@ fn stages_add_up_over_tls_and_http_2_too() {
 }
 
 #[test]
-fn a_proxys_name_of_a_request_is_its_name_in_logs_and_metrics_if_the_proxy_is_trusted() {
+fn request_id_of_a_trusted_proxy_is_used_in_logs() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("slow").expect("a folder");
     let access = folder.path().join("a.log");
@@ -260,12 +263,15 @@ fn a_proxys_name_of_a_request_is_its_name_in_logs_and_metrics_if_the_proxy_is_tr
     assert_eq!(reply.expect("a reply").status(), 200);
     let ids = lines_when(&access, 2);
     assert_eq!(ids[0]["request_id"], "from-nginx-7");
-    assert_ne!(ids[1]["request_id"], "from-nginx-7", "anybody can say so");
+    assert_ne!(
+        ids[1]["request_id"], "from-nginx-7",
+        "an untrusted client may send any id"
+    );
 }
 
 #[test]
-fn what_is_read_from_a_disk_or_brought_by_an_origin_is_waited_for_there() {
-    let test = "what_is_read_from_a_disk_or_brought_by_an_origin_is_waited_for_there";
+fn waits_for_disk_and_origin_have_their_own_stages() {
+    let test = "waits_for_disk_and_origin_have_their_own_stages";
     if !SlowDisk::available_or_skip(test) {
         return;
     }

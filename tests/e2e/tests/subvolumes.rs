@@ -1,4 +1,5 @@
-//! A btrfs, whose files have another device number in each subvolume, and none that a disk has.
+//! A btrfs, whose files have a different device number in each subvolume, none of which belongs to
+//! a disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +37,7 @@ fn served(root: &Path) -> Server {
 fn check(server: &Server, target: &str) {
     let reply = fetch(server.address(), "GET", target, &[]).expect("a reply");
     assert_eq!(reply.status(), 200, "{target}: {}", server.output());
-    pattern::verify(1, 0, &reply.body).expect("its own bytes");
+    pattern::verify(1, 0, &reply.body).expect("correct bytes");
     assert_eq!(reply.body.len() as u64, BYTES);
 }
 
@@ -51,7 +52,7 @@ fn devices(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn a_subvolume_in_a_root_is_served_by_the_engine_of_the_root_s_disk() {
+fn subvolume_in_a_root_is_served_by_the_roots_engine() {
     let Some(btrfs) = btrfs_or_skip("a subvolume in a root") else {
         return;
     };
@@ -66,7 +67,7 @@ fn a_subvolume_in_a_root_is_served_by_the_engine_of_the_root_s_disk() {
 }
 
 #[test]
-fn a_btrfs_mounted_below_a_root_is_served_with_its_subvolumes() {
+fn btrfs_mounted_below_a_root_is_served() {
     let Some(btrfs) = btrfs_or_skip("a btrfs below a root") else {
         return;
     };

@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 /// Ends a test that hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A certificate for `localhost`, signed by itself, as the two files a server wants.
+/// A self-signed certificate for `localhost`, in two files.
 struct Certificate {
     der: Vec<u8>,
     chain: String,
@@ -47,7 +47,7 @@ fn start(library: &Library, folder: &Path, certificate: &Certificate) -> Server 
         .expect("a server")
 }
 
-/// Ranges of one title, as requests for a secure client.
+/// Ranges of one title, as requests for a TLS client.
 fn ranges(count: u64, length: u64) -> Vec<(String, Vec<(String, String)>)> {
     let range = |n| format!("bytes={}-{}", n * length, (n + 1) * length - 1);
     (0..count)
@@ -78,34 +78,34 @@ fn check_ranges(version: Version) {
             reply.head.content_range(),
             Some((first, first + length - 1, 8 * MIB))
         );
-        pattern::verify(0, first, &reply.body).expect("right bytes");
+        pattern::verify(0, first, &reply.body).expect("correct bytes");
     }
     let whole = [("/title-0.bin".to_owned(), Vec::new())];
     let replies = client.fetch_all(server.address(), "GET", &whole);
     let replies = bounded(LIMIT, replies).expect("served");
-    pattern::verify(0, 0, &replies[0].body).expect("right bytes");
+    pattern::verify(0, 0, &replies[0].body).expect("correct bytes");
     assert_eq!(replies[0].body.len() as u64, 8 * MIB);
 }
 
 #[test]
-fn ranges_over_tls_are_right_with_http_1() {
+fn ranges_over_tls_are_correct_with_http_1() {
     check_ranges(Version::Http1);
 }
 
 #[test]
-fn sixty_ranges_at_once_on_one_http_2_connection_are_right() {
+fn sixty_concurrent_ranges_on_one_http_2_connection() {
     check_ranges(Version::Http2);
 }
 
 #[test]
-fn what_is_asked_for_again_and_again_is_at_hand_over_tls_in_both_versions() {
+fn head_cache_works_over_tls_in_both_versions() {
     for version in [Version::Http1, Version::Http2] {
         let library = Library::new(1, MIB).expect("a library");
         let folder = Scratch::new("tls").expect("a folder");
         let certificate = Certificate::new();
         let (chain, key) = certificate.write(folder.path());
         let server = ServerBuilder::new([library.root()])
-            // Room for copies is a part of it.
+            // The memory for copies is a part of it.
             .memory("256MiB")
             .config(&format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}"))
             .start()
@@ -117,9 +117,9 @@ fn what_is_asked_for_again_and_again_is_at_hand_over_tls_in_both_versions() {
         for _ in 0..20 {
             let replies = client.fetch_all(server.address(), "GET", &requests);
             for reply in bounded(LIMIT, replies).expect("served") {
-                pattern::verify(0, 0, &reply.body).expect("right bytes");
+                pattern::verify(0, 0, &reply.body).expect("correct bytes");
                 let mut fields = reply.head.fields.clone();
-                // The first is of another second, and comes from the disk.
+                // The first reply has another date, and comes from the disk.
                 fields.retain(|(name, _)| !["date", "cache-status"].contains(&name.as_str()));
                 let told = (reply.status(), fields, reply.body.len());
                 assert_eq!(known.get_or_insert_with(|| told.clone()), &told);
@@ -132,7 +132,7 @@ fn what_is_asked_for_again_and_again_is_at_hand_over_tls_in_both_versions() {
 }
 
 #[test]
-fn one_server_serves_both_with_tls_and_without() {
+fn one_server_serves_with_and_without_tls() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");
     let certificate = Certificate::new();
@@ -145,7 +145,7 @@ fn one_server_serves_both_with_tls_and_without() {
         .start()
         .expect("a server");
     let plain = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
-    pattern::verify(0, 0, &plain.body).expect("right bytes");
+    pattern::verify(0, 0, &plain.body).expect("correct bytes");
     let client = SecureClient::new(&certificate.der, Version::Http1).expect("a client");
     let whole = [("/title-0.bin".to_owned(), Vec::new())];
     let replies = client.fetch_all(secure, "GET", &whole);
@@ -156,7 +156,7 @@ fn one_server_serves_both_with_tls_and_without() {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_after_a_reload_and_a_broken_one_is_not() {
+fn reload_loads_renewed_certificate_but_not_a_broken_one() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");
     let (first, second) = (Certificate::new(), Certificate::new());
@@ -191,7 +191,7 @@ fn a_renewed_certificate_is_shown_after_a_reload_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
+fn client_without_tls_is_refused() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");
     let certificate = Certificate::new();
@@ -200,11 +200,11 @@ fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
     assert!(plain.is_err() || plain.is_ok_and(|reply| reply.status() >= 400));
     let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
     let shown = bounded(LIMIT, client.certificate(server.address()));
-    assert_eq!(shown.expect("still serving"), certificate.der);
+    assert_eq!(shown.expect("the server still serves"), certificate.der);
 }
 
 #[test]
-fn connections_that_say_nothing_make_room_before_their_handshake_is_given_up() {
+fn silent_connections_are_closed_when_others_need_room() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");
     let certificate = Certificate::new();
@@ -220,6 +220,6 @@ fn connections_that_say_nothing_make_room_before_their_handshake_is_given_up() {
     let silent: Vec<_> = (0..8).map(connect).collect();
     let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
     let shown = bounded(LIMIT, client.certificate(server.address()));
-    assert_eq!(shown.expect("room for it"), certificate.der);
+    assert_eq!(shown.expect("a connection for the client"), certificate.der);
     drop(silent);
 }

@@ -35,7 +35,7 @@ fn top(address: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn once_prints_a_table_and_as_json_the_same_for_programs() {
+fn once_prints_a_table_or_json() {
     let (server, _library) = served();
     let address = server.admin().to_string();
     let (code, table, stderr) = top(&address, &["--once"]);
@@ -65,12 +65,12 @@ fn once_prints_a_table_and_as_json_the_same_for_programs() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_and_fails() {
+fn reports_missing_server_and_fails() {
     let address = free_address().to_string();
     let (code, stdout, stderr) = top(&address, &["--once"]);
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
     assert!(stderr.contains(&address), "{stderr}");
-    // Another server, which answers with something else.
+    // Another server, with an unexpected answer.
     let (server, _library) = served();
     let (code, _, stderr) = top(&server.address().to_string(), &["--once"]);
     assert_eq!(code, Some(2));
@@ -81,7 +81,7 @@ fn a_server_that_is_not_there_is_told_and_fails() {
 }
 
 #[test]
-fn on_a_terminal_each_look_is_written_over_the_one_before() {
+fn redraws_in_place_on_a_terminal() {
     let test = "on_a_terminal_each_look_is_written_over";
     if !have_or_skip(test, "script") {
         return;
@@ -106,7 +106,7 @@ fn on_a_terminal_each_look_is_written_over_the_one_before() {
         assert!(length > 0, "it ended: {shown}");
         shown.push_str(&String::from_utf8_lossy(&buffer[..length]));
     }
-    // Its terminal goes with it, and so does what runs there.
+    // Closing its terminal also ends the program that runs there.
     screen.kill().expect("it runs");
     screen.wait().expect("it ends");
     let pages: Vec<&str> = shown.split("\x1b[H").collect();

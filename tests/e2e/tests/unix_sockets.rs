@@ -1,4 +1,5 @@
-//! Unix sockets: served as ports are, found and removed as an operator expects, given on by an upgrade.
+//! Unix sockets: served like TCP ports, replaced and removed as an operator expects, and passed on
+//! by an upgrade.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -20,12 +21,12 @@ const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn connect(path: &Path) -> UnixStream {
-    let stream = UnixStream::connect(path).expect("somebody answers");
+    let stream = UnixStream::connect(path).expect("a listener");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream
 }
 
-/// Sends text and reads to the end; the head and the body that came.
+/// Sends text and reads to the end; returns the head and the body.
 fn exchange(path: &Path, text: &str) -> (String, Vec<u8>) {
     let mut stream = connect(path);
     stream.write_all(text.as_bytes()).expect("sent");
@@ -41,12 +42,12 @@ fn fetch(path: &Path, target: &str, fields: &[(&str, &str)]) -> (String, Vec<u8>
     exchange(path, &request_text("GET", target, &fields))
 }
 
-/// A range of the first title is right.
+/// Asserts that a range of the first title is correct.
 fn assert_serves(path: &Path) {
     let (head, body) = fetch(path, "/title-0.bin", &[("Range", "bytes=1000-300999")]);
     assert!(head.starts_with("HTTP/1.1 206 "), "{head}");
     assert_eq!(body.len(), 300_000);
-    pattern::verify(0, 1000, &body).expect("right bytes");
+    pattern::verify(0, 1000, &body).expect("correct bytes");
 }
 
 fn lines(log: &Path, count: usize) -> Vec<Value> {
@@ -91,7 +92,7 @@ impl Served {
 }
 
 #[test]
-fn a_unix_socket_serves_as_a_port_does_and_who_comes_by_it_is_believed() {
+fn unix_socket_serves_and_its_peers_are_trusted() {
     let served = Served::new("unix");
     let (log, proxied) = (served.path("log"), served.path("proxied.sock"));
     let server = served.start(&format!(
@@ -107,7 +108,7 @@ fn a_unix_socket_serves_as_a_port_does_and_who_comes_by_it_is_believed() {
     let (head, whole) = fetch(&web, "/title-1.bin", &[]);
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert_eq!(whole.len() as u64, 8 * MIB);
-    pattern::verify(1, 0, &whole).expect("right bytes");
+    pattern::verify(1, 0, &whole).expect("correct bytes");
     assert!(fetch(&web, "/none", &[]).0.starts_with("HTTP/1.1 404 "));
     let named = [
         ("X-Forwarded-For", "198.51.100.1, 192.0.2.7"),
@@ -125,7 +126,7 @@ fn a_unix_socket_serves_as_a_port_does_and_who_comes_by_it_is_believed() {
     assert_eq!(ends(&lines[3]), ("192.0.2.7".into(), "unix:".into()));
     assert_eq!(lines[3]["request_id"], "abc");
     assert_eq!(ends(&lines[4]), ("192.0.2.8:4711".into(), "unix:".into()));
-    // By the network nobody is believed for that.
+    // Clients over the network are not trusted to name another client.
     let mut connection = Connection::open(server.address()).expect("connects");
     let reply = connection.request("HEAD", "/title-0.bin", &named);
     assert_eq!(reply.expect("a reply").status(), 200);
@@ -138,13 +139,17 @@ fn a_unix_socket_serves_as_a_port_does_and_who_comes_by_it_is_believed() {
     );
     let status = server.status().expect("a status");
     let addresses = status.0["media_addresses"].as_array().expect("a list");
-    assert_eq!(addresses.len(), 1, "a browser finds the other nowhere");
-    server.stop().expect("it ends");
+    assert_eq!(
+        addresses.len(),
+        1,
+        "the unix socket is not listed for browsers"
+    );
+    server.stop().expect("the server ends");
     assert!(!web.exists() && !proxied.exists());
 }
 
 #[test]
-fn readers_at_a_unix_socket_are_told_apart_and_one_who_reads_nothing_is_cut() {
+fn stalled_reader_at_a_unix_socket_is_cut() {
     let served = Served::new("unix");
     let server = served.start(
         "policy = \"fixed\"\nprefetch = \"256KiB\"\n[limits]\nsend_timeout = \"1s\"\nsend_bytes_min = \"4KiB\"",
@@ -159,7 +164,7 @@ fn readers_at_a_unix_socket_are_told_apart_and_one_who_reads_nothing_is_cut() {
             while !ends_in(&heard, 64 << 10) {
                 let mut bytes = [0; 8192];
                 let count = reader.read(&mut bytes).expect("bytes");
-                assert!(count > 0, "it goes on");
+                assert!(count > 0, "the reply continues");
                 heard.extend_from_slice(&bytes[..count]);
             }
         }
@@ -170,7 +175,7 @@ fn readers_at_a_unix_socket_are_told_apart_and_one_who_reads_nothing_is_cut() {
         .iter()
         .filter_map(|device| device["chains"]["live"].as_u64())
         .sum();
-    assert_eq!(live, 2, "each connection is a viewer's");
+    assert_eq!(live, 2, "each connection is one viewer");
     let whole = request_text("GET", "/title-1.bin", &[]);
     readers[0].write_all(whole.as_bytes()).expect("sent");
     eventually(
@@ -180,31 +185,35 @@ fn readers_at_a_unix_socket_are_told_apart_and_one_who_reads_nothing_is_cut() {
     );
 }
 
-/// Whether a reply with a body of so many bytes is whole.
+/// Whether a reply with a body of this length is complete.
 fn ends_in(heard: &[u8], body: usize) -> bool {
     let head = heard.windows(4).position(|four| four == b"\r\n\r\n");
     head.is_some_and(|head| heard.len() >= head + 4 + body)
 }
 
 #[test]
-fn a_socket_that_was_left_is_replaced_and_what_is_anybody_elses_stays() {
+fn stale_socket_is_replaced_and_other_files_are_kept() {
     let served = Served::new("unix");
     let web = served.path("web.sock");
     let mut server = served.start("unix_mode = \"0600\"");
     let mode = fs::metadata(&web).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let second = served.builder("").start().err().expect("it is taken");
+    let second = served
+        .builder("")
+        .start()
+        .err()
+        .expect("the socket is in use");
     assert!(
         second.contains("another process listens there") && second.contains("ss -lxp src"),
         "{second}"
     );
     assert_serves(&web);
     server.signal(Signal::KILL).expect("sent");
-    server.wait(PATIENCE).expect("it ends");
-    assert!(web.exists(), "nobody removed it");
+    server.wait(PATIENCE).expect("the server ends");
+    assert!(web.exists(), "the socket file remains");
     let server = served.start("");
     assert_serves(&web);
-    server.stop().expect("it ends");
+    server.stop().expect("the server ends");
     fs::write(&web, "precious").expect("written");
     let refused = served.builder("").start().err().expect("in the way");
     assert!(refused.contains("is not a socket, so it is kept"), "{refused}");
@@ -212,21 +221,21 @@ fn a_socket_that_was_left_is_replaced_and_what_is_anybody_elses_stays() {
 }
 
 #[test]
-fn an_upgrade_gives_a_unix_socket_on_and_its_file_goes_with_the_last() {
+fn upgrade_passes_on_unix_socket_and_last_process_removes_it() {
     let served = Served::new("unix");
     let web = served.path("web.sock");
     let mut server = served.builder("").replaceable().start().expect("a server");
     let first = server.pid();
-    // A reply in progress goes on.
+    // A reply in progress continues.
     let mut slow = connect(&web);
     let text = request_text("GET", "/title-1.bin", &[("Connection", "close")]);
     slow.write_all(text.as_bytes()).expect("sent");
     let mut heard = vec![0; 4096];
-    slow.read_exact(&mut heard).expect("its beginning");
+    slow.read_exact(&mut heard).expect("the start of the reply");
     let second = server.replace().expect("replaced");
     assert_ne!(first, second);
     assert_serves(&web);
-    slow.read_to_end(&mut heard).expect("its end");
+    slow.read_to_end(&mut heard).expect("the end of the reply");
     assert!(ends_in(&heard, 8 << 20));
     eventually("the old process ends", || is_alive(first), |alive| !alive);
     assert_serves(&web);
@@ -239,7 +248,7 @@ fn an_upgrade_gives_a_unix_socket_on_and_its_file_goes_with_the_last() {
 }
 
 #[test]
-fn an_upgrade_leaves_what_another_has_put_in_the_place_of_its_socket() {
+fn upgrade_keeps_a_socket_replaced_by_another_process() {
     let served = Served::new("unix");
     let web = served.path("web.sock");
     let mut server = served.builder("").replaceable().start().expect("a server");
@@ -250,11 +259,11 @@ fn an_upgrade_leaves_what_another_has_put_in_the_place_of_its_socket() {
     eventually("the old process ends", || is_alive(first), |alive| !alive);
     server.signal(Signal::TERM).expect("sent");
     eventually("the last process ends", || is_alive(second), |alive| !alive);
-    assert!(web.exists(), "it is another's");
+    assert!(web.exists(), "the socket belongs to another process");
 }
 
 #[test]
-fn a_socket_of_a_service_manager_stays_its_own_and_the_operators_pages_have_one_too() {
+fn socket_of_service_manager_is_not_removed() {
     let served = Served::new("unix");
     let (web, admin) = (served.path("web.sock"), served.path("admin.sock"));
     let listener = UnixListener::bind(&web).expect("bound");
@@ -275,8 +284,8 @@ fn a_socket_of_a_service_manager_stays_its_own_and_the_operators_pages_have_one_
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let mut child = Ended(child.expect("it starts"));
-    // Who connects before it is there waits.
+    let mut child = Ended(child.expect("the server starts"));
+    // A client that connects before the server has started waits.
     assert_serves(&web);
     let health = || admin.exists().then(|| fetch(&admin, "/healthz", &[]));
     let is_well = |answer: &Option<(String, Vec<u8>)>| {
@@ -284,17 +293,17 @@ fn a_socket_of_a_service_manager_stays_its_own_and_the_operators_pages_have_one_
             .as_ref()
             .is_some_and(|(head, _)| head.starts_with("HTTP/1.1 200 "))
     };
-    eventually("it is well", health, is_well);
+    eventually("the health check", health, is_well);
     let (_, metrics) = fetch(&admin, "/metrics", &[]);
     assert!(String::from_utf8_lossy(&metrics).contains("headlong_connections_accepted_total"));
     let pid = Pid::from_raw(child.0.id() as i32).expect("a process");
     kill_process(pid, Signal::TERM).expect("sent");
-    child.0.wait().expect("it ends");
-    assert!(web.exists(), "the service manager's");
-    assert!(!admin.exists(), "its own");
+    child.0.wait().expect("the server ends");
+    assert!(web.exists(), "the socket of the service manager remains");
+    assert!(!admin.exists(), "its own socket is removed");
 }
 
-/// Ends it, whatever becomes of the test.
+/// Ends the process, even if the test fails.
 struct Ended(Child);
 
 impl Drop for Ended {

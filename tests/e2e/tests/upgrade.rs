@@ -1,5 +1,5 @@
-//! Another process takes the server's place while viewers watch: nobody notices, and what goes wrong
-//! with the new one leaves the old one serving.
+//! Upgrades: a new process replaces the server without any effect on viewers; a failed start leaves
+//! the old process serving.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -20,18 +20,18 @@ const MIB: u64 = 1 << 20;
 const TITLES: u64 = 6;
 const TITLE_BYTES: u64 = 8 * MIB;
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Viewers who keep their connection as long as the server does.
+/// Viewers that keep their connection as long as the server does.
 const STEADY: u64 = 350;
-/// Viewers who open one for each request.
+/// Viewers that open a connection for each request.
 const FRESH: u64 = 120;
-/// Viewers of whole titles, each in one reply that lasts for several upgrades.
+/// Viewers of whole titles, each in one reply that spans several upgrades.
 const SLOW: u64 = 30;
 
 fn range_field(start: u64) -> String {
     format!("bytes={start}-{}", start + CHUNK_BYTES - 1)
 }
 
-/// One chunk, of which every byte is right; whether the connection stays.
+/// Receives one chunk and verifies every byte; returns whether the connection stays open.
 fn take_chunk(connection: &mut Connection, turn: u64) -> Result<bool, String> {
     let (title, chunk) = (turn % TITLES, turn / TITLES % (TITLE_BYTES / CHUNK_BYTES));
     let start = chunk * CHUNK_BYTES;
@@ -53,7 +53,7 @@ fn take_chunk(connection: &mut Connection, turn: u64) -> Result<bool, String> {
     Ok(!closes.is_some_and(|value| value.eq_ignore_ascii_case("close")))
 }
 
-/// Watches until `is_over`; the requests that were answered.
+/// Watches until `is_over`; returns the number of answered requests.
 fn watch(
     address: SocketAddr,
     viewer: u64,
@@ -76,7 +76,7 @@ fn watch(
     Ok(requests)
 }
 
-/// One whole title in one reply, slowly; every byte is right.
+/// Reads one whole title in one reply, slowly; verifies every byte.
 fn watch_whole(address: SocketAddr, title: u64, is_over: &AtomicBool) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("slow viewer of {title}: {error}");
     let mut connection = Connection::open(address).map_err(|error| failed(&error))?;
@@ -90,7 +90,7 @@ fn watch_whole(address: SocketAddr, title: u64, is_over: &AtomicBool) -> Result<
         let bytes = bytes.map_err(|error| failed(&error))?;
         pattern::verify(title, at, &bytes).map_err(|error| failed(&error))?;
         at += CHUNK_BYTES;
-        // Once the upgrades are over there is nothing to wait for.
+        // After the last upgrade there is no reason to read slowly.
         if !is_over.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -99,7 +99,7 @@ fn watch_whole(address: SocketAddr, title: u64, is_over: &AtomicBool) -> Result<
 }
 
 #[test]
-fn ten_upgrades_under_hundreds_of_viewers_fail_no_request() {
+fn ten_upgrades_under_load_fail_no_request() {
     let library = Library::new(TITLES, TITLE_BYTES).expect("a library");
     let state = Scratch::new("state").expect("a folder");
     let mut server = ServerBuilder::new([library.root()])
@@ -141,13 +141,13 @@ fn ten_upgrades_under_hundreds_of_viewers_fail_no_request() {
             .filter_map(|viewer| viewer.join().expect("no panic").err())
             .collect();
         assert_eq!(failures, [] as [String; 0]);
-        replaced.expect("every process took the place of the one before");
+        replaced.expect("every upgrade succeeds");
     });
     let answered = answered.load(Ordering::Relaxed);
     assert!(answered > 1_000, "{answered} requests");
     let unique: std::collections::BTreeSet<_> = processes.iter().collect();
     assert_eq!(unique.len(), 11, "{processes:?}");
-    // All viewers have gone, so all processes go but the last.
+    // All viewers have left, so all processes end but the last.
     let alive = || {
         processes[..10]
             .iter()
@@ -163,7 +163,7 @@ fn ten_upgrades_under_hundreds_of_viewers_fail_no_request() {
 }
 
 #[test]
-fn the_old_process_gives_its_memory_up_before_its_last_reply_ends() {
+fn old_process_releases_memory_before_its_last_reply_ends() {
     let library = Library::new(1, 100 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .memory("128MiB")
@@ -178,22 +178,30 @@ fn the_old_process_gives_its_memory_up_before_its_last_reply_ends() {
     connection.send(text.as_bytes()).expect("sent");
     assert_eq!(connection.receive_head().expect("a head").status, 200);
     let old = server.pid();
-    let resident = || ProcessMemory::of(old).expect("it lives").resident_bytes;
+    let resident = || {
+        ProcessMemory::of(old)
+            .expect("the old process is alive")
+            .resident_bytes
+    };
     let full = resident();
     assert!(full > 90 * MIB, "{full}");
     server.replace().expect("replaced");
-    eventually("the memory to go back", resident, |bytes| {
+    eventually("the release of the memory", resident, |bytes| {
         *bytes + 50 * MIB < full
     });
-    assert!(is_alive(old), "its reply is not over");
+    assert!(is_alive(old), "the old process still sends its reply");
     let body = connection.receive_body(100 * MIB).expect("the whole reply");
-    pattern::verify(0, 0, &body).expect("right bytes");
+    pattern::verify(0, 0, &body).expect("correct bytes");
     drop(connection);
-    eventually("its end", || is_alive(old), |alive| !alive);
+    eventually(
+        "the end of the old process",
+        || is_alive(old),
+        |alive| !alive,
+    );
 }
 
 #[test]
-fn what_is_in_memory_goes_with_the_place_but_for_files_that_changed() {
+fn upgrade_transfers_memory_except_for_changed_files() {
     let library = Library::new(4, TITLE_BYTES).expect("a library");
     let state = Scratch::new("state").expect("a folder");
     let mut server = ServerBuilder::new([library.root()])
@@ -206,7 +214,7 @@ fn what_is_in_memory_goes_with_the_place_but_for_files_that_changed() {
         let target = format!("/title-{name}.bin");
         let reply = fetch(server.address(), "GET", &target, &[]).expect("served");
         assert_eq!(reply.body.len() as u64, TITLE_BYTES);
-        pattern::verify(content, 0, &reply.body).expect("right bytes");
+        pattern::verify(content, 0, &reply.body).expect("correct bytes");
     };
     for title in 0..4 {
         whole(&server, title, title);
@@ -221,7 +229,7 @@ fn what_is_in_memory_goes_with_the_place_but_for_files_that_changed() {
                 .count()
         };
         eventually("the pieces", taken, |count| *count > round);
-        // Another file of the same length and time comes under this name.
+        // A file of the same length and time replaces this one.
         let other = Title::create(library.root(), "other.bin", 9, TITLE_BYTES).expect("written");
         let (changed, path) = (3, library.root().join("title-3.bin"));
         let time = fs::metadata(&path)
@@ -246,7 +254,7 @@ fn what_is_in_memory_goes_with_the_place_but_for_files_that_changed() {
 }
 
 #[test]
-fn a_wrong_configuration_leaves_the_old_process_serving_and_a_right_one_is_taken_later() {
+fn invalid_configuration_keeps_the_old_process_serving() {
     let library = Library::new(1, MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("cache_control = \"no-cache\"")
@@ -262,7 +270,7 @@ fn a_wrong_configuration_leaves_the_old_process_serving_and_a_right_one_is_taken
             .unwrap_or_default()
             .to_owned()
     };
-    // Wrong as text, and wrong as this machine is.
+    // One invalid as text, and one invalid on this machine.
     for wrong in [
         "prefetchh = \"1MiB\"",
         "[tls]\ncertificate = \"/none\"\nkey = \"/none\"",
@@ -284,17 +292,17 @@ fn a_wrong_configuration_leaves_the_old_process_serving_and_a_right_one_is_taken
     }
     fs::write(&path, "cache_control = \"no-store\"").expect("written");
     assert_ne!(server.replace().expect("replaced"), first);
-    // The old one may still answer who came before it closed its door.
+    // The old process may still answer clients that connected before it closed its listener.
     eventually("the end of the old one", || is_alive(first), |alive| !alive);
     assert_eq!(cache_control(server.address()), "no-store");
-    // The new one is the one that signals go to.
+    // Signals go to the new process.
     fs::write(&path, "cache_control = \"public\"").expect("written");
     server.signal(Signal::HUP).expect("signal");
     let now = || cache_control(server.address());
     eventually("the reload", now, |value| value == "public");
 }
 
-/// A copy of the program, to be replaced by another file.
+/// A copy of the program, which the test replaces by another file.
 fn install(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("headlong");
     if fs::hard_link(binary(), &path).is_err() {
@@ -304,7 +312,7 @@ fn install(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_program_that_does_not_start_leaves_the_old_process_serving() {
+fn failed_program_start_keeps_the_old_process_serving() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("program").expect("a folder");
     let program = install(folder.path());
@@ -331,17 +339,17 @@ fn a_program_that_does_not_start_leaves_the_old_process_serving() {
         let output = eventually("a refusal", after, |text| text.contains("continues"));
         assert!(output.contains(said), "{said}: {output}");
         let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
-        pattern::verify(0, 0, &response.body).expect("right bytes");
+        pattern::verify(0, 0, &response.body).expect("correct bytes");
     }
     fs::remove_file(&program).expect("removed");
     install(folder.path());
     server.replace().expect("replaced");
     let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
-    pattern::verify(0, 0, &response.body).expect("right bytes");
+    pattern::verify(0, 0, &response.body).expect("correct bytes");
 }
 
 #[test]
-fn a_stop_after_upgrades_ends_all_processes_before_the_one_that_is_told() {
+fn stop_after_upgrades_ends_main_process_last() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"1s\"")
@@ -353,7 +361,7 @@ fn a_stop_after_upgrades_ends_all_processes_before_the_one_that_is_told() {
     connection.send(text.as_bytes()).expect("sent");
     connection.receive_head().expect("a head");
     let oldest = server.pid();
-    // This one gets no request, and stays to pass on what it is told.
+    // This process receives no request, and passes on the stop signal.
     let between = server.replace().expect("replaced");
     let newest = server.replace().expect("replaced");
     for process in [oldest, between, newest] {
@@ -372,7 +380,7 @@ fn a_stop_after_upgrades_ends_all_processes_before_the_one_that_is_told() {
 }
 
 #[test]
-fn the_flash_tier_goes_with_the_place() {
+fn upgrade_transfers_the_flash_tier() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tier").expect("a folder");
     let tier = folder.path().join("tier");
@@ -381,7 +389,7 @@ fn the_flash_tier_goes_with_the_place() {
         .arg(&tier)
         .args(["--size", "64MiB"])
         .output()
-        .expect("it runs");
+        .expect("the program starts");
     assert!(formatted.status.success(), "{formatted:?}");
     let mut server = ServerBuilder::new([library.root()])
         .config(&format!("flash = [{tier:?}]"))
@@ -406,14 +414,14 @@ fn the_flash_tier_goes_with_the_place() {
 }
 
 #[test]
-fn listeners_of_a_service_manager_are_served_and_given_on() {
+fn listeners_of_service_manager_are_served_and_passed_on() {
     let library = Library::new(1, MIB).expect("a library");
     let scratch = Scratch::new("activated").expect("a folder");
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
     let start = |listen: SocketAddr, listener: OwnedFd| {
         let mut shell = scratch.command("/bin/sh");
-        // Descriptor 3 is where a service manager passes the first.
+        // A service manager passes the first socket as descriptor 3.
         let text = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"";
         shell
             .args(["-c", text])
@@ -425,23 +433,23 @@ fn listeners_of_a_service_manager_are_served_and_given_on() {
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        shell.spawn().expect("it starts")
+        shell.spawn().expect("the server starts")
     };
     let passed = listener.try_clone().expect("cloned");
-    // Who connects before it is there waits.
+    // A client that connects before the server has started waits.
     let mut early = Connection::open(address).expect("connects");
     early
         .send(request_text("GET", "/title-0.bin", &[]).as_bytes())
         .expect("sent");
     let mut child = start(address, passed.into());
     let response = early.receive("GET").expect("served");
-    pattern::verify(0, 0, &response.body).expect("right bytes");
+    pattern::verify(0, 0, &response.body).expect("correct bytes");
     child.kill().expect("killed");
-    child.wait().expect("waited for");
-    // One that the configuration does not have is a mistake.
+    child.wait().expect("the server ends");
+    // A socket that the configuration does not have is an error.
     let other = headlong_testkit::server::free_address();
     let child = start(other, listener.into());
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the server ends");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{text}");
     assert!(

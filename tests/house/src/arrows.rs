@@ -1,10 +1,10 @@
-//! Who may know whom. Wings are ordered: a crate knows its own wing and those below it.
+//! Dependencies between crates. Wings are ordered: a crate may use its own wing and lower ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::workspace::Member;
 
-/// The wings, from the lowest up; `testkit` and `tests` stand beside them.
+/// The wings, from the lowest up; `testkit` and `tests` are outside this order.
 pub const WINGS: &[&str] = &[
     "common",
     "server",
@@ -14,13 +14,13 @@ pub const WINGS: &[&str] = &[
     "papers",
     "programs",
 ];
-/// Pure crates that meet only in a world, real or virtual: each is one side's rules and must not
-/// learn another's.
+/// Pure crates that may meet only in a world, real or virtual: each holds one side's rules and must
+/// not depend on another's.
 const STRANGERS: &[&str] = &["engine", "player", "drive"];
-/// Arrows that still point up, to be taken away.
+/// Known upward dependencies, to be removed.
 const NOT_YET: &[(&str, &str)] = &[];
 
-/// Every arrow that points the wrong way.
+/// All forbidden dependencies.
 pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
     let by_name: BTreeMap<&str, &Member> = members.iter().map(|m| (m.name.as_str(), m)).collect();
     let mut wrong = Vec::new();
@@ -28,7 +28,7 @@ pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
         let name = &member.name;
         if height(member).is_none() && !["testkit", "tests"].contains(&member.wing()) {
             wrong.push(format!(
-                "{}: {name} lives in no wing; move it to one of {}, testkit or tests",
+                "{}: {name} is in no wing; move it to one of {}, testkit or tests",
                 member.folder,
                 WINGS.join(", ")
             ));
@@ -66,15 +66,15 @@ pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
     wrong
 }
 
-/// Where the member's wing stands in the order.
+/// Position of the member's wing in the order.
 fn height(member: &Member) -> Option<usize> {
     WINGS.iter().position(|wing| *wing == member.wing())
 }
 
-/// What to do instead of letting `member` depend on `other`; `None` if it may.
+/// Remedy for a dependency of `member` on `other`; `None` if it is allowed.
 fn forbidden(member: &Member, other: &Member) -> Option<&'static str> {
     if other.wing() == "tests" {
-        return Some("nothing depends on tests; move what is needed to testkit");
+        return Some("no crate depends on tests; move the code to testkit");
     }
     if other.wing() == "testkit" && !["tests", "testkit"].contains(&member.wing()) {
         return Some("the test kit is for tests only; move the line to [dev-dependencies]");
@@ -85,30 +85,28 @@ fn forbidden(member: &Member, other: &Member) -> Option<&'static str> {
     if let (Some(own), Some(theirs)) = (height(member), height(other))
         && theirs > own
     {
-        return Some(
-            "that wing is above its own; pass what is needed as an argument, or move it down",
-        );
+        return Some("that wing is higher; pass the value as an argument, or move the code down");
     }
     if member.wing() == "programs" && other.wing() == "programs" {
-        return Some("programs know nothing of one another; move what both need into a library");
+        return Some("programs do not depend on each other; move shared code into a library");
     }
     if member.pure && !other.pure {
-        return Some("a pure crate knows only pure crates; pass what it needs as an argument");
+        return Some("a pure crate uses only pure crates; pass the value as an argument");
     }
     are_strangers(member, other)
 }
 
-/// The same for what only tests need.
+/// The same for dependencies of tests.
 fn forbidden_in_tests(member: &Member, other: &Member) -> Option<&'static str> {
     if other.wing() == "tests" {
-        return Some("nothing depends on tests; move what is needed to testkit");
+        return Some("no crate depends on tests; move the code to testkit");
     }
     are_strangers(member, other)
 }
 
 fn are_strangers(member: &Member, other: &Member) -> Option<&'static str> {
     let both = STRANGERS.contains(&member.noun()) && STRANGERS.contains(&other.noun());
-    both.then_some("engine, player and drive meet only in a world; let it pass messages")
+    both.then_some("engine, player and drive meet only in a world; pass messages there")
 }
 
 #[cfg(test)]
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_house_as_it_is_meant_has_no_wrong_arrow() {
+    fn accepts_allowed_dependencies() {
         let house = [
             member("common/units!", &[], &[]),
             member("server/engine!", &["units"], &["testkit"]),
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_arrow_is_found_and_says_what_to_do() {
+    fn reports_each_forbidden_dependency_with_remedy() {
         let house = [
             member("common/units!", &["serve"], &[]),
             member("server/engine!", &["library", "testkit"], &[]),
@@ -174,16 +172,16 @@ mod tests {
         ];
         let wrong = wrong_arrows(&house);
         for expected in [
-            "common/units/Cargo.toml: headlong-units depends on headlong-serve; that wing is above",
-            "server/engine/Cargo.toml: headlong-engine depends on headlong-library; a pure crate knows",
+            "common/units/Cargo.toml: headlong-units depends on headlong-serve; that wing is higher",
+            "server/engine/Cargo.toml: headlong-engine depends on headlong-library; a pure crate uses",
             "server/engine/Cargo.toml: headlong-engine depends on headlong-testkit; the test kit",
-            "server/library/Cargo.toml: headlong-library depends on headlong-drive; that wing is above",
+            "server/library/Cargo.toml: headlong-library depends on headlong-drive; that wing is higher",
             "server/serve/Cargo.toml: headlong-serve depends on headlong-testkit; the test kit",
-            "server/serve/Cargo.toml: tests of headlong-serve depend on headlong-tests; nothing",
+            "server/serve/Cargo.toml: tests of headlong-serve depend on headlong-tests; no crate",
             "lab/drive/Cargo.toml: headlong-drive depends on headlong-player; engine, player and drive",
             "lab/player/Cargo.toml: tests of headlong-player depend on headlong-engine; engine, player",
-            "programs/lab/Cargo.toml: headlong-lab depends on headlong-two; programs know nothing",
-            "extra/odd: headlong-odd lives in no wing; move it",
+            "programs/lab/Cargo.toml: headlong-lab depends on headlong-two; programs do not",
+            "extra/odd: headlong-odd is in no wing; move it",
             "extra/odd/Cargo.toml: headlong-odd has lints of its own; write `[lints]`",
         ] {
             assert!(

@@ -1,12 +1,13 @@
-//! No circles of files: if a file names items of another, that one names none of its, at any
-//! distance. Then every file can be read and tested after those it stands on.
+//! No cyclic references between files: if a file names items of another, the other names none of
+//! its items, directly or indirectly. Then every file can be read and tested after the files it
+//! depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::modules::{Names, names};
 use crate::source::Source;
 
-/// Circles of the crates that lie in `folders`.
+/// Cycles in the crates of these `folders`.
 pub fn circles(folders: &[String], sources: &[Source]) -> Vec<String> {
     let files: BTreeMap<&str, &Source> = sources.iter().map(|s| (s.path.as_str(), s)).collect();
     let mut wrong = Vec::new();
@@ -29,7 +30,7 @@ pub fn circles(folders: &[String], sources: &[Source]) -> Vec<String> {
     wrong
 }
 
-/// Groups of files, each of which reaches all others of its group.
+/// Groups of files in which each file reaches all others.
 fn in_circles(names: &Names) -> Vec<Vec<&str>> {
     let reach: BTreeMap<&str, BTreeSet<&str>> = names
         .keys()
@@ -46,7 +47,7 @@ fn in_circles(names: &Names) -> Vec<Vec<&str>> {
     groups.into_iter().collect()
 }
 
-/// All files that a file names, and those name.
+/// All files that a file names, directly or indirectly.
 fn reached<'a>(file: &'a str, names: &'a Names) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut next = vec![file];
@@ -67,7 +68,7 @@ fn reached<'a>(file: &'a str, names: &'a Names) -> BTreeSet<&'a str> {
 
 fn describe(circle: &[&str], names: &Names) -> String {
     let mut text = format!(
-        "{}: a circle of files; move what both need to a file below them:",
+        "{}: a cycle of files; move the shared code to a lower file:",
         circle[0]
     );
     for file in circle {
@@ -85,7 +86,7 @@ fn describe(circle: &[&str], names: &Names) -> String {
 mod tests {
     use super::*;
 
-    /// Circles of a crate `a` that has these files below `src`.
+    /// Cycles of a crate `a` that has these files below `src`.
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let source = |(path, text): &(&str, &str)| Source {
             path: format!("a/src/{path}"),
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn two_files_that_name_each_other_are_a_circle() {
+    fn two_files_that_name_each_other_are_a_cycle() {
         let wrong = found(&[
             ("lib.rs", "mod one;\nmod two;\npub use one::One;\n"),
             ("one.rs", "use crate::two::Two;\npub struct One(Two);\n"),
@@ -105,13 +106,13 @@ mod tests {
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert_eq!(
             wrong[0],
-            "a/src/one.rs: a circle of files; move what both need to a file below them:\n    \
+            "a/src/one.rs: a cycle of files; move the shared code to a lower file:\n    \
              a/src/one.rs names a/src/two.rs: Two\n    a/src/two.rs names a/src/one.rs: One"
         );
     }
 
     #[test]
-    fn a_long_circle_through_a_parent_a_glob_and_a_macro_is_found() {
+    fn finds_long_cycle_through_parent_glob_and_macro() {
         let wrong = found(&[
             ("main.rs", "mod deep;\nmod top;\nfn main() { top::run() }\n"),
             ("top.rs", "use crate::deep::*;\npub fn run() { work() }\n"),
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn declarations_exports_and_tests_make_no_circle() {
+    fn declarations_exports_and_tests_are_no_cycle() {
         let wrong = found(&[
             (
                 "lib.rs",
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_a_file_is_an_error_with_its_name() {
+    fn module_without_file_is_a_named_error() {
         let wrong = found(&[("lib.rs", "mod gone;\n")]);
         assert_eq!(wrong, ["a/src/lib.rs: module gone has no file"]);
     }

@@ -1,9 +1,9 @@
-//! The recipe for containers: no program that builds one is needed to see that its instructions are
-//! known, that what it copies is there, and what its shell commands are.
+//! Static checks of the Containerfile, without a program that builds containers: its instructions
+//! are known, the copied files exist, and its shell commands are extracted.
 
 use std::path::Path;
 
-/// Instructions of a Containerfile.
+/// Known instructions of a Containerfile.
 const KNOWN: [&str; 10] = [
     "FROM",
     "WORKDIR",
@@ -17,16 +17,16 @@ const KNOWN: [&str; 10] = [
     "CMD",
 ];
 
-/// What was read of a recipe.
+/// Result of parsing a recipe.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
-    /// The commands that a shell runs while it is built.
+    /// Shell commands that run during the build.
     pub commands: Vec<String>,
-    /// What cannot be right.
+    /// Errors.
     pub wrong: Vec<String>,
 }
 
-/// Reads a recipe. `exists` says whether a path from the root of the workspace is there.
+/// Parses a recipe. `exists` says whether a path from the root of the workspace exists.
 pub fn read(text: &str, exists: impl Fn(&Path) -> bool) -> Recipe {
     let mut recipe = Recipe::default();
     let mut stages = Vec::<&str>::new();
@@ -51,7 +51,7 @@ pub fn read(text: &str, exists: impl Fn(&Path) -> bool) -> Recipe {
                 say(format!("{source} is not there"));
             }
             ("CMD" | "ENTRYPOINT", _) if !rest.starts_with('[') => {
-                say("a shell would stand between the program and its signals".to_owned());
+                say("a shell would intercept the program's signals".to_owned());
             }
             (name, _) if !KNOWN.contains(&name) => say("unknown".to_owned()),
             _ => {}
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recipe_that_names_what_is_not_there_is_found() {
+    fn reports_missing_files_stages_and_instructions() {
         let text = "# x\nFROM a AS b\nCOPY web web\nCOPY no no\nRUN one \\\n    && two\n\
                     COPY --from=b /x y\nCOPY --from=c /x y\nRUM x\nCMD serve\nCMD [\"serve\"]\n";
         let recipe = read(text, |path| path == Path::new("web"));

@@ -1,4 +1,4 @@
-//! No dependency without a use: each one named in a manifest is named in code.
+//! No unused dependencies: code names each dependency of a manifest.
 
 use crate::source::{Source, Token, tokens};
 use crate::workspace::Member;
@@ -29,7 +29,7 @@ pub fn unused(members: &[Member], sources: &[Source]) -> Vec<String> {
             for name in names {
                 if !files.iter().any(|tokens| is_named(name, tokens)) {
                     wrong.push(format!(
-                        "{}/Cargo.toml: no code names {name}; take it from [{section}]",
+                        "{}/Cargo.toml: no code names {name}; remove it from [{section}]",
                         member.folder
                     ));
                 }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_that_no_code_names_is_found() {
+    fn reports_unused_dependencies() {
         let set = |names: &[&str]| {
             names
                 .iter()
@@ -96,10 +96,10 @@ mod tests {
             source("server/ab/src/lib.rs", "use nowhere::x;"),
         ];
         let expected = [
-            "server/a/Cargo.toml: no code names a_module; take it from [dependencies]",
-            "server/a/Cargo.toml: no code names only_in_comments; take it from [dependencies]",
-            "server/a/Cargo.toml: no code names only_in_tests; take it from [dependencies]",
-            "server/a/Cargo.toml: no code names nowhere; take it from [dev-dependencies]",
+            "server/a/Cargo.toml: no code names a_module; remove it from [dependencies]",
+            "server/a/Cargo.toml: no code names only_in_comments; remove it from [dependencies]",
+            "server/a/Cargo.toml: no code names only_in_tests; remove it from [dependencies]",
+            "server/a/Cargo.toml: no code names nowhere; remove it from [dev-dependencies]",
         ];
         assert_eq!(unused(&[member], &files), expected);
     }

@@ -1,4 +1,4 @@
-//! Documents: every relative link leads somewhere, and lines are not longer than a screen is wide.
+//! Documents: every relative link has a target, and no line is too long.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::source::Source;
 /// Longest line of a document, in characters. Tables, links and code may be longer.
 pub const WIDTH_MAX: usize = 100;
 
-/// Documents that a program writes, a paragraph in a line.
+/// Generated documents, with one paragraph in each line.
 const GENERATED: &[&str] = &[
     "docs/operate/configuration.md",
     "docs/operate/mount-settings.md",
@@ -26,7 +26,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
             in_fence = !in_fence;
             continue;
         }
-        // Indented by four behind an empty line: code too.
+        // Indented by four after an empty line: also code.
         in_code = line.starts_with("    ") && (after_blank || in_code);
         after_blank = line.trim().is_empty();
         if !in_fence && !in_code {
@@ -36,7 +36,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The targets of the links in a line, without those in `code`.
+/// The targets of the links in a line, except those in `code`.
 fn targets(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for text in line.split('`').step_by(2) {
@@ -46,7 +46,7 @@ fn targets(line: &str) -> Vec<&str> {
     found
 }
 
-/// How a heading is named in links: as GitHub does it.
+/// Anchor of a heading, by GitHub's rules.
 fn anchor(heading: &str) -> String {
     let title = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = title
@@ -72,8 +72,8 @@ fn documents(sources: &[Source]) -> impl Iterator<Item = &Source> {
     sources.iter().filter(|source| source.extension() == "md")
 }
 
-/// Links of documents to files or headings that are not there. `exists` says whether a path from
-/// the root of the workspace is there.
+/// Links to files or headings that do not exist. `exists` says whether a path from the root of the
+/// workspace exists.
 pub fn broken_links(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for source in documents(sources) {
@@ -90,7 +90,7 @@ pub fn broken_links(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<S
                 };
                 let place = format!("{}:{number}: {target}", source.path);
                 if !exists(&path) {
-                    wrong.push(format!("{place} is not there; name a file that is"));
+                    wrong.push(format!("{place} does not exist; name an existing file"));
                     continue;
                 }
                 let page = sources.iter().find(|one| Path::new(&one.path) == path);
@@ -104,7 +104,7 @@ pub fn broken_links(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<S
                     .collect();
                 if !heading.is_empty() && !anchors.contains(heading) {
                     wrong.push(format!(
-                        "{place}: there is no such heading; name one that is"
+                        "{place}: the heading does not exist; name an existing one"
                     ));
                 }
             }
@@ -113,7 +113,7 @@ pub fn broken_links(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<S
     wrong
 }
 
-/// Lines of documents that are too long, besides tables, links and code.
+/// Lines of documents that are too long, except tables, links and code.
 pub fn too_wide(sources: &[Source]) -> Vec<String> {
     let mut wrong = Vec::new();
     let written = documents(sources).filter(|page| !GENERATED.contains(&page.path.as_str()));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_files_and_headings_that_are_not_there_are_found() {
+    fn reports_links_to_missing_files_and_headings() {
         let pages = [
             page(
                 "docs/a/one.md",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_hundred_and_one_characters_is_found_outside_tables_links_and_code() {
+    fn reports_lines_of_101_characters_outside_tables_and_code() {
         let long = "x".repeat(WIDTH_MAX + 1);
         let text = format!(
             "{}\n{long}\n| {long} |\n[a]({long})\n\n    {long}\n\n```\n{long}\n```\n",

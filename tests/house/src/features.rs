@@ -1,11 +1,11 @@
-//! The table of features: what it says we have, a test says, too.
+//! The table of features: every feature marked as present names an existing test.
 
 use crate::source::Source;
 
-/// Where it is.
+/// Path of the page.
 pub const PAGE: &str = "docs/operate/features.md";
 
-/// Rows that say yes without a test that there is.
+/// Rows marked as present without an existing test.
 pub fn without_test(sources: &[Source]) -> Vec<String> {
     let page = sources.iter().find(|source| source.path == PAGE);
     let Some(page) = page else {
@@ -16,7 +16,7 @@ pub fn without_test(sources: &[Source]) -> Vec<String> {
     for row in rows.skip(1) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let [_, feature, _, ours, test, ..] = cells.as_slice() else {
-            wrong.push(format!("{PAGE}: `{row}` has no five cells"));
+            wrong.push(format!("{PAGE}: `{row}` does not have five cells"));
             continue;
         };
         let named = format!("fn {}()", test.trim_matches('`'));
@@ -25,7 +25,7 @@ pub fn without_test(sources: &[Source]) -> Vec<String> {
         let has_none = test.is_empty() || !code.any(|source| source.text.contains(&named));
         if (*ours == "Y" || !test.is_empty()) && has_none {
             wrong.push(format!(
-                "{PAGE}: {feature}: no test {test}; name one that there is"
+                "{PAGE}: {feature}: no test {test}; name an existing one"
             ));
         }
     }
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_without_a_test_is_found() {
+    fn reports_feature_without_test() {
         let page = "| feature | nginx | headlong | test | remark |\n|---|---|---|---|---|\n\
                     | A | Y | Y | `there_is` | |\n| B | Y | Y | `there_is_not` | |\n\
                     | C | Y | Y | | |\n| D | Y | - | | why |\n";

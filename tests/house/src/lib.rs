@@ -1,10 +1,9 @@
-//! Checks that the house is as ARCHITECTURE.md says: who knows whom, what the cores are made of,
-//! and that nothing was left lying about.
+//! Checks that the workspace follows ARCHITECTURE.md: dependencies between crates, contents of the
+//! pure crates, and no unfinished work.
 //!
-//! The one idea: each check is a function from facts (manifests, trees of dependencies, texts) to
-//! a list of failures, and each failure says what to do. The checks run on this workspace in
-//! `tests/house.rs`, and on bad examples beside their code, so that none of them can pass by
-//! looking at nothing.
+//! Each check is a function from facts (manifests, dependency trees, texts) to a list of failures
+//! with remedies. The checks run on this workspace in `tests/house.rs`, and on bad examples beside
+//! their code, so that a check that examines nothing cannot pass.
 
 pub mod arrows;
 pub mod circles;

@@ -1,22 +1,22 @@
-//! The map in ARCHITECTURE.md: it names every crate of the workspace once, says which are pure,
-//! and names no folder that is not there.
+//! The map in ARCHITECTURE.md: it names every crate of the workspace once, marks the pure ones, and
+//! names no missing folder.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::workspace::Member;
 
-/// A folder that the map names.
+/// A folder on the map.
 struct Place {
-    /// From the root of the workspace: `server/engine`, or `web`.
+    /// Path from the root of the workspace: `server/engine`, or `web`.
     folder: String,
     /// Whether the map marks it as pure.
     pure: bool,
 }
 
-/// What the first fenced block of a page names. A line that is not indented names top folders, each
-/// with a slash at its end; a line indented by two spaces names folders in the last of those, with
-/// commas between them; `P` behind the names marks pure crates. Other lines only describe.
+/// Folders in the first fenced block of a page. A line that is not indented names top folders, each
+/// with a slash at its end; a line indented by two spaces names folders in the last of those,
+/// separated by commas; `P` behind the names marks pure crates. Other lines are descriptions.
 fn places(page: &str) -> Vec<Place> {
     let block = page.split("```").nth(1).unwrap_or_default();
     let mut places = Vec::new();
@@ -54,21 +54,21 @@ fn places(page: &str) -> Vec<Place> {
     places
 }
 
-/// Where the map on `page`, the text of ARCHITECTURE.md, differs from the workspace. `exists` says
-/// whether a path from the root of the workspace is there.
+/// Differences between the map on `page`, the text of ARCHITECTURE.md, and the workspace. `exists`
+/// says whether a path from the root of the workspace exists.
 pub fn wrong_places(page: &str, members: &[Member], exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
     for Place { folder, pure } in places(page) {
         if !exists(Path::new(&folder)) {
-            wrong.push(format!("the map names {folder}, which is not there"));
+            wrong.push(format!("the map names {folder}, which does not exist"));
         }
         if let Some(member) = members.iter().find(|member| member.folder == folder)
             && member.pure != pure
         {
             let (mark, says) = match member.pure {
                 true => ("P is missing behind", "says"),
-                false => ("take P from", "does not say"),
+                false => ("remove P from", "does not say"),
             };
             wrong.push(format!(
                 "{mark} {folder}: its manifest {says} `pure = true`"
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_differs_from_the_workspace_is_found() {
+    fn reports_differences_between_map_and_workspace() {
         let members = [
             member("common/units", true),
             member("common/report", false),
@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(
             wrong,
             [
-                "ARCHITECTURE.md: the map names common/gone, which is not there",
-                "ARCHITECTURE.md: take P from common/report: its manifest does not say `pure = true`",
+                "ARCHITECTURE.md: the map names common/gone, which does not exist",
+                "ARCHITECTURE.md: remove P from common/report: its manifest does not say `pure = true`",
                 "ARCHITECTURE.md: P is missing behind common/units: its manifest says `pure = true`",
                 "ARCHITECTURE.md: the map names common/units twice; keep one line",
                 "ARCHITECTURE.md: common/random is not on the map; add a line for it",

@@ -1,11 +1,11 @@
 //! The modules of one crate, and which of its files names items of which other.
 //!
-//! The one idea: a path such as `super::queue::Job` is followed through declarations, imports and
-//! re-exports to the file that defines `Job`. So a file that only declares modules and re-exports
-//! their items is named by nobody, and code below `#[cfg(test)]` is not read at all.
+//! A path such as `super::queue::Job` is resolved through declarations, imports and re-exports to
+//! the file that defines `Job`. A file that only declares modules and re-exports their items is
+//! therefore named by no file, and code below `#[cfg(test)]` is not read.
 //!
-//! Absent on purpose: methods. A call `queue.push(job)` names no file; the type of `queue` was
-//! named before it could be called.
+//! Methods are not resolved on purpose: a call `queue.push(job)` names no file, and the type of
+//! `queue` was named before the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
@@ -17,16 +17,16 @@ use crate::source::Source;
 /// For each file, the files it names, and which of their items.
 pub type Names = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// What a name in a module stands for.
+/// Meaning of a name in a module.
 #[derive(Debug, Clone)]
 enum Meaning {
-    /// It is defined here.
+    /// Defined here.
     Item,
-    /// It is imported: the path as it is written.
+    /// Imported, with the path as written.
     Import(Vec<String>),
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     /// An item: the file that defines it, and its name there.
@@ -38,12 +38,12 @@ enum End {
 struct Module {
     file: String,
     parent: Option<usize>,
-    /// Modules it declares; an item may have the same name.
+    /// Declared modules; an item may have the same name.
     children: BTreeMap<String, usize>,
     names: BTreeMap<String, Meaning>,
-    /// Modules all of whose names are imported.
+    /// Modules whose names are all imported.
     globs: Vec<Vec<String>>,
-    /// Paths that its code names.
+    /// Paths that the module's code names.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -53,7 +53,7 @@ struct Modules<'a> {
     all: Vec<Module>,
 }
 
-/// Who names whom below the root, which is a path such as `server/engine/src/lib.rs`.
+/// References between files below the root, which is a path such as `server/engine/src/lib.rs`.
 ///
 /// # Errors
 /// If a file is not Rust, or a declared module has no file.
@@ -68,7 +68,7 @@ pub fn names(root: &str, files: &BTreeMap<&str, &Source>) -> Result<Names, Strin
 }
 
 impl Modules<'_> {
-    /// Reads the file of a module; those it declares lie in `folder`.
+    /// Reads the file of a module; the modules that it declares are in `folder`.
     fn read_file(
         &mut self,
         path: &str,
@@ -100,7 +100,7 @@ impl Modules<'_> {
         });
         let trees = without_tests(stream);
         let mut rest = trees.as_slice();
-        // What is no module stays for the search for paths.
+        // The rest remains for the search for paths.
         let mut code = Vec::new();
         while let Some(tree) = rest.first() {
             match (word(tree).as_deref(), rest.get(1).and_then(word)) {
@@ -120,7 +120,7 @@ impl Modules<'_> {
                     let end = rest.iter().position(|tree| is_punct(tree, ';'));
                     let (tree, after) = rest.split_at(end.unwrap_or(rest.len()));
                     self.import(own, leaves(&tree[1..]));
-                    // To hand a name on is not to use it.
+                    // A re-export is not a use.
                     if !ends_in_pub(&code) {
                         code.extend_from_slice(tree);
                     }
@@ -145,7 +145,7 @@ impl Modules<'_> {
             code.push(tree.clone());
             rest = &rest[1..];
         }
-        // Names that a function imports for itself are taken as its module's.
+        // Imports within a function count as its module's.
         let mut uses = Vec::new();
         collect_paths(&code, &mut self.all[own].paths, &mut uses);
         self.all[own]
@@ -185,7 +185,7 @@ impl Modules<'_> {
         self.read_file(path, &format!("{folder}/{name}"), Some(own))
     }
 
-    /// Notes what a `use` brings into the module.
+    /// Adds the imports of a `use` to the module.
     fn import(&mut self, own: usize, uses: Vec<Use>) {
         for (path, name) in uses {
             let module = &mut self.all[own];
@@ -198,9 +198,9 @@ impl Modules<'_> {
         }
     }
 
-    /// Where a path written in a module leads; `None` if out of the crate.
+    /// Resolves a path written in a module; `None` if it leaves the crate.
     fn follow(&self, own: usize, path: &[String], depth: usize) -> Option<End> {
-        // Re-exports in a ring would lead nowhere.
+        // A cycle of re-exports would not terminate.
         let depth = depth.checked_sub(1)?;
         let mut end = match path.first()?.as_str() {
             "crate" => End::Module(0),
@@ -213,14 +213,14 @@ impl Modules<'_> {
             end = match end {
                 End::Module(module) if name == "super" => End::Module(self.all[module].parent?),
                 End::Module(module) => self.look_up(module, name, is_last, depth)?,
-                // A variant of an enum, a function of a type.
+                // A variant of an enum, or a function of a type.
                 item => return Some(item),
             };
         }
         Some(end)
     }
 
-    /// What a name in a module leads to; the last of a path is an item rather than a module.
+    /// Resolves a name in a module; the last segment of a path is an item rather than a module.
     fn look_up(&self, own: usize, name: &str, is_last: bool, depth: usize) -> Option<End> {
         let module = &self.all[own];
         let child = module.children.get(name).map(|child| End::Module(*child));
@@ -259,7 +259,7 @@ impl Modules<'_> {
     }
 }
 
-/// Whether what comes next is public, to anybody or to a part of the crate.
+/// Whether the next item is public, fully or within the crate.
 fn ends_in_pub(code: &[TokenTree]) -> bool {
     let is_pub = |tree: Option<&TokenTree>| tree.and_then(word).is_some_and(|word| word == "pub");
     match code {
@@ -272,7 +272,7 @@ fn parent_folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// A path below a folder, or, by `..`, beside it.
+/// A path below a folder, or beside it with `..`.
 fn joined(mut folder: &str, mut path: &str) -> String {
     while let Some(rest) = path.strip_prefix("../") {
         (folder, path) = (parent_folder(folder), rest);
@@ -300,7 +300,7 @@ fn is_double_colon(trees: &[TokenTree]) -> bool {
         if one.as_char() == ':' && one.spacing() == Spacing::Joint && two.as_char() == ':')
 }
 
-/// The code without what stands below `#[cfg(test)]`.
+/// The code without parts below `#[cfg(test)]`.
 fn without_tests(stream: TokenStream) -> Vec<TokenTree> {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     let mut kept = Vec::new();
@@ -323,7 +323,7 @@ fn without_tests(stream: TokenStream) -> Vec<TokenTree> {
     kept
 }
 
-/// How many trees the item, statement or field takes that starts here.
+/// Number of trees in the item, statement or field that starts here.
 fn length_of_item(trees: &[TokenTree]) -> usize {
     const TO_SEMICOLON: [&str; 5] = ["use", "const", "static", "type", "let"];
     let mut attributes = 0;
@@ -345,10 +345,10 @@ fn length_of_item(trees: &[TokenTree]) -> usize {
     end.map_or(trees.len(), |end| attributes + end + 1)
 }
 
-/// A path that is imported, and the name it gets; `*` for all names of a module.
+/// An imported path, and its local name; `*` for all names of a module.
 type Use = (Vec<String>, String);
 
-/// What a tree of `use` imports.
+/// The imports of a tree of `use`.
 fn leaves(tree: &[TokenTree]) -> Vec<Use> {
     let mut found = Vec::new();
     let mut path: Vec<String> = Vec::new();
@@ -400,7 +400,7 @@ fn push_leaf(path: &mut Vec<String>, alias: &mut Option<String>, found: &mut Vec
     }
 }
 
-/// Every path in the code, and what it imports.
+/// Every path in the code, and every import.
 fn collect_paths(trees: &[TokenTree], paths: &mut BTreeSet<Vec<String>>, uses: &mut Vec<Use>) {
     let mut index = 0;
     while let Some(tree) = trees.get(index) {
@@ -427,7 +427,7 @@ fn collect_paths(trees: &[TokenTree], paths: &mut BTreeSet<Vec<String>>, uses: &
                     path.push(name);
                     index += 3;
                 }
-                // A field or a method, or a part of a path from outside.
+                // A field or a method, or a segment of a path into another crate.
                 let follows = start > 0
                     && (is_punct(&trees[start - 1], '.')
                         || (start > 1 && is_double_colon(&trees[start - 2..])));

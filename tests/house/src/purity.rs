@@ -1,21 +1,21 @@
-//! What the pure crates are made of: nothing that can do I/O, tell the time or start a thread.
+//! Contents of the pure crates: no I/O, no clock and no threads.
 //!
-//! `no_std` takes the standard library away, the allow-list takes away everybody else's, and
-//! `forbid(unsafe_code)` the way around both.
+//! `no_std` removes the standard library, the allow-list limits external crates, and
+//! `forbid(unsafe_code)` prevents circumvention.
 
 use std::collections::BTreeSet;
 
 use crate::source::{Source, lines_with, tokens};
 
-/// A crate from outside that pure crates may be built on, and why that is harmless.
+/// An external crate that pure crates may use, and why it is harmless.
 pub struct Allowed {
     /// Package name.
     pub name: &'static str,
-    /// Why it is needed, and that it is `no_std` as it is used here.
+    /// Why it is needed, and that it is `no_std` as used here.
     pub reason: &'static str,
 }
 
-/// The allow-list. Short, and better so.
+/// The allow-list; keep it short.
 pub const ALLOWED: &[Allowed] = &[
     Allowed {
         name: "base64",
@@ -79,7 +79,7 @@ pub const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "libm",
-        reason: "mathematics that gives the same bits on every machine; no_std",
+        reason: "mathematics with bit-identical results on every machine; no_std",
     },
     Allowed {
         name: "percent-encoding",
@@ -87,7 +87,7 @@ pub const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "rand_core",
-        reason: "the interface of rand_xoshiro; no_std, no source of chance of its own",
+        reason: "the interface of rand_xoshiro; no_std, no entropy source",
     },
     Allowed {
         name: "rand_xoshiro",
@@ -103,7 +103,7 @@ pub const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "serde_derive",
-        reason: "serde's macro; runs in the compiler, nothing of it is in the program",
+        reason: "serde's macro; runs in the compiler, not part of the program",
     },
     Allowed {
         name: "proc-macro2",
@@ -127,7 +127,7 @@ pub const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "thiserror-impl",
-        reason: "thiserror's macro; runs in the compiler, nothing of it is in the program",
+        reason: "thiserror's macro; runs in the compiler, not part of the program",
     },
     Allowed {
         name: "toml",
@@ -152,7 +152,7 @@ pub const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "xxhash-rust",
-        reason: "checksums of what lies on flash (XXH3); no_std, nothing but arithmetic",
+        reason: "checksums of records on flash (XXH3); no_std, nothing but arithmetic",
     },
     Allowed {
         name: "smallvec",
@@ -160,7 +160,8 @@ pub const ALLOWED: &[Allowed] = &[
     },
 ];
 
-/// What in `tree`, the dependency tree of the pure crate `package`, is neither pure nor allowed.
+/// Crates in `tree`, the dependency tree of the pure crate `package`, that are neither pure nor
+/// allowed.
 pub fn impure(
     package: &str,
     tree: &[String],
@@ -173,7 +174,7 @@ pub fn impure(
         .collect();
     let say = |name: &&String| {
         format!(
-            "{package}: {name} is in its dependency tree; do without it, use it in a crate that is not pure, or, if it \
+            "{package}: {name} is in its dependency tree; remove it, use it in a crate that is not pure, or, if it \
              is no_std and does no I/O, add it with the reason to ALLOWED in tests/house/src/purity.rs"
         )
     };
@@ -188,14 +189,14 @@ pub fn stale(trees: &[Vec<String>], allowed: &[Allowed]) -> Vec<String> {
         .filter(|entry| !needed.contains(entry.name))
         .map(|entry| {
             format!(
-                "{} is allowed in pure crates but in none; remove it from ALLOWED",
+                "{} is allowed in pure crates but unused; remove it from ALLOWED",
                 entry.name
             )
         })
         .collect()
 }
 
-/// What is missing at the top of a pure crate's `lib.rs`.
+/// Attributes missing at the top of a pure crate's `lib.rs`.
 pub fn unguarded(lib: &Source) -> Vec<String> {
     let tokens = match tokens(lib) {
         Ok(tokens) => tokens,
@@ -220,7 +221,7 @@ pub fn unguarded(lib: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Where a file of a pure crate brings the standard library back for more than its tests.
+/// Places where a file of a pure crate imports the standard library outside its tests.
 pub fn smuggled(file: &Source) -> Vec<String> {
     let tokens = match tokens(file) {
         Ok(tokens) => tokens,
@@ -234,8 +235,8 @@ pub fn smuggled(file: &Source) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "{}:{}: the standard library is back; write #[cfg(test)] above `extern crate std`, or do \
-         without it",
+        "{}:{}: the standard library is imported; write #[cfg(test)] above `extern crate std`, \
+         or remove it",
         file.path,
         all.first().copied().unwrap_or_default()
     )]
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_in_the_tree_is_named_once() {
+    fn reports_external_crate_once() {
         let core = names(&["headlong-engine", "headlong-units"])
             .into_iter()
             .collect();
@@ -276,14 +277,13 @@ mod tests {
         let wrong = impure("headlong-engine", &tree, &core, &allowed);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(
-            wrong[0]
-                .starts_with("headlong-engine: getrandom is in its dependency tree; do without")
+            wrong[0].starts_with("headlong-engine: getrandom is in its dependency tree; remove it")
         );
         assert!(impure("headlong-engine", &tree[..3], &core, &allowed).is_empty());
     }
 
     #[test]
-    fn an_allowance_that_nobody_needs_is_stale() {
+    fn unused_allowance_is_stale() {
         let allowed = [Allowed {
             name: "libm",
             reason: "mathematics",
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn both_guards_must_be_real_and_unconditional() {
+    fn both_attributes_must_be_unconditional() {
         assert!(unguarded(&source("//! x\n#![no_std]\n#![forbid(unsafe_code)]\n")).is_empty());
         let wrong = unguarded(&source(
             "// #![no_std]\n#![cfg_attr(not(test), no_std)]\n#![deny(unsafe_code)]\n",
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_library_comes_back_for_tests_only() {
+    fn standard_library_is_allowed_for_tests_only() {
         assert!(
             smuggled(&source(
                 "#[cfg(test)]\nextern crate std;\nextern crate alloc;"

@@ -1,5 +1,5 @@
-//! The files of the workspace, and Rust code as tokens: comments and texts cannot be mistaken for
-//! code there.
+//! The files of the workspace, and Rust code as tokens, so that comments and string literals cannot
+//! be mistaken for code.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 pub struct Source {
     /// Path from the root of the workspace, with `/`.
     pub path: String,
-    /// What it holds.
+    /// Its contents.
     pub text: String,
 }
 
 impl Source {
-    /// What follows the last dot of its name; empty if there is none.
+    /// File extension; empty if there is none.
     pub fn extension(&self) -> &str {
         Path::new(&self.path)
             .extension()
@@ -26,7 +26,7 @@ impl Source {
     }
 }
 
-/// Folders that hold what was made, not what was written.
+/// Folders of generated files.
 const MADE: &[&str] = &[
     "target",
     "node_modules",
@@ -36,7 +36,7 @@ const MADE: &[&str] = &[
     "corpus",
 ];
 
-/// Every file below `root` that holds text, but for what was made and for hidden folders.
+/// Every text file below `root`, except generated files and hidden folders.
 pub fn files(root: &Path) -> Result<Vec<Source>, String> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -64,16 +64,16 @@ pub fn files(root: &Path) -> Result<Vec<Source>, String> {
     Ok(found)
 }
 
-/// A token and the line it is on, counted from one; groups are opened, attributes included.
+/// A token and its line, counted from one; groups are flattened, attributes included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// As it is written; `(` and `)` of groups have tokens of their own.
+    /// As written; `(` and `)` of groups are tokens of their own.
     pub text: String,
     /// Line.
     pub line: usize,
 }
 
-/// The code of a Rust file; the error says why it is none.
+/// The tokens of a Rust file; an error if it cannot be parsed.
 pub fn tokens(source: &Source) -> Result<Vec<Token>, String> {
     let stream = TokenStream::from_str(&source.text)
         .map_err(|error| format!("{}: not Rust: {error}; run cargo check", source.path))?;
@@ -114,7 +114,7 @@ fn flatten(stream: TokenStream, flat: &mut Vec<Token>) {
     }
 }
 
-/// Lines on which `words` stand one after another.
+/// Lines on which `words` follow each other.
 pub fn lines_with(tokens: &[Token], words: &[&str]) -> Vec<usize> {
     let stands_at = |window: &&[Token]| {
         window
@@ -134,18 +134,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_in_comments_and_texts_are_no_code() {
+    fn comments_and_strings_are_not_tokens() {
         let text = "// unsafe\n/// unsafe { }\nfn f() {\n    let a = \"unsafe {\";\n    unsafe { g() }\n}\n";
         let source = Source {
             path: "a.rs".into(),
             text: text.into(),
         };
-        let tokens = tokens(&source).expect("it is Rust");
+        let tokens = tokens(&source).expect("valid Rust");
         assert_eq!(lines_with(&tokens, &["unsafe", "{"]), [5]);
     }
 
     #[test]
-    fn a_file_that_is_no_rust_is_an_error_with_its_name() {
+    fn invalid_rust_is_a_named_error() {
         let source = Source {
             path: "a.rs".into(),
             text: "fn f( {".into(),

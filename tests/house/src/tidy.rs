@@ -1,4 +1,4 @@
-//! Nothing too long to read, nothing left unfinished, nothing unsafe outside its rooms.
+//! Limits on file length, no unfinished work, and no unsafe code outside the listed files.
 
 use crate::source::{Source, lines_with, tokens};
 
@@ -7,22 +7,22 @@ pub const LINES_MAX: usize = 800;
 /// Longest file of Rust without its tests, in lines.
 pub const LINES_MAX_UNTESTED: usize = 500;
 
-/// Files that may hold unsafe code: one folder, or one file, for each reason.
+/// Folders and files that may contain unsafe code, with reasons.
 pub const UNSAFE_PLACES: &[&str] = &[
     // The memory pool, copies for sockets, io_uring and page placement.
     "server/serve/src/raw/",
-    // FIEMAP, which no safe library offers.
+    // FIEMAP, for which no safe library exists.
     "server/library/src/raw.rs",
     // C functions that interpose libc's, and system calls.
     "anyprogram/deception/src/raw/",
-    // Pages of files that are held by mapping and locking them.
+    // Pages of files that are mapped and locked.
     "anyprogram/reception/src/hold.rs",
 ];
 
-/// Kinds of file that people write code in.
+/// Extensions of hand-written code.
 const CODE: &[&str] = &["rs", "ts", "tsx", "js", "mjs", "css", "html", "sh", "py"];
 
-/// Whether the file is code somebody wrote here.
+/// Whether the file is code of this repository.
 fn is_code(source: &Source) -> bool {
     CODE.contains(&source.extension())
 }
@@ -39,7 +39,7 @@ pub fn too_long(sources: &[Source]) -> Vec<String> {
         };
         (lines > most).then(|| {
             format!(
-                "{}: {lines} lines{of}, more than {most}; split it by a noun of its own",
+                "{}: {lines} lines{of}, more than {most}; move a part with a name of its own to another file",
                 source.path
             )
         })
@@ -47,7 +47,7 @@ pub fn too_long(sources: &[Source]) -> Vec<String> {
     .collect()
 }
 
-/// Of Rust that is no test itself.
+/// For Rust files that are not tests themselves.
 fn lines_before_tests(source: &Source) -> Option<usize> {
     let is_test = source.path.contains("tests/") || source.path.ends_with("tests.rs");
     let is_rust = source.extension() == "rs" && !is_test;
@@ -57,7 +57,7 @@ fn lines_before_tests(source: &Source) -> Option<usize> {
 
 /// Signs of unfinished work.
 pub fn unfinished(sources: &[Source]) -> Vec<String> {
-    // Put together here, so that this file is not found itself.
+    // Concatenated, so that this file does not match.
     let words = [
         concat!("FIX", "ME"),
         concat!("TO", "DO"),
@@ -70,7 +70,7 @@ pub fn unfinished(sources: &[Source]) -> Vec<String> {
             if let Some(word) = parts.find(|part| words.contains(part)) {
                 let path = &source.path;
                 wrong.push(format!(
-                    "{path}:{}: {word}; do it, or open an issue",
+                    "{path}:{}: {word}; finish it, or open an issue",
                     index + 1
                 ));
             }
@@ -89,7 +89,7 @@ pub fn unfinished(sources: &[Source]) -> Vec<String> {
             (&["todo", "!"], "write the code"),
             (
                 &["unimplemented", "!"],
-                "write the code, or return an error that says so",
+                "write the code, or return an error",
             ),
             (&["#", "[", "ignore"], "make the test run, or delete it"),
         ];
@@ -106,7 +106,7 @@ pub fn unfinished(sources: &[Source]) -> Vec<String> {
     wrong
 }
 
-/// Unsafe code outside its rooms.
+/// Unsafe code outside the listed files.
 pub fn unsafe_outside(sources: &[Source], places: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let rust = sources.iter().filter(|source| source.extension() == "rs");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_have_eight_hundred_lines_and_rust_five_hundred_before_its_tests() {
+    fn allows_800_lines_and_500_of_rust_before_tests() {
         let (whole, untested) = ("x\n".repeat(LINES_MAX), "x\n".repeat(LINES_MAX_UNTESTED));
         let files = [
             source("a.ts", &whole),
@@ -147,7 +147,7 @@ mod tests {
             source("b.rs", &format!("{untested}x\n#[cfg(test)]\n")),
             source("b_tests.rs", &whole),
         ];
-        let remedy = "split it by a noun of its own";
+        let remedy = "move a part with a name of its own to another file";
         let wrong = [
             format!("b.ts: 801 lines, more than 800; {remedy}"),
             format!("b.rs: 501 lines before its tests, more than 500; {remedy}"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_work_is_found_in_code_and_in_comments() {
+    fn reports_unfinished_work_in_code_and_comments() {
         let marker = concat!("// FIX", "ME later\n");
         let bad =
             "fn a() {\n    todo!()\n}\nfn b() { unimplemented!(\"b\") }\n#[ignore]\nfn c() {}\n";
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_found_outside_its_places_only() {
+    fn reports_unsafe_code_outside_listed_files_only() {
         let block = "fn a() { unsafe { b() } }\nunsafe fn c() {}\n";
         let files = [
             source("server/serve/src/raw/pool.rs", block),

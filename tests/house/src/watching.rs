@@ -1,5 +1,5 @@
-//! The alert rules: each alert has a summary, a runbook that is a heading of a page, and an
-//! example of when it fires.
+//! The alert rules: each alert has a summary, a runbook that is a heading of a page, and unit tests
+//! of firing and of not firing.
 
 /// One alert of a file of rules.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,8 @@ struct Alert<'a> {
     runbook: &'a str,
 }
 
-/// Reads what is needed of the rules. They are YAML of one shape: a key and its value in a line.
+/// Parses the required part of the rules. They are YAML of one shape: one key and its value in a
+/// line.
 fn alerts(rules: &str) -> Vec<Alert<'_>> {
     let mut alerts = Vec::<Alert<'_>>::new();
     for line in rules.lines() {
@@ -30,8 +31,8 @@ fn alerts(rules: &str) -> Vec<Alert<'_>> {
     alerts
 }
 
-/// What is wrong with the rules. `page` is docs/operate/watch.md, which a package installs at
-/// `installed`; `examples` is the file of `promtool test rules`.
+/// Errors in the rules. `page` is docs/operate/watch.md, which a package installs at `installed`;
+/// `examples` is the file of `promtool test rules`.
 pub fn wrong_alerts(rules: &str, examples: &str, page: &str, installed: &str) -> Vec<String> {
     let alerts = alerts(rules);
     let mut wrong = Vec::new();
@@ -56,15 +57,15 @@ pub fn wrong_alerts(rules: &str, examples: &str, page: &str, installed: &str) ->
             })
         };
         if !heading.is_some_and(has) {
-            wrong.push(format!("{name}: no heading of the page is {runbook:?}"));
+            wrong.push(format!("{name}: the page has no heading {runbook:?}"));
         }
         let fires = format!("alertname: {name}\n        exp_alerts:\n");
         if !examples.contains(&fires) {
-            wrong.push(format!("{name} has no example that says when it fires"));
+            wrong.push(format!("{name} has no example in which it fires"));
         }
         let quiet = format!("alertname: {name}, exp_alerts: []");
         if !examples.contains(&quiet) {
-            wrong.push(format!("{name} has no example that says when it does not"));
+            wrong.push(format!("{name} has no example in which it does not"));
         }
     }
     wrong
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alert_without_a_summary_a_runbook_or_examples_is_found() {
+    fn reports_alert_without_summary_runbook_or_examples() {
         let rules = "- alert: Good\n  summary: \"It is\"\n  runbook_url: file:/w.md#good\n\
                      - alert: Bad\n  runbook_url: file:/w.md#none\n- alert: Mute\n  summary: x\n";
         let examples = "      - {alertname: Good, exp_alerts: []}\n      - eval_time: 1m\n        \

@@ -1,4 +1,4 @@
-//! The crates of this workspace, as their manifests describe them.
+//! The crates of this workspace, from their manifests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,33 +14,34 @@ pub struct Member {
     /// Folder from the root of the workspace: `server/engine`.
     pub folder: String,
     /// Whether its manifest says `[package.metadata.headlong] pure = true`: no I/O, no clock, no
-    /// threads, no unsafe code, and dependencies that are the same.
+    /// threads, no unsafe code, and only dependencies with the same properties.
     pub pure: bool,
-    /// Packages of the workspace that its code, or its build script, depends on.
+    /// Workspace packages that its code or its build script depends on.
     pub knows: BTreeSet<String>,
-    /// Packages of the workspace that only its tests depend on.
+    /// Workspace packages that only its tests depend on.
     pub tests_know: BTreeSet<String>,
-    /// Everything in `[dependencies]` and `[build-dependencies]`, as code writes it: `tokio_rustls`.
+    /// All entries of `[dependencies]` and `[build-dependencies]`, as written in code:
+    /// `tokio_rustls`.
     pub needs: BTreeSet<String>,
-    /// The same of `[dev-dependencies]`.
+    /// The same for `[dev-dependencies]`.
     pub tests_need: BTreeSet<String>,
-    /// Whether it takes the lints of the workspace.
+    /// Whether it uses the lints of the workspace.
     pub inherits_lints: bool,
 }
 
 impl Member {
-    /// The wing: the top folder it lies in.
+    /// The wing: its top folder.
     pub fn wing(&self) -> &str {
         self.folder.split('/').next().unwrap_or_default()
     }
 
-    /// The crate's noun within its wing: `engine`.
+    /// The crate's name within its wing: `engine`.
     pub fn noun(&self) -> &str {
         self.folder.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// The root of the workspace this crate belongs to.
+/// The root of the workspace of this crate.
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().unwrap_or(root)
@@ -63,7 +64,7 @@ pub fn members(root: &Path) -> Result<Vec<Member>, String> {
             let dependencies = package.dependencies.iter();
             dependencies
                 .filter(|dependency| (dependency.kind == DependencyKind::Development) == is_test)
-                // Of features that nothing shipped has, such as mutations.
+                // Dependencies of features that are not shipped, such as mutations.
                 .filter(|dependency| !dependency.optional)
                 .map(|dependency| dependency.name.clone())
                 .filter(|name| names.contains(name))
@@ -98,8 +99,8 @@ pub fn members(root: &Path) -> Result<Vec<Member>, String> {
     Ok(packages.iter().map(member).collect())
 }
 
-/// Names of everything in the dependency tree of one package, itself included, without what only
-/// tests or build scripts need.
+/// Names of all packages in the dependency tree of one package, including itself, without those
+/// that only tests or build scripts need.
 pub fn tree(root: &Path, package: &str) -> Result<Vec<String>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_from_the_lines_of_cargo_tree() {
+    fn parses_names_from_cargo_tree() {
         let text = "headlong-engine v0.1.0 (/x y/server/engine)\nserde v1.0.1\nserde_derive v1.0.1 (proc-macro)\nserde v1.0.1 (*)\n\n";
         assert_eq!(
             names_in_tree(text),

@@ -1,4 +1,4 @@
-//! The documents of this workspace.
+//! Checks of the documents of this workspace.
 
 use headlong_house_tests::workspace::{members, root};
 use headlong_house_tests::{containerfile, documents, features, map, source, watching};
@@ -13,35 +13,35 @@ fn sources() -> Vec<source::Source> {
 }
 
 #[test]
-fn links_in_documents_lead_somewhere() {
+fn links_in_documents_have_targets() {
     let root = root();
     let wrong = documents::broken_links(&sources(), |path| root.join(path).exists());
-    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn each_feature_that_we_have_has_a_test() {
+fn each_feature_has_a_test() {
     let wrong = features::without_test(&sources());
-    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn lines_of_documents_fit_a_screen() {
+fn lines_of_documents_are_not_too_long() {
     let wrong = documents::too_wide(&sources());
-    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn the_map_in_architecture_md_shows_the_workspace_as_it_is() {
+fn map_in_architecture_md_matches_the_workspace() {
     let root = root();
     let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
     let members = members(&root).expect("the manifests can be read");
     let wrong = map::wrong_places(&page, &members, |folder| root.join(folder).is_dir());
-    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_alert_has_a_summary_a_runbook_and_examples() {
+fn alerts_have_summary_runbook_and_examples() {
     let read = |file: &str| std::fs::read_to_string(root().join(file)).expect("the file");
     let wrong = watching::wrong_alerts(
         &read("packaging/prometheus/alerts.yml"),
@@ -49,11 +49,11 @@ fn every_alert_has_a_summary_a_runbook_and_examples() {
         &read("docs/operate/watch.md"),
         "file:/usr/share/doc/headlong/watch.md",
     );
-    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn the_recipe_for_containers_names_what_is_there_and_its_commands_are_shell() {
+fn containerfile_is_valid() {
     let root = root();
     let text = std::fs::read_to_string(root.join("packaging/Containerfile")).expect("the file");
     let recipe = containerfile::read(&text, |path| root.join(path).exists());

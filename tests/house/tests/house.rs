@@ -1,4 +1,4 @@
-//! The checks, on this workspace.
+//! Checks of the code of this workspace.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use headlong_house_tests::{arrows, circles, dependencies, purity, source, tidy};
 fn pass(failures: Vec<String>) {
     assert!(
         failures.is_empty(),
-        "{} to put right:\n{}",
+        "{} failures:\n{}",
         failures.len(),
         failures.join("\n")
     );
@@ -39,14 +39,14 @@ fn sources() -> Vec<source::Source> {
 }
 
 #[test]
-fn arrows_point_down() {
+fn dependencies_point_down() {
     pass(arrows::wrong_arrows(
         &members(&root()).expect("the manifests can be read"),
     ));
 }
 
 #[test]
-fn no_files_name_each_other_in_a_circle() {
+fn files_have_no_cyclic_references() {
     let members = members(&root()).expect("the manifests can be read");
     let folders: Vec<String> = members.into_iter().map(|member| member.folder).collect();
     pass(circles::circles(&folders, &sources()));
@@ -58,28 +58,28 @@ fn every_dependency_is_used() {
     pass(dependencies::unused(&members, &sources()));
 }
 
-/// What only measuring and proving needs: an operator's program is small without it.
+/// Packages for measuring and verifying only: the operator's program stays small without them.
 const NOT_FOR_OPERATORS: [&str; 5] = ["parquet", "zstd", "csv", "headlong-drive", "headlong-vdisk"];
 
 #[test]
-fn the_operator_s_program_holds_nothing_of_the_lab() {
+fn operators_program_links_no_lab_package() {
     let operator = tree(&root(), "headlong").expect("cargo tree answers");
     let lab = tree(&root(), "headlong-lab").expect("cargo tree answers");
     for package in NOT_FOR_OPERATORS.map(str::to_string) {
         assert!(
             lab.contains(&package),
-            "headlong-lab does not link {package} any more; take it from this list"
+            "headlong-lab no longer links {package}; remove it from this list"
         );
         assert!(
             !operator.contains(&package),
-            "headlong links {package}; `cargo tree --package headlong --invert {package}` says why; \
-             move what needs it to headlong-lab"
+            "headlong links {package}; `cargo tree --package headlong --invert {package}` shows why; \
+             move the code that needs it to headlong-lab"
         );
     }
 }
 
 #[test]
-fn the_operator_s_program_makes_file_systems_for_its_mount_and_for_nothing_else() {
+fn operators_program_uses_fuse_for_its_mount_only() {
     let operator = tree(&root(), "headlong").expect("cargo tree answers");
     let members = members(&root()).expect("the manifests can be read");
     let makers = members
@@ -93,7 +93,7 @@ fn the_operator_s_program_makes_file_systems_for_its_mount_and_for_nothing_else(
 }
 
 #[test]
-fn pure_crates_are_made_of_pure_crates() {
+fn pure_crates_depend_on_pure_crates_only() {
     let pure = pure_crates();
     let names: BTreeSet<String> = pure.iter().map(|member| member.name.clone()).collect();
     let mut failures = Vec::new();
@@ -112,7 +112,7 @@ fn pure_crates_are_made_of_pure_crates() {
 }
 
 #[test]
-fn pure_crates_have_no_standard_library_and_no_unsafe_code() {
+fn pure_crates_have_no_std_and_no_unsafe_code() {
     let sources = sources();
     let mut failures = Vec::new();
     for member in pure_crates() {
@@ -133,16 +133,16 @@ fn pure_crates_have_no_standard_library_and_no_unsafe_code() {
 }
 
 #[test]
-fn no_file_is_too_long_to_read() {
+fn no_file_is_too_long() {
     pass(tidy::too_long(&sources()));
 }
 
 #[test]
-fn nothing_is_left_unfinished() {
+fn no_unfinished_work() {
     pass(tidy::unfinished(&sources()));
 }
 
 #[test]
-fn unsafe_code_stays_in_its_rooms() {
+fn unsafe_code_is_in_listed_files_only() {
     pass(tidy::unsafe_outside(&sources(), tidy::UNSAFE_PLACES));
 }

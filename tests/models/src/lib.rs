@@ -1,14 +1,14 @@
-//! Files of the server in which threads meet, under every order of their steps.
+//! Loom models of the server's synchronization code.
 //!
-//! The mailbox and the lock with hand-over of a device are built here as they are, not copied, with
-//! locks, atomics and an event of loom instead of the standard library's. Loom runs each model again
-//! and again until every order has been tried (up to so many preemptions), and ends with an error if a
-//! thread could sleep for ever: which is what a lost message or wake would be.
+//! The mailbox and the delegation lock of a device are compiled here from the server's own files,
+//! with loom's locks, atomics and an event instead of the standard library's. Loom repeats each
+//! model until every order of steps has been tried (up to a number of preemptions), and fails if a
+//! thread could sleep indefinitely, as after a lost message or wake-up.
 //!
-//! What loom cannot show: effects of locks on weak memory (it runs those one after the other), and
-//! what the engine does under the lock.
+//! Not covered: effects of weak memory on locks (loom serializes them), and the engine's work under
+//! the lock.
 
-// Built as a test, the files would bring tests of their own, which are for the real thing.
+// Compiled as tests, the files would include their own tests, which use the real types.
 #[cfg(not(test))]
 mod disk;
 #[cfg(not(test))]

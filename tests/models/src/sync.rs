@@ -1,4 +1,4 @@
-//! What stands for `server/serve/src/disk/sync.rs`.
+//! Replacement of `server/serve/src/disk/sync.rs`.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -11,10 +11,10 @@ use loom::sync::atomic::AtomicUsize;
 pub(crate) use loom::hint::spin_loop;
 pub(crate) use loom::sync::atomic::{AtomicU8, Ordering, fence};
 
-/// One try is enough: another only makes more of the same orders.
+/// One attempt is enough: another only repeats the same orders.
 pub(crate) const TRIES: u32 = 1;
 
-/// What one thread sleeps on and others signal.
+/// Event on which one thread sleeps and that others signal.
 #[derive(Debug)]
 pub(crate) struct Event {
     is_signalled: loom::sync::Mutex<bool>,
@@ -34,7 +34,7 @@ impl Event {
         self.changed.notify_one();
     }
 
-    /// Here no time ever passes: who sleeps is woken, or sleeps for ever.
+    /// No time passes here: a sleeping thread is woken, or sleeps indefinitely.
     pub(crate) fn wait(&self, _timeout: Option<Duration>) -> io::Result<bool> {
         let mut is_signalled = self.lock();
         while !*is_signalled {
@@ -57,15 +57,15 @@ impl Event {
     }
 }
 
-/// A lock whose giving back is a step of its own. To loom's it is none, so a thread that finds the lock
-/// taken just before it is given back would never be tried.
+/// A lock whose release is a separate step. In loom's lock it is not, so a thread that finds the
+/// lock taken just before its release would never be tried.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     inner: loom::sync::Mutex<T>,
     steps: AtomicUsize,
 }
 
-/// The lock, held.
+/// Guard of the lock.
 #[derive(Debug)]
 pub(crate) struct MutexGuard<'a, T> {
     // Dropped after the step.

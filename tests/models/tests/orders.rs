@@ -1,4 +1,4 @@
-//! Every order of steps of threads that meet at a device.
+//! Every order of steps of the threads that share a device.
 
 use headlong_models::models;
 
@@ -8,16 +8,16 @@ fn thread_never_sleeps_while_posts_are_pending() {
 }
 
 #[test]
-fn what_callers_make_necessary_is_done_by_the_owner() {
-    models::what_callers_make_necessary_is_done_by_the_owner();
+fn owner_does_the_work_that_callers_request() {
+    models::owner_does_the_work_that_callers_request();
 }
 
 #[test]
-fn no_message_stays_behind_when_the_lock_is_free() {
-    models::no_message_stays_behind_when_the_lock_is_free();
+fn no_message_remains_when_the_lock_is_free() {
+    models::no_message_remains_when_the_lock_is_free();
 }
 
 #[test]
-fn a_lock_that_is_closed_keeps_nothing() {
-    models::a_lock_that_is_closed_keeps_nothing();
+fn closed_lock_keeps_no_message() {
+    models::closed_lock_keeps_no_message();
 }

@@ -2,10 +2,10 @@
 import type { Counter } from '../pure/api';
 import { quotient, type History, type Point } from '../pure/rates';
 
-/** Tiles show the mean of this long: calm enough to read, quick enough to be live. */
+/** Averaging window of the tiles: long enough to read, short enough to be live. */
 export const CALM_S = 5;
 
-/** Reads are few; their mean size needs a longer look. */
+/** Reads are rare; their mean size needs a longer window. */
 export const READS_S = 30;
 
 export function perSecondOver(history: History, counter: Counter, seconds: number): number | null {
@@ -13,7 +13,7 @@ export function perSecondOver(history: History, counter: Counter, seconds: numbe
   return quotient(window.growth[counter], window.seconds);
 }
 
-/** Share of the time in which the device had something to do; never more than all of it. */
+/** Share of the time in which the device was busy; at most 1. */
 export function busyShare(history: History, seconds: number): number | null {
   const share = perSecondOver(history, 'busy_seconds', seconds);
   return share === null ? null : Math.min(1, share);
@@ -29,7 +29,7 @@ export function meanOver(
   return quotient(growth[sum], growth[number]);
 }
 
-/** One value of each point, for a chart. */
+/** One value for each point of a chart. */
 export function perSecondSeries(points: readonly Point[], counter: Counter): (number | null)[] {
   return points.map(({ growth, seconds }) =>
     growth === null || seconds === null ? null : growth[counter] / seconds,
@@ -38,7 +38,7 @@ export function perSecondSeries(points: readonly Point[], counter: Counter): (nu
 
 /**
  * Mean read size at each point over the reads of the last `seconds`; null while there were none.
- * One pass: both ends of the window only move on.
+ * One pass: both ends of the window only advance.
  */
 export function readSizeSeries(points: readonly Point[], seconds: number): (number | null)[] {
   const sizes: (number | null)[] = [];

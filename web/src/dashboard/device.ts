@@ -1,4 +1,4 @@
-/** Everything about one device, arranged to fit a wall screen without scrolling. */
+/** All panels of one device, arranged to fit a wall screen without scrolling. */
 import { Chart } from '../chart';
 import { h, setText } from '../dom';
 import type { Device } from '../pure/api';
@@ -30,7 +30,7 @@ import { panel } from './panel';
 import { RatiosPanel } from './ratios';
 import { ViewersPanel } from './viewers';
 
-/** A number large enough for the other end of the room. */
+/** A number in large type, readable across a room. */
 class Tile {
   readonly element: HTMLElement;
   #value = h('span', { class: 'value' }, '–');
@@ -55,7 +55,7 @@ class Tile {
   }
 }
 
-/** Who found the reference size, and why it is what it is. */
+/** The controller that set the reference size, and its reason. */
 function found(policy: Device['policy']): string {
   const { control } = policy;
   if (control === null) return '';
@@ -214,7 +214,7 @@ export class DevicePanel {
   #numbers(device: Device, history: History): void {
     const { queue, policy, chains, counters } = device;
     const minute = history.over(60);
-    // A page that was just opened knows nothing yet, which is not the same as nothing.
+    // A page that was just opened has no data yet, which is not the same as zero.
     const lately = (n: number) => text(count(minute.seconds > 0 ? n : null));
     const window = `in the last ${text(windowOf(60, minute.seconds))}`;
     const jobs = minute.growth.jobs;
@@ -223,7 +223,7 @@ export class DevicePanel {
     const fromRam = quotient(minute.growth.bytes_from_ram, minute.growth.bytes_sent);
     tiles.viewers.set(
       byteRate(perSecondOver(history, 'bytes_sent', CALM_S)),
-      `${text(percent(fromRam))} of it from RAM`,
+      `${text(percent(fromRam))} from RAM`,
     );
     const seeks = perSecondOver(history, 'seeks', CALM_S);
     const reads = perSecondOver(history, 'reads', CALM_S);
@@ -237,18 +237,18 @@ export class DevicePanel {
     );
     tiles.queue.set(
       count(queue.jobs),
-      `${text(count(queue.jobs_demanded))} waited for, ${text(count(queue.jobs_overdue))} overdue`,
+      `${text(count(queue.jobs_demanded))} with waiting replies, ${text(count(queue.jobs_overdue))} overdue`,
       queue.jobs_overdue > 0,
     );
     const size = meanOver(history, 'bytes_read', 'reads', READS_S);
     const wanted = meanOver(history, 'job_bytes', 'job_bytes_wanted', READS_S);
     tiles.read.set(
       bytes(size),
-      `reference ${text(bytes(policy.reference_bytes))}${found(policy)}; jobs got ${text(percent(wanted))}`,
+      `reference ${text(bytes(policy.reference_bytes))}${found(policy)}; jobs had ${text(percent(wanted))}`,
     );
     tiles.live.set(
       count(chains.live),
-      `${lately(minute.growth.chains)} began ${window}`,
+      `${lately(minute.growth.chains)} started ${window}`,
     );
     tiles.late.set(
       percent(late),

@@ -1,4 +1,4 @@
-/** The flash tier: how full it is, what it saves, what it wears, and SSDs that are passed over. */
+/** The flash tier: fill level, hit rate, wear, and SSDs that are bypassed. */
 import { h, setText } from '../dom';
 import type { Flash, SsdState } from '../pure/api';
 import { bytes, count, percent, span, text } from '../pure/format';
@@ -7,20 +7,20 @@ import { panel } from './panel';
 
 const MEANING: Record<SsdState, string> = {
   online: 'read and written',
-  'read-only': 'read; it takes no writes',
-  slow: 'passed over: it answers too late',
-  offline: 'passed over: it gives errors, or is gone',
+  'read-only': 'read-only: it accepts no writes',
+  slow: 'bypassed: it answers too slowly',
+  offline: 'bypassed: it returns errors, or is missing',
 };
 
 const PARTS = [
-  ['filled', 'Filled', 'bytes of records that can be read, of those of all blocks'],
+  ['filled', 'Filled', 'bytes of readable records, of the bytes of all blocks'],
   ['hits', 'From flash', 'of the bytes sent in the last minute'],
-  ['written', 'Written today', 'bytes of the last day that count, of the budget for any day'],
-  ['wrong', 'Read in vain', 'records that were damaged or not given, since the start'],
+  ['written', 'Written today', 'bytes written in the last 24 hours, of the daily budget'],
+  ['wrong', 'Failed reads', 'records that were damaged or not returned, since the start'],
 ] as const;
 type Part = (typeof PARTS)[number][0];
 
-/** Whether an SSD is not both read and written. */
+/** Whether an SSD is restricted: not both read and written. */
 export function isIll(state: SsdState): boolean {
   return state !== 'online';
 }
@@ -44,7 +44,7 @@ export class FlashPanel {
   }
 
   update(flash: Flash, history: History): void {
-    setText(this.#state, flash.is_recovering ? 'looks at what is there; nothing is written' : '');
+    setText(this.#state, flash.is_recovering ? 'recovering; nothing is written yet' : '');
     const minute = history.over(60).growth;
     this.#set('filled', flash.filled_bytes, flash.capacity_bytes);
     this.#set('hits', minute.bytes_from_flash, minute.bytes_sent);

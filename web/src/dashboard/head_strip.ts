@@ -1,5 +1,5 @@
 /**
- * Where the disk is reading. The disk lies from left (its first byte) to right (its last); queued
+ * Position of the disk head. The disk spans from left (its first byte) to right (its last); queued
  * jobs are ticks on it, the head is a marker, and its trail of the last minute runs downwards, so
  * that a sweep shows as a slope and a jump as a step.
  */
@@ -11,7 +11,7 @@ import { color, faded, onTheme } from '../theme';
 import { panel } from './panel';
 
 const TRAIL_S = 60;
-/** Height of the band that is the disk, and of the scale below everything. */
+/** Height of the band for the disk, and of the scale below it. */
 const BAND = 26;
 const TOP = 10;
 const SCALE = 20;
@@ -56,7 +56,7 @@ export class HeadStrip {
     this.#draw();
   }
 
-  /** Heads of the last minute, newest last. */
+  /** Head positions of the last minute, newest last. */
   #trail(): { age_s: number; at: number }[] {
     const newest = this.#points.at(-1)?.at_s ?? 0;
     const trail: { age_s: number; at: number }[] = [];
@@ -68,7 +68,7 @@ export class HeadStrip {
     return trail;
   }
 
-  /** What the width stands for: the whole disk, or what has been visited and is queued. */
+  /** Range of the width: the whole disk, or the part that was visited or is queued. */
   #span(device: Device, trail: readonly { at: number }[]): [number, number] {
     const places = [...trail.map((one) => one.at), ...device.queue.positions_bytes];
     const least = places.reduce((a, b) => Math.min(a, b), Infinity);
@@ -102,7 +102,7 @@ export class HeadStrip {
     this.#scale(context, width, height, from, to, x);
     this.#drawTrail(context, trail, x, depth);
 
-    // Queued jobs: translucent, so that a crowd of them is brighter than one.
+    // Queued jobs: translucent, so that many of them are brighter than one.
     context.fillStyle = faded('--ink', 0.62);
     for (const at of device.queue.positions_bytes) {
       context.fillRect(x(at) - 0.75, TOP + 5, 1.5, BAND - 10);

@@ -1,4 +1,4 @@
-/** Memory by class: a bar for now, a stack for the last five minutes. */
+/** Memory by class: a bar for the current state, a stack for the last five minutes. */
 import { Chart } from '../chart';
 import { h, setText } from '../dom';
 import { MEMORY_CLASSES, type Memory, type MemoryClass } from '../pure/api';
@@ -7,11 +7,11 @@ import { quotient, WINDOW_S, type Point } from '../pure/rates';
 import { panel } from './panel';
 
 const NAMES: Record<MemoryClass, [string, string]> = {
-  sending: ['Sending', 'handed to replies, not yet taken by their sockets'],
-  unread: ['Unread', 'prefetched for a viewer who has not read it yet'],
+  sending: ['Sending', 'handed to replies, not yet accepted by their sockets'],
+  unread: ['Unread', 'prefetched for a viewer that has not read it yet'],
   filling: ['Filling', 'being read from the disk'],
   read: ['Read', 'read before, kept for the next viewer'],
-  free: ['Free', 'holding nothing'],
+  free: ['Free', 'unused'],
 };
 
 const DRAWN = MEMORY_CLASSES.filter((name) => name !== 'free');

@@ -1,6 +1,6 @@
 /**
- * The dashboard: one device in full, and, where there are several, all of them as cards on top.
- * On a wall the devices take turns, unless the address names one.
+ * The dashboard: one device in full, and cards of all devices at the top if there are several.
+ * On a wall screen the devices alternate, unless the URL names one.
  */
 import { h, setText, type Page } from '../dom';
 import { feed, onPoll } from '../feed';
@@ -13,7 +13,7 @@ import { DevicePanel } from './device';
 
 const TURN_MS = 20_000;
 
-/** Worst first decides what a wall shows when nobody chose. */
+/** States, the worst first: selects the device on a wall screen when none was chosen. */
 const GRAVITY = { online: 0, failing: 1, offline: 2 } as const;
 
 class Card {
@@ -77,7 +77,7 @@ export function dashboardPage(wanted: string | null): Page {
   const paint = () => {
     const status = feed.status;
     if (status === null) {
-      if (place.childElementCount === 0) say('Connecting', 'Waiting for the first answer of the server.');
+      if (place.childElementCount === 0) say('Connecting', 'Waiting for the first answer from the server.');
       return;
     }
     const { devices } = status;

@@ -1,4 +1,4 @@
-/** The frame that every part of the dashboard stands in. */
+/** The frame of every part of the dashboard. */
 import { h } from '../dom';
 
 export function panel(

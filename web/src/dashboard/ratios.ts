@@ -1,6 +1,6 @@
 /**
- * What prefetching costs and saves: the ratios of Table 4.1 of the thesis, for the last five
- * minutes and since the start, and the rates of what was read for nothing.
+ * Costs and savings of prefetching: the ratios of Table 4.1 of the thesis, for the last five
+ * minutes and since the start, and the rates of wasted reads.
  */
 import { h, setText } from '../dom';
 import type { Counters } from '../pure/api';
@@ -9,10 +9,10 @@ import { quotient, ratios, WINDOW_S, type History, type Ratios } from '../pure/r
 import { panel } from './panel';
 
 const ROWS: readonly (readonly [keyof Ratios, string, string])[] = [
-  ['disk', 'Disk / requested', 'bytes read from the disk for each byte asked for; below 1 is cache hits'],
-  ['ram', 'RAM / requested', 'bytes that were in memory, or on their way, when asked for'],
+  ['disk', 'Disk / requested', 'bytes read from the disk for each requested byte; below 1 means cache hits'],
+  ['ram', 'RAM / requested', 'bytes that were in memory, or in flight, when requested'],
   ['evicted', 'Evicted / requested', 'bytes prefetched for a live viewer and evicted before it read them'],
-  ['wasted', 'Wasted / requested', 'bytes read from the disk that nobody read before they were dropped'],
+  ['wasted', 'Wasted / requested', 'bytes read from the disk that were dropped before any viewer read them'],
 ];
 
 export class RatiosPanel {
@@ -92,7 +92,7 @@ export class RatiosPanel {
     for (const [key] of ROWS) {
       this.#set(`${key}.window`, ratio(now[key]));
       this.#set(`${key}.start`, ratio(ever[key]));
-      // The full width is 1; more than that is full, and the number says how much more.
+      // The full width is 1; larger values are clamped, and the number shows them.
       this.#bars.get(key)?.style.setProperty('--share', String(Math.min(1, now[key] ?? 0)));
     }
     const minute = history.over(60);

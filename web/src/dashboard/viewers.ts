@@ -1,13 +1,13 @@
-/** Chains, those whose viewers run dry first on top, each with a bar of the time left. */
+/** Chains, the most urgent first, each with a bar of its slack. */
 import { h, setText } from '../dom';
 import type { Device, Viewer } from '../pure/api';
 import { bitRate, bytes, shownOf, span, text } from '../pure/format';
 import { byNeed } from '../pure/rates';
 import { panel } from './panel';
 
-/** A full bar. */
+/** Slack of a full bar. */
 const FULL_MS = 30_000;
-/** Below these, a viewer is in danger, or close to it. */
+/** Limits below which a viewer is in danger, or close to it. */
 const DANGER_MS = 2_000;
 const CARE_MS = 6_000;
 
@@ -64,16 +64,16 @@ export class ViewersPanel {
   readonly element: HTMLElement;
   #note = h('span', { class: 'aside' });
   #body = h('tbody');
-  #empty = h('p', { class: 'empty' }, 'No chain reads on from the disk.');
+  #empty = h('p', { class: 'empty' }, 'No active chain reads from the disk.');
   #rows: Row[] = [];
 
   constructor() {
     const heads: [string, string, string][] = [
-      ['slack', 'To deadline', 'time until this viewer runs dry if nothing more is read'],
+      ['slack', 'To deadline', 'time until this viewer runs out of data if nothing more is read'],
       ['path', 'Title', ''],
       ['rate', 'Bit rate', 'average of the file'],
-      ['pace', 'Pace', 'how fast the viewer takes bytes'],
-      ['sent', 'Asked for', 'bytes requested so far'],
+      ['pace', 'Pace', 'rate at which the viewer reads'],
+      ['sent', 'Requested', 'bytes requested so far'],
       ['ahead', 'In memory', 'prefetched and not yet read'],
       ['next', 'Prefetch', 'size of its next prefetch'],
       ['who', 'Viewer', ''],

@@ -1,4 +1,4 @@
-/** The controls below the picture: real buttons, sliders and menus, and keys for all of them. */
+/** The controls below the picture: buttons, sliders and menus, and keys for all of them. */
 import { h, icon, setText } from '../dom';
 import { clock, spokenClock } from '../pure/format';
 import { renditionMenu, renditionName } from '../pure/rendition';
@@ -13,13 +13,13 @@ const ICONS = {
   small: 'M9 4v5H4M20 9h-5V4M15 20v-5h5M4 15h5v5',
 } as const;
 
-/** What the keys do, for the help text. */
+/** Keys and their actions, for the help text. */
 export const KEYS: readonly (readonly [string, string])[] = [
   ['Space, K', 'play or pause'],
-  ['← →', '5 s back or on'],
-  ['J L', '10 s back or on'],
+  ['← →', '5 s back or forward'],
+  ['J L', '10 s back or forward'],
   ['↑ ↓', 'volume'],
-  ['0 – 9', 'to that tenth'],
+  ['0 – 9', 'to that tenth of the title'],
   ['M', 'mute'],
   ['F', 'full screen'],
 ];
@@ -81,7 +81,7 @@ export class Controls {
     this.paint();
   }
 
-  /** From now on the menus act on this engine. */
+  /** Connects the menus to this engine. */
   use(engine: Engine): void {
     this.#engine = engine;
     engine.onRenditions(() => this.paintMenus());
@@ -94,7 +94,7 @@ export class Controls {
   }
 
   toggle(): void {
-    // Refusals (autoplay rules, nothing loaded yet) leave the button showing "play".
+    // After a refusal (autoplay rules, nothing loaded yet) the button still shows "play".
     if (this.#video.paused) this.#video.play().catch(() => this.paint());
     else this.#video.pause();
   }
@@ -121,7 +121,7 @@ export class Controls {
       if (document.fullscreenElement === null) await this.#stage.requestFullscreen();
       else await document.exitFullscreen();
     } catch {
-      // Not allowed here (an embedding page, a phone): the picture stays where it is.
+      // Not allowed here (an embedding page, a phone): the picture keeps its size.
     }
   }
 
@@ -137,7 +137,7 @@ export class Controls {
     if (target instanceof HTMLSelectElement) return;
     if (target instanceof HTMLInputElement && target.type !== 'range') return;
     const onButton = target instanceof Element && target.matches('button, a, summary');
-    // A focused slider keeps its own arrows, except that seeking goes by seconds.
+    // A focused slider handles arrow keys itself, except that seeking moves by seconds.
     const onVolume = target === this.#volume;
     const { currentTime, duration, volume } = this.#video;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
@@ -157,7 +157,7 @@ export class Controls {
     event.preventDefault();
   }
 
-  /** In full screen the controls lie on the picture, and go while nobody moves. */
+  /** In full screen the controls overlay the picture, and are hidden while the pointer rests. */
   #hideWhenIdle(signal: AbortSignal): void {
     let timer = 0;
     const awake = () => {

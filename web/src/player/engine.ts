@@ -1,8 +1,8 @@
 /**
- * Shaka Player, set up the way these pages want it: adaptive, patient with a slow disk, and
- * telling the server with CMCD how soon it needs its bytes. CMCD travels in the query rather than
- * in headers, because custom headers would cost one preflight request for each segment: the video
- * comes from another port than the page.
+ * Shaka Player, configured for these pages: adaptive, tolerant of a slow disk, and sending CMCD so
+ * that the server knows how soon bytes are needed. CMCD is sent in the query, not in headers:
+ * custom headers would cost a preflight request for each segment, because the video comes from
+ * another port than the page.
  */
 import shaka from 'shaka-player/dist/shaka-player.compiled-es2021.js';
 import type { PlayerError } from '../pure/trouble';
@@ -14,7 +14,7 @@ const MIME_BY_KIND = {
   file: undefined,
 } as const;
 
-/** Between two rounds of attempts, which wait more and more themselves. */
+/** Pause between two rounds of attempts, which have their own growing pauses. */
 const RETRY_MS = 1000;
 
 export function supported(): boolean {
@@ -22,7 +22,7 @@ export function supported(): boolean {
   return shaka.Player.isBrowserSupported();
 }
 
-/** A new id for each playback; where `randomUUID` needs a secure context, bytes stand in. */
+/** A new id for each playback; without a secure context for `randomUUID`, from random bytes. */
 function sessionId(): string {
   if ('randomUUID' in crypto) return crypto.randomUUID();
   const bytes = (crypto as Crypto).getRandomValues(new Uint8Array(16));
@@ -31,7 +31,7 @@ function sessionId(): string {
 
 export interface Stats {
   rendition: Rendition | null;
-  /** What Shaka measured from its downloads; null for a plain file, which the browser fetches. */
+  /** Throughput measured by Shaka; null for a plain file, which the browser fetches. */
   throughput_bps: number | null;
   dropped_frames: number;
 }
@@ -64,7 +64,7 @@ export class Engine {
         bufferingGoal: 30,
         bufferBehind: 30,
         rebufferingGoal: 2,
-        // A long-tail title comes from a disk with a queue: wait, and back off gently.
+        // A long-tail title comes from a disk with a queue: wait, and back off slowly.
         retryParameters: { maxAttempts: 5, baseDelay: 500, backoffFactor: 1.7, timeout: 30_000 },
       },
       manifest: { retryParameters: { maxAttempts: 4, baseDelay: 500, timeout: 20_000 } },
@@ -85,16 +85,16 @@ export class Engine {
     }
   }
 
-  /** Loads a title to be played from a place, or from its start. */
+  /** Loads a title and starts playback at a position, or at its beginning. */
   async load(url: string, kind: keyof typeof MIME_BY_KIND, from_s: number | null): Promise<void> {
     this.#plain = kind === 'file';
     this.#hls = kind === 'hls';
     await this.player.load(url, from_s, MIME_BY_KIND[kind]);
-    // Among those of one language another may have begun.
+    // Another track of the same language may have been selected.
     this.chooseText(this.#shownText);
   }
 
-  /** Soon asks again for what failed; another error tells if it fails again. */
+  /** Soon retries the failed request; another failure raises another error. */
   retrySoon(): void {
     clearTimeout(this.#retry);
     this.#retry = window.setTimeout(() => this.player.retryStreaming(), RETRY_MS);
@@ -115,12 +115,12 @@ export class Engine {
     return this.player.getConfiguration().abr.enabled;
   }
 
-  /** Leaves the choice to the player. */
+  /** Lets the player choose the rendition. */
   chooseAuto(): void {
     this.player.configure('abr.enabled', true);
   }
 
-  /** Plays this rendition and no other, from a moment after the current frame on. */
+  /** Plays only this rendition, from shortly after the current frame on. */
   choose(id: number): void {
     const track = this.player.getVariantTracks().find((one) => one.id === id);
     if (track === undefined) return;
@@ -129,13 +129,13 @@ export class Engine {
   }
 
   /**
-   * Has subtitles selected when streaming begins; `load` takes them back if nobody asked for them.
-   * Shaka places the times of HLS subtitles by the segments of video that come once subtitles were
-   * selected; chosen for the first time after the last segment came, they would never be shown.
+   * Selects subtitles before streaming begins; `load` deselects them if they are not wanted. Shaka
+   * derives the times of HLS subtitles from video segments that arrive after the selection;
+   * subtitles first selected after the last segment would never be shown.
    */
   #beginText(): void {
     const tracks = this.player.getTextTracks();
-    // In HLS, DEFAULT=YES means: to be shown unless the viewer says otherwise.
+    // In HLS, DEFAULT=YES means: shown unless the viewer deselects them.
     const shown = this.#hls ? tracks.find((track) => track.primary) : undefined;
     this.#shownText = shown?.id ?? null;
     const first = shown ?? tracks[0];
@@ -143,7 +143,7 @@ export class Engine {
     if (first !== undefined) this.player.configure('preferredText', [{ language: first.language }]);
   }
 
-  /** Goes on without subtitles; false if there were none. */
+  /** Continues without subtitles; false if there were none. */
   dropText(): boolean {
     if (!this.player.getTextTracks().some((track) => track.active)) return false;
     this.player.selectTextTrack(null);
@@ -179,7 +179,7 @@ export class Engine {
   }
 }
 
-/** The code and data of whatever was thrown. */
+/** Code and data of a thrown value. */
 export function asPlayerError(thrown: unknown): PlayerError {
   if (typeof thrown === 'object' && thrown !== null && 'code' in thrown) {
     const { code, data } = thrown as { code: unknown; data?: unknown };

@@ -1,4 +1,4 @@
-/** Beside the picture: what the player measures, and what the server holds ready for it. */
+/** Panels beside the picture: the player's measurements, and the server's data for this title. */
 import { Chart } from '../chart';
 import { h, setText } from '../dom';
 import { feed } from '../feed';
@@ -100,13 +100,13 @@ export class Gauges {
         ? renditionName(rendition)
         : height === null
           ? '–'
-          : `${height}p, as it is`;
+          : `${height}p, original`;
     this.#set('Rendition', name);
     this.#set('Buffer ahead', text(span(ahead * 1000)));
     this.#set(
       'Throughput',
       this.#title.kind === 'file' && stats?.throughput_bps == null
-        ? 'the browser does not tell'
+        ? 'not reported by the browser'
         : text(bitRate(stats?.throughput_bps)),
     );
     const stalled = still.stalls === 0 ? '' : ` (${text(span(still.stalled_ms))})`;

@@ -1,4 +1,4 @@
-/** One title, playing. */
+/** Playback of one title. */
 import { h, setText, type Page } from '../dom';
 import { feed, fetchJson, onPoll } from '../feed';
 import { decodeLibrary, type Title } from '../pure/api';
@@ -13,11 +13,11 @@ import type { Engine } from './engine';
 import { Gauges } from './gauges';
 import { Subtitles } from './subtitles';
 
-/** How long to wait for the first `/status`, which names the media address. */
+/** Longest wait for the first `/status`, which contains the media address. */
 const STATUS_WAIT_MS = 10_000;
-/** How long to wait for what the server says of a file that cannot be played. */
+/** Longest wait for the server's answer about a file that cannot be played. */
 const ASK_WAIT_MS = 5000;
-/** How often the page looks whether the picture moves. */
+/** Interval of the checks for a stalled picture. */
 const LOOK_MS = 250;
 
 async function findTitle(id: string): Promise<Title | null> {
@@ -25,7 +25,7 @@ async function findTitle(id: string): Promise<Title | null> {
   return titles.find((title) => title.id === id) ?? null;
 }
 
-/** The media address, as soon as the server has told it. */
+/** The media address, as soon as the server has reported it. */
 function awaitBase(): Promise<URL | null> {
   const now = () => mediaBase(feed.status?.media_addresses ?? [], location.hostname);
   if (feed.status !== null) return Promise.resolve(now());
@@ -42,21 +42,21 @@ function awaitBase(): Promise<URL | null> {
   });
 }
 
-/** What the server answers for a file now. */
+/** The server's current answer for a file. */
 async function askFor(url: string): Promise<Answer> {
   const ask = (mode: RequestMode) =>
     fetch(url, { method: 'HEAD', cache: 'no-store', mode, signal: AbortSignal.timeout(ASK_WAIT_MS) });
   try {
     return (await ask('cors')).status;
   } catch {
-    // No answer, or none for pages of this origin: a file is played without asking for that.
+    // No answer, or none permitted for this origin: playback itself needs no permission.
     return ask('no-cors').then(() => 'unreadable', () => 'silence');
   }
 }
 
 const NO_ADDRESS: Trouble = {
   what: 'The server reports no media address.',
-  remedy: 'Start it with --listen ADDRESS:PORT, and see its log for why it does not listen.',
+  remedy: 'Start it with --listen ADDRESS:PORT, and check its log for listener errors.',
 };
 
 const OLD_BROWSER: Trouble = {
@@ -78,9 +78,9 @@ class PlayerPage implements Page {
   #texts: Subtitles | null = null;
   #still = new Standstill();
   #loading = false;
-  /** What failed while there is still something to play, and how to tell it if it stays. */
+  /** The current failure while there is still buffered media, and its message if it persists. */
   #setback: { error: PlayerError; end_s: number; tell: (error: PlayerError) => void } | null = null;
-  /** Where the next try begins; null for the start. */
+  /** Position of the next attempt; null for the start. */
   #from_s: number | null = null;
   #timers: number[] = [];
   #closed = false;
@@ -88,7 +88,7 @@ class PlayerPage implements Page {
   constructor(id: string) {
     this.#id = id;
     this.#stage.append(this.#controls.element);
-    // Where nothing is, the player asks again, and tells again.
+    // A missing file makes the player retry, and raise the error again.
     this.#video.addEventListener('seeking', () => (this.#setback = null));
     window.headlong.video = this.#video;
     void this.#open();
@@ -101,7 +101,7 @@ class PlayerPage implements Page {
     } catch {
       this.#stop({
         what: `The list of titles cannot be loaded from ${location.host}.`,
-        remedy: 'See that the server runs and can be reached, and try again.',
+        remedy: 'Check that the server is running and reachable, and try again.',
       });
       return;
     }
@@ -161,7 +161,7 @@ class PlayerPage implements Page {
     const tell = async (thrown: unknown) => {
       let error = library.asPlayerError(thrown);
       if (title.kind === 'file') error = ofPlainFile(error, url, await askFor(url));
-      // The server may have read the file's headers only now that it was asked for.
+      // The server may have read the file's headers only after this request.
       const now = await findTitle(title.id).catch(() => null);
       if (this.#closed) return;
       const odd = (now ?? title).odd;
@@ -177,7 +177,7 @@ class PlayerPage implements Page {
         if (!this.#trouble.hidden) return;
         const ahead_s = aheadOf(this.#video);
         if (!mayPass(error, ahead_s)) {
-          // Subtitles that are missing are no reason not to show the picture.
+          // Missing subtitles must not prevent playback.
           if (!engine.dropText()) return void tell(error);
           return engine.retrySoon();
         }
@@ -191,7 +191,7 @@ class PlayerPage implements Page {
       void this.#texts.add(title.texts.map((one) => ({ ...one, url: mediaUrl(base, one.path) })));
       this.#controls.paintMenus();
       this.#load(false);
-      // A browser may refuse to start by itself; then the play button is there.
+      // A browser may refuse autoplay; the play button remains.
       await this.#video.play().catch(() => this.#controls.paint());
     } catch (error) {
       if (!this.#closed) await tell(error);
@@ -210,7 +210,7 @@ class PlayerPage implements Page {
     this.#judge();
   }
 
-  /** Whether a failure has passed by itself, or must be told now. */
+  /** Whether a failure has recovered, or must be reported now. */
   #judge(): void {
     const setback = this.#setback;
     if (setback === null) return;
@@ -226,7 +226,7 @@ class PlayerPage implements Page {
     this.#spinner.hidden = !waits || !this.#trouble.hidden;
   }
 
-  /** Playback ends here: says what failed and what to do, with a way to try again. */
+  /** Ends playback: reports the failure and the remedy, with a button to try again. */
   #stop(trouble: Trouble): void {
     this.#video.pause();
     this.#setback = null;
@@ -242,7 +242,7 @@ class PlayerPage implements Page {
     if (!this.#stage.isConnected) this.element.replaceChildren(h('div', { class: 'screen' }, this.#stage));
   }
 
-  /** Ends what measures and looks. */
+  /** Stops timers and measurements. */
   #rest(): void {
     for (const timer of this.#timers) clearInterval(timer);
     this.#timers = [];

@@ -1,6 +1,6 @@
 /**
- * Subtitles that lie beside a plain file, as tracks of the video. The page fetches them itself: a
- * track of another origin would ask the whole video for a permission that it may not have.
+ * Subtitle files beside a plain file, as tracks of the video. The page fetches them itself: a
+ * cross-origin track would require CORS for the whole video, which it may not have.
  */
 import { h } from '../dom';
 import { languageName } from '../pure/language';
@@ -20,17 +20,17 @@ export class Subtitles {
     this.#video = video;
   }
 
-  /** Adds those that can be had; none is shown before somebody picks it. */
+  /** Adds the available ones; none is shown before the viewer selects it. */
   async add(texts: readonly Beside[]): Promise<void> {
     const { signal } = this.#stop;
-    // All at once, shown in their order.
+    // Fetched concurrently, listed in order.
     const had = texts.map(async ({ url, language }) => {
       const reply = await fetch(url, { signal });
       if (!reply.ok) throw new Error(String(reply.status));
       return { text: await reply.text(), language };
     });
     for (const one of await Promise.allSettled(had)) {
-      // Subtitles that are missing are no reason not to show the picture.
+      // Missing subtitles must not prevent playback.
       if (one.status !== 'fulfilled' || signal.aborted) continue;
       const { text, language } = one.value;
       const src = URL.createObjectURL(new Blob([text], { type: 'text/vtt' }));

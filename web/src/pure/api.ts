@@ -1,7 +1,7 @@
 /**
- * What the server says, made safe to draw. A field that is missing or of another type becomes
- * zero, null or empty rather than an exception: a page left open for weeks meets servers older
- * and newer than itself.
+ * Validation of the server's answers. A field that is missing or of another type becomes zero,
+ * null or empty rather than an exception: a page left open for weeks meets servers older and
+ * newer than itself.
  */
 
 export type TitleKind = 'hls' | 'dash' | 'file';
@@ -17,11 +17,11 @@ export interface Title {
   poster: string | null;
   /** Subtitles beside a plain file. */
   texts: { path: string; language: string | null }[];
-  /** What the server found odd about it. */
+  /** The server's remark about a defect of the file. */
   odd: string | null;
 }
 
-/** Counters that only grow while a server runs; the order is that of `/status`. */
+/** Counters that only grow while a server runs, in the order of `/status`. */
 export const COUNTERS = [
   'requests',
   'requests_refused',
@@ -56,7 +56,7 @@ export const COUNTERS = [
 export type Counter = (typeof COUNTERS)[number];
 export type Counters = Record<Counter, number>;
 
-/** Classes of memory in the order in which the page stacks them. */
+/** Classes of memory in the page's stacking order. */
 export const MEMORY_CLASSES = ['sending', 'unread', 'filling', 'read', 'free'] as const;
 export type MemoryClass = (typeof MEMORY_CLASSES)[number];
 
@@ -93,7 +93,7 @@ export interface Flash {
   is_recovering: boolean;
   capacity_bytes: number;
   filled_bytes: number;
-  /** Most bytes that may be written in any day, and what is left of them now. */
+  /** Largest number of bytes written per day, and the remainder now. */
   budget_bytes: number;
   budget_left_bytes: number;
   reads_wrong: number;
@@ -114,7 +114,7 @@ export interface Device {
     name: string;
     reference_bytes: number | null;
     reference_bit_rate_bps: number | null;
-    /** Who finds the reference size, and why it is what it is; null if it is configured. */
+    /** The controller of the reference size, and its reason; null if the size is configured. */
     control: { name: string; target_bytes: number | null; reason_text: string } | null;
   };
   order: string;
@@ -123,15 +123,15 @@ export interface Device {
   queue: Queue;
   counters: Counters;
   chains: { live: number; shown: Viewer[] };
-  /** Null if it has none. */
+  /** Null without a flash tier. */
   flash: Flash | null;
 }
 
 export interface Status {
   version: string;
-  /** Tells one run of the server from the next. */
+  /** Distinguishes runs of the server. */
   started_unix_ms: number;
-  /** Time since the start, by a clock that nobody sets. */
+  /** Time since the start, by a monotonic clock. */
   uptime_ms: number;
   state: 'serving' | 'draining';
   media_addresses: string[];
@@ -245,7 +245,7 @@ function decodeFlash(value: unknown): Flash | null {
       const ssd = object(item);
       return {
         path: string(ssd['path']),
-        // One that nobody knows is not called well.
+        // An unknown state must not be shown as healthy.
         state: oneOf(ssd['state'], SSD_STATES, 'offline'),
         read_ms: number(ssd['read_ms']),
       };
@@ -265,7 +265,7 @@ function decodeDevice(value: unknown): Device {
     state: oneOf(given['state'], ['online', 'failing', 'offline'], 'online'),
     rotational: given['rotational'] === true,
     io: string(given['io']),
-    // The server says 0 of a disk whose size it does not know.
+    // The server reports 0 for a disk of unknown size.
     capacity_bytes: number(given['capacity_bytes']) || null,
     policy: {
       name: string(policy['name']),
@@ -295,7 +295,7 @@ export function decodeStatus(value: unknown): Status {
   const connections = object(given['connections']);
   const totals = object(given['totals']);
   const started_unix_ms = number(given['started_unix_ms']);
-  // Older servers tell only times of day.
+  // Older servers report only times of day.
   const by_day_ms = number(given['now_unix_ms']) - started_unix_ms;
   return {
     version: string(given['version']),

@@ -1,11 +1,11 @@
 /**
- * Numbers for people. One rule for each kind of thing, so that a page never mixes two:
- * memory and read sizes in binary units (they are configured as `2MiB`), rates of bytes and
- * capacities of disks in decimal ones (as disks are sold and measured), bit rates in bit/s.
- * Three significant digits; a thing nobody knows is a dash.
+ * Formatting of numbers. One rule for each kind of quantity, so that a page never mixes two:
+ * memory and read sizes in binary units (they are configured as `2MiB`), byte rates and disk
+ * capacities in decimal units (as disks are sold and measured), bit rates in bit/s.
+ * Three significant digits; an unknown quantity is a dash.
  */
 
-/** A number with its unit, apart, because tiles set them in different sizes. */
+/** A number and its unit, separate because tiles set them in different sizes. */
 export interface Quantity {
   readonly value: string;
   readonly unit: string;
@@ -19,7 +19,7 @@ function known(n: Maybe): n is number {
   return typeof n === 'number' && Number.isFinite(n);
 }
 
-/** Three significant digits, and never an exponent. */
+/** Three significant digits, without exponent. */
 function digits(n: number): string {
   const size = Math.abs(n);
   if (size === 0) return '0';
@@ -50,32 +50,32 @@ export function bytes(n: Maybe): Quantity {
   return scaled(n, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']);
 }
 
-/** Capacity of a device, or a place on it: `4.00 TB`. */
+/** Capacity of a device, or a position on it: `4.00 TB`. */
 export function capacity(n: Maybe): Quantity {
   return scaled(n, 1000, ['B', 'kB', 'MB', 'GB', 'TB', 'PB']);
 }
 
-/** Bytes a second: `118 MB/s`. */
+/** Bytes per second: `118 MB/s`. */
 export function byteRate(n: Maybe): Quantity {
   return scaled(n, 1000, ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s']);
 }
 
-/** Bits a second: `2.50 Mbit/s`. */
+/** Bits per second: `2.50 Mbit/s`. */
 export function bitRate(n: Maybe): Quantity {
   return scaled(n, 1000, ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s']);
 }
 
-/** How many: `12 345`. */
+/** A count: `12 345`. */
 export function count(n: Maybe): Quantity {
   return known(n) ? { value: grouped(Math.round(n)), unit: '' } : UNKNOWN;
 }
 
-/** How many are shown: `200`, or `64 of 200` where there are more. */
+/** The number of shown items: `200`, or `64 of 200` if there are more. */
 export function shownOf(shown: number, all: number): string {
   return shown < all ? `${text(count(shown))} of ${text(count(all))}` : text(count(shown));
 }
 
-/** How many each second: `34.2 /s`. */
+/** A rate per second: `34.2 /s`. */
 export function perSecond(n: Maybe): Quantity {
   return known(n) ? { value: digits(n), unit: '/s' } : UNKNOWN;
 }
@@ -106,8 +106,8 @@ export function span(ms: Maybe): Quantity {
 }
 
 /**
- * The window of a number that should be of the last `asked_s` seconds, and is of `known_s`: `1 min`,
- * `5 min`, `12 s` for a page that was opened 12 s ago, `95 s` for one that a browser seldom wakes.
+ * The window of a number requested for the last `asked_s` seconds and known for `known_s`: `1 min`,
+ * `5 min`, `12 s` for a page opened 12 s ago, `95 s` for one that the browser seldom wakes.
  */
 export function windowOf(asked_s: number, known_s: number): Quantity {
   const whole = known_s <= 0 || Math.abs(known_s - asked_s) <= 0.05 * asked_s;
@@ -117,12 +117,12 @@ export function windowOf(asked_s: number, known_s: number): Quantity {
     : { value: String(seconds), unit: 's' };
 }
 
-/** A quantity as one string, its unit held on by a no-break space. */
+/** A quantity as one string, with a no-break space before its unit. */
 export function text(quantity: Quantity): string {
   return quantity.unit === '' ? quantity.value : `${quantity.value}\u00a0${quantity.unit}`;
 }
 
-/** A place in a title: `4:05`, `1:02:03`. */
+/** A position in a title: `4:05`, `1:02:03`. */
 export function clock(seconds: Maybe): string {
   if (!known(seconds) || seconds < 0) return '–:––';
   const whole = Math.floor(seconds);
@@ -132,7 +132,7 @@ export function clock(seconds: Maybe): string {
   return h > 0 ? `${h}:${String(m).padStart(2, '0')}:${s}` : `${m}:${s}`;
 }
 
-/** The same place, for a screen reader: `1 hour 2 minutes 3 seconds`. */
+/** The same position, for a screen reader: `1 hour 2 minutes 3 seconds`. */
 export function spokenClock(seconds: Maybe): string {
   if (!known(seconds) || seconds < 0) return 'unknown';
   const whole = Math.floor(seconds);
@@ -159,10 +159,10 @@ export function bitRateRange(rates: readonly number[]): string {
     : `${text(bottom)} – ${text(top)}`;
 }
 
-/** Room for one label of an axis of time, in pixels. */
+/** Width of one label of a time axis, in pixels. */
 const TIME_LABEL_PX = 52;
 
-/** Where an axis of time has labels: fifths of the window before now, fewer on a narrow chart. */
+/** Label positions of a time axis: fifths of the window, fewer on a narrow chart. */
 export function timeSplits(window_s: number, width_px: number): number[] {
   const fits = [1, 2, 5].find((every) => (width_px * every) / 5 >= TIME_LABEL_PX) ?? 5;
   return [5, 4, 3, 2, 1, 0].filter((n) => n % fits === 0).map((n) => (n === 0 ? 0 : (-n * window_s) / 5));

@@ -1,4 +1,4 @@
-/** The name of a language (BCP 47) for people, or the tag itself where nobody knows one. */
+/** The display name of a language (BCP 47), or the tag itself if it has none. */
 export function languageName(tag: string | null, shownIn: string): string {
   if (tag === null) return 'Subtitles';
   try {

@@ -1,7 +1,7 @@
 /**
- * Where the video comes from. The server says which addresses its media listener is bound to;
- * some of those mean nothing to a browser on another machine (0.0.0.0, [::], loopback), and for
- * them the name under which this page was reached stands in.
+ * Base URL of the video. The server reports the addresses of its media listener; some of them mean
+ * nothing to a browser on another machine (0.0.0.0, [::], loopback), and the host name of this page
+ * replaces those.
  */
 
 const WILDCARD = new Set(['0.0.0.0', '[::]', '[::ffff:0:0]']);
@@ -25,8 +25,8 @@ export function mediaBase(addresses: readonly string[], pageHostname: string): U
 }
 
 /**
- * The URL of a path of the library. Paths come percent-encoded; what a URL would still take for
- * something else (`?`, `#`, a stray `%`, `//`) is part of a file's name here, and is protected.
+ * The URL of a library path. Paths come percent-encoded; characters with a meaning in URLs (`?`,
+ * `#`, a stray `%`, `//`) are part of a file's name here, and are escaped.
  */
 export function mediaUrl(base: URL, path: string): string {
   const safe = path

@@ -1,37 +1,37 @@
 /**
- * From counters to rates, and the last five minutes of them.
+ * Rates from counters, and five minutes of their history.
  *
  * The server sends counters that only grow; a rate is the difference of two polls over the time
  * between them *by the server's uptime*, so that a late or throttled poll is a longer interval and
- * not a dip, and a clock that is set changes nothing. A counter that went down, or another start
- * time, is a restarted server: that interval has no rate, and the chart has a gap.
+ * not a dip, and a clock change has no effect. A counter that decreased, or another start time,
+ * means a restarted server: that interval has no rate, and the chart has a gap.
  */
 import { COUNTERS, type Counters, type Device, type Memory, type Queue, type Status } from './api';
 
-/** What is kept of the past: five minutes. */
+/** Length of the history: five minutes. */
 export const WINDOW_S = 300;
 
 type Moment = Pick<Status, 'started_unix_ms' | 'uptime_ms'>;
 
-/** Seconds between two answers; null if the server was started anew between them. */
+/** Seconds between two answers; null if the server was restarted between them. */
 export function elapsed(before: Moment, after: Moment): number | null {
   const seconds = (after.uptime_ms - before.uptime_ms) / 1000;
   return before.started_unix_ms === after.started_unix_ms && seconds > 0 ? seconds : null;
 }
 
-/** Growth of one counter a second; null when the two readings cannot be compared. */
+/** Growth of one counter per second; null when the two readings cannot be compared. */
 export function rate(before: number, after: number, seconds: number | null): number | null {
   return seconds !== null && seconds > 0 && after >= before ? (after - before) / seconds : null;
 }
 
-/** The quotient, or null where it is not known, or there is nothing to divide by. */
+/** The quotient, or null if an operand is unknown or the divisor is zero. */
 export function quotient(a: number, b: number): number | null {
   return b > 0 && !Number.isNaN(a) ? a / b : null;
 }
 
 /**
- * Growth of every counter; null if any went down (a restart). The sum of seeks alone begins again
- * at 2^64 while a server runs: then its growth is not a number, and nothing made of it is one.
+ * Growth of every counter; null if any decreased (a restart). Only the sum of seeks wraps at 2^64
+ * while a server runs: its growth is then NaN, and so is every value derived from it.
  */
 export function growth(before: Counters, after: Counters): Counters | null {
   const fallen = COUNTERS.filter((name) => after[name] < before[name]);
@@ -41,11 +41,11 @@ export function growth(before: Counters, after: Counters): Counters | null {
   ) as Counters;
 }
 
-/** One poll of one device, with what happened since the poll before. */
+/** One poll of one device, with the growth since the previous poll. */
 export interface Point {
-  /** When this page saw it, seconds, by a clock of the page that never jumps. */
+  /** Time of the poll in seconds, by a monotonic clock of the page. */
   readonly at_s: number;
-  /** Time since the poll before by the server's uptime; null at a start, a restart or a gap. */
+  /** Time since the previous poll by the server's uptime; null at a start, a restart or a gap. */
   readonly seconds: number | null;
   /** Growth of the counters over that time; null with `seconds`. */
   readonly growth: Counters | null;
@@ -54,12 +54,12 @@ export interface Point {
   readonly reference_bytes: number | null;
 }
 
-/** The five minutes of one device. */
+/** Five minutes of one device. */
 export class History {
   points: Point[] = [];
   #last: { counters: Counters; status: Status } | null = null;
 
-  /** The connection was lost: the next poll begins anew. */
+  /** The connection was lost: the next poll starts a new interval. */
   interrupt(): void {
     this.#last = null;
   }
@@ -78,14 +78,14 @@ export class History {
       queue,
       reference_bytes: policy.reference_bytes,
     });
-    // One point older than the window stays, so that the line reaches the chart's left edge.
+    // One point older than the window is kept, so that the line reaches the chart's left edge.
     const first = this.points.findIndex((point) => point.at_s >= at_s - WINDOW_S);
     if (first > 1) this.points.splice(0, first - 1);
   }
 
   /**
-   * Growth of the counters and the time it took, over the last `seconds`, or as much of them as is
-   * known without a gap. Of a server that is younger than that, all is known: it counts from zero.
+   * Growth of the counters and its time span, over the last `seconds`, or as much of them as is
+   * known without a gap. A server younger than that is known completely: its counters start at zero.
    */
   over(seconds: number): { seconds: number; growth: Counters } {
     const last = this.#last;
@@ -106,7 +106,7 @@ export class History {
   }
 }
 
-/** The ratios of Table 4.1 of the thesis: parts of the bytes that viewers asked for. */
+/** The ratios of Table 4.1 of the thesis: shares of the requested bytes. */
 export interface Ratios {
   readonly disk: number | null;
   readonly ram: number | null;
@@ -124,7 +124,7 @@ export function ratios(counters: Counters): Ratios {
   };
 }
 
-/** Viewers in order of need: least time to the deadline first; ties by name, so rows stay put. */
+/** Viewers by urgency: least slack first; ties by name, so that rows do not move. */
 export function byNeed<T extends { slack_ms: number; viewer: string }>(viewers: readonly T[]): T[] {
   return [...viewers].sort((a, b) => a.slack_ms - b.slack_ms || (a.viewer < b.viewer ? -1 : 1));
 }

@@ -1,4 +1,4 @@
-/** Renditions as a menu: one line for each picture, best first, with what tells them apart. */
+/** Renditions as a menu: one entry for each picture, best first, with its distinguishing data. */
 import { bitRate, text } from './format';
 
 export interface Rendition {
@@ -10,7 +10,7 @@ export interface Rendition {
   readonly active: boolean;
 }
 
-/** `720p · 2.31 Mbit/s`, or the bit rate alone where nobody knows the height. */
+/** `720p · 2.31 Mbit/s`, or only the bit rate if the height is unknown. */
 export function renditionName(rendition: Pick<Rendition, 'height' | 'bandwidth'>): string {
   const size = rendition.height === null || rendition.height === 0 ? '' : `${rendition.height}p`;
   const rate = rendition.bandwidth > 0 ? text(bitRate(rendition.bandwidth)) : '';
@@ -18,8 +18,8 @@ export function renditionName(rendition: Pick<Rendition, 'height' | 'bandwidth'>
 }
 
 /**
- * One entry for each picture: variants that differ only in their sound are one line, preferring
- * the language that plays now.
+ * One entry for each picture: variants that differ only in sound share an entry, with preference
+ * for the current language.
  */
 export function renditionMenu(renditions: readonly Rendition[]): Rendition[] {
   const language = renditions.find((one) => one.active)?.language;
@@ -38,7 +38,7 @@ export function renditionMenu(renditions: readonly Rendition[]): Rendition[] {
   );
 }
 
-/** Seconds of media that lie ready from `time` on, over gaps too small to stop at. */
+/** Seconds of buffered media from `time` on, ignoring gaps too small to stop at. */
 export function bufferAhead(ranges: readonly (readonly [number, number])[], time: number): number {
   let end = time;
   for (const [from, to] of ranges) {

@@ -1,4 +1,4 @@
-/** The three pages, as the part of the address behind `#`. */
+/** The routes of the three pages, in the URL after `#`. */
 
 export type Route =
   | { readonly page: 'library' }

@@ -1,4 +1,4 @@
-/** Finding titles: every word must occur in the name or the path, in any case and any accent. */
+/** Search for titles: every word must occur in the name or the path, ignoring case and accents. */
 import type { Title } from './api';
 
 function folded(text: string): string {
@@ -13,8 +13,8 @@ export function matches(title: Pick<Title, 'name' | 'path'>, query: string): boo
 }
 
 /**
- * What to put behind the names of titles that others have too, by id: the ending of the file where
- * that tells them apart, else the path.
+ * Suffixes for titles whose names are not unique, by id: the file extension if that distinguishes
+ * them, otherwise the path.
  */
 export function tellApart(titles: readonly Pick<Title, 'id' | 'name' | 'path'>[]): Map<string, string> {
   const byName = new Map<string, typeof titles[number][]>();

@@ -1,10 +1,10 @@
 /**
- * Standing still, as a viewer sees it: the picture should move and does not. What the element and
- * the player tell of it differs by kind of title (a plain file waits without a word of Shaka's,
- * Shaka halts the others by itself), so the position alone decides here.
+ * Stall detector: the picture should move and does not. The events of the element and the player
+ * differ by kind of title (a plain file waits without a Shaka event, Shaka halts the others
+ * itself), so only the position decides here.
  */
 
-/** What the page saw of a video when it looked. */
+/** State of a video at one check. */
 export interface Look {
   readonly at_ms: number;
   readonly position_s: number;
@@ -13,19 +13,19 @@ export interface Look {
   readonly ended: boolean;
 }
 
-/** Shorter than this, nobody calls it waiting. */
+/** Shortest standstill that counts as waiting. */
 export const NOTICED_MS = 400;
 
-/** Further ahead of the clock than this, and backwards, nobody plays: that was a seek. */
+/** A position further ahead of the clock than this, or backwards, is a seek. */
 const JUMP_S = 4;
 
 export class Standstill {
-  /** How often it stood still after it had moved since the start or the last seek. */
+  /** Number of stalls after playback has moved since the start or the last seek. */
   stalls = 0;
   #ended_ms = 0;
   #now_ms = 0;
   #position_s: number | null = null;
-  /** Since when it stands, as seen; null while it moves or need not. */
+  /** Start of the current standstill; null while the picture moves or need not. */
   #since_ms: number | null = null;
   #moved = false;
   #counted = false;
@@ -47,7 +47,7 @@ export class Standstill {
       this.#since_ms ??= at_ms;
     }
     if (sought) {
-      // A stall that the viewer leaves by a seek is over; what follows is the seek's own wait.
+      // A seek ends a stall; the following wait belongs to the seek.
       if (this.#counted) this.#go();
       this.#moved = false;
     }
@@ -57,12 +57,12 @@ export class Standstill {
     }
   }
 
-  /** Whether a viewer waits: for a stall to end, or for the start after opening or seeking. */
+  /** Whether the viewer waits: for the end of a stall, or for the start after opening or seeking. */
   get waits(): boolean {
     return this.#since_ms !== null && this.#now_ms - this.#since_ms >= NOTICED_MS;
   }
 
-  /** How long all stalls took, with the one that lasts. */
+  /** Total duration of stalls, including the current one. */
   get stalled_ms(): number {
     return this.#ended_ms + this.#lasts();
   }

@@ -1,12 +1,12 @@
 /**
- * Errors of playback, said so that the person in front of the screen knows what failed and what
- * to do about it. Codes are those of Shaka Player (`shaka.util.Error.Code`).
+ * Messages for playback errors: the failed object and the remedy. Codes are those of Shaka Player
+ * (`shaka.util.Error.Code`).
  */
 
 export interface Trouble {
-  /** What failed, by name. */
+  /** The failure, with the name of the object. */
   readonly what: string;
-  /** What to do. */
+  /** The remedy. */
   readonly remedy: string;
 }
 
@@ -20,7 +20,7 @@ const HTTP_ERROR = 1002;
 const TIMEOUT = 1003;
 const VIDEO_ERROR = 3016;
 const CONTENT_UNSUPPORTED = 4032;
-/** Loading was interrupted by another load or by leaving the page: nobody needs to know. */
+/** Loading was interrupted by another load or by leaving the page: not reported. */
 const SILENT = new Set([7000, 7003]);
 
 function fileName(uri: unknown): string {
@@ -38,25 +38,25 @@ function httpTrouble(file: string, status: unknown): Trouble {
     case 404:
     case 410:
       return {
-        what: `${file} is not on the server any more (${status}).`,
+        what: `${file} is no longer on the server (${status}).`,
         remedy: 'Put the file back, or correct the playlist that names it, and try again.',
       };
     case 401:
     case 403:
       return {
-        what: `The server does not hand out ${file} (${status}).`,
+        what: `The server refuses ${file} (${status}).`,
         remedy:
           'Make the file readable for the server, inside one of its folders, or open its path to viewers (access in the configuration), and try again.',
       };
     case 503:
       return {
-        what: `The disk cannot take on another viewer right now, or is out of service (503 for ${file}).`,
-        remedy: 'Try again in some seconds; the dashboard shows how busy the disk is.',
+        what: `The disk cannot serve another viewer now, or is out of service (503 for ${file}).`,
+        remedy: 'Try again in a few seconds; the dashboard shows the load of the disk.',
       };
     default:
       return {
         what: `The server answered ${String(status)} for ${file}.`,
-        remedy: "The server's log says why; try again after that is put right.",
+        remedy: "See the server's log for the reason; fix it and try again.",
       };
   }
 }
@@ -64,30 +64,30 @@ function httpTrouble(file: string, status: unknown): Trouble {
 /** Codes of the browser's own MediaError, the first datum of VIDEO_ERROR. */
 const MEDIA_ERR_NETWORK = 2;
 
-/** What the server answered: a status, nothing, or something that this page may not read. */
+/** The server's answer: a status, silence, or an answer that this page may not read. */
 export type Answer = number | 'silence' | 'unreadable';
 
 /**
- * A plain file is fetched by the browser, which says of every file that it did not get that it
- * cannot play it. `asked` is what the server answered when it was asked for the file again.
+ * A plain file is fetched by the browser, which reports every failed fetch as an unplayable file.
+ * `asked` is the server's answer when the file was requested again.
  */
 export function ofPlainFile(error: PlayerError, uri: string, asked: Answer): PlayerError {
   if (error.code !== VIDEO_ERROR) return error;
   if (asked === 'silence') return { code: HTTP_ERROR, data: [uri] };
   if (asked !== 'unreadable' && asked >= 400) return { code: BAD_HTTP_STATUS, data: [uri, asked] };
-  // It answers now, and what was fetched broke off.
+  // The server answers now, so the earlier fetch was interrupted.
   if (error.data?.[0] === MEDIA_ERR_NETWORK) return { code: HTTP_ERROR, data: [uri] };
   return error;
 }
 
-/** Whether what was fetched is the cause, rather than the way to it. */
+/** Whether the fetched media is the cause, rather than the network. */
 function isOfMedia(code: number): boolean {
   return code >= 2000 && code < 5000;
 }
 
 /**
- * What to show for an error, or null if there is nothing to tell. What the server found odd about
- * the title explains more than a browser that could make nothing of it.
+ * The message for an error, or null if there is nothing to report. The server's remark about a
+ * defective title explains more than the browser's error.
  */
 export function explain(
   error: PlayerError,
@@ -99,8 +99,8 @@ export function explain(
   if (SILENT.has(code)) return null;
   if (odd !== null && isOfMedia(code)) {
     return {
-      what: `“${title}” cannot be played. The server says of it: ${odd}.`,
-      remedy: 'Put a whole file in its place, or mend it, and try again.',
+      what: `“${title}” cannot be played. The server reports: ${odd}.`,
+      remedy: 'Replace or repair the file, and try again.',
     };
   }
   const file = fileName(data[0]);
@@ -108,13 +108,13 @@ export function explain(
   if (code === HTTP_ERROR) {
     return {
       what: `No answer from the media address ${base} for ${file}.`,
-      remedy: 'See that this machine can reach that address and port (firewall, tunnel), and try again.',
+      remedy: 'Check that this machine can reach that address and port (firewall, tunnel), and try again.',
     };
   }
   if (code === TIMEOUT) {
     return {
       what: `${file} did not arrive in time.`,
-      remedy: 'The disk or the network is too slow right now; try again, or choose a lower rendition.',
+      remedy: 'The disk or the network is too slow now; try again, or choose a lower rendition.',
     };
   }
   if (code === VIDEO_ERROR || code === CONTENT_UNSUPPORTED || (code >= 4011 && code <= 4013)) {
@@ -125,14 +125,14 @@ export function explain(
   }
   if (code >= 4000 && code < 5000) {
     return {
-      what: `The playlist of “${title}” cannot be understood (player error ${code}).`,
-      remedy: 'Check the manifest with a validator; the server’s log names what is wrong with it.',
+      what: `The playlist of “${title}” cannot be parsed (player error ${code}).`,
+      remedy: 'Check the manifest with a validator; the server’s log names the error.',
     };
   }
   if (code >= 2000 && code < 4000) {
     return {
       what: `The media of “${title}” is damaged or of an unknown kind (player error ${code}).`,
-      remedy: 'Check the file with ffprobe, and pack it again if needed.',
+      remedy: 'Check the file with ffprobe, and repackage it if necessary.',
     };
   }
   if (code >= 6000 && code < 7000) {
@@ -143,6 +143,6 @@ export function explain(
   }
   return {
     what: `Playback of “${title}” stopped (player error ${code}).`,
-    remedy: 'Try again; if it stays, tell the number to whoever runs this server.',
+    remedy: 'Try again; if it persists, report the number to the operator of this server.',
   };
 }

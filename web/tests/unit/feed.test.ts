@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 let answers: Response[] = [];
 
-/** A new page, which gets these answers one after the other. */
+/** A new page, which receives these answers one after the other. */
 async function page(...given: Response[]) {
   answers = given;
   vi.resetModules();
@@ -30,7 +30,7 @@ afterEach(() => {
 
 type Feed = Awaited<ReturnType<typeof page>>;
 
-/** Ends when the poll that begins so has its answer. */
+/** Resolves when a poll started this way has its answer. */
 async function poll({ onPoll }: Feed, begin: () => void) {
   const polled = new Promise<void>((resolve) => {
     const off = onPoll(() => {
@@ -44,7 +44,7 @@ async function poll({ onPoll }: Feed, begin: () => void) {
 
 const aSecondOn = () => void vi.advanceTimersByTime(1000);
 
-test('totals of two runs of a server make no rate', async () => {
+test('there is no rate between two runs of a server', async () => {
   const said = (started_unix_ms: number, uptime_ms: number, bytes_sent: number) =>
     json({ started_unix_ms, uptime_ms, totals: { bytes_sent, requests: 1 } });
   const opened = await page(said(1, 5000, 10), said(1, 7000, 50), said(2, 9000, 90));
@@ -56,20 +56,20 @@ test('totals of two runs of a server make no rate', async () => {
   expect(rates).toEqual([null, 20, null]);
 });
 
-test('a server that says why it has no answer is quoted', async () => {
+test('quotes the error text of the server', async () => {
   const opened = await page(plain(503, 'a device does not answer\nand more of it\n'));
   await poll(opened, opened.startFeed);
-  expect(opened.feed.lost_because).toBe('it answered 503 for status: a device does not answer');
+  expect(opened.feed.lost_because).toBe('the server answered 503 for status: a device does not answer');
 });
 
-test('an error that is a page or has no text is told by its status', async () => {
+test('reports the status of an error without plain text', async () => {
   const html = new Response('<p>no', { status: 502, headers: { 'content-type': 'text/html' } });
   const { fetchJson } = await page(html, plain(500, ' \n'));
-  await expect(fetchJson('status')).rejects.toThrow(/it answered 502 for status$/);
-  await expect(fetchJson('status')).rejects.toThrow(/it answered 500 for status$/);
+  await expect(fetchJson('status')).rejects.toThrow(/the server answered 502 for status$/);
+  await expect(fetchJson('status')).rejects.toThrow(/the server answered 500 for status$/);
 });
 
-test('the page waits for longer than the server itself does', async () => {
+test('the page waits longer than the server itself', async () => {
   const patience = vi.spyOn(AbortSignal, 'timeout');
   const { fetchJson } = await page(json({}));
   await fetchJson('status');

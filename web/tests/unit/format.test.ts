@@ -54,7 +54,7 @@ test('three significant digits at most, and never an exponent', () => {
   expect(plain(perSecond(34.21))).toBe('34.2 /s');
 });
 
-test('what nobody knows is a dash, whatever made it unknown', () => {
+test('an unknown value is a dash, for every reason', () => {
   for (const unknown of [null, undefined, NaN, Infinity]) {
     for (const format of [bytes, capacity, byteRate, bitRate, count, percent, span, ratio]) {
       expect(text(format(unknown))).toBe('–');
@@ -85,7 +85,7 @@ test.each([
   [345_600_000, '4 d'],
 ])('a span of %d ms is %s', (ms, said) => expect(plain(span(ms))).toBe(said));
 
-test('a window that is not known whole is called by what is known of it', () => {
+test('a partly known window is labelled with its known length', () => {
   expect(plain(windowOf(60, 60))).toBe('1 min');
   expect(plain(windowOf(300, 299))).toBe('5 min');
   expect(plain(windowOf(300, 12.3))).toBe('12 s');
@@ -97,7 +97,7 @@ test('a window that is not known whole is called by what is known of it', () => 
   expect(plain(windowOf(60, 3600))).toBe('60 min');
 });
 
-test('a part says of how many it is', () => {
+test('a part states the total', () => {
   expect(shownOf(64, 200)).toBe('64 of 200');
   expect(shownOf(200, 200)).toBe('200');
   expect(shownOf(3, 0)).toBe('3');
@@ -110,7 +110,7 @@ test('an axis of time has as many labels as fit', () => {
   expect(timeSplits(300, 100)).toEqual([-300, 0]);
 });
 
-test('places in a title', () => {
+test('positions in a title', () => {
   expect(clock(0)).toBe('0:00');
   expect(clock(245.9)).toBe('4:05');
   expect(clock(3723)).toBe('1:02:03');

@@ -16,7 +16,7 @@ describe('the media address', () => {
     expect(mediaBase(addresses, hostname)?.href).toBe(base);
   });
 
-  test('is unknown when there is none that a browser could use', () => {
+  test('is unknown without an address usable by a browser', () => {
     expect(mediaBase([], 'box')).toBeNull();
     expect(mediaBase(['nonsense', 'unix:/run/x.sock'], 'box')).toBeNull();
     expect(mediaBase(['nonsense', 'http://0.0.0.0:8080'], 'box')?.href).toBe('http://box:8080/');

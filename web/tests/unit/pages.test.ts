@@ -21,13 +21,13 @@ describe('routes', () => {
     (id) => expect(parseRoute(routeHash({ page: 'watch', id }))).toEqual({ page: 'watch', id }),
   );
 
-  test('typed by hand with a stray percent sign are taken as they are', () => {
+  test('with a stray percent sign are used unchanged', () => {
     expect(parseRoute('#/watch/100%')).toEqual({ page: 'watch', id: '100%' });
   });
 });
 
 describe('answers of a server', () => {
-  test('that are no answers are empty, not exceptions', () => {
+  test('that are invalid are empty, not exceptions', () => {
     for (const nonsense of [null, 3, 'x', [], {}, { titles: 4, devices: {} }]) {
       expect(decodeLibrary(nonsense)).toEqual([]);
       expect(decodeStatus(nonsense).devices).toEqual([]);
@@ -46,21 +46,21 @@ describe('answers of a server', () => {
     for (const name of COUNTERS) expect(device?.counters[name]).toBe(0);
   });
 
-  test('of a disk of unknown size do not call it 0 bytes', () => {
+  test('of a disk of unknown size do not report 0 bytes', () => {
     const sizes = [0, 4e12, undefined].map(
       (capacity_bytes) => decodeStatus({ devices: [{ capacity_bytes }] }).devices[0]?.capacity_bytes,
     );
     expect(sizes).toEqual([null, 4e12, null]);
   });
 
-  test('tell the uptime by a clock that is not set, or else by the time of day, never below zero', () => {
+  test('give the uptime by a monotonic clock, or by the time of day, never below zero', () => {
     const clock = { started_unix_ms: 5000, now_unix_ms: 7000 };
     expect(decodeStatus({ ...clock, uptime_ms: 90_000 }).uptime_ms).toBe(90_000);
     expect(decodeStatus(clock).uptime_ms).toBe(2000);
     expect(decodeStatus({ ...clock, now_unix_ms: 4000 }).uptime_ms).toBe(0);
   });
 
-  test('of a device without flash have none, and an SSD of an unknown state is not well', () => {
+  test('of a device without flash have none, and an unknown SSD state is not healthy', () => {
     expect(decodeStatus({ devices: [{}] }).devices[0]?.flash).toBeNull();
     const given = { capacity_bytes: 5, ssds: [{ path: '/dev/x', state: 'melting' }, { state: 'slow' }] };
     const flash = decodeStatus({ devices: [{ flash: given }] }).devices[0]?.flash;
@@ -68,7 +68,7 @@ describe('answers of a server', () => {
     expect(flash?.ssds.map((ssd) => ssd.state)).toEqual(['offline', 'slow']);
   });
 
-  test('without a budget have the sum of the classes of memory as one', () => {
+  test('without a budget use the sum of the classes of memory', () => {
     const memory = { free_bytes: 1, filling_bytes: 2, sending_bytes: 3, unread_bytes: 4, read_bytes: 5 };
     expect(decodeStatus({ devices: [{ memory }] }).devices[0]?.memory.budget).toBe(15);
   });
@@ -91,7 +91,7 @@ describe('chains of a title', () => {
   const paths = (path: string, ...devices: ReturnType<typeof device>[]) =>
     chainsOf(path, devices)?.map((chain) => chain.path);
 
-  test('are those of its path, whatever lies beside it or below', () => {
+  test('are those of its path only', () => {
     const shown = device(['/a%20b.mpd', '/b.m3u8', '/c/d.mp4', '/a%20b.mpd']);
     expect(paths('/a%20b.mpd', shown)).toEqual(['/a%20b.mpd', '/a%20b.mpd']);
     expect(paths('/b.m3u8', shown, device(['/b.m3u8']))).toEqual(['/b.m3u8', '/b.m3u8']);
@@ -114,7 +114,7 @@ describe('a search', () => {
   });
 });
 
-test('titles of one name are told apart by their endings, or else by their paths', () => {
+test('titles of one name differ by their extensions, or by their paths', () => {
   const title = (id: string, name: string, path: string) => ({ id, name, path });
   const marks = tellApart([
     title('1', 'film', '/a/film.mp4'),
@@ -136,13 +136,13 @@ describe('renditions', () => {
     id, height, width: null, bandwidth, language: 'en', active: false, ...more,
   });
 
-  test('are named by height and bit rate, or what is known of them', () => {
+  test('are named by height and bit rate, or the known one of them', () => {
     expect(renditionName(one(1, 720, 2_305_600))).toBe('720p · 2.31\u00a0Mbit/s');
     expect(renditionName(one(1, null, 96_000))).toBe('96.0\u00a0kbit/s');
     expect(renditionName(one(1, null, 0))).toBe('original');
   });
 
-  test('are listed best first, one for each picture, in the language that plays', () => {
+  test('are listed best first, one for each picture, in the current language', () => {
     const menu = renditionMenu([
       one(1, 240, 4e5, { language: 'de' }),
       one(2, 720, 2e6, { language: 'de' }),
@@ -155,7 +155,7 @@ describe('renditions', () => {
 });
 
 describe('the buffer ahead', () => {
-  test('runs on over small gaps, and not over large ones', () => {
+  test('includes small gaps, and ends at large ones', () => {
     expect(bufferAhead([[0, 10]], 4)).toBe(6);
     expect(bufferAhead([[0, 10], [10.1, 20]], 4)).toBe(16);
     expect(bufferAhead([[0, 10], [12, 20]], 4)).toBe(6);
@@ -174,7 +174,7 @@ describe('an error of playback', () => {
     expect(explain({ code: 4000 }, 'A film', 'box')?.what).toContain('playlist');
   });
 
-  test('is explained by what the server found odd about the file, if that is the cause', () => {
+  test('is explained by the server remark about the file, if that is the cause', () => {
     const odd = 'it is not an MP4 file: it does not consist of boxes; it is served as a plain file';
     const [title] = decodeLibrary({ titles: [{ path: '/notes.mp4', odd }] });
     for (const code of [3016, 4032, 3000, 4000]) {
@@ -187,9 +187,9 @@ describe('an error of playback', () => {
     expect(explain({ code: 3016 }, 'A film', 'box', null)?.remedy).toContain('H.264');
   });
 
-  test('of a plain file is what the server says of it, before it is the browser', () => {
+  test('of a plain file reports the answer of the server before the browser error', () => {
     const failed = { code: 3016, data: [4] };
-    expect(explain(ofPlainFile(failed, uri, 404), 'A', 'box')?.what).toContain('/a b/v0_003.m4s is not on');
+    expect(explain(ofPlainFile(failed, uri, 404), 'A', 'box')?.what).toContain('/a b/v0_003.m4s is no longer on');
     expect(explain(ofPlainFile(failed, uri, 403), 'A', 'box')?.what).toContain('(403)');
     expect(explain(ofPlainFile(failed, uri, 503), 'A', 'box')?.what).toContain('another viewer');
     expect(explain(ofPlainFile(failed, uri, 'silence'), 'A', 'box')?.what).toContain('No answer');
@@ -200,7 +200,7 @@ describe('an error of playback', () => {
     expect(ofPlainFile({ code: 7000 }, uri, 404)).toEqual({ code: 7000 });
   });
 
-  test('is told for every code, with a remedy, and without the query', () => {
+  test('is reported for every code, with a remedy, and without the query', () => {
     for (let code = 0; code < 10_000; code += 1) {
       const trouble = explain({ code, data: [uri, 500] }, 'A', 'box');
       if (trouble === null) expect([7000, 7003]).toContain(code);

@@ -32,25 +32,25 @@ test('a rate is growth over time, and unknown when the counter went down or no t
   expect(rate(100, 300, null)).toBeNull();
 });
 
-test('no time is known between two runs of a server', () => {
+test('the time between two runs of a server is unknown', () => {
   const before = { started_unix_ms: 1000, uptime_ms: 500 };
   expect(elapsed(before, { started_unix_ms: 1000, uptime_ms: 2500 })).toBe(2);
   expect(elapsed(before, { started_unix_ms: 1000, uptime_ms: 400 })).toBeNull();
   expect(elapsed(before, { started_unix_ms: 9000, uptime_ms: 2500 })).toBeNull();
 });
 
-test('one counter that went down makes the whole growth unknown', () => {
+test('one decreased counter makes the whole growth unknown', () => {
   expect(growth({ ...zero, reads: 5 }, { ...zero, reads: 4, bytes_sent: 10 })).toBeNull();
   expect(growth(zero, { ...zero, reads: 4 })?.reads).toBe(4);
 });
 
-test('the sum of seeks may begin again, and alone is unknown then', () => {
+test('a wrapped sum of seeks is unknown, and nothing else', () => {
   const grown = growth({ ...zero, seek_bytes: 2 ** 64, reads: 5 }, { ...zero, seek_bytes: 7, reads: 9 });
   expect(grown?.reads).toBe(4);
   expect(quotient(grown?.seek_bytes ?? 0, 4)).toBeNull();
 });
 
-test('dividing by nothing is unknown, not infinite', () => {
+test('division by zero is unknown, not infinite', () => {
   expect(quotient(1, 0)).toBeNull();
   expect(quotient(0, 4)).toBe(0);
 });
@@ -72,7 +72,7 @@ describe('a history', () => {
     expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, null, 50]);
   });
 
-  test('has no rate across a counter that went down', () => {
+  test('has no rate across a decreased counter', () => {
     const history = new History();
     history.push(0, ...poll(10_000, { bytes_sent: 100 }));
     history.push(1, ...poll(11_000, { bytes_sent: 20 }));
@@ -81,7 +81,7 @@ describe('a history', () => {
     expect(history.over(WINDOW_S).growth.bytes_sent).toBe(60);
   });
 
-  test('knows no mean seek while the sum of seeks began again, and all other rates', () => {
+  test('has all rates but the mean seek after the sum of seeks wrapped', () => {
     const history = new History();
     history.push(0, ...poll(1000, { seek_bytes: 2 ** 64, seeks: 10, bytes_read: 0 }));
     history.push(1, ...poll(2000, { seek_bytes: 900, seeks: 12, bytes_read: 80 }));
@@ -91,7 +91,7 @@ describe('a history', () => {
     expect(meanOver(history, 'seek_bytes', 'seeks', 60)).toBe(50);
   });
 
-  test('is right though the clock of the server is set on or back by an hour', () => {
+  test('is correct although the clock of the server is changed by an hour', () => {
     const history = new History();
     const hour_ms = 3_600_000;
     const times = [5_000_000, 5_001_000 + hour_ms, 5_002_000, 5_003_000 - hour_ms];
@@ -103,7 +103,7 @@ describe('a history', () => {
     expect(history.over(60)).toMatchObject({ seconds: 3, growth: { bytes_sent: 300 } });
   });
 
-  test('does not take what 62 minutes counted for that of 2, if the clock was set back', () => {
+  test('does not count 62 minutes as 2 after the clock was set back', () => {
     const history = new History();
     const up_ms = 62 * 60_000;
     history.push(0, ...poll(119_000, { chains: 3719 }, 0, { uptime_ms: up_ms - 1000 }));
@@ -112,14 +112,14 @@ describe('a history', () => {
     expect(history.over(WINDOW_S)).toMatchObject({ seconds: 1, growth: { chains: 1 } });
   });
 
-  test('keeps the reference size of each time', () => {
+  test('keeps the reference size of each point', () => {
     const history = new History();
     history.push(0, ...poll(1000, {}, 0, { reference_bytes: 4 }));
     history.push(1, ...poll(2000, {}, 0, { reference_bytes: 6 }));
     expect(history.points.map((point) => point.reference_bytes)).toEqual([4, 6]);
   });
 
-  test('has no rate across a lost connection, or a clock set back of a server that tells no more', () => {
+  test('has no rate across a lost connection or a clock change of an old server', () => {
     const history = new History();
     history.push(0, ...poll(10_000, { bytes_sent: 0 }));
     history.interrupt();
@@ -129,7 +129,7 @@ describe('a history', () => {
     expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, null, null, 10]);
   });
 
-  test('keeps five minutes and not more', () => {
+  test('keeps five minutes at most', () => {
     const history = new History();
     for (let second = 0; second < 1000; second += 1) {
       history.push(second, ...poll(1000 * second, { bytes_sent: 7 * second }));
@@ -139,7 +139,7 @@ describe('a history', () => {
     expect(perSecondOver(history, 'bytes_sent', WINDOW_S)).toBeCloseTo(7);
   });
 
-  test('sums only the last seconds asked for', () => {
+  test('sums only the requested seconds', () => {
     const history = new History();
     [0, 10, 30, 60].forEach((sent, second) => {
       history.push(second, ...poll(1000 * (second + 1), { bytes_sent: sent, reads: second }));
@@ -149,16 +149,16 @@ describe('a history', () => {
     expect(meanOver(history, 'bytes_sent', 'jobs', 2)).toBeNull();
   });
 
-  test('of a server younger than the window is all of it, though the page was opened just now', () => {
+  test('of a young server is complete, even on a page that was just opened', () => {
     const history = new History();
     history.push(0, ...poll(31_000, { chains: 8, jobs: 3, bytes_read: 90 }, 1000));
     expect(history.over(60)).toMatchObject({ seconds: 30, growth: { chains: 8, jobs: 3, bytes_read: 90 } });
     expect(history.over(WINDOW_S).growth.chains).toBe(8);
-    // The last five seconds are not known by that.
+    // The last five seconds remain unknown.
     expect(perSecondOver(history, 'bytes_read', 5)).toBeNull();
   });
 
-  test('of an older server is what this page saw of it, back to the last gap', () => {
+  test('of an older server covers this page, back to the last gap', () => {
     const history = new History();
     history.push(0, ...poll(10_000, { chains: 5 }));
     expect(history.over(60).seconds).toBe(0);
@@ -170,20 +170,20 @@ describe('a history', () => {
     expect(history.over(60)).toMatchObject({ seconds: 1, growth: { chains: 1 } });
   });
 
-  test('of nothing knows no rate', () => {
+  test('has no rate without points', () => {
     const history = new History();
     expect(perSecondOver(history, 'bytes_sent', 5)).toBeNull();
     expect(busyShare(history, 5)).toBeNull();
   });
 
-  test('never calls a disk busier than all of the time', () => {
+  test('never reports more than 100 % busy', () => {
     const history = new History();
     history.push(0, ...poll(1000, { busy_seconds: 0 }));
     history.push(1, ...poll(2000, { busy_seconds: 1.02 }));
     expect(busyShare(history, 5)).toBe(1);
   });
 
-  test('read sizes are means over a window that moves, with a gap where nothing was read', () => {
+  test('read sizes are moving averages, with a gap without reads', () => {
     const history = new History();
     const readings: [number, number][] = [[0, 0], [2, 8], [4, 12], [4, 12], [4, 12], [4, 12]];
     readings.forEach(([reads, bytes_read], second) => {
@@ -193,7 +193,7 @@ describe('a history', () => {
   });
 });
 
-test('the ratios of Table 4.1 are parts of what was requested', () => {
+test('the ratios of Table 4.1 are shares of the requested bytes', () => {
   const counters = {
     ...zero,
     bytes_requested: 200,
@@ -206,7 +206,7 @@ test('the ratios of Table 4.1 are parts of what was requested', () => {
   expect(ratios(zero)).toEqual({ disk: null, ram: null, evicted: null, wasted: null });
 });
 
-test('viewers in need come first, and equals keep their order', () => {
+test('viewers with the least slack come first, and ties keep their order', () => {
   const viewers = [
     { viewer: 'c', slack_ms: 50 },
     { viewer: 'b', slack_ms: 9 },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { mayPass, outcome, resumeFrom } from '../../src/pure/setback';
 
-test('a failure of the network may pass while there is something to play, others may not', () => {
+test('only network failures with buffered media may be temporary', () => {
   for (const code of [1001, 1002, 1003]) {
     expect(mayPass({ code }, 25)).toBe(true);
     expect(mayPass({ code }, 0.5)).toBe(false);
@@ -10,7 +10,7 @@ test('a failure of the network may pass while there is something to play, others
   expect(mayPass({ code: 4000 }, 25)).toBe(false);
 });
 
-test('a setback lasts until something comes, and is over where nothing is left', () => {
+test('an error lasts until new media arrives, and ends playback without buffer', () => {
   const at = (position_s: number, ahead_s: number, duration_s = 120) =>
     outcome(85, { position_s, ahead_s, duration_s });
   expect(at(60, 25)).toBe('lasts');
@@ -20,7 +20,7 @@ test('a setback lasts until something comes, and is over where nothing is left',
   expect(at(84.5, 0.5, 85)).toBe('passed');
 });
 
-test('a new try goes on where it stood, or where the one before should have begun', () => {
+test('a retry resumes at the current position, or at the intended start', () => {
   expect(resumeFrom(60.5, null)).toBe(60.5);
   expect(resumeFrom(0, 60.5)).toBe(60.5);
   expect(resumeFrom(0, null)).toBeNull();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Standstill, type Look } from '../../src/pure/standstill';
 
-/** Looks four times a second; each entry is a position, or what else was seen there. */
+/** Checks four times a second; each entry is a position, or another observation there. */
 function watched(seen: readonly (number | Partial<Look>)[], every_ms = 250): Standstill {
   const still = new Standstill();
   let position_s = 0;
@@ -17,14 +17,14 @@ const moving = [0.1, 0.35, 0.6, 0.85];
 const standing = [0.85, 0.85, 0.85, 0.85];
 
 describe('a picture that does not move', () => {
-  test('after it moved is one stall, however long, and its time is known while it lasts', () => {
+  test('after movement is one stall, whose duration grows while it lasts', () => {
     const still = watched([...moving, ...standing, ...standing]);
     expect(still.waits).toBe(true);
     expect(still.stalls).toBe(1);
     expect(still.stalled_ms).toBe(7 * 250);
   });
 
-  test('and moves again has ended its stall, and the next one counts again', () => {
+  test('and moves again ends the stall; the next one counts again', () => {
     const once = watched([...moving, ...standing, 1.1, 1.35]);
     expect(once.waits).toBe(false);
     expect([once.stalls, once.stalled_ms]).toEqual([1, 750 + 250]);
@@ -32,15 +32,15 @@ describe('a picture that does not move', () => {
     expect(twice.stalls).toBe(2);
   });
 
-  test('for a moment is no stall', () => {
+  test('for a moment is not a stall', () => {
     expect(watched([...moving, 0.85, 1.1, 1.35])).toMatchObject({ stalls: 0, waits: false });
   });
 
-  test('before it ever moved is the wait for the start', () => {
+  test('before the first movement is the wait for the start', () => {
     expect(watched([0, 0, 0, 0, 0])).toMatchObject({ stalls: 0, waits: true, stalled_ms: 0 });
   });
 
-  test('after a seek is the wait of the seek, whether or not a look saw it seeking', () => {
+  test('after a seek is the wait of the seek, even if no check saw it seeking', () => {
     const seeking = { position_s: 60, seeking: true };
     const still = watched([...moving, seeking, seeking, seeking, 60, 60, 60]);
     expect(still).toMatchObject({ stalls: 0, waits: true });
@@ -49,14 +49,14 @@ describe('a picture that does not move', () => {
     expect(watched([...moving, seeking, 60, 60.25, 60.25, 60.25, 60.25]).stalls).toBe(1);
   });
 
-  test('while it is paused or at its end waits for nobody', () => {
+  test('while paused or at the end is not a wait', () => {
     const paused = { paused: true };
     expect(watched([...moving, paused, paused, paused, paused])).toMatchObject({ stalls: 0, waits: false });
     const ended = { ended: true };
     expect(watched([...moving, ended, ended, ended])).toMatchObject({ stalls: 0, waits: false });
   });
 
-  test('is no stall of hours when the page slept meanwhile', () => {
+  test('is not a stall of hours when the page slept meanwhile', () => {
     const still = new Standstill();
     const look = (at_ms: number, position_s: number) =>
       still.look({ at_ms, position_s, paused: false, seeking: false, ended: false });
@@ -67,11 +67,11 @@ describe('a picture that does not move', () => {
     expect(still).toMatchObject({ stalls: 0, stalled_ms: 0 });
   });
 
-  test('is no seek when a page behind others looks once a minute', () => {
+  test('is not a seek when a background page checks once a minute', () => {
     expect(watched([0.1, 60, 120, 180], 60_000)).toMatchObject({ stalls: 0, waits: false });
   });
 
-  test('leaves its stall by a seek', () => {
+  test('ends a stall by a seek', () => {
     const still = watched([...moving, ...standing, { position_s: 30, seeking: true }, 30, 30, 30, 30]);
     expect(still.stalls).toBe(1);
     expect(still.stalled_ms).toBe(1000);

@@ -1,11 +1,11 @@
-//! What must be true of a reply.
+//! Assertions on a response.
 
 use headlong_testkit::client::Response;
 use headlong_testkit::pattern;
 
-/// Size of the title that most cases ask for: no multiple of anything.
+/// Size of the title that most cases request: not a multiple of any block size.
 pub const SIZE: u64 = 1_000_003;
-/// Its number.
+/// Its pattern number.
 pub const TITLE: u64 = 77;
 
 pub(super) fn has_status(response: &Response, statuses: &[u16]) -> Result<(), String> {
@@ -102,7 +102,7 @@ pub(super) fn is_refused(response: &Response) -> Result<(), String> {
         .windows(secret.len())
         .any(|window| window == secret)
     {
-        return Err("it served what lies outside".to_owned());
+        return Err("it served a file outside the root".to_owned());
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ pub(super) fn is_preflight(response: &Response) -> Result<(), String> {
     }
 }
 
-/// Bytes, within a reply of either kind, that are all right and not much more than the file.
+/// Bytes, in a reply of either kind, that are all correct.
 pub(super) fn is_whole_or_right_parts(response: &Response) -> Result<(), String> {
     match response.status() {
         200 => is_whole(response),

@@ -1,8 +1,9 @@
-//! Everything that a file ever was, so that what a reader got can be judged afterwards.
+//! The history of a file, against which replies are verified afterwards.
 //!
-//! The one idea: each call that changes a file is one step from a *state* to the next, noted with the
-//! moments before and after it. A reply is right if its bytes, its length and its tag are of a state that
-//! was there between the request, less the time that a look-up is believed, and the reply.
+//! Each call that changes a file is one step from a *state* to the next, recorded with the times
+//! before and after it. A reply is correct if its bytes, length and tag belong to a state that
+//! existed between the start of the request, minus the time for which a look-up stays valid, and
+//! the end of the reply.
 
 mod run;
 mod window;
@@ -20,21 +21,21 @@ use std::time::Instant;
 
 use headlong_testkit::{Seed, pattern};
 
-/// Bytes that one call writes at most.
+/// Longest write of one call.
 const WRITE_BYTES_MAX: u64 = 64 << 10;
 /// Longest title.
 pub const SIZE_MAX: u64 = 300_000;
 
-/// What a file was between two calls.
+/// Content of a file between two calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Which file; one that takes the place of another has another number.
+    /// File number; a file that replaces another one has another number.
     pub file: u64,
     /// Bytes.
     pub size: u64,
-    /// Time of change, as the file system has it.
+    /// Modification time, as the file system reports it.
     pub mtime_ns: i128,
-    /// Ends of stretches, and of which pattern their bytes are.
+    /// Ends of runs of bytes, and the pattern of each run.
     stretches: Vec<(u64, u64)>,
 }
 
@@ -49,7 +50,7 @@ impl Content {
         }
     }
 
-    /// Its bytes in a range, as far as it goes.
+    /// Its bytes in a range, up to its end.
     pub fn bytes(&self, range: Range<u64>) -> Vec<u8> {
         let mut found = Vec::new();
         let mut at = range.start;
@@ -63,7 +64,7 @@ impl Content {
         found
     }
 
-    /// Whether all of these are its bytes; most others are told by their first ones.
+    /// Whether all these bytes are its own; most other contents differ in the first bytes.
     fn has(&self, offset: u64, bytes: &[u8]) -> bool {
         let mut at = 0;
         for &(end, number) in &self.stretches {
@@ -102,14 +103,15 @@ impl Content {
     }
 }
 
-/// A state, and when it was there: from before the call that made it until after the one that ended it.
+/// A state, and its lifetime: from before the call that created it until after the call that ended
+/// it.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Before that call.
+    /// Time before the first call.
     pub from: Instant,
-    /// After the other one, if there was one.
+    /// Time after the second call, if there was one.
     pub until: Option<Instant>,
-    /// `None`: there was no such file.
+    /// `None`: the file did not exist.
     pub content: Option<Content>,
 }
 
@@ -119,18 +121,18 @@ impl State {
     }
 }
 
-/// One title with all its states. Whoever changes it has it locked, so that whoever judges a reply knows
-/// all calls that began before.
+/// One title with all its states. A writer holds the lock during a change, so that a reader that
+/// verifies a reply sees all calls that began before.
 #[derive(Debug)]
 pub struct History {
     path: PathBuf,
-    /// Whether bytes of a file are ever written over, or do only names come and go.
+    /// Whether files are overwritten in place; otherwise only names are created and removed.
     is_in_place: bool,
     states: Mutex<Vec<State>>,
 }
 
 impl History {
-    /// Of a file that is not there yet; whether it will be written to in its place.
+    /// For a file that does not exist yet; says whether it will be written in place.
     pub fn new(path: PathBuf, is_in_place: bool) -> Self {
         let absent = State {
             from: Instant::now(),
@@ -153,13 +155,13 @@ impl History {
         self.states().clone()
     }
 
-    /// Which file it is now.
+    /// Number of the current file.
     pub fn file(&self) -> Option<u64> {
         let states = self.states();
         Some(states.last()?.content.as_ref()?.file)
     }
 
-    /// Changes it in one of the ways there are.
+    /// Changes it in a random way.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -179,7 +181,7 @@ impl History {
             0..3 => self.replace(seed),
             3..6 => self.overwrite(seed, &now, 0..now.size),
             6 => {
-                // To some length, and from there on anew.
+                // Truncate to a random length and write on from there.
                 let size = seed.below(now.size + 1);
                 self.step(|| {
                     self.open()?.set_len(size)?;
@@ -201,7 +203,7 @@ impl History {
         }
     }
 
-    /// Another file takes its place, as `mv` does it.
+    /// Replaces it by another file, as `mv` does.
     pub fn replace(&self, seed: &mut Seed) -> io::Result<()> {
         let beside = self.path.with_extension("new");
         let (number, size) = (seed.next_u64(), seed_size(seed));
@@ -222,7 +224,7 @@ impl History {
         self.append(seed, size)
     }
 
-    /// Writes other bytes over those of a range, in one call or several.
+    /// Writes other bytes over a range, in one call or several.
     fn overwrite(&self, seed: &mut Seed, now: &Content, range: Range<u64>) -> io::Result<()> {
         let number = seed.next_u64();
         let file = self.open()?;
@@ -233,7 +235,7 @@ impl History {
             self.step(|| {
                 file.write_all_at(&pattern::bytes(number, at..end), at)?;
                 let found = self.content(now.file, now.written(&(at..end), number))?;
-                now = found.clone().expect("it is there");
+                now = found.clone().expect("the file exists");
                 Ok(found)
             })?;
             at = end;
@@ -241,7 +243,7 @@ impl History {
         Ok(())
     }
 
-    /// Writes on at its end until it has a length.
+    /// Appends until it has a length.
     fn append(&self, seed: &mut Seed, size: u64) -> io::Result<()> {
         let now = self.states().last().and_then(|last| last.content.clone());
         match now {
@@ -260,7 +262,7 @@ impl History {
     fn content(&self, file: u64, stretches: Vec<(u64, u64)>) -> io::Result<Option<Content>> {
         let found = fs::metadata(&self.path)?;
         let size = stretches.last().map_or(0, |(end, _)| *end);
-        assert_eq!(found.len(), size, "nobody else writes");
+        assert_eq!(found.len(), size, "there is no other writer");
         Ok(Some(Content {
             file,
             size,
@@ -284,14 +286,14 @@ impl History {
         Ok(())
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 fn seed_size(seed: &mut Seed) -> u64 {
-    // Few lengths: what has another length is told apart too easily.
+    // Few different lengths: a difference in length would be too easy to detect.
     [4096, 70_000, 131_072, SIZE_MAX][seed.below(4) as usize]
 }
 
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_over_or_cut_off_is_another_content() {
+    fn overwritten_or_truncated_content_differs() {
         let first = content(&[(1000, 1)]);
         let second = content(&first.written(&(300..500), 2));
         assert_eq!(second.stretches, [(300, 1), (500, 2), (1000, 1)]);
@@ -315,8 +317,8 @@ mod tests {
             [(300, 1), (350, 2)]
         );
         let bytes = third.bytes(250..450);
-        pattern::verify(1, 250, &bytes[..50]).expect("of the first");
-        pattern::verify(2, 300, &bytes[50..150]).expect("of the second");
-        pattern::verify(3, 400, &bytes[150..]).expect("of the third");
+        pattern::verify(1, 250, &bytes[..50]).expect("pattern 1");
+        pattern::verify(2, 300, &bytes[50..150]).expect("pattern 2");
+        pattern::verify(3, 400, &bytes[150..]).expect("pattern 3");
     }
 }

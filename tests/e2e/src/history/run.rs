@@ -1,4 +1,4 @@
-//! Writers and readers of one test: they go on until the time is over.
+//! Writers and readers of one test, which run until a deadline.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,16 +10,17 @@ use headlong_testkit::Seed;
 
 use super::History;
 
-/// How long all of it goes on, a version settling in two seconds; and on a busy machine, until a reply of
-/// one that has settled was seen.
+/// Duration of a run; a version settles in two seconds. On a busy machine a run lasts until a reply
+/// of a settled version was seen.
 const DURATION: Duration = Duration::from_secs(6);
 const DURATION_MAX: Duration = Duration::from_secs(30);
-/// `revalidate` of the server, and what a look-up and the threads of a busy machine may take beside it.
+/// `revalidate` of the server, plus a margin for a look-up and for delayed threads on a busy
+/// machine.
 pub const BELIEVED: Duration = Duration::from_millis(2_050);
 const TITLES: usize = 6;
 const READERS: usize = 3;
 
-/// What came of the replies.
+/// Counts of outcomes.
 #[derive(Debug, Default)]
 pub struct Seen(BTreeMap<String, u64>);
 
@@ -29,13 +30,13 @@ impl Seen {
         *self.0.entry(what.into()).or_default() += 1;
     }
 
-    /// How often that was.
+    /// How often that occurred.
     pub fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 }
 
-/// What all threads of a test look at.
+/// State shared by all threads of a test.
 #[derive(Debug, Default)]
 pub struct Run {
     is_over: AtomicBool,
@@ -43,19 +44,19 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether its time is over.
+    /// Whether the run is over.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// A reply is of a version that has settled.
+    /// Records a reply of a settled version.
     pub fn met_settled(&self) {
         self.has_settled.store(true, Ordering::Relaxed);
     }
 }
 
-/// Changes titles until it is over: half of them all the time, the others with pauses in which their
-/// versions settle.
+/// Changes titles until the run is over: half of them without pause, the others with pauses in
+/// which their versions settle.
 fn write(history: &History, number: usize, mut seed: Seed, of: &Run) -> io::Result<()> {
     while !of.is_over() {
         history.change(&mut seed)?;
@@ -71,10 +72,10 @@ fn write(history: &History, number: usize, mut seed: Seed, of: &Run) -> io::Resu
     Ok(())
 }
 
-/// Runs writers, and readers until the time is over; what the readers saw.
+/// Runs writers, and readers until the deadline; returns the readers' counts.
 ///
 /// # Panics
-/// If a reader says that something is wrong.
+/// If a reader finds a wrong reply.
 pub fn run(
     test: &str,
     histories: &[History],
@@ -106,7 +107,10 @@ pub fn run(
         }
         of.is_over.store(true, Ordering::Relaxed);
         for writer in writers {
-            writer.join().expect("no panic").expect("it writes");
+            writer
+                .join()
+                .expect("no panic")
+                .expect("the write succeeds");
         }
         let mut all = Seen::default();
         for reader in readers {
@@ -120,7 +124,7 @@ pub fn run(
     })
 }
 
-/// Titles that are not there yet; whether they will be written to in their place.
+/// Titles that do not exist yet; says whether they will be written in place.
 pub fn histories(root: &Path, is_in_place: bool) -> Vec<History> {
     let path = |number| root.join(format!("title{number}.bin"));
     (0..TITLES)

@@ -1,11 +1,11 @@
-//! What a reply may be: the states of a title that were there while it was made.
+//! The set of correct replies: states of a title that existed while the reply was made.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use super::{Content, State};
 
-/// What was there when a reply was made: the states of a title that it may be of.
+/// States of a title that existed while a reply was made.
 #[derive(Debug)]
 pub struct Window<'a> {
     states: &'a [State],
@@ -14,7 +14,7 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Between two moments.
+    /// The states between two times.
     pub fn new(states: &'a [State], since: Instant, until: Instant) -> Self {
         Self {
             states,
@@ -29,7 +29,7 @@ impl<'a> Window<'a> {
         all.filter(move |(_, state)| state.was_there(since, until))
     }
 
-    /// Whether there was no file for a moment.
+    /// Whether the file was absent for a moment.
     pub fn was_absent(&self) -> bool {
         self.there().any(|(_, state)| state.content.is_none())
     }
@@ -39,13 +39,13 @@ impl<'a> Window<'a> {
         self.there().count() > 1
     }
 
-    /// Whether bytes of a file were written or cut off in place.
+    /// Whether bytes of a file were overwritten or truncated in place.
     pub fn has_change_in_place(&self) -> bool {
         self.steps()
             .any(|(before, after)| before.file == after.file)
     }
 
-    /// Steps from one content to another, of whose time a part is in the window.
+    /// Steps from one content to another whose time overlaps the window.
     fn steps(&self) -> impl Iterator<Item = (&'a Content, &'a Content)> {
         self.there().filter_map(|(index, state)| {
             let before = self.states.get(index.checked_sub(1)?)?;
@@ -53,9 +53,9 @@ impl<'a> Window<'a> {
         })
     }
 
-    /// Contents that `stat` may have told as of this length and time: those that have them, and in the
-    /// midst of a call one between two lengths with the time of either. With each are those of which
-    /// bytes may have been read.
+    /// Contents for which `stat` may have reported this length and time: those that have them, and,
+    /// during a call, one between two lengths with the time of either. Each comes with the contents
+    /// from which bytes may have been read.
     pub fn told_as(&self, size: u64, mtime_ns: i128) -> Vec<Vec<&'a Content>> {
         let mut found = Vec::new();
         for (_, state) in self.there() {
@@ -73,9 +73,9 @@ impl<'a> Window<'a> {
         found
     }
 
-    /// Whether these bytes of a page are all of one of the contents that were there, or of a page into
-    /// which a call was just writing. Where a file got shorter in its place, zeros may stand for what it
-    /// had not at that moment.
+    /// Whether these bytes of a page all belong to one content in the window, or to a page during a
+    /// write. Where a file was truncated in place, zeros may stand for bytes that it did not have
+    /// at that moment.
     pub fn has_piece(&self, offset: u64, bytes: &[u8]) -> bool {
         let there: Vec<_> = self.there().collect();
         let mut all = there
@@ -96,7 +96,7 @@ impl<'a> Window<'a> {
         })
     }
 
-    /// What bytes are that are of nothing that was there, for the report of a failure.
+    /// Describes bytes that belong to no content in the window, for the failure report.
     pub fn diagnosis(&self, offset: u64, bytes: &[u8]) -> String {
         let mut told = String::new();
         for (index, state) in self.states.iter().enumerate() {
@@ -124,7 +124,7 @@ impl<'a> Window<'a> {
         told
     }
 
-    /// Whether a content is the last of its length and time that there ever was of its file.
+    /// Whether a content is the last one of its file with this length and time.
     pub fn is_last_of_its_time(&self, content: &Content) -> bool {
         let key = |of: &Content| (of.file, of.size, of.mtime_ns);
         let mut all = self
@@ -136,7 +136,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Whether each byte is that of one of these contents, of which later ones are likelier.
+/// Whether each byte belongs to one of these contents; later ones are likelier.
 pub fn is_of_any(contents: &[&Content], offset: u64, bytes: &[u8]) -> bool {
     if contents.iter().rev().any(|it| it.has(offset, bytes)) {
         return true;
@@ -144,7 +144,7 @@ pub fn is_of_any(contents: &[&Content], offset: u64, bytes: &[u8]) -> bool {
     contents.len() > 1 && left_of(contents, offset, bytes).is_empty()
 }
 
-/// The bytes that are of none of them.
+/// The bytes that belong to none of them.
 fn left_of(contents: &[&Content], offset: u64, bytes: &[u8]) -> Vec<u8> {
     let range = offset..offset + bytes.len() as u64;
     let mut left: Vec<usize> = (0..bytes.len()).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_is_of_both_and_of_neither() {
+    fn mixed_bytes_belong_to_the_set_but_to_neither_content() {
         let (one, two) = (content(1), content(2));
         let mut bytes = one.bytes(0..1000);
         assert!(one.has(0, &bytes) && one.has(7, &bytes[7..900]) && !one.has(8, &bytes[7..900]));

@@ -1,4 +1,4 @@
-//! Words to a reception as the library says them, and also as it does not.
+//! A client of the reception protocol, which sends the library's messages and also invalid ones.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -14,13 +14,13 @@ use rustix::net::{
 
 /// Kinds of messages.
 pub const ASK: u16 = 1;
-/// Tells what was read.
+/// Reports a read.
 pub const NOTE: u16 = 2;
-/// Tells counters.
+/// Reports counters.
 pub const COUNT: u16 = 3;
-/// Wants to know how it is.
+/// Requests the status.
 pub const STATUS: u16 = 4;
-/// Waited for the disk at a small file.
+/// Reports that a read of a small file had to wait for the disk.
 pub const WAITED: u16 = 5;
 
 /// Answers.
@@ -30,10 +30,10 @@ pub const GO_ON: u16 = 2;
 /// See the protocol.
 pub const LEAVE_ALONE: u16 = 3;
 
-/// A connection on which nothing was said yet.
+/// A connection before its first message.
 ///
 /// # Panics
-/// If nobody listens.
+/// If the socket has no listener.
 pub fn connected(path: &Path) -> OwnedFd {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket");
@@ -41,10 +41,10 @@ pub fn connected(path: &Path) -> OwnedFd {
     socket
 }
 
-/// Says something of the first 64 KiB of a file, which comes with it.
+/// Sends a message about the first 64 KiB of a file, with its descriptor.
 ///
 /// # Panics
-/// If it cannot be said.
+/// If the message cannot be sent.
 pub fn say(connection: &OwnedFd, kind: u16, file: impl AsFd) {
     let mut message = Vec::from(*b"HLRC");
     message.extend(1u16.to_le_bytes());
@@ -61,10 +61,10 @@ pub fn say(connection: &OwnedFd, kind: u16, file: impl AsFd) {
     sendmsg(connection, &[IoSlice::new(&message)], &mut control, flags).expect("sent");
 }
 
-/// What comes within half a minute; nothing if the connection is closed.
+/// The next message within half a minute; `None` if the connection is closed.
 ///
 /// # Panics
-/// If the time cannot be limited.
+/// If the timeout cannot be set.
 pub fn heard(connection: &OwnedFd) -> Option<Vec<u8>> {
     let patience = Some(Duration::from_secs(30));
     set_socket_timeout(connection, Timeout::Recv, patience).expect("set");
@@ -80,7 +80,7 @@ pub fn answer(connection: &OwnedFd) -> Option<u16> {
     Some(u16::from_le_bytes([bytes[6], bytes[7]]))
 }
 
-/// The answer to one who asks for the first bytes of a file.
+/// The answer to an ask for the first bytes of a file.
 pub fn asked(socket: &Path, file: impl AsFd) -> Option<u16> {
     let connection = connected(socket);
     say(&connection, ASK, file);

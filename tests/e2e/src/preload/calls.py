@@ -1,4 +1,4 @@
-# Calls that read files, each with what came of it.
+# Calls that read files, each with its result.
 import errno, hashlib, mmap, os, shutil, socket, sys
 
 path = sys.argv[1]
@@ -17,7 +17,7 @@ def show(name, call):
 
 
 def copied(call):
-    """What a call leaves in a file."""
+    """Shows the result of a call and the file that it wrote."""
     out = os.open("out/calls", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         show("copied", lambda: call(out))
@@ -26,7 +26,7 @@ def copied(call):
         os.close(out)
 
 
-# Of a vector as much is done at a time as the kernel likes: with all of it in memory, all.
+# The kernel may stop within a vector; with all of it in memory, it reads all.
 for offset in (0, 1, 4095, 1_000_000, size - 70_000, size - 1, size, size + 1, 1 << 50):
     buffers = [bytearray(9000), bytearray(0), bytearray(50_000)]
     show("preadv", lambda: os.preadv(big, buffers, offset))
@@ -43,7 +43,7 @@ def copied_as_cp_does(out):
     try:
         return os.copy_file_range(big, out, 1_000_000, 54_321)
     except OSError as error:
-        # The kernel does it within a file system only.
+        # The kernel copies only within a file system.
         assert error.errno == errno.EXDEV
         return os.sendfile(out, big, 54_321, 1_000_000)
 

@@ -1,4 +1,5 @@
-//! Clients of a server who ask for parts of titles, all at once, while the kernel forgets them.
+//! Concurrent clients of a server that request parts of titles while the kernel drops its page
+//! cache.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,10 +12,11 @@ use crate::Title;
 const CLIENTS_OF_A_WAY: u64 = 4;
 const REQUESTS_OF_A_CLIENT: u32 = 25;
 
-/// Every client asks so often, and for as long as `goes_on`, while the kernel is made to forget.
+/// Each client sends this many requests, and continues while `goes_on`; meanwhile the page cache is
+/// dropped.
 ///
 /// # Panics
-/// If a reply is not right, byte for byte.
+/// If any byte of a reply is wrong.
 pub fn all_right(peer: &Peer, titles: &[Title], goes_on: impl Fn() -> bool + Sync) {
     let is_over = AtomicBool::new(false);
     let mut seed = Seed::announced("crowd", 23);
@@ -46,7 +48,7 @@ pub fn all_right(peer: &Peer, titles: &[Title], goes_on: impl Fn() -> bool + Syn
             .collect();
         let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         is_over.store(true, Ordering::Relaxed);
-        cooling.join().expect("it cools");
+        cooling.join().expect("the cooling thread ends");
         for end in ends {
             assert_eq!(end.expect("no panic"), Ok(()));
         }

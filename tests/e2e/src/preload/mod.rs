@@ -1,5 +1,5 @@
-//! Programs under `headlong run`, with a reception, without one, and with one that is killed all
-//! the time.
+//! Programs under `headlong run`: with a reception, without one, and with one that is killed
+//! repeatedly.
 
 pub mod asking;
 mod crowd;
@@ -39,8 +39,8 @@ pub fn library() -> &'static Path {
     })
 }
 
-/// Words that start a program with the library, which asks at that socket; files of a page are
-/// looked at already, and what nobody answers is given up after a fifth of a second.
+/// Command prefix that starts a program with the library and this socket; it handles files from one
+/// page on, and gives up after a fifth of a second without an answer.
 pub fn under(socket: &Path) -> Vec<String> {
     let words = [
         text(server::binary()),
@@ -60,12 +60,12 @@ pub fn under(socket: &Path) -> Vec<String> {
 }
 
 fn text(path: &Path) -> String {
-    path.to_str().expect("names of tests are UTF-8").to_owned()
+    path.to_str().expect("test paths are UTF-8").to_owned()
 }
 
-/// Has the kernel drop what it keeps of a file and can drop, so that it is read again.
+/// Makes the kernel drop the cached pages of a file where it can, so that they are read again.
 pub fn cool(path: &Path) {
-    // What is gone is cool.
+    // A file that no longer exists has no cached pages.
     if let Ok(file) = File::open(path) {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }

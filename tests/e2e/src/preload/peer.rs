@@ -1,5 +1,5 @@
-//! nginx and Apache, under `headlong run` or by themselves, each with all its ways to read, and
-//! clients that check every byte.
+//! nginx and Apache, under `headlong run` or without it, each with all its read methods, and
+//! clients that verify every byte.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,20 +12,20 @@ use headlong_testkit::{Scratch, Seed, pattern, server::free_address};
 use crate::Title;
 use crate::program::Program;
 
-/// Largest part of a title that is asked for at once; some titles are asked for as a whole.
+/// Largest range of a request; some requests are for a whole title.
 const RANGE_BYTES_MAX: u64 = 400_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running server; ended when dropped.
+/// A running server; stopped when dropped.
 pub struct Peer {
     program: Program,
-    /// Folders of its URLs, one for each way in which it reads.
+    /// Folders in its URLs, one for each read method.
     pub ways: &'static [&'static str],
 }
 
 impl Peer {
-    /// nginx with two workers. Without `open_file_cache`: nginx turns `O_DIRECT` on and off on a
-    /// descriptor that requests share then, and by itself gives short replies.
+    /// nginx with two workers. Without `open_file_cache`: with it, nginx toggles `O_DIRECT` on a
+    /// descriptor that requests share, and sends short replies even without the library.
     pub fn nginx(root: &Path, under: &[String]) -> io::Result<Self> {
         let (scratch, address) = (Scratch::new("nginx")?, free_address());
         let (folder, root) = (scratch.path().display(), root.display());
@@ -100,29 +100,29 @@ Listen {address}\nStartServers 2\nThreadsPerChild 16\nMaxRequestWorkers 32\nKeep
         })
     }
 
-    /// Its main process.
+    /// Process id of its main process.
     pub fn id(&self) -> u32 {
         self.program.id()
     }
 
-    /// Processes of it that a signal ended, as its log of errors tells.
+    /// Its processes that were ended by a signal, from its error log.
     pub fn crashes(&self) -> Vec<String> {
         let log = self.program.folder().join("errors");
         let log = std::fs::read_to_string(log).unwrap_or_default();
         let crashes = log.lines().filter(|line| line.contains("signal"));
-        // It is asked to end by one, and says so.
+        // It logs the signal of an ordinary stop, too.
         let crashes =
             crashes.filter(|line| line.contains("exit signal") || line.contains("exited on"));
         crashes.map(str::to_owned).collect()
     }
 
-    /// A client who reads that way.
+    /// A client that uses this read method.
     pub fn client(&self, way: &str, seed: u64) -> io::Result<Client> {
         Client::new(self.program.address, way, seed)
     }
 }
 
-/// A program that is started by those words, or by itself if there are none.
+/// A program with this command prefix, or without a prefix if it is empty.
 fn command(scratch: &Scratch, under: &[String], program: &str) -> Command {
     let words = under.iter().map(String::as_str).chain([program]);
     let words: Vec<&str> = words.collect();
@@ -131,7 +131,7 @@ fn command(scratch: &Scratch, under: &[String], program: &str) -> Command {
     command
 }
 
-/// Somebody who asks for parts of titles over one connection.
+/// A client that requests parts of titles over one connection.
 pub struct Client {
     address: SocketAddr,
     stream: BufReader<TcpStream>,
@@ -149,8 +149,8 @@ impl Client {
         })
     }
 
-    /// Asks for a random part of one of them, or now and then for all of it, and checks status,
-    /// length and every byte.
+    /// Requests a random part of a title, or sometimes all of it, and verifies status, length and
+    /// every byte.
     pub fn ask(&mut self, titles: &[Title]) -> Result<(), String> {
         let title = &titles[self.seed.below(titles.len() as u64) as usize];
         let (start, end) = match self.seed.below(12) {
@@ -172,7 +172,7 @@ impl Client {
         let failed = |error: io::Error| format!("{asked}: {error}");
         let mut head = self.head(&request);
         if head.as_ref().is_ok_and(String::is_empty) || head.is_err() {
-            // A server may close a connection on which nothing is asked: once more, on a new one.
+            // A server may close an idle connection: retry once, on a new one.
             self.stream = connect(self.address).map_err(failed)?;
             head = self.head(&request);
         }
@@ -187,7 +187,8 @@ impl Client {
         pattern::verify(title.number, start, &body).map_err(|wrong| format!("{asked}: {wrong}"))
     }
 
-    /// Sends a request; the head of the reply in lower case, empty if the connection was closed.
+    /// Sends a request; returns the head of the reply in lower case, empty if the connection was
+    /// closed.
     fn head(&mut self, request: &str) -> io::Result<String> {
         self.stream.get_mut().write_all(request.as_bytes())?;
         let mut head = String::new();

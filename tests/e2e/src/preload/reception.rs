@@ -1,4 +1,4 @@
-//! A reception, and one that is killed and started again all the time.
+//! A reception, and one that is killed and restarted repeatedly.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ impl Reception {
         Self::start_with(socket, &[])
     }
 
-    /// With further arguments.
+    /// Like [`Reception::start`], with further arguments.
     pub fn start_with(socket: &Path, arguments: &[&str]) -> Self {
         let reception = Self::spawn(socket, arguments);
         let is_there = |is_there: &bool| *is_there;
@@ -43,7 +43,7 @@ impl Reception {
         }
     }
 
-    /// Its process.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -53,12 +53,12 @@ impl Reception {
         self.end();
     }
 
-    /// What it has counted under that name in `calls`.
+    /// A counter of `calls` in its status.
     pub fn calls(&self, name: &str) -> u64 {
         self.status()["calls"][name].as_u64().unwrap_or(0)
     }
 
-    /// How it is.
+    /// Its status.
     pub fn status(&self) -> serde_json::Value {
         let mut command = Command::new(server::binary());
         command.args(["reception", "--status", "--socket"]);
@@ -78,7 +78,7 @@ impl Drop for Reception {
     }
 }
 
-/// Whether somebody listens on a reception's socket.
+/// Whether a reception accepts connections on this socket.
 fn listens(path: &Path) -> bool {
     let Ok(address) = SocketAddrUnix::new(path) else {
         return false;
@@ -87,8 +87,8 @@ fn listens(path: &Path) -> bool {
     socket.is_ok_and(|socket| connect(&socket, &address).is_ok())
 }
 
-/// Does something while a reception is started and killed over and over; `act` is told how often it
-/// was killed.
+/// Runs `act` while a reception is started and killed repeatedly; `act` receives the number of
+/// kills.
 pub fn killed_all_the_time<R>(socket: &Path, act: impl FnOnce(&AtomicU32) -> R) -> R {
     let (is_over, kills) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -96,7 +96,8 @@ pub fn killed_all_the_time<R>(socket: &Path, act: impl FnOnce(&AtomicU32) -> R) 
             let mut alive_ms = 0;
             while !is_over.load(Ordering::Relaxed) {
                 let reception = Reception::spawn(socket, &[]);
-                // Killed while it starts, while it has just begun, and when it has helped a while.
+                // Killed while it starts, just after its start, and after it has served for a
+                // while.
                 alive_ms = (alive_ms + 37) % 150;
                 let end = std::time::Instant::now() + Duration::from_secs(20);
                 while alive_ms > 20 && !listens(socket) && std::time::Instant::now() < end {
@@ -107,7 +108,7 @@ pub fn killed_all_the_time<R>(socket: &Path, act: impl FnOnce(&AtomicU32) -> R) 
                 kills.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // Also if it panics, or the thread would never end.
+        // Also after a panic, or the thread would never end.
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(&kills)));
         is_over.store(true, Ordering::Relaxed);
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,4 +1,4 @@
-//! Programs of all kinds over files of their own, and what came of each.
+//! Programs of all kinds over files of their own, and the outcome of each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use headlong_testkit::{Scratch, pattern};
 
 use super::{cool, under};
 
-/// What is run, each in a shell in a folder with `big` and `odd` (patterns), `tree` (many files),
+/// Scripts, each run in a shell in a folder with `big` and `odd` (patterns), `tree` (many files),
 /// `base` (SQLite), `repository` (git), `film.mkv`, and a link to an empty folder `out`, which is
 /// compared, too.
 const SCRIPTS: &[&str] = &[
@@ -42,10 +42,10 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Makes the files.
+    /// Creates the files.
     ///
     /// # Panics
-    /// If a program that makes them is missing or fails.
+    /// If a program that creates them is missing or fails.
     pub fn new() -> Self {
         let scratch = Scratch::new("tools").expect("a folder");
         let folder = &scratch.directory("files").expect("a folder");
@@ -89,34 +89,34 @@ impl Tools {
         Self { scratch }
     }
 
-    /// Where the files are.
+    /// Folder of the files.
     pub fn folder(&self) -> PathBuf {
         self.scratch.path().join("files")
     }
 
-    /// A name beside it for something else.
+    /// A path beside it for another purpose.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// Where the reception is to listen.
+    /// Socket path for the reception.
     pub fn socket(&self) -> PathBuf {
         self.scratch.path().join("socket")
     }
 
-    /// What every script gives by itself.
+    /// Outcome of each script without the library.
     pub fn plain(&self) -> Vec<Outcome> {
         self.run(&[], &self.folder(), SCRIPTS)
     }
 
-    /// What every script, and further ones, give in a folder that shows the same files.
+    /// Outcome of each script, and of further ones, in a folder that shows the same files.
     pub fn in_folder(&self, folder: &Path, further: &[&'static str]) -> Vec<Outcome> {
         let mut outcomes = self.run(&[], folder, SCRIPTS);
         outcomes.extend(self.run(&[], folder, further));
         outcomes
     }
 
-    /// What every script gives under `headlong run`.
+    /// Outcome of each script under `headlong run`.
     pub fn preloaded(&self) -> Vec<Outcome> {
         self.run(&under(&self.socket()), &self.folder(), SCRIPTS)
     }
@@ -157,17 +157,17 @@ impl Default for Tools {
     }
 }
 
-/// What came of a script: what it printed, how it ended, and the files that it left.
+/// Outcome of a script: its output, its exit status, and the files that it left.
 pub struct Outcome {
     script: &'static str,
     output: Output,
     left: Vec<(String, Vec<u8>)>,
 }
 
-/// Fails if anything differs.
+/// Fails if any outcome differs.
 ///
 /// # Panics
-/// With the script and what differs.
+/// With the script and the difference.
 pub fn same(when: &str, expected: &[Outcome], found: &[Outcome]) {
     for (plain, other) in expected.iter().zip(found) {
         let script = plain.script;

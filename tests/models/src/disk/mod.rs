@@ -1,4 +1,4 @@
-//! The files of `server/serve/src/disk` that are modelled, and the models.
+//! The modelled files of `server/serve/src/disk`, and the models.
 
 #[path = "../../../../server/serve/src/disk/lock.rs"]
 mod lock;

@@ -1,4 +1,4 @@
-//! The models. Each runs in every order of its threads' steps, and panics if one goes wrong.
+//! The models. Each runs in every order of its threads' steps, and panics on a failure.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use loom::thread;
 use super::lock::{Desk, HandOver};
 use super::mailbox::{Mailbox, Waker};
 
-/// Preemptions that an order may have, unless `LOOM_MAX_PREEMPTIONS` says otherwise: two show each
-/// mistake that was planted, and each one more takes ten times as long.
+/// Preemptions in one order, unless `LOOM_MAX_PREEMPTIONS` is set: two expose each injected
+/// mistake, and each further one takes ten times as long.
 const PREEMPTIONS_MAX: usize = 2;
 
-/// What is left for the counter: so many reads to be started.
+/// Message to the counter: this many reads must be started.
 struct Reads(u32);
 
-/// Stands for the engine: counts what it was told, and what its owner still has to start.
+/// Stands for the engine: counts the reported reads, and those that its owner still has to start.
 #[derive(Default)]
 struct Counter {
     told: u32,
@@ -50,7 +50,7 @@ fn lock() -> Arc<HandOver<Counter>> {
     Arc::new(lock)
 }
 
-/// A caller, as the server's connections do it.
+/// A caller, like the server's connections.
 fn call(lock: &HandOver<Counter>, reads: Reads) {
     match lock.try_lock() {
         Some(mut held) => {
@@ -66,7 +66,7 @@ fn call(lock: &HandOver<Counter>, reads: Reads) {
     }
 }
 
-/// The owner, as the device's thread does it, until it has started so many reads.
+/// The owner, like the device thread, until it has started this many reads.
 fn own(lock: &HandOver<Counter>, waker: &Waker, reads: u32) {
     let mut started = 0;
     let mut messages = Vec::new();
@@ -117,8 +117,8 @@ pub fn thread_never_sleeps_while_posts_are_pending() {
     });
 }
 
-/// What two callers make necessary is done by an owner that sleeps when it may.
-pub fn what_callers_make_necessary_is_done_by_the_owner() {
+/// Work that two callers request is done by an owner that may sleep.
+pub fn owner_does_the_work_that_callers_request() {
     check(|| {
         let waker = Waker::new().expect("made");
         let lock = HandOver::new(Mailbox::new(Arc::clone(&waker)));
@@ -135,8 +135,8 @@ pub fn what_callers_make_necessary_is_done_by_the_owner() {
     });
 }
 
-/// Without any owner: when all callers are gone, nothing is left in the mailbox.
-pub fn no_message_stays_behind_when_the_lock_is_free() {
+/// Without an owner: after all callers have finished, the mailbox is empty.
+pub fn no_message_remains_when_the_lock_is_free() {
     check(|| {
         let lock = lock();
         let callers = [0, 0].map(|reads| {
@@ -147,21 +147,21 @@ pub fn no_message_stays_behind_when_the_lock_is_free() {
         for caller in callers {
             caller.join().expect("calls");
         }
-        assert!(lock.mailbox().is_empty(), "all was dealt with");
+        assert!(lock.mailbox().is_empty(), "all messages were handled");
         let told = lock.locked(|counter| counter.told).expect("sound");
         assert_eq!(told, 3);
     });
 }
 
-/// A lock that is closed under its callers keeps nothing that they leave.
-pub fn a_lock_that_is_closed_keeps_nothing() {
+/// A lock that is closed during calls keeps no message of its callers.
+pub fn closed_lock_keeps_no_message() {
     check(|| {
         let lock = lock();
         let caller = {
             let lock = Arc::clone(&lock);
             thread::spawn(move || call(&lock, Reads(1)))
         };
-        let counter = lock.close().expect("was open");
+        let counter = lock.close().expect("the lock was open");
         assert!(counter.told <= 1);
         caller.join().expect("calls");
         assert!(lock.mailbox().is_empty(), "dropped");
