@@ -203,7 +203,9 @@ impl Runs {
     /// tail from their end, and no run waits for a lane.
     pub(crate) fn has_room(&self, lanes: usize) -> bool {
         let is_ending = |id: RunId, run: &Run| {
-            run.bytes_outstanding < TAIL_BYTES + LEAD_BYTES_MAX && run.end.is_some() && !self.goes_on(id)
+            run.bytes_outstanding < TAIL_BYTES + LEAD_BYTES_MAX
+                && run.end.is_some()
+                && !self.goes_on(id)
         };
         let staying = self.by_id.iter().filter(|(id, run)| !is_ending(**id, run));
         self.by_id.values().all(|run| run.has_lane) && staying.count() < lanes

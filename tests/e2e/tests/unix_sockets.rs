@@ -216,7 +216,10 @@ fn stale_socket_is_replaced_and_other_files_are_kept() {
     server.stop().expect("the server ends");
     fs::write(&web, "precious").expect("written");
     let refused = served.builder("").start().err().expect("in the way");
-    assert!(refused.contains("is not a socket, so it is kept"), "{refused}");
+    assert!(
+        refused.contains("is not a socket, so it is kept"),
+        "{refused}"
+    );
     assert_eq!(fs::read_to_string(&web).expect("there"), "precious");
 }
 

@@ -151,11 +151,7 @@ async fn status_is_answer_or_failure_and_failures_are_not_cached() {
         ("HTTP/1.1 401 X\r\n\r\n", Answer::Forbidden, 1),
         ("HTTP/1.1 403 X\r\n\r\n", Answer::Forbidden, 1),
         ("HTTP/1.1 302 X\r\n\r\n", found, 2),
-        (
-            "hello\r\n\r\n",
-            Answer::None("invalid HTTP response"),
-            2,
-        ),
+        ("hello\r\n\r\n", Answer::None("invalid HTTP response"), 2),
         ("", Answer::None("invalid HTTP response"), 2),
     ] {
         let mut server = answering(text, true).await;

@@ -72,7 +72,10 @@ async fn head_of_64_kib_gets_431_without_reset() {
         assert!(reply.starts_with("HTTP/1.1 431 "), "{reply}");
     }
     let counts = server.counters.counts();
-    assert_eq!(counts.heads_refused, 2, "counted, because they are not logged");
+    assert_eq!(
+        counts.heads_refused, 2,
+        "counted, because they are not logged"
+    );
 }
 
 #[tokio::test]

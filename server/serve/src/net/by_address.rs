@@ -120,7 +120,10 @@ mod tests {
         assert!(all.hold(ip("192.0.2.2"), 1, 2).is_some());
         drop(held);
         assert!(all.hold(ip("192.0.2.1"), 1, 2).is_some());
-        assert!(all.lock().is_empty(), "an address that holds nothing has no entry");
+        assert!(
+            all.lock().is_empty(),
+            "an address that holds nothing has no entry"
+        );
     }
 
     #[test]

@@ -42,7 +42,11 @@ fn only_complete_http11_get_is_looked_up_in_head_cache() {
     assert_eq!(&rest[..], b"GET /next");
     let (is_taken, asked, rest) = taken(text, false);
     assert_eq!((is_taken, asked.as_str()), (false, "/a?b Host Range"));
-    assert_eq!(&rest[..], b"GET /next", "the service gets the whole request");
+    assert_eq!(
+        &rest[..],
+        b"GET /next",
+        "the service gets the whole request"
+    );
     for other in [
         "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n",
         "GET / HTTP/1.0\r\nHost: h\r\n\r\n",

@@ -160,7 +160,11 @@ mod tests {
         assert_eq!(Arc::strong_count(&data), 2);
         let whole = Arc::new(Bytes::from_static(b"short"));
         let all = Slice::new(&whole, (0, 5), &progress, &buffered);
-        assert_eq!(Arc::strong_count(&whole), 2, "a whole piece is shared, not copied");
+        assert_eq!(
+            Arc::strong_count(&whole),
+            2,
+            "a whole piece is shared, not copied"
+        );
         assert_eq!(
             (small.chunk().len(), large.remaining(), all.chunk()),
             (100, 65_436, &b"short"[..])
