@@ -1,6 +1,6 @@
 //! Input: a query on the first line, then the value of a `cmcd-session` field.
 
-use headlong_http::{Cmcd, FoundBy, SessionRule, cookie_value, query_value, query_without};
+use headlong_http::{Cmcd, IdSource, SessionRule, cookie_value, query_value, query_without};
 
 use crate::split_line;
 
@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
     let viewer = || rule.viewer(&said, fields, Some(&query), &[127, 0, 0, 1]);
     assert_eq!(viewer(), viewer());
     if said.session_id.as_ref().is_some_and(|id| !id.is_empty()) {
-        assert_eq!(viewer().found_by, FoundBy::Cmcd);
+        assert_eq!(viewer().found_by, IdSource::Cmcd);
     }
     let stripped = query_without(&query, "CMCD");
     assert_eq!(query_value(&stripped, "CMCD"), None);

@@ -12,13 +12,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The notification socket of a server, and the processes that have replaced it.
 #[derive(Debug)]
-pub(crate) struct Heirs {
+pub(crate) struct Replacements {
     socket: UnixDatagram,
     path: PathBuf,
     processes: Vec<u32>,
 }
 
-impl Heirs {
+impl Replacements {
     /// Creates the notification socket in `folder`.
     pub(crate) fn listen(folder: &Path) -> io::Result<Self> {
         let path = folder.join("notify");

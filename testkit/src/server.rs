@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::{self, ClientError};
-use crate::heirs::Heirs;
+use crate::heirs::Replacements;
 use crate::scratch::Scratch;
 
 /// Timeout for becoming ready.
@@ -124,7 +124,7 @@ pub struct Server {
     output: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
     exit: Option<ExitStatus>,
-    heirs: Heirs,
+    heirs: Replacements,
     _scratch: Scratch,
 }
 
@@ -206,7 +206,7 @@ impl ServerBuilder {
         let config_path = scratch.path().join("headlong.toml");
         std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
         let (address, admin) = (free_address(), free_address());
-        let heirs = Heirs::listen(scratch.path()).map_err(|error| error.to_string())?;
+        let heirs = Replacements::listen(scratch.path()).map_err(|error| error.to_string())?;
         let program = self.program.as_deref().unwrap_or_else(|| binary());
         let mut command = match self.open_files_max {
             None => scratch.command(program),

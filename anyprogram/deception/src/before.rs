@@ -1,12 +1,12 @@
 //! Decisions taken before and after each intercepted call that reads a file.
 
-use headlong_protocol::{ANSWERED_MS, ASK_BYTES_MAX, Answer, Kind};
+use headlong_protocol::{ANSWERED_MS, REQUEST_BYTES_MAX, Answer, Kind};
 
 use crate::client;
 use crate::raw::{self, sys};
 use crate::resident::{is_resident, is_untold};
 use crate::settings::{self, Mode};
-use crate::table::{self, Class, Entry};
+use crate::table::{self, DescriptorClass, Descriptor};
 
 /// Non-sequential calls for fewer bytes are ignored (pages of databases): checking residency would
 /// cost as much as the call, and readahead would not help them.
@@ -24,7 +24,7 @@ const MAPPING_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a call reads from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum At {
+pub(crate) enum ReadPosition {
     /// The descriptor's current position.
     Position,
     /// An explicit offset.
@@ -41,7 +41,7 @@ const WALK_PAUSE_MS: u64 = 100;
 
 /// A call being timed, with its start in nanoseconds.
 #[derive(Debug)]
-pub(crate) enum Timed {
+pub(crate) enum TimedCall {
     /// The bytes were not in memory.
     Waited(u64),
     /// Possibly the first call on a small file, with its descriptor; residency was not checked.
@@ -50,24 +50,24 @@ pub(crate) enum Timed {
 
 /// Runs before a call that reads at most `length` bytes.
 #[inline]
-pub(crate) fn before(fd: i32, at: At, length: u64) -> Option<Timed> {
+pub(crate) fn before(fd: i32, at: ReadPosition, length: u64) -> Option<TimedCall> {
     before_call(fd, None, at, length)
 }
 
 /// Runs before a call that sends `length` bytes to `out`. A socket accepts only what its buffer can
 /// hold; the rest belongs to later calls and need not be in memory yet.
 #[inline]
-pub(crate) fn before_sending(fd: i32, out: i32, at: At, length: u64) -> Option<Timed> {
+pub(crate) fn before_sending(fd: i32, out: i32, at: ReadPosition, length: u64) -> Option<TimedCall> {
     before_call(fd, Some(out), at, length)
 }
 
 #[inline]
-fn before_call(fd: i32, out: Option<i32>, at: At, length: u64) -> Option<Timed> {
+fn before_call(fd: i32, out: Option<i32>, at: ReadPosition, length: u64) -> Option<TimedCall> {
     if settings::mode() == Mode::Off || length == 0 {
         return None;
     }
     let entry = table::entry(fd)?;
-    if entry.class() == Class::LeftAlone {
+    if entry.class() == DescriptorClass::LeftAlone {
         return None;
     }
     let _errno = sys::SavedErrno::save();
@@ -76,15 +76,15 @@ fn before_call(fd: i32, out: Option<i32>, at: At, length: u64) -> Option<Timed> 
 
 /// Runs after the call.
 #[inline]
-pub(crate) fn after(timed: Option<Timed>) {
+pub(crate) fn after(timed: Option<TimedCall>) {
     let Some(timed) = timed else {
         return;
     };
     let _errno = sys::SavedErrno::save();
     let now = sys::now_ns();
     match timed {
-        Timed::Waited(since) => raw::memory().record(now.saturating_sub(since)),
-        Timed::Small(since, fd) => small(fd, now.saturating_sub(since)),
+        TimedCall::Waited(since) => raw::memory().record(now.saturating_sub(since)),
+        TimedCall::Small(since, fd) => small(fd, now.saturating_sub(since)),
     }
 }
 
@@ -111,13 +111,13 @@ fn small(fd: i32, took_ns: u64) {
 }
 
 /// Runs before a call that maps `length` bytes of a file.
-pub(crate) fn before_mapping(fd: i32, offset: u64, length: u64) -> Option<Timed> {
+pub(crate) fn before_mapping(fd: i32, offset: u64, length: u64) -> Option<TimedCall> {
     if length > MAPPING_BYTES_MAX {
         return None;
     }
     // The duration of `mmap` says nothing about residency.
-    let timed = before(fd, At::Offset(offset), length);
-    timed.filter(|timed| matches!(timed, Timed::Waited(_)))
+    let timed = before(fd, ReadPosition::Offset(offset), length);
+    timed.filter(|timed| matches!(timed, TimedCall::Waited(_)))
 }
 
 /// The descriptor is about to be closed or replaced. Returns whether this closes the socket of an
@@ -155,7 +155,7 @@ fn forget(fd: i32) {
     let Some(entry) = table::entry(fd) else {
         return;
     };
-    if entry.class() == Class::LookedAt {
+    if entry.class() == DescriptorClass::LookedAt {
         let _errno = sys::SavedErrno::save();
         let end = entry.last_end();
         if let Some(told) = entry
@@ -182,22 +182,22 @@ pub(crate) fn at_exit() {
     }
 }
 
-fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Option<Timed> {
+fn look(fd: i32, entry: &Descriptor, (at, length): (ReadPosition, u64), out: Option<i32>) -> Option<TimedCall> {
     match entry.class() {
         // The first call is never sequential; most small files are read by one call.
-        Class::Unknown if length < SCATTERED_BYTES_MIN => {
+        DescriptorClass::Unknown if length < SCATTERED_BYTES_MIN => {
             entry.pass_once();
             return first_of_small(fd);
         }
-        Class::Unknown if !classify(fd, entry) => return first_of_small(fd),
-        Class::PassedOnce if !classify(fd, entry) => return None,
+        DescriptorClass::Unknown if !classify(fd, entry) => return first_of_small(fd),
+        DescriptorClass::PassedOnce if !classify(fd, entry) => return None,
         _ => {}
     }
     let start = match at {
-        At::Offset(offset) => offset,
+        ReadPosition::Offset(offset) => offset,
         // The kernel rejects invalid addresses and negative offsets.
-        At::Pointed(address) => u64::try_from(sys::pointed_at(address)?).ok()?,
-        At::Position => match sys::position(fd) {
+        ReadPosition::Pointed(address) => u64::try_from(sys::pointed_at(address)?).ok()?,
+        ReadPosition::Position => match sys::position(fd) {
             Some(position) => position,
             None => {
                 entry.forget();
@@ -206,7 +206,7 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
         },
     };
     let mut end = start
-        .saturating_add(length.min(ASK_BYTES_MAX))
+        .saturating_add(length.min(REQUEST_BYTES_MAX))
         .min(entry.size());
     if start >= end {
         return None;
@@ -276,16 +276,16 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
             sys::read_ahead(fd, start, length.min(entry.size() - start));
         }
     }
-    Some(Timed::Waited(since))
+    Some(TimedCall::Waited(since))
 }
 
-fn first_of_small(fd: i32) -> Option<Timed> {
+fn first_of_small(fd: i32) -> Option<TimedCall> {
     let is_told = settings::mode() == Mode::Daemon;
-    is_told.then(|| Timed::Small(sys::now_ns(), fd))
+    is_told.then(|| TimedCall::Small(sys::now_ns(), fd))
 }
 
 /// Whether the range was recently found in memory, by this or another descriptor.
-fn is_known(entry: &Entry, (start, end): (u64, u64), now: u64) -> bool {
+fn is_known(entry: &Descriptor, (start, end): (u64, u64), now: u64) -> bool {
     if entry.is_resident(start, end, now) {
         return true;
     }
@@ -299,7 +299,7 @@ fn is_known(entry: &Entry, (start, end): (u64, u64), now: u64) -> bool {
 /// the next `NOTE_BYTES`, so that the following calls need none.
 fn finds(
     fd: i32,
-    entry: &Entry,
+    entry: &Descriptor,
     (start, end): (u64, u64),
     goes_on: bool,
     now: u64,
@@ -323,9 +323,9 @@ fn finds(
 }
 
 /// Reports the progress of a reader to the daemon, for files that the daemon reads ahead.
-fn progress(entry: &Entry, start: u64, end: u64) {
+fn progress(entry: &Descriptor, start: u64, end: u64) {
     let from = match entry.told_end() {
-        Some(told) if told >= end && told - end <= ASK_BYTES_MAX => return,
+        Some(told) if told >= end && told - end <= REQUEST_BYTES_MAX => return,
         // Sequential, but the progress since the last report is small.
         Some(told) if told < end && end - told < NOTE_BYTES => return,
         Some(told) if told < end && start.saturating_sub(told) <= NOTE_BYTES => told,
@@ -336,10 +336,10 @@ fn progress(entry: &Entry, start: u64, end: u64) {
     entry.tell(end);
 }
 
-fn note(entry: &Entry, from: u64, end: u64) {
+fn note(entry: &Descriptor, from: u64, end: u64) {
     let now = sys::now_ms();
     let (memory, file) = (raw::memory(), entry.file());
-    let length = end.saturating_sub(from).min(ASK_BYTES_MAX);
+    let length = end.saturating_sub(from).min(REQUEST_BYTES_MAX);
     let start = end - length;
     if memory.is_paused(now)
         || !memory.knows_file(file, now)
@@ -353,7 +353,7 @@ fn note(entry: &Entry, from: u64, end: u64) {
 }
 
 /// Determines the type of a descriptor. Returns whether its calls are intercepted.
-fn classify(fd: i32, entry: &Entry) -> bool {
+fn classify(fd: i32, entry: &Descriptor) -> bool {
     let file = sys::regular_file(fd).filter(|(_, size)| *size >= settings::file_bytes_min());
     match file.filter(|_| sys::is_only_read(fd)) {
         Some((file, size)) => {

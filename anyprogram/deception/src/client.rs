@@ -26,9 +26,9 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Claim on one slot; closes its socket when dropped.
-struct Place(&'static AtomicI32);
+struct SlotClaim(&'static AtomicI32);
 
-impl Place {
+impl SlotClaim {
     fn claim() -> Option<Self> {
         let free = SPEAKING.iter().enumerate().find(|(_, place)| {
             let claimed =
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SlotClaim {
     fn drop(&mut self) {
         // A lost socket is not closed here: its number may be in use by the program.
         let socket = self.0.swap(FREE, Ordering::AcqRel);
@@ -101,7 +101,7 @@ pub(crate) fn ask(
     file: FileKey,
     (offset, length): (u64, u64),
 ) -> Option<Answer> {
-    let place = Place::claim()?;
+    let place = SlotClaim::claim()?;
     let message = Message::new(kind, file, offset, length);
     let socket = send(&place, message, Some(fd))?;
     let begun = sys::now_ms();
@@ -129,14 +129,14 @@ pub(crate) fn ask(
 
 /// Sends a message that needs no answer.
 pub(crate) fn tell(kind: Kind, file: FileKey, (offset, length): (u64, u64)) {
-    if let Some(place) = Place::claim() {
+    if let Some(place) = SlotClaim::claim() {
         let _ = send(&place, Message::new(kind, file, offset, length), None);
     }
 }
 
 /// Connects and sends the message with the counters. Returns the socket if the message was
 /// accepted.
-fn send(place: &Place, mut message: Message, fd: Option<i32>) -> Option<i32> {
+fn send(place: &SlotClaim, mut message: Message, fd: Option<i32>) -> Option<i32> {
     let memory = raw::memory();
     let socket = place.connect()?;
     match sys::connect(socket) {
@@ -165,8 +165,8 @@ mod tests {
     /// Slots are shared by all tests of this process, so these tests run one at a time.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-    fn speaking() -> (Place, i32) {
-        let place = Place::claim().expect("a free slot");
+    fn speaking() -> (SlotClaim, i32) {
+        let place = SlotClaim::claim().expect("a free slot");
         let socket = place.connect().expect("a socket");
         (place, socket)
     }

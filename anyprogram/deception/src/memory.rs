@@ -22,11 +22,11 @@ const FILE_SECONDS: u64 = 60;
 
 /// Bytes that one reader reported are not reported by others for this long, milliseconds: they are
 /// so close behind that the same readahead serves them.
-const TOLD_MS: u64 = 1000;
+const REPORTED_MS: u64 = 1000;
 
 /// The shared mapping; initially all zero.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct SharedState {
     looked_at: AtomicU32,
     found: AtomicU32,
     given_up: AtomicU32,
@@ -101,7 +101,7 @@ impl Range {
     }
 }
 
-impl Memory {
+impl SharedState {
     /// An empty one.
     pub(crate) const fn new() -> Self {
         Self {
@@ -257,7 +257,7 @@ impl Memory {
     pub(crate) fn remember_told(&self, file: FileKey, bytes: (u64, u64), now_ms: u64) {
         let (index, tag) = place(file);
         if let Some(range) = self.told.get(index) {
-            range.remember(tag, bytes, (now_ms, now_ms.saturating_add(TOLD_MS)));
+            range.remember(tag, bytes, (now_ms, now_ms.saturating_add(REPORTED_MS)));
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn file_is_known_until_it_expires() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_file(file(2), 5_000_000);
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn thousands_of_files_are_known_at_once() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let files = || (0..3000).map(|ino| FileKey { dev: 1, ino });
         files().for_each(|file| MEMORY.remember_file(file, 5000));
         let known = files().filter(|file| MEMORY.knows_file(*file, 6000));
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn unsent_counters_are_restored() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         memory.count(true);
         memory.count(false);
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn resident_range_is_shared_until_it_expires() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         assert_eq!(memory.resident_until(file(0), (0, 0), 0), None);
@@ -357,23 +357,23 @@ mod tests {
 
     #[test]
     fn reported_range_suppresses_other_reports_for_a_second() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_told(file(2), (0, 100), 0);
         memory.remember_told(file(2), (100, 200), 900);
-        assert!(memory.is_told(file(2), (50, 200), TOLD_MS - 1));
+        assert!(memory.is_told(file(2), (50, 200), REPORTED_MS - 1));
         assert!(
-            !memory.is_told(file(2), (50, 201), TOLD_MS - 1),
+            !memory.is_told(file(2), (50, 201), REPORTED_MS - 1),
             "beyond the range"
         );
-        assert!(!memory.is_told(file(3), (50, 200), TOLD_MS - 1));
-        assert!(!memory.is_told(file(2), (50, 200), TOLD_MS), "expired");
+        assert!(!memory.is_told(file(3), (50, 200), REPORTED_MS - 1));
+        assert!(!memory.is_told(file(2), (50, 200), REPORTED_MS), "expired");
     }
 
     #[test]
     fn pause_doubles_until_daemon_answers() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         let mut now = 5000;
         // Requests resume as soon as the pause ends.
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn timeout_does_not_pause_if_others_were_answered() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         memory.answered(7000);
         memory.give_up(6000, 16_000);
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn pause_ends_after_its_time() {
-        static MEMORY: Memory = Memory::new();
+        static MEMORY: SharedState = SharedState::new();
         let memory = &MEMORY;
         assert!(!memory.is_paused(10));
         memory.pause(10);

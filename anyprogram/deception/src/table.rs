@@ -13,7 +13,7 @@ const DESCRIPTORS_MAX: usize = 65_536;
 
 /// How calls on a descriptor are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum DescriptorClass {
     /// Not classified yet.
     Unknown,
     /// Not classified yet; one small call was passed through.
@@ -26,7 +26,7 @@ pub(crate) enum Class {
 
 /// One descriptor.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Descriptor {
     class: AtomicU8,
     dev: AtomicU64,
     ino: AtomicU64,
@@ -42,10 +42,10 @@ pub(crate) struct Entry {
     told_end: AtomicU64,
 }
 
-static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const { Entry::new() }; DESCRIPTORS_MAX];
+static ENTRIES: [Descriptor; DESCRIPTORS_MAX] = [const { Descriptor::new() }; DESCRIPTORS_MAX];
 
 /// The entry of a descriptor; `None` if it is ignored.
-pub(crate) fn entry(fd: i32) -> Option<&'static Entry> {
+pub(crate) fn entry(fd: i32) -> Option<&'static Descriptor> {
     ENTRIES.get(usize::try_from(fd).ok()?)
 }
 
@@ -54,11 +54,11 @@ pub(crate) fn forget_range(first: u32, last: u32) {
     let last = (last as usize).min(DESCRIPTORS_MAX - 1);
     let range = ENTRIES.get(first as usize..=last).unwrap_or_default();
     // Reading is cheaper than writing: most entries are untouched and need no memory of their own.
-    let known = range.iter().filter(|entry| entry.class() != Class::Unknown);
-    known.for_each(Entry::forget);
+    let known = range.iter().filter(|entry| entry.class() != DescriptorClass::Unknown);
+    known.for_each(Descriptor::forget);
 }
 
-impl Entry {
+impl Descriptor {
     const fn new() -> Self {
         Self {
             class: AtomicU8::new(0),
@@ -74,12 +74,12 @@ impl Entry {
         }
     }
 
-    pub(crate) fn class(&self) -> Class {
+    pub(crate) fn class(&self) -> DescriptorClass {
         match self.class.load(Relaxed) {
-            1 => Class::LeftAlone,
-            2 => Class::LookedAt,
-            3 => Class::PassedOnce,
-            _ => Class::Unknown,
+            1 => DescriptorClass::LeftAlone,
+            2 => DescriptorClass::LookedAt,
+            3 => DescriptorClass::PassedOnce,
+            _ => DescriptorClass::Unknown,
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn sequential_call_starts_inside_or_after_the_last() {
-        let entry = Entry::new();
+        let entry = Descriptor::new();
         entry.look_at(FileKey::default(), 1 << 30);
         assert!(!entry.goes_on(0, 100));
         assert!(entry.goes_on(40, 140), "partial call");
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn resident_range_expires_and_is_cleared_for_a_new_file() {
-        let entry = Entry::new();
+        let entry = Descriptor::new();
         entry.look_at(FileKey::default(), 1 << 30);
         entry.remember_resident(100, 200, 50);
         assert!(entry.is_resident(100, 200, 49));
@@ -201,11 +201,11 @@ mod tests {
         let entry = entry(60_001).expect("in the table");
         entry.leave_alone();
         forget_range(60_002, u32::MAX);
-        assert_eq!(entry.class(), Class::LeftAlone);
+        assert_eq!(entry.class(), DescriptorClass::LeftAlone);
         forget_range(9, 3);
         forget_range(u32::MAX, u32::MAX);
         forget_range(60_001, u32::MAX);
-        assert_eq!(entry.class(), Class::Unknown);
+        assert_eq!(entry.class(), DescriptorClass::Unknown);
         assert!(super::entry(-1).is_none() && super::entry(i32::MAX).is_none());
     }
 }

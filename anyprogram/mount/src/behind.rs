@@ -33,28 +33,28 @@ pub(crate) struct Part {
 
 /// The range that one open file was handed and has not read past.
 #[derive(Debug, Default)]
-pub(crate) struct Handed(Mutex<Range<u64>>);
+pub(crate) struct UnreadRange(Mutex<Range<u64>>);
 
 /// Bytes behind all readers, and the readahead of those that closed their files.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct CacheTrimmer {
     /// Recently handed bytes that a reader may still read or request again.
     margin_bytes: u64,
     /// The kernel's readahead beyond a reader.
     ahead_bytes: u64,
-    passed: Mutex<Kept>,
-    ends: Mutex<Kept>,
+    passed: Mutex<RangeQueue>,
+    ends: Mutex<RangeQueue>,
 }
 
 /// Ranges in order of age, oldest first.
 #[derive(Debug)]
-struct Kept {
+struct RangeQueue {
     parts: VecDeque<Part>,
     bytes: u64,
     bytes_max: u64,
 }
 
-impl Handed {
+impl UnreadRange {
     /// Adds a handed range; returns the range that the reader has read past.
     fn more(&self, more: Range<u64>, margin_bytes: u64) -> Range<u64> {
         let mut handed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ impl Handed {
     }
 }
 
-impl Behind {
+impl CacheTrimmer {
     /// `bytes_max` may stay in the page cache; the kernel reads `read_ahead_bytes` ahead of each
     /// reader.
     pub(crate) fn new(bytes_max: u64, read_ahead_bytes: u64) -> Self {
@@ -86,19 +86,19 @@ impl Behind {
         Self {
             margin_bytes: 2 * read_ahead_bytes + PIPE_BYTES,
             ahead_bytes: 2 * read_ahead_bytes,
-            passed: Mutex::new(Kept::new(passed_bytes_max)),
-            ends: Mutex::new(Kept::new(bytes_max - passed_bytes_max)),
+            passed: Mutex::new(RangeQueue::new(passed_bytes_max)),
+            ends: Mutex::new(RangeQueue::new(bytes_max - passed_bytes_max)),
         }
     }
 
     /// A reader was handed bytes. Returns the ranges to drop.
-    pub(crate) fn handed(&self, node: u64, handed: &Handed, more: Range<u64>) -> Vec<Part> {
+    pub(crate) fn handed(&self, node: u64, handed: &UnreadRange, more: Range<u64>) -> Vec<Part> {
         let bytes = handed.more(more, self.margin_bytes);
         lock(&self.passed).keep(Part { node, bytes })
     }
 
     /// A reader has closed its file. Returns the ranges to drop.
-    pub(crate) fn closed(&self, node: u64, handed: &Handed) -> Vec<Part> {
+    pub(crate) fn closed(&self, node: u64, handed: &UnreadRange) -> Vec<Part> {
         let all = handed.all();
         let end = all.end.saturating_sub(self.ahead_bytes).max(all.start);
         let (passed, ahead) = (all.start..end, end..all.end);
@@ -114,11 +114,11 @@ impl Behind {
     }
 }
 
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+fn lock(kept: &Mutex<RangeQueue>) -> MutexGuard<'_, RangeQueue> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Kept {
+impl RangeQueue {
     fn new(bytes_max: u64) -> Self {
         Self {
             parts: VecDeque::new(),
@@ -156,12 +156,12 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
 
-    fn behind(bytes_max: u64) -> Behind {
-        Behind::new(bytes_max, 64 * KIB)
+    fn behind(bytes_max: u64) -> CacheTrimmer {
+        CacheTrimmer::new(bytes_max, 64 * KIB)
     }
 
     /// Reads a file in windows; returns the dropped ranges.
-    fn read(behind: &Behind, node: u64, handed: &Handed, bytes: Range<u64>) -> Vec<Part> {
+    fn read(behind: &CacheTrimmer, node: u64, handed: &UnreadRange, bytes: Range<u64>) -> Vec<Part> {
         let windows = bytes.step_by(64 << 10);
         let read = |at| behind.handed(node, handed, at..at + 64 * KIB);
         windows.flat_map(read).collect()
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn drops_oldest_range_but_not_recently_handed_bytes() {
         let behind = behind(0);
-        let handed = Handed::default();
+        let handed = UnreadRange::default();
         let gone = read(&behind, 7, &handed, 0..4 * MIB);
         let end = gone.last().expect("dropped").bytes.end;
         let most = 4 * MIB - behind.margin_bytes;
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn keeps_as_much_as_the_limit_allows() {
         let behind = behind(32 * MIB);
-        let readers: Vec<Handed> = (0..4).map(|_| Handed::default()).collect();
+        let readers: Vec<UnreadRange> = (0..4).map(|_| UnreadRange::default()).collect();
         let mut gone = Vec::new();
         for at in (0..8 * MIB).step_by(64 << 10) {
             for (node, handed) in (0..).zip(&readers) {
@@ -212,13 +212,13 @@ mod tests {
         };
         // Players that open their file anew for each 512 KiB.
         for node in 0..40 {
-            let handed = Handed::default();
+            let handed = UnreadRange::default();
             gone.extend(read(&behind, node, &handed, 0..512 * KIB));
             gone.extend(behind.closed(node, &handed));
         }
         assert_eq!(dropped(&gone, 0), 384 * KIB, "readahead at the end stays");
         for node in 40..80 {
-            let handed = Handed::default();
+            let handed = UnreadRange::default();
             gone.extend(read(&behind, node, &handed, 0..512 * KIB));
             gone.extend(behind.closed(node, &handed));
         }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn windows_in_any_order_merge_and_jump_drops_all() {
         let behind = behind(0);
-        let handed = Handed::default();
+        let handed = UnreadRange::default();
         for window in [1, 0, 3, 2] {
             let at = window * 64 * KIB;
             assert!(behind.handed(1, &handed, at..at + 64 * KIB).is_empty());
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn remembered_ranges_are_limited() {
         let behind = behind(u64::MAX);
-        let handed = Handed::default();
+        let handed = UnreadRange::default();
         for number in 0..PARTS_MAX as u64 + 10 {
             let at = number * MIB;
             assert!(behind.handed(1, &handed, at..at + 4096).is_empty());

@@ -11,13 +11,13 @@ use headlong_settings::Document;
 use crate::point::{self, Recovered};
 
 /// The tree and the mount point.
-pub(crate) struct Ends {
+pub(crate) struct MountPaths {
     pub(crate) directory: PathBuf,
     pub(crate) mount_point: PathBuf,
 }
 
 /// Records what this machine lacks, and makes both paths absolute and free of symbolic links.
-pub(crate) fn machine(document: &mut Document, ends: &mut Ends, disks: &Config) {
+pub(crate) fn machine(document: &mut Document, ends: &mut MountPaths, disks: &Config) {
     let directory = match tree(&ends.directory) {
         Ok(directory) => Some(directory),
         Err(text) => {

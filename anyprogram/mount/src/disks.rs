@@ -17,7 +17,7 @@ use headlong_serve::thread_pool::ThreadPool;
 use headlong_walk::{Swept, Walker};
 use rustix::fs::readlink;
 
-use crate::small::Walk;
+use crate::small::SmallFileWalks;
 use crate::tree::path_of;
 
 /// Threads of a file system for names and attributes, and as many for reads without the engine.
@@ -34,7 +34,7 @@ pub(crate) struct Disk {
     pub(crate) device: Option<Device>,
     pub(crate) names: ThreadPool,
     pub(crate) reads: ThreadPool,
-    pub(crate) walk: Walk,
+    pub(crate) walk: SmallFileWalks,
 }
 
 impl std::fmt::Debug for Disk {
@@ -79,8 +79,8 @@ impl Disks {
         let beneath = readlink(path_of(tree), Vec::new())?;
         let beneath = PathBuf::from(OsString::from_vec(beneath.into_bytes()));
         let walker = small_files_ahead.then(|| Walker::new(Arc::clone(&places), &beneath));
-        let first = Arc::new(disk(device, dev, Walk::new(walker))?);
-        let strangers = Arc::new(threads("new", None, Walk::new(None))?);
+        let first = Arc::new(disk(device, dev, SmallFileWalks::new(walker))?);
+        let strangers = Arc::new(threads("new", None, SmallFileWalks::new(None))?);
         Ok(Self {
             places,
             beneath,
@@ -135,7 +135,7 @@ impl Disks {
             return Arc::clone(&self.first);
         }
         let walker = || Walker::new(Arc::clone(&self.places), &self.beneath);
-        let walk = Walk::new(self.small_files_ahead.then(walker));
+        let walk = SmallFileWalks::new(self.small_files_ahead.then(walker));
         let disk = met.entry(dev).or_insert_with(|| match disk(device, dev, walk) {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
@@ -147,7 +147,7 @@ impl Disks {
     }
 }
 
-fn disk(device: Option<Device>, dev: u64, walk: Walk) -> io::Result<Disk> {
+fn disk(device: Option<Device>, dev: u64, walk: SmallFileWalks) -> io::Result<Disk> {
     let name = device.as_ref().map_or("?", |device| device.name());
     if device.is_none() {
         tracing::warn!(
@@ -159,7 +159,7 @@ fn disk(device: Option<Device>, dev: u64, walk: Walk) -> io::Result<Disk> {
     threads(name, device.clone(), walk)
 }
 
-fn threads(name: &str, device: Option<Device>, walk: Walk) -> io::Result<Disk> {
+fn threads(name: &str, device: Option<Device>, walk: SmallFileWalks) -> io::Result<Disk> {
     Ok(Disk {
         names: ThreadPool::new(&format!("names-{name}"), THREADS_MAX, WAITING_MAX)?,
         reads: ThreadPool::new(&format!("reads-{name}"), THREADS_MAX, WAITING_MAX)?,

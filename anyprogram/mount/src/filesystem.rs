@@ -20,11 +20,11 @@ use crate::disks::{Disk, Disks};
 use crate::extended;
 use crate::folder::{Entry, OpenFolder};
 use crate::handles::Handles;
-use crate::late::{Late, errno};
+use crate::late::{ReplyDeadlines, errno};
 use crate::nodes::{Nodes, ROOT, Told};
 use crate::open::{OpenFile, Opening};
-use crate::reach::Reach;
-use crate::reading::Reading;
+use crate::reach::NodeAccess;
+use crate::reading::ReadContext;
 use crate::status::Status;
 use crate::tree::Tree;
 
@@ -45,9 +45,9 @@ pub(crate) struct Mounted {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) disks: Arc<Disks>,
-    pub(crate) late: Arc<Late>,
+    pub(crate) late: Arc<ReplyDeadlines>,
     pub(crate) opening: Arc<Opening>,
-    pub(crate) reading: Arc<Reading>,
+    pub(crate) reading: Arc<ReadContext>,
     pub(crate) files: Arc<Handles<OpenFile>>,
     pub(crate) folders: Arc<Handles<OpenFolder>>,
     pub(crate) status: Arc<Status>,
@@ -57,8 +57,8 @@ pub(crate) struct Mounted {
 type Result<T> = std::result::Result<T, Errno>;
 
 impl Mounted {
-    fn reach(&self, node: INodeNo) -> Reach {
-        Reach {
+    fn reach(&self, node: INodeNo) -> NodeAccess {
+        NodeAccess {
             tree: Arc::clone(&self.tree),
             nodes: Arc::clone(&self.nodes),
             number: node.0,
@@ -72,11 +72,11 @@ impl Mounted {
     }
 
     /// Runs `work` on a node's file, and then `say` with the result.
-    fn about<R: crate::late::Refusable, T>(
+    fn about<R: crate::late::ErrorReply, T>(
         &self,
         node: INodeNo,
         reply: R,
-        work: impl FnOnce(Reach) -> Result<T> + Send + 'static,
+        work: impl FnOnce(NodeAccess) -> Result<T> + Send + 'static,
         say: impl FnOnce(R, T) + Send + 'static,
     ) {
         let reach = self.reach(node);
@@ -124,7 +124,7 @@ impl Filesystem for Mounted {
         let (disks, others) = (Arc::clone(&self.disks), Arc::clone(&self.disks));
         let (name, ttl) = (name.to_owned(), self.caching.revalidate);
         let asked = name.clone();
-        let look = move |reach: Reach| {
+        let look = move |reach: NodeAccess| {
             let named = reach.named(&asked)?;
             if named.found.is_some() {
                 disks.meet(&named.file, named.dev);
@@ -161,7 +161,7 @@ impl Filesystem for Mounted {
         reply: ReplyAttr,
     ) {
         let ttl = self.caching.revalidate;
-        let look = |reach: Reach| reach.attributes();
+        let look = |reach: NodeAccess| reach.attributes();
         self.about(node, reply, look, move |reply, found| {
             let shown = match node.0 {
                 // The kernel has its own number for the root, and need not show this one.
@@ -173,7 +173,7 @@ impl Filesystem for Mounted {
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        let read = |reach: Reach| {
+        let read = |reach: NodeAccess| {
             let link = reach.look()?;
             let target = readlinkat(&*link, "", Vec::new()).map_err(errno)?;
             Ok(target.into_bytes())
@@ -184,7 +184,7 @@ impl Filesystem for Mounted {
     fn open(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let (disks, opening) = (Arc::clone(&self.disks), Arc::clone(&self.opening));
         let (files, thread) = (Arc::clone(&self.files), request.pid());
-        let open = move |reach: Reach| {
+        let open = move |reach: NodeAccess| {
             let (file, found, path) = reach.open(Tree::open_file)?;
             let disk = disks.meet(&file, found.key.dev);
             let opened = opening.open(node.0, path, file, disk, thread);
@@ -284,7 +284,7 @@ impl Filesystem for Mounted {
         let Some(open) = self.files.get(handle.0) else {
             return reply.error(Errno::EBADF);
         };
-        let find = move |_: Reach| {
+        let find = move |_: NodeAccess| {
             let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
             // The kernel handles the other cases itself. The position of our descriptor is not
             // used.
@@ -301,7 +301,7 @@ impl Filesystem for Mounted {
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let folders = Arc::clone(&self.folders);
-        let open = move |reach: Reach| {
+        let open = move |reach: NodeAccess| {
             let (file, found, _) = reach.open(Tree::open_folder)?;
             let identity = found.identity.settling(FOLDER_SETTLE);
             let keep = match reach.nodes.keeps_pages(node.0, &identity) {
@@ -379,7 +379,7 @@ impl Filesystem for Mounted {
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        let look = |reach: Reach| reach.tree.room().map_err(errno);
+        let look = |reach: NodeAccess| reach.tree.room().map_err(errno);
         self.about(INodeNo(ROOT), reply, look, |reply, room| {
             let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
             reply.statfs(
@@ -407,7 +407,7 @@ impl Filesystem for Mounted {
             return self.status.answer(size, reply);
         }
         let name = name.to_owned();
-        let read = move |reach: Reach| extended::value(&*reach.look()?, &name).map_err(errno);
+        let read = move |reach: NodeAccess| extended::value(&*reach.look()?, &name).map_err(errno);
         self.about(node, reply, read, move |reply, value| {
             extended::answer(reply, size, &value);
         });
@@ -415,7 +415,7 @@ impl Filesystem for Mounted {
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let is_root = request.uid() == 0;
-        let read = move |reach: Reach| extended::names(&*reach.look()?, is_root).map_err(errno);
+        let read = move |reach: NodeAccess| extended::names(&*reach.look()?, is_root).map_err(errno);
         self.about(node, reply, read, move |reply, names| {
             extended::answer(reply, size, &names);
         });
@@ -429,7 +429,7 @@ impl Mounted {
         handle: FileHandle,
         offset: u64,
         plus: bool,
-    ) -> impl FnOnce(Reach) -> Result<Vec<Entry>> + Send + use<> {
+    ) -> impl FnOnce(NodeAccess) -> Result<Vec<Entry>> + Send + use<> {
         let folder = self.folders.get(handle.0);
         move |reach| {
             let folder = folder.ok_or(Errno::EBADF)?;

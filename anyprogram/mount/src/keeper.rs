@@ -22,9 +22,9 @@ const TRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The cleanup process. It ends with the daemon.
 #[derive(Debug)]
-pub(crate) struct Keeper(Child);
+pub(crate) struct CleanupProcess(Child);
 
-impl Keeper {
+impl CleanupProcess {
     /// Starts the process. The daemon must not have mounted yet, or the process would keep the
     /// mount busy.
     ///

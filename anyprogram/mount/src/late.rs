@@ -15,14 +15,14 @@ use fuser::{
 use headlong_serve::thread_pool::ThreadPool;
 
 /// A reply that can carry an error.
-pub(crate) trait Refusable: Send + 'static {
+pub(crate) trait ErrorReply: Send + 'static {
     /// Replies with the error.
     fn refuse(self, errno: Errno);
 }
 
 macro_rules! refusable {
     ($($reply:ty),+) => {
-        $(impl Refusable for $reply {
+        $(impl ErrorReply for $reply {
             fn refuse(self, errno: Errno) {
                 self.error(errno);
             }
@@ -49,9 +49,9 @@ pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
 }
 
 /// A reply that has not been sent.
-struct Unsaid<R>(Mutex<Option<R>>);
+struct PendingReply<R>(Mutex<Option<R>>);
 
-impl<R> Unsaid<R> {
+impl<R> PendingReply<R> {
     fn take(&self) -> Option<R> {
         let mut reply = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         reply.take()
@@ -63,7 +63,7 @@ trait Expire: Send + Sync {
     fn expire(&self);
 }
 
-impl<R: Refusable> Expire for Unsaid<R> {
+impl<R: ErrorReply> Expire for PendingReply<R> {
     fn expire(&self) {
         if let Some(reply) = self.take() {
             tracing::warn!("a disk did not answer in time: failing the call with EIO");
@@ -73,7 +73,7 @@ impl<R: Refusable> Expire for Unsaid<R> {
 }
 
 /// The timer.
-pub(crate) struct Late {
+pub(crate) struct ReplyDeadlines {
     shared: Arc<Shared>,
 }
 
@@ -95,7 +95,7 @@ struct State {
 /// Fewest calls at which answered ones are removed.
 const SWEEP_MIN: usize = 1024;
 
-impl Late {
+impl ReplyDeadlines {
     /// A timer that gives each call `patience`.
     ///
     /// # Errors
@@ -118,15 +118,15 @@ impl Late {
     /// Runs `work`, which may block on a disk, on one of its threads, and then `say` with the
     /// result. If the queue of the disk is full or the deadline passes, the reply is an error and a
     /// later result is dropped.
-    pub(crate) fn run<R: Refusable, T>(
+    pub(crate) fn run<R: ErrorReply, T>(
         &self,
         threads: &ThreadPool,
         reply: R,
         work: impl FnOnce() -> Result<T, Errno> + Send + 'static,
         say: impl FnOnce(R, T) + Send + 'static,
     ) {
-        let unsaid = Arc::new(Unsaid(Mutex::new(Some(reply))));
-        self.shared.watch(Arc::<Unsaid<R>>::downgrade(&unsaid));
+        let unsaid = Arc::new(PendingReply(Mutex::new(Some(reply))));
+        self.shared.watch(Arc::<PendingReply<R>>::downgrade(&unsaid));
         let for_work = Arc::clone(&unsaid);
         let is_taken = threads.offer(move || {
             let done = work();
@@ -142,7 +142,7 @@ impl Late {
     }
 }
 
-impl Drop for Late {
+impl Drop for ReplyDeadlines {
     fn drop(&mut self) {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_all();
@@ -204,7 +204,7 @@ mod tests {
     /// A reply that reports its outcome.
     struct Told(Sender<Result<u32, i32>>);
 
-    impl Refusable for Told {
+    impl ErrorReply for Told {
         fn refuse(self, errno: Errno) {
             let _ = self.0.send(Err(errno.into()));
         }
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn call_is_answered_once_by_disk_or_timer() {
-        let late = Late::start(Duration::from_millis(50)).expect("a thread");
+        let late = ReplyDeadlines::start(Duration::from_millis(50)).expect("a thread");
         let threads = ThreadPool::new("test", 2, 8).expect("a thread");
         let (told, answers) = channel();
         late.run(&threads, Told(told.clone()), || Ok(7), say);
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn call_is_refused_when_the_queue_is_full() {
-        let late = Late::start(Duration::from_secs(3600)).expect("a thread");
+        let late = ReplyDeadlines::start(Duration::from_secs(3600)).expect("a thread");
         let threads = ThreadPool::new("test", 1, 1).expect("a thread");
         let (release, hang) = channel::<()>();
         let (began, begun) = channel();
@@ -257,14 +257,14 @@ mod tests {
 
     #[test]
     fn answered_calls_are_removed() {
-        let late = Late::start(Duration::from_secs(3600)).expect("a thread");
+        let late = ReplyDeadlines::start(Duration::from_secs(3600)).expect("a thread");
         let (told, _answers) = channel();
         // An unanswered call stands in front of all others.
-        let hung: Arc<Unsaid<Told>> = Arc::new(Unsaid(Mutex::new(Some(Told(told)))));
-        late.shared.watch(Arc::<Unsaid<Told>>::downgrade(&hung));
+        let hung: Arc<PendingReply<Told>> = Arc::new(PendingReply(Mutex::new(Some(Told(told)))));
+        late.shared.watch(Arc::<PendingReply<Told>>::downgrade(&hung));
         for _ in 0..10 * SWEEP_MIN {
-            let answered: Arc<Unsaid<Told>> = Arc::new(Unsaid(Mutex::new(None)));
-            late.shared.watch(Arc::<Unsaid<Told>>::downgrade(&answered));
+            let answered: Arc<PendingReply<Told>> = Arc::new(PendingReply(Mutex::new(None)));
+            late.shared.watch(Arc::<PendingReply<Told>>::downgrade(&answered));
         }
         assert!(late.shared.lock().calls.len() <= SWEEP_MIN);
     }

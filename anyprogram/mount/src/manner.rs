@@ -25,7 +25,7 @@ const PROGRAMS_MAX: usize = 1024;
 
 /// Which files are opened with pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub(crate) enum PageCacheUse {
     /// All.
     Always,
     /// All but large files of programs with large reads.
@@ -36,7 +36,7 @@ pub(crate) enum Pages {
 
 /// I/O mode of one open file.
 #[derive(Debug)]
-pub(crate) struct Manner {
+pub(crate) struct FileIoMode {
     pub(crate) is_direct: bool,
     /// Path of the program's executable; `None` if unknown or irrelevant.
     program: Option<CString>,
@@ -48,21 +48,21 @@ pub(crate) struct Manner {
 
 /// History of all programs.
 #[derive(Debug)]
-pub(crate) struct Manners {
-    pages: Pages,
+pub(crate) struct IoModePolicy {
+    pages: PageCacheUse,
     maps_need_pages: AtomicBool,
     opened_without: AtomicU64,
-    programs: Mutex<HashMap<CString, Known>>,
+    programs: Mutex<HashMap<CString, ProgramHistory>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum ProgramHistory {
     ReadsMuch,
     NeedsPages { opens: u32 },
 }
 
-impl Manners {
-    pub(crate) fn new(pages: Pages) -> Self {
+impl IoModePolicy {
+    pub(crate) fn new(pages: PageCacheUse) -> Self {
         Self {
             pages,
             maps_need_pages: AtomicBool::new(false),
@@ -78,20 +78,20 @@ impl Manners {
     }
 
     /// A thread opens a file; `by_engine` says whether the engine reads it.
-    pub(crate) fn opened(&self, thread: u32, by_engine: bool) -> Manner {
+    pub(crate) fn opened(&self, thread: u32, by_engine: bool) -> FileIoMode {
         let is_chosen = !self.maps_need_pages.load(Ordering::Relaxed);
-        let is_asked = self.pages == Pages::ForSmallReads && by_engine && is_chosen;
+        let is_asked = self.pages == PageCacheUse::ForSmallReads && by_engine && is_chosen;
         // Reads the link only: this does not block on the program's file system.
         let program = is_asked.then(|| readlink(format!("/proc/{thread}/exe"), Vec::new()).ok());
         self.opened_by(program.flatten())
     }
 
-    fn opened_by(&self, program: Option<CString>) -> Manner {
+    fn opened_by(&self, program: Option<CString>) -> FileIoMode {
         let reads_much = program.as_ref().is_some_and(|name| self.reads_much(name));
-        let is_direct = reads_much || self.pages == Pages::Never;
+        let is_direct = reads_much || self.pages == PageCacheUse::Never;
         self.opened_without
             .fetch_add(is_direct.into(), Ordering::Relaxed);
-        Manner {
+        FileIoMode {
             is_direct,
             program,
             has_begun: AtomicBool::new(false),
@@ -110,12 +110,12 @@ impl Manners {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         match programs.get_mut(program) {
             None => false,
-            Some(Known::ReadsMuch) => true,
-            Some(Known::NeedsPages { opens: 0 }) => {
+            Some(ProgramHistory::ReadsMuch) => true,
+            Some(ProgramHistory::NeedsPages { opens: 0 }) => {
                 programs.remove(program);
                 false
             }
-            Some(Known::NeedsPages { opens }) => {
+            Some(ProgramHistory::NeedsPages { opens }) => {
                 *opens -= 1;
                 false
             }
@@ -123,22 +123,22 @@ impl Manners {
     }
 
     /// The kernel requests a range, for its page cache or for a direct read.
-    pub(crate) fn asked(&self, manner: &Manner, for_pages: bool, bytes: u32) {
+    pub(crate) fn asked(&self, manner: &FileIoMode, for_pages: bool, bytes: u32) {
         let Some(program) = &manner.program else {
             return;
         };
         let known = match (manner.is_direct, for_pages) {
             (false, true) => {
                 let is_first = !manner.has_begun.swap(true, Ordering::Relaxed);
-                (is_first && bytes >= BEGINS_LARGE_BYTES).then_some(Known::ReadsMuch)
+                (is_first && bytes >= BEGINS_LARGE_BYTES).then_some(ProgramHistory::ReadsMuch)
             }
-            (true, true) => Some(Known::needs_pages()),
+            (true, true) => Some(ProgramHistory::needs_pages()),
             (true, false) => {
                 let sum = manner.bytes.fetch_add(bytes.into(), Ordering::Relaxed);
                 let calls = manner.calls.fetch_add(1, Ordering::Relaxed) + 1;
                 let is_due = calls.is_multiple_of(CALLS);
                 let are_small = (sum + u64::from(bytes)) / calls < CALL_BYTES_MIN;
-                (is_due && are_small).then(Known::needs_pages)
+                (is_due && are_small).then(ProgramHistory::needs_pages)
             }
             // The program itself opened the file with `O_DIRECT`.
             (false, false) => None,
@@ -153,17 +153,17 @@ impl Manners {
         }
         match known {
             // A verdict for pages is not overridden.
-            Known::ReadsMuch => {
+            ProgramHistory::ReadsMuch => {
                 programs.entry(program.clone()).or_insert(known);
             }
-            Known::NeedsPages { .. } => {
+            ProgramHistory::NeedsPages { .. } => {
                 programs.insert(program.clone(), known);
             }
         }
     }
 }
 
-impl Known {
+impl ProgramHistory {
     fn needs_pages() -> Self {
         Self::NeedsPages {
             opens: OPENS_UNTIL_TRIED,
@@ -175,12 +175,12 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn opened(manners: &Manners, program: &str) -> Manner {
+    fn opened(manners: &IoModePolicy, program: &str) -> FileIoMode {
         manners.opened_by(Some(CString::new(program).expect("no NUL byte")))
     }
 
-    fn by_habit() -> Manners {
-        Manners::new(Pages::ForSmallReads)
+    fn by_habit() -> IoModePolicy {
+        IoModePolicy::new(PageCacheUse::ForSmallReads)
     }
 
     #[test]
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn fixed_setting_ignores_programs() {
-        for (pages, is_direct) in [(Pages::Always, false), (Pages::Never, true)] {
-            let manners = Manners::new(pages);
+        for (pages, is_direct) in [(PageCacheUse::Always, false), (PageCacheUse::Never, true)] {
+            let manners = IoModePolicy::new(pages);
             for _ in 0..3 {
                 let file = manners.opened(std::process::id(), true);
                 assert_eq!(file.is_direct, is_direct);
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn files_have_pages_where_mmap_needs_them() {
-        for (pages, is_direct) in [(Pages::ForSmallReads, false), (Pages::Never, true)] {
-            let manners = Manners::new(pages);
+        for (pages, is_direct) in [(PageCacheUse::ForSmallReads, false), (PageCacheUse::Never, true)] {
+            let manners = IoModePolicy::new(pages);
             manners.maps_need_pages();
             for _ in 0..3 {
                 let file = manners.opened(std::process::id(), true);

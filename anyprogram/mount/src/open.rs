@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use headlong_engine::{ConnectionId, StreamId};
 use headlong_library::{Identity, Places};
 use headlong_serve::disk::Device;
-use headlong_walk::{Chunks, Follows, SMALL_BYTES, run_name};
+use headlong_walk::{Chunks, RunHistory, SMALL_BYTES, run_name};
 use rustix::io::Result;
 
 use crate::attributes::attributes;
-use crate::behind::{Behind, Handed};
+use crate::behind::{CacheTrimmer, UnreadRange};
 use crate::disks::Disk;
-use crate::manner::{Manner, Manners};
+use crate::manner::{FileIoMode, IoModePolicy};
 use crate::nodes::Nodes;
 use crate::stale::Stale;
 use crate::stream::{Part, Source, Stream, Title};
@@ -41,18 +41,18 @@ pub(crate) struct OpenFile {
     /// Identifies its reads to the engine.
     pub(crate) reader: ConnectionId,
     /// Whether the kernel caches what is read.
-    pub(crate) manner: Manner,
+    pub(crate) manner: FileIoMode,
     /// The range handed to the page cache.
-    handed: Handed,
+    handed: UnreadRange,
     /// Whether a search for the title of this file has been started.
     is_looked_around: AtomicBool,
     /// The path at which it was opened.
     path: PathBuf,
-    view: Mutex<View>,
+    view: Mutex<CachedStatus>,
 }
 
 #[derive(Debug)]
-struct View {
+struct CachedStatus {
     /// `None` if the file must be checked before its attributes are trusted.
     looked_at: Option<Instant>,
     identity: Identity,
@@ -91,11 +91,11 @@ pub(crate) struct Opening {
     pub(crate) places: Arc<Places>,
     /// Receives changed files, and ranges that need not stay in the page cache.
     pub(crate) stale: Arc<Stale>,
-    pub(crate) behind: Arc<Behind>,
-    pub(crate) manners: Manners,
+    pub(crate) behind: Arc<CacheTrimmer>,
+    pub(crate) manners: IoModePolicy,
     pub(crate) titles: Titles,
     /// Tells numbered chunk files from numbered films.
-    pub(crate) follows: Follows,
+    pub(crate) follows: RunHistory,
     /// Whether numbered files are read as one title.
     pub(crate) chunks_ahead: bool,
     /// The tree's path, as the kernel reports it: chunk files outside are ignored.
@@ -129,10 +129,10 @@ impl Opening {
             disk,
             reader: ConnectionId(reader),
             manner,
-            handed: Handed::default(),
+            handed: UnreadRange::default(),
             is_looked_around: AtomicBool::new(false),
             path,
-            view: Mutex::new(View {
+            view: Mutex::new(CachedStatus {
                 looked_at: None,
                 identity,
                 stream: None,

@@ -20,7 +20,7 @@ use crate::tree::Tree;
 type Result<T> = std::result::Result<T, Errno>;
 
 /// A node and where to look for it.
-pub(crate) struct Reach {
+pub(crate) struct NodeAccess {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) number: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Reach {
 
 /// A named entry of a folder.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedEntry {
     pub(crate) file: File,
     /// Its file system.
     pub(crate) dev: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Named {
     pub(crate) found: Option<Attributes>,
 }
 
-impl Reach {
+impl NodeAccess {
     /// Opens the node's file with `open`; `ESTALE`, which makes the kernel repeat the lookup, if it
     /// is not found under any known name.
     pub(crate) fn open(
@@ -78,19 +78,19 @@ impl Reach {
     }
 
     /// The entry of that name; `ESTALE` if the folder itself is not found.
-    pub(crate) fn named(&self, name: &OsStr) -> Result<Named> {
+    pub(crate) fn named(&self, name: &OsStr) -> Result<NamedEntry> {
         let (folder, ..) = self.open(Tree::look)?;
         let look = |resolve| Tree::look_in(&folder, name, resolve);
         match look(ResolveFlags::NO_XDEV) {
             Ok(file) => {
                 let found = attributes(&file).map_err(errno)?;
                 let (dev, found) = (found.key.dev, Some(found));
-                Ok(Named { file, dev, found })
+                Ok(NamedEntry { file, dev, found })
             }
             Err(Kernel::XDEV) => {
                 let file = look(ResolveFlags::empty()).map_err(errno)?;
                 let (dev, found) = (file_system(&file).map_err(errno)?, None);
-                Ok(Named { file, dev, found })
+                Ok(NamedEntry { file, dev, found })
             }
             Err(error) => Err(errno(error)),
         }
@@ -127,8 +127,8 @@ mod tests {
             }
         }
 
-        fn named(&self, number: u64, name: &str) -> Result<Named> {
-            let reach = Reach {
+        fn named(&self, number: u64, name: &str) -> Result<NamedEntry> {
+            let reach = NodeAccess {
                 tree: Arc::clone(&self.tree),
                 nodes: Arc::clone(&self.nodes),
                 number,
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    fn size(named: Result<Named>) -> u64 {
+    fn size(named: Result<NamedEntry>) -> u64 {
         let found = named.expect("found").found;
         found.expect("not a mount point").shown(2).size
     }

@@ -18,7 +18,7 @@ use headlong_engine::{
 use headlong_serve::disk::Piece;
 use tokio::runtime::Handle;
 
-use crate::late::{Late, errno};
+use crate::late::{ReplyDeadlines, errno};
 use crate::open::{OpenFile, Opening};
 use crate::small::read_now;
 use crate::stream::Stream;
@@ -28,9 +28,9 @@ use crate::stream::Stream;
 const PROGRAMS: ViewerId = ViewerId(0);
 
 /// Context of reads.
-pub(crate) struct Reading {
+pub(crate) struct ReadContext {
     pub(crate) runtime: Handle,
-    pub(crate) late: Arc<Late>,
+    pub(crate) late: Arc<ReplyDeadlines>,
     pub(crate) opening: Arc<Opening>,
     /// How long the attributes of a file are trusted.
     pub(crate) revalidate: Duration,
@@ -63,7 +63,7 @@ enum Trouble {
     Failed,
 }
 
-impl Reading {
+impl ReadContext {
     /// Answers a read, immediately or later.
     pub(crate) fn read(
         self: &Arc<Self>,

@@ -23,17 +23,17 @@ use rustix::fs::{getxattr, major, minor};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::behind::Behind;
+use crate::behind::CacheTrimmer;
 use crate::disks::Disks;
 use crate::filesystem::{Caching, Mounted};
 use crate::handles::Handles;
-use crate::keeper::Keeper;
-use crate::late::Late;
-use crate::manner::Manners;
+use crate::keeper::CleanupProcess;
+use crate::late::ReplyDeadlines;
+use crate::manner::IoModePolicy;
 use crate::nodes::Nodes;
 use crate::open::Opening;
 use crate::point;
-use crate::reading::Reading;
+use crate::reading::ReadContext;
 use crate::settings::Settings;
 use crate::stale::Stale;
 use crate::status::{ATTRIBUTE, Status};
@@ -112,7 +112,7 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
     let devices = start_devices(settings)?;
     let (mounted, parts) = file_system(settings, devices, runtime.handle())?;
     let point = &settings.mount_point;
-    let keeper = Keeper::start(point)?;
+    let keeper = CleanupProcess::start(point)?;
     let wrong = |error: io::Error| RunError::Mount {
         path: point.display().to_string(),
         // The message of fusermount3 is a whole line.
@@ -189,7 +189,7 @@ fn tree_error(settings: &Settings, error: io::Error) -> RunError {
 }
 
 /// The parts of a mount needed at its end.
-struct Parts {
+struct MountHandles {
     disks: Arc<Disks>,
     stale: Arc<Stale>,
 }
@@ -198,7 +198,7 @@ fn file_system(
     settings: &Settings,
     devices: Vec<Device>,
     runtime: &Handle,
-) -> Result<(Mounted, Parts), RunError> {
+) -> Result<(Mounted, MountHandles), RunError> {
     let scale = settings.disks.time_scale();
     let caching = Caching {
         revalidate: scale.wall(settings.disks.revalidate),
@@ -217,24 +217,24 @@ fn file_system(
         settings.small_files_ahead,
     )?;
     let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
-    let behind = Behind::new(settings.passed_bytes_max(), settings.read_ahead_bytes);
+    let behind = CacheTrimmer::new(settings.passed_bytes_max(), settings.read_ahead_bytes);
     let behind = Arc::new(behind);
-    let late = Arc::new(Late::start(scale.wall(settings.disks.engine.wait_timeout))?);
+    let late = Arc::new(ReplyDeadlines::start(scale.wall(settings.disks.engine.wait_timeout))?);
     let opening = Arc::new(Opening {
         tree: Arc::clone(&tree),
         nodes: Arc::clone(&nodes),
         places: Arc::clone(&disks.places),
         stale: Arc::clone(&stale),
         behind: Arc::clone(&behind),
-        manners: Manners::new(settings.pages()),
+        manners: IoModePolicy::new(settings.pages()),
         titles: Titles::default(),
-        follows: headlong_walk::Follows::default(),
+        follows: headlong_walk::RunHistory::default(),
         chunks_ahead: settings.chunk_files_ahead,
         beneath: disks.beneath.clone(),
         streams: AtomicU64::new(1),
         readers: AtomicU64::new(1),
     });
-    let reading = Arc::new(Reading {
+    let reading = Arc::new(ReadContext {
         runtime: runtime.clone(),
         late: Arc::clone(&late),
         opening: Arc::clone(&opening),
@@ -251,7 +251,7 @@ fn file_system(
         directory: directory.display().to_string(),
         started: Instant::now(),
     });
-    let parts = Parts {
+    let parts = MountHandles {
         disks: Arc::clone(&disks),
         stale,
     };

@@ -11,8 +11,8 @@ use headlong_settings::{
 };
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
-use crate::check::{self, Ends};
-use crate::manner::Pages;
+use crate::check::{self, MountPaths};
+use crate::manner::PageCacheUse;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
@@ -147,7 +147,7 @@ impl Settings {
             let memory = &mut settings.disks.engine.memory_bytes;
             *memory = (*memory).min(memory_most(there));
         }
-        let mut ends = Ends {
+        let mut ends = MountPaths {
             directory: settings.directory,
             mount_point: settings.mount_point,
         };
@@ -164,12 +164,12 @@ impl Settings {
     }
 
     /// Which files are opened with pages.
-    pub(crate) fn pages(&self) -> Pages {
+    pub(crate) fn pages(&self) -> PageCacheUse {
         match self.page_cache {
-            false => Pages::Never,
+            false => PageCacheUse::Never,
             // With more page cache than memory of the mount, repeated reads hit the page cache.
-            true if self.passed_bytes_max() > self.disks.engine.memory_bytes => Pages::Always,
-            true => Pages::ForSmallReads,
+            true if self.passed_bytes_max() > self.disks.engine.memory_bytes => PageCacheUse::Always,
+            true => PageCacheUse::ForSmallReads,
         }
     }
 
@@ -332,8 +332,8 @@ mod tests {
         let half = with(there / 2);
         assert_eq!(half.memory_warning(), None);
         assert_eq!(half.passed_bytes_max(), (there - there / 2) / 2);
-        assert_eq!(half.pages(), Pages::ForSmallReads);
-        assert_eq!(with(there / 8).pages(), Pages::Always);
+        assert_eq!(half.pages(), PageCacheUse::ForSmallReads);
+        assert_eq!(with(there / 8).pages(), PageCacheUse::Always);
         let most = with(there / 16 * 15);
         let warning = most.memory_warning().expect("a warning");
         assert!(warning.contains("page cache"), "{warning}");

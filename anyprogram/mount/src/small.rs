@@ -22,7 +22,7 @@ const WAITING_MAX: u32 = 8;
 
 /// The sweeps of one disk, one at a time.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct SmallFileWalks {
     /// `None` if readahead of small files is off.
     walker: Option<Mutex<Walker>>,
     waiting: AtomicU32,
@@ -31,7 +31,7 @@ pub(crate) struct Walk {
     swept: Mutex<(u64, Swept)>,
 }
 
-impl Walk {
+impl SmallFileWalks {
     pub(crate) fn new(walker: Option<Walker>) -> Self {
         Self {
             walker: walker.map(Mutex::new),

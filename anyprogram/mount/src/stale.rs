@@ -29,7 +29,7 @@ struct State {
 
 /// The next invalidation.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+enum Invalidation {
     Node(u64),
     Part(Part),
 }
@@ -70,8 +70,8 @@ impl Stale {
             while let Some(next) = stale.next() {
                 let (node, (offset, length)) = match &next {
                     // The whole file.
-                    Next::Node(node) => (*node, (0, 0)),
-                    Next::Part(part) => (part.node, range(part)),
+                    Invalidation::Node(node) => (*node, (0, 0)),
+                    Invalidation::Part(part) => (part.node, range(part)),
                 };
                 // A node that the kernel has forgotten has no stale pages.
                 if let Err(error) = kernel.inval_inode(INodeNo(node), offset, length) {
@@ -82,17 +82,17 @@ impl Stale {
         Ok(())
     }
 
-    fn next(&self) -> Option<Next> {
+    fn next(&self) -> Option<Invalidation> {
         let mut state = self.lock();
         loop {
             if state.is_over {
                 return None;
             }
             if let Some(node) = state.nodes.pop_first() {
-                return Some(Next::Node(node));
+                return Some(Invalidation::Node(node));
             }
             if let Some(part) = state.parts.pop_front() {
-                return Some(Next::Part(part));
+                return Some(Invalidation::Part(part));
             }
             state = self
                 .came
@@ -131,7 +131,7 @@ mod tests {
         };
         stale.add_parts(vec![part.clone()]);
         let told = [(); 3].map(|()| stale.next());
-        let expected = [Next::Node(3), Next::Node(5), Next::Part(part)].map(Some);
+        let expected = [Invalidation::Node(3), Invalidation::Node(5), Invalidation::Part(part)].map(Some);
         assert_eq!(told, expected);
         stale.add(5);
         stale.end();

@@ -39,7 +39,7 @@ pub mod environment {
 }
 
 /// Most bytes that one message requests or reports.
-pub const ASK_BYTES_MAX: u64 = 4 << 20;
+pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
 /// A range answered with `Ready` stays in memory for at least this long, milliseconds. The library
 /// relies on it where it cannot query residency itself.

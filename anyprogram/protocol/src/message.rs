@@ -57,7 +57,7 @@ pub struct Message {
     pub file: FileKey,
     /// First byte.
     pub offset: u64,
-    /// Bytes, at most [`crate::ASK_BYTES_MAX`]; number of files for a [`Kind::Waited`].
+    /// Bytes, at most [`crate::REQUEST_BYTES_MAX`]; number of files for a [`Kind::Waited`].
     pub length: u64,
     /// Calls intercepted since the last message.
     pub looked_at: u32,

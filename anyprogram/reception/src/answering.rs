@@ -6,19 +6,19 @@ use std::time::Instant;
 use headlong_protocol::Answer;
 use rustix::net::{SendFlags, send};
 
-use crate::clients::Seat;
+use crate::clients::CallPermit;
 
 /// The connection of a waiting call. Dropping it lets the program continue without an answer.
 #[derive(Debug)]
-pub(crate) struct Answering {
+pub(crate) struct PendingAnswer {
     connection: OwnedFd,
     since: Instant,
     /// Held while the call waits.
-    _seat: Seat,
+    _seat: CallPermit,
 }
 
-impl Answering {
-    pub(crate) fn new(connection: OwnedFd, seat: Seat) -> Self {
+impl PendingAnswer {
+    pub(crate) fn new(connection: OwnedFd, seat: CallPermit) -> Self {
         Self {
             connection,
             since: Instant::now(),

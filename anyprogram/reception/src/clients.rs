@@ -8,18 +8,18 @@ const WAITING_MAX: u32 = 256;
 
 /// Number of waiting calls of each process.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Clients(Arc<Mutex<HashMap<i32, u32>>>);
+pub(crate) struct CallLimits(Arc<Mutex<HashMap<i32, u32>>>);
 
 /// Permit of one waiting call; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    clients: Clients,
+pub(crate) struct CallPermit {
+    clients: CallLimits,
     pid: i32,
 }
 
-impl Clients {
+impl CallLimits {
     /// A permit for a call of a process, unless the process has too many.
-    pub(crate) fn seat(&self, pid: i32) -> Option<Seat> {
+    pub(crate) fn seat(&self, pid: i32) -> Option<CallPermit> {
         let mut waiting = self.lock();
         let count = waiting.entry(pid).or_insert(0);
         if *count >= WAITING_MAX {
@@ -27,7 +27,7 @@ impl Clients {
         }
         *count += 1;
         let clients = self.clone();
-        Some(Seat { clients, pid })
+        Some(CallPermit { clients, pid })
     }
 
     /// Number of processes with a waiting call.
@@ -40,7 +40,7 @@ impl Clients {
     }
 }
 
-impl Drop for Seat {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         let mut waiting = self.clients.lock();
         if let Some(count) = waiting.get_mut(&self.pid) {
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn waiting_calls_are_limited_per_process() {
-        let clients = Clients::default();
-        let seats: Vec<Seat> = (0..).map_while(|_| clients.seat(7)).collect();
+        let clients = CallLimits::default();
+        let seats: Vec<CallPermit> = (0..).map_while(|_| clients.seat(7)).collect();
         assert_eq!(seats.len(), WAITING_MAX as usize);
         assert!(clients.seat(8).is_some());
         drop(seats);

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use headlong_engine::{Extent, StreamId};
 use headlong_library::Places;
-use headlong_walk::{Chunks, Follows, run_of_file};
+use headlong_walk::{Chunks, RunHistory, run_of_file};
 
-use crate::file::{Open, Version};
+use crate::file::{OpenFile, Version};
 
 /// Chunk files inspected together: consecutive files of a folder mostly have their inodes in one
 /// block or in neighbouring blocks.
@@ -29,7 +29,7 @@ pub(crate) struct Rest {
 /// A file and its extents.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub(crate) open: Arc<Open>,
+    pub(crate) open: Arc<OpenFile>,
     pub(crate) extents: Vec<Extent>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Part {
 #[derive(Debug)]
 pub(crate) enum Question {
     /// Which title does this file belong to? The flag says whether it is read from its start.
-    File(Arc<Open>, bool),
+    File(Arc<OpenFile>, bool),
     /// Which files follow in a stream?
     Rest(StreamId, Rest),
 }
@@ -53,7 +53,7 @@ pub(crate) enum Found {
 
 impl Question {
     /// Queries the file system. Blocks on the disk.
-    pub(crate) fn answer(self, places: &Places, follows: Option<&Follows>) -> Found {
+    pub(crate) fn answer(self, places: &Places, follows: Option<&RunHistory>) -> Found {
         match self {
             Self::File(open, from_start) => {
                 let version = open.version;
@@ -70,7 +70,7 @@ impl Question {
 }
 
 /// Whether earlier reads suggest that a file is a chunk of a title.
-fn is_chunk(open: &Open, from_start: bool, follows: &Follows) -> bool {
+fn is_chunk(open: &OpenFile, from_start: bool, follows: &RunHistory) -> bool {
     let run = open.file().ok().and_then(run_of_file);
     run.is_some_and(|(run, number)| match from_start {
         true => follows.begins(&run, number, Instant::now()),
@@ -79,7 +79,7 @@ fn is_chunk(open: &Open, from_start: bool, follows: &Follows) -> bool {
 }
 
 /// The file alone, or with the files that follow it in its run, as far as they are inspected now.
-fn describe(places: &Places, open: Arc<Open>, is_chunk: bool) -> (Vec<Part>, Option<Rest>) {
+fn describe(places: &Places, open: Arc<OpenFile>, is_chunk: bool) -> (Vec<Part>, Option<Rest>) {
     let file = open.file().ok().filter(|_| is_chunk);
     if let Some(chunks) = file.and_then(|file| Chunks::around(file, Path::new("/"))) {
         let chunks = Arc::new(chunks);
@@ -99,7 +99,7 @@ fn describe(places: &Places, open: Arc<Open>, is_chunk: bool) -> (Vec<Part>, Opt
 }
 
 /// Inspects the next files of a run; returns them and the rest. One of them may already be open.
-fn look(places: &Places, rest: Rest, passed: Option<&Arc<Open>>) -> (Vec<Part>, Option<Rest>) {
+fn look(places: &Places, rest: Rest, passed: Option<&Arc<OpenFile>>) -> (Vec<Part>, Option<Rest>) {
     let Rest { chunks, next } = rest;
     let end = chunks.len().min(next + LOOKED_AT_ONCE);
     let parts = (next..end).filter_map(|index| {
@@ -111,7 +111,7 @@ fn look(places: &Places, rest: Rest, passed: Option<&Arc<Open>>) -> (Vec<Part>, 
         }
         // Closed again: a title may have as many chunks as a process may have open files.
         let extents = lies(places, &chunks.open(index).ok()?);
-        let open = Arc::new(Open::named(&chunks, index, version));
+        let open = Arc::new(OpenFile::named(&chunks, index, version));
         Some(Part { open, extents })
     });
     let parts = parts.collect();

@@ -14,7 +14,7 @@ use headlong_units::{Duration, MIB};
 
 use crate::describe::Question;
 use crate::device::{Describe, DeviceThread, Message, Note, SetUp, Start};
-use crate::readers::{How, Readers};
+use crate::readers::{ReadParameters, Readers};
 use crate::settings::{Mode, Settings};
 use crate::status::Counters;
 
@@ -121,7 +121,7 @@ impl Engines {
         let believed = Duration::from_millis(2 * ANSWERED_MS);
         engine.sent_stays = SENT_IN.max(believed.times(self.settings.time_scale.into()));
         let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
-        let how = How {
+        let how = ReadParameters {
             piece_bytes: engine.piece_bytes,
             request_bytes: request_bytes.clamp(engine.piece_bytes, 16 * MIB),
         };
@@ -171,7 +171,7 @@ impl Engines {
         let (files, asked) = channel::<Question>();
         let asked = Arc::new(Mutex::new(asked));
         let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
-        let follows = with_chunks.then(|| Arc::new(headlong_walk::Follows::default()));
+        let follows = with_chunks.then(|| Arc::new(headlong_walk::RunHistory::default()));
         for _ in 0..DESCRIBERS {
             let (places, device) = (Arc::clone(&self.places), device.clone());
             let (asked, follows) = (Arc::clone(&asked), follows.clone());

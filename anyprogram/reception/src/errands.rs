@@ -5,7 +5,7 @@
 //! Therefore the listening thread does no such operation. The jobs of one file system run one at a
 //! time, so a hung file system blocks one thread only.
 //!
-//! Invariant: at most about [`ERRANDS_MAX`] jobs exist: callers check for room before they receive
+//! Invariant: at most about [`JOBS_MAX`] jobs exist: callers check for room before they receive
 //! a descriptor. One message may carry several descriptors, and each job may leave one.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,18 +21,18 @@ use crate::file::file_system;
 /// Threads, started on demand: the number of file systems that may hang without delaying others.
 const THREADS_MAX: usize = 64;
 /// Jobs queued or running.
-pub(crate) const ERRANDS_MAX: usize = 1024;
+pub(crate) const JOBS_MAX: usize = 1024;
 
 type Errand = Box<dyn FnOnce() + Send>;
 
 /// The job queues.
 pub(crate) struct Errands {
     threads: ThreadPool,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<QueuedJobs>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedJobs {
     /// Queue by file system; each entry has a thread, or is about to get one.
     queues: HashMap<u64, VecDeque<Errand>>,
     /// All jobs, queued and running.
@@ -54,7 +54,7 @@ impl Errands {
 
     /// Whether further jobs are accepted.
     pub(crate) fn has_room(&self) -> bool {
-        lock(&self.waiting).count < ERRANDS_MAX
+        lock(&self.waiting).count < JOBS_MAX
     }
 
     /// Queues a job that may block on a file system.
@@ -81,7 +81,7 @@ impl Errands {
 }
 
 /// Runs all jobs of a file system.
-fn work(waiting: &Mutex<Waiting>, file_system: u64) {
+fn work(waiting: &Mutex<QueuedJobs>, file_system: u64) {
     loop {
         let mut all = lock(waiting);
         let next = all.queues.get_mut(&file_system);
@@ -96,7 +96,7 @@ fn work(waiting: &Mutex<Waiting>, file_system: u64) {
     }
 }
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+fn lock(waiting: &Mutex<QueuedJobs>) -> MutexGuard<'_, QueuedJobs> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -139,7 +139,7 @@ mod tests {
     fn full_queue_accepts_no_jobs_until_some_finish() {
         let errands = Errands::new().expect("a thread");
         let hung = hang(&errands, 1);
-        let rest: Vec<_> = (1..ERRANDS_MAX).map(|_| done(&errands, 1)).collect();
+        let rest: Vec<_> = (1..JOBS_MAX).map(|_| done(&errands, 1)).collect();
         assert!(!errands.has_room());
         drop(hung);
         rest.iter().for_each(|rest| rest.recv().expect("done"));

@@ -39,14 +39,14 @@ impl Version {
 
 /// One version of a file, and how to read it.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenFile {
     pub(crate) version: Version,
     file: OnceLock<File>,
     /// Where to open it, if no program passed a descriptor.
     named: Option<(Arc<Chunks>, usize)>,
 }
 
-impl Open {
+impl OpenFile {
     /// A file opened from a program's descriptor.
     pub(crate) fn passed(file: File, version: Version) -> Self {
         Self {

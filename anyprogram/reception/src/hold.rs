@@ -15,7 +15,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, munmap};
 
 /// A piece of a file whose pages are held; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldPages {
     /// Page-aligned address.
     address: usize,
     length: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Held {
     pub(crate) is_locked: bool,
 }
 
-impl Drop for Held {
+impl Drop for HeldPages {
     fn drop(&mut self) {
         // SAFETY: part of a mapping made below, owned by this piece alone.
         let _ = unsafe { munmap(ptr::with_exposed_provenance_mut(self.address), self.length) };
@@ -41,7 +41,7 @@ pub(crate) fn hold(
     offset: u64,
     length: u64,
     piece_bytes: u64,
-) -> rustix::io::Result<Vec<Held>> {
+) -> rustix::io::Result<Vec<HeldPages>> {
     let (bytes, piece) = (length as usize, piece_bytes as usize);
     if bytes == 0 || piece == 0 {
         return Ok(Vec::new());
@@ -58,8 +58,8 @@ pub(crate) fn hold(
         )
     }?;
     let starts = (0..bytes).step_by(piece);
-    let mut held: Vec<Held> = starts
-        .map(|start| Held {
+    let mut held: Vec<HeldPages> = starts
+        .map(|start| HeldPages {
             address: address.expose_provenance() + start,
             length: piece.min(bytes - start),
             is_locked: false,

@@ -10,13 +10,13 @@ use headlong_engine::{ReadId, ReadOutcome};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
-use crate::file::Open;
-use crate::hold::{Held, hold};
+use crate::file::OpenFile;
+use crate::hold::{HeldPages, hold};
 
 /// A byte range of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Run {
-    pub(crate) open: Arc<Open>,
+pub(crate) struct FileRange {
+    pub(crate) open: Arc<OpenFile>,
     pub(crate) offset: u64,
     pub(crate) length: u64,
 }
@@ -27,18 +27,18 @@ pub(crate) enum Job {
     /// Drops pages that the engine gave up, then reads a range and holds it.
     Read {
         id: ReadId,
-        run: Run,
-        given_up: Vec<Run>,
+        run: FileRange,
+        given_up: Vec<FileRange>,
     },
     /// Reads a range for a waiting program without holding it.
-    Plain { waiting: u64, run: Run },
+    Plain { waiting: u64, run: FileRange },
 }
 
 /// A finished job.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A read, with the held pages of each of its pieces.
-    Read(ReadId, ReadOutcome, Vec<Held>),
+    Read(ReadId, ReadOutcome, Vec<HeldPages>),
     /// A range read for a waiting program, successfully or not.
     Plain { waiting: u64, bytes: u64 },
 }
@@ -51,7 +51,7 @@ pub(crate) struct Readers {
 
 /// Read parameters of a device.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct How {
+pub(crate) struct ReadParameters {
     /// Unit of memory.
     pub(crate) piece_bytes: u64,
     /// Largest request of the device: the kernel reads no more ahead at a call.
@@ -63,7 +63,7 @@ impl Readers {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn start<F>(name: &str, count: u32, how: How, done: F) -> io::Result<Self>
+    pub(crate) fn start<F>(name: &str, count: u32, how: ReadParameters, done: F) -> io::Result<Self>
     where
         F: Fn(Done) + Clone + Send + 'static,
     {
@@ -85,7 +85,7 @@ impl Readers {
     }
 }
 
-fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
+fn work(queue: &Mutex<Receiver<Job>>, how: ReadParameters, done: impl Fn(Done)) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
@@ -110,7 +110,7 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
     }
 }
 
-fn drop_pages(run: &Run) {
+fn drop_pages(run: &FileRange) {
     // Pages that other processes map, lock or write stay.
     let length = std::num::NonZeroU64::new(run.length);
     if let Ok(file) = run.open.file() {
@@ -119,7 +119,7 @@ fn drop_pages(run: &Run) {
 }
 
 /// Submits a range to the device, to be read into the page cache, without waiting.
-fn put(run: &Run, how: How) {
+fn put(run: &FileRange, how: ReadParameters) {
     let Ok(file) = run.open.file() else {
         return;
     };
@@ -135,7 +135,7 @@ fn put(run: &Run, how: How) {
 }
 
 /// Waits for a submitted range and holds it.
-fn wait_and_hold(run: &Run, how: How) -> Result<Vec<Held>, ReadOutcome> {
+fn wait_and_hold(run: &FileRange, how: ReadParameters) -> Result<Vec<HeldPages>, ReadOutcome> {
     // A chunk file that was deleted or replaced counts as a change.
     let file = run.open.file().map_err(|error| not_opened(&error))?;
     let held = match hold(file, run.offset, run.length, how.piece_bytes) {
@@ -162,7 +162,7 @@ fn not_opened(error: &io::Error) -> ReadOutcome {
     }
 }
 
-fn failure(run: &Run, otherwise: ReadOutcome) -> ReadOutcome {
+fn failure(run: &FileRange, otherwise: ReadOutcome) -> ReadOutcome {
     match run.open.is_unchanged() {
         true => otherwise,
         false => ReadOutcome::Changed,
@@ -170,7 +170,7 @@ fn failure(run: &Run, otherwise: ReadOutcome) -> ReadOutcome {
 }
 
 /// Waits for a range by reading it.
-fn touch(file: &File, run: &Run) -> io::Result<()> {
+fn touch(file: &File, run: &FileRange) -> io::Result<()> {
     let mut buffer = vec![0; (256 << 10).min(run.length as usize)];
     let mut at = 0;
     while at < run.length {
@@ -193,18 +193,18 @@ mod tests {
     const LENGTH: u64 = 3 << 20;
 
     /// A file whose pages are not in memory, if it has a device.
-    fn open(file: &File) -> Arc<Open> {
+    fn open(file: &File) -> Arc<OpenFile> {
         file.write_all_at(&vec![7; LENGTH as usize], 0)
             .expect("written");
         file.sync_all().expect("synced");
         fadvise(file, 0, None, Advice::DontNeed).expect("dropped");
         let copy = || file.try_clone().expect("a copy");
         let version = version(&OwnedFd::from(copy())).expect("a file");
-        Arc::new(Open::passed(copy(), version))
+        Arc::new(OpenFile::passed(copy(), version))
     }
 
     fn read() -> Vec<Done> {
-        let how = How {
+        let how = ReadParameters {
             piece_bytes: 128 << 10,
             request_bytes: 512 << 10,
         };
@@ -213,7 +213,7 @@ mod tests {
             let _ = done.send(done_now);
         });
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let run = Run {
+        let run = FileRange {
             open: open(file.as_file()),
             offset: 0,
             length: LENGTH,

@@ -12,7 +12,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, channel};
 use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_library::Places;
-use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
+use headlong_protocol::{REQUEST_BYTES_MAX, Answer, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -21,18 +21,18 @@ use rustix::net::{
 };
 use serde_json::json;
 
-use crate::answering::{Answering, say};
-use crate::clients::Clients;
+use crate::answering::{PendingAnswer, say};
+use crate::clients::CallLimits;
 use crate::device::{Ask, Message, Note};
 use crate::disks::Disks;
 use crate::engines::Engines;
-use crate::errands::{ERRANDS_MAX, Errands};
+use crate::errands::{JOBS_MAX, Errands};
 use crate::file::version;
 use crate::limits::raise_limits;
 use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};
 use crate::status::{Counters, STATUS_BYTES_MAX};
-use crate::walks::{Waited, Walks};
+use crate::walks::{Waited, WalkThreads};
 use headlong_report::say;
 use headlong_serve::service_manager::{self, Heartbeat, NotifyState};
 
@@ -112,7 +112,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         false => 0,
     };
     // A job has a descriptor, and the connection of the call that waits for it.
-    let of_errands = ERRANDS_MAX as u64 * 2;
+    let of_errands = JOBS_MAX as u64 * 2;
     let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2 + of_walk + of_errands;
     raise_limits(settings, files);
     let (counters, places) = (Arc::default(), Arc::new(Places::beneath(Path::new("/"))));
@@ -122,9 +122,9 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         disks: Disks::new(Arc::clone(&places)),
         errands: Errands::new().map_err(RunError::Thread)?,
         counters,
-        clients: Clients::default(),
+        clients: CallLimits::default(),
         places,
-        walks: Walks::default(),
+        walks: WalkThreads::default(),
         started: Clock::now(),
         is_showing: Arc::default(),
     });
@@ -171,12 +171,12 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
 struct Reception {
     settings: Settings,
     counters: Arc<Counters>,
-    clients: Clients,
+    clients: CallLimits,
     places: Arc<Places>,
     disks: Disks,
     engines: Engines,
     errands: Errands,
-    walks: Walks,
+    walks: WalkThreads,
     started: Clock,
     is_showing: Arc<AtomicBool>,
 }
@@ -249,7 +249,7 @@ impl Reception {
             Received::Message(message, passed, sender) => (message, passed, sender),
         };
         self.counters.heard(&message);
-        let range = (message.offset, message.length.min(ASK_BYTES_MAX));
+        let range = (message.offset, message.length.min(REQUEST_BYTES_MAX));
         let is_asked = matches!(message.kind, Kind::Ask | Kind::Waited);
         let is_wanted = is_asked && passed.all.len() == 1;
         let only = passed.all.pop_if(|_| is_wanted);
@@ -310,7 +310,7 @@ impl Reception {
             uid: sender.uid.as_raw(),
             offset,
             length,
-            answering: Answering::new(connection, seat),
+            answering: PendingAnswer::new(connection, seat),
         };
         let file_system = version.key.dev;
         let device = self.disks.known(file_system);
@@ -373,7 +373,7 @@ impl Reception {
             return self.errands.close(passed, go_on);
         };
         let waited = Waited {
-            answering: Answering::new(connection, seat),
+            answering: PendingAnswer::new(connection, seat),
             program: u64::from(pid.unsigned_abs()),
             found: u32::try_from(found).unwrap_or(u32::MAX),
             passed: passed.into(),

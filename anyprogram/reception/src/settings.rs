@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use headlong_engine::{Admission, Control, EngineConfig, knobs};
-use headlong_protocol::{ASK_BYTES_MAX, SOCKET_DEFAULT};
+use headlong_protocol::{REQUEST_BYTES_MAX, SOCKET_DEFAULT};
 use headlong_settings::{Document, Mistakes, Place, Rows, Value, flag, named, text, time, whole};
 use headlong_units::Duration;
 
@@ -54,7 +54,7 @@ impl Default for Settings {
             // Each held piece is a mapping, of which Linux allows a process 65,530.
             piece_bytes: 128 << 10,
             // A call may request more than it completes, and the next one requests the rest again.
-            reread_bytes: ASK_BYTES_MAX,
+            reread_bytes: REQUEST_BYTES_MAX,
             ..EngineConfig::default()
         };
         engine.control.mode = Control::Auto;

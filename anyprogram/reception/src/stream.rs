@@ -7,7 +7,7 @@ use std::time::Instant as Clock;
 use headlong_engine::StreamId;
 
 use crate::describe::Rest;
-use crate::file::Open;
+use crate::file::OpenFile;
 
 /// A stream, and the index of a file in it.
 pub(crate) type InStream = (StreamId, u32);
@@ -15,7 +15,7 @@ pub(crate) type InStream = (StreamId, u32);
 /// A stream read for programs: a file, or a run of chunk files.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) parts: Vec<Arc<Open>>,
+    pub(crate) parts: Vec<Arc<OpenFile>>,
     /// The files after them, unless these are being inspected.
     pub(crate) rest: Option<Rest>,
     pub(crate) last_asked: Clock,

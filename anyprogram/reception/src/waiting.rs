@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use headlong_protocol::Answer;
 
-use crate::answering::Answering;
+use crate::answering::PendingAnswer;
 use crate::status::Counters;
 
 /// One request.
@@ -12,7 +12,7 @@ use crate::status::Counters;
 struct Waiting {
     bytes_left: u64,
     /// `None` for a note: the program has read the bytes already.
-    answering: Option<Answering>,
+    answering: Option<PendingAnswer>,
 }
 
 /// All requests in progress.
@@ -21,7 +21,7 @@ pub(crate) struct AllWaiting(HashMap<u64, Waiting>);
 
 impl AllWaiting {
     /// Starts a request for `bytes` bytes.
-    pub(crate) fn begin(&mut self, id: u64, bytes: u64, answering: Option<Answering>) {
+    pub(crate) fn begin(&mut self, id: u64, bytes: u64, answering: Option<PendingAnswer>) {
         let waiting = Waiting {
             bytes_left: bytes,
             answering,

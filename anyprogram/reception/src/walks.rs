@@ -11,7 +11,7 @@ use headlong_library::Places;
 use headlong_protocol::Answer;
 use headlong_walk::Walker;
 
-use crate::answering::Answering;
+use crate::answering::PendingAnswer;
 use crate::status::Counters;
 
 /// Devices with a thread.
@@ -27,14 +27,14 @@ pub(crate) struct Waited {
     pub(crate) program: u64,
     /// Small files that it found in memory since it last waited.
     pub(crate) found: u32,
-    pub(crate) answering: Answering,
+    pub(crate) answering: PendingAnswer,
 }
 
 /// The threads, by device.
 #[derive(Debug, Default)]
-pub(crate) struct Walks(Mutex<BTreeMap<usize, SyncSender<Waited>>>);
+pub(crate) struct WalkThreads(Mutex<BTreeMap<usize, SyncSender<Waited>>>);
 
-impl Walks {
+impl WalkThreads {
     /// Queues a call for the thread of a device, started if new. Returns the call if it is not
     /// accepted.
     pub(crate) fn hear(

@@ -109,7 +109,7 @@ pub(crate) struct Next {
 /// The file itself and the following ones, about `bytes` in total, and the inodes of the files
 /// after these.
 pub(crate) fn next(origin: &Origin, root: &Path, order: Order, bytes: u64) -> Next {
-    let mut ahead = Ahead {
+    let mut ahead = Collector {
         origin,
         order,
         bytes_left: bytes,
@@ -140,7 +140,7 @@ pub(crate) fn next(origin: &Origin, root: &Path, order: Order, bytes: u64) -> Ne
     ahead.next
 }
 
-struct Ahead<'o> {
+struct Collector<'o> {
     origin: &'o Origin,
     order: Order,
     bytes_left: u64,
@@ -148,7 +148,7 @@ struct Ahead<'o> {
     next: Next,
 }
 
-impl Ahead<'_> {
+impl Collector<'_> {
     fn is_full(&self) -> bool {
         self.bytes_left == 0 || self.next.files.len() >= FILES_MAX
     }
@@ -164,7 +164,7 @@ impl Ahead<'_> {
         if self.order == Order::Name {
             names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         }
-        let is_start = |entry: &Named| from.is_none_or(|from| entry.name == from);
+        let is_start = |entry: &FolderEntry| from.is_none_or(|from| entry.name == from);
         for entry in names.into_iter().skip_while(|entry| !is_start(entry)) {
             if self.is_done() {
                 break;
@@ -248,13 +248,13 @@ pub(crate) fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<F
 
 /// An entry of a folder.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct FolderEntry {
     pub(crate) name: Vec<u8>,
     pub(crate) kind: FileType,
     pub(crate) inode: u64,
 }
 
-pub(crate) fn list(folder: &File) -> Result<Vec<Named>> {
+pub(crate) fn list(folder: &File) -> Result<Vec<FolderEntry>> {
     // A separate open file description, positioned at the start.
     let own = open_at(folder, b".", OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
@@ -264,7 +264,7 @@ pub(crate) fn list(folder: &File) -> Result<Vec<Named>> {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
-            names.push(Named {
+            names.push(FolderEntry {
                 name: name.to_vec(),
                 kind: entry.file_type(),
                 inode: entry.ino(),

@@ -26,12 +26,12 @@ const RUNS_MAX: usize = 4096;
 
 /// History of runs.
 #[derive(Debug, Default)]
-pub struct Follows(Mutex<Table>);
+pub struct RunHistory(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     /// Keyed by the common part of a run's paths.
-    runs: HashMap<PathBuf, Run>,
+    runs: HashMap<PathBuf, RunUse>,
     /// Numbers of runs with each verdict: titles, and separate files.
     titles: usize,
     others: usize,
@@ -39,7 +39,7 @@ struct Table {
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct RunUse {
     begun: u32,
     followed: u32,
     /// Numbers of files, and when they were started.
@@ -47,7 +47,7 @@ struct Run {
     last_use: u64,
 }
 
-impl Run {
+impl RunUse {
     /// Whether it is a title, if the history suffices.
     fn verdict(&self) -> Option<bool> {
         (self.begun >= BEGUN_MIN).then_some(2 * self.followed >= self.begun)
@@ -71,7 +71,7 @@ impl Run {
     }
 }
 
-impl Follows {
+impl RunHistory {
     /// Records that the file of that number is read from its start. Returns whether its run now
     /// counts as a title.
     pub fn begins(&self, run: &Path, number: u64, now: Instant) -> bool {
@@ -101,7 +101,7 @@ impl Follows {
 
 impl Table {
     fn is_title(&self, run: &Path) -> bool {
-        let known = self.runs.get(run).and_then(Run::verdict);
+        let known = self.runs.get(run).and_then(RunUse::verdict);
         known.unwrap_or(self.titles > self.others)
     }
 
@@ -131,14 +131,14 @@ mod tests {
     use super::*;
 
     struct Library {
-        follows: Follows,
+        follows: RunHistory,
         now: Instant,
     }
 
     impl Library {
         fn new() -> Self {
             Self {
-                follows: Follows::default(),
+                follows: RunHistory::default(),
                 now: Instant::now(),
             }
         }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn most_recently_used_runs_are_remembered() {
-        let follows = Follows::default();
+        let follows = RunHistory::default();
         let now = Instant::now();
         for run in 0..RUNS_MAX + 10 {
             let run = PathBuf::from(format!("{run}"));

@@ -5,7 +5,7 @@
 //! consecutive small files, in order of names or of the listing, is assumed to walk, and the files
 //! before it are read in one sweep of the disk. The sweeps grow while they are used. A server with
 //! viewers at many places does not walk. For larger numbered files, [`Chunks`] finds which belong
-//! together, and [`Follows`] whether they are read consecutively; other crates read those.
+//! together, and [`RunHistory`] whether they are read consecutively; other crates read those.
 //!
 //! Invariants: bytes go to the kernel's page cache only; only files and folders with the owner,
 //! group and read permissions of the file that the program has open are inspected; symbolic links
@@ -29,7 +29,7 @@ use rustix::fs::fstat;
 pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
 pub use chunks::{Chunks, run_name, run_of_file};
-pub use follows::Follows;
+pub use follows::RunHistory;
 pub use sweep::Swept;
 use window::{Next, Window};
 
@@ -57,13 +57,13 @@ struct Program {
     /// The common ancestor of all files that it waited for.
     root: PathBuf,
     /// Positions, newest last.
-    places: VecDeque<Place>,
+    places: VecDeque<WalkPosition>,
     last: u64,
 }
 
 /// A position from which a program may continue.
 #[derive(Debug)]
-struct Place {
+struct WalkPosition {
     /// Inodes read ahead, and those that follow.
     inodes: HashSet<u64>,
     /// Number of consecutive steps so far.
@@ -73,7 +73,7 @@ struct Place {
 impl Program {
     /// The number of consecutive steps that led to this file; 0 if it continues none.
     fn steps_to(&mut self, inode: u64) -> u32 {
-        let is_here = |place: &Place| place.inodes.contains(&inode);
+        let is_here = |place: &WalkPosition| place.inodes.contains(&inode);
         let here = self.places.iter().position(is_here);
         let place = here.and_then(|index| self.places.remove(index));
         place.map_or(0, |place| place.steps.saturating_add(1))
@@ -83,7 +83,7 @@ impl Program {
         if self.places.len() >= PLACES_MAX {
             self.places.pop_front();
         }
-        self.places.push_back(Place { inodes, steps });
+        self.places.push_back(WalkPosition { inodes, steps });
     }
 }
 

@@ -22,24 +22,24 @@ const LINKS_MAX: usize = 40;
 #[derive(Debug)]
 pub struct Output {
     file: File,
-    place: Place,
+    place: OutputTarget,
 }
 
 #[derive(Debug)]
-enum Place {
+enum OutputTarget {
     /// The target itself is open.
     Direct,
     /// The file has no name yet; a process that is killed leaves nothing behind.
     Unnamed { target: PathBuf },
     /// The file system does not support files without a name.
-    Beside { target: PathBuf, part: Part },
+    Beside { target: PathBuf, part: TemporaryName },
 }
 
 /// A temporary name that is removed unless it was renamed to the target.
 #[derive(Debug)]
-struct Part(PathBuf);
+struct TemporaryName(PathBuf);
 
-impl Drop for Part {
+impl Drop for TemporaryName {
     fn drop(&mut self) {
         // After the rename it no longer exists.
         let _ = fs::remove_file(&self.0);
@@ -64,7 +64,7 @@ impl Output {
             // A remaining link is a link of a process, such as /dev/stdout.
             Some(kind) if !kind.is_file() => Ok(Self {
                 file: OpenOptions::new().append(true).open(&target)?,
-                place: Place::Direct,
+                place: OutputTarget::Direct,
             }),
             _ => Self::waiting(target),
         }
@@ -80,15 +80,15 @@ impl Output {
             let file = File::from(file);
             return Ok(Self {
                 file,
-                place: Place::Unnamed { target },
+                place: OutputTarget::Unnamed { target },
             });
         }
         let part = part_name(&target);
         Ok(Self {
             file: File::create_new(&part)?,
-            place: Place::Beside {
+            place: OutputTarget::Beside {
                 target,
-                part: Part(part),
+                part: TemporaryName(part),
             },
         })
     }
@@ -101,8 +101,8 @@ impl Output {
     /// The folder that will contain it, unless the target is not a regular file.
     pub fn folder(&self) -> Option<&Path> {
         match &self.place {
-            Place::Direct => None,
-            Place::Unnamed { target } | Place::Beside { target, .. } => Some(folder(target)),
+            OutputTarget::Direct => None,
+            OutputTarget::Unnamed { target } | OutputTarget::Beside { target, .. } => Some(folder(target)),
         }
     }
 
@@ -112,12 +112,12 @@ impl Output {
     /// If that fails; the existing file then remains unchanged.
     pub fn finish(self) -> io::Result<()> {
         match self.place {
-            Place::Direct => Ok(()),
-            Place::Beside { target, part } => fs::rename(&part.0, target),
-            Place::Unnamed { target } => {
+            OutputTarget::Direct => Ok(()),
+            OutputTarget::Beside { target, part } => fs::rename(&part.0, target),
+            OutputTarget::Unnamed { target } => {
                 use std::os::fd::AsRawFd as _;
                 let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-                let part = Part(part_name(&target));
+                let part = TemporaryName(part_name(&target));
                 // A link cannot replace a file, but a rename can.
                 linkat(CWD, own, CWD, &part.0, AtFlags::SYMLINK_FOLLOW)?;
                 fs::rename(&part.0, target)
@@ -143,7 +143,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> io::Result<()> {
     output.display(),
     input.display()
 )]
-pub struct IsInput {
+pub struct OutputIsInput {
     output: PathBuf,
     input: PathBuf,
 }
@@ -156,7 +156,7 @@ pub struct IsInput {
 pub fn outputs_are_no_inputs<'a>(
     outputs: impl IntoIterator<Item = &'a Path>,
     inputs: impl IntoIterator<Item = &'a Path>,
-) -> Result<(), IsInput> {
+) -> Result<(), OutputIsInput> {
     let inputs: Vec<_> = inputs
         .into_iter()
         .filter_map(|input| Some((input, identity(input)?)))
@@ -168,7 +168,7 @@ pub fn outputs_are_no_inputs<'a>(
         };
         let same = inputs.iter().find(|(_, input)| Some(*input) == own);
         if let Some((input, _)) = same {
-            return Err(IsInput {
+            return Err(OutputIsInput {
                 output: output.to_path_buf(),
                 input: input.to_path_buf(),
             });

@@ -6,18 +6,18 @@ use std::path::Path;
 use std::time::{Duration as WallDuration, Instant};
 
 use crate::admin;
-use crate::climb::{Climbed, Look, Sums};
+use crate::climb::{StepLoadResult, DriveSample, DriveCounters};
 use crate::command_lines::{ADMIN_PORT, PORT, load_words};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment};
-use crate::facts::{CpuUse, CpuWatch, Watched};
+use crate::facts::{CpuUse, CpuWatch, WatchedProcesses};
 use crate::load_result::LoadResult;
 use crate::record::{DiskFacts, ServerFacts};
 use crate::rig::{
     Disks, Group, Guard, Output, PrivateNetwork, Process, RigError, Ssd, Start, is_mounted,
     make_folder, with_path,
 };
-use crate::servers::{self, Launch, Listens, Place, Status};
+use crate::servers::{self, LaunchSpec, Listens, Place, Status};
 
 /// A server scans 28,000 files before it listens.
 const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
@@ -27,17 +27,17 @@ const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(500);
 const POLL: WallDuration = WallDuration::from_millis(25);
 
 /// Results of one run.
-pub(crate) struct Seen {
+pub(crate) struct RunObservation {
     pub(crate) load: LoadResult,
     pub(crate) load_died: Option<String>,
     pub(crate) server: ServerFacts,
     pub(crate) disk: DiskFacts,
-    pub(crate) climbed: Option<Climbed>,
+    pub(crate) climbed: Option<StepLoadResult>,
     pub(crate) cpu: CpuUse,
 }
 
 /// A server and its companion processes.
-struct Serving {
+struct RunningServer {
     server: Process,
     reader: Option<Process>,
     cache: Option<Process>,
@@ -45,7 +45,7 @@ struct Serving {
     status: Status,
 }
 
-impl Serving {
+impl RunningServer {
     /// The exit status of the first of them that has ended, if any.
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
         let beside = [&mut self.reader, &mut self.cache, &mut self.front];
@@ -79,7 +79,7 @@ impl Attempt<'_> {
         group_name: &str,
         (rate, trace): (f64, &Path),
         ends_at_failure: bool,
-    ) -> Result<Seen, RigError> {
+    ) -> Result<RunObservation, RigError> {
         let group = Group::make(self.guard, group_name, self.experiment.memory)?;
         let mut serving = self.start_server(cell, &group)?;
         let disk_trace = self.folder.join("disk-trace");
@@ -139,9 +139,9 @@ impl Attempt<'_> {
         let climbed = self.experiment.climb.map(|climb| {
             let climb = climb.starting_at(rate);
             let ssd_bytes = cell.flash.as_ref().and_then(|tier| tier.size_bytes);
-            Climbed::of(&climb, ssd_bytes, &looks, &load_result.whole)
+            StepLoadResult::of(&climb, ssd_bytes, &looks, &load_result.whole)
         });
-        Ok(Seen {
+        Ok(RunObservation {
             load: load_result,
             load_died: load_died.map(|status| format!("{status}: {}", load.last_words())),
             server: ServerFacts {
@@ -166,7 +166,7 @@ impl Attempt<'_> {
         })
     }
 
-    fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<Serving, RigError> {
+    fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<RunningServer, RigError> {
         let space = self.ssd.as_ref().map(Ssd::space).transpose()?.flatten();
         let place = Place {
             root: self.disks.root().to_path_buf(),
@@ -199,7 +199,7 @@ impl Attempt<'_> {
         let cache = cache.transpose()?;
         // A proxy is not part of the server's memory limit.
         let front = launches.front.map(|launch| self.start(launch, None));
-        Ok(Serving {
+        Ok(RunningServer {
             server,
             reader,
             cache,
@@ -209,7 +209,7 @@ impl Attempt<'_> {
     }
 
     /// Starts a program and waits until it serves requests.
-    fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
+    fn start(&mut self, launch: LaunchSpec, group: Option<&Group>) -> Result<Process, RigError> {
         for (path, text) in launch.files {
             if let Some(around) = path.parent() {
                 make_folder(around)?;
@@ -247,9 +247,9 @@ impl Attempt<'_> {
     fn watch(
         &mut self,
         load: &mut Process,
-        serving: &mut Serving,
+        serving: &mut RunningServer,
         group: &Group,
-    ) -> Result<(CpuUse, Option<String>, Vec<Look>), RigError> {
+    ) -> Result<(CpuUse, Option<String>, Vec<DriveSample>), RigError> {
         let wall = |model: headlong_units::Duration| {
             WallDuration::from_secs_f64(model.as_secs_f64() / f64::from(self.experiment.time_scale))
         };
@@ -281,7 +281,7 @@ impl Attempt<'_> {
                 if self.experiment.climb.is_some() {
                     looks.push(self.look(began)?);
                 }
-                cpu.look(&Watched {
+                cpu.look(&WatchedProcesses {
                     server: group.processes(),
                     load: load.id(),
                     drives: self.disks.processes(),
@@ -298,14 +298,14 @@ impl Attempt<'_> {
     }
 
     /// The counters of all drives since the viewers started.
-    fn look(&mut self, began: Instant) -> Result<Look, RigError> {
+    fn look(&mut self, began: Instant) -> Result<DriveSample, RigError> {
         let disks = self.disks.counters()?;
         let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;
         let wall = headlong_units::Duration(began.elapsed().as_nanos() as u64);
-        Ok(Look {
+        Ok(DriveSample {
             at: wall.times(u64::from(self.experiment.time_scale)),
-            disk: Sums::of_all(&disks),
-            ssd: ssd.as_ref().map(Sums::of),
+            disk: DriveCounters::of_all(&disks),
+            ssd: ssd.as_ref().map(DriveCounters::of),
         })
     }
 }

@@ -8,7 +8,7 @@ use headlong_units::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::experiment::Climb;
+use crate::experiment::StepLoad;
 use crate::search::Found;
 
 /// A cache counts as filled when this share of its SSD was written: no cache can use all of it.
@@ -19,7 +19,7 @@ const BUSY_SHARE: f64 = 0.95;
 
 /// Result of the whole run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Climbed {
+pub struct StepLoadResult {
     /// When four fifths of the SSD's capacity had been written to it, in seconds; `None` if never.
     pub filled_s: Option<f64>,
     /// The phase in which caches are filled.
@@ -61,22 +61,22 @@ pub struct Work {
 
 /// Counters of both drives at one time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Look {
+pub(crate) struct DriveSample {
     /// Model time since the viewers started.
     pub(crate) at: Duration,
-    pub(crate) disk: Sums,
-    pub(crate) ssd: Option<Sums>,
+    pub(crate) disk: DriveCounters,
+    pub(crate) ssd: Option<DriveCounters>,
 }
 
 /// Counters of one drive since they were reset.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Sums {
+pub(crate) struct DriveCounters {
     read_bytes: f64,
     written_bytes: f64,
     busy_ns: f64,
 }
 
-impl Sums {
+impl DriveCounters {
     /// From the counters of `headlong disk emulate`; a missing counter is 0.
     pub(crate) fn of(counters: &Value) -> Self {
         let number = |name: &str| {
@@ -112,11 +112,11 @@ impl Sums {
     }
 }
 
-impl Climbed {
+impl StepLoadResult {
     /// From samples of the drives' counters, in order, and the load generator's result.
-    pub(crate) fn of(climb: &Climb, ssd_bytes: Option<u64>, looks: &[Look], load: &Value) -> Self {
+    pub(crate) fn of(climb: &StepLoad, ssd_bytes: Option<u64>, looks: &[DriveSample], load: &Value) -> Self {
         let filled = ssd_bytes.and_then(|bytes| {
-            let is_full = |look: &&Look| {
+            let is_full = |look: &&DriveSample| {
                 (look.ssd).is_some_and(|ssd| ssd.written_bytes >= bytes as f64 * FILLED_SHARE)
             };
             looks.iter().find(is_full)
@@ -172,9 +172,9 @@ impl Climbed {
     }
 }
 
-fn stretch(rate: f64, (from, to): (f64, f64), looks: &[Look], load: &Value) -> Stretch {
+fn stretch(rate: f64, (from, to): (f64, f64), looks: &[DriveSample], load: &Value) -> Stretch {
     let at = |time: f64| {
-        let before = |look: &&Look| look.at.as_secs_f64() <= time;
+        let before = |look: &&DriveSample| look.at.as_secs_f64() <= time;
         looks.iter().rev().find(before).or_else(|| looks.first())
     };
     let points = load["series"].as_array().into_iter().flatten();
@@ -237,8 +237,8 @@ mod tests {
 
     use super::*;
 
-    fn climb() -> Climb {
-        Climb {
+    fn climb() -> StepLoad {
+        StepLoad {
             fill: Duration::from_secs(100),
             fill_rate: 5.0,
             from: 10.0,
@@ -248,13 +248,13 @@ mod tests {
         }
     }
 
-    fn look(at: u64, disk: f64, ssd: f64) -> Look {
-        let sums = |bytes| Sums {
+    fn look(at: u64, disk: f64, ssd: f64) -> DriveSample {
+        let sums = |bytes| DriveCounters {
             read_bytes: bytes,
             written_bytes: bytes / 2.0,
             busy_ns: at as f64 * 0.5e9,
         };
-        Look {
+        DriveSample {
             at: Duration::from_secs(at),
             disk: sums(disk),
             ssd: Some(sums(ssd)),
@@ -269,9 +269,9 @@ mod tests {
 
     #[test]
     fn limit_is_last_step_before_first_failure() {
-        let looks: Vec<Look> = (0..=125).map(|at| look(at, 0.0, 0.0)).collect();
+        let looks: Vec<DriveSample> = (0..=125).map(|at| look(at, 0.0, 0.0)).collect();
         let load = load(&[(50.0, 9), (105.0, 0), (112.0, 0), (123.0, 1)]);
-        let climbed = Climbed::of(&climb(), None, &looks, &load);
+        let climbed = StepLoadResult::of(&climb(), None, &looks, &load);
         assert_eq!(
             climbed.fill.failures, 9,
             "failures of the fill phase do not count"
@@ -285,37 +285,37 @@ mod tests {
 
     #[test]
     fn all_steps_passed_finds_no_limit_and_none_no_rate() {
-        let looks: Vec<Look> = (0..=140).map(|at| look(at, 0.0, 0.0)).collect();
-        let all = Climbed::of(&climb(), None, &looks, &load(&[]));
+        let looks: Vec<DriveSample> = (0..=140).map(|at| look(at, 0.0, 0.0)).collect();
+        let all = StepLoadResult::of(&climb(), None, &looks, &load(&[]));
         assert_eq!(
             (all.found().rate, all.found().is_settled),
             (Some(33.75), false)
         );
-        let none = Climbed::of(&climb(), None, &looks, &load(&[(101.0, 1)]));
+        let none = StepLoadResult::of(&climb(), None, &looks, &load(&[(101.0, 1)]));
         assert_eq!((none.found().rate, none.found().failed), (None, Some(10.0)));
     }
 
     #[test]
     fn sums_reads_of_drives_and_averages_busy_time() {
         let one = |bytes: u64, busy_ns: u64| serde_json::json!({"counters": {"reads": {"bytes": bytes}, "busy_ns": busy_ns}});
-        let sums = Sums::of_all(&[one(10, 4), one(30, 2)]);
+        let sums = DriveCounters::of_all(&[one(10, 4), one(30, 2)]);
         assert_eq!((sums.read_bytes, sums.busy_ns), (40.0, 3.0));
-        assert_eq!(Sums::of_all(&[]), Sums::default());
+        assert_eq!(DriveCounters::of_all(&[]), DriveCounters::default());
     }
 
     #[test]
     fn reports_drive_work_per_step_and_ssd_fill_time() {
-        let looks: Vec<Look> = (0..=120)
+        let looks: Vec<DriveSample> = (0..=120)
             .map(|at| look(at, at as f64, 2.0 * at as f64))
             .collect();
-        let climbed = Climbed::of(&climb(), Some(100), &looks, &load(&[]));
+        let climbed = StepLoadResult::of(&climb(), Some(100), &looks, &load(&[]));
         assert_eq!(climbed.filled_s, Some(80.0));
         let step = climbed.steps[1];
         let ssd = step.ssd.expect("the SSD has counters");
         assert_eq!((step.disk.read, ssd.read, ssd.written), (1.0, 2.0, 1.0));
         assert_eq!(step.disk.busy, 0.5);
         assert_eq!(
-            Climbed::of(&climb(), Some(1000), &looks, &load(&[])).filled_s,
+            StepLoadResult::of(&climb(), Some(1000), &looks, &load(&[])).filled_s,
             None
         );
     }

@@ -41,7 +41,7 @@ pub struct Options {
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum CommandOutcome {
     /// A valid result.
     Done,
     /// The measurement is invalid.
@@ -52,7 +52,7 @@ pub enum Ending {
     Unsettled,
 }
 
-impl Ending {
+impl CommandOutcome {
     /// The worse of two: an invalid result is worse than a missed ratio.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -214,19 +214,19 @@ pub fn run(
     rate: f64,
     seed: u64,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
     tell_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
 /// Writes the report of one run and prints its figures.
-pub(crate) fn tell_run(record: &RunRecord, options: &Options) -> Result<Ending, BenchError> {
+pub(crate) fn tell_run(record: &RunRecord, options: &Options) -> Result<CommandOutcome, BenchError> {
     run_page(slice::from_ref(record), &options.command_line).write(&options.report())?;
     let value = serde_json::to_value(record).unwrap_or_default();
     print(options, &value, || runs_table([record]).to_markdown());
     Ok(match record.verdict.outcome {
-        OutcomeName::Refused => Ending::Refused,
-        _ => Ending::Done,
+        OutcomeName::Refused => CommandOutcome::Refused,
+        _ => CommandOutcome::Done,
     })
 }
 
@@ -239,11 +239,11 @@ pub fn search(
     cell: &Cell,
     start: f64,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
     let limit = driver.search(cell, start, 0)?;
     let limits = vec![limit];
-    let ending = Ending::of_searches(&limits);
+    let ending = CommandOutcome::of_searches(&limits);
     finish(experiment, &Compared { limits }, options, Scope::Part)?;
     Ok(ending)
 }
@@ -252,7 +252,7 @@ pub fn search(
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
+pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let searches = cells.len() * experiment.repeats as usize;
     let mut driver = options.driver(experiment, &cells, searches)?;
@@ -275,7 +275,7 @@ pub(crate) fn finish(
     compared: &Compared,
     options: &Options,
     scope: Scope,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let page = comparison_page(experiment, compared, &options.command_line);
     page.write(&options.report())?;
     if let Some(file) = &options.markdown {
@@ -285,7 +285,7 @@ pub(crate) fn finish(
         let page = options.report();
         tables(experiment, compared) + &format!("Report: {}\n", page.display())
     });
-    Ok(Ending::of_ratios(experiment, compared, scope))
+    Ok(CommandOutcome::of_ratios(experiment, compared, scope))
 }
 
 /// The result as JSON.
@@ -370,16 +370,16 @@ mod tests {
         let both = |a, b| vec![of("a", a), of("b", b)];
         let (whole, part) = (Scope::Whole, Scope::Part);
         let cases = [
-            (both(Some(5.0), Some(2.0)), whole, Ending::Done),
-            (both(Some(3.0), Some(2.0)), whole, Ending::Missed),
-            (both(Some(5.0), None), whole, Ending::Refused),
-            (both(None, Some(2.0)), part, Ending::Refused),
-            (vec![of("a", Some(5.0))], whole, Ending::Refused),
-            (vec![of("a", Some(5.0))], part, Ending::Done),
+            (both(Some(5.0), Some(2.0)), whole, CommandOutcome::Done),
+            (both(Some(3.0), Some(2.0)), whole, CommandOutcome::Missed),
+            (both(Some(5.0), None), whole, CommandOutcome::Refused),
+            (both(None, Some(2.0)), part, CommandOutcome::Refused),
+            (vec![of("a", Some(5.0))], whole, CommandOutcome::Refused),
+            (vec![of("a", Some(5.0))], part, CommandOutcome::Done),
         ];
         for (limits, scope, ending) in cases {
             let compared = Compared { limits };
-            let found = Ending::of_ratios(&experiment, &compared, scope);
+            let found = CommandOutcome::of_ratios(&experiment, &compared, scope);
             assert_eq!(found, ending, "{scope:?} {compared:?}");
         }
     }
@@ -391,14 +391,14 @@ mod tests {
         let bounded = limit(Some(5.0), Some(9.0), false);
         let nothing = limit(None, None, false);
         let cases = [
-            (vec![settled.clone()], Ending::Done),
-            (vec![settled.clone(), bounded], Ending::Done),
-            (vec![open.clone()], Ending::Unsettled),
-            (vec![settled, open], Ending::Unsettled),
-            (vec![nothing], Ending::Refused),
+            (vec![settled.clone()], CommandOutcome::Done),
+            (vec![settled.clone(), bounded], CommandOutcome::Done),
+            (vec![open.clone()], CommandOutcome::Unsettled),
+            (vec![settled, open], CommandOutcome::Unsettled),
+            (vec![nothing], CommandOutcome::Refused),
         ];
         for (limits, ending) in cases {
-            assert_eq!(Ending::of_searches(&limits), ending, "{limits:?}");
+            assert_eq!(CommandOutcome::of_searches(&limits), ending, "{limits:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::experiment::{Cell, Experiment};
 use crate::rig;
-use crate::words::Words;
+use crate::words::CommandBuilder;
 
 /// Port of the server, in its own network namespace.
 pub(crate) const PORT: u16 = 8080;
@@ -31,7 +31,7 @@ pub(crate) fn generate_words(
     seed: u64,
     file: &Path,
 ) -> Vec<String> {
-    Words::of(headlong, "workload generate")
+    CommandBuilder::of(headlong, "workload generate")
         .word(&cell.workload.preset)
         .option("--rate", format_args!("{}B/s", rate.round()))
         .option("--duration", format_args!("{}ms", length.as_millis()))
@@ -50,7 +50,7 @@ pub(crate) fn load_words(
     ends_at_failure: bool,
 ) -> Vec<String> {
     let phases = &experiment.phases;
-    let mut words = Words(rig::on_time())
+    let mut words = CommandBuilder(rig::on_time())
         .word(headlong.display())
         .plain("load")
         .word(trace.display())

@@ -39,7 +39,7 @@ pub(crate) struct CpuWatch {
 
 /// The processes to observe.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedProcesses {
     pub(crate) server: Vec<u32>,
     pub(crate) load: u32,
     pub(crate) drives: Vec<u32>,
@@ -54,7 +54,7 @@ impl CpuWatch {
         }
     }
 
-    pub(crate) fn look(&mut self, watched: &Watched) {
+    pub(crate) fn look(&mut self, watched: &WatchedProcesses) {
         let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
         let (machine_busy, machine_all) = machine_ticks(&machine);
         let ticks = Ticks {

@@ -15,7 +15,7 @@ use headlong_sim::Record;
 use crate::parallel::in_parallel;
 use crate::record::{Load, RunRecord};
 use crate::rig::RigError;
-use crate::virtual_run::{VirtualCell, WantedRate};
+use crate::virtual_run::{VirtualCell, RateSearch};
 
 /// One dimension of the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +179,7 @@ impl Sweep {
                 guess_mib_s,
                 resolution_mib_s,
             } => {
-                let wanted = WantedRate {
+                let wanted = RateSearch {
                     start: guess_mib_s * MIB,
                     resolution: resolution_mib_s * MIB,
                     seed: self.seed,

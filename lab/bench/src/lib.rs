@@ -43,21 +43,21 @@ mod virtual_command;
 mod virtual_run;
 mod words;
 
-pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
-pub use climb::{Climbed, Stretch, Work};
-pub use command::{BenchError, Ending, Options, default_store};
+pub use agree::{CrossValidation, Figures, ValidationPair, Tolerance, agree};
+pub use climb::{StepLoadResult, Stretch, Work};
+pub use command::{BenchError, CommandOutcome, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
-pub use diffs::{DiffRun, Diffing, How, diffs};
+pub use diffs::{DiffRun, DiffBenchmark, How, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
-    Apache, Baseline, Cache, CacheKind, Cell, Climb, DriveSpec, Experiment, FileSet, FlashTier,
+    Apache, Baseline, Cache, CacheKind, Cell, StepLoad, DriveSpec, Experiment, FileSet, FlashTier,
     Kernel, KernelChange, Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind,
     Workload,
 };
 pub use facts::{CpuUse, Machine};
 pub use parallel::in_parallel;
 pub use plan::plan;
-pub use quality::Quality;
+pub use quality::QualityRules;
 pub use record::{
     DiskFacts, Load, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
 };
@@ -67,7 +67,7 @@ pub use report::{
 };
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
-pub use search::{Found, Outcome, Probe, Search, Searched};
+pub use search::{Found, Outcome, Probe, Search, CompletedSearch};
 pub use search_driver::{Limit, Runner, SearchDriver};
 pub use virtual_command::{Virtual, limits, simulate, simulate_run};
-pub use virtual_run::{NotVirtual, VirtualBench, VirtualCell, WantedRate};
+pub use virtual_run::{NotSimulatable, VirtualBench, VirtualCell, RateSearch};

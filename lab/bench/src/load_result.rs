@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::quality::Viewed;
+use crate::quality::PlaybackQuality;
 
 /// Name and version of the supported format.
 const SCHEMA: &str = "headlong-load-1";
@@ -19,7 +19,7 @@ pub(crate) struct LoadResult {
     /// Sessions that failed before the steady state.
     pub(crate) ramp_failures: u64,
     /// Playback quality.
-    pub(crate) viewed: Viewed,
+    pub(crate) viewed: PlaybackQuality,
     /// Bytes requested in the window, per second of model time.
     pub(crate) asked_for: Option<f64>,
     /// Bytes received by viewers in the window, per second of model time.
@@ -42,7 +42,7 @@ impl LoadResult {
             refused_because: vec![why],
             failure_share: 0.0,
             ramp_failures: 0,
-            viewed: Viewed::default(),
+            viewed: PlaybackQuality::default(),
             asked_for: None,
             delivered: 0.0,
             whole: Value::Null,
@@ -73,7 +73,7 @@ impl LoadResult {
             refused_because,
             failure_share: whole["failure_share"].as_f64().unwrap_or(0.0),
             ramp_failures: ramp_failures(&whole),
-            viewed: Viewed::of(&whole),
+            viewed: PlaybackQuality::of(&whole),
             asked_for: whole["asked_for_bytes_per_second"].as_f64(),
             delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
             whole,

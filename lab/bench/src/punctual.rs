@@ -17,7 +17,7 @@ const STANDSTILL_MS_MAX: f64 = 1_000.0;
 
 /// Lateness of the answers of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Punctuality {
+pub(crate) struct DriveLateness {
     /// 99th percentile of lateness, milliseconds of model time.
     p99_ms: f64,
     /// Largest lateness, milliseconds of model time.
@@ -26,7 +26,7 @@ pub(crate) struct Punctuality {
     share: f64,
 }
 
-impl Punctuality {
+impl DriveLateness {
     /// From the counters of `headlong disk emulate`; a missing counter is 0.
     pub(crate) fn of(counters: &Value) -> Self {
         let number = |name: &str| {
@@ -75,7 +75,7 @@ mod tests {
             "p99_ns": p99_ns, "max_ns": max_ns, "late_ns": late_ns, "response_ns": 100e9,
         });
         let sums = json!({"time_scale": 10.0, "lateness": lateness});
-        Punctuality::of(&json!({"counters": sums})).complaint("drive", 0.04)
+        DriveLateness::of(&json!({"counters": sums})).complaint("drive", 0.04)
     }
 
     #[test]
@@ -99,6 +99,6 @@ mod tests {
 
     #[test]
     fn drive_without_answers_is_not_late() {
-        assert_eq!(Punctuality::of(&json!(null)).complaint("drive", 0.04), None);
+        assert_eq!(DriveLateness::of(&json!(null)).complaint("drive", 0.04), None);
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// Requirements on a run besides its failures.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Quality {
+pub struct QualityRules {
     /// Largest share of the sessions in steady state that may stall, and whose viewers may give up
     /// waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Quality {
 
 /// Playback quality in steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Viewed {
+pub(crate) struct PlaybackQuality {
     /// Sessions.
     pub(crate) sessions: u64,
     /// Of those, sessions with a stall.
@@ -40,14 +40,14 @@ pub(crate) struct Viewed {
 
 /// Requirements that a run did not meet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Shortfall {
+pub(crate) struct QualityShortfall {
     /// Missed requirements, each with the required value; they fail the run.
     pub(crate) missed: Vec<String>,
     /// Requirements that cannot be judged, and the remedy.
     pub(crate) unknown: Vec<String>,
 }
 
-impl Viewed {
+impl PlaybackQuality {
     /// From the load generator's result.
     pub(crate) fn of(result: &Value) -> Self {
         let count = |pointer: &str| result.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
@@ -60,10 +60,10 @@ impl Viewed {
     }
 }
 
-impl Quality {
+impl QualityRules {
     /// Compares with the measured playback quality.
-    pub(crate) fn shortfall(&self, viewed: &Viewed) -> Shortfall {
-        let mut short = Shortfall::default();
+    pub(crate) fn shortfall(&self, viewed: &PlaybackQuality) -> QualityShortfall {
+        let mut short = QualityShortfall::default();
         let share = |count: u64| count as f64 / (viewed.sessions as f64).max(1.0);
         let told = [
             (share(viewed.stalled), "stalled"),
@@ -100,15 +100,15 @@ mod tests {
 
     use super::*;
 
-    fn strict() -> Quality {
-        Quality {
+    fn strict() -> QualityRules {
+        QualityRules {
             stalled_max: Some(0.01),
             bit_rate_min: Some(BitRate::from_kbps(2500)),
         }
     }
 
-    fn viewed(stalled: u64, gave_up: u64, kbps: f64) -> Viewed {
-        Viewed::of(&json!({
+    fn viewed(stalled: u64, gave_up: u64, kbps: f64) -> PlaybackQuality {
+        PlaybackQuality::of(&json!({
             "sessions": { "steady": 200 }, "stalls": { "sessions": stalled }, "gave_up": gave_up,
             "bit_rate_bps": kbps * 1e3,
         }))
@@ -118,7 +118,7 @@ mod tests {
     fn judges_stalls_waits_and_bit_rates_separately() {
         assert_eq!(
             strict().shortfall(&viewed(2, 2, 2500.0)),
-            Shortfall::default()
+            QualityShortfall::default()
         );
         let missed = strict().shortfall(&viewed(3, 4, 2400.0)).missed;
         assert_eq!(
@@ -133,13 +133,13 @@ mod tests {
 
     #[test]
     fn unconfigured_quality_is_not_judged() {
-        let short = Quality::default().shortfall(&viewed(200, 200, 1.0));
-        assert_eq!(short, Shortfall::default());
+        let short = QualityRules::default().shortfall(&viewed(200, 200, 1.0));
+        assert_eq!(short, QualityShortfall::default());
     }
 
     #[test]
     fn unknown_bit_rate_does_not_pass() {
-        let short = strict().shortfall(&Viewed::of(&json!({ "bit_rate_bps": null })));
+        let short = strict().shortfall(&PlaybackQuality::of(&json!({ "bit_rate_bps": null })));
         assert!(short.missed.is_empty() && short.unknown[0].contains("dash-vod"));
     }
 }

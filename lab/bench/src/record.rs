@@ -8,7 +8,7 @@ use headlong_sim::Record as Figures;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::climb::Climbed;
+use crate::climb::StepLoadResult;
 use crate::disk_trace::DiskPattern;
 use crate::facts::{CpuUse, Machine};
 use crate::rig::{MemoryUse, QueueSettings};
@@ -48,7 +48,7 @@ pub struct RunRecord {
     pub disk: DiskFacts,
     /// The steps of a run with rising rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub climbed: Option<Climbed>,
+    pub climbed: Option<StepLoadResult>,
     /// CPU use in the measured period.
     pub cpu: CpuUse,
     /// Everything that determines the run.
@@ -79,7 +79,7 @@ pub struct Verdict {
     /// Failures before the steady state, which do not count: the cost of a start.
     #[serde(default)]
     pub ramp_failures: u64,
-    /// Missed quality requirements, see [`crate::Quality`].
+    /// Missed quality requirements, see [`crate::QualityRules`].
     #[serde(default)]
     pub missed: Vec<String>,
     /// Asked for: bytes of requests sent in the window; absent in records of earlier versions.
@@ -176,7 +176,7 @@ impl RunRecord {
     }
 
     /// Whether this run has the given key.
-    pub(crate) fn is_of(&self, other: &Key) -> bool {
+    pub(crate) fn is_of(&self, other: &RunKey) -> bool {
         self.schema == SCHEMA
             && self.server == other.server
             && self.workload == other.workload
@@ -188,7 +188,7 @@ impl RunRecord {
 
 /// The identity of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct RunKey {
     pub(crate) server: String,
     pub(crate) workload: String,
     pub(crate) rate: f64,
@@ -197,7 +197,7 @@ pub(crate) struct Key {
     pub(crate) experiment: Value,
 }
 
-impl Key {
+impl RunKey {
     /// Name of the record's file: readable, with characters valid on any file system.
     fn file_name(&self) -> String {
         let plain = |name: &str| -> String {
@@ -230,7 +230,7 @@ impl Records {
     }
 
     /// The record of an earlier run with this key that was not refused.
-    pub(crate) fn find(&self, key: &Key) -> Option<RunRecord> {
+    pub(crate) fn find(&self, key: &RunKey) -> Option<RunRecord> {
         let text = std::fs::read_to_string(self.0.join(key.file_name() + ".json")).ok()?;
         let record: RunRecord = serde_json::from_str(&text).ok()?;
         let counts = record.verdict.outcome != OutcomeName::Refused;
@@ -238,7 +238,7 @@ impl Records {
     }
 
     /// Writes a record atomically.
-    pub(crate) fn keep(&self, key: &Key, record: &RunRecord) -> io::Result<PathBuf> {
+    pub(crate) fn keep(&self, key: &RunKey, record: &RunRecord) -> io::Result<PathBuf> {
         let refused = record.verdict.outcome == OutcomeName::Refused;
         let suffix = if refused { "-refused.json" } else { ".json" };
         let file = self.0.join(key.file_name() + suffix);

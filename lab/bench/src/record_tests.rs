@@ -32,7 +32,7 @@ fn record_matches_schema_and_round_trips() {
         ssd: Some(Work::default()),
         ..Stretch::default()
     };
-    record.climbed = Some(Climbed {
+    record.climbed = Some(StepLoadResult {
         filled_s: Some(1.0),
         fill: step,
         steps: vec![step],
@@ -52,7 +52,7 @@ fn finds_record_only_for_same_unrefused_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let records = Records::open(folder.path()).expect("a folder");
     let mut record = some();
-    let key = Key {
+    let key = RunKey {
         server: record.server.clone(),
         workload: record.workload.clone(),
         rate: record.rate,
@@ -62,14 +62,14 @@ fn finds_record_only_for_same_unrefused_run() {
     assert_eq!(records.find(&key), None);
     records.keep(&key, &record).expect("kept");
     assert_eq!(records.find(&key).as_ref(), Some(&record));
-    let other = Key {
+    let other = RunKey {
         experiment: Value::Bool(true),
         ..key.clone()
     };
     assert_eq!(records.find(&other), None);
     record.verdict.outcome = OutcomeName::Refused;
     record.seed = 2;
-    let refused = Key { seed: 2, ..key };
+    let refused = RunKey { seed: 2, ..key };
     records.keep(&refused, &record).expect("kept");
     assert_eq!(records.find(&refused), None);
 }

@@ -11,7 +11,7 @@ use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
 use crate::facts::Machine;
 use crate::record::{Load, RunRecord, SCHEMA, Setup};
 use crate::rig::{
-    DiskSetup, Disks, Guard, Holds, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup,
+    DiskSetup, Disks, Guard, SsdUse, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup,
     make_folder,
 };
 use crate::same_run::{build, of_run, settings};
@@ -86,7 +86,7 @@ impl Bench {
             let setup = SsdSetup {
                 headlong: &self.headlong,
                 tier,
-                holds: Holds::of(
+                holds: SsdUse::of(
                     cell.server.cache,
                     piece.as_deref(),
                     &point,

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::experiment::{Cell, Experiment, is_file};
-use crate::quality::Quality;
-use crate::record::Key;
+use crate::quality::QualityRules;
+use crate::record::RunKey;
 
 /// This program, even if its file was replaced since the start.
 const OWN: &str = "/proc/self/exe";
 
 /// The identity of a run; `settings` is the result of [`of_run`].
-pub(crate) fn key(cell: &Cell, rate: f64, seed: u64, settings: Value) -> Key {
-    Key {
+pub(crate) fn key(cell: &Cell, rate: f64, seed: u64, settings: Value) -> RunKey {
+    RunKey {
         server: cell.server_name.clone(),
         workload: cell.workload_name.clone(),
         rate,
@@ -93,7 +93,7 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell, build: &str) -> Val
             settings[key] = json!(hash_of(Path::new(name)).ok());
         }
     }
-    if experiment.search.quality != Quality::default() {
+    if experiment.search.quality != QualityRules::default() {
         settings["quality"] = json!(experiment.search.quality);
     }
     if let Some(flash) = &cell.flash {

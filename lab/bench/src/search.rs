@@ -67,7 +67,7 @@ impl Found {
 
 /// A finished search, with the runs that prove its result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Searched<R> {
+pub struct CompletedSearch<R> {
     /// The result.
     pub found: Found,
     /// The runs at the found rate, in the order of their seeds; empty if no rate passed.
@@ -122,8 +122,8 @@ impl Search {
         at_once: usize,
         mut make: impl FnMut(&[Probe]) -> Result<Vec<R>, E>,
         mut outcome: impl FnMut(&R) -> Outcome,
-    ) -> Result<Searched<R>, E> {
-        let mut searched = Searched {
+    ) -> Result<CompletedSearch<R>, E> {
+        let mut searched = CompletedSearch {
             found: self.found(),
             passed: Vec::new(),
             failed: None,
@@ -296,7 +296,7 @@ mod tests {
     fn rules() -> SearchRules {
         SearchRules {
             failures_max: 0.0,
-            quality: crate::quality::Quality::default(),
+            quality: crate::quality::QualityRules::default(),
             step: 0.2,
             resolution: 0.04,
             confirm: 1,

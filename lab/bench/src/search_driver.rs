@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::climb::Climbed;
+use crate::climb::StepLoadResult;
 use crate::experiment::{Cell, Experiment};
-use crate::record::{Key, OutcomeName, Records, RunRecord};
+use crate::record::{RunKey, OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
 use crate::same_run::{key, of_run, settings};
 use crate::search::{Found, Probe, Search};
@@ -147,7 +147,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         Ok(record)
     }
 
-    fn key(&self, cell: &Cell, rate: f64, seed: u64, ends_at_failure: bool) -> Key {
+    fn key(&self, cell: &Cell, rate: f64, seed: u64, ends_at_failure: bool) -> RunKey {
         let settings = settings(self.experiment, cell, self.runner.build());
         key(cell, rate, seed, of_run(settings, ends_at_failure))
     }
@@ -218,7 +218,7 @@ impl<R: Runner> SearchDriver<'_, R> {
     ) -> Result<Limit, RigError> {
         let record = self.run(cell, from, seed, true)?;
         let is_refused = record.verdict.outcome == OutcomeName::Refused;
-        let found = record.climbed.as_ref().map(Climbed::found);
+        let found = record.climbed.as_ref().map(StepLoadResult::found);
         let found = found.filter(|_| !is_refused).unwrap_or(Found {
             rate: None,
             failed: None,

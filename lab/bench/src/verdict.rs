@@ -1,9 +1,9 @@
 //! Judges a run: passed, failed, or refused because the machine was the limit.
 
-use crate::attempt::Seen;
-use crate::climb::Climbed;
+use crate::attempt::RunObservation;
+use crate::climb::StepLoadResult;
 use crate::experiment::Experiment;
-use crate::punctual::Punctuality;
+use crate::punctual::DriveLateness;
 use crate::record::{OutcomeName, Verdict};
 use crate::rig::QueueSettings;
 
@@ -13,7 +13,7 @@ const MACHINE_SHARE_MAX: f64 = 0.9;
 /// From the results of a run, and the drives' queue settings before and after.
 pub(crate) fn verdict(
     experiment: &Experiment,
-    seen: &Seen,
+    seen: &RunObservation,
     before: &[QueueSettings],
     after: &[QueueSettings],
 ) -> Verdict {
@@ -36,17 +36,17 @@ pub(crate) fn verdict(
     let was_drive = seen
         .climbed
         .as_ref()
-        .is_some_and(Climbed::was_limited_by_drive);
+        .is_some_and(StepLoadResult::was_limited_by_drive);
     if busy > MACHINE_SHARE_MAX && !was_drive {
         let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
         limit = Some(text);
     }
     let drives = std::iter::once(&seen.disk.counters).chain(&seen.disk.others);
     let resolution = experiment.search.resolution;
-    let of_ssd = seen.disk.ssd_counters.as_ref().map(Punctuality::of);
+    let of_ssd = seen.disk.ssd_counters.as_ref().map(DriveLateness::of);
     let of_ssd = of_ssd.and_then(|ssd| ssd.complaint("SSD", resolution));
     let of_drive = drives
-        .map(Punctuality::of)
+        .map(DriveLateness::of)
         .find_map(|drive| drive.complaint("drive", resolution));
     limit = of_drive.or(of_ssd).or(limit);
     let rules = &experiment.search;

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 
 use headlong_units::Duration;
 
-use crate::command::{BenchError, Ending, Options, Scope, finish, tell_run};
+use crate::command::{BenchError, CommandOutcome, Options, Scope, finish, tell_run};
 use crate::compare::Compared;
 use crate::experiment::{Cell, Experiment};
 use crate::parallel::in_parallel;
@@ -64,7 +64,7 @@ pub fn simulate_run(
     (rate, seed): (f64, u64),
     how: &Virtual,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver_of(experiment, how.bench(experiment), 1)?;
     tell_run(&driver.run(cell, rate, seed, false)?, options)
 }
@@ -78,7 +78,7 @@ pub fn simulate(
     cells: &[Cell],
     how: &Virtual,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let compared = limits(experiment, cells, how, options)?;
     finish(experiment, &compared, options, Scope::Part)
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 /// The arguments of a command.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Words(pub(crate) Vec<String>);
+pub(crate) struct CommandBuilder(pub(crate) Vec<String>);
 
-impl Words {
+impl CommandBuilder {
     /// A program and its fixed arguments, separated by spaces.
     pub(crate) fn of(program: &Path, said: &str) -> Self {
         Self::default().word(program.display()).plain(said)

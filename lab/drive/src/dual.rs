@@ -38,7 +38,7 @@ impl DualActuatorSpec {
 
 /// A request with incomplete parts.
 #[derive(Debug, Clone, Copy)]
-struct Whole {
+struct SplitRequest {
     id: RequestId,
     request: Request,
     parts_left: u32,
@@ -49,7 +49,7 @@ struct Whole {
 pub struct DualActuator {
     halves: Box<[HardDrive; 2]>,
     /// By the id that the halves use.
-    pending: BTreeMap<u64, Whole>,
+    pending: BTreeMap<u64, SplitRequest>,
     arrivals: u64,
     done: VecDeque<Completion>,
 }
@@ -137,7 +137,7 @@ impl Drive for DualActuator {
             .min(u64::from(request.sectors)) as u32;
         let name = RequestId(self.arrivals);
         self.arrivals += 1;
-        let whole = Whole {
+        let whole = SplitRequest {
             id,
             request,
             parts_left: u32::from(below > 0) + u32::from(below < request.sectors),

@@ -3,22 +3,22 @@
 use headlong_units::Instant;
 
 use crate::disk::Disk;
-use crate::oracle::Oracle;
+use crate::oracle::Checker;
 use crate::ssd::Ssd;
 use crate::trace::Trace;
 
 /// The environment of one device.
-pub(crate) struct Around<'a> {
+pub(crate) struct DeviceEnv<'a> {
     pub(crate) now: Instant,
     pub(crate) wall_ns: i64,
     pub(crate) number: usize,
     pub(crate) disk: &'a mut Disk,
     pub(crate) ssds: &'a mut [Ssd],
-    pub(crate) oracle: &'a mut Oracle,
+    pub(crate) oracle: &'a mut Checker,
     pub(crate) trace: &'a mut Trace,
 }
 
-impl Around<'_> {
+impl DeviceEnv<'_> {
     /// Seconds since 1970, by the wall clock.
     pub(crate) fn wall_s(&self) -> u64 {
         u64::try_from(self.wall_ns / 1_000_000_000).unwrap_or(0)

@@ -11,7 +11,7 @@ use headlong_engine::{
 };
 use headlong_units::Instant;
 
-use crate::around::Around;
+use crate::around::DeviceEnv;
 use crate::check::Check;
 use crate::disk::Reading;
 use crate::files::{Files, Identity, Inode};
@@ -63,7 +63,7 @@ impl Device {
     /// Calls the core, then checks its state.
     fn call<T>(
         &mut self,
-        around: &mut Around<'_>,
+        around: &mut DeviceEnv<'_>,
         act: impl FnOnce(&mut DeviceCore<Simulated>, Instant, &mut Machine<'_, '_>) -> T,
     ) -> T {
         let (now, own) = (around.now, &mut self.own);
@@ -81,14 +81,14 @@ impl Device {
         self.shard().device_state() == DeviceState::Offline
     }
 
-    pub(crate) fn tick(&mut self, around: &mut Around<'_>) {
+    pub(crate) fn tick(&mut self, around: &mut DeviceEnv<'_>) {
         self.call(around, |core, now, machine| core.tick(now, machine));
     }
 
     /// Submits a request, after registering its stream if `register` is given.
     pub(crate) fn ask(
         &mut self,
-        around: &mut Around<'_>,
+        around: &mut DeviceEnv<'_>,
         id: RequestId,
         request: Request,
         register: Option<(StreamSpec, Rc<Source>)>,
@@ -110,7 +110,7 @@ impl Device {
 
     /// A player announces its next request. Half of the announcements are wrong: any file of any
     /// stream.
-    fn expect(&mut self, around: &mut Around<'_>, id: RequestId, request: &Request) {
+    fn expect(&mut self, around: &mut DeviceEnv<'_>, id: RequestId, request: &Request) {
         let is_lie = id.0.is_multiple_of(2 * EXPECTING);
         let sources = self.core.sources();
         let count = sources.len().max(1) as u64;
@@ -139,14 +139,14 @@ impl Device {
     }
 
     /// The files of a stream have changed or been removed.
-    pub(crate) fn stream_gone(&mut self, around: &mut Around<'_>, stream: StreamId) {
+    pub(crate) fn stream_gone(&mut self, around: &mut DeviceEnv<'_>, stream: StreamId) {
         self.call(around, |core, now, machine| {
             core.handle_stream_gone(now, machine, stream, false);
         });
     }
 
     /// An open has completed or failed.
-    pub(crate) fn opened(&mut self, around: &mut Around<'_>, job: &OpenJob<Rc<Source>>) {
+    pub(crate) fn opened(&mut self, around: &mut DeviceEnv<'_>, job: &OpenJob<Rc<Source>>) {
         let opened = around.disk.opened(job);
         self.call(around, |core, now, machine| {
             core.handle_opened(now, machine, job.id, opened);
@@ -154,7 +154,7 @@ impl Device {
     }
 
     /// A system call of a read has returned.
-    pub(crate) fn read_done(&mut self, around: &mut Around<'_>, reading: Reading) {
+    pub(crate) fn read_done(&mut self, around: &mut DeviceEnv<'_>, reading: Reading) {
         let result = around.disk.carry_out(around.now, &reading);
         let Reading { mut read, .. } = reading;
         let end = match read.job.advance(result) {
@@ -170,7 +170,7 @@ impl Device {
             Next::Ended(end) => end,
         };
         let part = read.source.parts.get(read.job.file.part as usize);
-        let mut state = State {
+        let mut state = OpenFileState {
             files: &around.disk.files,
             inode: read.file,
             identity: part.map(|(_, identity)| *identity),
@@ -194,7 +194,7 @@ impl Device {
     }
 
     /// A socket has accepted or dropped a piece.
-    pub(crate) fn sent(&mut self, around: &mut Around<'_>, request: RequestId, slot: Slot) {
+    pub(crate) fn sent(&mut self, around: &mut DeviceEnv<'_>, request: RequestId, slot: Slot) {
         self.own.pool.drop_view(slot);
         self.call(around, |core, now, machine| {
             core.sent(now, machine, request, slot)
@@ -202,13 +202,13 @@ impl Device {
     }
 
     /// A reply was dropped before its end.
-    pub(crate) fn cancel(&mut self, around: &mut Around<'_>, request: RequestId) {
+    pub(crate) fn cancel(&mut self, around: &mut DeviceEnv<'_>, request: RequestId) {
         self.call(around, |core, now, machine| {
             core.cancel(now, machine, request)
         });
     }
 
-    pub(crate) fn configure(&mut self, around: &mut Around<'_>, config: EngineConfig) {
+    pub(crate) fn configure(&mut self, around: &mut DeviceEnv<'_>, config: EngineConfig) {
         // Invalid settings are rejected and change nothing.
         let _ = self.call(around, |core, now, machine| {
             core.configure(now, machine, config)
@@ -217,7 +217,7 @@ impl Device {
     }
 
     /// Attaches the tier or continues its recovery. Returns whether the recovery continues.
-    pub(crate) fn recover(&mut self, around: &mut Around<'_>) -> bool {
+    pub(crate) fn recover(&mut self, around: &mut DeviceEnv<'_>) -> bool {
         let Some(recoverer) = &mut self.recoverer else {
             return false;
         };
@@ -232,7 +232,7 @@ impl Device {
     }
 
     /// A job of an SSD has completed.
-    pub(crate) fn flash_ended(&mut self, around: &mut Around<'_>, end: FlashEnd) {
+    pub(crate) fn flash_ended(&mut self, around: &mut DeviceEnv<'_>, end: FlashEnd) {
         self.call(around, |core, now, machine| {
             core.handle_flash(now, machine, end)
         });
@@ -248,7 +248,7 @@ impl Device {
         }
     }
 
-    fn check_budget(&self, around: &mut Around<'_>) {
+    fn check_budget(&self, around: &mut DeviceEnv<'_>) {
         let now = around.now;
         let config = self.shard().config();
         let of = self.shard().memory_use();
@@ -299,13 +299,13 @@ impl Device {
 }
 
 /// The open file of a read.
-struct State<'a> {
+struct OpenFileState<'a> {
     files: &'a Files,
     inode: Inode,
     identity: Option<Identity>,
 }
 
-impl FileState for State<'_> {
+impl FileState for OpenFileState<'_> {
     fn size(&mut self) -> Result<u64, IoFailure> {
         let current = self.files.current(self.inode);
         current.map(|of| of.size).ok_or(IoFailure::Replaced)

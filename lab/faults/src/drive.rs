@@ -6,7 +6,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::draw::Draw;
 use crate::fault::SsdFault;
-use crate::ledger::Ledger;
+use crate::ledger::BlockModel;
 use crate::medium::Medium;
 
 pub(crate) const TIER_BYTES: u64 = 30 << 20;
@@ -17,7 +17,7 @@ const BLOCK_BYTES: u64 = 256 << 10;
 pub(crate) struct Drive {
     pub(crate) medium: Medium,
     pub(crate) tier: Super,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: BlockModel,
     pub(crate) chance: Draw,
     ills: Vec<(SsdFault, Instant)>,
     older: Option<Medium>,
@@ -47,7 +47,7 @@ impl Drive {
         Self {
             medium,
             tier,
-            ledger: Ledger::default(),
+            ledger: BlockModel::default(),
             chance,
             ills: Vec::new(),
             older: None,

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use headlong_engine::ConnectionId;
-use headlong_engine::{Hints, Identity as Who, Request, RequestId, Slot, ViewerId};
+use headlong_engine::{Hints, Identity as DeviceIdentity, Request, RequestId, Slot, ViewerId};
 use headlong_http::{
-    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, Part, RangeLimits, RelativePath,
+    Boundary, Cmcd, VersionIdentity, IdSource, HttpDate, Method, Part, RangeLimits, RelativePath,
     ReplyPlan, Representation, RequestHead, SessionRule, Status, Validators, entity_tag,
     error_reply, media_type, plan,
 };
@@ -40,7 +40,7 @@ pub(crate) enum Stage {
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) path: Result<RelativePath, Status>,
-    who: Who,
+    who: DeviceIdentity,
     hints: Hints,
     fields: Vec<(&'static str, Vec<u8>)>,
 }
@@ -99,11 +99,11 @@ impl Asked {
         let cmcd = Cmcd::read(plain(), query);
         let viewer = SessionRule::default().viewer(&cmcd, plain(), query, &session.address);
         let who = match viewer.found_by {
-            FoundBy::Address => Who::Unnamed {
+            IdSource::Address => DeviceIdentity::Unnamed {
                 origin: ViewerId(viewer.id),
                 connection: (session.connection > 0).then_some(ConnectionId(session.connection)),
             },
-            _ => Who::Named(ViewerId(viewer.id)),
+            _ => DeviceIdentity::Named(ViewerId(viewer.id)),
         };
         let hints = Hints {
             buffer: cmcd.buffer,
@@ -169,7 +169,7 @@ impl Asked {
 
 /// The entity tag of a version.
 pub(crate) fn tag_of(entry: &Entry) -> String {
-    entity_tag(&FileIdentity {
+    entity_tag(&VersionIdentity {
         size: entry.identity.size,
         mtime_ns: entry.identity.mtime_ns,
         unsettled: (!entry.is_settled).then_some(entry.stream.0),

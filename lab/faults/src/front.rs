@@ -52,7 +52,7 @@ impl World<'_> {
         let number = self.next_exchange;
         if let Some(patience) = ask.patience {
             self.queue
-                .plan(self.now + patience, crate::queue::Happening::Leave(number));
+                .plan(self.now + patience, crate::queue::Event::Leave(number));
         }
         let exchange = Exchange {
             session,
@@ -109,7 +109,7 @@ impl World<'_> {
             None => {
                 let time = self.disks[disk].look_up_time();
                 self.queue
-                    .plan(self.now + time, crate::queue::Happening::GoOn(number));
+                    .plan(self.now + time, crate::queue::Event::GoOn(number));
             }
         }
     }
@@ -129,7 +129,7 @@ impl World<'_> {
             if self.now.since(since) < patience {
                 return self
                     .queue
-                    .plan(self.now + AGAIN, crate::queue::Happening::GoOn(number));
+                    .plan(self.now + AGAIN, crate::queue::Event::GoOn(number));
             }
             return match stage {
                 Stage::LookUp => self.refuse(number, Status::GatewayTimeout),
@@ -167,7 +167,7 @@ impl World<'_> {
             let at = self.now + Duration::from_millis(lag);
             self.queue.plan(
                 at,
-                crate::queue::Happening::Gone(disk, stream.0, self.process()),
+                crate::queue::Event::Gone(disk, stream.0, self.process()),
             );
         }
         match entry {
@@ -248,7 +248,7 @@ impl World<'_> {
             let time = self.disks[disk].look_up_time();
             return self
                 .queue
-                .plan(self.now + time, crate::queue::Happening::GoOn(number));
+                .plan(self.now + time, crate::queue::Event::GoOn(number));
         }
         if exchange.is_head_sent {
             return self.end_exchange(number);

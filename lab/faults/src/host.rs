@@ -10,7 +10,7 @@ use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
 
-use crate::around::Around;
+use crate::around::DeviceEnv;
 use crate::check::Check;
 use crate::disk::Reading;
 use crate::files::Inode;
@@ -47,7 +47,7 @@ pub(crate) struct Belongings {
 
 /// The host during a call of the core.
 pub(crate) struct Machine<'m, 'a> {
-    pub(crate) around: &'m mut Around<'a>,
+    pub(crate) around: &'m mut DeviceEnv<'a>,
     pub(crate) own: &'m mut Belongings,
 }
 

@@ -5,7 +5,7 @@ use crate::fault::{DiskFault, FileChange, Moment, Restart, SsdFault};
 
 /// Faults of a plan: of each kind the probability in percent, the maximum number, and the variants.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct FaultMix {
     pub(crate) of_disks: (u64, u64, &'static [OfDisk]),
     pub(crate) of_ssds: (u64, u64, &'static [OfSsd]),
     pub(crate) of_files: (u64, u64, &'static [OfFile]),

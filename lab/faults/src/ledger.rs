@@ -28,7 +28,7 @@ struct Block {
 
 /// All blocks of an SSD.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct BlockModel {
     blocks: BTreeMap<u32, Block>,
     /// Whether the SSD had a fault that may lose or change durable data.
     pub(crate) is_dishonest: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Ledger {
 
 /// Why a recovered block is wrong.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum BlockError {
     Unknown,
     GivenUp,
     Lost(u64),
@@ -46,7 +46,7 @@ fn sealed(summary: &Summary) -> Sealed {
     (summary.head.filling, summary.head.sequence)
 }
 
-impl Ledger {
+impl BlockModel {
     fn block(&mut self, block: u32) -> &mut Block {
         self.blocks.entry(block).or_default()
     }
@@ -113,26 +113,26 @@ impl Ledger {
     }
 
     /// Checks the result of recovery for a block.
-    pub(crate) fn judge(&self, number: u32, found: Option<&Summary>) -> Option<Wrong> {
+    pub(crate) fn judge(&self, number: u32, found: Option<&Summary>) -> Option<BlockError> {
         let block = self.blocks.get(&number);
         if let Some(found) = found {
             let is_known = block.is_some_and(|of| of.given.contains(found));
             if !is_known {
-                return Some(Wrong::Unknown);
+                return Some(BlockError::Unknown);
             }
             // Unflushed overwrites still hold, unless the power failed.
             let is_over =
                 |of: &Block| of.gone.contains(&sealed(found)) || of.erased.contains(&sealed(found));
             let is_gone = block.is_some_and(is_over);
             if is_gone && !self.is_dishonest {
-                return Some(Wrong::GivenUp);
+                return Some(BlockError::GivenUp);
             }
         }
         let durable = block
             .and_then(|of| of.durable)
             .filter(|_| !self.is_dishonest)?;
         let is_found = found.is_some_and(|found| sealed(found) == durable);
-        (!is_found).then_some(Wrong::Lost(durable.0))
+        (!is_found).then_some(BlockError::Lost(durable.0))
     }
 
     /// Whether all records of a block must be intact.

@@ -55,5 +55,5 @@ pub use headlong_mutants::Mutant;
 pub use judge::{How, run};
 pub use plan::Plan;
 pub use shrink::{Shrunk, shrink};
-pub use theme::Theme;
+pub use theme::Profile;
 pub use world::{Counts, Outcome};

@@ -5,7 +5,7 @@ use headlong_units::{BitRate, Duration};
 
 use crate::draw::Draw;
 use crate::settings;
-use crate::theme::Lean;
+use crate::theme::Distributions;
 
 /// One disk.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(crate) struct SsdPlan {
 }
 
 /// A random disk.
-pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool, lean: &Lean) -> DiskPlan {
+pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool, lean: &Distributions) -> DiskPlan {
     let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes, lean));
     let titles = titles.collect();
     let (most, most_with_tier) = lean.slots_max;
@@ -54,7 +54,7 @@ pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool, lean: 
     }
 }
 
-fn title_plan(draw: &mut Draw, piece_bytes: u64, lean: &Lean) -> TitlePlan {
+fn title_plan(draw: &mut Draw, piece_bytes: u64, lean: &Distributions) -> TitlePlan {
     let size = |draw: &mut Draw| match draw.between(0, 9) {
         0 => draw.between(0, 2),
         1 => piece_bytes * draw.between(1, 4),

@@ -6,11 +6,11 @@ use crate::check::{Check, Violation};
 
 /// The first violation.
 #[derive(Debug, Default)]
-pub(crate) struct Oracle {
+pub(crate) struct Checker {
     pub(crate) violation: Option<Violation>,
 }
 
-impl Oracle {
+impl Checker {
     pub(crate) fn fail(&mut self, check: Check, at: Instant, text: impl FnOnce() -> String) {
         if self.violation.is_none() {
             let text = text();

@@ -12,7 +12,7 @@ use crate::draw::Draw;
 use crate::machine::{DiskPlan, SsdPlan, disk_plan};
 use crate::session::session;
 use crate::step::{Step, Timed};
-use crate::theme::Theme;
+use crate::theme::Profile;
 use crate::trouble::faults;
 
 /// Everything that a seed determines.
@@ -20,7 +20,7 @@ use crate::trouble::faults;
 pub struct Plan {
     /// The seed.
     pub seed: u64,
-    theme: Theme,
+    theme: Profile,
     pub(crate) disks: Vec<DiskPlan>,
     pub(crate) ssds: Vec<SsdPlan>,
     /// Steps in order of time.
@@ -32,11 +32,11 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn of(seed: u64) -> Self {
-        Self::with_theme(seed, Theme::of(seed))
+        Self::with_theme(seed, Profile::of(seed))
     }
 
     /// The plan of a seed with a given theme.
-    pub fn with_theme(seed: u64, theme: Theme) -> Self {
+    pub fn with_theme(seed: u64, theme: Profile) -> Self {
         let lean = theme.lean();
         let chance = Generator::new(seed);
         let mut draw = Draw(chance.fork("machine"));
@@ -87,7 +87,7 @@ impl Plan {
     }
 
     /// Its theme.
-    pub fn theme(&self) -> Theme {
+    pub fn theme(&self) -> Profile {
         self.theme
     }
 

@@ -6,7 +6,7 @@ use headlong_units::Instant;
 
 /// A future event of the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Happening {
+pub(crate) enum Event {
     /// A step of the plan.
     Step(usize),
     /// The next request of a session.
@@ -30,12 +30,12 @@ pub(crate) enum Happening {
 /// Future events.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    things: BTreeMap<(Instant, u64), Happening>,
+    things: BTreeMap<(Instant, u64), Event>,
     planned: u64,
 }
 
 impl Queue {
-    pub(crate) fn plan(&mut self, at: Instant, what: Happening) {
+    pub(crate) fn plan(&mut self, at: Instant, what: Event) {
         self.planned += 1;
         self.things.insert((at, self.planned), what);
     }
@@ -44,7 +44,7 @@ impl Queue {
         self.things.keys().next().map(|(at, _)| *at)
     }
 
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Happening> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Event> {
         let entry = self.things.first_entry().filter(|of| of.key().0 <= now)?;
         Some(entry.remove())
     }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use headlong_device::flash::{
-    BareBlock, FlashEnd, FoundBlock, Recovery, RecoverySearch, SsdShare, TierShare, write_summary,
+    BareBlock, FlashEnd, RecoveredFlashBlock, Recovery, RecoverySearch, SsdShare, TierShare, write_summary,
 };
 use headlong_flash::format::{Found, GROUP_BLOCKS, Summary, recover, verify_block};
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
-use crate::around::Around;
+use crate::around::DeviceEnv;
 use crate::check::Check;
-use crate::ledger::Wrong;
+use crate::ledger::BlockError;
 use crate::ssd::{Medium, Ssd};
 
 /// Recovery of a disk's blocks on all SSDs.
@@ -23,7 +23,7 @@ pub(crate) struct Recoverer {
     is_attached: bool,
     /// Number of SSDs done, and the search of the current one.
     searched: u16,
-    search: Option<Search>,
+    search: Option<BlockSearch>,
     /// SSDs that have never been filled.
     fresh: Vec<SsdId>,
     /// Bytes written within the last day, and the additional allowance for the initial fill.
@@ -74,7 +74,7 @@ impl Recoverer {
     /// The next result; [`FlashEnd::RecoveryEnded`] is the last.
     pub(crate) fn next(
         &mut self,
-        around: &mut Around<'_>,
+        around: &mut DeviceEnv<'_>,
         sequences: &mut BTreeMap<usize, u64>,
     ) -> FlashEnd {
         if !self.is_attached
@@ -94,7 +94,7 @@ impl Recoverer {
         let owner = self.share.owner();
         let search = self
             .search
-            .get_or_insert_with(|| Search::new(ssd, share.own.clone(), owner));
+            .get_or_insert_with(|| BlockSearch::new(ssd, share.own.clone(), owner));
         let Some(found) = search.next(around) else {
             let layout = share.tier.layout;
             let recovered = search.recovery.end(layout.block_bytes());
@@ -111,7 +111,7 @@ impl Recoverer {
         let last = sequences.entry(ssd).or_insert(0);
         let block = |Summary { head, entries }: Summary| {
             *last = head.sequence.max(*last);
-            FoundBlock {
+            RecoveredFlashBlock {
                 filling: head.filling,
                 block: RecoveredBlock {
                     block: BlockId(share.first + head.block),
@@ -125,7 +125,7 @@ impl Recoverer {
 }
 
 /// The search of a disk's blocks on one SSD.
-struct Search {
+struct BlockSearch {
     ssd: usize,
     recovery: Recovery,
     next_group: u32,
@@ -137,7 +137,7 @@ struct Search {
     has_failed: bool,
 }
 
-impl Search {
+impl BlockSearch {
     fn new(ssd: usize, blocks: Range<u32>, owner: u64) -> Self {
         let search = RecoverySearch { blocks, owner };
         Self {
@@ -152,7 +152,7 @@ impl Search {
     }
 
     /// The next part of the result; `None` after the last.
-    fn next(&mut self, around: &mut Around<'_>) -> Option<Vec<Summary>> {
+    fn next(&mut self, around: &mut DeviceEnv<'_>) -> Option<Vec<Summary>> {
         let end = self.recovery.search().groups().end;
         if self.next_group < end {
             let count = 1 + around.ssds[self.ssd].drive.chance.0.below(3) as u32;
@@ -173,7 +173,7 @@ impl Search {
         Some(sealed)
     }
 
-    fn look(&mut self, around: &mut Around<'_>, groups: Range<u32>) -> Vec<Summary> {
+    fn look(&mut self, around: &mut DeviceEnv<'_>, groups: Range<u32>) -> Vec<Summary> {
         let search = self.recovery.search().clone();
         let wall_s = around.wall_s();
         let ssd = &mut around.ssds[self.ssd];
@@ -203,7 +203,7 @@ impl Search {
     }
 
     /// Writes the missing summary of a block.
-    fn seal(&mut self, around: &mut Around<'_>, summary: Summary) -> Option<Summary> {
+    fn seal(&mut self, around: &mut DeviceEnv<'_>, summary: Summary) -> Option<Summary> {
         let Ssd {
             drive, checkpoints, ..
         } = &mut around.ssds[self.ssd];
@@ -221,7 +221,7 @@ impl Search {
     /// blocks share a group may already be filling one, which voids the checkpoint. The checkpoint
     /// recorded abandoned blocks; without it, abandoned blocks that were not overwritten are found
     /// again, intact.
-    fn judge_again(&mut self, around: &mut Around<'_>) {
+    fn judge_again(&mut self, around: &mut DeviceEnv<'_>) {
         let ssd = &around.ssds[self.ssd];
         let RecoverySearch { blocks, owner } = self.recovery.search().clone();
         let found = found_in(ssd, self.recovery.search().groups());
@@ -243,7 +243,7 @@ impl Search {
         self.found.clear();
     }
 
-    fn expect_same(&self, around: &mut Around<'_>, is_same: bool) {
+    fn expect_same(&self, around: &mut DeviceEnv<'_>, is_same: bool) {
         around
             .oracle
             .expect(is_same, Check::RecoveryDiffers, around.now, || {
@@ -253,7 +253,7 @@ impl Search {
 
     fn judge(
         &self,
-        around: &mut Around<'_>,
+        around: &mut DeviceEnv<'_>,
         own: Range<u32>,
         found: &[Summary],
         bare: &[BareBlock],
@@ -272,13 +272,13 @@ impl Search {
                 });
             match drive.ledger.judge(block, summary) {
                 None => {}
-                Some(Wrong::Unknown) => around.oracle.fail(Check::FoundUnknown, around.now, || {
+                Some(BlockError::Unknown) => around.oracle.fail(Check::FoundUnknown, around.now, || {
                     text(&format!("was never sealed with {summary:?}"))
                 }),
-                Some(Wrong::GivenUp) => around.oracle.fail(Check::FoundGivenUp, around.now, || {
+                Some(BlockError::GivenUp) => around.oracle.fail(Check::FoundGivenUp, around.now, || {
                     text("was abandoned, but is found")
                 }),
-                Some(Wrong::Lost(filling)) => {
+                Some(BlockError::Lost(filling)) => {
                     around.oracle.fail(Check::LostDurable, around.now, || {
                         text(&format!("filling {filling} was durable, but is not found"))
                     })

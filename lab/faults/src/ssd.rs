@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_device::flash::{
-    BlockJob, EachRecord, FlashEnd, FlashMedium, ProbedMedium, RecordsJob, SsdJob, WantedRecord,
+    BlockJob, EachRecord, FlashEnd, FlashMedium, ProbedMedium, RecordsJob, SsdJob, RecordRead,
     WriteJob, probe,
 };
 use headlong_flash::format::{ReadFailed, Super, SuperError, padded_bytes};
-use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES, SsdId};
+use headlong_flash::{Checkpoints, CheckpointDevice, RECORD_ALIGN_BYTES, SsdId};
 use headlong_random::Generator;
 use headlong_units::Instant;
 
@@ -45,7 +45,7 @@ impl<'d> Medium<'d> {
     }
 }
 
-impl Ground for Medium<'_> {
+impl CheckpointDevice for Medium<'_> {
     type Error = Failed;
 
     fn tier(&self) -> Super {
@@ -93,7 +93,7 @@ impl FlashMedium for Medium<'_> {
     fn read_run(
         &mut self,
         mut at: u64,
-        run: &mut [WantedRecord<Leased>],
+        run: &mut [RecordRead<Leased>],
         each: &mut EachRecord<'_>,
     ) -> Result<(), Failed> {
         if self.drive.fails_reads() {

@@ -11,16 +11,16 @@ use crate::draw::Draw;
 use crate::fault::{Moment, Restart};
 use crate::kinds::{
     ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, HANG, LOST_WRITES,
-    MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, Trouble, WRITE_ERRORS,
+    MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, FaultMix, WRITE_ERRORS,
 };
 
 macro_rules! themes {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $lean:expr);+ $(;)?) => {
         /// The subset of faults on which a seed concentrates.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Theme { $($(#[$doc])* $variant),+ }
+        pub enum Profile { $($(#[$doc])* $variant),+ }
 
-        impl Theme {
+        impl Profile {
             /// Every theme.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
@@ -30,7 +30,7 @@ macro_rules! themes {
             }
 
             /// The distributions of its plans.
-            pub(crate) const fn lean(self) -> &'static Lean {
+            pub(crate) const fn lean(self) -> &'static Distributions {
                 match self { $(Self::$variant => const { &$lean }),+ }
             }
         }
@@ -39,7 +39,7 @@ macro_rules! themes {
 
 /// Distributions of a plan. All entries of a list are equally likely.
 #[derive(Debug)]
-pub(crate) struct Lean {
+pub(crate) struct Distributions {
     pub(crate) disks: &'static [u64],
     pub(crate) ssds: &'static [u64],
     /// Bytes of a piece without a tier, and with one.
@@ -63,12 +63,12 @@ pub(crate) struct Lean {
     pub(crate) viewers: (u64, u64, u64),
     /// How long a look-up is valid, in milliseconds.
     pub(crate) revalidate_ms: &'static [u64],
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: FaultMix,
 }
 
 const ALL_ENDS: &[Restart] = &[Restart::Clean, Restart::Kill, Restart::PowerCut];
 
-const MIX: Lean = Lean {
+const MIX: Distributions = Distributions {
     disks: &[1, 1, 2, 2, 3],
     ssds: &[0, 0, 1, 1, 2],
     pieces: &[4096, 4096, 8192],
@@ -84,7 +84,7 @@ const MIX: Lean = Lean {
     length_ms: (4000, 60_000),
     viewers: (3, 14, 60),
     revalidate_ms: &[0, 200, 1000, 1000],
-    trouble: Trouble {
+    trouble: FaultMix {
         of_disks: (45, 3, &ALL_DISK_FAULTS),
         of_ssds: (45, 4, &ALL_SSD_FAULTS),
         of_files: (45, 8, &ALL_FILE_CHANGES),
@@ -99,7 +99,7 @@ const MIX: Lean = Lean {
 };
 
 /// No faults.
-const CALM: Trouble = Trouble {
+const CALM: FaultMix = FaultMix {
     of_disks: (0, 1, &ALL_DISK_FAULTS),
     of_ssds: (0, 1, &ALL_SSD_FAULTS),
     of_files: (0, 1, &ALL_FILE_CHANGES),
@@ -113,7 +113,7 @@ const CALM: Trouble = Trouble {
 };
 
 /// One disk with a tier of a few blocks and little memory, with many readers.
-const SMALL_TIER: Lean = Lean {
+const SMALL_TIER: Distributions = Distributions {
     disks: &[1],
     ssds: &[1],
     tier_pieces: &[32_768],
@@ -129,7 +129,7 @@ const SMALL_TIER: Lean = Lean {
 };
 
 /// Many concurrent readers, without a tier.
-const CROWD: Lean = Lean {
+const CROWD: Distributions = Distributions {
     disks: &[1],
     ssds: &[0],
     settings_max: 6,
@@ -144,9 +144,9 @@ themes! {
     /// Everything.
     Mix => "mix", MIX;
     /// The blocks of a tier are reused, and the server ends while it writes records or seals.
-    Rounds => "rounds", Lean {
+    Rounds => "rounds", Distributions {
         disk_blocks: &[1, 1, 2],
-        trouble: Trouble {
+        trouble: FaultMix {
             ends: (100, 14, &[Restart::Kill, Restart::PowerCut]),
             moments: &[Moment::Any, Moment::Records, Moment::Seal, Moment::Seal],
             again: 20,
@@ -155,10 +155,10 @@ themes! {
         ..SMALL_TIER
     };
     /// Checkpoints of two groups are written alternately, and the server ends meanwhile.
-    Checkpoints => "checkpoints", Lean {
+    Checkpoints => "checkpoints", Distributions {
         disk_blocks: &[2, 2, 3],
         first_block: &[14, 15, 15],
-        trouble: Trouble {
+        trouble: FaultMix {
             ends: (100, 14, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
             moments: &[Moment::Checkpoint, Moment::Checkpoint, Moment::Records],
             again: 40,
@@ -167,8 +167,8 @@ themes! {
         ..SMALL_TIER
     };
     /// An SSD acknowledges operations that it did not carry out.
-    Liars => "liars", Lean {
-        trouble: Trouble {
+    Liars => "liars", Distributions {
+        trouble: FaultMix {
             of_ssds: (100, 6, &[LOST_WRITES, MISDIRECTED, TORN, FLIPS_READ, STALE_READS]),
             ends: (40, 3, ALL_ENDS),
             ..CALM
@@ -176,10 +176,10 @@ themes! {
         ..SMALL_TIER
     };
     /// An SSD fails repeatedly for short times and reports it.
-    Failing => "failing", Lean {
+    Failing => "failing", Distributions {
         disk_blocks: &[3, 4, 4],
         first_block: &[0, 14, 14, 15],
-        trouble: Trouble {
+        trouble: FaultMix {
             of_ssds: (100, 16, &[READ_ERRORS, WRITE_ERRORS, AWAY]),
             ends: (100, 6, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
             ssd_ill_ms: (100, 6000),
@@ -188,18 +188,18 @@ themes! {
         ..SMALL_TIER
     };
     /// Files cannot be opened because descriptors are exhausted, and there are many files.
-    Descriptors => "descriptors", Lean {
+    Descriptors => "descriptors", Distributions {
         parts: &[3, 4],
-        trouble: Trouble {
+        trouble: FaultMix {
             of_disks: (100, 10, &[NO_DESCRIPTORS]),
             ..CALM
         },
         ..CROWD
     };
     /// Time passes while reads are outstanding.
-    Waits => "waits", Lean {
+    Waits => "waits", Distributions {
         disks: &[1, 2],
-        trouble: Trouble {
+        trouble: FaultMix {
             of_disks: (100, 4, &[HANG, HANG, SLOW]),
             ill_ms: (4000, 60_000),
             ..CALM
@@ -207,11 +207,11 @@ themes! {
         ..CROWD
     };
     /// Files change while viewers read them from slow disks.
-    Changes => "changes", Lean {
+    Changes => "changes", Distributions {
         ssds: &[0, 0, 1],
         parts: &[1, 3, 4],
         length_ms: (4000, 20_000),
-        trouble: Trouble {
+        trouble: FaultMix {
             of_disks: (100, 3, &[SLOW]),
             of_files: (100, 20, &ALL_FILE_CHANGES),
             ill_ms: (4000, 60_000),
@@ -222,18 +222,18 @@ themes! {
 }
 
 /// Percentage of seeds of each theme: more where rare coincidences are needed.
-const SHARES: &[(Theme, u64)] = &[
-    (Theme::Mix, 40),
-    (Theme::Rounds, 20),
-    (Theme::Checkpoints, 8),
-    (Theme::Liars, 6),
-    (Theme::Failing, 10),
-    (Theme::Descriptors, 4),
-    (Theme::Waits, 4),
-    (Theme::Changes, 8),
+const SHARES: &[(Profile, u64)] = &[
+    (Profile::Mix, 40),
+    (Profile::Rounds, 20),
+    (Profile::Checkpoints, 8),
+    (Profile::Liars, 6),
+    (Profile::Failing, 10),
+    (Profile::Descriptors, 4),
+    (Profile::Waits, 4),
+    (Profile::Changes, 8),
 ];
 
-impl Theme {
+impl Profile {
     /// The theme of a seed.
     pub fn of(seed: u64) -> Self {
         let mut at = Draw(Generator::new(seed).fork("theme")).0.below(100);
@@ -253,11 +253,11 @@ mod tests {
 
     #[test]
     fn shares_of_themes_sum_to_hundred() {
-        let all: Vec<Theme> = SHARES.iter().map(|(theme, _)| *theme).collect();
-        assert_eq!(all, Theme::ALL);
+        let all: Vec<Profile> = SHARES.iter().map(|(theme, _)| *theme).collect();
+        assert_eq!(all, Profile::ALL);
         assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u64>(), 100);
         for (theme, share) in SHARES {
-            let of = (0..2000).filter(|seed| Theme::of(*seed) == *theme).count() as u64;
+            let of = (0..2000).filter(|seed| Profile::of(*seed) == *theme).count() as u64;
             assert!((share * 14..share * 26).contains(&of), "{of} of {theme:?}");
         }
     }

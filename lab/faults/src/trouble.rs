@@ -8,7 +8,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::draw::Draw;
 use crate::fault::{Moment, SsdFault};
-use crate::kinds::{Trouble, disk_fault, ssd_fault};
+use crate::kinds::{FaultMix, disk_fault, ssd_fault};
 use crate::machine::DiskPlan;
 use crate::settings::SettingChange;
 use crate::step::{Step, Timed};
@@ -19,7 +19,7 @@ pub(crate) fn faults(
     length: Duration,
     disks: &[DiskPlan],
     ssds: usize,
-    of: &Trouble,
+    of: &FaultMix,
     steps: &mut Vec<Timed>,
 ) {
     let mut draw = Draw(chance.fork("faults"));

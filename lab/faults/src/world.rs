@@ -6,7 +6,7 @@ use headlong_engine::{EngineConfig, RequestId};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::around::Around;
+use crate::around::DeviceEnv;
 use crate::check::{Check, Violation};
 use crate::content::ContentKey;
 use crate::device::Device;
@@ -16,9 +16,9 @@ use crate::exchange::Exchange;
 use crate::fault::{Moment, Restart};
 use crate::files::Files;
 use crate::library::Library;
-use crate::oracle::Oracle;
+use crate::oracle::Checker;
 use crate::plan::Plan;
-use crate::queue::{Happening, Queue};
+use crate::queue::{Event, Queue};
 use crate::recover::Recoverer;
 use crate::session::{Session, path};
 use crate::ssd::Ssd;
@@ -94,7 +94,7 @@ pub(crate) struct World<'a> {
     pub(crate) sessions: Vec<&'a Session>,
     pub(crate) viewers: Vec<Viewer>,
     pub(crate) queue: Queue,
-    pub(crate) oracle: Oracle,
+    pub(crate) oracle: Checker,
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
     /// Whether the wall clock has jumped: two files may have the same tag then.
@@ -151,7 +151,7 @@ impl<'a> World<'a> {
             sessions: Vec::new(),
             viewers: Vec::new(),
             queue: Queue::default(),
-            oracle: Oracle::default(),
+            oracle: Checker::default(),
             trace: Trace::new(count, with_lines),
             counts: Counts::default(),
             has_jumped: false,
@@ -161,7 +161,7 @@ impl<'a> World<'a> {
             ends: None,
         };
         for (number, (at, _)) in plan.steps.iter().enumerate() {
-            world.queue.plan(*at, Happening::Step(number));
+            world.queue.plan(*at, Event::Step(number));
         }
         world.start();
         world
@@ -175,10 +175,10 @@ impl<'a> World<'a> {
     pub(crate) fn with_device<R>(
         &mut self,
         disk: usize,
-        call: impl FnOnce(&mut Device, &mut Around<'_>) -> R,
+        call: impl FnOnce(&mut Device, &mut DeviceEnv<'_>) -> R,
     ) -> R {
         let wall_ns = self.wall_ns();
-        let mut around = Around {
+        let mut around = DeviceEnv {
             now: self.now,
             wall_ns,
             number: disk,
@@ -211,7 +211,7 @@ impl<'a> World<'a> {
             if tier.is_some() {
                 let lag = Duration::from_micros(self.chance.scaled(1, 1_000_000));
                 self.queue
-                    .plan(self.now + lag, Happening::Recovered(disk, self.process));
+                    .plan(self.now + lag, Event::Recovered(disk, self.process));
             }
             self.devices.push(Device::new(self.configs[disk], tier));
             self.libraries.push(Library::default());
@@ -341,23 +341,23 @@ impl<'a> World<'a> {
         self.pass_on(disk);
     }
 
-    fn happen(&mut self, what: Happening) {
+    fn happen(&mut self, what: Event) {
         match what {
-            Happening::Step(number) => self.take_step(number),
-            Happening::Ask(session) => self.begin_exchange(session),
-            Happening::GoOn(exchange) => self.go_on(exchange),
-            Happening::Taken(exchange) => self.taken(exchange),
-            Happening::Leave(exchange) => self.leave(exchange),
-            Happening::CutOff(exchange) => self.leave(exchange),
-            Happening::Recovered(disk, process) => self.recovered(disk, process),
-            Happening::Gone(disk, stream, process) => {
+            Event::Step(number) => self.take_step(number),
+            Event::Ask(session) => self.begin_exchange(session),
+            Event::GoOn(exchange) => self.go_on(exchange),
+            Event::Taken(exchange) => self.taken(exchange),
+            Event::Leave(exchange) => self.leave(exchange),
+            Event::CutOff(exchange) => self.leave(exchange),
+            Event::Recovered(disk, process) => self.recovered(disk, process),
+            Event::Gone(disk, stream, process) => {
                 if process == self.process {
                     let stream = headlong_engine::StreamId(stream);
                     self.with_device(disk, |device, around| device.stream_gone(around, stream));
                     self.pass_on(disk);
                 }
             }
-            Happening::Heal => self.heal(),
+            Event::Heal => self.heal(),
         }
     }
 
@@ -372,11 +372,11 @@ impl<'a> World<'a> {
         }
         if self.devices[disk].recoverer.as_ref().is_some_and(hangs) {
             let later = self.now + Duration::from_millis(100);
-            return self.queue.plan(later, Happening::Recovered(disk, process));
+            return self.queue.plan(later, Event::Recovered(disk, process));
         }
         if self.with_device(disk, |device, around| device.recover(around)) {
             let lag = Duration::from_micros(self.chance.scaled(1, 100_000));
-            let next = Happening::Recovered(disk, process);
+            let next = Event::Recovered(disk, process);
             self.queue.plan(self.now + lag, next);
         } else {
             let view = self.devices[disk].shard().flash_view();

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use headlong_faults::{Campaign, How, Plan, Theme, run};
+use headlong_faults::{Campaign, How, Plan, Profile, run};
 
 /// The first of the fixed seeds, and their number.
 const USUAL: (u64, u64) = (5_000_000, 1_000);
@@ -17,24 +17,24 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// replaced by another seed.
 struct Found {
     seed: u64,
-    theme: Theme,
+    theme: Profile,
     what: &'static str,
 }
 
 const FOUND: &[Found] = &[
     Found {
         seed: 2363,
-        theme: Theme::Changes,
+        theme: Profile::Changes,
         what: "replies broke off repeatedly because another file of their title had changed",
     },
     Found {
         seed: 3761,
-        theme: Theme::Mix,
+        theme: Profile::Mix,
         what: "an unreadable group of blocks was treated as one without a checkpoint",
     },
     Found {
         seed: 400_013_285,
-        theme: Theme::Mix,
+        theme: Profile::Mix,
         what: "with little memory a reply evicted pieces that had just been read for it",
     },
 ];

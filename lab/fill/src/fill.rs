@@ -30,7 +30,7 @@ const MODIFIED: Duration = Duration::from_secs(1_577_836_800);
 
 /// Result of a fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Filled {
+pub struct FillResult {
     /// Files written.
     pub files_written: u64,
     /// Files that existed already.
@@ -56,7 +56,7 @@ pub fn fill(
     catalogue: &Catalogue,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Filled, FillError> {
+) -> Result<FillResult, FillError> {
     fs::create_dir_all(folder).map_err(io_error(folder, "cannot be created"))?;
     let manifest = Manifest::of(specification, catalogue);
     if let Some(found) = Manifest::read(folder)?
@@ -86,7 +86,7 @@ pub fn fill(
             .map_err(|error| io_error(folder, "cannot be synchronised")(error.into()))?;
     }
     manifest.write(folder)?;
-    Ok(Filled {
+    Ok(FillResult {
         files_written: missing.len() as u64,
         files_kept: kept,
         bytes_written: state.bytes,

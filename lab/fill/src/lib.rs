@@ -15,9 +15,9 @@ mod manifest;
 mod verify;
 
 pub use error::FillError;
-pub use fill::{Filled, fill};
+pub use fill::{FillResult, fill};
 pub use manifest::{MANIFEST, Manifest};
-pub use verify::{Extent, Verified, verify};
+pub use verify::{Extent, VerifyResult, verify};
 
 /// Progress, reported after every block or file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, Form, Specification};
 
-use crate::{Extent, FillError, Filled, MANIFEST, Manifest, fill, verify};
+use crate::{Extent, FillError, FillResult, MANIFEST, Manifest, fill, verify};
 
 /// Twelve titles of two groups, 22 MB in all; some larger than a block, none a multiple of it.
 fn catalogue(chunk: &str) -> Catalogue {
@@ -19,7 +19,7 @@ fn catalogue(chunk: &str) -> Catalogue {
     Catalogue::of(&specification)
 }
 
-fn run(folder: &Path, catalogue: &Catalogue) -> Result<Filled, FillError> {
+fn run(folder: &Path, catalogue: &Catalogue) -> Result<FillResult, FillError> {
     fill(
         folder,
         "tiny",

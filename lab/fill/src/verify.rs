@@ -29,7 +29,7 @@ pub enum Extent {
 
 /// Verified files and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Verified {
+pub struct VerifyResult {
     /// Files.
     pub files: u64,
     /// Bytes.
@@ -47,7 +47,7 @@ pub fn verify(
     extent: Extent,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Verified, FillError> {
+) -> Result<VerifyResult, FillError> {
     let wanted = Manifest::of(specification, catalogue);
     match Manifest::read(folder)? {
         Some(found) if found.is_same(&wanted) => {}
@@ -79,7 +79,7 @@ pub fn verify(
         state.bytes += file.range.len();
         progress(state);
     }
-    Ok(Verified {
+    Ok(VerifyResult {
         files: state.files,
         bytes: state.bytes,
     })

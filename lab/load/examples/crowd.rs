@@ -14,7 +14,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use headlong_load::{Live, Settings, Target, TimeScale, play};
+use headlong_load::{ProgressOutput, Settings, Target, TimeScale, play};
 use headlong_player::{Call, ObjectId, Plan, Script};
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace};
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = AtomicBool::new(false);
     let target = Target::new(&url)?;
     let trace = crowd(viewers, bytes, seconds);
-    let recording = play(trace, &target, &settings, &stop, &mut Live::stderr())?;
+    let recording = play(trace, &target, &settings, &stop, &mut ProgressOutput::stderr())?;
     drop(server);
     print!("{}", recording.report());
     let memory = std::fs::read_to_string("/proc/self/status")?;

@@ -4,7 +4,7 @@ use crate::malformed::Malformed;
 
 /// A decoded part of a chunked body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum ChunkedEvent<'a> {
     /// Bytes of the body.
     Data(&'a [u8]),
     /// The end of the last chunk and its trailers.
@@ -13,7 +13,7 @@ pub(crate) enum Piece<'a> {
 
 /// Parser state: the position of the next byte.
 #[derive(Debug, Clone, Copy, Default)]
-enum Place {
+enum ChunkedState {
     /// In the digits of a size.
     #[default]
     Size,
@@ -31,7 +31,7 @@ enum Place {
 /// Decoder of a chunked body.
 #[derive(Debug, Default)]
 pub(crate) struct Chunked {
-    place: Place,
+    place: ChunkedState,
     /// Size of the chunk, or its remaining bytes.
     size: u64,
     digits: u32,
@@ -46,21 +46,21 @@ impl Chunked {
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
-    ) -> Result<Option<Piece<'a>>, Malformed> {
+    ) -> Result<Option<ChunkedEvent<'a>>, Malformed> {
         while let Some((&byte, rest)) = input.split_first() {
-            if let Place::Data = self.place {
+            if let ChunkedState::Data = self.place {
                 let most = usize::try_from(self.size).unwrap_or(usize::MAX);
                 let (data, rest) = input.split_at(most.min(input.len()));
                 *input = rest;
                 self.size -= data.len() as u64;
                 if self.size == 0 {
-                    self.place = Place::DataEnd;
+                    self.place = ChunkedState::DataEnd;
                 }
-                return Ok(Some(Piece::Data(data)));
+                return Ok(Some(ChunkedEvent::Data(data)));
             }
             *input = rest;
             if self.step(byte)? {
-                return Ok(Some(Piece::End));
+                return Ok(Some(ChunkedEvent::End));
             }
         }
         Ok(None)
@@ -69,9 +69,9 @@ impl Chunked {
     /// Consumes one byte that is not data; returns whether the body has ended.
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         match (self.place, byte) {
-            (Place::Size, b'\n') => self.end_size()?,
-            (Place::Size, b';' | b' ' | b'\t' | b'\r') => self.place = Place::Extension,
-            (Place::Size, _) => {
+            (ChunkedState::Size, b'\n') => self.end_size()?,
+            (ChunkedState::Size, b';' | b' ' | b'\t' | b'\r') => self.place = ChunkedState::Extension,
+            (ChunkedState::Size, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(Malformed)?;
                 self.digits += 1;
                 // Sixteen digits are 64 bits.
@@ -80,21 +80,21 @@ impl Chunked {
                 }
                 self.size = self.size << 4 | u64::from(digit);
             }
-            (Place::Extension, b'\n') => self.end_size()?,
-            (Place::DataEnd, b'\n') => self.place = Place::Size,
-            (Place::DataEnd, b'\r') | (Place::Trailer, b'\r') => {}
-            (Place::Trailer, b'\n') if self.line_bytes == 0 => {
-                self.place = Place::Over;
+            (ChunkedState::Extension, b'\n') => self.end_size()?,
+            (ChunkedState::DataEnd, b'\n') => self.place = ChunkedState::Size,
+            (ChunkedState::DataEnd, b'\r') | (ChunkedState::Trailer, b'\r') => {}
+            (ChunkedState::Trailer, b'\n') if self.line_bytes == 0 => {
+                self.place = ChunkedState::Over;
                 return Ok(true);
             }
-            (Place::Trailer, b'\n') => self.line_bytes = 0,
-            (Place::Extension | Place::Trailer, _) => {
+            (ChunkedState::Trailer, b'\n') => self.line_bytes = 0,
+            (ChunkedState::Extension | ChunkedState::Trailer, _) => {
                 self.line_bytes += 1;
                 if self.line_bytes > LINE_BYTES_MAX {
                     return Err(Malformed);
                 }
             }
-            (Place::DataEnd | Place::Data | Place::Over, _) => return Err(Malformed),
+            (ChunkedState::DataEnd | ChunkedState::Data | ChunkedState::Over, _) => return Err(Malformed),
         }
         Ok(false)
     }
@@ -104,8 +104,8 @@ impl Chunked {
             return Err(Malformed);
         }
         self.place = match self.size {
-            0 => Place::Trailer,
-            _ => Place::Data,
+            0 => ChunkedState::Trailer,
+            _ => ChunkedState::Data,
         };
         self.digits = 0;
         self.line_bytes = 0;

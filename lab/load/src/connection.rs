@@ -36,7 +36,7 @@ pub(crate) enum Stage {
 
 /// The current call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct CurrentCall {
     pub(crate) call: CallId,
     pub(crate) object: ObjectId,
     pub(crate) range: Option<ByteRange>,
@@ -68,7 +68,7 @@ pub(crate) struct Connection {
     /// Whether epoll will report the next readiness.
     pub(crate) armed: bool,
     pub(crate) stage: Stage,
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<CurrentCall>,
     pub(crate) reply: Reply,
     /// Unwritten rest of a request.
     unsent: Vec<u8>,

@@ -33,12 +33,12 @@ mod viewer;
 mod world;
 
 pub use clock::TimeScale;
-pub use live::Live;
-pub use play::{Glance, Watch, play};
+pub use live::ProgressOutput;
+pub use play::{Progress, Watch, play};
 pub use play_error::PlayError;
-pub use recording::{Calls, ClassTally, FailureTold, Interval, RECORDING_SCHEMA, Recording};
+pub use recording::{Calls, ClassTally, FailureReport, Interval, RECORDING_SCHEMA, Recording};
 pub use report::{
-    ClassTold, REPORT_SCHEMA, Report, SeriesPoint, SessionsTold, StallsTold, WindowTold,
+    ClassReport, REPORT_SCHEMA, Report, SeriesPoint, SessionsReport, StallsReport, WindowReport,
 };
 pub use self_check::CPU_SHARE_MAX;
 pub use settings::{Settings, Sources, parse_ramp};

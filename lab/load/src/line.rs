@@ -8,7 +8,7 @@
 //!
 //! Delay: a request reaches the server one delay after the viewer sends it, and a byte reaches the
 //! viewer one delay after it leaves the server. Both are applied to the request: the viewer's clock
-//! is one delay ahead of the sockets ([`Line::viewer_time`]), and a request is sent two delays (one
+//! is one delay ahead of the sockets ([`AccessLine::viewer_time`]), and a request is sent two delays (one
 //! round trip) after the decision. For the viewer, and so for every record, this is equivalent, and
 //! no received data needs buffering. A new connection costs one more round trip. Other effects of
 //! real networks (slow start, loss, jitter) are not modelled.
@@ -22,7 +22,7 @@ pub(crate) const SLICE_BYTES_MAX: u64 = 128 << 10;
 /// Target duration of a slice, in wall time.
 const SLICE_WALL: std::time::Duration = std::time::Duration::from_millis(8);
 /// Smallest receive buffer: it must hold a few packets, or the window closes after each.
-const RECEIVE_BYTES_MIN: u64 = 16 << 10;
+const RECEIVE_BUFFER_BYTES_MIN: u64 = 16 << 10;
 /// First part to arrive: one Ethernet packet. Its first byte is the reply's first byte.
 pub(crate) const PACKET_BYTES: u64 = 1448;
 
@@ -86,7 +86,7 @@ impl LineKind {
     pub(crate) fn receive_bytes(&self) -> Option<usize> {
         let rate = self.bandwidth?;
         let in_flight = rate.bytes_in(self.round_trip());
-        Some(in_flight.max(self.slice_bytes).max(RECEIVE_BYTES_MIN) as usize)
+        Some(in_flight.max(self.slice_bytes).max(RECEIVE_BUFFER_BYTES_MIN) as usize)
     }
 
     fn time_for(&self, bytes: u64) -> Duration {
@@ -97,11 +97,11 @@ impl LineKind {
 
 /// One viewer's line; all its connections share it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Line {
+pub(crate) struct AccessLine {
     busy_until: Instant,
 }
 
-impl Line {
+impl AccessLine {
     /// When the data taken so far is delivered.
     pub(crate) const fn busy_until(self) -> Instant {
         self.busy_until
@@ -133,7 +133,7 @@ mod tests {
     fn transfer_time_does_not_depend_on_slice_size() {
         let kind = kind(1000, 50);
         for slice in [1000, 8192, 125_000] {
-            let mut line = Line::default();
+            let mut line = AccessLine::default();
             let mut left = 500_000;
             let mut now = Instant(7);
             while left > 0 {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn idle_line_accumulates_no_credit() {
         let kind = kind(1000, 50);
-        let mut line = Line::default();
+        let mut line = AccessLine::default();
         line.take(&kind, Instant::ZERO, 125);
         let hour = Instant(3_600_000_000_000);
         assert_eq!(line.take(&kind, hour, 125), hour + Duration::from_millis(1));

@@ -6,7 +6,7 @@ use std::time::Duration as WallDuration;
 
 use headlong_units::Instant;
 
-use crate::play::{Glance, Watch};
+use crate::play::{Progress, Watch};
 
 /// Interval of the block.
 const BLOCK_INTERVAL: WallDuration = WallDuration::from_millis(500);
@@ -17,7 +17,7 @@ const BLOCK_LINES: usize = 4;
 
 /// Writes the progress of a run.
 #[derive(Debug)]
-pub struct Live<W> {
+pub struct ProgressOutput<W> {
     out: W,
     is_terminal: bool,
     next: WallDuration,
@@ -27,7 +27,7 @@ pub struct Live<W> {
     last: (Instant, u64),
 }
 
-impl Live<std::io::Stderr> {
+impl ProgressOutput<std::io::Stderr> {
     /// For standard error, terminal or not.
     pub fn stderr() -> Self {
         let out = std::io::stderr();
@@ -36,7 +36,7 @@ impl Live<std::io::Stderr> {
     }
 }
 
-impl<W: Write> Live<W> {
+impl<W: Write> ProgressOutput<W> {
     /// For `out`, with terminal escapes if `is_terminal`.
     pub fn new(out: W, is_terminal: bool) -> Self {
         Self {
@@ -48,13 +48,13 @@ impl<W: Write> Live<W> {
         }
     }
 
-    fn block(&self, seen: &Seen) -> String {
+    fn block(&self, seen: &ProgressFigures) -> String {
         let mut text = String::new();
         if self.written {
             // Move to the block's first line and clear everything below.
             text.push_str(&format!("\x1b[{BLOCK_LINES}F\x1b[J"));
         }
-        let Seen {
+        let ProgressFigures {
             now,
             end,
             arrived,
@@ -77,7 +77,7 @@ impl<W: Write> Live<W> {
 }
 
 /// The displayed figures.
-struct Seen {
+struct ProgressFigures {
     now: f64,
     end: f64,
     arrived: u64,
@@ -89,8 +89,8 @@ struct Seen {
     late: String,
 }
 
-impl Seen {
-    fn of(glance: &Glance<'_>, last: (Instant, u64)) -> Self {
+impl ProgressFigures {
+    fn of(glance: &Progress<'_>, last: (Instant, u64)) -> Self {
         let recording = glance.recording;
         let seconds = glance.now.since(last.0).as_secs_f64().max(1e-9);
         let bytes = glance.bytes.saturating_sub(last.1) as f64;
@@ -130,8 +130,8 @@ impl Seen {
     }
 }
 
-impl<W: Write> Watch for Live<W> {
-    fn look(&mut self, glance: &Glance<'_>) {
+impl<W: Write> Watch for ProgressOutput<W> {
+    fn look(&mut self, glance: &Progress<'_>) {
         if glance.wall < self.next {
             return;
         }
@@ -140,7 +140,7 @@ impl<W: Write> Watch for Live<W> {
             false => LINE_INTERVAL,
         };
         self.next = glance.wall + interval;
-        let seen = Seen::of(glance, self.last);
+        let seen = ProgressFigures::of(glance, self.last);
         self.last = (glance.now, glance.bytes);
         let text = match self.is_terminal {
             true => self.block(&seen),
@@ -163,10 +163,10 @@ mod tests {
     fn shown(is_terminal: bool, seconds: &[u64]) -> String {
         let second = Duration::from_secs(1);
         let mut recording = Recording::new(&[], Instant::ZERO, Instant::NEVER, second);
-        let mut live = Live::new(Vec::new(), is_terminal);
+        let mut live = ProgressOutput::new(Vec::new(), is_terminal);
         for &wall in seconds {
             recording.arrived += 1;
-            live.look(&Glance {
+            live.look(&Progress {
                 recording: &recording,
                 now: Instant(wall * 10_000_000_000),
                 wall: WallDuration::from_secs(wall),

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as WallDuration;
 
-use headlong_player::CallSeen;
+use headlong_player::ExportedCall;
 use headlong_units::Instant;
 use headlong_workload::content::Content;
 use headlong_workload::{Identity, Session, Trace};
@@ -33,7 +33,7 @@ const EVENTS_MAX: usize = 256;
 
 /// State of a run in progress.
 #[derive(Debug, Clone, Copy)]
-pub struct Glance<'a> {
+pub struct Progress<'a> {
     /// The recording so far, without the current interval.
     pub recording: &'a Recording,
     /// Model time since the start.
@@ -53,14 +53,14 @@ pub struct Glance<'a> {
 /// Observer of a run.
 pub trait Watch {
     /// Called about ten times a second; must return quickly.
-    fn look(&mut self, glance: &Glance<'_>);
+    fn look(&mut self, glance: &Progress<'_>);
 
     /// Receives finished calls, if enabled in the settings; must return quickly, too.
-    fn calls(&mut self, _calls: Vec<CallSeen>) {}
+    fn calls(&mut self, _calls: Vec<ExportedCall>) {}
 }
 
 impl Watch for () {
-    fn look(&mut self, _glance: &Glance<'_>) {}
+    fn look(&mut self, _glance: &Progress<'_>) {}
 }
 
 /// Plays a trace against a server and returns the recording.
@@ -276,7 +276,7 @@ impl Run {
         if let Some(calls) = &mut self.world.calls {
             watch.calls(std::mem::take(calls));
         }
-        watch.look(&Glance {
+        watch.look(&Progress {
             recording: &self.world.recording,
             now,
             wall: self.world.clock.wall(),

@@ -175,7 +175,7 @@ pub struct Interval {
 
 /// A failure reported individually.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FailureTold {
+pub struct FailureReport {
     /// When, in seconds of the run.
     pub at_s: f64,
     /// Number of the session in the trace, from 0.
@@ -251,7 +251,7 @@ pub struct Recording {
     /// Consecutive intervals.
     pub series: Vec<Interval>,
     /// The first few failures, with details.
-    pub failures_told: Vec<FailureTold>,
+    pub failures_told: Vec<FailureReport>,
 }
 
 impl Recording {
@@ -353,7 +353,7 @@ impl Recording {
     }
 
     /// Records a failure, if it is one of the first.
-    pub fn tell(&mut self, failure: impl FnOnce() -> FailureTold) {
+    pub fn tell(&mut self, failure: impl FnOnce() -> FailureReport) {
         if self.failures_told.len() < FAILURES_TOLD {
             self.failures_told.push(failure());
         }

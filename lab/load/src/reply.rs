@@ -5,7 +5,7 @@
 
 use headlong_units::ByteRange;
 
-use crate::chunked::{Chunked, Piece};
+use crate::chunked::{Chunked, ChunkedEvent};
 use crate::malformed::Malformed;
 
 /// Longest head that is accepted.
@@ -26,7 +26,7 @@ pub(crate) struct Head {
 
 /// Parser output.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum ReplyEvent<'a> {
     /// The head is complete.
     Head(Head),
     /// More of the body.
@@ -37,7 +37,7 @@ pub(crate) enum Part<'a> {
 
 /// Parser state: how the body ends.
 #[derive(Debug)]
-enum State {
+enum BodyState {
     Head,
     /// After this many bytes.
     Length(u64),
@@ -51,7 +51,7 @@ enum State {
 /// A reply being parsed.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    state: State,
+    state: BodyState,
     /// Beginning of an incomplete head.
     head: Vec<u8>,
     keep_alive: bool,
@@ -62,7 +62,7 @@ impl Reply {
     /// Before the first byte.
     pub(crate) fn new() -> Self {
         Self {
-            state: State::Head,
+            state: BodyState::Head,
             head: Vec::new(),
             keep_alive: true,
             started: false,
@@ -71,7 +71,7 @@ impl Reply {
 
     /// Whether the connection can be reused afterwards.
     pub(crate) fn keeps_alive(&self) -> bool {
-        self.keep_alive && matches!(self.state, State::Complete)
+        self.keep_alive && matches!(self.state, BodyState::Complete)
     }
 
     /// Whether any bytes have arrived.
@@ -81,41 +81,41 @@ impl Reply {
 
     /// Whether the reply ends when the connection is closed.
     pub(crate) fn ends_with_connection(&self) -> bool {
-        matches!(self.state, State::UntilClose)
+        matches!(self.state, BodyState::UntilClose)
     }
 
     /// Parses the next part of `input` and removes it from there; `None` when `input` is empty.
-    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Malformed> {
+    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ReplyEvent<'a>>, Malformed> {
         self.started |= !input.is_empty();
         match &mut self.state {
-            State::Head => {
+            BodyState::Head => {
                 let head = self.read_head(input)?;
-                Ok(head.map(Part::Head))
+                Ok(head.map(ReplyEvent::Head))
             }
-            State::Length(0) => {
-                self.state = State::Complete;
-                Ok(Some(Part::End))
+            BodyState::Length(0) => {
+                self.state = BodyState::Complete;
+                Ok(Some(ReplyEvent::End))
             }
-            State::Length(left) => {
+            BodyState::Length(left) => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX);
                 let part = take(input, most);
                 *left -= part.len() as u64;
-                Ok((!part.is_empty()).then_some(Part::Body(part)))
+                Ok((!part.is_empty()).then_some(ReplyEvent::Body(part)))
             }
-            State::Chunked(chunks) => match chunks.next(input)? {
-                Some(Piece::Data(part)) => Ok(Some(Part::Body(part))),
-                Some(Piece::End) => {
-                    self.state = State::Complete;
-                    Ok(Some(Part::End))
+            BodyState::Chunked(chunks) => match chunks.next(input)? {
+                Some(ChunkedEvent::Data(part)) => Ok(Some(ReplyEvent::Body(part))),
+                Some(ChunkedEvent::End) => {
+                    self.state = BodyState::Complete;
+                    Ok(Some(ReplyEvent::End))
                 }
                 None => Ok(None),
             },
-            State::UntilClose => {
+            BodyState::UntilClose => {
                 let part = take(input, usize::MAX);
-                Ok((!part.is_empty()).then_some(Part::Body(part)))
+                Ok((!part.is_empty()).then_some(ReplyEvent::Body(part)))
             }
             // There was no further request: surplus bytes are an error.
-            State::Complete => {
+            BodyState::Complete => {
                 self.keep_alive &= input.is_empty();
                 *input = &[];
                 Ok(None)
@@ -151,7 +151,7 @@ impl Reply {
             return Ok(Some(Head {
                 status: head.status,
                 length: match self.state {
-                    State::Length(length) => Some(length),
+                    BodyState::Length(length) => Some(length),
                     _ => None,
                 },
                 range: head.range,
@@ -169,7 +169,7 @@ fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
 struct ParsedHead {
     status: u16,
     keep_alive: bool,
-    body: State,
+    body: BodyState,
     range: Option<ByteRange>,
 }
 
@@ -208,10 +208,10 @@ fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
         }
     }
     let body = match (status, chunked, length) {
-        (100..200 | 204 | 304, ..) => State::Length(0),
-        (_, true, _) => State::Chunked(Chunked::default()),
-        (_, false, Some(length)) => State::Length(length),
-        (_, false, None) => State::UntilClose,
+        (100..200 | 204 | 304, ..) => BodyState::Length(0),
+        (_, true, _) => BodyState::Chunked(Chunked::default()),
+        (_, false, Some(length)) => BodyState::Length(length),
+        (_, false, None) => BodyState::UntilClose,
     };
     let head = ParsedHead {
         status,
@@ -242,15 +242,15 @@ mod tests {
         for mut piece in bytes.chunks(size) {
             while let Some(part) = reply.next(&mut piece)? {
                 match part {
-                    Part::Head(found) => head = Some(found),
-                    Part::Body(part) => body.extend_from_slice(part),
-                    Part::End => ended = true,
+                    ReplyEvent::Head(found) => head = Some(found),
+                    ReplyEvent::Body(part) => body.extend_from_slice(part),
+                    ReplyEvent::End => ended = true,
                 }
             }
         }
         // A body of length zero ends without another byte.
         while let Some(part) = reply.next(&mut &[][..])? {
-            ended |= part == Part::End;
+            ended |= part == ReplyEvent::End;
         }
         Ok((head.ok_or(Malformed)?, body, ended))
     }

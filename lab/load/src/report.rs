@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recording::{Calls, ClassTally, FailureTold, Recording};
+use crate::recording::{Calls, ClassTally, FailureReport, Recording};
 use crate::times::{Spread, Times};
 
 /// Name and version of the result's format. New fields may be added under the same name; existing
@@ -14,7 +14,7 @@ pub const REPORT_SCHEMA: &str = "headlong-load-1";
 
 /// The steady state, in seconds of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct WindowTold {
+pub struct WindowReport {
     /// Its start.
     pub from: f64,
     /// Its end.
@@ -23,7 +23,7 @@ pub struct WindowTold {
 
 /// Numbers of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionsTold {
+pub struct SessionsReport {
     /// Arrived.
     pub arrived: u64,
     /// Arrived in the steady state, and ended.
@@ -38,7 +38,7 @@ pub struct SessionsTold {
 
 /// Stalls of playback.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct StallsTold {
+pub struct StallsReport {
     /// Sessions with stalls.
     pub sessions: u64,
     /// Number of stalls.
@@ -49,7 +49,7 @@ pub struct StallsTold {
 
 /// Figures of one network class in the steady state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ClassTold {
+pub struct ClassReport {
     /// Its name.
     pub name: String,
     /// Bits per second, if limited.
@@ -77,7 +77,7 @@ pub struct ClassTold {
     /// From arrival to playback.
     pub startup_ms: Spread,
     /// Stalls.
-    pub stalls: StallsTold,
+    pub stalls: StallsReport,
     /// Changes of bit rate.
     pub switches: u64,
     /// Sessions whose viewers gave up waiting for playback; they do not count as failed.
@@ -121,9 +121,9 @@ pub struct Report {
     /// Model time divided by wall time.
     pub time_scale: f64,
     /// The steady state.
-    pub window_s: WindowTold,
+    pub window_s: WindowReport,
     /// Sessions.
-    pub sessions: SessionsTold,
+    pub sessions: SessionsReport,
     /// Share of failed sessions in the steady state; 0 if there were none.
     pub failure_share: f64,
     /// Offered: long-run demand of the arriving viewers, bytes per second; nothing if unknown from
@@ -160,7 +160,7 @@ pub struct Report {
     /// From arrival to playback.
     pub startup_ms: Spread,
     /// Stalls of playback.
-    pub stalls: StallsTold,
+    pub stalls: StallsReport,
     /// Changes of bit rate.
     pub switches: u64,
     /// Sessions whose viewers gave up waiting for playback; they do not count as failed.
@@ -170,7 +170,7 @@ pub struct Report {
     /// Media time played.
     pub played_s: f64,
     /// By network class.
-    pub classes: Vec<ClassTold>,
+    pub classes: Vec<ClassReport>,
     /// The run by interval.
     pub series: Vec<SeriesPoint>,
     /// CPU use of the generator as a share of one core.
@@ -178,7 +178,7 @@ pub struct Report {
     /// The same over its busiest five seconds of wall time.
     pub cpu_share_max: f64,
     /// The first failures, in and out of the steady state.
-    pub first_failures: Vec<FailureTold>,
+    pub first_failures: Vec<FailureReport>,
 }
 
 impl Recording {
@@ -195,11 +195,11 @@ impl Recording {
             url: self.url.clone(),
             generators: self.generators,
             time_scale: self.time_scale,
-            window_s: WindowTold {
+            window_s: WindowReport {
                 from: self.window_from as f64 / 1e9,
                 to: self.window_to as f64 / 1e9,
             },
-            sessions: SessionsTold {
+            sessions: SessionsReport {
                 arrived: self.arrived,
                 steady: all.sessions,
                 steady_failed: all.failed,
@@ -248,8 +248,8 @@ impl Recording {
     }
 }
 
-fn class_told(class: &ClassTally) -> ClassTold {
-    ClassTold {
+fn class_told(class: &ClassTally) -> ClassReport {
+    ClassReport {
         name: class.name.clone(),
         bandwidth_bps: class.bandwidth_bps,
         delay_ms: class.delay_ms,
@@ -266,7 +266,7 @@ fn class_told(class: &ClassTally) -> ClassTold {
         first_byte_from_sent_ms: class.first_byte_from_sent.spread(),
         whole_from_sent_ms: class.whole_from_sent.spread(),
         startup_ms: class.startup.spread(),
-        stalls: StallsTold {
+        stalls: StallsReport {
             sessions: class.stalled_sessions,
             count: class.stalls,
             ms: Times::spread(&class.stall_time),

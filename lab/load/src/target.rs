@@ -44,7 +44,7 @@ pub enum TargetError {
 
 /// How a player identifies itself.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct PlayerIdentity {
     pub(crate) identity: Identity,
     pub(crate) session: u64,
     /// Bit rate of the requested object.
@@ -141,7 +141,7 @@ impl Target {
         &self,
         path: &str,
         range: Option<ByteRange>,
-        told: Told,
+        told: PlayerIdentity,
         out: &mut Vec<u8>,
     ) {
         use std::io::Write as _;
@@ -220,7 +220,7 @@ mod tests {
         ] {
             let mut out = Vec::new();
             let range = Some(ByteRange::new(5, 10));
-            let who = Told {
+            let who = PlayerIdentity {
                 identity,
                 session: 7,
                 bit_rate: Some(BitRate::from_kbps(2500)),

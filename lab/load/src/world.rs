@@ -2,18 +2,18 @@
 
 use std::io;
 
-use headlong_player::{CallRecord, CallSeen, ObjectId, SessionEnd};
+use headlong_player::{CallRecord, ExportedCall, ObjectId, SessionEnd};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 use headlong_workload::content::Content;
 use rustix::fd::OwnedFd;
 
 use crate::clock::Clock;
-use crate::connection::Asked;
+use crate::connection::CurrentCall;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
-use crate::recording::{FailureTold, Interval, Recording};
+use crate::recording::{FailureReport, Interval, Recording};
 use crate::settings::Sources;
-use crate::target::{Target, Told};
+use crate::target::{Target, PlayerIdentity};
 use crate::timers::Timers;
 use crate::times::Times;
 
@@ -44,7 +44,7 @@ pub(crate) struct World {
     pub(crate) lines: Vec<LineKind>,
     pub(crate) recording: Recording,
     /// Finished calls not yet passed to the observer, if it receives calls.
-    pub(crate) calls: Option<Vec<CallSeen>>,
+    pub(crate) calls: Option<Vec<ExportedCall>>,
     /// Read buffer of all viewers.
     pub(crate) buffer: Box<[u8]>,
     /// Buffer in which requests are formatted.
@@ -107,7 +107,7 @@ impl World {
             return false;
         };
         let out = &mut self.request;
-        let told = Told {
+        let told = PlayerIdentity {
             identity: self.identity,
             session,
             bit_rate,
@@ -118,7 +118,7 @@ impl World {
 
     /// Offset in the object of the first wrong byte of `part`, which follows the bytes received
     /// before.
-    pub(crate) fn first_wrong(&mut self, asked: &Asked, part: &[u8]) -> Option<u64> {
+    pub(crate) fn first_wrong(&mut self, asked: &CurrentCall, part: &[u8]) -> Option<u64> {
         let object = self.objects.get(asked.object.0 as usize)?;
         let (content, base) = object.content?;
         self.recording.checked_bytes += part.len() as u64;
@@ -140,8 +140,8 @@ impl World {
     }
 
     /// Counts a finished call that was sent `late` after its intended time.
-    pub(crate) fn count_call(&mut self, call: CallSeen, late: Duration) {
-        let CallSeen { class, record, .. } = call;
+    pub(crate) fn count_call(&mut self, call: ExportedCall, late: Duration) {
+        let ExportedCall { class, record, .. } = call;
         self.recording
             .count_call(class as usize, call.counts, &record, late);
         if let Some(calls) = &mut self.calls {
@@ -177,7 +177,7 @@ impl World {
             headlong_player::CallEnd::Refused(status) => format!("status {status}"),
             _ => format!("after {} bytes", record.bytes),
         };
-        self.recording.tell(|| FailureTold {
+        self.recording.tell(|| FailureReport {
             at_s: at.0 as f64 / 1e9,
             session,
             url: format!("http://{address}{}", path.unwrap_or_default()),

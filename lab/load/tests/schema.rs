@@ -1,6 +1,6 @@
 //! Results conform to their schema, and the schema covers every field.
 
-use headlong_load::{FailureTold, Recording};
+use headlong_load::{FailureReport, Recording};
 use headlong_player::{CallEnd, CallId, CallRecord, SessionEnd};
 use headlong_units::{BitRate, Duration, Instant};
 use headlong_workload::NetworkClass;
@@ -131,7 +131,7 @@ fn full() -> Recording {
     }
     recording.series.push(Default::default());
     recording.invalid_because.push("of this".into());
-    recording.tell(|| FailureTold {
+    recording.tell(|| FailureReport {
         at_s: 1.5,
         session: 3,
         url: "http://127.0.0.1/".into(),

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use headlong_load::{PlayError, Report, Settings, Target, TargetError, TimeScale, play};
 use headlong_player::{
-    Act, AdaptivePlan, Call, Make, ObjectId, Plan, Rendition, Script, Segments, Title,
+    Act, AdaptivePlan, Call, PlayerConfig, ObjectId, Plan, Rendition, Script, Segments, Title,
 };
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{Identity, NetworkClass, Session, Trace};
@@ -307,9 +307,9 @@ fn adaptive_player_watches_title() {
     let plan = AdaptivePlan {
         title: Arc::new(title),
         acts: vec![Act::Watch(Duration::from_secs(8))],
-        make: Arc::new(Make {
+        make: Arc::new(PlayerConfig {
             timeout: None,
-            ..Make::default()
+            ..PlayerConfig::default()
         }),
     };
     let objects = ["ok/000001.bin", "ok/000002.bin"];

@@ -12,7 +12,7 @@ use crate::{CallEnd, CallId, CallRecord, Command, ObjectId, TransportEnd};
 
 /// A request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask {
+pub(crate) struct CallRequest {
     pub(crate) object: ObjectId,
     pub(crate) range: Option<ByteRange>,
     pub(crate) expected_bytes: Option<u64>,
@@ -126,7 +126,7 @@ impl Calls {
         now: Instant,
         intended: Instant,
         connection: u32,
-        ask: Ask,
+        ask: CallRequest,
     ) -> CallId {
         let call = CallId(self.sent);
         self.sent = self.sent.saturating_add(1);

@@ -105,7 +105,7 @@ pub struct CallRecord {
 
 /// A call of a run, as it is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallSeen {
+pub struct ExportedCall {
     /// Session of the run, from 0 in order of arrival.
     pub session: u64,
     /// Network class of the session.

@@ -3,7 +3,7 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use crate::calls::{Ask, Calls};
+use crate::calls::{CallRequest, Calls};
 use crate::playout::Playout;
 use crate::record::Outcome;
 use crate::{Call, CallEnd, CallId, ObjectId, Script};
@@ -142,8 +142,8 @@ impl ScriptPlayer {
     }
 }
 
-fn ask(call: &Call) -> Ask {
-    Ask {
+fn ask(call: &Call) -> CallRequest {
+    CallRequest {
         object: call.object,
         range: call.range,
         expected_bytes: call.expected_bytes,

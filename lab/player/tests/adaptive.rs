@@ -5,7 +5,7 @@ mod rig;
 use std::sync::Arc;
 
 use headlong_player::{
-    Act, AdaptivePlan, CallEnd, Command, Estimate, Make, ObjectId, Place, Plan, PlanError, Probing,
+    Act, AdaptivePlan, CallEnd, Command, Estimate, PlayerConfig, ObjectId, Place, Plan, PlanError, Probing,
     Rendition, Rule, Segments, Shape, Title, TransportEnd,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
@@ -46,10 +46,10 @@ fn with_headers(mut title: Title) -> Title {
 }
 
 /// The simplest player: throughput only.
-fn make() -> Make {
-    Make {
+fn make() -> PlayerConfig {
+    PlayerConfig {
         rule: Rule::Throughput,
-        ..Make::default()
+        ..PlayerConfig::default()
     }
 }
 
@@ -57,7 +57,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-fn plan(title: Title, acts: &[Act], make: Make) -> Plan {
+fn plan(title: Title, acts: &[Act], make: PlayerConfig) -> Plan {
     let plan = AdaptivePlan {
         title: Arc::new(title),
         acts: acts.to_vec(),
@@ -168,7 +168,7 @@ fn full_buffer_is_topped_up_segment_by_segment() {
 
 #[test]
 fn low_mark_far_below_high_gives_bursts() {
-    let bursts = Make {
+    let bursts = PlayerConfig {
         buffer_low: seconds(10),
         buffer_high: seconds(30),
         ..make()
@@ -216,7 +216,7 @@ fn rules_follow_changes_of_throughput() {
         Rule::Dynamic { low },
     ];
     for rule in rules {
-        let make = Make { rule, ..make() };
+        let make = PlayerConfig { rule, ..make() };
         let rates = [(0, 8_000), (60, 800), (240, 8_000)];
         let rig = played(plan(title(200), &[Act::Watch(seconds(380))], make), &rates);
         let at_most = |from: u64, until: u64| {
@@ -241,7 +241,7 @@ fn rules_follow_changes_of_throughput() {
 
 #[test]
 fn harmonic_mean_determines_bit_rate() {
-    let make = Make {
+    let make = PlayerConfig {
         estimate: Estimate::HarmonicMean { samples: 5 },
         ..make()
     };
@@ -254,7 +254,7 @@ fn harmonic_mean_determines_bit_rate() {
 
 #[test]
 fn fixed_rule_never_switches() {
-    let make = Make {
+    let make = PlayerConfig {
         rule: Rule::Fixed(2),
         start_rendition: 2,
         timeout: None,
@@ -280,7 +280,7 @@ fn fixed_rule_never_switches() {
 #[test]
 fn stall_switches_to_lowest_bit_rate() {
     let rates = [(0, 10_000), (20, 0), (60, 10_000)];
-    let patient = Make {
+    let patient = PlayerConfig {
         timeout: None,
         ..make()
     };
@@ -300,7 +300,7 @@ fn stall_switches_to_lowest_bit_rate() {
 #[test]
 fn playback_resumes_at_resume_buffer() {
     let stalled = |resume| {
-        let make = Make {
+        let make = PlayerConfig {
             rule: Rule::Fixed(1),
             start_rendition: 1,
             resume_buffer: seconds(resume),
@@ -401,7 +401,7 @@ fn skip_within_buffer_requests_nothing_again() {
 
 #[test]
 fn parallel_connections_carry_consecutive_segments() {
-    let four = Make {
+    let four = PlayerConfig {
         connections: 4,
         ..make()
     };
@@ -419,7 +419,7 @@ fn parallel_connections_carry_consecutive_segments() {
 
 #[test]
 fn request_covers_several_segments() {
-    let runs = Make {
+    let runs = PlayerConfig {
         shape: Shape::Segments(3),
         rule: Rule::Fixed(1),
         start_rendition: 1,
@@ -442,7 +442,7 @@ fn request_covers_several_segments() {
 
 #[test]
 fn full_buffer_abandons_open_ended_request() {
-    let open = Make {
+    let open = PlayerConfig {
         shape: Shape::OpenEnded,
         rule: Rule::Fixed(1),
         start_rendition: 1,
@@ -473,7 +473,7 @@ fn full_buffer_abandons_open_ended_request() {
 
 #[test]
 fn trickling_open_ended_request_times_out() {
-    let open = Make {
+    let open = PlayerConfig {
         shape: Shape::OpenEnded,
         retries: 0,
         ..make()
@@ -499,7 +499,7 @@ fn probing() -> Probing {
 
 #[test]
 fn transient_phase_climbs_to_sustained_bit_rate() {
-    let make = Make {
+    let make = PlayerConfig {
         probing: Some(probing()),
         buffer_high: seconds(60),
         buffer_low: seconds(58),
@@ -531,7 +531,7 @@ fn transient_phase_climbs_to_sustained_bit_rate() {
 
 #[test]
 fn duplicates_probe_next_bit_rate_concurrently() {
-    let make = Make {
+    let make = PlayerConfig {
         probing: Some(Probing {
             duplicate: true,
             ..probing()
@@ -554,7 +554,7 @@ fn duplicates_probe_next_bit_rate_concurrently() {
 
 #[test]
 fn long_pause_or_skip_starts_transient_phase() {
-    let make = Make {
+    let make = PlayerConfig {
         probing: Some(probing()),
         buffer_high: seconds(10),
         buffer_low: seconds(8),
@@ -576,7 +576,7 @@ fn long_pause_or_skip_starts_transient_phase() {
 
 #[test]
 fn periodic_probing_starts_transient_phase() {
-    let make = Make {
+    let make = PlayerConfig {
         probing: Some(Probing {
             every: Some(seconds(30)),
             ..probing()
@@ -609,7 +609,7 @@ fn failed_call_is_retried_after_delay() {
 
 #[test]
 fn failed_parallel_segment_is_requested_first() {
-    let two = Make {
+    let two = PlayerConfig {
         connections: 2,
         rule: Rule::Fixed(0),
         ..make()
@@ -633,7 +633,7 @@ fn failed_parallel_segment_is_requested_first() {
 
 #[test]
 fn failures_beyond_retries_end_session() {
-    let none = Make {
+    let none = PlayerConfig {
         retries: 2,
         ..make()
     };
@@ -651,7 +651,7 @@ fn failures_beyond_retries_end_session() {
 
 #[test]
 fn distant_failures_do_not_end_open_ended_session() {
-    let open = Make {
+    let open = PlayerConfig {
         shape: Shape::OpenEnded,
         rule: Rule::Fixed(1),
         start_rendition: 1,
@@ -673,7 +673,7 @@ fn distant_failures_do_not_end_open_ended_session() {
 
 #[test]
 fn viewer_leaves_after_patience() {
-    let impatient = Make {
+    let impatient = PlayerConfig {
         patience: Some(seconds(5)),
         timeout: None,
         ..make()
@@ -746,7 +746,7 @@ fn invalid_plan_reports_all_errors() {
     let plan = AdaptivePlan {
         title: Arc::new(title),
         acts: vec![Act::Skip(5)],
-        make: Arc::new(Make {
+        make: Arc::new(PlayerConfig {
             start_buffer: seconds(31),
             resume_buffer: seconds(32),
             safety: f64::NAN,

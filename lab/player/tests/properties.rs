@@ -8,7 +8,7 @@ mod rig;
 use std::sync::Arc;
 
 use headlong_player::{
-    Act, AdaptivePlan, Call, CallEnd, CallId, Estimate, Make, ObjectId, Place, Plan, Playback,
+    Act, AdaptivePlan, Call, CallEnd, CallId, Estimate, PlayerConfig, ObjectId, Place, Plan, Playback,
     Probing, Rendition, Rule, Script, Segments, Shape, Title, TransportEnd,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
@@ -221,7 +221,7 @@ fn any_probing() -> impl Strategy<Value = Probing> {
     )
 }
 
-fn any_make() -> impl Strategy<Value = Make> {
+fn any_make() -> impl Strategy<Value = PlayerConfig> {
     let time = || prop_oneof![Just(Duration::ZERO), (0..40_000_u64).prop_map(ms)];
     let maybe = || option::of((0..20_000_u64).prop_map(ms));
     let shape = prop_oneof![(0..4_u32).prop_map(Shape::Segments), Just(Shape::OpenEnded)];
@@ -238,7 +238,7 @@ fn any_make() -> impl Strategy<Value = Make> {
         prop_oneof![Just(0.9), any::<f64>()],
     );
     let failing = (maybe(), 0..4_u32, time(), maybe());
-    (buffer, asking, choosing, failing).prop_map(|(buffer, asking, choosing, failing)| Make {
+    (buffer, asking, choosing, failing).prop_map(|(buffer, asking, choosing, failing)| PlayerConfig {
         start_buffer: buffer.0,
         resume_buffer: buffer.1,
         buffer_low: buffer.2,
@@ -421,7 +421,7 @@ proptest! {
         rates in proptest::collection::vec(100..6_000_u64, 1..5),
         watch in 1..60_000_u64,
     ) {
-        let make = Make { patience: None, timeout: None, ..make };
+        let make = PlayerConfig { patience: None, timeout: None, ..make };
         let rendition = |(object, kbps): (u32, u64)| Rendition {
             bit_rate: BitRate::from_kbps(kbps),
             header: None,

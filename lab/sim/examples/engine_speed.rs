@@ -7,7 +7,7 @@
 
 mod timing;
 
-use headlong_sim::BareCalls;
+use headlong_sim::PlannedCalls;
 use headlong_units::KIB;
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
         ("youtube-hd", 75.0, "10s"),
     ] {
         let mut experiment = timing::experiment(name, call, seconds);
-        let calls = BareCalls::drawn(&experiment, rate, 1).expect("titles that fit on the drive");
+        let calls = PlannedCalls::drawn(&experiment, rate, 1).expect("titles that fit on the drive");
         for kib in &pieces_kib {
             experiment.setup.engine.piece_bytes = kib * KIB;
             let (took, run) = timing::fastest(|| calls.run(&experiment).expect("valid settings"));

@@ -1,9 +1,9 @@
-//! A viewer's request to a disk, and the view of it that the shard gets. [`Shared`] holds the state
+//! A viewer's request to a disk, and the view of it that the shard gets. [`ServerShared`] holds the state
 //! that all disks of a server share.
 
 use std::collections::VecDeque;
 
-use headlong_engine::{ConnectionId, Extent, Hints, Identity as Who, PartSpec, StreamId, ViewerId};
+use headlong_engine::{ConnectionId, Extent, Hints, Identity as DeviceIdentity, PartSpec, StreamId, ViewerId};
 use headlong_http::Pace;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange};
@@ -12,13 +12,13 @@ use headlong_workload::Identity;
 use crate::flash_kept::key_of;
 use crate::histogram::Histogram;
 use crate::layout::Place;
-use crate::origin::{Asker, Outcome};
+use crate::origin::{Requester, Outcome};
 use crate::setup::Setup;
 use crate::tier::Tier;
 
 /// State shared by all disks of a server.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerShared {
     pub(crate) tier: Option<Tier>,
     pub(crate) outcomes: VecDeque<Outcome>,
     /// From the arrival of a request until its first piece was ready.
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 
 /// A request for one file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking<'p> {
+pub(crate) struct FileRequest<'p> {
     pub(crate) object: ObjectId,
     pub(crate) place: &'p Place,
     /// `None` requests the whole file.
@@ -60,7 +60,7 @@ pub(crate) fn parts_of(place: &Place) -> Vec<PartSpec> {
     }
 }
 
-impl Shared {
+impl ServerShared {
     pub(crate) fn new(tier: Option<Tier>, setup: &Setup) -> Self {
         Self {
             tier,
@@ -76,11 +76,11 @@ impl Shared {
 
     /// The viewer's identity as the shard sees it; without a session id, all viewers share one
     /// address.
-    pub(crate) fn who(&self, asker: Asker) -> Who {
+    pub(crate) fn who(&self, asker: Requester) -> DeviceIdentity {
         let number = u64::from(asker.session);
         match self.identity {
-            Identity::Sid | Identity::Cmcd => Who::Named(ViewerId(number)),
-            Identity::Connection | Identity::None => Who::Unnamed {
+            Identity::Sid | Identity::Cmcd => DeviceIdentity::Named(ViewerId(number)),
+            Identity::Connection | Identity::None => DeviceIdentity::Unnamed {
                 origin: ViewerId(0),
                 connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
             },
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-impl Asking<'_> {
+impl FileRequest<'_> {
     /// The requested bytes that exist.
     pub(crate) fn wanted(&self) -> ByteRange {
         let whole = ByteRange::new(0, self.place.size_bytes);

@@ -26,13 +26,13 @@ use headlong_workload::{Catalogue, SessionStream};
 use crate::device::{Device, DriveUse};
 use crate::disk::Disk;
 use crate::experiment::Experiment;
-use crate::layout::{Ground, Place};
+use crate::layout::{TitlePlacement, Place};
 use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual, start_of};
 use crate::setup::SetupError;
 
 /// The calls of a workload in order of time, and the files that they request.
 #[derive(Debug)]
-pub struct BareCalls {
+pub struct PlannedCalls {
     calls: Vec<BareCall>,
     files: Vec<Place>,
 }
@@ -47,14 +47,14 @@ struct BareCall {
 
 /// Result of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct BareRun {
+pub struct EngineOnlyResult {
     /// Counters of the engine.
     pub stats: Stats,
     /// Activity of the drive.
     pub drive: DriveUse,
 }
 
-impl BareCalls {
+impl PlannedCalls {
     /// Draws the calls of an experiment's scripted players until its window closes.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl BareCalls {
         if experiment.setup.disks != 1 {
             return Err(SetupError::OneDisk("an engine without players"));
         }
-        let ground = Ground::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
+        let ground = TitlePlacement::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
         let mut sessions = SessionStream::new(&specification, &catalogue, seed);
         let (mut calls, mut files) = (Vec::new(), Vec::new());
         let mut viewer = 0;
@@ -115,7 +115,7 @@ impl BareCalls {
     ///
     /// # Errors
     /// If the engine rejects its settings.
-    pub fn run(&self, experiment: &Experiment) -> Result<BareRun, SetupError> {
+    pub fn run(&self, experiment: &Experiment) -> Result<EngineOnlyResult, SetupError> {
         let setup = &experiment.setup;
         let device = Device::new(
             experiment.drive.build(),
@@ -126,7 +126,7 @@ impl BareCalls {
             request_bytes_max: setup.request_bytes_max,
             ..setup.engine
         };
-        let mut bare = Bare {
+        let mut bare = EngineOnlyWorld {
             core: DeviceCore::new(Shard::new(config)?, OPEN_FILES_MAX),
             machine: BareMachine {
                 now: Instant::ZERO,
@@ -139,14 +139,14 @@ impl BareCalls {
             bare.pass_until(call.at);
             bare.ask(call, RequestId(number));
         }
-        Ok(BareRun {
+        Ok(EngineOnlyResult {
             stats: bare.core.shard().stats(),
             drive: bare.machine.disk.device().used(),
         })
     }
 }
 
-struct Bare<'a> {
+struct EngineOnlyWorld<'a> {
     core: DeviceCore<Virtual>,
     machine: BareMachine,
     files: &'a [Place],
@@ -160,7 +160,7 @@ struct BareMachine {
     taken: Vec<(RequestId, Slot)>,
 }
 
-impl Bare<'_> {
+impl EngineOnlyWorld<'_> {
     /// Processes all events up to a moment.
     fn pass_until(&mut self, until: Instant) {
         loop {
@@ -325,9 +325,9 @@ mod tests {
     #[test]
     fn sends_all_requested_bytes_and_reads_each_once() {
         let experiment = experiment();
-        let calls = BareCalls::drawn(&experiment, 20.0, 1).expect("titles that fit");
+        let calls = PlannedCalls::drawn(&experiment, 20.0, 1).expect("titles that fit");
         assert!(calls.len() > 5_000 && !calls.is_empty());
-        let BareRun { stats, drive } = calls.run(&experiment).expect("valid settings");
+        let EngineOnlyResult { stats, drive } = calls.run(&experiment).expect("valid settings");
         assert_eq!(stats.requests, calls.len() as u64);
         assert_eq!((stats.requests_refused, stats.requests_failed), (0, 0));
         // The last calls are still in progress when the clock stops.
@@ -340,7 +340,7 @@ mod tests {
     fn same_calls_give_same_figures() {
         let experiment = experiment();
         let run = || {
-            let calls = BareCalls::drawn(&experiment, 20.0, 7).expect("titles that fit");
+            let calls = PlannedCalls::drawn(&experiment, 20.0, 7).expect("titles that fit");
             let run = calls.run(&experiment).expect("valid settings");
             (format!("{:?}", run.stats), format!("{:?}", run.drive))
         };

@@ -63,7 +63,7 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream};
 use serde::{Deserialize, Serialize};
 
 use crate::Experiment;
-use crate::layout::{Ground, Place};
+use crate::layout::{TitlePlacement, Place};
 use crate::setup::SetupError;
 
 /// Bytes that are accounted for together. A call counts with the whole units in it.
@@ -152,13 +152,13 @@ impl Experiment {
             return Err(SetupError::OneDisk("the bound"));
         }
         let catalogue = Catalogue::of(&specification);
-        let ground = Ground::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
+        let ground = TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let mut sessions = sessions.with_steps(self.steps.iter().copied());
         let window = self.setup.window;
         let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
         let (from, to) = (seconds(window.from), seconds(window.to));
-        let mut ledger = Ledger::new(from, to);
+        let mut ledger = WantLedger::new(from, to);
         for (number, session) in (&mut sessions).enumerate() {
             let class = &specification.classes[session.class as usize];
             ledger.add(number as u32, &session, class);
@@ -222,7 +222,7 @@ impl Experiment {
 }
 
 /// All requested units.
-struct Ledger {
+struct WantLedger {
     from: f64,
     to: f64,
     wants: Vec<Want>,
@@ -230,7 +230,7 @@ struct Ledger {
     sessions: BTreeMap<u32, Option<u32>>,
 }
 
-impl Ledger {
+impl WantLedger {
     fn new(from: f64, to: f64) -> Self {
         Self {
             from,

@@ -4,7 +4,7 @@
 //! to open for the first time, memory that is counted but not filled, and the sockets of the
 //! viewers.
 //!
-//! Invariant: disks share no state except the SSDs of [`Shared`].
+//! Invariant: disks share no state except the SSDs of [`ServerShared`].
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use headlong_engine::{
 use headlong_flash::SpecError;
 use headlong_units::Instant;
 
-use crate::asking::{Asking, Shared, parts_of};
+use crate::asking::{FileRequest, ServerShared, parts_of};
 use crate::disk::Disk;
 use crate::flash_use::{FlashCounts, FlashUse};
 use crate::host::Machine;
 use crate::layout::Place;
-use crate::origin::{Asker, Outcome, State};
+use crate::origin::{Requester, Outcome, ServerState};
 use crate::reply::{Reply, of_all};
 use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual};
 use crate::restart::Kept;
@@ -70,7 +70,7 @@ impl DiskServer {
     fn call<'c>(
         &'c mut self,
         now: Instant,
-        shared: &'c mut Shared,
+        shared: &'c mut ServerShared,
     ) -> (&'c mut DeviceCore<Virtual>, Machine<'c>) {
         let machine = Machine {
             now,
@@ -94,7 +94,7 @@ impl DiskServer {
     pub(crate) fn attach_flash(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ServerShared,
     ) -> Result<(), SpecError> {
         let attached = shared
             .tier
@@ -142,9 +142,9 @@ impl DiskServer {
     pub(crate) fn ask(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
-        asker: Asker,
-        asking: &Asking<'_>,
+        shared: &mut ServerShared,
+        asker: Requester,
+        asking: &FileRequest<'_>,
     ) -> Result<RequestId, u16> {
         let (stream, part) = asking.stream();
         let wanted = asking.wanted();
@@ -184,9 +184,9 @@ impl DiskServer {
     pub(crate) fn expect(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
-        asker: Asker,
-        asking: &Asking<'_>,
+        shared: &mut ServerShared,
+        asker: Requester,
+        asking: &FileRequest<'_>,
     ) {
         let (stream, part) = asking.stream();
         let wanted = asking.wanted();
@@ -210,7 +210,7 @@ impl DiskServer {
     pub(crate) fn taken(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ServerShared,
         request: RequestId,
         slot: Slot,
     ) {
@@ -230,7 +230,7 @@ impl DiskServer {
     }
 
     /// The viewer has closed the connection of a reply.
-    pub(crate) fn gone(&mut self, now: Instant, shared: &mut Shared, request: RequestId) {
+    pub(crate) fn gone(&mut self, now: Instant, shared: &mut ServerShared, request: RequestId) {
         let Some(reply) = self.replies.remove(request.0) else {
             return;
         };
@@ -240,7 +240,7 @@ impl DiskServer {
     }
 
     /// Handles the drive's timeout if it is due.
-    pub(crate) fn handle_disk_timeout(&mut self, now: Instant, shared: &mut Shared) {
+    pub(crate) fn handle_disk_timeout(&mut self, now: Instant, shared: &mut ServerShared) {
         if self.disk.poll_timeout().is_some_and(|at| at <= now) {
             self.disk.handle_timeout(now);
             self.settle(now, shared);
@@ -248,7 +248,7 @@ impl DiskServer {
     }
 
     /// Handles the core's timeout if it is due.
-    pub(crate) fn handle_core_timeout(&mut self, now: Instant, shared: &mut Shared) {
+    pub(crate) fn handle_core_timeout(&mut self, now: Instant, shared: &mut ServerShared) {
         if self.core.due().is_some_and(|at| at <= now) {
             let (core, mut machine) = self.call(now, shared);
             core.tick(now, &mut machine);
@@ -268,7 +268,7 @@ impl DiskServer {
     }
 
     /// The process ends. Returns the bytes that this disk wrote to flash within the last day.
-    pub(crate) fn kill(&mut self, shared: &mut Shared) -> u64 {
+    pub(crate) fn kill(&mut self, shared: &mut ServerShared) -> u64 {
         self.stats_before = self.stats_before + self.shard().stats();
         let view = self.shard().flash_view();
         if let Some(view) = &view {
@@ -288,7 +288,7 @@ impl DiskServer {
     }
 
     /// The next process starts from the saved state.
-    pub(crate) fn start_again(&mut self, now: Instant, shared: &mut Shared) {
+    pub(crate) fn start_again(&mut self, now: Instant, shared: &mut ServerShared) {
         self.kept.tell(now, &mut self.core);
         // The partition could be attached before.
         let attached = self.attach_flash(now, shared);
@@ -308,8 +308,8 @@ impl DiskServer {
         self.stats_before + self.shard().stats()
     }
 
-    pub(crate) fn state(&self) -> State {
-        State {
+    pub(crate) fn state(&self) -> ServerState {
+        ServerState {
             memory: self.shard().memory_use(),
             queue: self.shard().queue_use(),
             chains: self.shard().chain_count(),
@@ -325,7 +325,7 @@ impl DiskServer {
     fn register(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ServerShared,
         stream: StreamId,
         place: &Place,
     ) -> Result<(), u16> {
@@ -348,7 +348,7 @@ impl DiskServer {
     }
 
     /// Delivers completions to the core until there are none left.
-    pub(crate) fn settle(&mut self, now: Instant, shared: &mut Shared) {
+    pub(crate) fn settle(&mut self, now: Instant, shared: &mut ServerShared) {
         let (core, mut machine) = self.call(now, shared);
         core.settle(now, &mut machine);
         loop {

@@ -12,7 +12,7 @@ use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
 use crate::dealing::disk_of;
-use crate::flash_kept::Before;
+use crate::flash_kept::WarmInputs;
 use crate::layout::Disks;
 use crate::{File, Measure, Record, Setup, SetupError, World};
 
@@ -56,7 +56,7 @@ impl Experiment {
                 return Err(SetupError::NotWarm);
             }
             let bytes = flash.bytes * u64::from(flash.ssds);
-            let before = Before::new(&specification, seed, self.disks(), bytes);
+            let before = WarmInputs::new(&specification, seed, self.disks(), bytes);
             let found = flash.content.find(before, &catalogue);
             found.map_err(SetupError::Catalogue)?;
         }

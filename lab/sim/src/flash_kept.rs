@@ -15,7 +15,7 @@ use headlong_units::Duration;
 use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::layout::{Disks, Ground, Place};
+use crate::layout::{Disks, TitlePlacement, Place};
 
 /// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
@@ -29,19 +29,19 @@ const REMEMBERED_MAX: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub struct WarmContent {
     kept: Arc<[Kept]>,
-    found: Arc<Mutex<VecDeque<Found>>>,
+    found: Arc<Mutex<VecDeque<CachedContent>>>,
 }
 
 /// A cached content and its inputs.
 #[derive(Debug)]
-struct Found {
-    before: Before,
+struct CachedContent {
+    before: WarmInputs,
     kept: Arc<[Kept]>,
 }
 
 /// The inputs of a warm content: the earlier population and the disks.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Before {
+pub(crate) struct WarmInputs {
     specification: Specification,
     seed: u64,
     disks: Disks,
@@ -64,7 +64,7 @@ impl WarmContent {
     ///
     /// # Errors
     /// The needed and the available bytes, if the titles do not fit.
-    pub(crate) fn find(&mut self, before: Before, catalogue: &Catalogue) -> Result<(), String> {
+    pub(crate) fn find(&mut self, before: WarmInputs, catalogue: &Catalogue) -> Result<(), String> {
         // Entries are inserted whole, so a poisoned lock is safe to use.
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = found.iter().find(|of| of.before == before) {
@@ -73,19 +73,19 @@ impl WarmContent {
         }
         let seed = before.seed ^ BEFORE;
         let sessions = SessionStream::new(&before.specification, catalogue, seed);
-        let ground = Ground::new(catalogue, before.disks)?;
+        let ground = TitlePlacement::new(catalogue, before.disks)?;
         let kept = most_read(sessions, &ground, before.disks.count, before.bytes);
         self.kept = kept.into();
         if found.len() == REMEMBERED_MAX {
             found.pop_front();
         }
         let kept = Arc::clone(&self.kept);
-        found.push_back(Found { before, kept });
+        found.push_back(CachedContent { before, kept });
         Ok(())
     }
 }
 
-impl Before {
+impl WarmInputs {
     /// Sizes the population by the bytes of the tier, independently of the length of the run;
     /// arrival times do not matter.
     pub(crate) fn new(specification: &Specification, seed: u64, disks: Disks, bytes: u64) -> Self {
@@ -134,7 +134,7 @@ type Segment = (u32, u64, u64);
 /// The segments that the earlier population reads most, up to `bytes` for each disk.
 fn most_read(
     sessions: SessionStream<'_>,
-    ground: &Ground<'_>,
+    ground: &TitlePlacement<'_>,
     disks: u32,
     bytes: u64,
 ) -> Vec<Kept> {

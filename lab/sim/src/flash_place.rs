@@ -10,14 +10,14 @@ use headlong_flash::{RECORD_ALIGN_BYTES, SpecError};
 
 /// Layout of a tier.
 #[derive(Debug, Clone)]
-pub struct TierPlaces {
+pub struct TierLayout {
     layout: Layout,
     blocks_start: u64,
     /// Groups with a void checkpoint, with their blocks that are being filled.
     open: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-impl TierPlaces {
+impl TierLayout {
     /// Lays out `bytes`. Accepts smaller tiers than the server does.
     ///
     /// # Errors

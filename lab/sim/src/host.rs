@@ -10,7 +10,7 @@ use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
 use headlong_units::Instant;
 
-use crate::asking::Shared;
+use crate::asking::ServerShared;
 use crate::disk::Disk;
 use crate::origin::{Outcome, Piece};
 use crate::reply::{Reply, of_all};
@@ -28,7 +28,7 @@ pub(crate) struct Machine<'m> {
     pub(crate) number: u32,
     pub(crate) disk: &'m mut Disk,
     pub(crate) replies: &'m mut Slab<Reply>,
-    pub(crate) shared: &'m mut Shared,
+    pub(crate) shared: &'m mut ServerShared,
     pub(crate) refused: &'m mut Option<SpecError>,
 }
 

@@ -32,14 +32,14 @@ pub(crate) struct Place {
     pub(crate) physical: u64,
     pub(crate) size_bytes: u64,
     pub(crate) bit_rate: Option<BitRate>,
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<TitlePart>,
     pub(crate) disk: u32,
 }
 
 /// Part number of a file in its title, and the layout of the title: a server that knows the
 /// playlist reads ahead from one file into the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct TitlePart {
     pub(crate) title: u32,
     pub(crate) number: u32,
     title_physical: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Part {
     sizes_bytes: Arc<[u64]>,
 }
 
-impl Part {
+impl TitlePart {
     /// Start address and size of each part of the title.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut next = self.title_physical;
@@ -128,7 +128,7 @@ impl Disks {
 /// Start address of each title of a catalogue: the same addresses as [`Layout::new`] gives to the
 /// individual files.
 #[derive(Debug, Clone)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct TitlePlacement<'a> {
     catalogue: &'a Catalogue,
     disks: u32,
     /// The fraction by which packed addresses are scaled, for each disk.
@@ -139,7 +139,7 @@ pub(crate) struct Ground<'a> {
     sizes_bytes: RefCell<BTreeMap<u32, Arc<[u64]>>>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> TitlePlacement<'a> {
     /// # Errors
     /// The needed and the available bytes, if the titles do not fit.
     pub(crate) fn new(catalogue: &'a Catalogue, disks: Disks) -> Result<Self, String> {
@@ -182,7 +182,7 @@ impl<'a> Ground<'a> {
             });
         }
         let place = self.catalogue.place_of(title, start);
-        let part = Part {
+        let part = TitlePart {
             title: number,
             number: place as u32,
             title_physical,
@@ -254,7 +254,7 @@ impl Layout {
             let sizes_bytes: Arc<[u64]> = title.iter().map(|file| file.size_bytes).collect();
             let mut physical = title_physical;
             for file in title {
-                let part = file.part.map(|(number, part)| Part {
+                let part = file.part.map(|(number, part)| TitlePart {
                     title: number,
                     number: part,
                     title_physical,
@@ -330,7 +330,7 @@ mod tests {
                 placement,
             };
             let layout = Layout::new(&files_of(catalogue, trace, count), disks).expect("fits");
-            let ground = Ground::new(catalogue, disks).expect("fits");
+            let ground = TitlePlacement::new(catalogue, disks).expect("fits");
             let mut stream = headlong_workload::SessionStream::new(&specification, catalogue, 1);
             assert_eq!((&mut stream).count(), 100);
             for id in 0..stream.object_count() as u32 {

@@ -7,7 +7,7 @@
 //! Invariant: memory use does not grow with the length of a run.
 
 use headlong_engine::{MemoryUse, Stats};
-use headlong_player::{CallEnd, CallRecord, CallSeen, SessionEnd};
+use headlong_player::{CallEnd, CallRecord, ExportedCall, SessionEnd};
 use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 
@@ -15,8 +15,8 @@ use crate::device::{DriveUse, Pattern};
 use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
-use crate::origin::{CacheUse, Origin, State};
-use crate::series::{Look, Looks};
+use crate::origin::{CacheUse, Origin, ServerState};
+use crate::series::{Look, Snapshots};
 use crate::ssd_use::SsdUse;
 
 /// The measured window: the steady state, without the ramps (thesis 3.6.1).
@@ -199,7 +199,7 @@ pub struct Measure {
     /// the window.
     pub waits: Histogram,
     /// Each call that ended, in order, if the setup says so.
-    pub each_call: Vec<CallSeen>,
+    pub each_call: Vec<ExportedCall>,
     keeps_calls: bool,
     /// Sums over the samples within the window.
     pub seen: Seen,
@@ -208,7 +208,7 @@ pub struct Measure {
     pub live_max: usize,
     /// Events since the start: arrivals, requests, pieces, and so on.
     pub events: u64,
-    looks: Looks,
+    looks: Snapshots,
     /// Counters of the shards within the window.
     pub stats: Stats,
     /// Activity of the drives within the window.
@@ -335,7 +335,7 @@ impl Measure {
 
     pub(crate) fn call_ended(&mut self, session: u64, class: u32, disk: u32, record: &CallRecord) {
         if self.keeps_calls {
-            self.each_call.push(CallSeen {
+            self.each_call.push(ExportedCall {
                 session,
                 class,
                 counts: self.window.contains(record.ended),
@@ -365,7 +365,7 @@ impl Measure {
         }
     }
 
-    pub(crate) fn look(&mut self, at: Instant, state: &State, live: usize) {
+    pub(crate) fn look(&mut self, at: Instant, state: &ServerState, live: usize) {
         let queue = state.queue;
         let look = Look {
             at,

@@ -24,13 +24,13 @@ pub(crate) enum Outcome {
     /// The next bytes of a reply, to be handed to the viewer's socket.
     Piece(Piece),
     /// The reply will not be completed.
-    Failed(Asker),
+    Failed(Requester),
 }
 
 /// Some bytes of a reply, ready for a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    pub(crate) asker: Asker,
+    pub(crate) asker: Requester,
     pub(crate) request: RequestId,
     pub(crate) slot: Slot,
     pub(crate) bytes: u64,
@@ -41,14 +41,14 @@ pub(crate) struct Piece {
 
 /// The client of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub(crate) session: u32,
     pub(crate) call: CallId,
     /// Whether it requested the whole file rather than a range.
     pub(crate) is_whole: bool,
 }
 
-impl Asker {
+impl Requester {
     /// HTTP status of a successful reply.
     pub(crate) fn status(self) -> u16 {
         if self.is_whole { 200 } else { 206 }
@@ -57,7 +57,7 @@ impl Asker {
 
 /// The state that is sampled regularly.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) memory: MemoryUse,
     pub(crate) queue: QueueUse,
     pub(crate) chains: usize,
@@ -66,7 +66,7 @@ pub(crate) struct State {
     pub(crate) control: ControlView,
 }
 
-impl State {
+impl ServerState {
     /// The combined state of several disks. Sizes of the controllers are averaged; the rest of
     /// their state is dropped.
     pub(crate) fn of_all(mut states: impl ExactSizeIterator<Item = Self>) -> Option<Self> {
@@ -129,13 +129,13 @@ pub(crate) trait Origin: Debug {
     fn ask(
         &mut self,
         now: Instant,
-        asker: Asker,
+        asker: Requester,
         object: ObjectId,
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16>;
 
     /// A viewer with an accepted request announces its next request. Called for Headlong only.
-    fn expect(&mut self, _: Instant, _: Asker, _: ObjectId, _: Option<ByteRange>) {}
+    fn expect(&mut self, _: Instant, _: Requester, _: ObjectId, _: Option<ByteRange>) {}
 
     /// Earliest time at which a piece may go to its socket; called once for each piece, in order.
     fn leaves_at(&mut self, now: Instant, _piece: &Piece) -> Instant {
@@ -208,7 +208,7 @@ pub(crate) trait Origin: Debug {
     fn live(&self) -> usize;
 
     /// The state at this moment.
-    fn state(&self) -> State;
+    fn state(&self) -> ServerState;
 
     /// The page cache, if the server has one.
     fn cache(&self) -> Option<CacheUse>;

@@ -11,7 +11,7 @@ use crate::measure::Measure;
 use crate::record_devices::{DiskFigures, SsdFigures, devices_of, lines};
 use crate::record_flash::FlashFigures;
 use crate::record_series::{MemoryShares, Sample, eviction_s, score_ms};
-use crate::record_viewing::Viewed;
+use crate::record_viewing::ViewingRecord;
 
 /// Name and version of the schema of [`Record`]. New fields may be added under the same name.
 pub const SCHEMA: &str = "headlong-simulate-1";
@@ -140,7 +140,7 @@ pub struct Record {
     pub score_ms: f64,
     /// Viewing quality of sessions that began within the window and ended, by network class.
     #[serde(default)]
-    pub viewing: Vec<Viewed>,
+    pub viewing: Vec<ViewingRecord>,
     /// Time series from the start of the run.
     pub series: Vec<Sample>,
 }
@@ -220,7 +220,7 @@ impl Record {
             evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
             eviction_s: eviction_s(stats),
             score_ms: score_ms(stats),
-            viewing: seen.viewing.iter().map(Viewed::of).collect(),
+            viewing: seen.viewing.iter().map(ViewingRecord::of).collect(),
             series: {
                 let pairs = seen.looks().windows(2);
                 pairs

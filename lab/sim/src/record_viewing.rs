@@ -7,7 +7,7 @@ use crate::measure::Viewing;
 
 /// Viewing quality in one network class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Viewed {
+pub struct ViewingRecord {
     /// Name of the class.
     pub class: String,
     /// Sessions.
@@ -28,7 +28,7 @@ pub struct Viewed {
     pub switches_mean: f64,
 }
 
-impl Viewed {
+impl ViewingRecord {
     pub(crate) fn of(seen: &Viewing) -> Self {
         let stalled_s = seen.stall_time.as_secs_f64();
         let (rated, sum) = seen.bit_rates;

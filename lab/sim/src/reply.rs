@@ -4,12 +4,12 @@ use headlong_engine::{RequestId, Slot};
 use headlong_http::Pacer;
 use headlong_units::Instant;
 
-use crate::origin::Asker;
+use crate::origin::Requester;
 
 /// A reply in progress.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    pub(crate) asker: Asker,
+    pub(crate) asker: Requester,
     pub(crate) asked_at: Instant,
     pub(crate) bytes: u64,
     pub(crate) bytes_left: u64,

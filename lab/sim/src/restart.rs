@@ -3,8 +3,8 @@
 //! Memory is lost, replies in progress are cut, and requests during the outage fail to connect.
 //! Saved state, if there is any, is restored into the next shard in the same way as in the server.
 
-use headlong_device::{DeviceCore, KnownViewers, Returning};
-use headlong_engine::{Learned, LearnedChain, Shard};
+use headlong_device::{DeviceCore, SavedChains, Returning};
+use headlong_engine::{Learned, SavedChain, Shard};
 use headlong_units::{Duration, Instant};
 
 use crate::resources::Virtual;
@@ -26,7 +26,7 @@ pub struct Restart {
 pub(crate) struct Kept {
     written: Option<Instant>,
     learned: Learned,
-    chains: Vec<(u64, LearnedChain)>,
+    chains: Vec<(u64, SavedChain)>,
 }
 
 impl Kept {
@@ -44,7 +44,7 @@ impl Kept {
             return;
         };
         core.shard_mut().handle_learned(now, &self.learned);
-        let known = KnownViewers {
+        let known = SavedChains {
             chains: self.chains.clone(),
             age: now.since(written),
         };

@@ -43,14 +43,14 @@ pub struct Look {
 
 /// Snapshots in order, at most [`LOOKS_MAX`].
 #[derive(Debug, Clone)]
-pub(crate) struct Looks {
+pub(crate) struct Snapshots {
     kept: Vec<Look>,
     /// One snapshot in `stride` is kept.
     stride: u64,
     seen: u64,
 }
 
-impl Default for Looks {
+impl Default for Snapshots {
     fn default() -> Self {
         Self {
             kept: Vec::new(),
@@ -60,7 +60,7 @@ impl Default for Looks {
     }
 }
 
-impl Looks {
+impl Snapshots {
     pub(crate) fn add(&mut self, look: Look) {
         if self.seen.is_multiple_of(self.stride) {
             self.kept.push(look);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn series_thins_itself_at_even_intervals() {
-        let mut looks = Looks::default();
+        let mut looks = Snapshots::default();
         let last = 10 * LOOKS_MAX as u64;
         for second in 0..last {
             looks.add(look(second));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn short_series_is_kept_whole() {
-        let mut looks = Looks::default();
+        let mut looks = Snapshots::default();
         (0..LOOKS_MAX as u64).for_each(|second| looks.add(look(second)));
         assert_eq!(looks.kept().len(), LOOKS_MAX);
     }

@@ -9,7 +9,7 @@ use headlong_flash::SpecError;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::asking::{Asking, Shared};
+use crate::asking::{FileRequest, ServerShared};
 use crate::device::{DriveUse, Pattern};
 use crate::disk_server::DiskServer;
 use crate::disk_use::DiskUse;
@@ -17,7 +17,7 @@ use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
-use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
+use crate::origin::{Requester, CacheUse, Origin, Outcome, Piece, ServerState};
 use crate::reply::of_disk;
 use crate::setup::Setup;
 use crate::ssd_use::SsdUse;
@@ -27,7 +27,7 @@ use crate::tier::Tier;
 #[derive(Debug)]
 pub(crate) struct Server {
     disks: Vec<DiskServer>,
-    shared: Shared,
+    shared: ServerShared,
     layout: Layout,
     socket_bytes: u64,
     playlists_known: bool,
@@ -47,7 +47,7 @@ impl Server {
         let count = disks.len();
         let mut server = Self {
             disks,
-            shared: Shared::new(tier, setup),
+            shared: ServerShared::new(tier, setup),
             layout,
             socket_bytes: setup.socket_bytes,
             playlists_known: setup.playlists_known,
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Calls `handle` for all disks that are due.
-    fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut Shared)) {
+    fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut ServerShared)) {
         for disk in 0..self.disks.len() {
             if self.disks_next_at[disk] <= now {
                 handle(&mut self.disks[disk], now, &mut self.shared);
@@ -121,14 +121,14 @@ impl Origin for Server {
     fn ask(
         &mut self,
         now: Instant,
-        asker: Asker,
+        asker: Requester,
         object: ObjectId,
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16> {
         let Some(place) = self.place(object) else {
             return Err(404);
         };
-        let asking = Asking {
+        let asking = FileRequest {
             object,
             place: &place,
             range,
@@ -139,11 +139,11 @@ impl Origin for Server {
         asked
     }
 
-    fn expect(&mut self, now: Instant, asker: Asker, object: ObjectId, range: Option<ByteRange>) {
+    fn expect(&mut self, now: Instant, asker: Requester, object: ObjectId, range: Option<ByteRange>) {
         let Some(place) = self.place(object) else {
             return;
         };
-        let asking = Asking {
+        let asking = FileRequest {
             object,
             place: &place,
             range,
@@ -278,9 +278,9 @@ impl Origin for Server {
         disks + self.shared.outcomes.len() + tier
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ServerState {
         let states = self.disks.iter().map(DiskServer::state);
-        State::of_all(states).expect("World::of_disks refuses a server without a disk")
+        ServerState::of_all(states).expect("World::of_disks refuses a server without a disk")
     }
 
     fn cache(&self) -> Option<CacheUse> {

@@ -12,7 +12,7 @@ use crate::flash::FlashSetup;
 use crate::layout::Placement;
 use crate::measure::Window;
 use crate::restart::Restart;
-use crate::vanilla::VanillaSetup;
+use crate::vanilla::PageCacheServerSetup;
 
 /// The kind of server.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,7 +21,7 @@ pub enum ServerKind {
     #[default]
     Headlong,
     /// A web server on a kernel's page cache.
-    Vanilla(VanillaSetup),
+    Vanilla(PageCacheServerSetup),
 }
 
 /// Setup of a world, apart from its trace and its drive.

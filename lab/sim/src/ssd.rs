@@ -15,7 +15,7 @@ use headlong_flash::{BlockId, SsdId};
 use headlong_units::{Instant, KIB};
 
 use crate::device::Device;
-use crate::flash_place::TierPlaces;
+use crate::flash_place::TierLayout;
 use crate::ssd_use::SsdUse;
 
 /// Concurrent reads, as the server's threads (`READERS`).
@@ -60,7 +60,7 @@ struct Task {
 #[derive(Debug)]
 pub(crate) struct Ssd {
     device: Device,
-    pub(crate) places: TierPlaces,
+    pub(crate) places: TierLayout,
     /// Number of its first block in the tier, and number of its blocks.
     pub(crate) first_block: u32,
     pub(crate) blocks: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Ssd {
 impl Ssd {
     pub(crate) fn new(
         device: Device,
-        places: TierPlaces,
+        places: TierLayout,
         (first_block, blocks): (u32, u32),
     ) -> Self {
         Self {

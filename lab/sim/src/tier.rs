@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use headlong_device::flash::{
-    BlockJob, FlashEnd, FlashPort, FoundBlock, SsdJob, SsdShare, TierShare,
+    BlockJob, FlashEnd, FlashPort, RecoveredFlashBlock, SsdJob, SsdShare, TierShare,
 };
 use headlong_engine::FlashOutcome;
 use headlong_flash::format::Super;
@@ -19,7 +19,7 @@ use headlong_units::{Duration, Instant, MIB};
 use crate::device::Device;
 use crate::flash::FlashSetup;
 use crate::flash_kept::recovered;
-use crate::flash_place::TierPlaces;
+use crate::flash_place::TierLayout;
 use crate::resources::Virtual;
 use crate::ssd::{Doing, Job, Ssd};
 use crate::ssd_use::SsdUse;
@@ -34,11 +34,11 @@ pub(crate) struct Tier {
     /// Each disk's partition, and its specification for the shard.
     parts: Vec<(TierShare, FlashSpec)>,
     /// Sealed blocks, for later processes.
-    contents: BTreeMap<BlockId, FoundBlock>,
+    contents: BTreeMap<BlockId, RecoveredFlashBlock>,
     /// Whether the server will be restarted.
     is_restarted: bool,
     /// Blocks being sealed.
-    sealing: BTreeMap<BlockId, FoundBlock>,
+    sealing: BTreeMap<BlockId, RecoveredFlashBlock>,
     /// Completed jobs, with their disks.
     done: VecDeque<(u32, Doing)>,
 }
@@ -57,7 +57,7 @@ impl Tier {
         let bytes = setup.bytes.min(setup.drive.capacity_bytes());
         let mut ssds: Vec<Ssd> = Vec::new();
         for _ in 0..setup.ssds.max(1) {
-            let (places, blocks) = TierPlaces::new(bytes, setup.block_bytes, piece_bytes)?;
+            let (places, blocks) = TierLayout::new(bytes, setup.block_bytes, piece_bytes)?;
             let first = ssds.last().map_or(0, |ssd| ssd.first_block + ssd.blocks);
             let device = Device::new(setup.drive.build(), None, Duration::ZERO);
             ssds.push(Ssd::new(device, places, (first, blocks)));
@@ -71,7 +71,7 @@ impl Tier {
             let kept = kept.filter(|kept| kept.disk() == disk);
             for block in recovered(kept, piece_bytes, spec) {
                 let filling = block.sequence;
-                contents.insert(block.block, FoundBlock { filling, block });
+                contents.insert(block.block, RecoveredFlashBlock { filling, block });
             }
         }
         Ok(Self {
@@ -90,7 +90,7 @@ impl Tier {
         let (share, spec) = self.parts.get(disk as usize)?;
         let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
         let own = self.contents.values();
-        let found: Vec<FoundBlock> = own.filter(|of| is_own(&of.block.block)).cloned().collect();
+        let found: Vec<RecoveredFlashBlock> = own.filter(|of| is_own(&of.block.block)).cloned().collect();
         let port = FlashPort::new(share.clone(), u64::from(disk) << 48);
         Some((port, FlashEnd::Attach(spec.clone(), found)))
     }
@@ -167,7 +167,7 @@ impl Tier {
                         sequence: seal.summary.head.sequence,
                         records: seal.summary.entries,
                     };
-                    self.sealing.insert(seal.of, FoundBlock { filling, block });
+                    self.sealing.insert(seal.of, RecoveredFlashBlock { filling, block });
                 }
                 self.begin(now, disk, Doing::Seal(seal.of), seal.of, seal.from..end);
             }

@@ -15,7 +15,7 @@ use headlong_units::{ByteRange, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::event_queue::EventQueue;
-use crate::layout::{File, Ground, Layout};
+use crate::layout::{File, TitlePlacement, Layout};
 use crate::link::Link;
 use crate::measure::Measure;
 use crate::origin::Origin;
@@ -83,7 +83,7 @@ enum Viewers<'a> {
     /// The remaining sessions of a trace.
     Listed(std::slice::Iter<'a, Session>),
     /// Drawn as they come, and where the titles lie that they ask for.
-    Drawn(Box<SessionStream<'a>>, Ground<'a>),
+    Drawn(Box<SessionStream<'a>>, TitlePlacement<'a>),
 }
 
 /// A viewer in the world.
@@ -176,7 +176,7 @@ impl<'a> World<'a> {
         drives: Vec<Box<dyn Drive>>,
     ) -> Result<Self, SetupError> {
         let disks = disks_of(&drives, &setup);
-        let ground = Ground::new(catalogue, disks).map_err(SetupError::Catalogue)?;
+        let ground = TitlePlacement::new(catalogue, disks).map_err(SetupError::Catalogue)?;
         let viewers = Viewers::Drawn(Box::new(sessions), ground);
         Self::with(setup, classes, viewers, Layout::empty(), drives)
     }

@@ -1,7 +1,7 @@
 //! Adaptive players in virtual time.
 
 use headlong_drive::preset;
-use headlong_sim::{Experiment, Record, Setup, SetupError, Viewed, Window};
+use headlong_sim::{Experiment, Record, Setup, SetupError, ViewingRecord, Window};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -33,7 +33,7 @@ fn run(changes: &[(&str, &str)]) -> Record {
     experiment(changes).run(4.0, 1).expect("a world")
 }
 
-fn kbps(seen: &Viewed) -> f64 {
+fn kbps(seen: &ViewingRecord) -> f64 {
     seen.kbps_mean.expect("a known bit rate")
 }
 

@@ -6,7 +6,7 @@ use headlong_flash::FlashPolicy;
 use headlong_player::{Call, CallRecord, ObjectId, Plan, Script};
 use headlong_random::Generator;
 use headlong_sim::{
-    Experiment, File, FlashSetup, Measure, Record, ServerKind, Setup, SetupError, VanillaSetup,
+    Experiment, File, FlashSetup, Measure, Record, ServerKind, Setup, SetupError, PageCacheServerSetup,
     WarmContent, Window, World,
 };
 use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
@@ -325,7 +325,7 @@ fn impossible_setup_is_rejected_with_reason() {
     let error = refused(Setup::default(), 0, 0);
     assert!(!error.is_empty());
     let vanilla = Setup {
-        server: ServerKind::Vanilla(VanillaSetup::default()),
+        server: ServerKind::Vanilla(PageCacheServerSetup::default()),
         ..Setup::default()
     };
     assert_eq!(

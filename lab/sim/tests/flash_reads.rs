@@ -1,6 +1,6 @@
 //! Latency of flash reads while blocks are written at the SSD's full rate.
 //!
-//! The tier's own decisions ([`Room`]) on modelled SSDs, without a disk, memory or viewers: reads
+//! The tier's own decisions ([`FlashStore`]) on modelled SSDs, without a disk, memory or viewers: reads
 //! of records arrive at random times, and there is always data to write. `--nocapture` prints the
 //! table that `docs/lab/results.md` shows.
 
@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use headlong_drive::{Direction, Drive, Request, RequestId, SECTOR_BYTES, preset};
 use headlong_flash::{
-    BlockId, FileKey, FlashPolicy, FlashSpec, PieceId, Place, Room, RoomCommand, RoomConfig, SsdId,
+    BlockId, FileKey, FlashPolicy, FlashSpec, PieceId, Place, FlashStore, RoomCommand, RoomConfig, SsdId,
     SsdSpec,
 };
 use headlong_random::Generator;
-use headlong_sim::TierPlaces;
+use headlong_sim::TierLayout;
 use headlong_units::{Duration, Instant, KIB, MIB};
 
 const BLOCK: u64 = 16 * MIB;
@@ -44,7 +44,7 @@ enum Order {
 struct World {
     now: Instant,
     drive: Box<dyn Drive>,
-    room: Room,
+    room: FlashStore,
     chance: Generator,
     /// Submitted and not yet in the drive's queue.
     waiting: VecDeque<(u64, Request)>,
@@ -54,7 +54,7 @@ struct World {
     next_id: u64,
     pieces: u32,
     written: u64,
-    places: TierPlaces,
+    places: TierLayout,
     order: Order,
     /// Latency of each completed read, milliseconds.
     took: Vec<f64>,
@@ -64,7 +64,7 @@ impl World {
     fn new(name: &str, policy: FlashPolicy, order: Order) -> Self {
         let drive = preset(name).expect("known").build();
         let bytes = drive.capacity_sectors() * SECTOR_BYTES;
-        let places = TierPlaces::new(bytes, BLOCK as u32, PIECE.into());
+        let places = TierLayout::new(bytes, BLOCK as u32, PIECE.into());
         let (places, blocks) = places.expect("a valid tier");
         let layout = *places.layout();
         let spec = FlashSpec {
@@ -85,7 +85,7 @@ impl World {
             policy,
             ..RoomConfig::default()
         };
-        let room = Room::new(Instant::ZERO, config, u64::from(PIECE), &spec);
+        let room = FlashStore::new(Instant::ZERO, config, u64::from(PIECE), &spec);
         Self {
             now: Instant::ZERO,
             drive,

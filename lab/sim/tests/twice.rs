@@ -5,7 +5,7 @@
 use headlong_drive::preset;
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
 use headlong_sim::{
-    Access, CacheKind, Experiment, Placement, Record, Scheduler, ServerKind, Setup, VanillaSetup,
+    Access, CacheKind, Experiment, Placement, Record, Scheduler, ServerKind, Setup, PageCacheServerSetup,
     Window,
 };
 use headlong_units::{Duration, Instant, KIB, MIB};
@@ -100,28 +100,28 @@ fn worlds_with_other_settings_are_deterministic() {
 
 #[test]
 fn vanilla_worlds_are_deterministic() {
-    let usual = VanillaSetup {
+    let usual = PageCacheServerSetup {
         memory_bytes: 64 * MIB,
-        ..VanillaSetup::default()
+        ..PageCacheServerSetup::default()
     };
-    let mut kinds: Vec<VanillaSetup> = Vec::new();
+    let mut kinds: Vec<PageCacheServerSetup> = Vec::new();
     for cache in CacheKind::ALL {
         for access in [Access::Sendfile, Access::Read(32 * KIB), Access::Mapped] {
-            kinds.push(VanillaSetup {
+            kinds.push(PageCacheServerSetup {
                 cache: *cache,
                 access,
                 ..usual.clone()
             });
         }
     }
-    kinds.push(VanillaSetup {
+    kinds.push(PageCacheServerSetup {
         workers: 16,
         threads: 1,
         scheduler: Scheduler::None,
         read_ahead_bytes: 2 * MIB,
         ..usual.clone()
     });
-    kinds.push(VanillaSetup {
+    kinds.push(PageCacheServerSetup {
         tags: 1,
         read_ahead_bytes: 0,
         socket_bytes: Some(64 * KIB),

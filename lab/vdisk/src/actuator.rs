@@ -28,12 +28,12 @@ use crate::counters::{Counters, Tally};
 use crate::fault::{Fault, Faults};
 use crate::priority;
 use crate::queue::{DriveQueue, Outcome};
-use crate::rehearsal::{Oversleep, Rehearsal};
+use crate::rehearsal::{SleepOverrun, AnswerTime};
 use crate::store::Store;
 use crate::trace::Record;
 use headlong_report::say;
 use job::{Answer, Job};
-use state::{State, Way};
+use state::{State, Disposition};
 
 /// Sleep of the arm without outstanding requests; a new request wakes it.
 const IDLE: WallDuration = WallDuration::from_secs(3_600);
@@ -169,12 +169,12 @@ impl Actuator {
         };
         state.tally.handle_arrival(now);
         match state.way_of(&job) {
-            Way::Fail => {
+            Disposition::Fail => {
                 state.note_untimed(&job, now, true);
                 drop(state);
                 job.fail();
             }
-            Way::AtOnce => {
+            Disposition::AtOnce => {
                 state.note_untimed(&job, now, false);
                 drop(state);
                 BUFFER.with_borrow_mut(|buffer| match self.prepare(&job, buffer) {
@@ -182,7 +182,7 @@ impl Actuator {
                     Err(()) => job.fail(),
                 });
             }
-            Way::ToDrive => {
+            Disposition::ToDrive => {
                 if state.is_timed {
                     state.queue.handle_request(now, job.request(), job);
                 } else {
@@ -319,7 +319,7 @@ impl Actuator {
     /// Answers requests until closed. Runs on a thread of its own.
     pub(crate) fn run(&self) {
         priority::raise();
-        let mut rehearsal = Rehearsal::default();
+        let mut rehearsal = AnswerTime::default();
         let mut buffer = Vec::new();
         let mut state = self.lock();
         loop {
@@ -355,7 +355,7 @@ impl Actuator {
         &'a self,
         mut state: MutexGuard<'a, State>,
         lead: WallDuration,
-        oversleep: &mut Oversleep,
+        oversleep: &mut SleepOverrun,
     ) -> MutexGuard<'a, State> {
         let wall = Wall::now();
         let timeout = state.queue.poll_timeout().filter(|_| state.is_timed);
@@ -393,7 +393,7 @@ impl Actuator {
         &'a self,
         mut state: MutexGuard<'a, State>,
         outcome: Outcome<Job>,
-        rehearsal: &mut Rehearsal,
+        rehearsal: &mut AnswerTime,
         buffer: &mut Vec<u8>,
     ) -> MutexGuard<'a, State> {
         let (job, times) = match outcome {

@@ -25,9 +25,9 @@ const RECORD: &str = "processes";
 
 /// The guardian of one directory.
 #[derive(Debug)]
-pub(crate) struct Guardian(Child);
+pub(crate) struct CleanupProcess(Child);
 
-impl Guardian {
+impl CleanupProcess {
     /// Starts the guardian; the directory need not exist yet.
     pub(crate) fn start(directory: &Path) -> io::Result<Self> {
         let mut command = guard(directory);

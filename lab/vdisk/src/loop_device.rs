@@ -21,7 +21,7 @@ const READ_AHEAD_KB: u32 = 128;
 /// Settings of a fresh loop device; in addition, its largest request is the largest possible. `bdi`
 /// is for clients that limit dirty memory (`headlong bench`); resetting `max_ratio` resets
 /// `max_bytes` as well.
-const UNTOLD: [(&str, &str); 3] = [
+const DEFAULT_SETTINGS: [(&str, &str); 3] = [
     ("bdi/strict_limit", "0"),
     ("bdi/max_ratio", "100"),
     ("queue/scheduler", "none"),
@@ -100,7 +100,7 @@ impl LoopDevice {
 
     /// Resets all settings to their defaults.
     fn put_back(&self) -> Result<(), Error> {
-        for (name, value) in UNTOLD {
+        for (name, value) in DEFAULT_SETTINGS {
             // Older kernels lack some of them.
             if self.setting(name).exists() {
                 self.set(name, value)?;

@@ -22,19 +22,19 @@ pub(crate) struct Step {
 
 /// The steps of an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rehearsal {
+pub(crate) struct AnswerTime {
     pub(crate) prepare: Step,
     pub(crate) send: Step,
-    pub(crate) oversleep: Oversleep,
+    pub(crate) oversleep: SleepOverrun,
 }
 
 /// Overrun of a sleep: an idle processor needs time to wake up, a virtual one more.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Oversleep {
+pub(crate) struct SleepOverrun {
     mean_ns: f64,
 }
 
-impl Default for Rehearsal {
+impl Default for AnswerTime {
     fn default() -> Self {
         let step = Step {
             base_ns: 5_000.0,
@@ -43,19 +43,19 @@ impl Default for Rehearsal {
         Self {
             prepare: step,
             send: step,
-            oversleep: Oversleep { mean_ns: 25_000.0 },
+            oversleep: SleepOverrun { mean_ns: 25_000.0 },
         }
     }
 }
 
-impl Rehearsal {
+impl AnswerTime {
     /// Both steps.
     pub(crate) fn whole(&self, bytes: u32) -> Duration {
         (self.prepare.expect(bytes) + self.send.expect(bytes)).min(LEAD_MAX)
     }
 }
 
-impl Oversleep {
+impl SleepOverrun {
     /// How much earlier the sleep should end: most overruns are near the mean.
     pub(crate) fn expect(&self) -> Duration {
         Duration::from_nanos((1.25 * self.mean_ns) as u64).min(OVERSLEEP_MAX)
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn early_wake_follows_overrun_within_limit() {
-        let mut oversleep = Rehearsal::default().oversleep;
+        let mut oversleep = AnswerTime::default().oversleep;
         let mut learn = |micros| {
             for _ in 0..100 {
                 oversleep.learn(Duration::from_micros(micros));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn estimate_follows_steps_and_ignores_interruption() {
-        let mut step = Rehearsal::default().send;
+        let mut step = AnswerTime::default().send;
         for _ in 0..200 {
             step.learn(4096, Duration::from_micros(8));
             step.learn(1 << 20, Duration::from_micros(8 + 210));

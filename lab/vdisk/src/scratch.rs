@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::guardian::{self, Guardian};
+use crate::guardian::{self, CleanupProcess};
 use headlong_report::say;
 
 const PREFIX: &str = "headlong-disk-";
@@ -26,7 +26,7 @@ const PREFIX: &str = "headlong-disk-";
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    guardian: Option<Guardian>,
+    guardian: Option<CleanupProcess>,
 }
 
 impl Scratch {
@@ -47,7 +47,7 @@ impl Scratch {
             .canonicalize()?
             .join(format!("{PREFIX}{pid}-{start}-{number}-{name}"));
         // The guardian first, so that no resource is ever without one.
-        let guardian = Guardian::start(&path)
+        let guardian = CleanupProcess::start(&path)
             .map_err(|error| io::Error::other(format!("cannot start bash: {error}")))?;
         let scratch = Self {
             path,
@@ -79,7 +79,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Guards that mount are dropped earlier; the guardian reports what they could not undo.
-        for line in self.guardian.take().map_or_else(Vec::new, Guardian::finish) {
+        for line in self.guardian.take().map_or_else(Vec::new, CleanupProcess::finish) {
             say!("headlong: {line}");
         }
     }

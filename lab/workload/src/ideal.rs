@@ -30,7 +30,7 @@ pub(crate) struct Sent {
 
 /// Result of a session.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watched {
+pub(crate) struct IdealResult {
     /// Bytes sent over the line, including those of abandoned replies.
     pub(crate) bytes: u64,
     /// From its arrival to its end.
@@ -66,7 +66,7 @@ struct Line {
 }
 
 /// Simulates a session, and reports every call.
-pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent)) -> Watched {
+pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent)) -> IdealResult {
     let start = Instant::ZERO;
     let mut player = Player::new(plan, start);
     let mut line = Line {
@@ -100,7 +100,7 @@ pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent
             player.handle_timeout(now);
         }
     }
-    Watched {
+    IdealResult {
         bytes: line.carried,
         length: now.since(start),
         calls_failed,
@@ -191,12 +191,12 @@ mod tests {
     use alloc::vec;
     use std::sync::Arc;
 
-    use headlong_player::{Act, AdaptivePlan, Make, Rendition, Rule, Segments, Shape, Title};
+    use headlong_player::{Act, AdaptivePlan, PlayerConfig, Rendition, Rule, Segments, Shape, Title};
 
     use super::*;
 
     /// A minute in segments of 4 s at 800 kbit/s and 1,600 kbit/s.
-    fn plan(make: Make, acts: vec::Vec<Act>) -> Plan {
+    fn plan(make: PlayerConfig, acts: vec::Vec<Act>) -> Plan {
         let rendition = |object, kbps| Rendition {
             bit_rate: BitRate::from_kbps(kbps),
             header: None,
@@ -228,9 +228,9 @@ mod tests {
     #[test]
     fn title_watched_to_end_is_requested_once() {
         let acts = || vec![Act::Watch(Duration::from_secs(60))];
-        let make = |rendition| Make {
+        let make = |rendition| PlayerConfig {
             rule: Rule::Fixed(rendition),
-            ..Make::default()
+            ..PlayerConfig::default()
         };
         for (rendition, bytes) in [(0, 6_000_000), (1, 12_000_000)] {
             let mut calls = 0;
@@ -249,9 +249,9 @@ mod tests {
     #[test]
     fn early_leaver_has_requested_its_buffer() {
         let plan = plan(
-            Make {
+            PlayerConfig {
                 rule: Rule::Fixed(0),
-                ..Make::default()
+                ..PlayerConfig::default()
             },
             vec![Act::Watch(Duration::from_secs(4))],
         );
@@ -265,10 +265,10 @@ mod tests {
 
     #[test]
     fn open_ended_reply_is_abandoned_in_transit() {
-        let make = Make {
+        let make = PlayerConfig {
             rule: Rule::Fixed(0),
             shape: Shape::OpenEnded,
-            ..Make::default()
+            ..PlayerConfig::default()
         };
         let plan = plan(make, vec![Act::Watch(Duration::from_secs(20))]);
         let mut calls = 0;

@@ -1,7 +1,7 @@
-//! The text form of an adaptive player's [`Make`]: one word for each parameter.
+//! The text form of an adaptive player's [`PlayerConfig`]: one word for each parameter.
 //!
 //! Specifications (`player.rule = "bola"`) and traces (`rule=bola`) share the spelling. Omitted
-//! words have the values of [`Make::default`].
+//! words have the values of [`PlayerConfig::default`].
 //!
 //! Invariant: [`words`] describes a make completely, and [`read`] restores it.
 
@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_player::{Estimate, Make, PlanError, Probing, Rule, Shape};
+use headlong_player::{Estimate, PlayerConfig, PlanError, Probing, Rule, Shape};
 use headlong_units::{Duration, nearest};
 
 /// All words, in the order in which they are written.
@@ -81,13 +81,13 @@ const ESTIMATES: [(&str, bool); 2] = [("ewma", false), ("harmonic-mean", true)];
 const TRUTHS: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// Reads a make from a source. All errors are reported to the source.
-pub(crate) fn read(source: &mut dyn Source) -> Make {
-    let base = Make::default();
+pub(crate) fn read(source: &mut dyn Source) -> PlayerConfig {
+    let base = PlayerConfig::default();
     let mut words = Words(source);
     let buffer_high = words.time("buffer_high").unwrap_or(base.buffer_high);
     // The same distance as in dash.js: one request for each segment.
     let buffer_low = buffer_high - (base.buffer_high - base.buffer_low);
-    let make = Make {
+    let make = PlayerConfig {
         start_buffer: words.time("start_buffer").unwrap_or(base.start_buffer),
         resume_buffer: words.time("resume_buffer").unwrap_or(base.resume_buffer),
         buffer_low: words.time("buffer_low").unwrap_or(buffer_low),
@@ -288,7 +288,7 @@ fn count(text: &str, from: u64, to: u64) -> Result<u32, String> {
 }
 
 /// All parameters of a make, as words.
-pub(crate) fn words(make: &Make) -> Vec<(&'static str, String)> {
+pub(crate) fn words(make: &PlayerConfig) -> Vec<(&'static str, String)> {
     let mut words = Vec::new();
     let mut say = |key: &'static str, value: String| words.push((key, value));
     let time = |time: Duration| time.to_string();

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::grouping::{Place, Places};
-use crate::links::{Item, Links, NONE, are_near};
+use crate::links::{LinkItem, Links, NONE, are_near};
 use crate::{Chain, Request, Rules};
 
 /// Returned by [`Joiner::join_with_places`] for a request that belongs to no chain (A7).
@@ -27,7 +27,7 @@ pub fn chains(requests: &[Request], rules: &Rules, out: &mut Vec<Chain>) {
 pub struct Joiner {
     rules: Rules,
     places: Places,
-    items: Vec<Item>,
+    items: Vec<LinkItem>,
     links: Links,
     /// The chain of each item of a group.
     chain_of_item: Vec<u32>,
@@ -163,12 +163,12 @@ fn rank(chain: &Chain) -> impl Ord + use<> {
 
 /// Collects the items of a group; returns whether each starts at or after the end of the previous
 /// one.
-fn gather(requests: &[Request], group: &[Place], items: &mut Vec<Item>) -> bool {
+fn gather(requests: &[Request], group: &[Place], items: &mut Vec<LinkItem>) -> bool {
     items.clear();
     let mut is_in_order = true;
     let mut end = 0;
     for place in group {
-        let item = Item::new(&requests[place.request as usize], place.request);
+        let item = LinkItem::new(&requests[place.request as usize], place.request);
         is_in_order &= item.offset >= end;
         end = item.end;
         items.push(item);
@@ -177,9 +177,9 @@ fn gather(requests: &[Request], group: &[Place], items: &mut Vec<Item>) -> bool 
 }
 
 /// Sorts by offset; returns the same as [`gather`].
-fn sort(items: &mut [Item]) -> bool {
+fn sort(items: &mut [LinkItem]) -> bool {
     if !sort_nearly_sorted(items) {
-        items.sort_unstable_by_key(Item::by_start);
+        items.sort_unstable_by_key(LinkItem::by_start);
     }
     items.windows(2).all(|pair| pair[0].end <= pair[1].offset)
 }
@@ -187,7 +187,7 @@ fn sort(items: &mut [Item]) -> bool {
 /// Insertion sort: moves each item that is out of order back to its position. Requests on several
 /// connections overtake each other by a few positions only; if too many moves are needed, the sort
 /// stops and returns `false`.
-fn sort_nearly_sorted(items: &mut [Item]) -> bool {
+fn sort_nearly_sorted(items: &mut [LinkItem]) -> bool {
     let mut moves_left = 4 * items.len();
     for place in 1..items.len() {
         let mut to = place;
@@ -206,7 +206,7 @@ fn sort_nearly_sorted(items: &mut [Item]) -> bool {
     true
 }
 
-fn begin(of: &Request, head: &Item) -> Chain {
+fn begin(of: &Request, head: &LinkItem) -> Chain {
     Chain {
         session: of.session,
         file: of.file,
@@ -221,7 +221,7 @@ fn begin(of: &Request, head: &Item) -> Chain {
     }
 }
 
-fn add(chain: &mut Chain, item: &Item) {
+fn add(chain: &mut Chain, item: &LinkItem) {
     chain.length = chain.length.max(item.end - chain.start);
     chain.start_ms = chain.start_ms.min(item.received_ms);
     chain.end_ms = chain.end_ms.max(item.completed_ms);

@@ -14,7 +14,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// A request, as used for joining.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Item {
+pub(crate) struct LinkItem {
     pub(crate) offset: u64,
     pub(crate) end: u64,
     pub(crate) received_ms: i64,
@@ -26,7 +26,7 @@ pub(crate) struct Item {
     pub(crate) is_open: bool,
 }
 
-impl Item {
+impl LinkItem {
     pub(crate) fn new(request: &Request, place: u32) -> Self {
         Self {
             offset: request.offset,
@@ -52,7 +52,7 @@ impl Item {
 }
 
 /// Time from which a gap after this item is measured.
-fn last_ms(item: &Item, gap: Gap) -> i64 {
+fn last_ms(item: &LinkItem, gap: Gap) -> i64 {
     match gap {
         Gap::Received => item.received_ms,
         Gap::Idle => item.completed_ms,
@@ -60,17 +60,17 @@ fn last_ms(item: &Item, gap: Gap) -> i64 {
 }
 
 /// Whether `starter` ended too long before `ender` arrived to be joined.
-fn is_over(starter: &Item, ender: &Item, rules: &Rules) -> bool {
+fn is_over(starter: &LinkItem, ender: &LinkItem, rules: &Rules) -> bool {
     last_ms(starter, rules.gap) < ender.received_ms.saturating_sub(rules.within_ms)
 }
 
 /// Whether `starter` arrived too long after `ender` to be joined.
-fn is_too_late(starter: &Item, ender: &Item, rules: &Rules) -> bool {
+fn is_too_late(starter: &LinkItem, ender: &LinkItem, rules: &Rules) -> bool {
     starter.received_ms > last_ms(ender, rules.gap).saturating_add(rules.within_ms)
 }
 
 /// Whether two touching requests are near enough in time, in either order (A2).
-pub(crate) fn are_near(ender: &Item, starter: &Item, rules: &Rules) -> bool {
+pub(crate) fn are_near(ender: &LinkItem, starter: &LinkItem, rules: &Rules) -> bool {
     !is_over(starter, ender, rules) && !is_too_late(starter, ender, rules)
 }
 
@@ -86,9 +86,9 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Joins the items of one group, sorted by [`Item::by_start`]. Returns for each item an earlier
+    /// Joins the items of one group, sorted by [`LinkItem::by_start`]. Returns for each item an earlier
     /// item of the same chain, or itself.
-    pub(crate) fn join(&mut self, items: &[Item], rules: &Rules) -> &[u32] {
+    pub(crate) fn join(&mut self, items: &[LinkItem], rules: &Rules) -> &[u32] {
         let count = items.len() as u32;
         self.before.clear();
         self.before.extend(0..count);
@@ -130,7 +130,7 @@ impl Links {
     /// Each ender takes the first unused starter that is near enough.
     fn pair(
         &mut self,
-        items: &[Item],
+        items: &[LinkItem],
         enders: core::ops::Range<usize>,
         starters: core::ops::Range<usize>,
         rules: &Rules,
@@ -158,7 +158,7 @@ impl Links {
     /// earlier arrivals matter: if any starter is near enough to an ender, one of these is.
     fn unite(
         &mut self,
-        items: &[Item],
+        items: &[LinkItem],
         enders: core::ops::Range<usize>,
         starters: core::ops::Range<usize>,
         rules: &Rules,

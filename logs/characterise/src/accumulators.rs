@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_chains::Lengths;
 
-use crate::assemble::Parts;
+use crate::assemble::AccumulatorRefs;
 use crate::behaviour::Behaviour;
 use crate::bit_rates::TransientRates;
 use crate::catalogue::CatalogueUse;
@@ -15,11 +15,11 @@ use crate::counting::{LogHistogram, SECONDS_MAX};
 use crate::examples::Examples;
 use crate::merge::merge_fields;
 use crate::observed::Observed;
-use crate::outcome::{Captions, Outcome, Table, Value, per_cent};
+use crate::outcome::{Captions, ReportItems, Table, Value, per_cent};
 use crate::phase_shares::PhaseShares;
 use crate::report::{About, Characterisation, SCHEMA, Section};
 use crate::requests::RequestKinds;
-use crate::seconds::Seconds;
+use crate::seconds::SecondHistogram;
 use crate::view::{Log, SessionView};
 use crate::viewing::Viewing;
 use crate::volume::Volume;
@@ -33,7 +33,7 @@ pub struct Accumulators {
     examples: Examples,
     requests: RequestKinds,
     chaining: Chaining,
-    seconds: Seconds,
+    seconds: SecondHistogram,
     phases: PhaseShares,
     rates: TransientRates,
     behaviour: Behaviour,
@@ -62,7 +62,7 @@ impl Accumulators {
             examples: Examples::default(),
             requests: RequestKinds::new(log),
             chaining: Chaining::default(),
-            seconds: Seconds::default(),
+            seconds: SecondHistogram::default(),
             phases: PhaseShares::default(),
             rates: TransientRates::new(log),
             behaviour: Behaviour::new(log),
@@ -105,7 +105,7 @@ impl Accumulators {
         let (sessions, left_out) = self.volume.sessions();
         let observed = Observed::of(
             log,
-            Parts {
+            AccumulatorRefs {
                 volume: &self.volume,
                 catalogue: &self.catalogue,
                 chaining: &self.chaining,
@@ -146,7 +146,7 @@ impl Accumulators {
             ),
             ("phases", "Phases", phases),
         ];
-        let needs_no_offsets = |(key, ..): &(&str, &str, Outcome)| {
+        let needs_no_offsets = |(key, ..): &(&str, &str, ReportItems)| {
             log.has_offsets || matches!(*key, "volume" | "catalogue")
         };
         let sections = sections.into_iter().filter(needs_no_offsets);
@@ -163,7 +163,7 @@ impl Accumulators {
         sections.push(Section::new((
             "specification",
             heading,
-            Outcome { tables, figures },
+            ReportItems { tables, figures },
         )));
         Characterisation {
             schema: SCHEMA.into(),

@@ -20,7 +20,7 @@ use crate::volume::{BINS_MAX, Volume};
 
 /// The accumulators it is built from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct AccumulatorRefs<'a> {
     /// Arrivals.
     pub(crate) volume: &'a Volume,
     /// Titles.
@@ -42,7 +42,7 @@ const HEAD_TITLES: u64 = 20;
 
 impl Observed {
     /// Reads the values from these accumulators.
-    pub(crate) fn of(log: &Log, sums: Parts<'_>) -> Self {
+    pub(crate) fn of(log: &Log, sums: AccumulatorRefs<'_>) -> Self {
         let (starts, width_ms) = sums.volume.arrivals();
         Self {
             name: String::new(),

@@ -8,7 +8,7 @@ use core::cmp::Ordering;
 use headlong_chains::{Chain, Kind};
 
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
+use crate::outcome::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Cluster, Log, RateClass, SessionView, nominal_us};
 
 /// Bit rates with a smaller share, in per cent, are not shown (thesis Figure 5.17).
@@ -103,7 +103,7 @@ impl TransientRates {
     }
 
     /// Figures 5.17 and 5.18, and the frequency of bit-rate changes.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
         let shares = self.changes().map(|share| share * 100.0);
         let rows = self.counts[1..].iter().zip(shares);
         let rows = rows.map(|(count, share)| [(*count).into(), share.into()]);
@@ -115,7 +115,7 @@ impl TransientRates {
         ];
         let figures = ids.into_iter().enumerate();
         let figures = figures.map(|(matrix, id)| self.bubbles(log, captions.figure(id), matrix));
-        Outcome {
+        ReportItems {
             tables: vec![captions.table("table-changes").filled(rows)],
             figures: figures.collect(),
         }

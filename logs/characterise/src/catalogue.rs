@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::merge::merge_fields;
 use crate::observed::DURATION_PARTS;
-use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
+use crate::outcome::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Log, RateClass, SessionView, nominal_us};
 
 /// Most points of a popularity curve, equally spaced on a logarithmic axis.
@@ -129,7 +129,7 @@ impl CatalogueUse {
     }
 
     /// Figures 5.2, 5.3 and 5.4 with their tables.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
         let mut shares = self.rate_shares(log);
         // A bit rate that is unknown and could not be estimated is not shown.
         shares.retain(|(class, ..)| class.kbps > 0);
@@ -143,7 +143,7 @@ impl CatalogueUse {
             );
         }
         let popularity = captions.figure("figure-5.4");
-        Outcome {
+        ReportItems {
             tables: vec![table],
             figures: vec![
                 choices(log, &shares, captions.figure("figure-5.2")),

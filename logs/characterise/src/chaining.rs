@@ -8,7 +8,7 @@ use headlong_chains::{Chain, Lengths};
 
 use crate::merge::{Merge as _, merge_fields};
 use crate::observed::ChainRow;
-use crate::outcome::{Captions, Figure, Outcome, Series, Table, Value, mean, per_cent};
+use crate::outcome::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
 use crate::survival::{Segment, segments};
 use crate::view::{Log, SessionView, nominal_us};
 
@@ -113,7 +113,7 @@ impl Chaining {
     }
 
     /// Table 5.4 and Figures 5.11 to 5.13.
-    pub(crate) fn finish(&mut self, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&mut self, captions: &Captions) -> ReportItems {
         let mut all = self.all_lengths();
         let fitted = segments(all.runs());
         let rounded = match all.is_rounded() {
@@ -123,7 +123,7 @@ impl Chaining {
             false => "",
         };
         let survival = captions.table("table-survival").telling(rounded);
-        Outcome {
+        ReportItems {
             tables: vec![
                 self.chain_table(captions.table("table-5.4")),
                 self.length_table(captions.table("table-chain-lengths"), all.runs()),

@@ -98,15 +98,15 @@ pub(crate) const SECONDS_MAX: usize = 172_800;
 
 /// A sum for each second of a session, over all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BySecond(Vec<u64>);
+pub(crate) struct SecondSums(Vec<u64>);
 
-impl Merge for BySecond {
+impl Merge for SecondSums {
     fn merge(&mut self, other: Self) {
         self.0.merge(other.0);
     }
 }
 
-impl BySecond {
+impl SecondSums {
     /// Adds an amount to one second.
     pub(crate) fn add(&mut self, second: usize, amount: u64) {
         if second >= SECONDS_MAX {
@@ -142,14 +142,14 @@ impl BySecond {
 
 /// Ends of sessions, and thus the number of sessions active in each second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Alive {
-    ends: BySecond,
+pub(crate) struct ActiveSessions {
+    ends: SecondSums,
     sessions: u64,
 }
 
-merge_fields!(Alive { ends, sessions });
+merge_fields!(ActiveSessions { ends, sessions });
 
-impl Alive {
+impl ActiveSessions {
     /// Adds a session by its last second.
     pub(crate) fn add(&mut self, last_second: usize) {
         self.ends.add(last_second.min(SECONDS_MAX - 1), 1);
@@ -157,14 +157,14 @@ impl Alive {
     }
 
     /// The number of sessions that had not ended before each second.
-    pub(crate) fn by_second(&self) -> BySecond {
+    pub(crate) fn by_second(&self) -> SecondSums {
         let mut left = self.sessions;
         let alive = self.ends.0.iter().map(|ended| {
             let now = left;
             left -= ended;
             now
         });
-        BySecond(alive.collect())
+        SecondSums(alive.collect())
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
 
         #[test]
         fn active_sessions_are_counted_by_second(lasts in prop::collection::vec(0usize..40, 1..30)) {
-            let mut alive = Alive::default();
+            let mut alive = ActiveSessions::default();
             lasts.iter().for_each(|last| alive.add(*last));
             let told = alive.by_second();
             for second in 0..40 {

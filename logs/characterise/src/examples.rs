@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::Request;
 
 use crate::merge::{Merge, merge_fields};
-use crate::outcome::{Captions, Figure, Outcome, Series};
+use crate::outcome::{Captions, Figure, ReportItems, Series};
 use crate::view::{Log, RateClass, SessionView};
 
 /// Most requests of an example that remain visible in one drawing.
@@ -64,7 +64,7 @@ impl Examples {
     }
 
     /// Figures 5.8, 5.9 and 5.16, if there are such sessions.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
         let mut figures = Vec::new();
         if let Some(Example { requests, .. }) = &self.whole {
             let first = first_of(requests, DETAIL_MS);
@@ -77,7 +77,7 @@ impl Examples {
             figures.push(positions(log, &first, captions.figure("figure-5.9")));
             figures.push(rows(log, &first, captions.figure("figure-5.9-rates")));
         }
-        Outcome {
+        ReportItems {
             tables: Vec::new(),
             figures,
         }

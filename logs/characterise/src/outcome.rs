@@ -322,7 +322,7 @@ impl Captions {
 
 /// Result of an accumulator: tables and figures in order of presentation.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct ReportItems {
     /// Its tables.
     pub(crate) tables: Vec<Table>,
     /// Its figures.

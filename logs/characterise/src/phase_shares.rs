@@ -3,14 +3,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::counting::{BySecond, LogHistogram, smooth_bins};
+use crate::counting::{SecondSums, LogHistogram, smooth_bins};
 use crate::merge::{Merge as _, merge_fields};
-use crate::outcome::{Captions, Figure, Outcome, Series, Table, Value, mean, per_cent};
+use crate::outcome::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
 use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
 
 /// Sums over sessions for one reading of A12.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct PhaseSums {
     /// Milliseconds covered by transient, stable and inactive phases.
     pub(crate) covered_ms: [u64; 3],
     /// Lengths of phases of the three kinds, ms.
@@ -31,7 +31,7 @@ pub(crate) struct Reading {
     pub(crate) chains_later: u64,
 }
 
-merge_fields!(Reading {
+merge_fields!(PhaseSums {
     covered_ms,
     lengths_ms,
     start_transient,
@@ -49,12 +49,12 @@ pub(crate) struct PhaseShares {
     sessions: u64,
     sessions_ms: u64,
     /// Without audio, and of all files.
-    pub(crate) readings: [Reading; 2],
+    pub(crate) readings: [PhaseSums; 2],
     /// Bytes in short and in long chains of any file.
     bytes: [u64; 2],
     /// Nominal time and time of open-ended and of chunk chains, by whole seconds of their duration.
-    nominal_us: [BySecond; 2],
-    took_ms: [BySecond; 2],
+    nominal_us: [SecondSums; 2],
+    took_ms: [SecondSums; 2],
 }
 
 merge_fields!(PhaseShares {
@@ -140,8 +140,8 @@ impl PhaseShares {
     }
 
     /// Tables of time, bytes and counts by phase, and Figure 5.20.
-    pub(crate) fn finish(&self, captions: &Captions) -> Outcome {
-        Outcome {
+    pub(crate) fn finish(&self, captions: &Captions) -> ReportItems {
+        ReportItems {
             tables: vec![
                 self.time_table(captions.table("table-phases")),
                 self.count_table(captions.table("table-phase-counts")),

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use crate::observed::Observed;
-use crate::outcome::{Figure, Outcome, Table};
+use crate::outcome::{Figure, ReportItems, Table};
 use crate::published::{Beside, beside};
 
 /// Name of the JSON schema of [`Characterisation`]; docs/schemas/characterisation-2.json.
@@ -64,7 +64,7 @@ pub struct Section {
 }
 
 impl Section {
-    pub(crate) fn new((key, heading, outcome): (&str, &str, Outcome)) -> Self {
+    pub(crate) fn new((key, heading, outcome): (&str, &str, ReportItems)) -> Self {
         Self {
             key: key.into(),
             heading: heading.into(),

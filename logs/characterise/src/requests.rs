@@ -9,7 +9,7 @@ use headlong_chains::{Request, most_at_once};
 use crate::counting::LogHistogram;
 use crate::merge::{Merge as _, merge_fields};
 use crate::observed::ChainRow;
-use crate::outcome::{Captions, Figure, Outcome, Series, Table, per_cent};
+use crate::outcome::{Captions, Figure, ReportItems, Series, Table, per_cent};
 use crate::view::{Log, SessionView, nominal_us};
 
 /// Classes of Table 5.3; the last is that many connections or more.
@@ -114,7 +114,7 @@ impl RequestKinds {
     }
 
     /// Tables 5.2 and 5.3, and both halves of Figure 5.10.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
         let connections = self.at_once.map(|counts| {
             let total: u64 = counts.iter().sum();
             counts.map(|count| per_cent(count as f64, total as f64).into())
@@ -129,7 +129,7 @@ impl RequestKinds {
         ];
         let bytes = |place: usize| self.by_rate[place].bytes as f64 / 1e6;
         let seconds = |place: usize| self.rate_us[place] as f64 / 1e6;
-        Outcome {
+        ReportItems {
             tables: vec![
                 self.prevalence(captions.table("table-5.2")),
                 captions.table("table-5.3").filled(connections),

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use headlong_chains::{Kind, Request};
 
-use crate::counting::{Alive, BySecond, SECONDS_MAX, smooth_bins, spread};
+use crate::counting::{ActiveSessions, SecondSums, SECONDS_MAX, smooth_bins, spread};
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Outcome, Series, mean};
+use crate::outcome::{Captions, ReportItems, Series, mean};
 use crate::view::{Log, READINGS, SessionView, is_long};
 
 /// Classes of requests in Figure 5.19.
@@ -20,26 +20,26 @@ const CLASSES: [&str; 3] = [
 
 /// Sums over sessions for each second since the start of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seconds {
-    alive: Alive,
+pub(crate) struct SecondHistogram {
+    alive: ActiveSessions,
     /// Chunk requests that are not for audio: most at once, and files requested.
-    connections: BySecond,
-    files: BySecond,
+    connections: SecondSums,
+    files: SecondSums,
     /// The same requests: intervals to the next arrival, and durations; by second of arrival.
-    gaps_ms: BySecond,
-    gaps: BySecond,
-    took_ms: BySecond,
-    arrivals: BySecond,
+    gaps_ms: SecondSums,
+    gaps: SecondSums,
+    took_ms: SecondSums,
+    arrivals: SecondSums,
     /// Clusters and long chains that start, for both readings of A12.
-    clusters: [BySecond; 2],
-    stable: [BySecond; 2],
+    clusters: [SecondSums; 2],
+    stable: [SecondSums; 2],
     /// Bytes by [`CLASSES`].
-    bytes: [BySecond; 3],
+    bytes: [SecondSums; 3],
     /// Sessions that are inactive.
-    inactive: BySecond,
+    inactive: SecondSums,
 }
 
-merge_fields!(Seconds {
+merge_fields!(SecondHistogram {
     alive,
     connections,
     files,
@@ -53,7 +53,7 @@ merge_fields!(Seconds {
     inactive
 });
 
-impl Seconds {
+impl SecondHistogram {
     /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.alive.add(view.last_second());
@@ -137,7 +137,7 @@ impl Seconds {
     }
 
     /// Figures 5.14, 5.15, 5.19 and 5.21.
-    pub(crate) fn finish(&self, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, captions: &Captions) -> ReportItems {
         let alive = &self.alive.by_second();
         let curve =
             |name: &str, sums, counts, scale| Series::new(name, per_session(sums, counts, scale));
@@ -176,7 +176,7 @@ impl Seconds {
             captions
                 .figure("figure-5.21")
                 .series(curve("inactive", &self.inactive, alive, 100.0));
-        Outcome {
+        ReportItems {
             tables: Vec::new(),
             figures: vec![connections, waiting, starts, rates, inactive],
         }
@@ -184,7 +184,7 @@ impl Seconds {
 }
 
 /// Adds to each second the most concurrent requests in it; `edges` are sorted.
-fn most_by_second(view: &SessionView<'_>, edges: &[(i64, i64)], sums: &mut BySecond) {
+fn most_by_second(view: &SessionView<'_>, edges: &[(i64, i64)], sums: &mut SecondSums) {
     let (mut now, mut most) = (0i64, 0i64);
     let mut second = 0;
     for (moment, change) in edges {
@@ -212,7 +212,7 @@ const FEW: u64 = 5;
 
 /// `sums` divided by `counts` in bins of 1 % of the time, times `scale`; x is the second plus one,
 /// so that the first second fits on a logarithmic axis.
-fn per_session(sums: &BySecond, counts: &BySecond, scale: f64) -> Vec<(f64, f64)> {
+fn per_session(sums: &SecondSums, counts: &SecondSums, scale: f64) -> Vec<(f64, f64)> {
     let bins = smooth_bins(counts.len());
     let least = if counts.get(0) >= MANY { FEW } else { 1 };
     let points = bins.filter_map(|(from, until)| {

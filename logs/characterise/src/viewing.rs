@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::{Chain, Kind, Request};
 
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
+use crate::outcome::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Log, SessionView};
 
 /// Number of parts of a title.
@@ -130,7 +130,7 @@ impl Viewing {
     }
 
     /// Figures 5.5 to 5.7, with the numbers given in the text of the thesis.
-    pub(crate) fn finish(&self, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, captions: &Captions) -> ReportItems {
         let share =
             |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
         let over = |kind| self.fetched_more_than(kind, 1.0).into();
@@ -145,7 +145,7 @@ impl Viewing {
             [little.map(|share| 100.0 - share).into()],
             [share(&self.pauses).into()],
         ]);
-        Outcome {
+        ReportItems {
             tables: vec![table],
             figures: vec![
                 self.fractions_of(captions.figure("figure-5.5")),

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::counting::spread;
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Figure, Outcome, Series};
+use crate::outcome::{Captions, Figure, ReportItems, Series};
 use crate::view::{Log, SessionView};
 
 /// Widths of bins over the time of the log; the thesis uses 5 minutes.
@@ -95,7 +95,7 @@ impl Volume {
     }
 
     /// Table 5.1 and Figure 5.1.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
         let span_ms = log.span_ms.1 - log.span_ms.0;
         let seconds = span_ms.max(1) as f64 / 1000.0;
         let bytes: u64 = self.bytes.iter().sum();
@@ -120,7 +120,7 @@ impl Volume {
         };
         let sent = captions.figure("figure-5.1").telling(&format!("{bin_s}"));
         let starts = captions.figure("figure-arrivals");
-        Outcome {
+        ReportItems {
             tables: vec![table],
             figures: vec![
                 over_time(sent, "sent", &self.bytes, &|bytes| gbps(bytes, bin_s)),

@@ -16,7 +16,7 @@ use crate::names::QuickMap;
 use crate::summary::summary;
 use crate::{
     ChainRow, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow, TableError, TableWriter,
-    TakenIn,
+    IntakeResult,
 };
 
 /// Settings.
@@ -47,12 +47,12 @@ pub enum CharacteriseError {
 }
 
 /// Most memory used in addition to the limit of intake, bytes.
-pub fn characterise_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
+pub fn characterise_bytes_max(taken: &IntakeResult, threads: usize) -> u64 {
     let log = log_of(taken);
     threads.max(1) as u64 * Accumulators::bytes_max(&log)
 }
 
-fn log_of(taken: &TakenIn) -> Log {
+fn log_of(taken: &IntakeResult) -> Log {
     let mut log = Log::new(taken.files.clone(), taken.span_ms);
     let devices = 0..taken.devices.len() as u32;
     log.lay_end_to_end(taken.streams.iter().map(Vec::as_slice));
@@ -68,7 +68,7 @@ fn log_of(taken: &TakenIn) -> Log {
 /// # Errors
 /// If requests cannot be read back, or tables cannot be written.
 pub fn characterise(
-    taken: &TakenIn,
+    taken: &IntakeResult,
     settings: &CharacteriseSettings,
     done: impl Fn(u64) + Sync,
 ) -> Result<Characterisation, CharacteriseError> {
@@ -77,7 +77,7 @@ pub fn characterise(
         log.count_devices(&sessions_by_device(taken, settings.threads)?);
     }
     let tables = match &settings.tables {
-        Some(folder) => Some(Turns::new(Tables::create(folder)?)),
+        Some(folder) => Some(OrderedTurns::new(Tables::create(folder)?)),
         None => None,
     };
     let all = sum_parts(taken, &log, settings, tables.as_ref(), &done)?;
@@ -90,7 +90,7 @@ pub fn characterise(
 }
 
 /// The number of sessions on each type of device.
-fn sessions_by_device(taken: &TakenIn, threads: usize) -> Result<Vec<u64>, PartsError> {
+fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, PartsError> {
     let counts = taken.parts.each_unsorted(threads, |_, requests| {
         requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
         let mut counts: QuickMap<u16, u64> = QuickMap::default();
@@ -115,10 +115,10 @@ struct Worker {
 }
 
 fn sum_parts<'a>(
-    taken: &'a TakenIn,
+    taken: &'a IntakeResult,
     log: &Log,
     settings: &CharacteriseSettings,
-    tables: Option<&Turns<Tables<'a>>>,
+    tables: Option<&OrderedTurns<Tables<'a>>>,
     done: &(impl Fn(u64) + Sync),
 ) -> Result<Accumulators, CharacteriseError> {
     let workers: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
@@ -162,7 +162,7 @@ fn sum_parts<'a>(
 }
 
 /// The name of a specification fitted to the log.
-fn name_of(taken: &TakenIn, settings: &CharacteriseSettings) -> String {
+fn name_of(taken: &IntakeResult, settings: &CharacteriseSettings) -> String {
     if !settings.title.is_empty() {
         return settings.title.clone();
     }
@@ -171,7 +171,7 @@ fn name_of(taken: &TakenIn, settings: &CharacteriseSettings) -> String {
     stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn about(taken: &TakenIn, settings: &CharacteriseSettings) -> About {
+fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> About {
     let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
     let dropped = taken.dropped.by_reason().iter();
     let dropped = dropped.filter(|lines| lines.reason != Reason::NotARequest);
@@ -207,12 +207,12 @@ fn about(taken: &TakenIn, settings: &CharacteriseSettings) -> About {
 }
 
 /// A value that partitions use in order, although they are processed concurrently.
-struct Turns<T> {
+struct OrderedTurns<T> {
     held: Mutex<(usize, T)>,
     next: Condvar,
 }
 
-impl<T> Turns<T> {
+impl<T> OrderedTurns<T> {
     fn new(held: T) -> Self {
         Self {
             held: Mutex::new((0, held)),
@@ -270,7 +270,7 @@ impl<'a> Tables<'a> {
 
     fn push(
         &mut self,
-        names: &'a TakenIn,
+        names: &'a IntakeResult,
         log: &Log,
         view: &SessionView<'_>,
     ) -> Result<(), TableError> {
@@ -317,7 +317,7 @@ impl<'a> Tables<'a> {
     /// From chains of all files except audio; inactive phases are the same in both readings.
     fn push_phases(
         &mut self,
-        names: &'a TakenIn,
+        names: &'a IntakeResult,
         view: &SessionView<'_>,
     ) -> Result<(), TableError> {
         let phases = view.phases[0];

@@ -277,7 +277,7 @@ pub(crate) fn infos(
 
 /// Which properties of a file are known, not estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileTold {
+pub struct KnownProperties {
     /// The bit rate, from a files table.
     pub kbps: bool,
     /// The size, from a files table or a reply.
@@ -285,8 +285,8 @@ pub struct FileTold {
 }
 
 /// The known properties of each file.
-pub(crate) fn told(facts: &[FileFacts]) -> Vec<FileTold> {
-    let told = |facts: &FileFacts| FileTold {
+pub(crate) fn told(facts: &[FileFacts]) -> Vec<KnownProperties> {
+    let told = |facts: &FileFacts| KnownProperties {
         kbps: facts.row.is_some_and(|row| row.kbps > 0),
         size: facts.row.is_some_and(|row| row.size_bytes > 0) || facts.hint.size_bytes > 0,
     };

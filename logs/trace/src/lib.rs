@@ -33,9 +33,9 @@ pub use characterise::{
     characterise_bytes_max,
 };
 pub use dropped::{Dropped, DroppedLines, Sample};
-pub use files::{FileTold, FilesError};
+pub use files::{KnownProperties, FilesError};
 pub use intake::{
-    Intake, IntakeError, LogError, LogTold, MemoryBound, Progress, SessionsBy, Silent, TakenIn,
+    Intake, IntakeError, LogError, LogSummary, MemoryBound, Progress, SessionsBy, Silent, IntakeResult,
     take_in,
 };
 pub use names::{Name, Names};

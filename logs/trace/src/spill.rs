@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Where bytes are stored.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum StoredBytes {
     Memory(Vec<u8>),
     Spilled { offset: u64, bytes: u64 },
 }
@@ -53,13 +53,13 @@ impl Spill {
     ///
     /// # Errors
     /// If the file cannot be created or written.
-    pub(crate) fn put(&self, mut bytes: Vec<u8>) -> io::Result<Place> {
+    pub(crate) fn put(&self, mut bytes: Vec<u8>) -> io::Result<StoredBytes> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let len = bytes.len() as u64;
         if state.kept_bytes + len <= self.keep_bytes_max {
             state.kept_bytes += len;
             bytes.shrink_to_fit();
-            return Ok(Place::Memory(bytes));
+            return Ok(StoredBytes::Memory(bytes));
         }
         // Under the lock: waiting threads would wait for the disk anyway.
         let offset = state.spilled_bytes;
@@ -70,7 +70,7 @@ impl Spill {
             file.write_all_at(&bytes, offset)?;
         }
         state.spilled_bytes += len;
-        Ok(Place::Spilled { offset, bytes: len })
+        Ok(StoredBytes::Spilled { offset, bytes: len })
     }
 
     /// Ends storing.
@@ -102,16 +102,16 @@ impl Spilled {
     /// If the file cannot be read, or ends early.
     pub(crate) fn bytes<'a>(
         &self,
-        place: &'a Place,
+        place: &'a StoredBytes,
         buffer: &'a mut Vec<u8>,
     ) -> io::Result<&'a [u8]> {
         match (place, &self.file) {
-            (Place::Memory(bytes), _) => return Ok(bytes),
-            (Place::Spilled { offset, bytes }, Some(file)) => {
+            (StoredBytes::Memory(bytes), _) => return Ok(bytes),
+            (StoredBytes::Spilled { offset, bytes }, Some(file)) => {
                 buffer.resize(*bytes as usize, 0);
                 file.read_exact_at(buffer, *offset)?;
             }
-            (Place::Spilled { .. }, None) => return Err(io::ErrorKind::NotFound.into()),
+            (StoredBytes::Spilled { .. }, None) => return Err(io::ErrorKind::NotFound.into()),
         }
         Ok(buffer)
     }

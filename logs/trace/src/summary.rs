@@ -1,11 +1,11 @@
 //! Summary of intake: lines parsed and dropped, and missing information.
 
 use crate::dropped::DroppedLines;
-use crate::intake::TakenIn;
-use crate::read::{Lack, Reason, lines_to_copy};
+use crate::intake::IntakeResult;
+use crate::read::{MissingField, Reason, lines_to_copy};
 
 /// The lines that precede every report.
-pub fn summary(taken: &TakenIn) -> Vec<String> {
+pub fn summary(taken: &IntakeResult) -> Vec<String> {
     let mut told = vec![first_line(taken)];
     if taken.requests > 0 && taken.bytes == 0 {
         told.push("no request sent a byte; their sizes may be in another column".to_owned());
@@ -31,7 +31,7 @@ pub fn summary(taken: &TakenIn) -> Vec<String> {
 }
 
 /// The number of lines, by result.
-fn first_line(taken: &TakenIn) -> String {
+fn first_line(taken: &IntakeResult) -> String {
     let (dropped, others) = (taken.dropped.count(), taken.dropped.others());
     let lines = taken.requests + dropped + others;
     let share = 100.0 * dropped as f64 / (taken.requests + dropped).max(1) as f64;
@@ -43,17 +43,17 @@ fn first_line(taken: &TakenIn) -> String {
 }
 
 /// Missing information, and server configurations that add it.
-fn lacks(taken: &TakenIn) -> Vec<String> {
+fn lacks(taken: &IntakeResult) -> Vec<String> {
     let mut told = Vec::new();
     let is_untimed = taken.untimed > taken.requests / 10;
     let found = [
         (
-            Lack::Offsets,
+            MissingField::Offsets,
             taken.unplaced,
             "are for a part of a file at an unknown offset",
         ),
         (
-            Lack::Service,
+            MissingField::Service,
             if is_untimed { taken.untimed } else { 0 },
             "have no duration, and count as instantaneous",
         ),

@@ -16,7 +16,7 @@ use crate::names::{Interner, Names};
 
 /// How a file was assigned to its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum TitleRule {
     Table,
     Rule,
     Manifest,
@@ -187,7 +187,7 @@ fn titled(folder: &[u8]) -> &[u8] {
 type Manifests<'a> = HashMap<&'a [u8], Option<Option<&'a [u8]>>>;
 
 /// The title of a file, and how it was found.
-fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], By) {
+fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], TitleRule) {
     let told = Name::of(name);
     let folder = titled(told.folder);
     let is_there = |folder: &[u8]| match manifests.get(folder) {
@@ -202,12 +202,12 @@ fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], By) {
         .filter(|at| !at.is_empty())
         .find(|at| is_there(at));
     if let Some(at) = by_manifest {
-        return (titled(at), By::Manifest);
+        return (titled(at), TitleRule::Manifest);
     }
     match told.own {
-        Some(own) => (own, By::Name),
-        None if folder.is_empty() => (name, By::Name),
-        None => (folder, By::Folder),
+        Some(own) => (own, TitleRule::Name),
+        None if folder.is_empty() => (name, TitleRule::Name),
+        None => (folder, TitleRule::Folder),
     }
 }
 
@@ -253,8 +253,8 @@ pub(crate) fn of_files(
             Some(rule?.captures(text)?.get(1)?.as_str().as_bytes())
         };
         let (number, way) = match (row, ruled()) {
-            (Some(title), _) => (title, By::Table),
-            (_, Some(title)) => (titles.intern(title).0, By::Rule),
+            (Some(title), _) => (title, TitleRule::Table),
+            (_, Some(title)) => (titles.intern(title).0, TitleRule::Rule),
             _ => {
                 let (title, way) = title(name, &manifests);
                 (titles.intern(title).0, way)

@@ -10,7 +10,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use headlong_trace::{Format, Intake, IntakeError, Reason, Silent, TakenIn, summary, take_in};
+use headlong_trace::{Format, Intake, IntakeError, Reason, Silent, IntakeResult, summary, take_in};
 
 /// Bytes of the ten requests.
 const BYTES: u64 = 2 * (4096 + 512 + 512 + 3072 + 100);
@@ -140,13 +140,13 @@ fn intake(folder: &Path, text: &[u8]) -> Intake {
     }
 }
 
-fn taken(text: &[u8]) -> TakenIn {
+fn taken(text: &[u8]) -> IntakeResult {
     let folder = tempfile::tempdir().expect("a folder");
     take_in(&intake(folder.path(), text), &Silent).expect("read")
 }
 
 /// Offset, bytes requested and sent of each request, in order.
-fn told(taken: &TakenIn) -> Vec<(u64, Option<u64>, u64)> {
+fn told(taken: &IntakeResult) -> Vec<(u64, Option<u64>, u64)> {
     let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let all = parts.expect("parts").concat();
     let mut told: Vec<_> = all
@@ -157,7 +157,7 @@ fn told(taken: &TakenIn) -> Vec<(u64, Option<u64>, u64)> {
     told
 }
 
-fn sessions(taken: &TakenIn) -> Vec<String> {
+fn sessions(taken: &IntakeResult) -> Vec<String> {
     let numbers = 0..taken.sessions;
     numbers
         .map(|number| taken.session_names.get(number).to_string())
@@ -490,7 +490,7 @@ fn truncated_last_line_is_never_another_method() {
         let log = text(sample.name);
         let before = log.trim_ascii_end().iter().rposition(|byte| *byte == b'\n');
         let before = before.expect("several lines") + 1;
-        let others = |taken: &TakenIn| taken.dropped.count_of(Reason::NotGet);
+        let others = |taken: &IntakeResult| taken.dropped.count_of(Reason::NotGet);
         let whole = taken(&log[..before]);
         for end in before + 1..log.len() - 1 {
             let cut = taken(&log[..end]);
@@ -498,7 +498,7 @@ fn truncated_last_line_is_never_another_method() {
             assert_eq!(others(&cut), others(&whole), "{what}");
             // It adds one line: truncated, or valid if everything that counts is left.
             let lines =
-                |taken: &TakenIn| taken.requests + taken.dropped.count() + taken.dropped.others();
+                |taken: &IntakeResult| taken.requests + taken.dropped.count() + taken.dropped.others();
             assert_eq!(lines(&cut), lines(&whole) + 1, "{what}");
         }
     }

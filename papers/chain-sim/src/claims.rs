@@ -36,7 +36,7 @@ pub struct Claim {
     pub order: Option<String>,
 }
 
-type Util = fn(&Point) -> f64;
+type Utilisation = fn(&Point) -> f64;
 
 /// A line of `claims.csv`.
 #[derive(Debug, Deserialize)]
@@ -93,7 +93,7 @@ enum Figure {
 }
 
 impl Row {
-    fn value(&self, swept: &Swept, util: Util) -> Option<f64> {
+    fn value(&self, swept: &Swept, util: Utilisation) -> Option<f64> {
         let curve = Curve::new(swept, &self.rule, util);
         let other = || {
             let rules = self.against.split(' ');
@@ -101,7 +101,7 @@ impl Row {
             bests.min_by(|one, other| one.1.total_cmp(&other.1))
         };
         let at = |rule: &str| swept.at(rule, self.at?);
-        let mean = |of: Util| mean_change(swept, (&self.against, &self.rule), of);
+        let mean = |of: Utilisation| mean_change(swept, (&self.against, &self.rule), of);
         match self.figure {
             Figure::BestSize => Some(curve.best()?.0),
             Figure::UShaped => curve.is_u_shaped(),
@@ -154,7 +154,7 @@ fn change(then: f64, now: f64) -> Option<f64> {
 }
 
 /// Mean over sizes of the increase from the first rule to the second.
-fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Util) -> Option<f64> {
+fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Utilisation) -> Option<f64> {
     let changes: Vec<f64> = swept
         .of(then)
         .filter_map(|plain| change(of(plain), of(swept.at(now, plain.size)?)))
@@ -166,7 +166,7 @@ fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Util) -> Option<f64
 struct Curve(Vec<(f64, f64, f64)>);
 
 impl Curve {
-    fn new(swept: &Swept, algorithm: &str, util: Util) -> Self {
+    fn new(swept: &Swept, algorithm: &str, util: Utilisation) -> Self {
         let points = swept.of(algorithm);
         Self(
             points

@@ -41,7 +41,7 @@ const PRICES_SIMULATED: usize = 3;
 const WINDOWS: [usize; 3] = [10, 60, 360];
 /// Chains per partial sum: floating-point sums depend on their order, and must not depend on the
 /// number of threads.
-const RUN: usize = 1 << 14;
+const CHAINS_PER_SUM: usize = 1 << 14;
 
 /// One price of the clairvoyant rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -153,7 +153,7 @@ fn bound(duals: &[Dual], mem: f64, bytes: f64) -> Bound {
 /// Prices in seconds of drive time per byte-millisecond, from one at which hardly any chain is
 /// divided to one at which most are read in a hundred parts.
 fn prices(table: &ChainTable, drive: &DriveRates) -> Vec<f64> {
-    let areas = (0..table.len()).map(|chain| Part::whole(table, chain).area());
+    let areas = (0..table.len()).map(|chain| ChainWindow::whole(table, chain).area());
     let (mut most, mut sum, mut count) = (0.0_f64, 0.0, 0.0);
     for area in areas.filter(|area| *area > 0.0) {
         most = most.max(area);
@@ -192,14 +192,14 @@ fn windows(table: &ChainTable) -> Vec<Range<usize>> {
 
 /// The part of a chain within a window.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct ChainWindow {
     bytes: f64,
     ms: f64,
     /// Whether it began before the window, so that an earlier buffer may serve it.
     is_served: bool,
 }
 
-impl Part {
+impl ChainWindow {
     fn whole(table: &ChainTable, chain: usize) -> Self {
         Self {
             bytes: table.lengths[chain] as f64,
@@ -272,11 +272,11 @@ impl Dual {
         let parts_of = |chains: Range<usize>| {
             chains
                 .filter(|chain| usize::from(table.disks[*chain]) < drives)
-                .filter_map(|chain| Some((chain, Part::within(table, chain, from_ms, to_ms)?)))
+                .filter_map(|chain| Some((chain, ChainWindow::within(table, chain, from_ms, to_ms)?)))
         };
         let run_sums = |run: usize| {
             let mut sums = vec![0.0; prices.len() + 1];
-            for (chain, part) in parts_of(run * RUN..((run + 1) * RUN).min(table.len())) {
+            for (chain, part) in parts_of(run * CHAINS_PER_SUM..((run + 1) * CHAINS_PER_SUM).min(table.len())) {
                 sums[prices.len()] += read_bytes(chain);
                 for (sum, price) in sums.iter_mut().zip(prices) {
                     *sum += part.least(seek_s, *price);
@@ -284,7 +284,7 @@ impl Dual {
             }
             sums
         };
-        let runs = table.len().div_ceil(RUN);
+        let runs = table.len().div_ceil(CHAINS_PER_SUM);
         let by_run = in_parts(runs, settings.threads, |runs| {
             runs.map(run_sums).collect::<Vec<_>>()
         });
@@ -328,7 +328,7 @@ struct Clairvoyant {
 
 impl Sizes for Clairvoyant {
     fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_> {
-        let part = Part::whole(table, chain);
+        let part = ChainWindow::whole(table, chain);
         let priced = part.area() * self.price;
         let root = (priced / self.seek_s).sqrt();
         let cost = |count: f64| count.max(1.0) * self.seek_s + priced / count.max(1.0);

@@ -1,7 +1,7 @@
 //! Reads chains from request logs.
 
 use headlong_chains::{Chain, Joiner, Request, Rules};
-use headlong_trace::TakenIn;
+use headlong_trace::IntakeResult;
 use headlong_units::{BitRate, Duration};
 
 use crate::read::{Dropped, FileFacts, FilesTable, Read};
@@ -17,7 +17,7 @@ const YEAR_MS: i64 = 366 * 86_400_000;
 /// # Errors
 /// If the intake cannot be read again, or there are no chains.
 pub fn chains_of(
-    log: &TakenIn,
+    log: &IntakeResult,
     leave_out: Duration,
     threads: usize,
 ) -> Result<(Read, FilesTable), ChainsError> {
@@ -55,7 +55,7 @@ pub fn chains_of(
     Ok((read, listed))
 }
 
-fn row(log: &TakenIn, chain: &Chain, zero_ms: i64) -> ChainRow {
+fn row(log: &IntakeResult, chain: &Chain, zero_ms: i64) -> ChainRow {
     ChainRow {
         start_ms: chain.start_ms - zero_ms,
         end_ms: chain.end_ms - zero_ms,
@@ -65,12 +65,12 @@ fn row(log: &TakenIn, chain: &Chain, zero_ms: i64) -> ChainRow {
 
 /// A file's bit rate. An estimated one counts as unknown, because half of a sizing rule would
 /// depend on it.
-fn bit_rate(log: &TakenIn, file: usize) -> Option<BitRate> {
+fn bit_rate(log: &IntakeResult, file: usize) -> Option<BitRate> {
     let is_told = log.files_told.get(file)?.kbps;
     is_told.then(|| BitRate::from_kbps(u64::from(log.files[file].kbps)))
 }
 
-fn files_table(log: &TakenIn) -> FilesTable {
+fn files_table(log: &IntakeResult) -> FilesTable {
     let facts = log.files.iter().enumerate().map(|(number, file)| {
         let is_sized = log.files_told.get(number).is_some_and(|told| told.size);
         let facts = FileFacts {
@@ -86,7 +86,7 @@ fn files_table(log: &TakenIn) -> FilesTable {
     }
 }
 
-fn dropped(log: &TakenIn) -> Dropped {
+fn dropped(log: &IntakeResult) -> Dropped {
     let samples = log.dropped.by_reason().iter().filter_map(|lines| {
         let sample = lines.samples.first()?;
         Some(format!("{}:{}: {}", sample.file, sample.line, lines.reason))

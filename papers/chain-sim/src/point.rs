@@ -256,7 +256,7 @@ pub(crate) fn in_parts<T: Send>(
 #[inline]
 fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl Sizes) {
     let plan = sizes.plan(table, chain);
-    let course = Course {
+    let course = Consumption {
         disk: table.disks[chain],
         length: table.lengths[chain],
         start_ms: table.starts_ms[chain],
@@ -298,14 +298,14 @@ fn hold(accounts: &mut Accounts, ms: u64, held: &mut u64, size: u64) {
 }
 
 /// Even consumption of a chain.
-struct Course {
+struct Consumption {
     disk: u16,
     length: u64,
     start_ms: u64,
     lasts_ms: u64,
 }
 
-impl Course {
+impl Consumption {
     /// When a position is reached, rounded down.
     #[inline]
     fn at(&self, position: u64) -> u64 {

@@ -18,7 +18,7 @@ use headlong_chain_sim::{
 };
 
 use prices::GB;
-pub use prices::{DriveKind, DrivePrice, Priced, Prices, RamPrice};
+pub use prices::{DriveKind, DrivePrice, DriveCost, Prices, RamPrice};
 pub use table::text;
 
 /// Assumptions of a plan.
@@ -61,7 +61,7 @@ pub struct Offer {
     /// Its rates.
     pub rates: DriveRates,
     /// Its price.
-    pub priced: Priced,
+    pub priced: DriveCost,
 }
 
 impl Offer {
@@ -84,7 +84,7 @@ impl Offer {
 
 /// Number of drives of a kind, with reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Drives {
+pub struct DriveCount {
     /// The kind of drive.
     pub drive: String,
     /// Number of drives needed.
@@ -99,15 +99,15 @@ pub struct Drives {
 
 /// Needs of a rule at its cheapest size with certain kinds of drives.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Need {
+pub struct PlannedOption {
     /// The rule.
     pub policy: &'static str,
     /// Its size, MB.
     pub size: f64,
     /// Drives for all files, or for those that are not on flash.
-    pub drives: Drives,
+    pub drives: DriveCount,
     /// Flash drives for the most popular files, if any.
-    pub flash: Option<Drives>,
+    pub flash: Option<DriveCount>,
     /// Share of the bytes consumed that come from flash.
     pub flash_share: f64,
     /// Memory for prefetches, GB of 10^9 bytes.
@@ -141,7 +141,7 @@ pub struct Plan {
     /// Assumptions.
     pub assumptions: &'static [&'static str],
     /// The cheapest point of each rule with each choice of drives, cheapest first.
-    pub needs: Vec<Need>,
+    pub needs: Vec<PlannedOption>,
 }
 
 /// Plans for a demand with every rule at its cheapest size, on each kind of drive alone and on each
@@ -155,7 +155,7 @@ pub fn plan(
     demand: &Demand,
     offers: &[Offer],
     prices: &Prices,
-    try_out: &TryOut<'_>,
+    try_out: &PlanSearch<'_>,
 ) -> Result<Plan, SimulationError> {
     let busiest = table.consumed_by_minute().into_iter().max().unwrap_or(0);
     let table_bytes_per_s = busiest as f64 / 60.0;
@@ -193,7 +193,7 @@ pub fn plan(
 
 /// Rules and sizes to evaluate.
 #[derive(Debug, Clone, Copy)]
-pub struct TryOut<'t> {
+pub struct PlanSearch<'t> {
     /// Rules.
     pub policies: &'t [Policy],
     /// Sizes, MB.
@@ -258,7 +258,7 @@ struct Planner<'p> {
     table: &'p ChainTable,
     demand: &'p Demand,
     prices: &'p Prices,
-    try_out: &'p TryOut<'p>,
+    try_out: &'p PlanSearch<'p>,
     /// Ratio of the demand to that of the table.
     growth: f64,
     catalogue_bytes: u64,
@@ -267,8 +267,8 @@ struct Planner<'p> {
 
 impl Planner<'_> {
     /// The cheapest point of each rule, with the best amount of flash.
-    fn cheapest(&self, main: &Offer, flash: Option<&Offer>) -> Result<Vec<Need>, SimulationError> {
-        let mut cheapest: Vec<Option<Need>> = vec![None; self.try_out.policies.len()];
+    fn cheapest(&self, main: &Offer, flash: Option<&Offer>) -> Result<Vec<PlannedOption>, SimulationError> {
+        let mut cheapest: Vec<Option<PlannedOption>> = vec![None; self.try_out.policies.len()];
         for flash_count in self.flash_counts(flash) {
             let flash_bytes = flash.map_or(0, |flash| flash.spec.capacity_bytes() * flash_count);
             let (parted, hot_bytes, share) = self.files.parted(self.table, flash_bytes);
@@ -283,7 +283,7 @@ impl Planner<'_> {
                     });
                     // If either kind has nothing to store, the plan equals that of the other kind
                     // alone.
-                    let has_both = |of: &(&Offer, Drives)| of.1.count > 0 && drives.count > 0;
+                    let has_both = |of: &(&Offer, DriveCount)| of.1.count > 0 && drives.count > 0;
                     if !flash.as_ref().is_none_or(has_both) {
                         continue;
                     }
@@ -336,12 +336,12 @@ impl Planner<'_> {
     }
 
     /// Number of drives for work that would keep `busy` drives busy, and for this many bytes.
-    fn drives(&self, offer: &Offer, busy: f64, bytes: u64) -> Drives {
+    fn drives(&self, offer: &Offer, busy: f64, bytes: u64) -> DriveCount {
         let busy = busy * self.growth;
         let for_rate = (busy / self.demand.utilisation_max).ceil() as u64;
         let for_capacity = bytes.div_ceil(offer.spec.capacity_bytes().max(1));
         let count = for_rate.max(for_capacity);
-        Drives {
+        DriveCount {
             drive: offer.spec.name().to_owned(),
             count,
             for_rate,
@@ -350,7 +350,7 @@ impl Planner<'_> {
         }
     }
 
-    fn need(&self, chosen: &Chosen<'_>) -> Need {
+    fn need(&self, chosen: &Chosen<'_>) -> PlannedOption {
         let ram_gb = chosen.memory_bytes * self.growth / GB;
         let ram = self.prices.ram;
         let modules = (ram_gb / ram.module_gb).ceil();
@@ -360,7 +360,7 @@ impl Planner<'_> {
             cost += drives.count as f64 * offer.priced.cost;
             watts += drives.count as f64 * offer.priced.watts;
         }
-        Need {
+        PlannedOption {
             policy: chosen.policy.name(),
             size: chosen.size_mb,
             drives: chosen.main.1.clone(),
@@ -379,8 +379,8 @@ struct Chosen<'o> {
     policy: Policy,
     size_mb: f64,
     memory_bytes: f64,
-    main: (&'o Offer, Drives),
-    flash: Option<(&'o Offer, Drives)>,
+    main: (&'o Offer, DriveCount),
+    flash: Option<(&'o Offer, DriveCount)>,
     flash_share: f64,
 }
 
@@ -439,7 +439,7 @@ mod tests {
             utilisation_max: limit,
         };
         let settings = Settings::default();
-        let try_out = TryOut {
+        let try_out = PlanSearch {
             policies: &[Policy::Fixed, Policy::FirstGrowSr],
             sizes_mb: &[1.0, 4.0, 8.0],
             settings: &settings,

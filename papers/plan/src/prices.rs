@@ -63,7 +63,7 @@ pub struct DrivePrice {
 
 /// Cost and power of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Priced {
+pub struct DriveCost {
     /// Cost.
     pub cost: f64,
     /// Watts.
@@ -150,7 +150,7 @@ impl Prices {
     ///
     /// # Errors
     /// If there is no entry for it.
-    pub fn of(&self, spec: &DriveSpec) -> Result<Priced, String> {
+    pub fn of(&self, spec: &DriveSpec) -> Result<DriveCost, String> {
         let kind = DriveKind::of(spec);
         let named = |entry: &&DrivePrice| entry.preset.as_deref() == Some(spec.name());
         let general = |entry: &&DrivePrice| entry.preset.is_none() && entry.kind == kind;
@@ -167,7 +167,7 @@ impl Prices {
         };
         let gb = spec.capacity_bytes() as f64 / GB;
         let cost = entry.cost.or(entry.cost_per_gb.map(|cost| cost * gb));
-        Ok(Priced {
+        Ok(DriveCost {
             // One of them is present, as checked while parsing.
             cost: cost.unwrap_or(0.0),
             watts: entry.watts,

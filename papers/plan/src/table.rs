@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use headlong_report::{Cell, Table};
 
-use crate::{Drives, Need, Plan};
+use crate::{DriveCount, PlannedOption, Plan};
 
 /// The plan as text: the demand, the drives and memory, and the assumptions.
 pub fn text(plan: &Plan) -> String {
@@ -52,8 +52,8 @@ fn table(plan: &Plan) -> Table {
     table
 }
 
-fn row(need: &Need) -> [Cell; 12] {
-    let named = |drives: &Drives| Cell::Text(format!("{} x {}", drives.count, drives.drive));
+fn row(need: &PlannedOption) -> [Cell; 12] {
+    let named = |drives: &DriveCount| Cell::Text(format!("{} x {}", drives.count, drives.drive));
     [
         need.policy.into(),
         Cell::number(need.size, if need.size.fract() == 0.0 { 0 } else { 2 }),

@@ -1,6 +1,6 @@
 //! One and two concurrent diffs (libception section 8): reproduces Figure 18 and Table 4.
 
-use headlong_bench::{BenchError, DiffRun, Diffing, Ending, How, MB, Options, diffs as measured};
+use headlong_bench::{BenchError, DiffRun, DiffBenchmark, CommandOutcome, How, MB, Options, diffs as measured};
 use headlong_report::{Cell, Page, Section, Table};
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ const BUSY_MIN: f64 = 0.75;
 const LATE_MAX: f64 = 0.05;
 
 /// A row of the paper's Table 4.
-struct Theirs {
+struct PublishedDiff {
     busy: f64,
     service_ms: f64,
     mb_s: f64,
@@ -31,7 +31,7 @@ struct Theirs {
 }
 
 /// Libception Table 4, on Linux with the WD drive and its default scheduler.
-fn theirs(run: &DiffRun) -> Option<Theirs> {
+fn theirs(run: &DiffRun) -> Option<PublishedDiff> {
     let [busy, service_ms, mb_s, reads_s, wait_ms] = match (run.how, run.diffs) {
         (How::Plain, 1) => [96.6, 3.2, 3.9, 387.2, 19.6],
         (How::Plain, 2) => [99.7, 8.2, 1.3, 130.2, 45.0],
@@ -39,7 +39,7 @@ fn theirs(run: &DiffRun) -> Option<Theirs> {
         (How::Preload, 2) => [98.6, 5.0, 2.9, 231.3, 17.3],
         _ => return None,
     };
-    Some(Theirs {
+    Some(PublishedDiff {
         busy,
         service_ms,
         mb_s,
@@ -50,7 +50,7 @@ fn theirs(run: &DiffRun) -> Option<Theirs> {
 
 /// Parameters of the reproduction.
 #[derive(Debug, Clone)]
-pub struct DiffAgain {
+pub struct DiffOptions {
     /// Smaller trees and one scheduler.
     pub is_quick: bool,
     /// Seed of the trees.
@@ -59,7 +59,7 @@ pub struct DiffAgain {
 
 /// The result.
 #[derive(Debug, Clone, Serialize)]
-struct Diffed {
+struct DiffReport {
     schema: &'static str,
     files: u32,
     seed: u64,
@@ -70,12 +70,12 @@ struct Diffed {
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn diff_again(again: &DiffAgain, options: &Options) -> Result<Ending, BenchError> {
+pub fn diff_again(again: &DiffOptions, options: &Options) -> Result<CommandOutcome, BenchError> {
     let (files, schedulers): (u32, &[&str]) = match again.is_quick {
         true => (FILES_QUICK, &SCHEDULERS_QUICK),
         false => (FILES, &SCHEDULERS),
     };
-    let diffing = Diffing {
+    let diffing = DiffBenchmark {
         files,
         seed: again.seed,
         schedulers: schedulers.iter().map(|&name| name.to_owned()).collect(),
@@ -92,7 +92,7 @@ pub fn diff_again(again: &DiffAgain, options: &Options) -> Result<Ending, BenchE
             run.busy_seconds
         );
     })?;
-    let diffed = Diffed {
+    let diffed = DiffReport {
         schema: "headlong-diff-1",
         files,
         seed: again.seed,
@@ -114,7 +114,7 @@ fn name(how: How) -> &'static str {
     }
 }
 
-impl Diffed {
+impl DiffReport {
     /// The corresponding run without a reader.
     fn plain(&self, run: &DiffRun) -> Option<&DiffRun> {
         let is_same = |other: &&DiffRun| {
@@ -152,15 +152,15 @@ impl Diffed {
         })
     }
 
-    fn ending(&self) -> Ending {
+    fn ending(&self) -> CommandOutcome {
         let is_in = |run: &DiffRun| {
             let most = if run.diffs == 1 { ONE_MAX } else { TWO_MAX };
             self.ratio(run).is_none_or(|ratio| ratio <= most)
         };
         match self.complaint() {
-            Some(_) => Ending::Refused,
-            None if self.runs.iter().all(is_in) => Ending::Done,
-            None => Ending::Missed,
+            Some(_) => CommandOutcome::Refused,
+            None if self.runs.iter().all(is_in) => CommandOutcome::Done,
+            None => CommandOutcome::Missed,
         }
     }
 
@@ -202,7 +202,7 @@ impl Diffed {
                     None => format!("{ours:.decimals$}").into(),
                 }
             };
-            let of = |value: fn(&Theirs) -> f64| theirs.as_ref().map(value);
+            let of = |value: fn(&PublishedDiff) -> f64| theirs.as_ref().map(value);
             let mb_s = run.bytes as f64 / MB / run.seconds;
             table.push([
                 run.scheduler.as_str().into(),
@@ -272,9 +272,9 @@ mod tests {
         }
     }
 
-    fn diffed(times: [f64; 4]) -> Diffed {
+    fn diffed(times: [f64; 4]) -> DiffReport {
         let [one, two, one_read_for, two_read_for] = times;
-        Diffed {
+        DiffReport {
             schema: "headlong-diff-1",
             files: 10,
             seed: 1,
@@ -289,16 +289,16 @@ mod tests {
 
     #[test]
     fn two_diffs_must_take_half_and_one_no_longer() {
-        assert_eq!(diffed([40.0, 120.0, 41.0, 60.0]).ending(), Ending::Done);
-        assert_eq!(diffed([40.0, 120.0, 43.0, 60.0]).ending(), Ending::Missed);
-        assert_eq!(diffed([40.0, 120.0, 30.0, 61.0]).ending(), Ending::Missed);
+        assert_eq!(diffed([40.0, 120.0, 41.0, 60.0]).ending(), CommandOutcome::Done);
+        assert_eq!(diffed([40.0, 120.0, 43.0, 60.0]).ending(), CommandOutcome::Missed);
+        assert_eq!(diffed([40.0, 120.0, 30.0, 61.0]).ending(), CommandOutcome::Missed);
     }
 
     #[test]
     fn idle_drive_invalidates_result() {
         let mut diffed = diffed([40.0, 120.0, 40.0, 60.0]);
         diffed.runs[2].busy_seconds = 30.0;
-        assert_eq!(diffed.ending(), Ending::Refused);
+        assert_eq!(diffed.ending(), CommandOutcome::Refused);
         assert!(diffed.text().starts_with("Invalid"));
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use headlong_bench::command::{print, summary};
 use headlong_bench::{
-    BenchError, Compared, Ending, Experiment, MB, Mistakes, Options, RunRecord, Virtual, compare,
+    BenchError, Compared, CommandOutcome, Experiment, MB, Mistakes, Options, RunRecord, Virtual, compare,
     comparison_page, limits,
 };
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
@@ -43,7 +43,7 @@ pub fn reproduce(
     experiment: &Experiment,
     is_quick: bool,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let mut driver = options.driver(
         experiment,
@@ -77,7 +77,7 @@ pub fn reproduce_imitated(
     experiment: &Experiment,
     how: &Virtual,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let compared = limits(experiment, &experiment.cells(), how, options)?;
     let result = Reproduced {
         paper,
@@ -96,10 +96,10 @@ struct Reproduced<'e> {
 }
 
 impl Reproduced<'_> {
-    fn write(&self, options: &Options) -> Result<Ending, BenchError> {
+    fn write(&self, options: &Options) -> Result<CommandOutcome, BenchError> {
         self.page(options).write(&options.report())?;
         print(options, &self.json(), || self.text(options));
-        Ok(Ending::Done)
+        Ok(CommandOutcome::Done)
     }
 
     /// The mean rate of a workload with a server, bytes per second.

@@ -1,6 +1,6 @@
 //! Durations of calls that read files (libception 6.6): reproduces Figure 17.
 
-use headlong_bench::{BenchError, Ending, Experiment, Options, OutcomeName, RunRecord, runs_table};
+use headlong_bench::{BenchError, CommandOutcome, Experiment, Options, OutcomeName, RunRecord, runs_table};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const IN_MEMORY_US: u64 = 100;
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn latencies(experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
+pub fn latencies(experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let mut driver = options.driver(experiment, &cells, cells.len())?;
     let mut runs = Vec::new();
@@ -130,11 +130,11 @@ impl Timed {
         self.calls(of)?.short()
     }
 
-    fn ending(&self) -> Ending {
+    fn ending(&self) -> CommandOutcome {
         let is_refused = |run: &RunRecord| run.verdict.outcome == OutcomeName::Refused;
         match self.runs.iter().any(is_refused) || self.calls.iter().any(|calls| calls.all == 0) {
-            true => Ending::Refused,
-            false => Ending::Done,
+            true => CommandOutcome::Refused,
+            false => CommandOutcome::Done,
         }
     }
 
@@ -187,7 +187,7 @@ impl Timed {
         tables.map(|table| table.to_markdown()).join("\n")
     }
 
-    fn write(&self, experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
+    fn write(&self, experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
         let section = Section::new("Comparison with published results")
             .text(Paper::Latencies.said().mapping.as_str())
             .figure(self.chart())
@@ -264,7 +264,7 @@ mod tests {
             text.contains("1.25 times") && text.contains(" 49 |"),
             "{text}"
         );
-        assert_eq!(timed.ending(), Ending::Done);
+        assert_eq!(timed.ending(), CommandOutcome::Done);
         let none = Calls {
             all: 0,
             in_memory: 0,
@@ -276,6 +276,6 @@ mod tests {
             runs: Vec::new(),
             calls: vec![none],
         };
-        assert_eq!(timed.ending(), Ending::Refused);
+        assert_eq!(timed.ending(), CommandOutcome::Refused);
     }
 }

@@ -20,9 +20,9 @@ mod reading;
 mod shapes;
 
 pub use automated::{Choice, reproduce_virtual, scenario_names};
-pub use diffs::{DiffAgain, diff_again};
+pub use diffs::{DiffOptions, diff_again};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
-pub use flashstream::{FlashPart, Flashing, flashstream};
-pub use hold::{Holding, hold};
+pub use flashstream::{FlashPart, FlashstreamOptions, flashstream};
+pub use hold::{OverloadExperiment, hold};
 pub use latencies::latencies;
 pub use published::{Figure, Of, Paper, Said, Shape};

@@ -27,7 +27,7 @@ pub const SESSIONS: u64 = headlong_workload::phased::SESSIONS_FULL;
 
 /// Parameters of the reproduction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reproducing {
+pub struct NetflixOptions {
     /// Number of sessions.
     pub sessions: u64,
     /// Seed of the log.
@@ -98,7 +98,7 @@ pub enum Step<'p> {
 /// # Errors
 /// If the specification or a setting is invalid.
 pub fn netflix(
-    reproducing: &Reproducing,
+    reproducing: &NetflixOptions,
     mut seen: impl FnMut(Step<'_>),
 ) -> Result<Netflix, NetflixError> {
     let specification = Specification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     fn made(sessions: u64) -> Netflix {
-        let reproducing = Reproducing {
+        let reproducing = NetflixOptions {
             sessions,
             seed: 1,
             sizes_mb: vec![1.0, 7.0, 16.0],

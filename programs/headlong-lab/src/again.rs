@@ -1,7 +1,7 @@
 //! Runs a paper's experiment with options, on an emulated drive or in virtual time.
 
 use anyhow::anyhow;
-use headlong_bench::{Ending, Virtual};
+use headlong_bench::{CommandOutcome, Virtual};
 use headlong_reproduce::{Paper, experiment, latencies, reproduce, reproduce_imitated};
 use headlong_units::Duration;
 
@@ -9,7 +9,7 @@ use crate::bench::{Output, show_plan, threads};
 
 /// Options of an experiment that can run on an emulated drive or in virtual time.
 #[derive(Debug, clap::Args)]
-pub(crate) struct EitherWay {
+pub(crate) struct RealOrVirtualArgs {
     /// In virtual time: minutes, without root. Configurations that cannot be simulated are left out
     #[arg(long = "virtual", conflicts_with = "plan")]
     pub(crate) is_virtual: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Again {
 }
 
 /// Runs the experiment of a paper, on an emulated drive or in virtual time.
-pub(crate) fn of_paper(paper: Paper, again: &Again, is_virtual: bool) -> anyhow::Result<Ending> {
+pub(crate) fn of_paper(paper: Paper, again: &Again, is_virtual: bool) -> anyhow::Result<CommandOutcome> {
     let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
     let name = match is_virtual {
         true => format!("{}-virtual", experiment.name),

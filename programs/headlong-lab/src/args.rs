@@ -6,7 +6,7 @@ use crate::bench::Bench;
 use crate::disk::DiskCommand;
 use crate::load::Load;
 use crate::reproduce::Reproduce;
-use crate::simulate::Simulating;
+use crate::simulate::SimulateArgs;
 use crate::trace::Trace;
 use crate::workload::Workload;
 
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Workload(Workload),
     Load(Box<Load>),
     /// Run the server's engine, viewers and a drive in virtual time
-    Simulate(Box<Simulating>),
+    Simulate(Box<SimulateArgs>),
     #[command(subcommand)]
     Bench(Bench),
     #[command(subcommand)]

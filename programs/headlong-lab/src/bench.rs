@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
+use headlong_bench::{Cell, CommandOutcome, Experiment, Options, Virtual, command, default_store, plan};
 use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
 use headlong_units::MIB;
@@ -191,19 +191,19 @@ pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<()> {
 }
 
 /// Turns an ending into an error with its exit code, if it has one.
-pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
+pub(crate) fn judge(ending: CommandOutcome) -> anyhow::Result<()> {
     let (code, reason) = match ending {
-        Ending::Done => return Ok(()),
-        Ending::Refused => (
+        CommandOutcome::Done => return Ok(()),
+        CommandOutcome::Refused => (
             EXIT_INVALID,
             "the measurement is invalid; see the lines above and the record for the reasons",
         ),
-        Ending::Unsettled => (
+        CommandOutcome::Unsettled => (
             EXIT_MISSED,
             "a search is not settled: it used up its runs between a passing and a failing rate; \
              raise search.probes_max, or set a better first rate (--rate, or the workload's)",
         ),
-        Ending::Missed => (
+        CommandOutcome::Missed => (
             EXIT_MISSED,
             "a required value was not reached; see the tables",
         ),
@@ -212,7 +212,7 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
     Err(Verdict { code, reasons }.into())
 }
 
-fn run(arguments: &Run) -> anyhow::Result<Ending> {
+fn run(arguments: &Run) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     let cell = arguments.names.one(&experiment)?;
     let rate = arguments
@@ -227,7 +227,7 @@ fn run(arguments: &Run) -> anyhow::Result<Ending> {
     Ok(command::run(&experiment, &cell, rate, seed, &options)?)
 }
 
-fn search(arguments: &Search) -> anyhow::Result<Ending> {
+fn search(arguments: &Search) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     let rules = &mut experiment.search;
     rules.failures_max = arguments.failures.unwrap_or(rules.failures_max);
@@ -242,7 +242,7 @@ fn search(arguments: &Search) -> anyhow::Result<Ending> {
     Ok(command::search(&experiment, &cell, start, &options)?)
 }
 
-fn compare(arguments: &Compare) -> anyhow::Result<Ending> {
+fn compare(arguments: &Compare) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     experiment.repeats = arguments.repeats.unwrap_or(experiment.repeats);
     if arguments.common.output.plan {
@@ -251,7 +251,7 @@ fn compare(arguments: &Compare) -> anyhow::Result<Ending> {
     Ok(command::compare_all(&experiment, &options)?)
 }
 
-fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
+fn agree(arguments: &Agree) -> anyhow::Result<CommandOutcome> {
     let (experiment, options) = arguments.common.load()?;
     let cells = arguments.names.all(&experiment)?;
     if arguments.common.output.plan {
@@ -311,7 +311,7 @@ pub(crate) fn show_plan(
     cells: &[Cell],
     searches: bool,
     options: &Options,
-) -> anyhow::Result<Ending> {
+) -> anyhow::Result<CommandOutcome> {
     let plan = plan(
         experiment,
         cells,
@@ -320,7 +320,7 @@ pub(crate) fn show_plan(
         &options.store,
     );
     crate::output::print(&plan)?;
-    Ok(Ending::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Number of concurrent searches.

@@ -7,7 +7,7 @@ mod fit;
 mod probe;
 
 use clap::Subcommand;
-use headlong_survey::{LayingOut, Probing};
+use headlong_survey::{LayoutArgs, Probing};
 
 use answer::{mistake, told};
 
@@ -15,15 +15,15 @@ use answer::{mistake, told};
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
     /// Create a block device with the timing of a modelled drive
-    Emulate(Box<emulate::Emulating>),
+    Emulate(Box<emulate::EmulateArgs>),
     /// Send a command or query to a running emulated disk
-    Control(control::Controlling),
+    Control(control::ControlArgs),
     /// Show where files and titles are on their disk
     ///
     /// Shows the position of each title below a folder on its disk, the fragmentation of files, and
     /// titles that are stored out of their order of creation. Positions are sectors of 512 bytes
     /// (LBA) from the start of the whole disk. Only file positions are read, no content.
-    Layout(LayingOut),
+    Layout(LayoutArgs),
     /// Measure a drive or a model of one, and fit a model to it
     ///
     /// Measures a drive like FreeBSD's diskinfo -t: rates at the start, in the middle and at the end
@@ -44,7 +44,7 @@ pub(crate) enum DiskCommand {
     ///
     /// Reads the measurements, an object of JSON, from standard input, and prints the model.
     /// `headlong disk probe` calls it for the model of a device.
-    Fit(fit::Fitting),
+    Fit(fit::FitArgs),
 }
 
 /// Runs the verb.

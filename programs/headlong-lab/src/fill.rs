@@ -46,7 +46,7 @@ pub(crate) struct Fill {
 pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     let (name, catalogue) = arguments.catalogue()?;
     let stop = stop_on_signals()?;
-    let mut teller = Teller::new(if arguments.verify.is_some() {
+    let mut teller = FillProgress::new(if arguments.verify.is_some() {
         "read"
     } else {
         "written"
@@ -113,14 +113,14 @@ impl Fill {
 }
 
 /// Reports progress: a bar on a terminal, lines elsewhere.
-struct Teller {
+struct FillProgress {
     bar: Option<ProgressBar>,
     verb: &'static str,
     started: Instant,
     told: Instant,
 }
 
-impl Teller {
+impl FillProgress {
     fn new(verb: &'static str) -> Self {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {

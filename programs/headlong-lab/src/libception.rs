@@ -2,11 +2,11 @@
 
 use anyhow::anyhow;
 use clap::ValueEnum;
-use headlong_bench::{BenchError, Ending};
+use headlong_bench::{BenchError, CommandOutcome};
 use headlong_report::say;
-use headlong_reproduce::{DiffAgain, Paper, diff_again};
+use headlong_reproduce::{DiffOptions, Paper, diff_again};
 
-use crate::again::{EitherWay, of_paper};
+use crate::again::{RealOrVirtualArgs, of_paper};
 use crate::bench::judge;
 
 /// A part of the paper.
@@ -45,11 +45,11 @@ const PARTS: [Part; 6] = [
 ///   headlong reproduce libception --part asap --virtual
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct LibceptionAgain {
+pub(crate) struct LibceptionArgs {
     #[arg(long, value_name = "NAME")]
     part: Part,
     #[command(flatten)]
-    way: EitherWay,
+    way: RealOrVirtualArgs,
 }
 
 impl Part {
@@ -71,7 +71,7 @@ impl Part {
     }
 
     /// Why it cannot be run with these options, if so.
-    fn lack(self, way: &EitherWay) -> Option<&'static str> {
+    fn lack(self, way: &RealOrVirtualArgs) -> Option<&'static str> {
         match self {
             Self::Latencies | Self::Servers if way.is_virtual => {
                 Some("it needs preload, which cannot be simulated: leave out --virtual")
@@ -86,17 +86,17 @@ impl Part {
         }
     }
 
-    fn make(self, way: &EitherWay) -> anyhow::Result<Ending> {
+    fn make(self, way: &RealOrVirtualArgs) -> anyhow::Result<CommandOutcome> {
         if let Some(paper) = self.paper() {
             return of_paper(paper, &way.again, way.is_virtual);
         }
         let is_quick = way.again.quick;
         let options = way.again.output.options("libception-diff", is_quick)?;
-        Ok(diff_again(&DiffAgain { is_quick, seed: 1 }, &options)?)
+        Ok(diff_again(&DiffOptions { is_quick, seed: 1 }, &options)?)
     }
 }
 
-impl LibceptionAgain {
+impl LibceptionArgs {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let name = self.part.name();
         if self.part != Part::All {
@@ -116,7 +116,7 @@ impl LibceptionAgain {
 
     /// Runs all parts; a part that misses a value or cannot be measured does not stop the others.
     fn all(&self) -> anyhow::Result<()> {
-        let mut worst = Ending::Done;
+        let mut worst = CommandOutcome::Done;
         for part in PARTS {
             let name = part.name();
             if let Some(why) = part.lack(&self.way) {
@@ -128,7 +128,7 @@ impl LibceptionAgain {
                 Ok(ending) => ending,
                 Err(error) if is_refusal(&error) => {
                     say!("{name}: {error:#}");
-                    Ending::Refused
+                    CommandOutcome::Refused
                 }
                 Err(error) => return Err(error.context(format!("--part {name}"))),
             };

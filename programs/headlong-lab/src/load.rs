@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use headlong_load::{
-    Glance, Live, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold,
+    Progress, ProgressOutput, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold,
     TimeScale, Watch, parse_ramp, play,
 };
-use headlong_player::CallSeen;
+use headlong_player::ExportedCall;
 use headlong_units::{BitRate, Bytes, Duration};
 use headlong_workload::Ramp;
 use headlong_workload::Trace;
@@ -42,7 +42,7 @@ use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 )]
 pub(crate) struct Load {
     #[command(subcommand)]
-    merge: Option<Together>,
+    merge: Option<ResultCommand>,
     /// Trace in any dialect of wsesslog, as `headlong workload generate` writes it; - is standard
     /// input
     #[arg(value_name = "TRACE", required = true)]
@@ -62,7 +62,7 @@ pub(crate) struct Load {
 
 /// Verbs for results.
 #[derive(Debug, clap::Subcommand)]
-enum Together {
+enum ResultCommand {
     /// Merge recordings of several generators
     Merge(Merge),
 }
@@ -148,7 +148,7 @@ struct Output {
 
 /// Runs the verb.
 pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
-    if let Some(Together::Merge(merge)) = &command.merge {
+    if let Some(ResultCommand::Merge(merge)) = &command.merge {
         return merge_recordings(merge);
     }
     let (Some(file), Some(url)) = (&command.trace, &command.url) else {
@@ -190,8 +190,8 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     target.probe()?;
 
     let stop = stop_on_signals()?;
-    let mut watching = Watching {
-        live: (!command.playing.quiet).then(Live::stderr),
+    let mut watching = LoadObserver {
+        live: (!command.playing.quiet).then(ProgressOutput::stderr),
         records: records.map(RecordsThread::start),
     };
     let played = play(trace, &target, &settings, &stop, &mut watching);
@@ -210,19 +210,19 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
 }
 
 /// Shows progress, and passes on the record of each call.
-struct Watching {
-    live: Option<Live<std::io::Stderr>>,
+struct LoadObserver {
+    live: Option<ProgressOutput<std::io::Stderr>>,
     records: Option<RecordsThread>,
 }
 
-impl Watch for Watching {
-    fn look(&mut self, glance: &Glance<'_>) {
+impl Watch for LoadObserver {
+    fn look(&mut self, glance: &Progress<'_>) {
         if let Some(live) = &mut self.live {
             live.look(glance);
         }
     }
 
-    fn calls(&mut self, calls: Vec<CallSeen>) {
+    fn calls(&mut self, calls: Vec<ExportedCall>) {
         if let Some(records) = &self.records {
             records.add(calls);
         }
@@ -301,13 +301,13 @@ impl Playing {
         }
     }
 
-    fn overrides(&self, mistakes: &mut Vec<String>) -> Overrides {
+    fn overrides(&self, mistakes: &mut Vec<String>) -> TraceOverrides {
         let bandwidth = flag("bandwidth", self.bandwidth.as_ref(), str::parse, mistakes);
         if bandwidth == Some(BitRate(0)) {
             let remedy = "--bandwidth: 0 is not possible; leave it out for no limit";
             mistakes.push(remedy.into());
         }
-        Overrides {
+        TraceOverrides {
             ramp_up: flag("ramp-up", self.ramp_up.as_ref(), parse_ramp, mistakes),
             ramp_down: flag("ramp-down", self.ramp_down.as_ref(), parse_ramp, mistakes),
             bandwidth,
@@ -320,7 +320,7 @@ impl Playing {
 }
 
 /// Options that override values of the trace.
-struct Overrides {
+struct TraceOverrides {
     ramp_up: Option<Ramp>,
     ramp_down: Option<Ramp>,
     bandwidth: Option<BitRate>,
@@ -331,7 +331,7 @@ struct Overrides {
     seed: u64,
 }
 
-impl Overrides {
+impl TraceOverrides {
     /// Applies the options to the trace and the settings.
     fn apply(&self, mut trace: Trace, settings: &mut Settings) -> Result<Trace, String> {
         settings.ramp_up = self.ramp_up.unwrap_or(trace.about.ramp_up);

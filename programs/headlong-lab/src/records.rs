@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use headlong_player::CallSeen;
+use headlong_player::ExportedCall;
 use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
 
 use crate::mistake::Mistakes;
 use headlong_report::say;
 
 /// A call as a row.
-struct Row(CallSeen);
+struct Row(ExportedCall);
 
 impl TableRow for Row {
     const COLUMNS: &'static [Column] = &[
@@ -31,7 +31,7 @@ impl TableRow for Row {
     ];
 
     fn write(&self, cells: &mut Cells<'_>) {
-        let CallSeen { record, .. } = &self.0;
+        let ExportedCall { record, .. } = &self.0;
         cells.int(self.0.session);
         cells.int(record.call.0);
         cells.int(self.0.class);
@@ -87,12 +87,12 @@ impl Records {
     }
 
     /// Appends calls.
-    pub(crate) fn add(&mut self, calls: &[CallSeen]) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, calls: &[ExportedCall]) -> anyhow::Result<()> {
         for call in calls {
             match &mut self.file {
                 Form::Columns(table) => table.push(&Row(*call))?,
                 Form::Text(out) => {
-                    let CallSeen { record, .. } = call;
+                    let ExportedCall { record, .. } = call;
                     let first_byte = record
                         .first_byte
                         .map_or(String::new(), |at| format!("{:.9}", seconds(at)));
@@ -128,13 +128,13 @@ impl Records {
 
 /// Writes records on a separate thread, so that viewers never wait for the disk.
 pub(crate) struct RecordsThread {
-    calls: Sender<Vec<CallSeen>>,
+    calls: Sender<Vec<ExportedCall>>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
 impl RecordsThread {
     pub(crate) fn start(mut records: Records) -> Self {
-        let (calls, seen) = std::sync::mpsc::channel::<Vec<CallSeen>>();
+        let (calls, seen) = std::sync::mpsc::channel::<Vec<ExportedCall>>();
         let thread = std::thread::spawn(move || {
             seen.iter().try_for_each(|calls| records.add(&calls))?;
             records.finish()
@@ -142,7 +142,7 @@ impl RecordsThread {
         Self { calls, thread }
     }
 
-    pub(crate) fn add(&self, calls: Vec<CallSeen>) {
+    pub(crate) fn add(&self, calls: Vec<ExportedCall>) {
         // Errors of the thread are reported when it is joined.
         let _ = self.calls.send(calls);
     }

@@ -7,13 +7,13 @@ use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 use headlong_chain_sim::Settings;
 use headlong_reproduce::{
-    Choice, FlashPart, Flashing, Holding, Paper, flashstream, hold, netflix, reproduce_virtual,
+    Choice, FlashPart, FlashstreamOptions, OverloadExperiment, Paper, flashstream, hold, netflix, reproduce_virtual,
     scenario_names,
 };
 
-use crate::again::{Again, EitherWay, of_paper};
+use crate::again::{Again, RealOrVirtualArgs, of_paper};
 use crate::bench::judge;
-use crate::libception::LibceptionAgain;
+use crate::libception::LibceptionArgs;
 use crate::output::print_line;
 
 /// Reproduce published experiments, and compare the figures.
@@ -24,11 +24,11 @@ pub(crate) enum Reproduce {
     ///   headlong reproduce to-chunk --quick
     ///   headlong reproduce to-chunk --virtual
     #[command(verbatim_doc_comment)]
-    ToChunk(EitherWay),
-    Libception(LibceptionAgain),
-    Netflix(NetflixAgain),
-    Hold(HoldAgain),
-    Flashstream(FlashstreamAgain),
+    ToChunk(RealOrVirtualArgs),
+    Libception(LibceptionArgs),
+    Netflix(NetflixArgs),
+    Hold(OverloadArgs),
+    Flashstream(FlashstreamArgs),
     /// Fixed and automatic prefetch sizes (SYSTOR 2014; thesis chapter 4)
     ///
     /// In virtual time; needs no root. Exit code 4 if a published result is not reproduced.
@@ -67,7 +67,7 @@ pub(crate) enum Reproduce {
 ///   headlong reproduce hold --resume
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct HoldAgain {
+pub(crate) struct OverloadArgs {
     /// Seed of the first set of viewers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -93,10 +93,10 @@ fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
     done
 }
 
-impl HoldAgain {
+impl OverloadArgs {
     fn run(&self) -> anyhow::Result<()> {
         let options = self.again.output.options("hold", self.again.quick)?;
-        let holding = Holding {
+        let holding = OverloadExperiment {
             is_quick: self.again.quick,
             seed: self.seed,
             seeds: self.seeds,
@@ -117,7 +117,7 @@ impl HoldAgain {
 ///   headlong reproduce flashstream --part systems --part machines
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct FlashstreamAgain {
+pub(crate) struct FlashstreamArgs {
     /// Only this part; repeatable
     #[arg(long, value_name = "NAME", value_parser = flash_part)]
     part: Vec<FlashPart>,
@@ -149,7 +149,7 @@ fn flash_part(name: &str) -> Result<FlashPart, String> {
         .ok_or_else(|| format!("write one of {}", names()))
 }
 
-impl FlashstreamAgain {
+impl FlashstreamArgs {
     fn run(&self) -> anyhow::Result<()> {
         let options = self.again.output.options("flashstream", self.again.quick)?;
         if self
@@ -158,7 +158,7 @@ impl FlashstreamAgain {
         {
             return Err(anyhow!("--alpha: write a number from 0 to 10"));
         }
-        let flashing = Flashing {
+        let flashing = FlashstreamOptions {
             is_quick: self.again.quick,
             parts: self.part.clone(),
             scale: self.scale,
@@ -182,7 +182,7 @@ impl FlashstreamAgain {
 ///   headlong reproduce netflix --report netflix.html --json > netflix.json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct NetflixAgain {
+pub(crate) struct NetflixArgs {
     /// Number of sessions; the number of titles is scaled
     #[arg(long, value_name = "N", default_value_t = netflix::SESSIONS)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -198,9 +198,9 @@ pub(crate) struct NetflixAgain {
     json: bool,
 }
 
-impl NetflixAgain {
+impl NetflixArgs {
     fn run(&self) -> anyhow::Result<()> {
-        let reproducing = netflix::Reproducing {
+        let reproducing = netflix::NetflixOptions {
             sessions: self.sessions,
             seed: self.seed,
             sizes_mb: (1..=16).map(f64::from).collect(),

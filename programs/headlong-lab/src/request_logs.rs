@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headlong_chains::{Gap, Link, Rules};
 use headlong_trace::{
-    DroppedLines, Format, Intake, IntakeError, Progress, Reason, TakenIn, summary, take_in,
+    DroppedLines, Format, Intake, IntakeError, Progress, Reason, IntakeResult, summary, take_in,
 };
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -135,7 +135,7 @@ impl Logs {
         &self,
         intake: &Intake,
         is_output_taken: bool,
-    ) -> anyhow::Result<Option<TakenIn>> {
+    ) -> anyhow::Result<Option<IntakeResult>> {
         let log = taken_in(intake, self.allow_dropped, is_output_taken && !self.check)?;
         Ok((!self.check).then_some(log))
     }
@@ -146,7 +146,7 @@ pub(crate) fn taken_in(
     intake: &Intake,
     allow_dropped: bool,
     is_output_taken: bool,
-) -> anyhow::Result<TakenIn> {
+) -> anyhow::Result<IntakeResult> {
     let bar = Bar::new();
     let log = take_in(intake, &bar).map_err(taking_in)?;
     bar.0.finish_and_clear();
@@ -183,7 +183,7 @@ fn nothing(reason: &str) -> anyhow::Error {
 }
 
 /// Dropped lines, without headers and other lines that are not requests.
-pub(crate) fn dropped(log: &TakenIn) -> impl Iterator<Item = &DroppedLines> {
+pub(crate) fn dropped(log: &IntakeResult) -> impl Iterator<Item = &DroppedLines> {
     let lines = log.dropped.by_reason().iter();
     lines.filter(|lines| lines.reason != Reason::NotARequest)
 }

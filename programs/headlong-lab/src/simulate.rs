@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_bench::grid::without_series;
-use headlong_bench::{RunRecord, WantedRate, run_page, search_line};
+use headlong_bench::{RunRecord, RateSearch, run_page, search_line};
 use headlong_report::{command_line, say};
-use headlong_sim::{Record, Viewed};
+use headlong_sim::{Record, ViewingRecord};
 use headlong_units::MIB;
 
 use crate::bench::mib_rate as rate;
@@ -15,9 +15,9 @@ use crate::output::print_line;
 use crate::records::Records;
 use crate::simulate_chains::{self, SimulatingChains};
 use crate::simulate_faults::{self, Faults};
-use crate::simulate_plan::{self, Planning};
+use crate::simulate_plan::{self, PlanArgs};
 use crate::simulated::{Simulated, simulate_experiment};
-use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
+use crate::sweep::{BOUND_EXAMPLES, BoundArgs, SWEEP_EXAMPLES, SweepArgs};
 use crate::world_args::WorldArgs;
 
 /// Runs the server's own engine, or its rules alone, in virtual time or on logged requests
@@ -28,7 +28,7 @@ use crate::world_args::WorldArgs;
 #[derive(Debug, Clone, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Simulating {
+pub(crate) struct SimulateArgs {
     #[command(subcommand)]
     what: Option<What>,
     #[command(flatten)]
@@ -56,12 +56,12 @@ enum What {
     Search(Searching),
     /// Evaluate every combination of some values, at given rates or at the highest without failure
     #[command(after_help = SWEEP_EXAMPLES)]
-    Sweep(Sweeping),
+    Sweep(SweepArgs),
     /// Compute a bound that no server can exceed, with full knowledge of the future
     #[command(after_help = BOUND_EXAMPLES)]
-    Bound(Bounding),
+    Bound(BoundArgs),
     Chains(SimulatingChains),
-    Plan(Planning),
+    Plan(PlanArgs),
     Faults(Faults),
 }
 
@@ -115,9 +115,9 @@ const SEARCH_EXAMPLES: &str = "Examples:
   headlong simulate search youtube-hd --rate 90MiB/s --seeds 5 --brief";
 
 #[cfg(test)]
-impl Simulating {
+impl SimulateArgs {
     /// The arguments of a sweep, if it is one.
-    pub(crate) fn sweeping(&self) -> Option<&Sweeping> {
+    pub(crate) fn sweeping(&self) -> Option<&SweepArgs> {
         match &self.what {
             Some(What::Sweep(sweeping)) => Some(sweeping),
             _ => None,
@@ -126,7 +126,7 @@ impl Simulating {
 }
 
 /// Runs the verb.
-pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
+pub(crate) fn simulate(simulating: &SimulateArgs) -> anyhow::Result<()> {
     match &simulating.what {
         None => simulate_experiment(&simulating.experiment),
         Some(What::Run(running)) => run(running),
@@ -198,7 +198,7 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
         print_line(&devices)?;
     }
     if world.has_adaptive_players()? {
-        print_line(Viewed::heading())?;
+        print_line(ViewingRecord::heading())?;
         for seen in &figures.viewing {
             print_line(&seen.line())?;
         }
@@ -208,7 +208,7 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
 
 fn search(searching: &Searching) -> anyhow::Result<()> {
     let world = &searching.world;
-    let wanted = WantedRate {
+    let wanted = RateSearch {
         start: searching.rate * MIB as f64,
         resolution: searching.resolution * MIB as f64,
         seed: world.seed,

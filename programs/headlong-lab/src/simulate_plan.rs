@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use headlong_chain_sim::Settings;
 use headlong_engine::Policy;
-use headlong_plan::{Demand, Offer, Prices, TryOut, plan, text};
+use headlong_plan::{Demand, Offer, Prices, PlanSearch, plan, text};
 use headlong_units::{ByteRate, Bytes};
 
 use crate::drive_args::drive_spec;
@@ -22,7 +22,7 @@ use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
 /// first; the assumptions follow.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Planning {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
     table: TableArgs,
     /// Total consumption of all viewers at the peak, such as 40Gbit/s or 500MB/s
@@ -70,7 +70,7 @@ fn peak(text: &str) -> Result<ByteRate, String> {
     }
 }
 
-impl Planning {
+impl PlanArgs {
     fn prices(&self) -> Result<Prices, Vec<String>> {
         let Some(path) = &self.prices else {
             return Prices::flashstream();
@@ -108,7 +108,7 @@ impl Planning {
 }
 
 /// Runs the verb.
-pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
+pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
     let (prices, offers) = planning.offers()?;
     let (read, files) = planning.table.read(planning.threads)?;
     let default = Settings::default();
@@ -134,7 +134,7 @@ pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
         let name = read.files.get(file as usize)?;
         files.as_ref()?.files.get(name)?.size_bytes
     };
-    let try_out = TryOut {
+    let try_out = PlanSearch {
         policies,
         sizes_mb: &planning.size.0,
         settings: &settings,

@@ -18,7 +18,7 @@ use crate::world_args::{WorldArgs, pair};
 
 /// Arguments of `simulate sweep`.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Sweeping {
+pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// A parameter and its values: workload, an option such as prefetch, memory, drive, policy,
@@ -63,7 +63,7 @@ pub(crate) const SWEEP_EXAMPLES: &str = "Examples:
 
 /// Arguments of `simulate bound`.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Bounding {
+pub(crate) struct BoundArgs {
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// Compute the least drive use for this rate; may be given several times [default: search the
@@ -141,7 +141,7 @@ fn twice(grid: &[Axis]) -> Vec<String> {
     told
 }
 
-impl Sweeping {
+impl SweepArgs {
     /// Every combination as an experiment, or all mistakes.
     fn points(&self) -> Result<Vec<Point>, Mistakes> {
         let mut mistakes = twice(&self.grid);
@@ -179,7 +179,7 @@ impl Sweeping {
 }
 
 /// Runs a sweep.
-pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
+pub(crate) fn sweep(arguments: &SweepArgs) -> anyhow::Result<()> {
     have_folders(&[
         ("--csv", arguments.csv.as_deref()),
         ("--html", arguments.html.as_deref()),
@@ -230,7 +230,7 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
 }
 
 /// Computes bounds.
-pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
+pub(crate) fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
     let experiment = arguments.world.experiment()?;
     let seeds = arguments.world.seed..arguments.world.seed.saturating_add(arguments.seeds);
     let mut bounds: Vec<Bound> = Vec::new();
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
 
-    fn sweeping(arguments: &str) -> Sweeping {
+    fn sweeping(arguments: &str) -> SweepArgs {
         let words = ["headlong", "simulate", "sweep", "youtube-sd"];
         let args = Args::try_parse_from(words.into_iter().chain(arguments.split(' ')));
         let Command::Simulate(simulating) = args.expect("a command line").command else {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use headlong_trace::{ChainSettings, ChainSums, ChainTable, Intake, TableFile, TableForm, TakenIn};
+use headlong_trace::{ChainSettings, ChainSums, ChainTable, Intake, TableFile, TableForm, IntakeResult};
 
 use crate::characterise::{Characterise, characterise};
 use crate::output::print;
@@ -125,7 +125,7 @@ fn text(sums: &ChainSums) -> String {
     text
 }
 
-fn json(sums: &ChainSums, log: &TakenIn) -> String {
+fn json(sums: &ChainSums, log: &IntakeResult) -> String {
     let dropped: serde_json::Map<_, _> = dropped(log)
         .map(|lines| (lines.reason.to_string(), lines.count.into()))
         .collect();

@@ -1,6 +1,6 @@
 //! Arguments of `headlong simulate` for a vanilla server.
 
-use headlong_sim::{Access, CacheKind, Scheduler, ServerKind, VanillaSetup};
+use headlong_sim::{Access, CacheKind, Scheduler, ServerKind, PageCacheServerSetup};
 use headlong_units::{Bytes, KIB, nearest_three};
 
 /// Arguments that select and configure a vanilla server.
@@ -63,7 +63,7 @@ impl VanillaArgs {
             .iter()
             .map(|kind| (kind.name(), *kind))
             .collect();
-        let setup = VanillaSetup {
+        let setup = PageCacheServerSetup {
             memory_bytes,
             read_ahead_bytes: self.read_ahead.unwrap_or(Bytes(128 * KIB)).0,
             request_bytes_max: self.max_sectors.unwrap_or(Bytes(1280 * KIB)).0,
@@ -83,7 +83,7 @@ impl VanillaArgs {
                 &caches,
                 mistakes,
             ),
-            ..VanillaSetup::default()
+            ..PageCacheServerSetup::default()
         };
         if is_vanilla {
             ServerKind::Vanilla(setup)

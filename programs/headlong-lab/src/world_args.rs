@@ -4,7 +4,7 @@ use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
 use headlong_engine::{ConfigError, PIECE_BYTES_WITH_FLASH};
 use headlong_sim::{
-    ColdOpen, Experiment, FlashSetup, Placement, Restart, Setup, TierPlaces, WarmContent, Window,
+    ColdOpen, Experiment, FlashSetup, Placement, Restart, Setup, TierLayout, WarmContent, Window,
     settings,
 };
 use headlong_units::{Bytes, Duration, Instant};
@@ -328,7 +328,7 @@ impl WorldArgs {
             });
         }
         if let Some(flash) = setup.flash.as_ref().filter(|_| mistakes.is_empty()) {
-            let places = TierPlaces::new(flash.bytes, flash.block_bytes, setup.engine.piece_bytes);
+            let places = TierLayout::new(flash.bytes, flash.block_bytes, setup.engine.piece_bytes);
             mistakes.extend(places.err().map(|error| {
                 format!(
                     "--flash {} in blocks of {}: {error}",

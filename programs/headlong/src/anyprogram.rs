@@ -13,7 +13,7 @@ use headlong_units::{Bytes, Duration as UnitsDuration};
 
 /// Options of the read-ahead daemon for programs started with `headlong run`.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Receiving {
+pub(crate) struct ReceptionArgs {
     /// Settings in TOML; docs/operate/reception.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub(crate) struct Receiving {
 
 /// Options of `headlong run`: the program, and how it is helped.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Running {
+pub(crate) struct RunArgs {
     /// Path of the reception's socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub(crate) struct Running {
 }
 
 /// Reads for programs until it is stopped, or prints the status of a running reception.
-pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
+pub(crate) fn receive(receiving: &ReceptionArgs) -> anyhow::Result<()> {
     let flags = Flags {
         socket: receiving.socket.clone(),
         mode: receiving.mode.clone(),
@@ -94,14 +94,14 @@ pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
 }
 
 /// Replaces this process by the program. Returns only if that fails.
-pub(crate) fn run(running: &Running) -> anyhow::Error {
+pub(crate) fn run(running: &RunArgs) -> anyhow::Error {
     match to_launch(running) {
         Ok(what) => launch(&what, |text| say!("headlong: {text}")).into(),
         Err(error) => error,
     }
 }
 
-fn to_launch(running: &Running) -> anyhow::Result<Launch> {
+fn to_launch(running: &RunArgs) -> anyhow::Result<Launch> {
     let library = match &running.library {
         Some(library) => std::path::absolute(library).context("the path of --library")?,
         None => library_beside()?,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use headlong_serve::config::{Config, Flags, Mistakes};
 
-use headlong_survey::{LayingOut, Probing, Tuning};
+use headlong_survey::{LayoutArgs, Probing, TuneArgs};
 
-use crate::anyprogram::{Receiving, Running};
-use crate::fill::Filling;
+use crate::anyprogram::{ReceptionArgs, RunArgs};
+use crate::fill::FillArgs;
 use crate::lab;
-use crate::manual::{Completing, Documenting};
-use crate::mount::{Keeping, Mounting};
+use crate::manual::{CompletionsArgs, ManualArgs};
+use crate::mount::{MountKeeperArgs, MountArgs};
 use crate::top::Watching;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -25,33 +25,33 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve folders of titles over HTTP
-    Serve(Serving),
+    Serve(ServeArgs),
     /// Check the arguments and the configuration of `serve` and print the settings; start nothing
-    Check(Checking),
+    Check(CheckArgs),
     /// Read for programs that were started with `run`, from disks in long sweeps
-    Reception(Receiving),
+    Reception(ReceptionArgs),
     /// Start a program so that the reception reads for it: nginx, Apache, any that uses glibc
-    Run(Running),
+    Run(RunArgs),
     /// Mount a tree read-only, so that any program reads its disk in long sweeps
-    Mount(Mounting),
+    Mount(MountArgs),
     /// Unmount a mount once its daemon has ended; started by `mount`
     #[command(hide = true)]
-    MountKeeper(Keeping),
+    MountKeeper(MountKeeperArgs),
     /// Compare the kernel's settings of a disk with the advised ones; change them only on request
-    Tune(Tuning),
+    Tune(TuneArgs),
     /// Create and inspect the flash tier's SSDs
     #[command(subcommand)]
     Flash(FlashCommand),
     /// Show the activity of a running server's disks, each second
     Top(Watching),
     /// Have a running server fetch titles of an origin ahead of viewers
-    Fill(Filling),
+    Fill(FillArgs),
     /// Print a shell's completion script
     #[command(hide = true)]
-    Completions(Completing),
+    Completions(CompletionsArgs),
     /// Write the manual pages
     #[command(hide = true)]
-    Manual(Documenting),
+    Manual(ManualArgs),
     /// Inspect and measure disks; with headlong-lab, emulate them
     #[command(subcommand)]
     Disk(DiskCommand),
@@ -61,7 +61,7 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
     /// Show where files and titles lie on their disk
-    Layout(LayingOut),
+    Layout(LayoutArgs),
     /// Measure a drive; with headlong-lab, also a model of one, and fit a model to it
     Probe(Probing),
 }
@@ -124,9 +124,9 @@ pub(crate) struct FlashFormatting {
 
 /// `headlong check`.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Checking {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
-    pub(crate) serving: Serving,
+    pub(crate) serving: ServeArgs,
     /// Print only mistakes
     #[arg(long)]
     pub(crate) quiet: bool,
@@ -135,7 +135,7 @@ pub(crate) struct Checking {
 /// Options of `headlong serve`. Every flag overrides the key of its name in the file; the values
 /// are parsed together with the file, so that all mistakes are reported at once.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Serving {
+pub(crate) struct ServeArgs {
     /// Folders to serve; URLs are the paths below them
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
@@ -166,7 +166,7 @@ pub(crate) struct Serving {
     time_scale: Option<String>,
 }
 
-impl Serving {
+impl ServeArgs {
     /// The configuration of these arguments, checked against this machine.
     pub(crate) fn config(&self) -> Result<Config, Mistakes> {
         let flags = Flags {

@@ -6,11 +6,11 @@ use headlong_library::look_at_roots;
 use headlong_serve::config::Config;
 use headlong_units::Bytes;
 
-use crate::args::Checking;
+use crate::args::CheckArgs;
 
 /// Prints folders, devices and settings, as a valid configuration file. A failing part is no
 /// mistake: it is reported on standard error.
-pub(crate) fn check(checking: &Checking) -> anyhow::Result<()> {
+pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
     config.join_paths(&std::env::current_dir()?);

@@ -23,7 +23,7 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Options: the titles, the server, and the rate.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Filling {
+pub(crate) struct FillArgs {
     /// Titles: the paths of their URLs, decoded, such as /vod/film.mp4
     #[arg(value_name = "PATH", required_unless_present = "list")]
     paths: Vec<String>,
@@ -49,7 +49,7 @@ fn rate(text: &str) -> Result<u64, String> {
 
 /// The server's report about a fill.
 #[derive(Debug, Clone, serde::Deserialize)]
-struct Told {
+struct FillStatus {
     state: String,
     bytes: u64,
     bytes_there: u64,
@@ -58,12 +58,12 @@ struct Told {
 }
 
 /// Fills the titles one after another.
-pub(crate) fn fill(filling: &Filling) -> anyhow::Result<()> {
+pub(crate) fn fill(filling: &FillArgs) -> anyhow::Result<()> {
     let mut paths = filling.paths.clone();
     if let Some(list) = &filling.list {
         paths.extend(read_list(list)?);
     }
-    let ask = Ask::new(filling);
+    let ask = FillClient::new(filling);
     let mut failed = 0_usize;
     let (began, mut fetched) = (Instant::now(), 0_u64);
     for (number, path) in paths.iter().enumerate() {
@@ -108,7 +108,7 @@ fn read_list(path: &PathBuf) -> anyhow::Result<Vec<String>> {
 }
 
 /// Polls a title until it is complete or has failed.
-fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
+fn watch(ask: &FillClient, path: &str) -> anyhow::Result<FillStatus> {
     let mut silent_since = None;
     let mut interval = INTERVALS.0;
     loop {
@@ -135,7 +135,7 @@ fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
 }
 
 /// Shows the progress on one line of a terminal.
-fn show(path: &str, told: &Told) -> std::io::Result<()> {
+fn show(path: &str, told: &FillStatus) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if !out.is_terminal() {
         return Ok(());
@@ -166,14 +166,14 @@ enum Unanswered {
 }
 
 /// The server to poll.
-struct Ask {
+struct FillClient {
     agent: ureq::Agent,
     url: String,
     rate: u64,
 }
 
-impl Ask {
-    fn new(filling: &Filling) -> Self {
+impl FillClient {
+    fn new(filling: &FillArgs) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_TIMEOUT))
             // The server is addressed directly, whatever proxies the environment names.
@@ -190,7 +190,7 @@ impl Ask {
         }
     }
 
-    fn about(&self, path: &str) -> Result<Told, Unanswered> {
+    fn about(&self, path: &str) -> Result<FillStatus, Unanswered> {
         let silent =
             |error: ureq::Error| Unanswered::Silent(anyhow::anyhow!("{}: {error}", self.url));
         let request = self.agent.post(&self.url).query("path", path);

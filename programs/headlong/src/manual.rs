@@ -17,21 +17,21 @@ use crate::lab;
 
 /// The shell.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Completing {
+pub(crate) struct CompletionsArgs {
     /// bash, zsh, fish, elvish or powershell
     shell: Shell,
 }
 
 /// The destination.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Documenting {
+pub(crate) struct ManualArgs {
     /// An existing folder; each verb gets a page `headlong-VERB.1`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 /// Prints the completions of one shell.
-pub(crate) fn complete(completing: &Completing, mut command: Command) -> anyhow::Result<()> {
+pub(crate) fn complete(completing: &CompletionsArgs, mut command: Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(completing.shell, &mut command, "headlong", &mut text);
     match std::io::stdout().write_all(&text) {
@@ -42,7 +42,7 @@ pub(crate) fn complete(completing: &Completing, mut command: Command) -> anyhow:
 }
 
 /// Writes the pages.
-pub(crate) fn write(documenting: &Documenting, command: Command) -> anyhow::Result<()> {
+pub(crate) fn write(documenting: &ManualArgs, command: Command) -> anyhow::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     write_pages(&command, "headlong", &documenting.folder)

@@ -7,7 +7,7 @@ use headlong_mount::{Flags, Settings};
 
 /// Options of `headlong mount`. Every flag overrides the key of its name in the file.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Mounting {
+pub(crate) struct MountArgs {
     /// Folder whose tree is mounted
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -36,13 +36,13 @@ pub(crate) struct Mounting {
 
 /// The mount.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Keeping {
+pub(crate) struct MountKeeperArgs {
     #[arg(value_name = "MOUNTPOINT")]
     mount_point: PathBuf,
 }
 
 /// Mounts, and serves requests until it is stopped; or prints the status of a mount.
-pub(crate) fn mount(mounting: &Mounting) -> anyhow::Result<()> {
+pub(crate) fn mount(mounting: &MountArgs) -> anyhow::Result<()> {
     if let Some(mount_point) = &mounting.status {
         let status = headlong_mount::status(mount_point)?;
         return Ok(headlong_survey::print(&format!("{status}\n"))?);
@@ -60,7 +60,7 @@ pub(crate) fn mount(mounting: &Mounting) -> anyhow::Result<()> {
 }
 
 /// Waits for the end of the daemon that started this process, and unmounts its mount.
-pub(crate) fn keep(keeping: &Keeping) -> anyhow::Result<()> {
+pub(crate) fn keep(keeping: &MountKeeperArgs) -> anyhow::Result<()> {
     headlong_mount::keep(&keeping.mount_point)
         .with_context(|| format!("cannot unmount {}", keeping.mount_point.display()))
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::args::Serving;
+use crate::args::ServeArgs;
 
 /// Serves until it is stopped or replaced by another process. A reload evaluates these arguments
 /// again.
-pub(crate) fn serve(serving: &Serving) -> anyhow::Result<()> {
+pub(crate) fn serve(serving: &ServeArgs) -> anyhow::Result<()> {
     let config = serving.config()?;
     if headlong_serve::upgrade::step_aside()? {
         return Ok(());

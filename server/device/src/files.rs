@@ -67,21 +67,21 @@ pub(crate) struct Files<F, S, W> {
 }
 
 /// Reads that waited for an open, and its result.
-type Waited<F, W> = (Vec<W>, Result<OpenFile<F>, IoFailure>);
+type WaitedReads<F, W> = (Vec<W>, Result<OpenFile<F>, IoFailure>);
 
 /// Consequences of a completed open.
 #[derive(Debug)]
 pub(crate) struct OpenEnd<F, W> {
     /// The waiting reads and their file; `None` if the open is retried.
-    pub(crate) ended: Option<Waited<F, W>>,
+    pub(crate) ended: Option<WaitedReads<F, W>>,
     /// Files that the caller must close.
     pub(crate) closed: Vec<F>,
-    pub(crate) news: Option<FileNews>,
+    pub(crate) news: Option<FileNotice>,
 }
 
 /// Conditions that are reported to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileNews {
+pub(crate) enum FileNotice {
     DeviceBuffered,
     FileBuffered,
     TooMany(usize),
@@ -210,7 +210,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
     }
 
     /// Reopens a file for buffered reads after a direct read was refused.
-    pub(crate) fn open_buffered(&mut self, id: PartId, source: &S, read: W) -> Option<FileNews> {
+    pub(crate) fn open_buffered(&mut self, id: PartId, source: &S, read: W) -> Option<FileNotice> {
         let news = self.direct_refused();
         self.open_for(id, source, read);
         if let Some(opening) = self.opening.get_mut(&id) {
@@ -282,7 +282,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
             if matches!(opened, Err(IoFailure::TooManyFiles)) {
                 // Only this process's own files can be closed: retry once with half of them.
                 end.closed = self.close_half();
-                end.news = Some(FileNews::TooMany(end.closed.len()));
+                end.news = Some(FileNotice::TooMany(end.closed.len()));
             }
             return end;
         }
@@ -305,13 +305,13 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         }
     }
 
-    fn direct_refused(&mut self) -> Option<FileNews> {
+    fn direct_refused(&mut self) -> Option<FileNotice> {
         if !self.has_read_direct {
             let was_direct = core::mem::replace(&mut self.is_direct, false);
-            return was_direct.then_some(FileNews::DeviceBuffered);
+            return was_direct.then_some(FileNotice::DeviceBuffered);
         }
         let is_first = !core::mem::replace(&mut self.has_odd_file, true);
-        is_first.then_some(FileNews::FileBuffered)
+        is_first.then_some(FileNotice::FileBuffered)
     }
 
     fn close_half(&mut self) -> Vec<F> {

@@ -123,11 +123,11 @@ fn first_direct_refusal_affects_device_and_later_ones_the_file() {
         end.news
     };
     let mut files = Table::new(8);
-    assert_eq!(refuse(&mut files), Some(FileNews::DeviceBuffered));
+    assert_eq!(refuse(&mut files), Some(FileNotice::DeviceBuffered));
     assert!(!files.is_direct());
     let mut files = Table::new(8);
     files.direct_read_worked();
-    assert_eq!(refuse(&mut files), Some(FileNews::FileBuffered));
+    assert_eq!(refuse(&mut files), Some(FileNotice::FileBuffered));
     assert!(files.is_direct());
 }
 
@@ -140,7 +140,7 @@ fn out_of_descriptors_closes_half_of_files_and_retries_once() {
     let end = files.ended(id(9), Err(IoFailure::TooManyFiles), true);
     assert!(end.ended.is_none());
     assert_eq!(end.closed, vec![0, 1]);
-    assert_eq!(end.news, Some(FileNews::TooMany(2)));
+    assert_eq!(end.news, Some(FileNotice::TooMany(2)));
     files.next_open().expect("second open due");
     let end = files.ended(id(9), Err(IoFailure::TooManyFiles), true);
     let (_, result) = end.ended.expect("open failed");
@@ -152,7 +152,7 @@ fn refused_direct_read_reopens_file_for_buffered_reads() {
     let mut files = Table::new(8);
     open(&mut files, 0);
     let news = files.open_buffered(id(0), &(), "read");
-    assert_eq!(news, Some(FileNews::DeviceBuffered));
+    assert_eq!(news, Some(FileNotice::DeviceBuffered));
     assert!(!files.next_open().expect("open due").is_direct);
     files.ended(id(0), opened(5), true);
     assert!(

@@ -6,7 +6,7 @@ use headlong_engine::{ReadCommand, ReadOutcome};
 use headlong_units::Instant;
 
 use crate::device_core::DeviceCore;
-use crate::files::{FileNews, OpenFile};
+use crate::files::{FileNotice, OpenFile};
 use crate::host::{Host, Notice, OpenProgress};
 use crate::io_failure::IoFailure;
 use crate::open_job::{Opened, PartId};
@@ -150,12 +150,12 @@ fn launch<R: Resources>(
     });
 }
 
-fn announce<R: Resources>(host: &mut impl Host<R>, news: Option<FileNews>) {
+fn announce<R: Resources>(host: &mut impl Host<R>, news: Option<FileNotice>) {
     match news {
         None => {}
-        Some(FileNews::DeviceBuffered) => host.announce(Notice::DeviceBuffered),
-        Some(FileNews::FileBuffered) => host.announce(Notice::FileBuffered),
-        Some(FileNews::TooMany(closed)) => host.announce(Notice::TooManyFiles(closed)),
+        Some(FileNotice::DeviceBuffered) => host.announce(Notice::DeviceBuffered),
+        Some(FileNotice::FileBuffered) => host.announce(Notice::FileBuffered),
+        Some(FileNotice::TooMany(closed)) => host.announce(Notice::TooManyFiles(closed)),
     }
 }
 

@@ -7,14 +7,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use headlong_engine::{LearnedChain, Shard, StreamId};
+use headlong_engine::{SavedChain, Shard, StreamId};
 use headlong_units::{Duration, Instant};
 
 /// Chains of the previous process.
 #[derive(Debug, Clone, Default)]
-pub struct KnownViewers {
+pub struct SavedChains {
     /// Each chain with the persistent name of its stream.
-    pub chains: Vec<(u64, LearnedChain)>,
+    pub chains: Vec<(u64, SavedChain)>,
     /// Time since they were saved.
     pub age: Duration,
 }
@@ -22,14 +22,14 @@ pub struct KnownViewers {
 /// Chains of the previous process whose streams have not been requested yet.
 #[derive(Debug, Default)]
 pub struct Returning {
-    by_name: BTreeMap<u64, Vec<LearnedChain>>,
+    by_name: BTreeMap<u64, Vec<SavedChain>>,
     told: Option<(Duration, Instant)>,
 }
 
 impl Returning {
     /// The chains as of `now`.
-    pub fn new(now: Instant, known: KnownViewers) -> Self {
-        let mut by_name: BTreeMap<u64, Vec<LearnedChain>> = BTreeMap::new();
+    pub fn new(now: Instant, known: SavedChains) -> Self {
+        let mut by_name: BTreeMap<u64, Vec<SavedChain>> = BTreeMap::new();
         for (name, chain) in known.chains {
             by_name.entry(name).or_default().push(chain);
         }
@@ -63,7 +63,7 @@ impl Returning {
         let chains = name().and_then(|name| self.by_name.remove(&name));
         for chain in chains.unwrap_or_default() {
             let idle = chain.idle + passed;
-            shard.handle_returning(now, stream, LearnedChain { idle, ..chain });
+            shard.handle_returning(now, stream, SavedChain { idle, ..chain });
         }
     }
 }

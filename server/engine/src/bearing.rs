@@ -15,13 +15,13 @@ const REPLIES: u64 = 64;
 
 /// Observed delivery times and aborts.
 #[derive(Debug, Default)]
-pub(crate) struct Bearing {
+pub(crate) struct AdmissionSlack {
     /// Mean delivery time of a reply, without its waiting for the device.
     sending: Duration,
     careful_until: Option<Instant>,
 }
 
-impl Bearing {
+impl AdmissionSlack {
     /// A reply was delivered completely; `took` excludes its waiting for the device.
     pub(crate) fn record_sent(&mut self, took: Duration) {
         let before = self.sending.0 / REPLIES * (REPLIES - 1);
@@ -51,8 +51,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
-    fn after(replies: usize, took: Duration) -> Bearing {
-        let mut bearing = Bearing::default();
+    fn after(replies: usize, took: Duration) -> AdmissionSlack {
+        let mut bearing = AdmissionSlack::default();
         (0..replies).for_each(|_| bearing.record_sent(took));
         bearing
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn abort_after_wait_restores_configured_wait_for_ten_minutes() {
-        let mut bearing = Bearing::default();
+        let mut bearing = AdmissionSlack::default();
         bearing.record_left(Instant::ZERO, Duration::from_millis(900), PATIENCE);
         assert_eq!(bearing.wait_max(Instant::ZERO, PATIENCE), PATIENCE.times(2));
         bearing.record_left(Instant::ZERO, Duration::from_secs(1), PATIENCE);

@@ -10,9 +10,9 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::age::Turn;
 use crate::ids::{ConnectionId, JobId, RequestId, StreamId, ViewerId};
-use crate::joining::{REREAD_BYTES, Whereabouts};
-use crate::learned::LearnedChain;
-use crate::once::Stay;
+use crate::joining::{REREAD_BYTES, ChainPosition};
+use crate::learned::SavedChain;
+use crate::once::ReaderPresence;
 use crate::pace::Pace;
 use crate::request::{Hints, Identity};
 use crate::sizing::ChainShape;
@@ -65,7 +65,7 @@ pub(crate) struct Chain {
     pub(crate) active: Vec<RequestId>,
     /// Its turn in the queue of idle chains; set only while no request is in progress.
     pub(crate) idle: Option<Turn>,
-    pub(crate) stay: Stay,
+    pub(crate) stay: ReaderPresence,
     pub(crate) pace: Pace,
     pub(crate) hints: Hints,
     pub(crate) hinted_at: Instant,
@@ -106,7 +106,7 @@ impl Chain {
             before_last_request_bytes: 0,
             active: Vec::new(),
             idle: None,
-            stay: Stay::default(),
+            stay: ReaderPresence::default(),
             pace: Pace::new(now),
             hints: Hints::default(),
             hinted_at: now,
@@ -119,7 +119,7 @@ impl Chain {
 
     /// Restores the state of a chain of an earlier process: none of its bytes are in memory, and
     /// its reader may have advanced since.
-    pub(crate) fn resume(&mut self, now: Instant, told: &LearnedChain) {
+    pub(crate) fn resume(&mut self, now: Instant, told: &SavedChain) {
         self.fetched_end = told.position;
         self.read_once_end = told.position;
         self.last_request_bytes = told.last_request_bytes;
@@ -161,7 +161,7 @@ impl Chain {
 
     /// Whether it counts as a reader: not if it was only announced, nor if its reader has left.
     pub(crate) fn is_reader(&self) -> bool {
-        !self.is_expected && self.stay != Stay::Left
+        !self.is_expected && self.stay != ReaderPresence::Left
     }
 
     /// Whether none of its requests is in progress.
@@ -281,13 +281,13 @@ impl Chain {
     }
 
     /// Its position, for matching requests to chains.
-    pub(crate) fn whereabouts(&self) -> Whereabouts {
+    pub(crate) fn whereabouts(&self) -> ChainPosition {
         let owed = match (self.awaited_until > self.end, self.owed.is_empty()) {
             (false, _) => self.owed,
             (true, true) => ByteRange::new(self.end, self.awaited_until),
             (true, false) => ByteRange::new(self.owed.start, self.awaited_until),
         };
-        Whereabouts {
+        ChainPosition {
             start: self.start,
             end: self.end,
             fetched_end: self.fetched_end.max(self.awaited_until),

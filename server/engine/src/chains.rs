@@ -19,15 +19,15 @@ use crate::chain::Chain;
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, ConnectionId, RequestId, StreamId, ViewerId};
 use crate::joining::{Between, CHAINS_PER_VIEWER, Unnamed};
-use crate::learned::LearnedChain;
-use crate::once::{Once, Stay};
+use crate::learned::SavedChain;
+use crate::once::{Once, ReaderPresence};
 use crate::pace::Pace;
 use crate::readers::Readers;
 use crate::request::Identity;
 
 /// Whether a viewer may begin a chain on a device that refuses new viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MayBegin {
+pub(crate) enum NewChainPermit {
     /// It is not being served, or already has as many chains as it may.
     Nothing,
     /// One more: it seeks before its last request has ended, or starts its audio rendition.
@@ -86,7 +86,7 @@ impl Chains {
     /// Whether a viewer may begin a chain while new ones are refused. An unnamed viewer is judged
     /// by the chains of its connection; without those, by the chains of its origin, if they are few
     /// enough to belong to one viewer.
-    pub(crate) fn may_begin(&self, identity: Identity) -> MayBegin {
+    pub(crate) fn may_begin(&self, identity: Identity) -> NewChainPermit {
         let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
         let of_viewer = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
@@ -98,14 +98,14 @@ impl Chains {
         }
         let is_named = matches!(identity, Identity::Named(_));
         if !is_named && first.len() > CHAINS_PER_VIEWER {
-            return MayBegin::Nothing;
+            return NewChainPermit::Nothing;
         }
         let is_idle = |id: &&ChainId| self.chains[*id].is_idle();
         match (first.len(), first.iter().find(is_idle)) {
-            (0, _) => MayBegin::Nothing,
-            (1, _) => MayBegin::Another,
-            (_, Some(idle)) => MayBegin::InsteadOf(*idle),
-            _ => MayBegin::Nothing,
+            (0, _) => NewChainPermit::Nothing,
+            (1, _) => NewChainPermit::Another,
+            (_, Some(idle)) => NewChainPermit::InsteadOf(*idle),
+            _ => NewChainPermit::Nothing,
         }
     }
 
@@ -186,7 +186,7 @@ impl Chains {
         &mut self,
         now: Instant,
         stream: StreamId,
-        told: &LearnedChain,
+        told: &SavedChain,
     ) -> Option<ChainId> {
         let (id, surplus) = self.begin(now, (told.viewer, stream), told.start, told.open_ended);
         self.extend(id, ByteRange::new(told.start, told.end));
@@ -385,7 +385,7 @@ impl Chains {
         let stay_of = |chains: &IdMap<ChainId, Chain>, id| Some(chains.get(&id)?.stay);
         while let Some(left) = self.once.poll((now, gap), |id| stay_of(&self.chains, id)) {
             if let Some(chain) = self.chains.get_mut(&left) {
-                chain.stay = Stay::Left;
+                chain.stay = ReaderPresence::Left;
             }
         }
     }
@@ -432,7 +432,7 @@ impl Chains {
         let have_left = self
             .chains
             .values()
-            .filter(|chain| chain.stay == Stay::Left);
+            .filter(|chain| chain.stay == ReaderPresence::Left);
         assert_eq!(have_left.count(), self.once.left_count());
         assert_eq!(self.by_viewer.len(), self.chains.len());
         assert_eq!(self.expected.values().sum::<u64>(), self.expected_bytes);

@@ -2,7 +2,7 @@
 //!
 //! An SSD has no seek time, so its reads need no order and no jobs. They are issued when a reply
 //! reaches a piece, outside the queue of the disk, and their number is limited. The index of
-//! [`headlong_flash::Room`] is a hint until the bytes have arrived.
+//! [`headlong_flash::FlashStore`] is a hint until the bytes have arrived.
 //!
 //! Invariants: a record that is being read keeps its block; a slot that a read fills is Filling in
 //! memory, under its piece's key unless the read is late.
@@ -10,7 +10,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use headlong_flash::{BlockId, PieceId, Place, Room};
+use headlong_flash::{BlockId, PieceId, Place, FlashStore};
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
@@ -28,7 +28,7 @@ const LOST: Duration = Duration::from_secs(1);
 
 /// One record being read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct RecordRead {
     /// Number of the piece within its stream.
     pub(crate) number: u32,
     pub(crate) piece: PieceId,
@@ -39,11 +39,11 @@ pub(crate) struct Reading {
 
 /// Records that are read together.
 #[derive(Debug)]
-pub(crate) struct FlashReading {
+pub(crate) struct OutstandingFlashRead {
     pub(crate) stream: StreamId,
     /// The chain that they are read for.
     pub(crate) chain: ChainId,
-    pub(crate) records: Vec<Reading>,
+    pub(crate) records: Vec<RecordRead>,
     pub(crate) issued_at: Instant,
     /// No waiter relies on it any more.
     pub(crate) is_late: bool,
@@ -54,8 +54,8 @@ pub(crate) struct FlashReading {
 /// The tier and its outstanding reads.
 #[derive(Debug)]
 pub(crate) struct Flash {
-    pub(crate) room: Room,
-    reads: BTreeMap<FlashReadId, FlashReading>,
+    pub(crate) room: FlashStore,
+    reads: BTreeMap<FlashReadId, OutstandingFlashRead>,
     records: usize,
     /// Of those, records that are late.
     late: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Flash {
 }
 
 impl Flash {
-    pub(crate) fn new(room: Room) -> Self {
+    pub(crate) fn new(room: FlashStore) -> Self {
         Self {
             room,
             reads: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl Flash {
         records - self.late <= RECORDS_MAX && records <= RECORDS_LATE_MAX
     }
 
-    pub(crate) fn begin(&mut self, read: FlashReading) -> FlashReadId {
+    pub(crate) fn begin(&mut self, read: OutstandingFlashRead) -> FlashReadId {
         self.next_id += 1;
         let id = FlashReadId(self.next_id);
         self.records += read.records.len();
@@ -106,7 +106,7 @@ impl Flash {
         id
     }
 
-    pub(crate) fn end(&mut self, id: FlashReadId) -> Option<FlashReading> {
+    pub(crate) fn end(&mut self, id: FlashReadId) -> Option<OutstandingFlashRead> {
         let read = self.reads.remove(&id)?;
         self.records -= read.records.len();
         if read.is_late {
@@ -117,7 +117,7 @@ impl Flash {
 
     /// When a read of this piece was issued.
     pub(crate) fn issued_at(&self, stream: StreamId, number: u32) -> Option<Instant> {
-        let brings = |read: &&FlashReading| {
+        let brings = |read: &&OutstandingFlashRead| {
             let mut records = read.records.iter();
             read.stream == stream && !read.is_late && records.any(|of| of.number == number)
         };
@@ -125,7 +125,7 @@ impl Flash {
     }
 
     /// A read that has taken too long, each once; it is late from now on.
-    pub(crate) fn take_late(&mut self, now: Instant) -> Option<(StreamId, Vec<Reading>)> {
+    pub(crate) fn take_late(&mut self, now: Instant) -> Option<(StreamId, Vec<RecordRead>)> {
         // Reads are in the order in which they were issued.
         let first = self.reads.values_mut().find(|read| !read.is_late);
         let late = first.filter(|read| now.since(read.issued_at) >= LATE)?;
@@ -153,7 +153,7 @@ impl Flash {
 
     /// Panics if an invariant is broken. `is_filling` returns whether a slot is being filled with a
     /// record, and is found by its key exactly if it is not late.
-    pub(crate) fn check_invariants(&self, is_filling: impl Fn(StreamId, &Reading, bool) -> bool) {
+    pub(crate) fn check_invariants(&self, is_filling: impl Fn(StreamId, &RecordRead, bool) -> bool) {
         self.room.check_invariants();
         let records: usize = self.reads.values().map(|read| read.records.len()).sum();
         assert_eq!(records, self.records);

@@ -19,7 +19,7 @@ type Key = (StreamId, u32);
 
 /// One entry of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct IndexEntry {
     /// Hash of the key; its lowest bits are the home entry.
     spread: u32,
     /// The slot, or [`NONE`].
@@ -30,7 +30,7 @@ struct Place {
 const NEIGHBOURS: u32 = 8;
 /// No slot.
 const NONE: u32 = u32::MAX;
-const EMPTY: Place = Place {
+const EMPTY: IndexEntry = IndexEntry {
     spread: 0,
     slot: NONE,
 };
@@ -38,7 +38,7 @@ const EMPTY: Place = Place {
 /// The table. It never holds more keys than it was made for.
 #[derive(Debug)]
 pub(crate) struct PieceIndex {
-    places: Vec<Place>,
+    places: Vec<IndexEntry>,
     mask: usize,
 }
 
@@ -58,7 +58,7 @@ impl PieceIndex {
     /// The slot of a key; `name_of` returns the key that a slot holds.
     pub(crate) fn get(&self, key: Key, name_of: impl Fn(Slot) -> Key) -> Option<Slot> {
         let spread = spread(key);
-        let is_it = |place: Place| place.spread == spread && name_of(Slot(place.slot)) == key;
+        let is_it = |place: IndexEntry| place.spread == spread && name_of(Slot(place.slot)) == key;
         let place = self.walk(spread, is_it)?;
         Some(Slot(self.places[place].slot))
     }
@@ -76,7 +76,7 @@ impl PieceIndex {
         while self.places[place] != EMPTY {
             place = (place + 1) & self.mask;
         }
-        self.places[place] = Place {
+        self.places[place] = IndexEntry {
             spread,
             slot: slot.0,
         };
@@ -113,7 +113,7 @@ impl PieceIndex {
     }
 
     /// Probes from the home entry of a hash to the first matching entry, or to an empty one.
-    fn walk(&self, spread: u32, is_it: impl Fn(Place) -> bool) -> Option<usize> {
+    fn walk(&self, spread: u32, is_it: impl Fn(IndexEntry) -> bool) -> Option<usize> {
         let mut place = self.home(spread);
         loop {
             let known = self.places[place];

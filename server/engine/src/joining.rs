@@ -28,7 +28,7 @@ const LOOKED_AT_MAX: usize = 16;
 
 /// The position of a chain, and the properties of its reader that identify it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whereabouts {
+pub(crate) struct ChainPosition {
     /// Its lowest offset.
     pub(crate) start: u64,
     /// End of the requested bytes.
@@ -65,7 +65,7 @@ impl Between {
 
 /// Why a request of an unnamed viewer belongs to a chain, the best reason first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reason {
+enum MatchReason {
     /// It begins at the chain's end.
     Next,
     /// It requests bytes that the chain's reader has not received.
@@ -84,7 +84,7 @@ enum Reason {
     Skipped(u64),
 }
 
-impl Whereabouts {
+impl ChainPosition {
     /// Whether a request continues the chain, rereads its last part, or overtakes it within the
     /// prefetched range.
     pub(crate) fn continues_with(&self, range: ByteRange) -> bool {
@@ -103,7 +103,7 @@ impl Whereabouts {
         range: ByteRange,
         connection: Option<ConnectionId>,
         between: Between,
-    ) -> Option<Reason> {
+    ) -> Option<MatchReason> {
         let in_parallel = PARALLEL_MAX.saturating_mul(self.last_request_bytes);
         let is_young = self.end - self.start <= in_parallel;
         // An open-ended request already covers everything after its start: another request at that
@@ -113,26 +113,26 @@ impl Whereabouts {
         let skipped = range.start.saturating_sub(self.end);
         let is_asking = !self.is_idle && self.open_ended;
         if range.start == self.end && !is_asking {
-            Some(Reason::Next)
+            Some(MatchReason::Next)
         } else if self.owed.contains(range.start) {
-            Some(Reason::Owed)
+            Some(MatchReason::Owed)
         } else if connection.is_some()
             && connection == self.connection
             && (self.continues_with(range) || self.is_preceded_by(range))
         {
-            Some(Reason::Connection)
+            Some(MatchReason::Connection)
         } else if is_busy && is_young && range.end == self.start && !range.is_empty() {
-            Some(Reason::Overtaken)
+            Some(MatchReason::Overtaken)
         } else if is_busy && range.start <= self.fetched_end && is_ahead.contains(&range.start) {
-            Some(Reason::Overtook)
+            Some(MatchReason::Overtook)
         } else if (self.start..self.end).contains(&range.start)
             && self.end - range.start <= between.reread_bytes
         {
-            Some(Reason::Again)
+            Some(MatchReason::Again)
         } else if (1..=between.skip_bytes).contains(&skipped)
             && (range.start <= self.fetched_end || is_ahead.contains(&range.start))
         {
-            Some(Reason::Skipped(skipped))
+            Some(MatchReason::Skipped(skipped))
         } else {
             None
         }
@@ -205,7 +205,7 @@ impl Unnamed {
         (origin, stream): (ViewerId, StreamId),
         range: ByteRange,
         (connection, between): (Option<ConnectionId>, Between),
-        whereabouts: impl Fn(ChainId) -> Option<Whereabouts>,
+        whereabouts: impl Fn(ChainId) -> Option<ChainPosition>,
     ) -> Option<ChainId> {
         let is_own = |connection| self.on(connection).count() <= CHAINS_PER_VIEWER;
         let connection = connection.filter(|connection| is_own(*connection));

@@ -43,13 +43,13 @@ pub(crate) struct BusyRun {
 
 /// Bytes moved by some runs, and the time they took.
 #[derive(Debug, Clone, Copy, Default)]
-struct Moved {
+struct Throughput {
     runs: u32,
     bytes: u64,
     time: Duration,
 }
 
-impl Moved {
+impl Throughput {
     fn add(&mut self, run: BusyRun) {
         self.runs += 1;
         self.bytes = self.bytes.saturating_add(run.bytes);
@@ -72,10 +72,10 @@ enum Phase {
     /// The present number of lanes is measured.
     Measured { deferred: u32, is_first: bool },
     /// Twice as many lanes since `since`, compared with the result of half of them.
-    Tried { since: Instant, before: Moved },
+    Tried { since: Instant, before: Throughput },
     /// Half as many lanes since `since`, compared with the result of all of them: whether they are
     /// still worth it.
-    Halved { since: Instant, before: Moved },
+    Halved { since: Instant, before: Throughput },
     /// The better number is in force until `until`.
     Held { until: Instant },
 }
@@ -85,7 +85,7 @@ enum Phase {
 pub(crate) struct Lanes {
     count: u32,
     phase: Phase,
-    moved: Moved,
+    moved: Throughput,
 }
 
 impl Default for Lanes {
@@ -96,7 +96,7 @@ impl Default for Lanes {
                 deferred: 0,
                 is_first: true,
             },
-            moved: Moved::default(),
+            moved: Throughput::default(),
         }
     }
 }

@@ -30,13 +30,13 @@ pub(crate) struct PiecePlace {
 #[derive(Debug)]
 pub(crate) struct Layout {
     piece_bytes: u64,
-    parts: Vec<Part>,
+    parts: Vec<LayoutPart>,
     piece_count: u32,
     size_bytes: u64,
 }
 
 #[derive(Debug)]
-struct Part {
+struct LayoutPart {
     first_piece: u32,
     logical_start: u64,
     size_bytes: u64,
@@ -67,7 +67,7 @@ impl Layout {
             let (Some(piece_count), Some(size_bytes)) = (piece_count, size_bytes) else {
                 return false;
             };
-            self.parts.push(Part {
+            self.parts.push(LayoutPart {
                 first_piece: self.piece_count,
                 logical_start: self.size_bytes,
                 size_bytes: part.size_bytes,

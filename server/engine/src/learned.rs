@@ -67,7 +67,7 @@ impl Learned {
 
 /// A chain that was live. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LearnedChain {
+pub struct SavedChain {
     /// Its viewer; connections do not outlive the process.
     pub viewer: Identity,
     /// Its stream; in the next process it may have another id.
@@ -88,7 +88,7 @@ pub struct LearnedChain {
     pub idle: Duration,
 }
 
-impl LearnedChain {
+impl SavedChain {
     /// Whether the chain is possible on a stream of `stream_bytes`.
     pub(crate) fn is_possible(&self, stream_bytes: u64) -> bool {
         self.start <= self.position && self.position <= self.end && self.end <= stream_bytes

@@ -63,7 +63,7 @@ pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use knobs::{knobs, policy, prefetch};
-pub use learned::{Learned, LearnedChain};
+pub use learned::{Learned, SavedChain};
 pub use request::{Expected, Hints, Identity, Request};
 pub use shard::{ChainView, PartInMemory, PassedOn, PieceBytes, Shard};
 pub use sizing::{ChainGrowth, ChainShape, prefetch_bytes, prefetch_bytes_with};

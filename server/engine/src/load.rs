@@ -11,7 +11,7 @@
 
 use headlong_units::{Duration, Instant};
 
-use crate::queue::Pressing;
+use crate::queue::UrgentJobs;
 
 /// Assumed duration of a read, and of a job, before the first measurement: a seek and a few
 /// megabytes.
@@ -80,7 +80,7 @@ impl Load {
     ///
     /// In virtual time (docs/lab/results.md) no admitted viewer failed at up to twice the load that
     /// a disk can serve, and one call in a thousand at three times, where replies are large.
-    pub(crate) fn refuses(&mut self, now: Instant, waiting: Pressing, patience: Duration) -> bool {
+    pub(crate) fn refuses(&mut self, now: Instant, waiting: UrgentJobs, patience: Duration) -> bool {
         let something_waits = self.time_for(4 * waiting.all()) > patience;
         let is_overloaded = self.is_overloaded(waiting, patience);
         if something_waits && !is_overloaded {
@@ -106,7 +106,7 @@ impl Load {
     /// Whether more jobs wait than patience allows: a quarter of that if all new viewers are
     /// refused. Starting viewers may wait for one another half as long again, as many may arrive at
     /// once.
-    pub(crate) fn is_overloaded(&self, waiting: Pressing, patience: Duration) -> bool {
+    pub(crate) fn is_overloaded(&self, waiting: UrgentJobs, patience: Duration) -> bool {
         let less = patience.0 / ALL * (self.refused / 4 * 3);
         let allowed = Duration(patience.0.saturating_sub(less));
         let for_all = self.time_for(2 * waiting.all());
@@ -137,8 +137,8 @@ mod tests {
         Instant::ZERO + Duration::from_millis(milliseconds)
     }
 
-    fn waiting(others: u64) -> Pressing {
-        Pressing { starts: 0, others }
+    fn waiting(others: u64) -> UrgentJobs {
+        UrgentJobs { starts: 0, others }
     }
 
     /// How many are refused of 600 viewers that arrive within a minute from `start` on.
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn many_viewers_may_start_at_once_up_to_a_bound() {
-        let starts = |starts| Pressing { starts, others: 1 };
+        let starts = |starts| UrgentJobs { starts, others: 1 };
         let load = busy();
         assert!(!load.is_overloaded(starts(27), PATIENCE));
         assert!(load.is_overloaded(starts(32), PATIENCE));

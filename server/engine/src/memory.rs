@@ -32,7 +32,7 @@ mod leaving;
 mod slot;
 
 pub(crate) use slot::{Evicted, Held, PieceKey};
-use slot::{Owner, Rank, SlotState, State};
+use slot::{Owner, Rank, SlotState, SlotPhase};
 
 /// List of pieces that were never sent, which are evicted before all others.
 const ORPHANS: u8 = 0;
@@ -97,7 +97,7 @@ impl Memory {
         let slots = 0..self.slots.len() as u32;
         for slot in slots.map(Slot) {
             let state = &self.slots[slot.0 as usize];
-            if state.state == State::Ready && state.sending == 0 && state.is_owned() {
+            if state.state == SlotPhase::Ready && state.sending == 0 && state.is_owned() {
                 match protects {
                     true => self.unrank(slot),
                     false => self.rank(slot, None),
@@ -152,7 +152,7 @@ impl Memory {
     }
 
     pub(crate) fn is_ready(&self, slot: Slot) -> bool {
-        self.slots[slot.0 as usize].state == State::Ready
+        self.slots[slot.0 as usize].state == SlotPhase::Ready
     }
 
     pub(crate) fn key(&self, slot: Slot) -> PieceKey {
@@ -179,7 +179,7 @@ impl Memory {
     /// Whether a slot holds an unread piece of that chain which is not being sent.
     pub(crate) fn can_take_unread(&self, slot: Slot, owner: ChainId) -> bool {
         let state = &self.slots[slot.0 as usize];
-        state.state == State::Ready && state.sending == 0 && state.owner.chain() == Some(owner)
+        state.state == SlotPhase::Ready && state.sending == 0 && state.owner.chain() == Some(owner)
     }
 
     /// Takes a slot that holds a live chain's unread piece. The caller chose `victim`.
@@ -193,8 +193,8 @@ impl Memory {
     /// The read into the slot is done: it belongs to `owner`, if there is one.
     pub(crate) fn filled(&mut self, now: Instant, slot: Slot, owner: Option<ChainId>) {
         let state = &mut self.slots[slot.0 as usize];
-        debug_assert_eq!(state.state, State::Filling);
-        state.state = State::Ready;
+        debug_assert_eq!(state.state, SlotPhase::Filling);
+        state.state = SlotPhase::Ready;
         state.filled_at = now;
         state.owner = Owner::of(owner);
         self.counts.filling -= 1;
@@ -214,7 +214,7 @@ impl Memory {
 
     /// Whether a slot is being read into.
     pub(crate) fn is_filling(&self, slot: Slot) -> bool {
-        self.slots[slot.0 as usize].state == State::Filling
+        self.slots[slot.0 as usize].state == SlotPhase::Filling
     }
 
     /// Removes a slot that is being read into from the index: its piece may be read into another
@@ -243,7 +243,7 @@ impl Memory {
     /// The read into the slot failed: the slot is empty.
     pub(crate) fn unfilled(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
-        debug_assert_eq!(state.state, State::Filling);
+        debug_assert_eq!(state.state, SlotPhase::Filling);
         self.counts.filling -= 1;
         self.forget(slot);
         self.release(slot);
@@ -254,7 +254,7 @@ impl Memory {
     pub(crate) fn begin_sending(&mut self, slot: Slot, (from, to): (u32, u32)) -> u32 {
         self.unrank(slot);
         let state = &mut self.slots[slot.0 as usize];
-        debug_assert_eq!(state.state, State::Ready);
+        debug_assert_eq!(state.state, SlotPhase::Ready);
         if state.sending == 0 {
             self.counts.sending += 1;
             if state.is_owned() {
@@ -298,7 +298,7 @@ impl Memory {
     pub(crate) fn disown(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         let state = &mut self.slots[slot.0 as usize];
         let was_owned = core::mem::replace(&mut state.owner, Owner::NOBODY) != Owner::NOBODY;
-        if was_owned && state.state == State::Ready && state.sending == 0 {
+        if was_owned && state.state == SlotPhase::Ready && state.sending == 0 {
             self.counts.unread -= 1;
             // The piece was not used: on a list by last use it keeps its place.
             if self.protects_unread {
@@ -310,7 +310,7 @@ impl Memory {
     /// A chain claims a piece without an owner that it will read.
     pub(crate) fn own(&mut self, slot: Slot, owner: ChainId) {
         let state = self.slots[slot.0 as usize];
-        if state.state != State::Ready || state.is_owned() {
+        if state.state != SlotPhase::Ready || state.is_owned() {
             return;
         }
         if self.protects_unread {
@@ -335,7 +335,7 @@ impl Memory {
         let mut dropped = Vec::new();
         for slot in pieces {
             let state = self.slots[slot.0 as usize];
-            if state.state == State::Filling {
+            if state.state == SlotPhase::Filling {
                 continue;
             }
             if state.sending > 0 {
@@ -352,7 +352,7 @@ impl Memory {
     /// Frees a slot whose content was lost, unless it is being read into or sent.
     pub(crate) fn lose(&mut self, now: Instant, slot: Slot) -> Option<Evicted> {
         let state = self.slots.get(slot.0 as usize)?;
-        if state.state != State::Ready || state.sending > 0 {
+        if state.state != SlotPhase::Ready || state.sending > 0 {
             return None;
         }
         let lost = self.evict(now, slot);
@@ -381,7 +381,7 @@ impl Memory {
     fn begin_filling(&mut self, slot: Slot, key: PieceKey) {
         self.used_end = self.used_end.max(slot.0 + 1);
         let state = &mut self.slots[slot.0 as usize];
-        state.state = State::Filling;
+        state.state = SlotPhase::Filling;
         (state.stream, state.piece) = key;
         state.owner = Owner::NOBODY;
         state.sent_to = 0;
@@ -396,7 +396,7 @@ impl Memory {
     fn evict(&mut self, now: Instant, slot: Slot) -> Evicted {
         self.unrank(slot);
         let state = self.slots[slot.0 as usize];
-        debug_assert!(state.state == State::Ready && state.sending == 0);
+        debug_assert!(state.state == SlotPhase::Ready && state.sending == 0);
         if state.is_owned() {
             self.counts.unread -= 1;
         }
@@ -421,7 +421,7 @@ impl Memory {
 
     fn release(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
-        state.state = State::Free;
+        state.state = SlotPhase::Free;
         state.owner = Owner::NOBODY;
         self.free.push(slot);
     }
@@ -462,17 +462,17 @@ impl Memory {
     /// Panics unless every slot is in one class, and the counts agree.
     pub(crate) fn check_invariants(&self) {
         let is = |state| move |slot: &&SlotState| slot.state == state;
-        let ready = || self.slots.iter().filter(is(State::Ready));
+        let ready = || self.slots.iter().filter(is(SlotPhase::Ready));
         let sending = ready().filter(|slot| slot.sending > 0).count() as u64;
         let unread = ready()
             .filter(|slot| slot.sending == 0 && slot.is_owned())
             .count();
         assert_eq!(
-            self.slots.iter().filter(is(State::Free)).count(),
+            self.slots.iter().filter(is(SlotPhase::Free)).count(),
             self.free.len()
         );
         assert_eq!(
-            self.slots.iter().filter(is(State::Filling)).count() as u64,
+            self.slots.iter().filter(is(SlotPhase::Filling)).count() as u64,
             self.counts.filling
         );
         assert_eq!(sending, self.counts.sending);

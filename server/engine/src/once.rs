@@ -15,7 +15,7 @@ const REMEMBERED_FOR_LEFT: u64 = 4;
 
 /// Presence of the reader of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Stay {
+pub(crate) enum ReaderPresence {
     /// It has sent no request yet.
     #[default]
     Expected,
@@ -27,7 +27,7 @@ pub(crate) enum Stay {
     Stays,
 }
 
-impl Stay {
+impl ReaderPresence {
     fn turn(self) -> Option<Turn> {
         match self {
             Self::Once(turn) => turn,
@@ -50,37 +50,37 @@ impl Once {
     }
 
     /// A request of a chain begins.
-    pub(crate) fn asks(&mut self, stay: &mut Stay) {
+    pub(crate) fn asks(&mut self, stay: &mut ReaderPresence) {
         let next = match *stay {
-            Stay::Expected => Stay::Once(None),
-            _ => Stay::Stays,
+            ReaderPresence::Expected => ReaderPresence::Once(None),
+            _ => ReaderPresence::Stays,
         };
         self.leave(core::mem::replace(stay, next));
     }
 
     /// A chain has no request in progress from now on.
-    pub(crate) fn rests(&mut self, now: Instant, id: ChainId, stay: &mut Stay) {
-        if let Stay::Once(turn) = stay {
+    pub(crate) fn rests(&mut self, now: Instant, id: ChainId, stay: &mut ReaderPresence) {
+        if let ReaderPresence::Once(turn) = stay {
             *turn = Some(self.idle.push(now, id));
         }
     }
 
     /// Removes stale entries; there are `chains` chains in all.
-    pub(crate) fn tidy(&mut self, chains: usize, stay_of: impl Fn(ChainId) -> Option<Stay>) {
+    pub(crate) fn tidy(&mut self, chains: usize, stay_of: impl Fn(ChainId) -> Option<ReaderPresence>) {
         self.idle.tidy(chains, |id| stay_of(id)?.turn());
     }
 
     /// A chain in the state `stay` ended or left that state.
-    pub(crate) fn leave(&mut self, stay: Stay) {
-        self.left_count -= usize::from(stay == Stay::Left);
+    pub(crate) fn leave(&mut self, stay: ReaderPresence) {
+        self.left_count -= usize::from(stay == ReaderPresence::Left);
     }
 
     /// A chain whose reader has left, given the idle time `gap`; the caller must set its state to
-    /// [`Stay::Left`].
+    /// [`ReaderPresence::Left`].
     pub(crate) fn poll(
         &mut self,
         (now, gap): (Instant, Duration),
-        stay_of: impl Fn(ChainId) -> Option<Stay>,
+        stay_of: impl Fn(ChainId) -> Option<ReaderPresence>,
     ) -> Option<ChainId> {
         let (since, id) = self.idle.oldest(|id| stay_of(id)?.turn())?;
         let has_left = now.since(since) > Duration(gap.0 / REMEMBERED_FOR_LEFT);

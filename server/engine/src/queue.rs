@@ -45,14 +45,14 @@ pub(crate) struct Job {
 
 /// Number of jobs that cannot wait.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pressing {
+pub(crate) struct UrgentJobs {
     /// For starting viewers.
     pub(crate) starts: u64,
     /// For viewers that are being served.
     pub(crate) others: u64,
 }
 
-impl Pressing {
+impl UrgentJobs {
     pub(crate) fn all(self) -> u64 {
         self.starts + self.others
     }
@@ -140,9 +140,9 @@ impl Queue {
     }
 
     /// How many jobs cannot wait.
-    pub(crate) fn pressing(&self) -> Pressing {
+    pub(crate) fn pressing(&self) -> UrgentJobs {
         let pressing = || self.jobs().filter(|job| !job.can_wait);
-        Pressing {
+        UrgentJobs {
             starts: pressing().filter(|job| job.startup).count() as u64,
             others: pressing().filter(|job| !job.startup).count() as u64,
         }

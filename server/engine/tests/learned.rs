@@ -3,7 +3,7 @@
 mod rig;
 
 use headlong_engine::{
-    Control, DriveTimes, Ended, EngineConfig, Identity, Learned, LearnedChain, Refusal, Request,
+    Control, DriveTimes, Ended, EngineConfig, Identity, Learned, SavedChain, Refusal, Request,
     Shard, StreamId, ViewerId,
 };
 use headlong_units::{BitRate, Duration, Instant, MIB};
@@ -104,7 +104,7 @@ fn returning_viewer_is_served_while_new_ones_are_refused() {
         }
         assert!(rig.shard.is_overloaded());
         let title = rig.title(900, HOUR_BYTES, 2_000);
-        let chain = LearnedChain {
+        let chain = SavedChain {
             viewer: Identity::Named(ViewerId(900)),
             stream: title,
             start: 0,
@@ -196,11 +196,11 @@ prop_compose! {
     fn any_chain()(
         numbers in any::<[u64; 5]>(), small in any::<bool>(), named in any::<bool>(),
         open_ended in any::<bool>(), idle in 0..100_u64,
-    ) -> LearnedChain {
+    ) -> SavedChain {
         let [viewer, start, long, back, pace] = numbers;
         let cut = |number: u64| if small { number % (64 * MIB) } else { number };
         let end = cut(start).saturating_add(cut(long));
-        LearnedChain {
+        SavedChain {
             viewer: match named {
                 true => Identity::Named(ViewerId(viewer % 5)),
                 false => Identity::Unnamed { origin: ViewerId(viewer % 3), connection: None },

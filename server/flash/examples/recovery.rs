@@ -21,7 +21,7 @@ use headlong_flash::format::{
     recover,
 };
 use headlong_flash::{
-    BlockId, FileKey, FlashSpec, PieceId, RecordEntry, RecoveredBlock, Room, RoomConfig, SsdId,
+    BlockId, FileKey, FlashSpec, PieceId, RecordEntry, RecoveredBlock, FlashStore, RoomConfig, SsdId,
     SsdSpec,
 };
 use headlong_units::Instant;
@@ -187,7 +187,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
     let now = Instant::ZERO;
     let piece_bytes = u64::from(layout.piece_bytes());
     let begun = Clock::now();
-    let room = Room::new(now, RoomConfig::default(), piece_bytes, &spec);
+    let room = FlashStore::new(now, RoomConfig::default(), piece_bytes, &spec);
     let mut room = room.expect("a layout that fits");
     let attached = begun.elapsed();
     let mut longest = Duration::ZERO;

@@ -15,7 +15,7 @@ use crate::format::{
 };
 
 /// An SSD that holds checkpoints.
-pub trait Ground {
+pub trait CheckpointDevice {
     /// Error of a write.
     type Error;
 
@@ -39,7 +39,7 @@ pub trait Ground {
     /// Voids the checkpoint of a group.
     ///
     /// # Errors
-    /// As [`Ground::write`].
+    /// As [`CheckpointDevice::write`].
     fn void(&mut self, group: u32) -> Result<(), Self::Error> {
         let place = self.tier().layout.checkpoint_place(group);
         place.map_or(Ok(()), |(at, _)| {
@@ -78,7 +78,7 @@ impl Checkpoints {
     }
 
     /// Loads a group from the SSD.
-    fn open(&mut self, ground: &mut impl Ground, group: u32) {
+    fn open(&mut self, ground: &mut impl CheckpointDevice, group: u32) {
         if self.open.contains_key(&group) {
             return;
         }
@@ -113,7 +113,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// As [`Checkpoints::void`].
-    pub fn begin<G: Ground>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
+    pub fn begin<G: CheckpointDevice>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
         let group = block / GROUP_BLOCKS;
         self.save_closed(ground, Some(group));
         self.open(ground, group);
@@ -130,7 +130,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// If the stale checkpoint may still be there.
-    pub fn void<G: Ground>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
+    pub fn void<G: CheckpointDevice>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
         let group = block / GROUP_BLOCKS;
         if let Some(open) = self.open.get_mut(&group).filter(|open| !open.is_void) {
             if !mutated!(CheckpointNotVoided) {
@@ -151,7 +151,7 @@ impl Checkpoints {
     }
 
     /// Writes the checkpoints of groups without a block being filled.
-    fn save_closed(&mut self, ground: &mut impl Ground, except: Option<u32>) {
+    fn save_closed(&mut self, ground: &mut impl CheckpointDevice, except: Option<u32>) {
         let is_closed =
             |(group, open): &(&u32, &Open)| open.filling.is_empty() && Some(**group) != except;
         let closed: Vec<u32> = (self.open.iter().filter(is_closed))
@@ -168,7 +168,7 @@ impl Checkpoints {
     }
 
     /// Saves all checkpoints; nothing is written afterwards.
-    pub fn finish(&mut self, ground: &mut impl Ground) {
+    pub fn finish(&mut self, ground: &mut impl CheckpointDevice) {
         for open in self.open.values_mut() {
             open.filling.clear();
         }
@@ -178,7 +178,7 @@ impl Checkpoints {
     /// Saves the recovered content of a group whose checkpoint was void. Returns the bytes written.
     pub fn save_found<'s>(
         &mut self,
-        ground: &mut impl Ground,
+        ground: &mut impl CheckpointDevice,
         group: u32,
         summaries: impl Iterator<Item = &'s Summary>,
     ) -> u64 {
@@ -190,7 +190,7 @@ impl Checkpoints {
 }
 
 /// Returns the bytes written.
-fn save<'s, G: Ground>(
+fn save<'s, G: CheckpointDevice>(
     ground: &mut G,
     group: u32,
     summaries: impl Iterator<Item = &'s Summary>,

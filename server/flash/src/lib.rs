@@ -36,9 +36,9 @@ mod names;
 mod room;
 mod spec;
 
-pub use checkpoints::{Checkpoints, Ground};
+pub use checkpoints::{Checkpoints, CheckpointDevice};
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
-pub use room::{Room, RoomCommand, SEGMENT_BYTES};
+pub use room::{FlashStore, RoomCommand, SEGMENT_BYTES};
 pub use spec::{
     FlashPolicy, FlashSpec, FlashView, Probed, RecordEntry, RecoveredBlock, Refused, RoomConfig,
     SpecError, SsdId, SsdSpec, SsdState, SsdView,

@@ -28,7 +28,7 @@ pub struct FlashSpec {
     /// Bytes written within the last 24 hours, as far as known, which still count against the
     /// budget.
     pub written_bytes: u64,
-    /// Whether recovery is in progress: nothing is written before [`crate::Room::end_recovery`].
+    /// Whether recovery is in progress: nothing is written before [`crate::FlashStore::end_recovery`].
     pub is_recovering: bool,
     /// The SSDs.
     pub ssds: Vec<SsdSpec>,
@@ -42,7 +42,7 @@ pub struct SsdSpec {
     /// The range of its blocks that belong to this tier.
     pub blocks: Range<BlockId>,
     /// Whether it was never filled since it was formatted: its initial fill does not count against
-    /// the daily budget. Unknown during recovery; see [`crate::Room::end_recovery`].
+    /// the daily budget. Unknown during recovery; see [`crate::FlashStore::end_recovery`].
     pub is_fresh: bool,
 }
 

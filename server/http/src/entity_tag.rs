@@ -11,7 +11,7 @@ use crate::fields::trim_ows;
 /// Machine-specific values (inode, change time) are excluded, so a version that is restored with
 /// its size and time gets its old tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct FileIdentity {
+pub struct VersionIdentity {
     /// Size in bytes.
     pub size: u64,
     /// Last modification, in nanoseconds since 1970.
@@ -25,8 +25,8 @@ pub struct FileIdentity {
 /// that ranges of two versions are not combined; a later tag then never equals it.
 ///
 /// Nothing is hashed, so different identities never share a tag.
-pub fn entity_tag(identity: &FileIdentity) -> String {
-    let FileIdentity {
+pub fn entity_tag(identity: &VersionIdentity) -> String {
+    let VersionIdentity {
         size,
         mtime_ns,
         unsettled,
@@ -138,22 +138,22 @@ mod tests {
 
     #[test]
     fn every_field_of_identity_changes_tag() {
-        let base = FileIdentity {
+        let base = VersionIdentity {
             size: 0x2000,
             mtime_ns: -1,
             unsettled: None,
         };
         assert_eq!(entity_tag(&base), "\"2000-ffffffffffffffff\"");
         for other in [
-            FileIdentity {
+            VersionIdentity {
                 size: 0x2001,
                 ..base
             },
-            FileIdentity {
+            VersionIdentity {
                 mtime_ns: 0x34,
                 ..base
             },
-            FileIdentity {
+            VersionIdentity {
                 unsettled: Some(7),
                 ..base
             },
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn unsettled_version_matches_only_itself_and_weakly() {
         let tag = |unsettled| {
-            entity_tag(&FileIdentity {
+            entity_tag(&VersionIdentity {
                 size: 1,
                 mtime_ns: 2,
                 unsettled,

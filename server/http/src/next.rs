@@ -19,12 +19,12 @@ pub struct NextRequest {
     pub path: String,
     /// Query of the target.
     pub query: Option<String>,
-    range: Option<Span>,
+    range: Option<NextRange>,
 }
 
 /// The range in `nrr`: the value of a `Range` field without its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Span {
+enum NextRange {
     From(u64),
     FromTo(u64, u64),
     Last(u64),
@@ -40,7 +40,7 @@ impl NextRequest {
             return Some(Self {
                 path: path.into(),
                 query: None,
-                range: Some(Span::parse(range?)?),
+                range: Some(NextRange::parse(range?)?),
             });
         };
         let object = percent_decode_str(object).decode_utf8().ok()?;
@@ -59,7 +59,7 @@ impl NextRequest {
             query: query.map(String::from),
             // An invalid range must not turn into the whole object.
             range: match range {
-                Some(range) => Some(Span::parse(range)?),
+                Some(range) => Some(NextRange::parse(range)?),
                 None => None,
             },
         })
@@ -69,15 +69,15 @@ impl NextRequest {
     pub fn range(&self, size: u64) -> Option<ByteRange> {
         let (start, end) = match self.range {
             None => (0, size),
-            Some(Span::From(first)) => (first, size),
-            Some(Span::FromTo(first, last)) => (first, last.saturating_add(1).min(size)),
-            Some(Span::Last(count)) => (size.saturating_sub(count), size),
+            Some(NextRange::From(first)) => (first, size),
+            Some(NextRange::FromTo(first, last)) => (first, last.saturating_add(1).min(size)),
+            Some(NextRange::Last(count)) => (size.saturating_sub(count), size),
         };
         (start < end).then(|| ByteRange::new(start, end))
     }
 }
 
-impl Span {
+impl NextRange {
     fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-')?;
         let number = |text: &str| {

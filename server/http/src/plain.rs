@@ -33,12 +33,12 @@ const OF_BROWSERS: [&str; 2] = ["sec-fetch-", "sec-ch-"];
 
 /// Fields of a request that target and range identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlainFields<'a> {
+pub struct CacheableFields<'a> {
     /// Value of its `range` field; empty without one.
     pub range: &'a [u8],
 }
 
-impl<'a> PlainFields<'a> {
+impl<'a> CacheableFields<'a> {
     /// Reads the fields of a GET; `None` if a field other than `range` may matter, or is invalid.
     /// With `needs_host` (HTTP/1.1) exactly one `host` is required, otherwise (HTTP/2) none is
     /// allowed.
@@ -87,7 +87,7 @@ mod tests {
 
     fn range_of<'a>(fields: &[(&'a str, &'a [u8])]) -> Option<&'a [u8]> {
         let all = [HOST].into_iter().chain(fields.iter().copied());
-        PlainFields::read(all, true).map(|plain| plain.range)
+        CacheableFields::read(all, true).map(|plain| plain.range)
     }
 
     #[test]
@@ -128,14 +128,14 @@ mod tests {
     #[test]
     fn refuses_ambiguous_host_or_range() {
         assert_eq!(range_of(&[HOST]), None);
-        assert_eq!(PlainFields::read([("host", &b"a b"[..])], true), None);
-        assert_eq!(PlainFields::read([], true), None);
+        assert_eq!(CacheableFields::read([("host", &b"a b"[..])], true), None);
+        assert_eq!(CacheableFields::read([], true), None);
         assert_eq!(
-            PlainFields::read([HOST], false),
+            CacheableFields::read([HOST], false),
             None,
             "HTTP/2 uses :authority"
         );
-        assert!(PlainFields::read([], false).is_some());
+        assert!(CacheableFields::read([], false).is_some());
         assert_eq!(range_of(&[("range", b"a"), ("Range", b"b")]), None);
     }
 }

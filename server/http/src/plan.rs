@@ -12,7 +12,7 @@ use crate::date::HttpDate;
 use crate::error_reply::error_reply;
 use crate::fields::{FieldList, combined};
 use crate::multipart::{Boundary, content_range};
-use crate::range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
+use crate::range::{ByteRangeSet, RangeForm, RangeLimits, SelectedRange, Selection};
 use crate::reply::{Body, Part, ReplyPlan};
 use crate::status::{Method, Status};
 
@@ -172,7 +172,7 @@ fn fields_of(media_type: &'static str) -> FieldList {
 fn partial(
     boundary: Boundary,
     representation: &Representation<'_>,
-    selected: &[Selected],
+    selected: &[SelectedRange],
 ) -> ReplyPlan {
     let Representation {
         size, media_type, ..
@@ -191,7 +191,7 @@ fn partial(
             body: Body::single(range, only.form),
         };
     }
-    let part = |(index, selected): (usize, &Selected)| Part {
+    let part = |(index, selected): (usize, &SelectedRange)| Part {
         preamble: boundary.preamble(index == 0, media_type, selected.range, size),
         range: selected.range,
         open_ended: selected.form == RangeForm::Open,

@@ -41,7 +41,7 @@ pub enum RangeForm {
 
 /// A range as written; numbers beyond 64 bits are `u64::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spec {
+enum RangeSpec {
     Closed { first: u64, last: u64 },
     Open { first: u64 },
     Suffix { length: u64 },
@@ -49,11 +49,11 @@ enum Spec {
 
 /// A well-formed `bytes=` range set, independent of a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ByteRangeSet(Vec<Spec>);
+pub struct ByteRangeSet(Vec<RangeSpec>);
 
 /// Bytes to send, and the form of their range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Selected {
+pub struct SelectedRange {
     /// Never empty, never beyond the end of the file.
     pub range: ByteRange,
     /// For merged ranges: [`RangeForm::Open`] if any was, otherwise that of the first.
@@ -66,7 +66,7 @@ pub enum Selection {
     /// The whole file, as without a range.
     Whole,
     /// These ranges, at least one.
-    Ranges(Vec<Selected>),
+    Ranges(Vec<SelectedRange>),
     /// No range overlaps the file: 416.
     Unsatisfiable,
 }
@@ -85,7 +85,7 @@ impl ByteRangeSet {
             if specs.len() >= limits.ranges_max {
                 return None;
             }
-            specs.push(Spec::parse(member)?);
+            specs.push(RangeSpec::parse(member)?);
         }
         (!specs.is_empty()).then_some(Self(specs))
     }
@@ -96,7 +96,7 @@ impl ByteRangeSet {
     /// the whole, empty file (14.1.2 calls every non-zero suffix satisfiable); any other range of
     /// it is unsatisfiable.
     pub fn select(&self, size: u64) -> Selection {
-        let is_suffix = |spec: &Spec| matches!(spec, Spec::Suffix { length } if *length > 0);
+        let is_suffix = |spec: &RangeSpec| matches!(spec, RangeSpec::Suffix { length } if *length > 0);
         if size == 0 && self.0.iter().any(is_suffix) {
             return Selection::Whole;
         }
@@ -110,7 +110,7 @@ impl ByteRangeSet {
     }
 }
 
-impl Spec {
+impl RangeSpec {
     fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-')?;
         match (first, last) {
@@ -132,7 +132,7 @@ impl Spec {
         }
     }
 
-    fn resolve(self, size: u64) -> Option<Selected> {
+    fn resolve(self, size: u64) -> Option<SelectedRange> {
         let (range, form) = match self {
             Self::Closed { first, last } => {
                 let end = last.saturating_add(1).min(size);
@@ -144,7 +144,7 @@ impl Spec {
                 (ByteRange::new(start, size), RangeForm::Suffix)
             }
         };
-        (!range.is_empty()).then_some(Selected { range, form })
+        (!range.is_empty()).then_some(SelectedRange { range, form })
     }
 }
 
@@ -164,13 +164,13 @@ fn is_below(left: &str, right: &str) -> bool {
 }
 
 /// Merges ranges that overlap or touch (15.3.7.2 permits this), so no byte is read or sent twice.
-fn coalesce(selected: Vec<Selected>) -> Vec<Selected> {
+fn coalesce(selected: Vec<SelectedRange>) -> Vec<SelectedRange> {
     if selected.len() < 2 {
         return selected;
     }
-    let mut by_start: Vec<(usize, Selected)> = selected.into_iter().enumerate().collect();
+    let mut by_start: Vec<(usize, SelectedRange)> = selected.into_iter().enumerate().collect();
     by_start.sort_by_key(|(_, selected)| selected.range);
-    let mut merged: Vec<(usize, Selected)> = Vec::with_capacity(by_start.len());
+    let mut merged: Vec<(usize, SelectedRange)> = Vec::with_capacity(by_start.len());
     for (order, next) in by_start {
         match merged.last_mut() {
             Some((first_order, last)) if last.range.touches(next.range) => {
@@ -200,7 +200,7 @@ mod tests {
 
     fn one(start: u64, end: u64, form: RangeForm) -> Selection {
         let range = ByteRange::new(start, end);
-        Selection::Ranges(alloc::vec![Selected { range, form }])
+        Selection::Ranges(alloc::vec![SelectedRange { range, form }])
     }
 
     #[test]

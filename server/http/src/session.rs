@@ -29,11 +29,11 @@ pub struct SessionRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewer {
     /// The same for all requests of one viewer, on every machine and in every version: FNV-1a (64
-    /// bits) over one byte with its source (the number of [`FoundBy`]), then over the session id,
+    /// bits) over one byte with its source (the number of [`IdSource`]), then over the session id,
     /// or over the address, a zero byte and the user agent.
     pub id: u64,
     /// Source of the id.
-    pub found_by: FoundBy,
+    pub found_by: IdSource,
     /// Session id for display, cut after 128 bytes; `None` without one.
     pub name: Option<String>,
 }
@@ -41,7 +41,7 @@ pub struct Viewer {
 /// Source of a viewer's id. The numbers are part of the identity and must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum FoundBy {
+pub enum IdSource {
     /// `sid` of CMCD.
     Cmcd = 1,
     /// The configured header field.
@@ -77,10 +77,10 @@ impl SessionRule {
             let name = name.filter(|name| !name.is_empty())?;
             Some(Viewer::named(found_by, name))
         };
-        named(FoundBy::Cmcd, cmcd.session_id.clone())
-            .or_else(|| named(FoundBy::Header, by_header()))
-            .or_else(|| named(FoundBy::Cookie, by_cookie()))
-            .or_else(|| named(FoundBy::Query, by_query()))
+        named(IdSource::Cmcd, cmcd.session_id.clone())
+            .or_else(|| named(IdSource::Header, by_header()))
+            .or_else(|| named(IdSource::Cookie, by_cookie()))
+            .or_else(|| named(IdSource::Query, by_query()))
             .unwrap_or_else(|| {
                 let user_agent = field("user-agent").unwrap_or_default();
                 Viewer::at(address, &user_agent)
@@ -89,7 +89,7 @@ impl SessionRule {
 }
 
 impl Viewer {
-    fn named(found_by: FoundBy, mut name: String) -> Self {
+    fn named(found_by: IdSource, mut name: String) -> Self {
         let id = Fnv::new().with(&[found_by as u8]).with(name.as_bytes());
         name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
         Self {
@@ -100,7 +100,7 @@ impl Viewer {
     }
 
     fn at(address: &[u8], user_agent: &str) -> Self {
-        let found_by = FoundBy::Address;
+        let found_by = IdSource::Address;
         let id = Fnv::new()
             .with(&[found_by as u8])
             .with(unmapped(address))
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn found(rule: &SessionRule, cmcd: &Cmcd) -> (FoundBy, Option<String>) {
+    fn found(rule: &SessionRule, cmcd: &Cmcd) -> (IdSource, Option<String>) {
         let viewer = rule.viewer(cmcd, FIELDS, Some("s=from%2Dquery"), &[127, 0, 0, 1]);
         (viewer.found_by, viewer.name)
     }
@@ -169,24 +169,24 @@ mod tests {
             (
                 rule(true, true, true),
                 &said,
-                (FoundBy::Cmcd, name("from-player")),
+                (IdSource::Cmcd, name("from-player")),
             ),
             (
                 rule(true, true, true),
                 &silent,
-                (FoundBy::Header, name("from-header")),
+                (IdSource::Header, name("from-header")),
             ),
             (
                 rule(false, true, true),
                 &silent,
-                (FoundBy::Cookie, name("from-cookie")),
+                (IdSource::Cookie, name("from-cookie")),
             ),
             (
                 rule(false, false, true),
                 &silent,
-                (FoundBy::Query, name("from-query")),
+                (IdSource::Query, name("from-query")),
             ),
-            (rule(false, false, false), &silent, (FoundBy::Address, None)),
+            (rule(false, false, false), &silent, (IdSource::Address, None)),
         ] {
             assert_eq!(found(&rule, cmcd), expected);
         }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn identity_is_documented_hash() {
-        let viewer = Viewer::named(FoundBy::Cmcd, "foobar".to_string());
+        let viewer = Viewer::named(IdSource::Cmcd, "foobar".to_string());
         let by_hand = b"\x01foobar"
             .iter()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn long_name_is_cut_for_log_but_not_for_identity() {
         let long = "é".repeat(100);
-        let viewer = Viewer::named(FoundBy::Header, long.clone());
+        let viewer = Viewer::named(IdSource::Header, long.clone());
         assert_eq!(viewer.name.map(|n| n.len()), Some(128));
-        assert_ne!(viewer.id, Viewer::named(FoundBy::Header, long + "x").id);
+        assert_ne!(viewer.id, Viewer::named(IdSource::Header, long + "x").id);
     }
 
     #[test]

@@ -17,8 +17,8 @@ use headlong_media::{FileFacts, Title, plan};
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
-use crate::catalogue::{Located, Recipe};
-use crate::early::{Scope, folder_of};
+use crate::catalogue::{Located, StreamInputs};
+use crate::early::{ScanScope, folder_of};
 use crate::entry::FileEntry;
 use crate::identity::{Identity, is_regular};
 use crate::kind::{FileKind, file_kind, is_manifest};
@@ -62,7 +62,7 @@ impl State {
         let Some(scope) = lock(&self.around[root]).claim(path) else {
             return;
         };
-        let mut reading = Reading {
+        let mut reading = OutOfOrderScan {
             state: self,
             root,
             checked_ns: self.now_ns(),
@@ -103,7 +103,7 @@ impl State {
             let Some(alone) = self.streams_alone(&parts) else {
                 continue;
             };
-            let stream = self.maker.make(Recipe {
+            let stream = self.maker.make(StreamInputs {
                 title: Arc::clone(&titles[planned.title].path),
                 parts,
                 device: planned.device,
@@ -163,7 +163,7 @@ impl State {
 }
 
 /// State of one out-of-order scan.
-struct Reading<'a> {
+struct OutOfOrderScan<'a> {
     state: &'a State,
     root: usize,
     /// When the scan began.
@@ -171,13 +171,13 @@ struct Reading<'a> {
     manifests: Manifests,
 }
 
-impl Reading<'_> {
+impl OutOfOrderScan<'_> {
     /// Reads the manifests that may name a file.
-    fn read_for(&mut self, path: &str, scope: Scope) -> Result<(), Errno> {
+    fn read_for(&mut self, path: &str, scope: ScanScope) -> Result<(), Errno> {
         let folder = folder_of(path);
         match scope {
-            Scope::Folder => self.read_folder(folder, path)?,
-            Scope::Manifest => self.read(path),
+            ScanScope::Folder => self.read_folder(folder, path)?,
+            ScanScope::Manifest => self.read(path),
         }
         self.read_unread();
         let mut above = folder;

@@ -12,8 +12,8 @@ use headlong_units::BitRate;
 use crate::entry::{FileEntry, Files};
 use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
-use crate::stream::{Ground, PartFile, StreamFiles};
-use crate::subtitles::Beside;
+use crate::stream::{LibraryContext, PartFile, StreamFiles};
+use crate::subtitles::SubtitlesByFilm;
 use crate::title::{Measures, TitleRecord};
 
 /// The library at one moment.
@@ -34,7 +34,7 @@ pub(crate) struct Located {
 }
 
 /// The inputs of a stream; equal recipes make the same stream.
-pub(crate) struct Recipe {
+pub(crate) struct StreamInputs {
     pub(crate) title: Arc<str>,
     pub(crate) parts: Vec<PartFile>,
     pub(crate) device: usize,
@@ -43,22 +43,22 @@ pub(crate) struct Recipe {
 
 /// Makes streams with new ids.
 #[derive(Debug)]
-pub(crate) struct Maker {
-    pub(crate) ground: Arc<Ground>,
+pub(crate) struct StreamFactory {
+    pub(crate) ground: Arc<LibraryContext>,
     pub(crate) next_id: AtomicU64,
 }
 
-impl Maker {
-    pub(crate) fn new(ground: Ground) -> Self {
+impl StreamFactory {
+    pub(crate) fn new(ground: LibraryContext) -> Self {
         Self {
             ground: Arc::new(ground),
             next_id: AtomicU64::new(1),
         }
     }
 
-    pub(crate) fn make(&self, recipe: Recipe) -> Arc<StreamFiles> {
+    pub(crate) fn make(&self, recipe: StreamInputs) -> Arc<StreamFiles> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let Recipe {
+        let StreamInputs {
             title,
             parts,
             device,
@@ -75,7 +75,7 @@ impl Maker {
     }
 
     /// The stream of the recipe: that of `old` if it is the same, else a new one.
-    fn make_or_keep(&self, recipe: Recipe, old: &Files) -> Arc<StreamFiles> {
+    fn make_or_keep(&self, recipe: StreamInputs, old: &Files) -> Arc<StreamFiles> {
         let before = recipe.parts.first().and_then(|part| old.get(&part.path));
         match before.map(|entry| &entry.stream) {
             Some(stream)
@@ -96,7 +96,7 @@ pub(crate) fn build(
     located: &HashMap<Arc<str>, Located>,
     titles: &[Title],
     old: &Catalogue,
-    maker: &Maker,
+    maker: &StreamFactory,
 ) -> Catalogue {
     let mut new = Catalogue {
         files: HashMap::with_capacity(located.len()),
@@ -123,7 +123,7 @@ pub(crate) fn build(
                 identity: file.identity,
             })
         });
-        let recipe = Recipe {
+        let recipe = StreamInputs {
             title: Arc::clone(&titles[stream.title].path),
             parts: parts.collect(),
             device: stream.device,
@@ -140,7 +140,7 @@ pub(crate) fn build(
             root: file.root,
             identity: file.identity,
         };
-        let recipe = Recipe {
+        let recipe = StreamInputs {
             title: Arc::clone(path),
             parts: vec![part],
             device: facts.get(&**path).map_or(0, |fact| fact.device),
@@ -155,10 +155,10 @@ pub(crate) fn build(
 impl Catalogue {
     fn insert(
         &mut self,
-        recipe: Recipe,
+        recipe: StreamInputs,
         located: &HashMap<Arc<str>, Located>,
         old: &Catalogue,
-        maker: &Maker,
+        maker: &StreamFactory,
     ) {
         let stream = maker.make_or_keep(recipe, &old.files);
         for (part, file) in (0u32..).zip(&stream.parts) {
@@ -202,7 +202,7 @@ fn records(
         let playable = matches!(file_kind(path), FileKind::Mp4 | FileKind::Playable);
         playable && file.identity.size > 0 && !plan.places.contains_key(*path)
     });
-    let texts = Beside::new(located.keys());
+    let texts = SubtitlesByFilm::new(located.keys());
     let alone =
         alone.map(|(path, file)| TitleRecord::of_file(path, file.identity.size, texts.of(path)));
     let mut records: Vec<TitleRecord> = with_manifest.chain(alone).collect();

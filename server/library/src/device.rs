@@ -64,7 +64,7 @@ impl DeviceInfo {
 
 /// Properties of roots that are known without reading files below them.
 #[derive(Debug)]
-pub struct RootsSeen {
+pub struct RootsInfo {
     /// The devices that they lie on, with the names and in the order of a scan.
     pub devices: Vec<DeviceInfo>,
     /// The resolved paths of the roots; missing roots are left out.
@@ -77,10 +77,10 @@ pub struct RootsSeen {
 ///
 /// # Errors
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
-pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
+pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsInfo, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| Some(root.place()?.0);
-    Ok(RootsSeen {
+    Ok(RootsInfo {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
         real_paths: roots.iter().filter_map(real).collect(),
         missing: (roots
@@ -93,7 +93,7 @@ pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
 
 /// Location of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FileSystemLocation {
     /// Index of the device.
     pub(crate) device: usize,
     /// Byte of the device at which the file system begins.
@@ -133,7 +133,7 @@ pub(crate) struct Devices {
 struct Table {
     devices: Vec<DeviceInfo>,
     /// By `st_dev`, and by the number in the mount table.
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, FileSystemLocation>,
     /// By root, the devices on which it or a file system mounted below it lay at the start.
     of_roots: Vec<Vec<usize>>,
 }
@@ -151,7 +151,7 @@ impl Devices {
         for root in roots {
             let place = match root.place() {
                 Some((real, dev)) => devices.place(dev, &real, &root.path),
-                None if root.was_missing.load(Ordering::Relaxed) => devices.write(|table| Place {
+                None if root.was_missing.load(Ordering::Relaxed) => devices.write(|table| FileSystemLocation {
                     device: table.add_nameless(0, &root.path, 0),
                     start_bytes: 0,
                 }),
@@ -178,7 +178,7 @@ impl Devices {
 
     /// Location of the file system of a file, determined now if it is new; `beneath` is a root in
     /// which it was found. The path of the file is real and absolute.
-    pub(crate) fn place(&self, st_dev: u64, file: &Path, beneath: &Path) -> Place {
+    pub(crate) fn place(&self, st_dev: u64, file: &Path, beneath: &Path) -> FileSystemLocation {
         if let Some(place) = self.known(st_dev) {
             return place;
         }
@@ -201,7 +201,7 @@ impl Devices {
     }
 
     /// The same for a mount, without asking the file system for its size, as it may not respond.
-    fn place_of_mount(&self, mount: Option<&Mount>, beneath: &Path) -> Place {
+    fn place_of_mount(&self, mount: Option<&Mount>, beneath: &Path) -> FileSystemLocation {
         let dev = mount.map_or(0, |mount| mount.dev);
         self.known(dev)
             .unwrap_or_else(|| self.add(dev, mount, None, (beneath, 0)))
@@ -214,7 +214,7 @@ impl Devices {
         mount: Option<&Mount>,
         before: Option<usize>,
         (beneath, space_bytes): (&Path, u64),
-    ) -> Place {
+    ) -> FileSystemLocation {
         let (disk, start_bytes) = match disk_below(&self.kernel.sys, st_dev, mount) {
             Some((disk, start_bytes)) => (Some(disk), start_bytes),
             None => (None, 0),
@@ -225,7 +225,7 @@ impl Devices {
             let known = numbers.iter().find_map(|number| table.places.get(number));
             let is_met = |disk: &Disk| table.position(&disk.name).is_some();
             let before = before.filter(|_| !disk.as_ref().is_some_and(is_met));
-            let place = known.copied().unwrap_or_else(|| Place {
+            let place = known.copied().unwrap_or_else(|| FileSystemLocation {
                 device: match (before, disk) {
                     (Some(before), _) => before,
                     (None, Some(disk)) => table.index_of(disk),
@@ -243,7 +243,7 @@ impl Devices {
     }
 
     /// Location of a known file system.
-    pub(crate) fn known(&self, st_dev: u64) -> Option<Place> {
+    pub(crate) fn known(&self, st_dev: u64) -> Option<FileSystemLocation> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.places.get(&st_dev).copied()
     }

@@ -12,7 +12,7 @@ use crate::manifest::Manifest;
 
 /// State of the out-of-order scans of one root.
 #[derive(Debug, Default)]
-pub(crate) struct Around {
+pub(crate) struct OutOfOrderScans {
     /// Hashes of folders and manifests that need no out-of-order scan. Two with the same hash are
     /// treated as one; the second waits for the scan.
     known: HashSet<u64>,
@@ -22,27 +22,27 @@ pub(crate) struct Around {
 
 /// Scope of an out-of-order scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ScanScope {
     /// Its folder.
     Folder,
     /// Only the requested manifest: its folder has been scanned, but may have too many manifests.
     Manifest,
 }
 
-impl Around {
+impl OutOfOrderScans {
     /// The scope to scan for a file; `None` if it was scanned.
-    pub(crate) fn scope(&self, path: &str) -> Option<Scope> {
+    pub(crate) fn scope(&self, path: &str) -> Option<ScanScope> {
         if !self.known.contains(&hash(folder_of(path))) {
-            return Some(Scope::Folder);
+            return Some(ScanScope::Folder);
         }
         let is_new = is_manifest(path) && !self.known.contains(&hash(path));
-        is_new.then_some(Scope::Manifest)
+        is_new.then_some(ScanScope::Manifest)
     }
 
-    /// As [`Around::scope`]; later callers do not scan it again.
-    pub(crate) fn claim(&mut self, path: &str) -> Option<Scope> {
+    /// As [`OutOfOrderScans::scope`]; later callers do not scan it again.
+    pub(crate) fn claim(&mut self, path: &str) -> Option<ScanScope> {
         let scope = self.scope(path)?;
-        if scope == Scope::Folder {
+        if scope == ScanScope::Folder {
             self.known.insert(hash(folder_of(path)));
         }
         if is_manifest(path) {

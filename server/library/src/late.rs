@@ -81,7 +81,7 @@ mod tests {
     use crate::device::{Devices, Kernel};
     use crate::options::LibraryOptions;
     use crate::root::Root;
-    use crate::stream::Ground;
+    use crate::stream::LibraryContext;
 
     /// The errors of roots that did not respond at the start and now do; all lie on a network file
     /// system by the mount table.
@@ -96,7 +96,7 @@ mod tests {
             .iter()
             .map(|path| Arc::new(Root::late(path)))
             .collect();
-        let ground = Ground::new(Devices::of_roots(kernel, &roots), roots);
+        let ground = LibraryContext::new(Devices::of_roots(kernel, &roots), roots);
         let state = State::new(ground, LibraryOptions::default());
         let of_root = |root| state.late_troubles(root);
         let first: Vec<_> = (0..paths.len()).map(of_root).collect();

@@ -48,7 +48,7 @@ mod title;
 mod walk;
 mod warning;
 
-pub use device::{DeviceInfo, RootsSeen, look_at_roots};
+pub use device::{DeviceInfo, RootsInfo, look_at_roots};
 pub use entry::FileEntry;
 pub use facts::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled};
 pub use headlong_engine::Extent;
@@ -57,7 +57,7 @@ pub use library::Library;
 pub use look::{Look, ResolveError};
 pub use mounts::{Mount, read_mounts};
 pub use options::LibraryOptions;
-pub use places::{FilePlace, Places};
+pub use places::{FileLocation, Places};
 pub use root::RootError;
 pub use scan::Changes;
 pub use stream::{Changed, Gone, PartFile, StreamFiles, is_changed};

@@ -16,7 +16,7 @@ use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
 use crate::scan::Changes;
 use crate::state::{State, lock};
-use crate::stream::{Gone, Ground};
+use crate::stream::{Gone, LibraryContext};
 use crate::title::{TitleRecord, TitleView};
 use crate::walk::Counts;
 use crate::warning::Warning;
@@ -63,7 +63,7 @@ impl Library {
         options: LibraryOptions,
     ) -> Result<Self, Vec<RootError>> {
         let roots = open_roots(roots, options.open_timeout)?;
-        let ground = Ground::new(Devices::of_roots(kernel, &roots), roots);
+        let ground = LibraryContext::new(Devices::of_roots(kernel, &roots), roots);
         Ok(Self {
             state: Arc::new(State::new(ground, options)),
         })

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use headlong_engine::Extent;
 use rustix::fs::fstat;
 
-use crate::device::{DeviceInfo, Devices, Kernel, Place};
+use crate::device::{DeviceInfo, Devices, Kernel, FileSystemLocation};
 use crate::raw;
 
 /// Location of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePlace {
+pub struct FileLocation {
     /// Its device, as an index into [`Places::devices`].
     pub device: usize,
     /// Runs of bytes in file order, with positions from the start of the disk. Empty if the file
@@ -41,7 +41,7 @@ impl Places {
     ///
     /// # Errors
     /// If the kernel query fails.
-    pub fn of(&self, file: &File) -> io::Result<FilePlace> {
+    pub fn of(&self, file: &File) -> io::Result<FileLocation> {
         let stat = fstat(file)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let place = self.place(file, stat.st_dev);
@@ -49,7 +49,7 @@ impl Places {
         for extent in &mut extents {
             extent.physical = extent.physical.saturating_add(place.start_bytes);
         }
-        Ok(FilePlace {
+        Ok(FileLocation {
             device: place.device,
             extents,
         })
@@ -73,7 +73,7 @@ impl Places {
         Ok(self.place(file, st_dev).device)
     }
 
-    fn place(&self, file: &File, st_dev: u64) -> Place {
+    fn place(&self, file: &File, st_dev: u64) -> FileSystemLocation {
         self.devices.known(st_dev).unwrap_or_else(|| {
             // Accesses no disk.
             let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::manifest::{Manifest, Manifests, missing, titles};
 use crate::state::{FILES_PER_LOCK, LastFound, LastWalk, State, lock};
 use crate::stream::Gone;
-use crate::walk::{Along, Before, Counts, RootScan, look_at, walk};
+use crate::walk::{WalkCallbacks, PreviousScan, Counts, RootScan, look_at, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
@@ -53,14 +53,14 @@ impl State {
     /// Scans all roots in parallel, then commits their results in order.
     pub(crate) fn scan_all(&self, whole: bool) -> Changes {
         let mut lasts: Vec<_> = self.walks.iter().map(lock).collect();
-        let walked: Vec<Walked> = std::thread::scope(|scope| {
+        let walked: Vec<WalkResult> = std::thread::scope(|scope| {
             let start = |(root, last): (usize, _)| {
                 let last: &mut LastWalk = last;
                 scope.spawn(move || self.walk(root, whole, last, &mut |_| ()))
             };
             let lasts = lasts.iter_mut().map(|last| &mut **last);
             let threads: Vec<_> = lasts.enumerate().map(start).collect();
-            let finish = |thread: std::thread::ScopedJoinHandle<'_, Walked>| {
+            let finish = |thread: std::thread::ScopedJoinHandle<'_, WalkResult>| {
                 thread
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -80,23 +80,23 @@ impl State {
         whole: bool,
         last: &mut LastWalk,
         rest: &mut dyn FnMut(Duration),
-    ) -> Walked {
+    ) -> WalkResult {
         self.revisit(root);
         let (began, began_ns) = (Instant::now(), self.now_ns());
         let is_due = last
             .whole_at
             .is_none_or(|at| at.elapsed() >= WHOLE_INTERVAL);
         let whole = whole || is_due;
-        let before = Before {
+        let before = PreviousScan {
             manifests: &last.manifests,
             listings: &last.listings,
             whole,
             settle: self.options.settle,
             settle_file: self.options.settle_file,
         };
-        let mut showing = Showing::new(self.options.show_after);
+        let mut showing = CommitThrottle::new(self.options.show_after);
         let mut so_far = |scan: &RootScan| showing.show(|| self.show(root, scan, began_ns));
-        let mut along = Along {
+        let mut along = WalkCallbacks {
             look_at: &look_at,
             rest,
             so_far: match lock(&self.found)[root].is_taken_in {
@@ -111,17 +111,17 @@ impl State {
         if whole {
             last.whole_at = Some(began);
         }
-        Walked { scan, began_ns }
+        WalkResult { scan, began_ns }
     }
 
     /// Commits the intermediate results of the first walk of a root, so that they are listed
     /// meanwhile.
     fn show(&self, root: usize, scan: &RootScan, began_ns: u64) {
-        let mut found = Found::default();
+        let mut found = ScanResults::default();
         found.so_far(root, scan, began_ns);
         self.meet_devices(root, &found.located);
         let mut all_found = lock(&self.found);
-        let of = Moment {
+        let of = CommitScope {
             root,
             began_ns,
             is_whole: false,
@@ -144,8 +144,8 @@ impl State {
     }
 
     /// Commits the results of a walk. All disk accesses are done before a lock is taken.
-    fn merge(&self, root: usize, walked: Walked, last: &mut LastWalk) -> Changes {
-        let Walked { mut scan, began_ns } = walked;
+    fn merge(&self, root: usize, walked: WalkResult, last: &mut LastWalk) -> Changes {
+        let WalkResult { mut scan, began_ns } = walked;
         last.listings = std::mem::take(&mut scan.listings);
         let losses = self.losses.load(Ordering::Relaxed);
         let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
@@ -162,7 +162,7 @@ impl State {
                 ..Changes::default()
             };
         }
-        let mut found = Found::default();
+        let mut found = ScanResults::default();
         for listing in &scan.unchanged {
             found.locate(self.unchanged(root, &listing.files, began_ns));
         }
@@ -172,7 +172,7 @@ impl State {
         self.meet_devices(root, &found.located);
         let mut all_found = lock(&self.found);
         all_found[root].is_taken_in = true;
-        let of = Moment {
+        let of = CommitScope {
             root,
             began_ns,
             is_whole: true,
@@ -199,11 +199,11 @@ impl State {
     /// Replaces the catalogue by a new one.
     fn exchange(
         &self,
-        of: Moment,
-        found: &mut Found,
+        of: CommitScope,
+        found: &mut ScanResults,
         all_found: &[LastFound],
     ) -> (Changes, Vec<Warning>) {
-        let Moment { root, began_ns, .. } = of;
+        let CommitScope { root, began_ns, .. } = of;
         let mut changes = Changes::default();
         let mut gone = lock(&self.writer);
         let (new, odd) = self.read(|old| {
@@ -308,7 +308,7 @@ impl State {
     /// Logs the new warnings, and stores all.
     fn keep_warnings(
         &self,
-        mut found: Found,
+        mut found: ScanResults,
         last: &mut LastFound,
         mut changes: Changes,
     ) -> Changes {
@@ -344,7 +344,7 @@ impl State {
 
 /// The results of a walk to commit.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct CommitScope {
     root: usize,
     /// When the walk began.
     began_ns: u64,
@@ -354,13 +354,13 @@ struct Moment {
 
 /// How often intermediate results are committed: each commit costs as much as one of the whole
 /// root.
-struct Showing {
+struct CommitThrottle {
     /// When the scan began, or the last commit ended.
     since: Instant,
     pause: Duration,
 }
 
-impl Showing {
+impl CommitThrottle {
     fn new(pause: Duration) -> Self {
         Self {
             since: Instant::now(),
@@ -381,21 +381,21 @@ impl Showing {
 }
 
 /// The results of a walk, and when it began.
-struct Walked {
+struct WalkResult {
     scan: RootScan,
     began_ns: u64,
 }
 
 /// The files of a root, then of all roots together.
 #[derive(Default)]
-struct Found {
+struct ScanResults {
     located: HashMap<Arc<str>, Located>,
     manifests: Manifests,
     counts: Counts,
     warnings: Vec<Warning>,
 }
 
-impl Found {
+impl ScanResults {
     /// Adds files of a root; entries of earlier roots under the same path are kept.
     fn locate(&mut self, files: impl IntoIterator<Item = (Arc<str>, Located)>) {
         for (path, file) in files {
@@ -504,14 +504,14 @@ mod tests {
         let began_ns = state.now_ns();
         let mut counts = Vec::new();
         let (manifests, listings) = Default::default();
-        let before = Before {
+        let before = PreviousScan {
             manifests: &manifests,
             listings: &listings,
             whole: true,
             settle: Duration::ZERO,
             settle_file: Duration::ZERO,
         };
-        let mut along = Along {
+        let mut along = WalkCallbacks {
             look_at: &look_at,
             rest: &mut |_| (),
             so_far: &mut |scan| {
@@ -536,14 +536,14 @@ mod tests {
         let state = &library.state;
         let mut last = lock(&state.walks[0]);
         let began_ns = state.now_ns();
-        let before = Before {
+        let before = PreviousScan {
             manifests: &last.manifests,
             listings: &last.listings,
             whole,
             settle: Duration::ZERO,
             settle_file: Duration::ZERO,
         };
-        let mut along = Along {
+        let mut along = WalkCallbacks {
             look_at: &|directory: BorrowedFd<'_>, name: &str| match name == ill {
                 true => Err(Errno::IO),
                 false => look_at(directory, name),
@@ -552,7 +552,7 @@ mod tests {
             so_far: &mut |_| (),
         };
         let scan = walk(&state.roots()[0], before, &mut along);
-        state.merge(0, Walked { scan, began_ns }, &mut last)
+        state.merge(0, WalkResult { scan, began_ns }, &mut last)
     }
 
     #[test]
@@ -612,9 +612,9 @@ mod tests {
     #[test]
     fn results_are_committed_periodically_less_often_if_slow() {
         let hour = Duration::from_secs(3600);
-        let mut later = Showing::new(hour);
+        let mut later = CommitThrottle::new(hour);
         later.show(|| unreachable!("too early"));
-        let mut now = Showing::new(Duration::ZERO);
+        let mut now = CommitThrottle::new(Duration::ZERO);
         let mut shown = 0;
         now.show(|| shown += 1);
         assert_eq!(shown, 1);

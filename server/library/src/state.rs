@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::catalogue::{Catalogue, Located, Maker, Recipe};
-use crate::early::Around;
+use crate::catalogue::{Catalogue, Located, StreamFactory, StreamInputs};
+use crate::early::OutOfOrderScans;
 use crate::entry::{FileEntry, Files};
 use crate::identity::Identity;
 use crate::manifest::Manifests;
 use crate::options::LibraryOptions;
 use crate::root::Root;
-use crate::stream::{Gone, Ground, PartFile, StreamFiles};
+use crate::stream::{Gone, LibraryContext, PartFile, StreamFiles};
 use crate::title::TitleRecord;
 use crate::walk::{Counts, Listings};
 use crate::warning::Warning;
@@ -30,7 +30,7 @@ const TITLES_PER_LOCK: usize = 128;
 pub(crate) struct State {
     pub(crate) options: LibraryOptions,
     began: Instant,
-    pub(crate) maker: Maker,
+    pub(crate) maker: StreamFactory,
     catalogue: RwLock<Catalogue>,
     /// Held by the thread that is about to change the catalogue; contains the dropped streams.
     pub(crate) writer: Mutex<Vec<Gone>>,
@@ -39,7 +39,7 @@ pub(crate) struct State {
     /// Held while the results of a walk are committed; by root.
     pub(crate) found: Mutex<Vec<LastFound>>,
     /// Out-of-order scans, by root; held briefly.
-    pub(crate) around: Vec<Mutex<Around>>,
+    pub(crate) around: Vec<Mutex<OutOfOrderScans>>,
     /// Titles that name files that no root has; held briefly.
     pub(crate) missing: Mutex<Vec<Warning>>,
     /// Incremented when a root lost files: another root may have had hidden copies.
@@ -75,12 +75,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    pub(crate) fn new(ground: Ground, options: LibraryOptions) -> Self {
+    pub(crate) fn new(ground: LibraryContext, options: LibraryOptions) -> Self {
         let roots = ground.roots.len();
         Self {
             options,
             began: Instant::now(),
-            maker: Maker::new(ground),
+            maker: StreamFactory::new(ground),
             catalogue: RwLock::default(),
             writer: Mutex::default(),
             walks: (0..roots).map(|_| Mutex::default()).collect(),
@@ -237,7 +237,7 @@ impl State {
         while let Some(first) = parts.first() {
             let device = device_of(first);
             let (here, elsewhere) = parts.into_iter().partition(|p| device_of(p) == device);
-            let stream = self.maker.make(Recipe {
+            let stream = self.maker.make(StreamInputs {
                 title: Arc::clone(title),
                 parts: here,
                 device,

@@ -15,35 +15,35 @@ use headlong_units::BitRate;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::device::{Devices, Place};
+use crate::device::{Devices, FileSystemLocation};
 use crate::facts::{FactsTable, Version};
 use crate::identity::{Identity, born_ns};
 use crate::kind::{FileKind, file_kind};
 use crate::raw;
 use crate::root::Root;
-use crate::warning::{LateWarnings, Warning};
+use crate::warning::{RuntimeWarnings, Warning};
 
 /// Context shared by all streams.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct LibraryContext {
     pub(crate) roots: Vec<Arc<Root>>,
     pub(crate) devices: Devices,
-    pub(crate) late_warnings: LateWarnings,
+    pub(crate) late_warnings: RuntimeWarnings,
     pub(crate) facts: FactsTable,
 }
 
-impl Ground {
+impl LibraryContext {
     pub(crate) fn new(devices: Devices, roots: Vec<Arc<Root>>) -> Self {
         Self {
             roots,
             devices,
-            late_warnings: LateWarnings::default(),
+            late_warnings: RuntimeWarnings::default(),
             facts: FactsTable::default(),
         }
     }
 
     /// Location of the file system of a file in a root. May block if the file system is new.
-    pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> Place {
+    pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> FileSystemLocation {
         self.devices.known(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
             let file = root.real_path_so_far().join(path);
@@ -122,7 +122,7 @@ pub struct StreamFiles {
     pub device: usize,
     /// Bit rate by the manifest.
     pub manifest_bit_rate: Option<BitRate>,
-    ground: Arc<Ground>,
+    ground: Arc<LibraryContext>,
     header: Mutex<Header>,
     spec_parts: OnceLock<Vec<PartSpec>>,
     lasting_name: OnceLock<u64>,
@@ -135,7 +135,7 @@ impl StreamFiles {
         parts: Vec<PartFile>,
         device: usize,
         manifest_bit_rate: Option<BitRate>,
-        ground: &Arc<Ground>,
+        ground: &Arc<LibraryContext>,
     ) -> Self {
         Self {
             id,

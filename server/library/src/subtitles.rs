@@ -41,9 +41,9 @@ impl Subtitles {
 
 /// All subtitles, by the path of their film without its extension.
 #[derive(Debug, Default)]
-pub(crate) struct Beside<'a>(HashMap<&'a str, Vec<Subtitles>>);
+pub(crate) struct SubtitlesByFilm<'a>(HashMap<&'a str, Vec<Subtitles>>);
 
-impl<'a> Beside<'a> {
+impl<'a> SubtitlesByFilm<'a> {
     /// The subtitles among these files.
     pub(crate) fn new(files: impl Iterator<Item = &'a Arc<str>>) -> Self {
         let mut all = Self::default();
@@ -117,7 +117,7 @@ mod tests {
             ".vtt",
         ];
         let files: Vec<Arc<str>> = files.iter().map(|path| Arc::from(*path)).collect();
-        let all = Beside::new(files.iter());
+        let all = SubtitlesByFilm::new(files.iter());
         let of = |title| {
             let texts = all.of(title).into_iter();
             let texts = texts.map(|text| (text.path.to_string(), text.language));

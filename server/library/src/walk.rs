@@ -107,7 +107,7 @@ pub(crate) struct RootScan {
 
 /// Results of earlier scans of a root, and how far they are trusted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before<'a> {
+pub(crate) struct PreviousScan<'a> {
     /// Manifests; known versions are not read again.
     pub(crate) manifests: &'a Manifests,
     /// Directories; unchanged ones are not listed again.
@@ -126,7 +126,7 @@ pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, Err
 }
 
 /// Callbacks of a walk, on the walk's own thread.
-pub(crate) struct Along<'a> {
+pub(crate) struct WalkCallbacks<'a> {
     /// [`look_at`], except in tests.
     pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &str) -> Result<Stat, Errno>,
     /// Called after each disk access with its duration. The walk continues when it returns.
@@ -136,7 +136,7 @@ pub(crate) struct Along<'a> {
     pub(crate) so_far: &'a mut dyn FnMut(&RootScan),
 }
 
-impl Along<'_> {
+impl WalkCallbacks<'_> {
     /// Runs a disk access.
     fn ask<T>(&mut self, ask: impl FnOnce() -> T) -> T {
         let began = Instant::now();
@@ -173,7 +173,7 @@ impl RootScan {
 }
 
 /// Walks `root`.
-pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> RootScan {
+pub(crate) fn walk(root: &Root, before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> RootScan {
     let mut scan = RootScan::default();
     let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
     let mut file_count = 0;
@@ -250,7 +250,7 @@ fn read_manifests(
     known: &Manifests,
     first: usize,
     scan: &mut RootScan,
-    along: &mut Along<'_>,
+    along: &mut WalkCallbacks<'_>,
 ) {
     for (path, identity) in &scan.files[first..] {
         if !is_manifest(path) {
@@ -284,9 +284,9 @@ fn read_manifests(
 fn list(
     root: &Root,
     directory: &str,
-    before: Before<'_>,
+    before: PreviousScan<'_>,
     scan: &mut RootScan,
-    along: &mut Along<'_>,
+    along: &mut WalkCallbacks<'_>,
 ) -> Result<Arc<Listing>, Errno> {
     let fd = along.ask(|| root.open_directory(directory))?;
     let times = Times::of(&fd)?;
@@ -321,9 +321,9 @@ fn look_again(
     fd: &impl AsFd,
     directory: &str,
     manifests: &[Arc<str>],
-    before: Before<'_>,
+    before: PreviousScan<'_>,
     scan: &mut RootScan,
-    along: &mut Along<'_>,
+    along: &mut WalkCallbacks<'_>,
 ) {
     for path in manifests {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -354,9 +354,9 @@ impl Listing {
         &mut self,
         fd: &impl AsFd,
         directory: &str,
-        before: Before<'_>,
+        before: PreviousScan<'_>,
         scan: &mut RootScan,
-        along: &mut Along<'_>,
+        along: &mut WalkCallbacks<'_>,
     ) -> Result<(), Errno> {
         for (_, kind, name) in &along.ask(|| names(fd))? {
             let Ok(text) = name.to_str() else {
@@ -408,7 +408,7 @@ impl Listing {
         directory: &str,
         path: String,
         errno: Errno,
-        before: Before<'_>,
+        before: PreviousScan<'_>,
         scan: &mut RootScan,
     ) {
         self.is_settled = false;

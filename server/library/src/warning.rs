@@ -49,7 +49,7 @@ impl Warning {
 
 /// Warnings about files found between scans, when the files were first used.
 #[derive(Debug, Default)]
-pub(crate) struct LateWarnings(Mutex<Late>);
+pub(crate) struct RuntimeWarnings(Mutex<Late>);
 
 #[derive(Debug, Default)]
 struct Late {
@@ -57,7 +57,7 @@ struct Late {
     count: u64,
 }
 
-impl LateWarnings {
+impl RuntimeWarnings {
     pub(crate) fn push(&self, warning: Warning) {
         let mut late = self.lock();
         late.count += 1;
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn last_warning_about_a_file_replaces_earlier_ones() {
-        let late = LateWarnings::default();
+        let late = RuntimeWarnings::default();
         for reason in ["cut", "empty"] {
             late.push(Warning::new("a.mp4", reason));
         }

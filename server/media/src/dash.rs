@@ -170,7 +170,7 @@ pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Opti
             let base = rebase(&base, &set.base_urls);
             for representation in &set.representations {
                 let base = rebase(&base, &representation.base_urls);
-                let scope = Scope {
+                let scope = RepresentationContext {
                     base,
                     length,
                     representation,
@@ -207,14 +207,14 @@ fn rebase(base: &Result<String, Unresolved>, base_urls: &[String]) -> Result<Str
 }
 
 /// Context for expanding the segments of one representation.
-struct Scope<'a> {
+struct RepresentationContext<'a> {
     base: Result<String, Unresolved>,
     length: Option<Duration>,
     representation: &'a Representation,
     levels: [&'a Addressing; 3],
 }
 
-impl Scope<'_> {
+impl RepresentationContext<'_> {
     fn add_to(&self, title: &mut Title, media: Media, builder: &mut TitleBuilder<'_>) {
         if builder.is_exhausted() {
             return;

@@ -96,7 +96,7 @@ pub struct Mp4Scan {
     /// How many bytes from `next` on the next step needs.
     needed: u64,
     /// The boxes around `next`, outermost first.
-    around: Vec<Around>,
+    around: Vec<EnclosingBox>,
     box_count: u32,
     /// Ticks per second of the movie.
     timescale: u32,
@@ -107,13 +107,13 @@ pub struct Mp4Scan {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Around {
+struct EnclosingBox {
     kind: [u8; 4],
     end: u64,
 }
 
 /// A box: its header begins at the scan's position.
-struct Found {
+struct BoxHeader {
     kind: [u8; 4],
     header_bytes: u64,
     end: u64,
@@ -232,7 +232,7 @@ impl Mp4Scan {
     }
 
     /// The header of the box at `next`; `None` if it is a long one and more bytes are needed.
-    fn header(&self, bytes: &[u8], limit: u64) -> Result<Option<Found>, Mp4Fault> {
+    fn header(&self, bytes: &[u8], limit: u64) -> Result<Option<BoxHeader>, Mp4Fault> {
         let kind = array(bytes, 4).ok_or(Mp4Fault::NotMp4)?;
         let short = u32::from_be_bytes(array(bytes, 0).unwrap_or_default());
         // Detects other formats: names of boxes are printable.
@@ -257,7 +257,7 @@ impl Mp4Scan {
         if length < header_bytes || goes_beyond {
             return Err(broken);
         }
-        Ok(Some(Found {
+        Ok(Some(BoxHeader {
             kind,
             header_bytes,
             end,
@@ -268,7 +268,7 @@ impl Mp4Scan {
     fn inspect(
         &mut self,
         inside: Option<[u8; 4]>,
-        found: &Found,
+        found: &BoxHeader,
         body: &[u8],
     ) -> Result<(), Mp4Fault> {
         let broken = Mp4Fault::Broken(found.kind);
@@ -320,7 +320,7 @@ impl Mp4Scan {
         }
         self.needed = HEADER_BYTES;
         if enters {
-            self.around.push(Around {
+            self.around.push(EnclosingBox {
                 kind: found.kind,
                 end: found.end,
             });

@@ -52,15 +52,15 @@ pub fn resolve(base: &str, reference: &str) -> Result<String, Unresolved> {
         return Err(Unresolved::Elsewhere);
     }
     if reference.is_empty() {
-        return join(base.split('/').map(Decoded::Already));
+        return join(base.split('/').map(PathSegment::Already));
     }
     let directory = match base.rfind('/') {
         _ if reference.starts_with('/') => "",
         Some(slash) => &base[..slash],
         None => "",
     };
-    let segments = directory.split('/').map(Decoded::Already);
-    join(segments.chain(reference.split('/').map(Decoded::Not)))
+    let segments = directory.split('/').map(PathSegment::Already);
+    join(segments.chain(reference.split('/').map(PathSegment::Not)))
 }
 
 /// As [`resolve`], and the result must be able to name a file.
@@ -94,18 +94,18 @@ fn has_scheme(reference: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
-enum Decoded<'a> {
+enum PathSegment<'a> {
     Already(&'a str),
     Not(&'a str),
 }
 
-fn join<'a>(segments: impl Iterator<Item = Decoded<'a>>) -> Result<String, Unresolved> {
+fn join<'a>(segments: impl Iterator<Item = PathSegment<'a>>) -> Result<String, Unresolved> {
     let mut stack: Vec<String> = Vec::new();
     let mut directory = true;
     for segment in segments {
         let name = match segment {
-            Decoded::Already(name) => String::from(name),
-            Decoded::Not(name) => decode(name)?,
+            PathSegment::Already(name) => String::from(name),
+            PathSegment::Not(name) => decode(name)?,
         };
         directory = true;
         match name.as_str() {

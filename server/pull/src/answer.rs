@@ -41,7 +41,7 @@ pub struct Version {
 
 /// The relevant fields of a response head.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AnswerHead<'a> {
+pub struct ResponseHead<'a> {
     /// Status code.
     pub status: u16,
     /// `content-length`
@@ -100,7 +100,7 @@ impl Fault {
     }
 }
 
-impl AnswerHead<'_> {
+impl ResponseHead<'_> {
     /// The version described by a response to HEAD.
     ///
     /// # Errors
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HEAD: AnswerHead<'_> = AnswerHead {
+    const HEAD: ResponseHead<'_> = ResponseHead {
         status: 206,
         content_length: Some("10"),
         content_range: Some("bytes 10-19/100"),
@@ -221,7 +221,7 @@ mod tests {
     };
 
     fn version() -> Version {
-        let whole = AnswerHead {
+        let whole = ResponseHead {
             status: 200,
             content_length: Some("100"),
             content_range: None,
@@ -237,133 +237,133 @@ mod tests {
         let cases = [
             (
                 Fault::Changed,
-                AnswerHead {
+                ResponseHead {
                     entity_tag: Some("\"b\""),
                     ..HEAD
                 },
             ),
             (
                 Fault::Changed,
-                AnswerHead {
+                ResponseHead {
                     entity_tag: None,
                     ..HEAD
                 },
             ),
             (
                 Fault::Changed,
-                AnswerHead {
+                ResponseHead {
                     entity_tag: Some("W/\"a\""),
                     ..HEAD
                 },
             ),
             (
                 Fault::Changed,
-                AnswerHead {
+                ResponseHead {
                     last_modified: None,
                     ..HEAD
                 },
             ),
             (
                 Fault::Changed,
-                AnswerHead {
+                ResponseHead {
                     status: 412,
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     content_range: Some("bytes 10-19/101"),
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     content_range: Some("bytes 10-18/100"),
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     content_range: Some("bytes 11-20/100"),
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     content_range: Some("bytes 10-19/*"),
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     content_range: None,
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     content_length: Some("11"),
                     ..HEAD
                 },
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     status: 416,
                     ..HEAD
                 },
             ),
             (
                 Fault::Encoded,
-                AnswerHead {
+                ResponseHead {
                     content_encoding: Some("gzip"),
                     ..HEAD
                 },
             ),
             (
                 Fault::Absent,
-                AnswerHead {
+                ResponseHead {
                     status: 404,
                     ..HEAD
                 },
             ),
             (
                 Fault::Absent,
-                AnswerHead {
+                ResponseHead {
                     status: 410,
                     ..HEAD
                 },
             ),
             (
                 Fault::Refused,
-                AnswerHead {
+                ResponseHead {
                     status: 403,
                     ..HEAD
                 },
             ),
             (
                 Fault::Unreachable,
-                AnswerHead {
+                ResponseHead {
                     status: 503,
                     ..HEAD
                 },
             ),
             (
                 Fault::Status,
-                AnswerHead {
+                ResponseHead {
                     status: 500,
                     ..HEAD
                 },
             ),
             (
                 Fault::NoRange,
-                AnswerHead {
+                ResponseHead {
                     status: 200,
                     content_length: Some("100"),
                     ..HEAD
@@ -371,7 +371,7 @@ mod tests {
             ),
             (
                 Fault::WrongLength,
-                AnswerHead {
+                ResponseHead {
                     status: 200,
                     ..HEAD
                 },
@@ -381,7 +381,7 @@ mod tests {
             assert_eq!(head.check_range(&version(), range), Err(fault), "{head:?}");
         }
         // An explicit identity encoding is accepted.
-        let plain = AnswerHead {
+        let plain = ResponseHead {
             content_encoding: Some("identity"),
             ..HEAD
         };
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn whole_reply_is_accepted_for_title_of_one_slice() {
-        let whole = AnswerHead {
+        let whole = ResponseHead {
             status: 200,
             content_length: Some("100"),
             ..HEAD
@@ -403,24 +403,24 @@ mod tests {
 
     #[test]
     fn version_needs_length_and_ranges_need_strong_tag() {
-        let head = AnswerHead {
+        let head = ResponseHead {
             status: 200,
             content_range: None,
             ..HEAD
         };
-        let weak = AnswerHead {
+        let weak = ResponseHead {
             entity_tag: Some("W/\"a\""),
             ..head
         };
-        let of = |head: AnswerHead<'_>| head.version().expect("a version");
-        let other = AnswerHead {
+        let of = |head: ResponseHead<'_>| head.version().expect("a version");
+        let other = ResponseHead {
             entity_tag: Some("W/\"b\""),
             ..head
         };
         assert_ne!(of(weak), of(other), "weak tags distinguish versions");
         assert_eq!(of(weak).validators.strong_tag(), None);
         assert_eq!(of(head).validators.strong_tag(), Some("\"a\""));
-        let none = AnswerHead {
+        let none = ResponseHead {
             entity_tag: Some("a"),
             last_modified: None,
             ..head
@@ -434,7 +434,7 @@ mod tests {
             Some("1, 1"),
             Some("99999999999999999999"),
         ] {
-            let head = AnswerHead {
+            let head = ResponseHead {
                 content_length: wrong,
                 ..head
             };
@@ -445,7 +445,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics_on_text(status in 0_u16..1000, a in ".*", b in "(bytes )?[0-9*/ -]{0,50}") {
-            let head = AnswerHead {
+            let head = ResponseHead {
                 status,
                 content_length: Some(&a),
                 content_range: Some(&b),

@@ -23,7 +23,7 @@ mod slices;
 mod space;
 mod target;
 
-pub use answer::{AnswerHead, Fault, Validators, Version};
+pub use answer::{ResponseHead, Fault, Validators, Version};
 pub use fill::{Fill, Turn, Viewers};
 pub use freshness::{Freshness, Judgement, Rules, fresh_for};
 pub use negative::Negative;

@@ -30,7 +30,7 @@ pub struct SliceKey {
 const READS_MAX: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct SliceValue {
     bytes: u32,
     reads: u32,
     worth: u64,
@@ -41,7 +41,7 @@ struct Kept {
 /// All present slices, in eviction order.
 #[derive(Debug, Default)]
 pub struct Space {
-    kept: BTreeMap<SliceKey, Kept>,
+    kept: BTreeMap<SliceKey, SliceValue>,
     order: BTreeSet<(u64, Reverse<u32>, u128)>,
     used_bytes: u64,
     /// Value of the last evicted slice.
@@ -83,7 +83,7 @@ impl Space {
         if self.kept.contains_key(&key) {
             return;
         }
-        let kept = Kept {
+        let kept = SliceValue {
             bytes,
             reads: 0,
             worth,

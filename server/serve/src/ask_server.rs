@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headlong_http::Peer;
 use http::header::{HOST, WWW_AUTHENTICATE};
-use http::request::Parts;
+use http::request::IoParts;
 use http::{HeaderName, Request, Response, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
@@ -126,7 +126,7 @@ type Place = Arc<OnceCell<(Answer, Instant)>>;
 
 /// An authorization server. Clones share all state.
 #[derive(Clone)]
-pub(crate) struct AskedServer(Arc<Shared>);
+pub(crate) struct AuthServer(Arc<Shared>);
 
 struct Shared {
     asking: Asking,
@@ -134,7 +134,7 @@ struct Shared {
     answers: Mutex<HashMap<Key, Place>>,
 }
 
-impl fmt::Debug for AskedServer {
+impl fmt::Debug for AuthServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("AskedServer")
             .field(&self.0.asking.url)
@@ -142,7 +142,7 @@ impl fmt::Debug for AskedServer {
     }
 }
 
-impl AskedServer {
+impl AuthServer {
     pub(crate) fn new(asking: Asking) -> Self {
         Self(Arc::new(Shared {
             asking,
@@ -152,7 +152,7 @@ impl AskedServer {
     }
 
     /// Whether a client's request is authorized.
-    pub(crate) async fn ask(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
+    pub(crate) async fn ask(&self, head: &IoParts, client: Peer, id: &RequestId) -> Answer {
         let shared = &self.0;
         let key = shared.asking.key(head, client);
         let place = shared.place(key);
@@ -170,7 +170,7 @@ impl AskedServer {
 }
 
 impl Asking {
-    fn key(&self, head: &Parts, client: Peer) -> Key {
+    fn key(&self, head: &IoParts, client: Peer) -> Key {
         let mut hash = Context::new(&SHA256);
         let mut add = |text: &[u8]| {
             hash.update(&(text.len() as u64).to_le_bytes());
@@ -197,7 +197,7 @@ impl Asking {
     /// The subrequest for a request.
     fn request(
         &self,
-        head: &Parts,
+        head: &IoParts,
         client: Peer,
         id: &RequestId,
     ) -> Result<Request<Empty<Bytes>>, http::Error> {
@@ -224,7 +224,7 @@ impl Asking {
 }
 
 /// Target of the request, as written.
-fn target(head: &Parts) -> &str {
+fn target(head: &IoParts) -> &str {
     head.uri
         .path_and_query()
         .map_or("/", |target| target.as_str())
@@ -262,12 +262,12 @@ impl Shared {
         }
     }
 
-    async fn ask_within_time(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
+    async fn ask_within_time(&self, head: &IoParts, client: Peer, id: &RequestId) -> Answer {
         let asked = timeout(self.asking.patience, self.ask_now(head, client, id)).await;
         asked.unwrap_or(Answer::None("no answer within the timeout"))
     }
 
-    async fn ask_now(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
+    async fn ask_now(&self, head: &IoParts, client: Peer, id: &RequestId) -> Answer {
         let Ok(_one_of_all) = self.at_once.acquire().await else {
             return Answer::None("shut down");
         };

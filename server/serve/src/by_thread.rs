@@ -20,15 +20,15 @@ struct Apart<T>(T);
 
 /// A shard for each thread.
 #[derive(Debug)]
-pub(crate) struct ByThread<T>(Box<[Apart<T>]>);
+pub(crate) struct Sharded<T>(Box<[Apart<T>]>);
 
-impl<T: Default> Default for ByThread<T> {
+impl<T: Default> Default for Sharded<T> {
     fn default() -> Self {
         Self((0..PARTS).map(|_| Apart::default()).collect())
     }
 }
 
-impl<T> ByThread<T> {
+impl<T> Sharded<T> {
     /// The shard of the current thread.
     pub(crate) fn mine(&self) -> &T {
         &self.0[number() % PARTS].0
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn sum_is_complete_with_more_threads_than_shards() {
-        let counts = ByThread::<AtomicU64>::default();
+        let counts = Sharded::<AtomicU64>::default();
         let add = |by: u64| counts.mine().fetch_add(by, Relaxed);
         std::thread::scope(|scope| {
             for by in 0..2 * PARTS as u64 {

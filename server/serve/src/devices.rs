@@ -10,7 +10,7 @@ use headlong_library::DeviceInfo;
 use crate::config::{Config, Mistakes};
 use crate::disk::{Device, DeviceConfig, StartError};
 use crate::flash::{FlashShare, Tier};
-use crate::state_folder::{StateFolder, Who};
+use crate::state_folder::{StateFolder, DeviceIdentity};
 
 /// Persistent names of disks, which identify their shares of the flash tier.
 pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
@@ -62,7 +62,7 @@ pub fn start(
             order = engine.order.name(),
             "starting device"
         );
-        let learned = folder.read(Who::of(&info), &engine, config.time_scale());
+        let learned = folder.read(DeviceIdentity::of(&info), &engine, config.time_scale());
         if let Some(told) = &learned {
             tracing::info!(
                 device = %name,

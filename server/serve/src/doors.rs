@@ -9,29 +9,29 @@ use std::path::PathBuf;
 
 use crate::config::{Config, ListenOn};
 use crate::net::{BindError, ListenAddress, Listener, SocketFile, adopt, bind};
-use crate::upgrade::{Inherited, Lent};
+use crate::upgrade::{Inherited, InheritedSocket};
 
 /// The listening sockets of this process.
-pub(crate) struct Doors {
+pub(crate) struct Listeners {
     unix_mode: u32,
     /// Duplicates, for the next process.
-    copies: Vec<Lent>,
+    copies: Vec<InheritedSocket>,
     /// Socket files owned by this process.
     files: Vec<SocketFile>,
     /// Socket files of the old process, which this process owns after the handover.
-    files_before: Vec<FileBefore>,
+    files_before: Vec<OldSocketFile>,
     /// Socket files of the old process that are no longer configured.
-    unwanted: Vec<FileBefore>,
+    unwanted: Vec<OldSocketFile>,
 }
 
 /// A socket file of the old process.
-struct FileBefore {
+struct OldSocketFile {
     path: PathBuf,
     /// The file itself; older versions do not pass it.
     file: Option<OwnedFd>,
 }
 
-impl FileBefore {
+impl OldSocketFile {
     fn of(address: &ListenAddress, file: Option<OwnedFd>) -> Option<Self> {
         match address {
             ListenAddress::Ip(_) => None,
@@ -51,7 +51,7 @@ impl FileBefore {
     }
 }
 
-impl Doors {
+impl Listeners {
     /// Creates an empty set; unix socket files get this mode.
     pub(crate) fn new(unix_mode: u32) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Doors {
             Some(lent) => {
                 let file = lent.file.as_ref().map(|file| copied(file.as_fd()));
                 if !lent.is_managed {
-                    self.files_before.extend(FileBefore::of(address, lent.file));
+                    self.files_before.extend(OldSocketFile::of(address, lent.file));
                 }
                 (adopt(address, lent.socket)?, file, lent.is_managed)
             }
@@ -102,7 +102,7 @@ impl Doors {
                 (listener, file, false)
             }
         };
-        self.copies.push(Lent {
+        self.copies.push(InheritedSocket {
             address: address.clone(),
             socket: copied(listener.as_fd())?,
             file: file.transpose()?,
@@ -115,13 +115,13 @@ impl Doors {
     pub(crate) fn close(&mut self, inherited: Inherited) {
         let own = inherited.left().into_iter().filter(|lent| !lent.is_managed);
         self.unwanted
-            .extend(own.filter_map(|lent| FileBefore::of(&lent.address, lent.file)));
+            .extend(own.filter_map(|lent| OldSocketFile::of(&lent.address, lent.file)));
     }
 
     /// The handover has happened: this process owns the files of the old one.
     pub(crate) fn take_over(&mut self) {
         // A file that is missing or was replaced by another process is not ours to remove.
-        for file in self.files_before.drain(..).filter_map(FileBefore::take) {
+        for file in self.files_before.drain(..).filter_map(OldSocketFile::take) {
             file.set_mode(self.unix_mode);
             self.files.push(file);
         }
@@ -131,7 +131,7 @@ impl Doors {
     }
 
     /// Takes the duplicates.
-    pub(crate) fn lend(&mut self) -> Vec<Lent> {
+    pub(crate) fn lend(&mut self) -> Vec<InheritedSocket> {
         std::mem::take(&mut self.copies)
     }
 

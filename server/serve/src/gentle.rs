@@ -54,12 +54,12 @@ pub(crate) fn resting(is_busy: &AtomicBool) -> impl FnMut(Duration) {
 
 /// Activity of one device.
 #[derive(Debug, Default)]
-struct Seen {
+struct DeviceActivity {
     reads: u64,
     busy_at: Option<Instant>,
 }
 
-impl Seen {
+impl DeviceActivity {
     /// Updates the activity; returns whether the device is busy.
     fn look(&mut self, now: Instant, (state, reads, queue): (DeviceState, u64, QueueUse)) -> bool {
         let is_at_work = queue.jobs > 0 || queue.outstanding_reads > 0 || reads != self.reads;
@@ -74,11 +74,11 @@ impl Seen {
 
 /// Keeps `is_busy` up to date for some devices. Never returns.
 pub(crate) async fn watch(devices: &[&Device], is_busy: &AtomicBool) {
-    let mut seen: Vec<(&Device, Seen)> = Vec::new();
+    let mut seen: Vec<(&Device, DeviceActivity)> = Vec::new();
     for device in devices {
         let reads = device.snapshot().await.stats.reads;
         let busy_at = None;
-        seen.push((device, Seen { reads, busy_at }));
+        seen.push((device, DeviceActivity { reads, busy_at }));
     }
     loop {
         let mut is_any = false;
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn disk_is_busy_during_reads_and_shortly_after() {
         let began = Instant::now();
-        let mut seen = Seen::default();
+        let mut seen = DeviceActivity::default();
         let idle = QueueUse::default();
         let waiting = QueueUse { jobs: 1, ..idle };
         let mut look = |ms: u64, reads, queue| {

@@ -12,7 +12,7 @@ use crate::http::MediaState;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::StateFolder;
 use crate::tasks;
-use crate::upgrade::{Lent, Program, Successor, UpgradeError};
+use crate::upgrade::{InheritedSocket, Program, Successor, UpgradeError};
 
 /// Time limit for releasing memory; the upgrade continues after it.
 const SHRINK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ const SHRINK_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct HandOver {
     pub(crate) program: Program,
     /// The listening sockets.
-    pub(crate) listeners: Vec<Lent>,
+    pub(crate) listeners: Vec<InheritedSocket>,
     pub(crate) state: Arc<MediaState>,
     pub(crate) folder: StateFolder,
     /// Whether the new process populates all its memory at start-up.

@@ -20,7 +20,7 @@ use headlong_flash::FileKey;
 use headlong_units::Bytes;
 use tokio::sync::oneshot;
 
-use crate::disk::{Arrived, Device, Leaving};
+use crate::disk::{Arrived, Device, OutgoingPiece};
 
 const GREETING: &[u8] = b"headlong pieces 2\n";
 /// Time limit of the transfer; by then viewers have reread what they need.
@@ -73,7 +73,7 @@ pub(crate) async fn give(devices: &[Device], to: UnixStream) -> Passing {
 /// Pieces of one device to send. Unsent pieces are released on drop.
 struct Queue {
     device: Device,
-    rest: std::vec::IntoIter<Leaving>,
+    rest: std::vec::IntoIter<OutgoingPiece>,
 }
 
 impl Queue {
@@ -99,7 +99,7 @@ fn send(to: &UnixStream, leaving: &mut [Queue], sent_bytes: &mut u64) -> io::Res
     loop {
         let mut is_over = true;
         for queue in leaving.iter_mut() {
-            let pieces: Vec<Leaving> = queue.rest.by_ref().take(AT_ONCE).collect();
+            let pieces: Vec<OutgoingPiece> = queue.rest.by_ref().take(AT_ONCE).collect();
             if pieces.is_empty() {
                 continue;
             }
@@ -120,7 +120,7 @@ fn send(to: &UnixStream, leaving: &mut [Queue], sent_bytes: &mut u64) -> io::Res
 fn send_some(
     mut to: &UnixStream,
     device: &str,
-    pieces: &[Leaving],
+    pieces: &[OutgoingPiece],
     sent_bytes: &mut u64,
 ) -> io::Result<()> {
     let mut head = vec![b'D'];

@@ -15,7 +15,7 @@ use crate::degraded::{DegradedParts, PartKind};
 use crate::descriptors::{self, Shares};
 use crate::devices;
 use crate::disk::Device;
-use crate::doors::Doors;
+use crate::doors::Listeners;
 use crate::hand_over::HandOver;
 use crate::http::{Lookups, MediaService, MediaState};
 use crate::late_flash::{self, TierHolder};
@@ -87,7 +87,7 @@ async fn serve(
     let library = start::library(&config)?;
     let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices(), !library.had_missing_root())?;
-    let mut doors = Doors::new(config.unix_mode);
+    let mut doors = Listeners::new(config.unix_mode);
     let listeners = doors.open_all(&config, &mut inherited)?;
     let admin_listener = match &config.admin {
         Admin::Off => None,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::degraded::{DegradedParts, PartKind};
-use crate::disk::DeviceLearned;
+use crate::disk::LearnedState;
 use crate::facts_file::FactsFile;
 use crate::state_record::Record;
 use crate::time_scale::TimeScale;
@@ -34,7 +34,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Content of a device's file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Remembered {
+struct DeviceStateFile {
     version: u32,
     written_unix_ms: u64,
     roots: Vec<PathBuf>,
@@ -47,13 +47,13 @@ struct Remembered {
 
 /// Identity of a device.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Who<'a> {
+pub(crate) struct DeviceIdentity<'a> {
     pub(crate) name: &'a str,
     pub(crate) paths: &'a [PathBuf],
     pub(crate) capacity_bytes: u64,
 }
 
-impl<'a> Who<'a> {
+impl<'a> DeviceIdentity<'a> {
     pub(crate) fn of(info: &'a DeviceInfo) -> Self {
         Self {
             name: &info.name,
@@ -117,10 +117,10 @@ impl StateFolder {
     /// Loads the learned state of a device that is about to start with these settings.
     pub(crate) fn read(
         &self,
-        who: Who<'_>,
+        who: DeviceIdentity<'_>,
         engine: &EngineConfig,
         time_scale: TimeScale,
-    ) -> Option<DeviceLearned> {
+    ) -> Option<LearnedState> {
         let path = self.path(who)?;
         let found = read(&path).and_then(|found| match found {
             Some(found) => found.judged(who, engine, time_scale).map(Some),
@@ -137,7 +137,7 @@ impl StateFolder {
     }
 
     /// Saves the learned state of a device; an error is logged. Blocks.
-    pub(crate) fn write(&self, who: Who<'_>, engine: &EngineConfig, learned: &DeviceLearned) {
+    pub(crate) fn write(&self, who: DeviceIdentity<'_>, engine: &EngineConfig, learned: &LearnedState) {
         let Some(path) = self.path(who) else {
             return;
         };
@@ -145,7 +145,7 @@ impl StateFolder {
         if engine.control.mode == Control::Off {
             learned.learned.reference_bytes = None;
         }
-        let found = Remembered {
+        let found = DeviceStateFile {
             version: VERSION,
             written_unix_ms: now_unix_ms(),
             roots: who.paths.to_vec(),
@@ -167,7 +167,7 @@ impl StateFolder {
 
     /// Path of the device's file. Its name is a 64-bit hash (FNV-1a) of paths and capacity; the
     /// content of the file is authoritative.
-    fn path(&self, who: Who<'_>) -> Option<PathBuf> {
+    fn path(&self, who: DeviceIdentity<'_>) -> Option<PathBuf> {
         let folder = self.folder.as_ref()?;
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let capacity = who.capacity_bytes.to_le_bytes();
@@ -184,14 +184,14 @@ impl StateFolder {
     }
 }
 
-impl Remembered {
+impl DeviceStateFile {
     /// The part of the content that applies to this device and these settings.
     fn judged(
         self,
-        who: Who<'_>,
+        who: DeviceIdentity<'_>,
         engine: &EngineConfig,
         time_scale: TimeScale,
-    ) -> std::io::Result<DeviceLearned> {
+    ) -> std::io::Result<LearnedState> {
         if self.roots != who.paths || self.capacity_bytes != who.capacity_bytes {
             return Err(std::io::Error::other("it describes another device"));
         }
@@ -213,7 +213,7 @@ fn now_unix_ms() -> u64 {
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
+fn read(path: &Path) -> std::io::Result<Option<DeviceStateFile>> {
     /// The only field read from a file of any version.
     #[derive(Deserialize)]
     struct Versioned {

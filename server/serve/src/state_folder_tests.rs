@@ -1,5 +1,5 @@
 use headlong_engine::{
-    Control, EngineConfig, Identity, Learned, LearnedChain, Policy, StreamId, ViewerId,
+    Control, EngineConfig, Identity, Learned, SavedChain, Policy, StreamId, ViewerId,
 };
 use headlong_units::{BitRate, Duration, MIB};
 
@@ -13,8 +13,8 @@ fn engine(mode: Control) -> EngineConfig {
 }
 
 /// Learned state with this prefetch size and one viewer.
-fn learned(found_bytes: u64) -> DeviceLearned {
-    let chain = LearnedChain {
+fn learned(found_bytes: u64) -> LearnedState {
+    let chain = SavedChain {
         viewer: Identity::Named(ViewerId(u64::MAX)),
         stream: StreamId(0),
         start: 1,
@@ -25,7 +25,7 @@ fn learned(found_bytes: u64) -> DeviceLearned {
         pace: BitRate(8),
         idle: Duration(9),
     };
-    DeviceLearned {
+    LearnedState {
         learned: Learned {
             reference_bytes: Some(found_bytes),
             carried: BitRate(77),
@@ -37,8 +37,8 @@ fn learned(found_bytes: u64) -> DeviceLearned {
     }
 }
 
-fn who<'a>(name: &'a str, paths: &'a [PathBuf]) -> Who<'a> {
-    Who {
+fn who<'a>(name: &'a str, paths: &'a [PathBuf]) -> DeviceIdentity<'a> {
+    DeviceIdentity {
         name,
         paths,
         capacity_bytes: 1 << 40,
@@ -120,10 +120,10 @@ fn equal_disks_below_one_root_have_separate_state() {
         ..info()
     });
     for (disk, size) in disks.iter().zip([5, 6]) {
-        state.write(Who::of(disk), &auto, &learned(size * MIB));
+        state.write(DeviceIdentity::of(disk), &auto, &learned(size * MIB));
     }
     for (disk, size) in disks.iter().zip([5, 6]) {
-        let found = state.read(Who::of(disk), &auto, TimeScale::ONE);
+        let found = state.read(DeviceIdentity::of(disk), &auto, TimeScale::ONE);
         let found = found.expect("state found").learned;
         assert_eq!(found.reference_bytes, Some(size * MIB));
     }
@@ -137,13 +137,13 @@ fn device_without_kernel_name_is_identified_without_capacity() {
         has_kernel_name: false,
         ..info()
     };
-    state.write(Who::of(&zfs), &auto, &learned(5 * MIB));
+    state.write(DeviceIdentity::of(&zfs), &auto, &learned(5 * MIB));
     zfs.capacity_bytes -= 1 << 30;
-    assert!(state.read(Who::of(&zfs), &auto, TimeScale::ONE).is_some());
+    assert!(state.read(DeviceIdentity::of(&zfs), &auto, TimeScale::ONE).is_some());
     let mut disk = info();
-    state.write(Who::of(&disk), &auto, &learned(5 * MIB));
+    state.write(DeviceIdentity::of(&disk), &auto, &learned(5 * MIB));
     disk.capacity_bytes -= 1 << 30;
-    let found = state.read(Who::of(&disk), &auto, TimeScale::ONE);
+    let found = state.read(DeviceIdentity::of(&disk), &auto, TimeScale::ONE);
     assert!(found.is_none(), "another disk");
 }
 
@@ -241,7 +241,7 @@ async fn at_most_one_write_per_device_hangs() {
     let media = crate::start::media_state(root.path());
     let device = &media.devices[0];
     let info = &media.library.devices()[0];
-    let who = || Who::of(info);
+    let who = || DeviceIdentity::of(info);
     let path = state.path(who()).expect("a folder is set");
     // Opening the pipe for writing blocks until a reader opens it.
     let pipe = new_path(&path, std::process::id());
@@ -250,7 +250,7 @@ async fn at_most_one_write_per_device_hangs() {
     let remember = || crate::tasks::remember(&media, &state);
     tokio::join!(remember(), remember(), remember());
     let text = std::fs::read(&pipe).expect("a write is in progress");
-    let written: Result<Remembered, _> = serde_json::from_slice(&text);
+    let written: Result<DeviceStateFile, _> = serde_json::from_slice(&text);
     written.expect("one wrote");
     // Syncing a pipe fails; afterwards the file is absent.
     remember().await;

@@ -2,11 +2,11 @@
 
 use std::time::Instant as Clock;
 
-use headlong_engine::{DriveTimes, Ended, Identity, Learned, LearnedChain, StreamId, ViewerId};
+use headlong_engine::{DriveTimes, Ended, Identity, Learned, SavedChain, StreamId, ViewerId};
 use headlong_units::{BitRate, Duration};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::DeviceLearned;
+use crate::disk::LearnedState;
 
 /// The complete record. Times in nanoseconds, rates in bits per second.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ struct Chain {
 }
 
 impl Record {
-    pub(crate) fn of(told: &DeviceLearned) -> Self {
+    pub(crate) fn of(told: &LearnedState) -> Self {
         let learned = &told.learned;
         let chains = told.chains.iter();
         Self {
@@ -74,12 +74,12 @@ impl Record {
     }
 
     /// Converts the record back; it was written `age` ago.
-    pub(crate) fn learned(self, age: Duration) -> DeviceLearned {
+    pub(crate) fn learned(self, age: Duration) -> LearnedState {
         let drive = self.drive.map(|drive| DriveTimes {
             reposition: Duration(drive.reposition_ns),
             transfer_per_mib: Duration(drive.transfer_ns_per_mib),
         });
-        DeviceLearned {
+        LearnedState {
             learned: Learned {
                 reference_bytes: self.reference_bytes,
                 drive,
@@ -121,7 +121,7 @@ impl EndedChain {
 }
 
 impl Chain {
-    fn of(stream: u64, chain: &LearnedChain) -> Self {
+    fn of(stream: u64, chain: &SavedChain) -> Self {
         let (viewer, is_named) = match chain.viewer {
             Identity::Named(viewer) => (viewer, true),
             Identity::Unnamed { origin, .. } => (origin, false),
@@ -141,9 +141,9 @@ impl Chain {
     }
 
     /// The persistent name of its stream, and the chain with a placeholder stream number.
-    fn learned(self) -> (u64, LearnedChain) {
+    fn learned(self) -> (u64, SavedChain) {
         let viewer = ViewerId(self.viewer);
-        let chain = LearnedChain {
+        let chain = SavedChain {
             viewer: match self.is_named {
                 true => Identity::Named(viewer),
                 false => Identity::Unnamed {
@@ -191,7 +191,7 @@ mod tests {
             ended: vec![ended(10), ended(20)],
             sent_bytes: 7,
         };
-        let chain = |viewer| LearnedChain {
+        let chain = |viewer| SavedChain {
             viewer,
             stream: StreamId(0),
             start: 30,
@@ -206,7 +206,7 @@ mod tests {
             origin: ViewerId(37),
             connection: None,
         };
-        let told = DeviceLearned {
+        let told = LearnedState {
             learned,
             chains: vec![
                 (38, chain(Identity::Named(ViewerId(36)))),

@@ -14,7 +14,7 @@ use crate::degraded::{DegradedParts, PartKind};
 use crate::http::MediaState;
 use crate::net::Pulse;
 use crate::service_manager::{self, NotifyState};
-use crate::state_folder::{StateFolder, Who};
+use crate::state_folder::{StateFolder, DeviceIdentity};
 use crate::time_scale::TimeScale;
 use crate::unscanned::Unscanned;
 
@@ -198,7 +198,7 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
                 return;
             };
             let written = tokio::task::spawn_blocking(move || {
-                folder.write(Who::of(&info), &device.config(), &learned);
+                folder.write(DeviceIdentity::of(&info), &device.config(), &learned);
                 drop(turn);
             });
             let _ = written.await;
@@ -222,7 +222,7 @@ pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale:
     {
         let folder = folder.clone();
         devices.spawn_blocking(move || {
-            if let Some(told) = folder.read(Who::of(&info), &device.config(), time_scale) {
+            if let Some(told) = folder.read(DeviceIdentity::of(&info), &device.config(), time_scale) {
                 device.returning(told);
             }
         });

@@ -22,7 +22,7 @@ Examples:
   headlong disk layout /srv/videos
   headlong disk layout /srv/whole --beside /srv/chunked --report layout.html
   headlong disk layout /srv/videos --json | jq '.layout.titles[] | select(.is_outlier) | .name'")]
-pub struct LayingOut {
+pub struct LayoutArgs {
     /// Folder that holds titles
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -65,7 +65,7 @@ impl From<Rule> for TitleRule {
 ///
 /// # Errors
 /// If a folder cannot be looked at, or a page cannot be written.
-pub fn layout(laying_out: &LayingOut) -> Result<(), SurveyError> {
+pub fn layout(laying_out: &LayoutArgs) -> Result<(), SurveyError> {
     let report = laying_out.report.as_deref();
     if let Some(problem) = report.and_then(|path| check_folder("--report", path)) {
         return Err(SurveyError::mistake(problem));

@@ -25,8 +25,8 @@ pub mod tune;
 mod tune_report;
 
 pub use error::SurveyError;
-pub use layout_report::{LayingOut, layout};
+pub use layout_report::{LayoutArgs, layout};
 pub use output::{check_folder, print};
 pub use probe_page::page as probe_page;
 pub use probe_report::{Fit, Probe, Probing, Subject, probe};
-pub use tune_report::{Tuning, kernel_settings, kernel_warning, tune};
+pub use tune_report::{TuneArgs, kernel_settings, kernel_warning, tune};

@@ -21,7 +21,7 @@ Examples:
   headlong tune /srv/videos --apply
   headlong tune sdb --undo
   headlong tune sdb --udev > /etc/udev/rules.d/99-headlong-sdb.rules")]
-pub struct Tuning {
+pub struct TuneArgs {
     /// Block device, such as sdb or /dev/md0, or a folder on one
     #[arg(value_name = "DEV")]
     device: String,
@@ -46,7 +46,7 @@ pub struct Tuning {
 ///
 /// # Errors
 /// If there is no such device, it cannot be changed, or the result cannot be printed.
-pub fn tune(tuning: &Tuning) -> Result<(), SurveyError> {
+pub fn tune(tuning: &TuneArgs) -> Result<(), SurveyError> {
     let system = System::default();
     let facts = system.facts(&tuning.device)?;
     let name = system.name(&tuning.device)?;

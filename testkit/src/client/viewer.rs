@@ -90,7 +90,7 @@ impl Viewer {
 
     /// Watches; ends early at the first wrong byte or failed reply.
     pub async fn watch(&self) -> Result<ViewerReport, ClientError> {
-        let mut wire = Wire::connect(self.address).await?;
+        let mut wire = BufferedStream::connect(self.address).await?;
         let mut report = ViewerReport::default();
         let begun = Instant::now();
         let end = self
@@ -120,7 +120,7 @@ impl Viewer {
     /// byte.
     async fn take_reply(
         &self,
-        wire: &mut Wire,
+        wire: &mut BufferedStream,
         range: std::ops::Range<u64>,
         last: u64,
         begun: Instant,
@@ -191,12 +191,12 @@ impl Viewer {
 }
 
 /// A connection with bytes received and not consumed.
-struct Wire {
+struct BufferedStream {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-impl Wire {
+impl BufferedStream {
     async fn connect(address: SocketAddr) -> Result<Self, ClientError> {
         let socket = if address.is_ipv4() {
             TcpSocket::new_v4()

@@ -20,9 +20,9 @@ pub use trace::{Record, Run, Trace};
 
 /// The disk's file. Dropping it fails all queued requests with errors, unmounts, and waits for its
 /// threads.
-pub struct SlowDisk(Held);
+pub struct SlowDisk(DiskParts);
 
-enum Held {
+enum DiskParts {
     Alone(Box<DiskFile>),
     Below(VirtualDisk),
 }
@@ -75,25 +75,25 @@ impl SlowDisk {
         let file = DiskFile::start(file_options(size_bytes, model, compression));
         let file = file.map_err(io_error)?;
         file.keep_records(true);
-        Ok(Self(Held::Alone(Box::new(file))))
+        Ok(Self(DiskParts::Alone(Box::new(file))))
     }
 
     pub(crate) fn below(disk: VirtualDisk) -> Self {
         disk.file().keep_records(true);
-        Self(Held::Below(disk))
+        Self(DiskParts::Below(disk))
     }
 
     fn file(&self) -> &DiskFile {
         match &self.0 {
-            Held::Alone(file) => file,
-            Held::Below(disk) => disk.file(),
+            DiskParts::Alone(file) => file,
+            DiskParts::Below(disk) => disk.file(),
         }
     }
 
     pub(crate) fn above(&self) -> Option<&VirtualDisk> {
         match &self.0 {
-            Held::Alone(_) => None,
-            Held::Below(disk) => Some(disk),
+            DiskParts::Alone(_) => None,
+            DiskParts::Below(disk) => Some(disk),
         }
     }
 

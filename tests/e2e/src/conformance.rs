@@ -23,7 +23,7 @@ use checks::{
 
 /// Servers that must pass a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passes {
+pub enum AppliesTo {
     /// Any server that follows the RFC.
     Both,
     /// This project's server only.
@@ -44,7 +44,7 @@ pub struct Case {
     /// Expected behaviour, as a short sentence.
     pub name: &'static str,
     /// Servers that must pass.
-    pub passes: Passes,
+    pub passes: AppliesTo,
     /// Method.
     pub method: &'static str,
     /// Request target, as sent.
@@ -106,7 +106,7 @@ pub fn facts(address: SocketAddr) -> Result<Facts, ClientError> {
 }
 
 /// Runs all cases that `only` selects; returns one line for each failure.
-pub fn failures(address: SocketAddr, only: impl Fn(Passes) -> bool) -> Vec<String> {
+pub fn failures(address: SocketAddr, only: impl Fn(AppliesTo) -> bool) -> Vec<String> {
     let facts = match facts(address) {
         Ok(facts) => facts,
         Err(error) => return vec![format!("validators of the title: {error}")],
@@ -183,7 +183,7 @@ const OLD: &str = "Thu, 01 Jan 2015 00:00:00 GMT";
 /// The table.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub fn cases() -> Vec<Case> {
-    use Passes::{Both, Ours};
+    use AppliesTo::{Both, Ours};
     macro_rules! case {
         ($name:literal, $passes:expr, $method:literal $target:expr, $fields:expr, $check:expr) => {
             Case {

@@ -23,7 +23,7 @@ pub mod tier;
 pub use haproxy::HaProxy;
 pub use library::{Library, Title};
 pub use mount::Mount;
-pub use neighbours::Neighbours;
+pub use neighbours::BackgroundViewers;
 pub use nginx::Nginx;
 pub use prometheus::Prometheus;
 pub use runtime::{bounded, eventually, have_or_skip};

@@ -24,7 +24,7 @@ const FACTOR: u32 = 20;
 
 /// Viewers of these titles; each request has its own connection and a random offset.
 #[derive(Debug, Clone, Copy)]
-pub struct Neighbours<'a> {
+pub struct BackgroundViewers<'a> {
     /// The server.
     pub address: SocketAddr,
     /// Titles that they read.
@@ -48,7 +48,7 @@ impl Waits {
     }
 }
 
-impl Neighbours<'_> {
+impl BackgroundViewers<'_> {
     /// Runs `trouble` while the viewers read, and fails the test if it affects them: by an
     /// unexpected response, or by latencies above those before. Returns the result of `trouble`.
     pub fn do_not_notice<T>(&self, name: &str, trouble: impl FnOnce() -> T) -> T {

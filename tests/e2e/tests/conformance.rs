@@ -1,6 +1,6 @@
 //! The HTTP conformance table, against this server and against nginx.
 
-use headlong_e2e_tests::conformance::{self, Passes};
+use headlong_e2e_tests::conformance::{self, AppliesTo};
 use headlong_e2e_tests::{Nginx, have_or_skip};
 use headlong_testkit::client::{Connection, fetch};
 use headlong_testkit::server::ServerBuilder;
@@ -22,7 +22,7 @@ fn nginx_passes_its_cases_of_the_table() {
     }
     let fixture = conformance::fixture().expect("a fixture");
     let nginx = Nginx::start(&conformance::root_of(&fixture)).expect("nginx");
-    let failures = conformance::failures(nginx.address(), |passes| passes == Passes::Both);
+    let failures = conformance::failures(nginx.address(), |passes| passes == AppliesTo::Both);
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use headlong_e2e_tests::library::fill_root;
-use headlong_e2e_tests::{Neighbours, Title, eventually};
+use headlong_e2e_tests::{BackgroundViewers, Title, eventually};
 use headlong_testkit::client::{Connection, fetch};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::DriveModel;
@@ -60,8 +60,8 @@ impl Rig {
         })
     }
 
-    fn neighbours<'a>(&self, titles: &'a [Title]) -> Neighbours<'a> {
-        Neighbours {
+    fn neighbours<'a>(&self, titles: &'a [Title]) -> BackgroundViewers<'a> {
+        BackgroundViewers {
             address: self.server.address(),
             titles,
             request_bytes: 32 * KIB,
@@ -237,7 +237,7 @@ fn idle_connections_near_descriptor_limit_affect_no_viewer() {
         .open_files_max(256)
         .start()
         .expect("a server");
-    let neighbours = Neighbours {
+    let neighbours = BackgroundViewers {
         address: server.address(),
         titles: &titles,
         request_bytes: 32 * KIB,

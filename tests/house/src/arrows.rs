@@ -16,9 +16,9 @@ pub const WINGS: &[&str] = &[
 ];
 /// Pure crates that may meet only in a world, real or virtual: each holds one side's rules and must
 /// not depend on another's.
-const STRANGERS: &[&str] = &["engine", "player", "drive"];
+const INDEPENDENT_CRATES: &[&str] = &["engine", "player", "drive"];
 /// Known upward dependencies, to be removed.
-const NOT_YET: &[(&str, &str)] = &[];
+const KNOWN_EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// All forbidden dependencies.
 pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
@@ -79,7 +79,7 @@ fn forbidden(member: &Member, other: &Member) -> Option<&'static str> {
     if other.wing() == "testkit" && !["tests", "testkit"].contains(&member.wing()) {
         return Some("the test kit is for tests only; move the line to [dev-dependencies]");
     }
-    if NOT_YET.contains(&(member.noun(), other.noun())) {
+    if KNOWN_EXCEPTIONS.contains(&(member.noun(), other.noun())) {
         return None;
     }
     if let (Some(own), Some(theirs)) = (height(member), height(other))
@@ -105,7 +105,7 @@ fn forbidden_in_tests(member: &Member, other: &Member) -> Option<&'static str> {
 }
 
 fn are_strangers(member: &Member, other: &Member) -> Option<&'static str> {
-    let both = STRANGERS.contains(&member.noun()) && STRANGERS.contains(&other.noun());
+    let both = INDEPENDENT_CRATES.contains(&member.noun()) && INDEPENDENT_CRATES.contains(&other.noun());
     both.then_some("engine, player and drive meet only in a world; pass messages there")
 }
 

@@ -11,7 +11,7 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, 
 use super::original::{Symbol, address, is_unknown};
 use super::sys::set_errno;
 use crate::before::{
-    self, At, after, before, before_close, before_closing_all, before_mapping, before_replacing,
+    self, ReadPosition, after, before, before_close, before_closing_all, before_mapping, before_replacing,
     before_sending, not_replaced,
 };
 use crate::table;
@@ -56,9 +56,9 @@ macro_rules! reads {
 }
 
 reads! {
-    read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t, fd, At::Position, count;
+    read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t, fd, ReadPosition::Position, count;
     __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t,
-        fd, At::Position, count;
+        fd, ReadPosition::Position, count;
     pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t,
         fd, offset_at(offset), count;
     pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t,
@@ -67,7 +67,7 @@ reads! {
         fd, offset_at(offset), count;
     __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t,
         fd, offset_at(offset), count;
-    readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, fd, At::Position, VECTOR_BYTES;
+    readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, fd, ReadPosition::Position, VECTOR_BYTES;
     preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t,
         fd, offset_at(offset), VECTOR_BYTES;
     preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t,
@@ -97,18 +97,18 @@ sends! { sendfile sendfile64 }
 
 /// The offset of a call with an explicit one; a negative offset, which the kernel rejects, is out
 /// of range. For `preadv2`, -1 means the current position.
-fn offset_at(offset: off_t) -> At {
+fn offset_at(offset: off_t) -> ReadPosition {
     match offset {
-        -1 => At::Position,
-        _ => At::Offset(u64::try_from(offset).unwrap_or(u64::MAX)),
+        -1 => ReadPosition::Position,
+        _ => ReadPosition::Offset(u64::try_from(offset).unwrap_or(u64::MAX)),
     }
 }
 
 /// The offset of a call that passes it by pointer.
-fn pointed_at(offset: *const off_t) -> At {
+fn pointed_at(offset: *const off_t) -> ReadPosition {
     match offset.is_null() {
-        true => At::Position,
-        false => At::Pointed(offset.expose_provenance()),
+        true => ReadPosition::Position,
+        false => ReadPosition::Pointed(offset.expose_provenance()),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::memory::Memory;
+use crate::memory::SharedState;
 
 /// Used until the shared one is mapped, and if mapping fails.
-static OWN: Memory = Memory::new();
-static SHARED: AtomicPtr<Memory> = AtomicPtr::new(ptr::null_mut());
+static OWN: SharedState = SharedState::new();
+static SHARED: AtomicPtr<SharedState> = AtomicPtr::new(ptr::null_mut());
 
 /// Maps it once, before the program's `main`.
 pub(super) fn map() {
@@ -15,7 +15,7 @@ pub(super) fn map() {
     let mapping = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            size_of::<Memory>(),
+            size_of::<SharedState>(),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS,
             -1,
@@ -28,9 +28,9 @@ pub(super) fn map() {
 }
 
 /// The shared state of the program and its forks.
-pub(crate) fn memory() -> &'static Memory {
+pub(crate) fn memory() -> &'static SharedState {
     let shared = SHARED.load(Ordering::Acquire);
-    // SAFETY: null, or a mapping of the size and at least the alignment of a `Memory` that is never
-    // unmapped. All zero is a `Memory`, as it consists of atomic integers.
+    // SAFETY: null, or a mapping of the size and at least the alignment of a `SharedState` that is never
+    // unmapped. All zero is a `SharedState`, as it consists of atomic integers.
     unsafe { shared.as_ref() }.unwrap_or(&OWN)
 }

@@ -10,9 +10,9 @@ use headlong_device::{
 };
 use headlong_engine::{Failure, ReadId, ReadOutcome, RequestId, Slot, StreamId};
 
-use crate::file::{Open, Version};
-use crate::hold::Held;
-use crate::readers::{Job, Readers, Run};
+use crate::file::{OpenFile, Version};
+use crate::hold::HeldPages;
+use crate::readers::{Job, Readers, FileRange};
 use crate::status::Counters;
 use crate::stream::{InStream, Stream};
 use crate::waiting::AllWaiting;
@@ -23,7 +23,7 @@ pub(super) struct PageCache;
 
 impl Resources for PageCache {
     type Source = ();
-    type File = Arc<Open>;
+    type File = Arc<OpenFile>;
     type Memory = Leased;
     type Client = ();
     type Record = ();
@@ -32,16 +32,16 @@ impl Resources for PageCache {
 /// Slots to be read into, and the pieces that they held before.
 pub(super) struct Leased {
     slots: Vec<Slot>,
-    given_up: Vec<Run>,
+    given_up: Vec<FileRange>,
 }
 
 /// The piece of a file that a slot of the engine's memory stands for.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) file: InStream,
-    pub(super) run: Run,
+    pub(super) run: FileRange,
     /// `None` until it is read.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldPages>,
 }
 
 /// A read in progress in the readers.
@@ -49,7 +49,7 @@ pub(super) struct Piece {
 struct Outstanding {
     file: InStream,
     slots: Vec<Slot>,
-    run: Run,
+    run: FileRange,
 }
 
 /// The page cache, the threads that read into it, and the waiting programs.
@@ -98,7 +98,7 @@ impl PageCacheHost {
         &mut self,
         id: ReadId,
         outcome: ReadOutcome,
-        held: Vec<Held>,
+        held: Vec<HeldPages>,
     ) -> Option<StreamId> {
         let read = self.outstanding.remove(&id)?;
         let stream = read.file.0;
@@ -108,7 +108,7 @@ impl PageCacheHost {
         Some(stream)
     }
 
-    fn fill(&mut self, read: &Outstanding, held: Vec<Held>) {
+    fn fill(&mut self, read: &Outstanding, held: Vec<HeldPages>) {
         let mut held = held.into_iter();
         let mut offset = read.run.offset;
         let end = read.run.offset + read.run.length;
@@ -116,7 +116,7 @@ impl PageCacheHost {
             let held = held.next();
             let is_locked = held.as_ref().is_some_and(|held| held.is_locked);
             self.unlocked += u64::from(!is_locked);
-            let run = Run {
+            let run = FileRange {
                 open: Arc::clone(&read.run.open),
                 offset,
                 length: self.piece_bytes.min(end.saturating_sub(offset)),
@@ -154,7 +154,7 @@ impl Host<PageCache> for PageCacheHost {
     fn vacate(&mut self, _: Slot) {}
 
     /// The readers open files on demand.
-    fn open(&mut self, job: OpenJob<()>) -> OpenProgress<Arc<Open>> {
+    fn open(&mut self, job: OpenJob<()>) -> OpenProgress<Arc<OpenFile>> {
         let stream = self.streams.get(&job.id.stream);
         let open = stream.and_then(|stream| stream.parts.get(job.id.part as usize));
         let opened = open.map(|open| Opened {
@@ -164,13 +164,13 @@ impl Host<PageCache> for PageCacheHost {
         OpenProgress::Ended(opened.ok_or(IoFailure::Replaced))
     }
 
-    fn close(&mut self, _: Vec<Arc<Open>>) {}
+    fn close(&mut self, _: Vec<Arc<OpenFile>>) {}
 
     fn read(&mut self, read: Read<PageCache>) {
         let Read {
             memory, job, file, ..
         } = read;
-        let run = Run {
+        let run = FileRange {
             open: file,
             offset: job.offset,
             length: job.length,

@@ -10,7 +10,7 @@ use headlong_protocol::FileKey;
 use headlong_units::Duration;
 use serde_json::Value;
 
-use crate::answering::Answering;
+use crate::answering::PendingAnswer;
 use crate::describe::{Found, Question};
 use crate::file::Version;
 use crate::readers::{Done, Readers};
@@ -25,7 +25,7 @@ pub(crate) struct Ask {
     pub(crate) uid: u32,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    pub(crate) answering: Answering,
+    pub(crate) answering: PendingAnswer,
 }
 
 /// A program has read.

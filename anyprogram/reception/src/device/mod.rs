@@ -28,9 +28,9 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::describe::{Found, Question};
-use crate::file::{Open, Version, reopen};
-use crate::hold::Held;
-use crate::readers::{Done, Job, Run};
+use crate::file::{OpenFile, Version, reopen};
+use crate::hold::HeldPages;
+use crate::readers::{Done, Job, FileRange};
 use crate::settings::Mode;
 use crate::stream::InStream;
 
@@ -52,7 +52,7 @@ pub(crate) struct DeviceThread {
     begun: Clock,
     looked: Clock,
     /// Calls on files whose extents are not known yet.
-    describing: HashMap<Version, (Arc<Open>, Vec<Ask>)>,
+    describing: HashMap<Version, (Arc<OpenFile>, Vec<Ask>)>,
     next_id: u64,
     lost: u64,
 }
@@ -151,7 +151,7 @@ impl DeviceThread {
             }
         };
         let (version, from_start) = (ask.version, ask.offset == 0);
-        let open = Arc::new(Open::passed(file, version));
+        let open = Arc::new(OpenFile::passed(file, version));
         self.describing
             .insert(version, (Arc::clone(&open), vec![ask]));
         (self.set_up.describe)(Question::File(open, from_start));
@@ -187,7 +187,7 @@ impl DeviceThread {
         self.host.waiting.begin(id, length, Some(answering));
         match (self.set_up.mode, open) {
             (Mode::Serialize, Some(open)) => {
-                let run = Run {
+                let run = FileRange {
                     open,
                     offset,
                     length,
@@ -279,7 +279,7 @@ impl DeviceThread {
         self.settle();
     }
 
-    fn handle_read(&mut self, id: ReadId, outcome: ReadOutcome, held: Vec<Held>) {
+    fn handle_read(&mut self, id: ReadId, outcome: ReadOutcome, held: Vec<HeldPages>) {
         let Some(stream) = self.host.end_read(id, outcome, held) else {
             return;
         };

@@ -8,7 +8,7 @@ use headlong_engine::{PartSpec, StreamId, StreamSpec};
 
 use super::DeviceThread;
 use crate::describe::{Part, Question, Rest};
-use crate::file::{Open, Version};
+use crate::file::{OpenFile, Version};
 use crate::stream::{InStream, Stream};
 
 /// Chunk files known ahead of a reader. The first prefetch is 8 MB, and most chunks are larger than
@@ -101,7 +101,7 @@ impl DeviceThread {
         (parts, rest.filter(|_| known.is_none()))
     }
 
-    fn add(&mut self, id: StreamId, opens: Vec<Arc<Open>>) {
+    fn add(&mut self, id: StreamId, opens: Vec<Arc<OpenFile>>) {
         let Some(stream) = self.host.streams.get_mut(&id) else {
             return;
         };
@@ -150,7 +150,7 @@ impl DeviceThread {
 }
 
 /// The files, and their description for the engine.
-fn told(parts: Vec<Part>) -> (Vec<Arc<Open>>, Vec<PartSpec>) {
+fn told(parts: Vec<Part>) -> (Vec<Arc<OpenFile>>, Vec<PartSpec>) {
     let both = parts.into_iter().map(|Part { open, extents }| {
         let spec = PartSpec {
             size_bytes: open.version.size,

@@ -8,7 +8,7 @@ use headlong_stats::ConfidenceInterval;
 
 use super::axis::{Axis, plain};
 use super::frame::{
-    Area, COLOURS, Entry, Key, MARGIN, WIDTH, draw_head, draw_lower_axis, head_height,
+    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_head, draw_lower_axis, head_height,
 };
 use super::svg::{Anchor, Svg, text_width};
 use crate::table::{Cell, Table};
@@ -163,7 +163,7 @@ impl Bars {
         let scale = self.axis.laid(ends, left, area.right - VALUE_ROOM);
 
         let mut svg = Svg::new(id, WIDTH, bottom + 50.0, &self.title, &self.describe());
-        draw_head(&mut svg, &self.title, &entries, Key::Box);
+        draw_head(&mut svg, &self.title, &entries, LegendSymbol::Box);
         draw_lower_axis(&mut svg, area, &self.axis, &scale);
         for (index, (name, bars)) in self.groups.iter().enumerate() {
             let group_top = top + GROUP_GAP / 2.0 + group_height * index as f64;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, Scale, cell};
 use super::frame::{
-    Area, COLOURS, Entry, Key, MARGIN, WIDTH, draw_axes, draw_head, draw_lower_axis, head_height,
+    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_lower_axis, head_height,
     upright_width,
 };
 use super::svg::{Anchor, Svg, text_width};
@@ -118,7 +118,7 @@ impl Boxes {
     pub(crate) fn draw(&self, id: &str) -> String {
         let (area, x, y) = self.layout();
         let mut svg = Svg::new(id, WIDTH, area.bottom + 50.0, &self.title, &self.describe());
-        draw_head(&mut svg, &self.title, &self.entries(), Key::Box);
+        draw_head(&mut svg, &self.title, &self.entries(), LegendSymbol::Box);
         svg.open_group("plot");
         match self.rows.is_empty() {
             true => draw_axes(&mut svg, area, (&self.x, &x), (&self.y, &y)),

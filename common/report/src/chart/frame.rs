@@ -22,7 +22,7 @@ pub(crate) struct Entry<'a> {
 
 /// The symbol that a legend shows for each series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum LegendSymbol {
     LineWithSymbol,
     Line,
     Dot,
@@ -55,7 +55,7 @@ pub(crate) fn head_height(entries: &[Entry<'_>]) -> f64 {
     36.0 + legend
 }
 
-pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: Key) {
+pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: LegendSymbol) {
     svg.text("title", MARGIN, 22.0, Anchor::Start, title);
     if entries.len() < 2 {
         return;
@@ -64,19 +64,19 @@ pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: 
         let y = y + 44.0;
         let colour = index % COLOURS;
         let pale = if entry.is_reference { " reference" } else { "" };
-        if matches!(key, Key::Line | Key::LineWithSymbol) {
+        if matches!(key, LegendSymbol::Line | LegendSymbol::LineWithSymbol) {
             let class = format!("line s{colour}{pale}");
             svg.line(&class, (x, y - 4.5), (x + 24.0, y - 4.5));
         }
         let centre = x + 12.0;
         match key {
-            Key::LineWithSymbol => draw_symbol(svg, index, entry.is_reference, centre, y - 4.5, ""),
-            Key::Dot => svg.path(&format!("f{colour}"), &symbol(0, centre, y - 4.5, 4.0)),
-            Key::Box => svg.path(
+            LegendSymbol::LineWithSymbol => draw_symbol(svg, index, entry.is_reference, centre, y - 4.5, ""),
+            LegendSymbol::Dot => svg.path(&format!("f{colour}"), &symbol(0, centre, y - 4.5, 4.0)),
+            LegendSymbol::Box => svg.path(
                 &format!("bar f{colour} s{colour}{pale}"),
                 &format!("M{:.1} {:.1}h16v11h-16Z", x + 4.0, y - 10.0),
             ),
-            Key::Line => {}
+            LegendSymbol::Line => {}
         }
         svg.text("name", x + 30.0, y, Anchor::Start, entry.name);
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::{Scale, plain};
 use super::frame::{
-    Area, COLOURS, Entry, Key, MARGIN, WIDTH, draw_axes, draw_head, draw_symbol, head_height,
+    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_symbol, head_height,
     upright_width,
 };
 use super::points::{Chart, Kind, Point, Series};
@@ -52,9 +52,9 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
     let mut svg = Svg::new(id, WIDTH, bottom + 50.0, &chart.title, &describe(chart));
     let few = |series: &Series| series.points.len() <= SYMBOLS_MAX;
     let key = match chart.kind {
-        Kind::Scatter => Key::Dot,
-        Kind::Lines if chart.series.iter().all(few) => Key::LineWithSymbol,
-        _ => Key::Line,
+        Kind::Scatter => LegendSymbol::Dot,
+        Kind::Lines if chart.series.iter().all(few) => LegendSymbol::LineWithSymbol,
+        _ => LegendSymbol::Line,
     };
     draw_head(&mut svg, &chart.title, &entries, key);
     svg.open_group("plot");

@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::figures::Figures;
-use crate::command::{BenchError, Ending, Options, print};
+use crate::command::{BenchError, CommandOutcome, Options, print};
 use crate::experiment::{Cell, Experiment, ServerKind};
 use crate::record::{OutcomeName, RunRecord};
 use crate::search_driver::{Limit, Runner, SearchDriver};
@@ -60,7 +60,7 @@ impl Default for Tolerance {
 
 /// One server under one workload, real and virtual.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pair {
+pub struct ValidationPair {
     /// Name of the workload.
     pub workload: String,
     /// Name of the server.
@@ -90,7 +90,7 @@ pub struct Pair {
 
 /// The whole result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Agreement {
+pub struct CrossValidation {
     /// Always `headlong-agree-1`.
     pub schema: String,
     /// Name of the experiment.
@@ -98,10 +98,10 @@ pub struct Agreement {
     /// Time that the machine adds to a request of the drive, in microseconds of wall time.
     pub turnaround_us: f64,
     /// One for each server and workload.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<ValidationPair>,
 }
 
-impl Agreement {
+impl CrossValidation {
     /// Whether all agree.
     pub fn holds(&self) -> bool {
         self.pairs.iter().all(|pair| pair.agrees)
@@ -120,7 +120,7 @@ pub fn agree(
     (rate, said): (Option<f64>, Option<Duration>),
     how: &Virtual,
     options: &Options,
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let cells = how.imitable(experiment, cells)?;
     let cells: &Vec<Cell> = &cells.into_iter().cloned().collect();
     let with_turnaround = |turnaround: Duration| Virtual {
@@ -164,8 +164,8 @@ pub fn agree(
     let pairs = cells
         .iter()
         .map(|cell| pair(cell, &real, &imagined, &bench, rate.is_some()))
-        .collect::<Result<Vec<Pair>, BenchError>>()?;
-    let agreement = Agreement {
+        .collect::<Result<Vec<ValidationPair>, BenchError>>()?;
+    let agreement = CrossValidation {
         schema: SCHEMA.to_owned(),
         experiment: experiment.name.clone(),
         turnaround_us: how.turnaround.as_secs_f64() * 1e6,
@@ -173,8 +173,8 @@ pub fn agree(
     };
     tell(experiment, &agreement, options)?;
     Ok(match agreement.holds() {
-        true => Ending::Done,
-        false => Ending::Missed,
+        true => CommandOutcome::Done,
+        false => CommandOutcome::Missed,
     })
 }
 
@@ -227,7 +227,7 @@ fn pair(
     imagined: &[Limit],
     bench: &VirtualBench,
     is_one_run: bool,
-) -> Result<Pair, BenchError> {
+) -> Result<ValidationPair, BenchError> {
     let is_of = is_of(cell);
     let best = real
         .iter()
@@ -261,7 +261,7 @@ fn pair(
         }
         (false, None) => false,
     };
-    Ok(Pair {
+    Ok(ValidationPair {
         workload: cell.workload_name.clone(),
         server: cell.server_name.clone(),
         real_rate,
@@ -329,7 +329,7 @@ fn turnaround(real: &[Limit], serial: &[Cell], time_scale: u32) -> Option<Durati
 
 fn tell(
     experiment: &Experiment,
-    agreement: &Agreement,
+    agreement: &CrossValidation,
     options: &Options,
 ) -> Result<(), BenchError> {
     let lead = format!(

@@ -2,11 +2,11 @@
 
 use headlong_report::{Cell, Table};
 
-use super::{Agreement, Figures, Pair};
+use super::{CrossValidation, Figures, ValidationPair};
 
 const MIB: f64 = 1_048_576.0;
 
-impl Agreement {
+impl CrossValidation {
     /// Failure-free rates, real and virtual.
     pub fn rates_table(&self) -> Table {
         let heads = "Workload | Server | Real (MiB/s) | Virtual (MiB/s) | Ratio | Within | Agrees";
@@ -34,7 +34,7 @@ impl Agreement {
     /// Figures at the same rate: each one twice, the real one first.
     pub fn figures_table(&self) -> Table {
         let mut heads = vec!["Figure".to_owned()];
-        let both: Vec<(&Pair, Figures, Figures)> = self
+        let both: Vec<(&ValidationPair, Figures, Figures)> = self
             .pairs
             .iter()
             .filter_map(|pair| Some((pair, pair.real?, pair.imagined?)))

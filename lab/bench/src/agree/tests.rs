@@ -54,7 +54,7 @@ fn limit(cell: &Cell, rate: f64, refused: Option<f64>) -> Limit {
     }
 }
 
-fn paired(server: &str, real: (f64, Option<f64>), imagined: f64) -> Pair {
+fn paired(server: &str, real: (f64, Option<f64>), imagined: f64) -> ValidationPair {
     let (experiment, cell) = cell(server);
     let bench = VirtualBench::new(&experiment, Duration::ZERO, "headlong simulate x.toml");
     let (real, imagined) = (limit(&cell, real.0, real.1), limit(&cell, imagined, None));

@@ -17,7 +17,7 @@ use crate::rig::{
     Emulated, Guard, Output, Process, RigError, Start, find_program, is_mounted, make_folder,
     on_time, set_scheduler,
 };
-use crate::words::Words;
+use crate::words::CommandBuilder;
 use headlong_report::say;
 
 const DRIVE: &str = "wd-red-wd10efrx";
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Parameters of the measurement.
 #[derive(Debug, Clone)]
-pub struct Diffing {
+pub struct DiffBenchmark {
     /// Number of files in each tree.
     pub files: u32,
     /// Seed of the trees.
@@ -90,7 +90,7 @@ pub struct DiffRun {
 /// # Errors
 /// If a requirement is missing, or the machine failed.
 pub fn diffs(
-    diffing: &Diffing,
+    diffing: &DiffBenchmark,
     mut tell: impl FnMut(&DiffRun),
 ) -> Result<Vec<DiffRun>, BenchError> {
     let missing = missing();
@@ -136,21 +136,21 @@ fn missing() -> Vec<String> {
 }
 
 struct Rig<'d> {
-    diffing: &'d Diffing,
+    diffing: &'d DiffBenchmark,
     guard: Guard,
     drive: Emulated,
     point: PathBuf,
 }
 
 impl<'d> Rig<'d> {
-    fn start(guard: &Guard, diffing: &'d Diffing) -> Result<Self, RigError> {
+    fn start(guard: &Guard, diffing: &'d DiffBenchmark) -> Result<Self, RigError> {
         let (point, socket) = (
             guard.folder().join("disk"),
             guard.folder().join("drive.sock"),
         );
         make_folder(&point)?;
         let inodes = diffing.files.saturating_mul(INODES_PER_FILE);
-        let words = Words::of(&diffing.headlong, "disk emulate")
+        let words = CommandBuilder::of(&diffing.headlong, "disk emulate")
             .plain(DRIVE)
             .option("--time-scale", diffing.time_scale)
             .plain("--timing off --file-system ext4")
@@ -216,7 +216,7 @@ impl<'d> Rig<'d> {
     fn diff(&self, how: How, number: u32) -> Result<Child, RigError> {
         let mut words = on_time();
         if how == How::Preload {
-            words = Words(words)
+            words = CommandBuilder(words)
                 .word(self.diffing.headlong.display())
                 .plain("run")
                 .option("--socket", self.socket().display())
@@ -238,7 +238,7 @@ impl<'d> Rig<'d> {
     /// Starts the reader; it ends when dropped.
     fn reader(&self, how: How) -> Result<Option<Reader>, RigError> {
         let (socket, mounted) = (self.socket(), self.mounted());
-        let words = Words(on_time()).word(self.diffing.headlong.display());
+        let words = CommandBuilder(on_time()).word(self.diffing.headlong.display());
         let words = match how {
             How::Plain => return Ok(None),
             How::Preload => words
@@ -250,7 +250,7 @@ impl<'d> Rig<'d> {
                 words.plain("mount").word(tree).word(mounted.display())
             }
         };
-        let Words(words) = words.option("--time-scale", self.diffing.time_scale);
+        let CommandBuilder(words) = words.option("--time-scale", self.diffing.time_scale);
         let mut process = Process::start(&self.guard, Start::PLAIN, &words, Output::Kept)?;
         process.drain();
         process.wait_until(&words.join(" "), PATIENCE, || match how {

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 /// Parameters of the step load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Climb {
+pub struct StepLoad {
     /// Duration of the cache fill; its calls do not count.
     #[serde(rename = "fill_s", serialize_with = "as_seconds")]
     pub fill: Duration,
@@ -31,7 +31,7 @@ fn as_seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> 
 
 const MIB: f64 = 1_048_576.0;
 
-impl Default for Climb {
+impl Default for StepLoad {
     fn default() -> Self {
         Self {
             fill: Duration::from_secs(600),
@@ -44,7 +44,7 @@ impl Default for Climb {
     }
 }
 
-impl Climb {
+impl StepLoad {
     /// Offered rate of a step, counted from 0, in bytes per second.
     pub fn rate(&self, step: u32) -> f64 {
         self.from * (1.0 + self.step).powi(step as i32)
@@ -69,9 +69,9 @@ impl Climb {
     }
 }
 
-fn rows() -> Rows<Climb> {
+fn rows() -> Rows<StepLoad> {
     let some: fn() -> Kind<Duration> = || time().at_least(Duration::from_secs(1));
-    let mut rows = Rows::<Climb>::default();
+    let mut rows = Rows::<StepLoad>::default();
     rows.add("fill", some(), |c| &mut c.fill, "");
     rows.add("fill_rate", rate(), |c| &mut c.fill_rate, "");
     rows.add("from", rate(), |c| &mut c.from, "");
@@ -82,11 +82,11 @@ fn rows() -> Rows<Climb> {
 }
 
 /// `[climb]`, if present.
-pub(super) fn climb(document: &mut Document) -> Option<Climb> {
+pub(super) fn climb(document: &mut Document) -> Option<StepLoad> {
     if !document.is_written("climb") {
         return None;
     }
-    let mut climb = Climb::default();
+    let mut climb = StepLoad::default();
     rows().read(document, "climb", &mut climb);
     for key in ["fill_rate", "from"] {
         if !document.is_written(&format!("climb.{key}")) {
@@ -101,7 +101,7 @@ pub(super) fn climb(document: &mut Document) -> Option<Climb> {
 }
 
 /// Values replaced by `[quick.climb]`.
-pub(super) fn quick(document: &mut Document, climb: &mut Option<Climb>) {
+pub(super) fn quick(document: &mut Document, climb: &mut Option<StepLoad>) {
     match climb {
         Some(climb) => rows().read(document, "quick.climb", climb),
         None if document.is_written("quick.climb") => {

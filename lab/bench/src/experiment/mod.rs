@@ -17,7 +17,7 @@ mod tests;
 mod workloads;
 
 pub use cache::{Cache, CacheKind};
-pub use climb::Climb;
+pub use climb::StepLoad;
 pub use drive::DriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
@@ -30,7 +30,7 @@ use headlong_units::{BitRate, Duration};
 use headlong_workload::Form;
 use serde::{Serialize, Serializer};
 
-use crate::quality::Quality;
+use crate::quality::QualityRules;
 
 /// An experiment. Times are model time: a run takes `time_scale` times less.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +62,7 @@ pub struct Experiment {
     /// Rules of the search for a limit.
     pub search: SearchRules,
     /// Step load within one run, instead of a search over many runs.
-    pub climb: Option<Climb>,
+    pub climb: Option<StepLoad>,
     /// Reads names, inodes and extents of all files, with the drive's timing off, before each run:
     /// a server that has run for a day has them in memory.
     pub warm_metadata: bool,
@@ -168,7 +168,7 @@ pub struct SearchRules {
     /// 4).
     pub failures_max: f64,
     /// Further requirements on playback quality.
-    pub quality: Quality,
+    pub quality: QualityRules,
     /// First step from the starting rate, as a share of it.
     pub step: f64,
     /// The search ends when the lowest failing rate exceeds the highest passing rate by at most
@@ -385,7 +385,7 @@ impl Default for Experiment {
             },
             search: SearchRules {
                 failures_max: 0.0,
-                quality: Quality::default(),
+                quality: QualityRules::default(),
                 step: 0.2,
                 resolution: 0.04,
                 confirm: 1,

@@ -246,7 +246,7 @@ fn link_is_a_rate_recorded_only_if_set() {
 #[test]
 fn quality_is_judged_only_if_configured() {
     let plain = read(SMALL).expect("right");
-    assert_eq!(plain.search.quality, Quality::default());
+    assert_eq!(plain.search.quality, QualityRules::default());
     let text = format!("{SMALL}[search]\nstalled = \"1%\"\nbit_rate = \"2500kbps\"\n");
     let quality = read(&text).expect("right").search.quality;
     assert_eq!(quality.stalled_max, Some(0.01));

@@ -4,7 +4,7 @@ use headlong_report::{Cell, Table};
 
 use super::MIB;
 use super::tables::{limits_table, servers};
-use crate::climb::{Climbed, Stretch, Work};
+use crate::climb::{StepLoadResult, Stretch, Work};
 use crate::compare::Compared;
 use crate::search_driver::Limit;
 
@@ -29,7 +29,7 @@ fn climb_table(compared: &Compared, workload: &str) -> Table {
     for server in servers(compared, workload) {
         let limits: Vec<&Limit> = compared.of(workload, server).collect();
         let climbed = |limit: &&Limit| limit.best.as_ref()?.climbed.clone();
-        let climbed: Vec<Climbed> = limits.iter().filter_map(climbed).collect();
+        let climbed: Vec<StepLoadResult> = limits.iter().filter_map(climbed).collect();
         let rates = compared.rates(workload, server);
         let failed = limits.iter().filter_map(|limit| limit.found.failed);
         let filled = climbed.iter().filter_map(|climbed| climbed.filled_s);

@@ -6,7 +6,7 @@ use super::tables::{in_mib, scaled, servers};
 use super::{MIB, ratios_table, runs_table, virtual_time, workload_table};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
-use crate::quality::Quality;
+use crate::quality::QualityRules;
 use crate::record::{OutcomeName, RunRecord};
 
 /// All results of a comparison; `command` is the command line.
@@ -144,7 +144,7 @@ fn how(experiment: &Experiment) -> Section {
 }
 
 /// Further requirements, as the rest of the sentence.
-fn and_quality(quality: &Quality) -> String {
+fn and_quality(quality: &QualityRules) -> String {
     let stalled = quality.stalled_max.map(|most| {
         let most = most * 100.0;
         format!("; at most {most} % may stall, or give up waiting for playback")

@@ -9,7 +9,7 @@ use headlong_sim::{Record, Sample};
 
 use crate::grid::{Aim, Axis, FIGURES, Row, mean_of};
 use crate::record::RunRecord;
-use crate::search::Searched;
+use crate::search::CompletedSearch;
 
 /// The figures of virtual runs, and the course of each.
 pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
@@ -54,7 +54,7 @@ pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
 
 /// The result of a virtual search in one line; means over the seeds, and the maximum of waiting
 /// times.
-pub fn search_line(searched: &Searched<RunRecord>) -> String {
+pub fn search_line(searched: &CompletedSearch<RunRecord>) -> String {
     let rate = |rate: Option<f64>| {
         rate.map_or("none".to_owned(), |rate| {
             format!("{:.1}", rate / super::MIB)

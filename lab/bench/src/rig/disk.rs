@@ -13,7 +13,7 @@ use super::queue::{self, QueueSettings};
 use super::{RigError, Store, make_folder, playlist, pool};
 use crate::experiment::{DriveSpec, FileSet, Kernel};
 use crate::servers::Pool;
-use crate::words::Words;
+use crate::words::CommandBuilder;
 use headlong_report::say;
 
 /// Inodes for folders and the file system's own files.
@@ -65,7 +65,7 @@ impl DiskSetup<'_> {
 
     /// The command that starts the drive.
     pub(crate) fn words(&self, store: &Path, point: &Path, socket: &Path) -> Vec<String> {
-        let words = Words::of(self.headlong, "disk emulate")
+        let words = CommandBuilder::of(self.headlong, "disk emulate")
             .word(self.drive.word(&described(socket)))
             .option("--time-scale", self.time_scale)
             .option("--store", store.display())
@@ -141,7 +141,7 @@ impl Disk {
 
     /// The command that fills it, for a plan.
     pub(crate) fn fill_command(headlong: &Path, files: &FileSet, root: &Path) -> Vec<String> {
-        Words::of(headlong, "workload fill")
+        CommandBuilder::of(headlong, "workload fill")
             .word(root.display())
             .option("--spec", &files.catalogue)
             .changes(&files.changes())

@@ -13,7 +13,7 @@ use super::process::{Output, Process};
 use super::{RigError, make_folder};
 use crate::experiment::{Cache, CacheKind, FlashTier};
 use crate::servers::CacheSpace;
-use crate::words::Words;
+use crate::words::CommandBuilder;
 
 /// Fraction of a server's memory that may hold dirty pages of its cache. Without this bound the
 /// kernel accumulates much more than the server's memory, and its reads queue behind all of it.
@@ -47,13 +47,13 @@ pub(crate) struct Ssd {
 pub(crate) struct SsdSetup<'a> {
     pub(crate) headlong: &'a Path,
     pub(crate) tier: &'a FlashTier,
-    pub(crate) holds: Holds<'a>,
+    pub(crate) holds: SsdUse<'a>,
     pub(crate) time_scale: u32,
 }
 
 /// Use of the SSD.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Holds<'a> {
+pub(crate) enum SsdUse<'a> {
     /// A flash tier of headlong; with the server's `piece`, if configured.
     Tier(Option<&'a str>),
     /// No content: a pool formats it.
@@ -67,7 +67,7 @@ pub(crate) enum Holds<'a> {
     },
 }
 
-impl<'a> Holds<'a> {
+impl<'a> SsdUse<'a> {
     /// The use by a server whose configuration has this `piece`; a cache's file system is mounted
     /// at `point`.
     pub(crate) fn of(
@@ -88,19 +88,19 @@ impl SsdSetup<'_> {
     /// The command that starts the SSD.
     pub(crate) fn words(&self, socket: &Path) -> Vec<String> {
         let size = self.tier.size_bytes.map(|bytes| match self.holds {
-            Holds::Tier(_) | Holds::Device => bytes,
-            Holds::Files { .. } => bytes * ROOM,
+            SsdUse::Tier(_) | SsdUse::Device => bytes,
+            SsdUse::Files { .. } => bytes * ROOM,
         });
-        let words = Words::of(self.headlong, "disk emulate")
+        let words = CommandBuilder::of(self.headlong, "disk emulate")
             .word(&self.tier.preset)
             .option("--time-scale", self.time_scale)
             .option("--control", socket.display())
             .plain("--json")
             .maybe("--size", size);
         let words = match self.holds {
-            Holds::Tier(_) | Holds::Device => words.plain("--file-system none"),
+            SsdUse::Tier(_) | SsdUse::Device => words.plain("--file-system none"),
             // Creating the file system takes no model time.
-            Holds::Files { point, .. } => words
+            SsdUse::Files { point, .. } => words
                 .plain("--file-system ext4")
                 .option("--inodes", INODES)
                 .option("--mount", point.display())
@@ -111,10 +111,10 @@ impl SsdSetup<'_> {
 
     /// The command that formats it as a tier, if it is used as one.
     pub(crate) fn format_words(&self, device: &Path) -> Option<Vec<String>> {
-        let Holds::Tier(piece) = self.holds else {
+        let SsdUse::Tier(piece) = self.holds else {
             return None;
         };
-        let words = Words::of(self.headlong, "flash format")
+        let words = CommandBuilder::of(self.headlong, "flash format")
             .word(device.display())
             .option("--block", Bytes(self.tier.block_bytes));
         Some(words.maybe("--piece", piece).0)
@@ -131,8 +131,8 @@ impl Ssd {
         let socket = folder.join("ssd.sock");
         let command = setup.words(&socket);
         let point = match setup.holds {
-            Holds::Tier(_) | Holds::Device => None,
-            Holds::Files { point, .. } => Some(point.to_path_buf()),
+            SsdUse::Tier(_) | SsdUse::Device => None,
+            SsdUse::Files { point, .. } => Some(point.to_path_buf()),
         };
         if let Some(point) = &point {
             make_folder(point)?;
@@ -145,7 +145,7 @@ impl Ssd {
             Process::complete(guard, &format, Output::Kept, FORMAT_PATIENCE)?;
             commands.push(format.join(" "));
         }
-        if let Holds::Files { memory, .. } = setup.holds
+        if let SsdUse::Files { memory, .. } = setup.holds
             && let Some(memory) = memory
         {
             bound_unwritten(&drive.device, memory / UNWRITTEN_PART)?;

@@ -1,19 +1,19 @@
 //! Apache with its event MPM, with Debian's defaults unless set here.
 
-use super::launch::{Launch, Place, scaled_ms};
+use super::launch::{LaunchSpec, Place, scaled_ms};
 use crate::experiment::Apache;
-use crate::words::Words;
+use crate::words::CommandBuilder;
 
 /// Debian's folder of modules.
 const MODULES: &str = "/usr/lib/apache2/modules";
 const THREADS_PER_CHILD: u32 = 64;
 
-pub(super) fn launch(settings: &Apache, place: &Place) -> Launch {
+pub(super) fn launch(settings: &Apache, place: &Place) -> LaunchSpec {
     let file = place.folder.join("apache.conf");
-    let Words(command) = Words::default()
+    let CommandBuilder(command) = CommandBuilder::default()
         .plain("apache2 -D FOREGROUND")
         .option("-f", file.display());
-    Launch::of_others(place, command, vec![(file, config(settings, place))])
+    LaunchSpec::of_others(place, command, vec![(file, config(settings, place))])
 }
 
 fn config(settings: &Apache, place: &Place) -> String {

@@ -8,10 +8,10 @@
 
 use headlong_units::MIB;
 
-use super::launch::{CacheSpace, Files, Launch, Place, scaled_ms, text};
+use super::launch::{CacheSpace, Files, LaunchSpec, Place, scaled_ms, text};
 use super::nginx::command;
 use crate::experiment::{Cache, CacheKind};
-use crate::words::Words;
+use crate::words::CommandBuilder;
 
 /// A year: nothing becomes stale during a run.
 const VALID_DAYS: u32 = 365;
@@ -28,14 +28,14 @@ pub(super) fn launch(
     space: &CacheSpace,
     place: &Place,
     behind: u16,
-) -> Option<Launch> {
+) -> Option<LaunchSpec> {
     let (command, files) = match cache.kind {
         CacheKind::Nginx => nginx(cache.slice_bytes, space, place, behind),
         CacheKind::TrafficServer => traffic_server(space, place, behind),
         CacheKind::Varnish => varnish(space, place, behind),
         CacheKind::Zfs => return None,
     };
-    Some(Launch::of_others(place, command, files))
+    Some(LaunchSpec::of_others(place, command, files))
 }
 
 type Parts = (Vec<String>, Files);
@@ -200,7 +200,7 @@ sub vcl_backend_response {{
         space.bytes / MIB
     );
     // Making room for a large object may evict many files; with a lower limit the request fails.
-    let command = Words::default()
+    let command = CommandBuilder::default()
         .plain("varnishd -F -j none")
         .option("-a", format_args!("127.0.0.1:{}", place.port))
         .option("-f", file.display())

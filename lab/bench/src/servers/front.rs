@@ -2,12 +2,12 @@
 //! the server are kept alive, nothing is buffered on disk, and `X-Forwarded-For` has the client's
 //! address.
 
-use super::launch::{Launch, Place, scaled_ms, text};
+use super::launch::{LaunchSpec, Place, scaled_ms, text};
 use super::nginx::command;
 use crate::experiment::Front;
 
 /// Listens on the place's port and forwards to the server at `behind`.
-pub(super) fn launch(front: Front, place: &Place, behind: u16) -> Launch {
+pub(super) fn launch(front: Front, place: &Place, behind: u16) -> LaunchSpec {
     let (file, config, command) = match front {
         Front::Nginx => {
             let file = place.folder.join("front-nginx.conf");
@@ -20,7 +20,7 @@ pub(super) fn launch(front: Front, place: &Place, behind: u16) -> Launch {
             (file, haproxy(place, behind), command.to_vec())
         }
     };
-    Launch::of_others(place, command, vec![(file, config)])
+    LaunchSpec::of_others(place, command, vec![(file, config)])
 }
 
 fn nginx(place: &Place, behind: u16) -> String {

@@ -2,8 +2,8 @@
 
 use headlong_units::{Bytes, MIB};
 
-use super::launch::{Launch, Listens, Place, Status, text};
-use crate::words::Words;
+use super::launch::{LaunchSpec, Listens, Place, Status, text};
+use crate::words::CommandBuilder;
 
 /// Fraction of a memory limit reserved for the process itself: connections, sockets, tables, and
 /// the allocator's overhead.
@@ -17,12 +17,12 @@ pub(crate) fn pool_memory(limit: u64) -> Bytes {
     Bytes((limit - own) / MIB * MIB)
 }
 
-pub(super) fn launch(config: &str, place: &Place) -> Launch {
+pub(super) fn launch(config: &str, place: &Place) -> LaunchSpec {
     let file = place.folder.join("headlong.toml");
-    let Words(command) = Words::of(&place.headlong, "serve")
+    let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "serve")
         .option("--config", file.display())
         .option("--time-scale", place.time_scale);
-    Launch {
+    LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(file, whole(config, place))],

@@ -81,7 +81,7 @@ pub(crate) type Files = Vec<(PathBuf, String)>;
 
 /// How to start a process.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Launch {
+pub(crate) struct LaunchSpec {
     /// Command prefix: a program that executes the command.
     pub(crate) under: Vec<String>,
     /// Arguments of the command.
@@ -94,7 +94,7 @@ pub(crate) struct Launch {
     pub(crate) listens: Listens,
 }
 
-impl Launch {
+impl LaunchSpec {
     /// A third-party server on the place's port, without a status.
     pub(super) fn of_others(place: &Place, command: Vec<String>, files: Files) -> Self {
         Self {

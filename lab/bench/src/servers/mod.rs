@@ -18,7 +18,7 @@ mod preload;
 
 pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
-pub(crate) use self::launch::{CacheSpace, Launch, Listens, Place, Pool, Status};
+pub(crate) use self::launch::{CacheSpace, LaunchSpec, Listens, Place, Pool, Status};
 pub(crate) use self::pool::launch as pool_launch;
 
 use crate::experiment::{CacheKind, Front, ServerKind};
@@ -31,18 +31,18 @@ const BEHIND_PORT: u16 = 8082;
 pub(crate) struct Launches {
     /// Its reader (a reception, a mount or a pool), started first; it shares the server's memory
     /// limit.
-    pub(crate) reader: Option<Launch>,
+    pub(crate) reader: Option<LaunchSpec>,
     /// The server.
-    pub(crate) server: Launch,
+    pub(crate) server: LaunchSpec,
     /// The cache in front of it, which shares its memory limit.
-    pub(crate) cache: Option<Launch>,
+    pub(crate) cache: Option<LaunchSpec>,
     /// The proxy in front of it, started last.
-    pub(crate) front: Option<Launch>,
+    pub(crate) front: Option<LaunchSpec>,
 }
 
 impl Launches {
     /// All of them in starting order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Launch> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &LaunchSpec> {
         let server = std::iter::once(&self.server);
         let before = self.reader.iter().chain(server);
         before.chain(&self.cache).chain(&self.front)
@@ -79,14 +79,14 @@ pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
     }
 }
 
-fn launch(kind: &ServerKind, place: &Place) -> Launch {
+fn launch(kind: &ServerKind, place: &Place) -> LaunchSpec {
     match kind {
         ServerKind::Headlong { config } => headlong::launch(config, place),
         ServerKind::Nginx(settings) => nginx::launch(settings, place),
         ServerKind::Apache(settings) => apache::launch(settings, place),
         ServerKind::Command { words } => {
             let words = words.iter().map(|word| filled(word, place));
-            Launch::of_others(place, words.collect(), Vec::new())
+            LaunchSpec::of_others(place, words.collect(), Vec::new())
         }
     }
 }

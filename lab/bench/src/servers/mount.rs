@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::launch::{Launch, Listens, Place, Status};
-use crate::words::Words;
+use super::launch::{LaunchSpec, Listens, Place, Status};
+use crate::words::CommandBuilder;
 
 /// The mount point, which the server uses as its root.
 pub(super) fn point(place: &Place) -> PathBuf {
@@ -11,15 +11,15 @@ pub(super) fn point(place: &Place) -> PathBuf {
 }
 
 /// The daemon, within the server's memory limit.
-pub(super) fn launch(place: &Place) -> Launch {
+pub(super) fn launch(place: &Place) -> LaunchSpec {
     let point = point(place);
     let (file, keys) = place.reader_file();
-    let Words(command) = Words::of(&place.headlong, "mount")
+    let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "mount")
         .word(place.root.display())
         .word(point.display())
         .option("--time-scale", place.time_scale)
         .option("--config", file.display());
-    Launch {
+    LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(file, keys)],

@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::launch::{Launch, Place, scaled_ms, text};
+use super::launch::{LaunchSpec, Place, scaled_ms, text};
 use crate::experiment::Nginx;
-use crate::words::Words;
+use crate::words::CommandBuilder;
 
-pub(super) fn launch(settings: &Nginx, place: &Place) -> Launch {
+pub(super) fn launch(settings: &Nginx, place: &Place) -> LaunchSpec {
     let file = place.folder.join("nginx.conf");
     let command = command(&file, place);
-    Launch::of_others(place, command, vec![(file, config(settings, place))])
+    LaunchSpec::of_others(place, command, vec![(file, config(settings, place))])
 }
 
 /// nginx with this configuration, and no files outside the place's folder.
 pub(super) fn command(file: &Path, place: &Place) -> Vec<String> {
-    let words = Words::default().plain("nginx").option("-c", file.display());
+    let words = CommandBuilder::default().plain("nginx").option("-c", file.display());
     let words = words.option("-p", place.folder.display());
     words.plain("-e stderr").0
 }

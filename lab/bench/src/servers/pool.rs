@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::MIB;
 
-use super::launch::{Launch, Listens, Pool, Status, text};
+use super::launch::{LaunchSpec, Listens, Pool, Status, text};
 
 const SCRIPT: &str = include_str!("pool.sh");
 /// Fraction of the memory limit for zfs-fuse's own cache (ARC); the rest is for its other needs,
@@ -23,7 +23,7 @@ pub(super) fn point(folder: &Path) -> PathBuf {
 }
 
 /// Starts the pool in its own folder; creates it if `is_new`.
-pub(crate) fn launch(pool: &Pool, folder: &Path, memory: Option<u64>, is_new: bool) -> Launch {
+pub(crate) fn launch(pool: &Pool, folder: &Path, memory: Option<u64>, is_new: bool) -> LaunchSpec {
     let script = folder.join("pool.sh");
     let own = memory.map_or(OWN_MEMORY, |limit| limit / OWN_MEMORY_PART);
     let command = vec![
@@ -35,7 +35,7 @@ pub(crate) fn launch(pool: &Pool, folder: &Path, memory: Option<u64>, is_new: bo
         text(folder),
         (own / MIB).max(16).to_string(),
     ];
-    Launch {
+    LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(script, SCRIPT.to_owned())],

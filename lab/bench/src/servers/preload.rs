@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::launch::{Launch, Listens, Place, Status, scaled_ms};
-use crate::words::Words;
+use super::launch::{LaunchSpec, Listens, Place, Status, scaled_ms};
+use crate::words::CommandBuilder;
 
 /// Default of `headlong run`: how long a call waits for the reception, seconds of model time.
 const WAIT_SECONDS: f64 = 10.0;
@@ -15,21 +15,21 @@ fn socket(place: &Place) -> PathBuf {
 /// Prefix of the server's command.
 pub(super) fn words(place: &Place) -> Vec<String> {
     let wait = scaled_ms(WAIT_SECONDS, place);
-    let words = Words::of(&place.headlong, "run")
+    let words = CommandBuilder::of(&place.headlong, "run")
         .option("--socket", socket(place).display())
         .option("--wait", format_args!("{wait}ms"));
     words.plain("--only-if-helped --").0
 }
 
 /// The daemon, within the server's memory limit.
-pub(super) fn reception(place: &Place) -> Launch {
+pub(super) fn reception(place: &Place) -> LaunchSpec {
     let socket = socket(place);
     let (file, keys) = place.reader_file();
-    let Words(command) = Words::of(&place.headlong, "reception")
+    let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "reception")
         .option("--socket", socket.display())
         .option("--time-scale", place.time_scale)
         .option("--config", file.display());
-    Launch {
+    LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(file, keys)],

@@ -16,7 +16,7 @@ mod world;
 
 use std::num::NonZeroUsize;
 
-use headlong_player::CallSeen;
+use headlong_player::ExportedCall;
 use headlong_report::shell_word;
 use headlong_sim::{
     Experiment as World, Measure, Record, Scheduler, ServerKind as Origin, Setup as Made,
@@ -28,11 +28,11 @@ use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment, Kernel, SearchRules};
 use crate::facts::{CpuUse, Machine};
 use crate::parallel::in_parallel;
-use crate::quality::{Quality, Shortfall, Viewed};
+use crate::quality::{QualityRules, QualityShortfall, PlaybackQuality};
 use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::same_run::{of_run, own_build, settings};
-use crate::search::{Probe, Search, Searched};
+use crate::search::{Probe, Search, CompletedSearch};
 use crate::search_driver::Runner;
 
 /// Name of the machine in the record of a virtual run.
@@ -55,7 +55,7 @@ pub struct VirtualBench {
 /// Why a server under a workload cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cell} cannot be simulated: {why}")]
-pub struct NotVirtual {
+pub struct NotSimulatable {
     /// Name of the cell.
     pub cell: String,
     /// The reason.
@@ -77,7 +77,7 @@ impl VirtualBench {
     }
 
     /// The cells that cannot be simulated, with reasons.
-    pub fn lacks<'c>(&self, cells: impl IntoIterator<Item = &'c Cell>) -> Vec<NotVirtual> {
+    pub fn lacks<'c>(&self, cells: impl IntoIterator<Item = &'c Cell>) -> Vec<NotSimulatable> {
         let cells = cells.into_iter();
         cells.filter_map(|cell| self.world(cell).err()).collect()
     }
@@ -100,7 +100,7 @@ impl VirtualBench {
     ///
     /// # Errors
     /// If the cell cannot be simulated.
-    pub fn cell(&self, cell: &Cell) -> Result<VirtualCell, NotVirtual> {
+    pub fn cell(&self, cell: &Cell) -> Result<VirtualCell, NotSimulatable> {
         Ok(VirtualCell {
             experiment: self.experiment.name.clone(),
             server: cell.server_name.clone(),
@@ -204,7 +204,7 @@ impl VirtualCell {
         &self,
         rate: f64,
         seed: u64,
-    ) -> Result<(RunRecord, Vec<CallSeen>), RigError> {
+    ) -> Result<(RunRecord, Vec<ExportedCall>), RigError> {
         self.observe(rate, seed, false, true)
     }
 
@@ -214,7 +214,7 @@ impl VirtualCell {
         seed: u64,
         ends_at_failure: bool,
         keeps_calls: bool,
-    ) -> Result<(RunRecord, Vec<CallSeen>), RigError> {
+    ) -> Result<(RunRecord, Vec<ExportedCall>), RigError> {
         let mut world = self.world.clone();
         world.setup.keeps_calls = keeps_calls;
         match self.rules {
@@ -245,12 +245,12 @@ impl VirtualCell {
     /// If the world cannot be made.
     pub fn search(
         &self,
-        wanted: &WantedRate,
+        wanted: &RateSearch,
         mut tell: impl FnMut(&RunRecord),
-    ) -> Result<Searched<RunRecord>, RigError> {
+    ) -> Result<CompletedSearch<RunRecord>, RigError> {
         let rules = SearchRules {
             failures_max: 0.0,
-            quality: Quality::default(),
+            quality: QualityRules::default(),
             step: 0.125,
             resolution: 0.0,
             confirm: wanted.seeds.max(1),
@@ -285,7 +285,7 @@ impl VirtualCell {
                 figures.failures,
                 seen.calls.ended,
                 0.0,
-                Shortfall::default(),
+                QualityShortfall::default(),
             ),
             Some(rules) => {
                 let short = rules.quality.shortfall(&viewed(seen));
@@ -364,7 +364,7 @@ const PROBES_MAX: u32 = 64;
 
 /// Parameters of a rate search. Rates in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WantedRate {
+pub struct RateSearch {
     /// Starting rate.
     pub start: f64,
     /// Resolution of the result.
@@ -398,8 +398,8 @@ impl Runner for VirtualBench {
 }
 
 /// Playback quality of viewers that arrived within the window and have left.
-fn viewed(seen: &Measure) -> Viewed {
-    let mut all = Viewed::default();
+fn viewed(seen: &Measure) -> PlaybackQuality {
+    let mut all = PlaybackQuality::default();
     let (mut rated, mut bits) = (0_u64, 0_u128);
     for class in &seen.viewing {
         all.sessions += class.sessions;

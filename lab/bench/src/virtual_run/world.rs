@@ -5,11 +5,11 @@ use std::path::Path;
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
     Access, Experiment as World, FlashSetup, Placement, Scheduler, ServerKind as Origin,
-    Setup as Made, VanillaSetup, WarmContent, Window,
+    Setup as Made, PageCacheServerSetup, WarmContent, Window,
 };
 use headlong_units::{Duration, Instant, KIB};
 
-use super::{LOOP_REQUEST_KB, NotVirtual, VirtualBench};
+use super::{LOOP_REQUEST_KB, NotSimulatable, VirtualBench};
 use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind, specification};
 use crate::servers::pool_memory;
 
@@ -21,8 +21,8 @@ const EXPIRES: Duration = Duration::from_millis(500);
 const APACHE_THREADS: u32 = 2048;
 
 impl VirtualBench {
-    pub(super) fn world(&self, cell: &Cell) -> Result<World, NotVirtual> {
-        let lack = |why: String| NotVirtual {
+    pub(super) fn world(&self, cell: &Cell) -> Result<World, NotSimulatable> {
+        let lack = |why: String| NotSimulatable {
             cell: cell.name(),
             why,
         };
@@ -143,14 +143,14 @@ impl VirtualBench {
         Ok(())
     }
 
-    fn kernel(&self, cell: &Cell, request_bytes_max: u64) -> Result<VanillaSetup, String> {
+    fn kernel(&self, cell: &Cell, request_bytes_max: u64) -> Result<PageCacheServerSetup, String> {
         let scheduler = match cell.kernel.scheduler.as_str() {
             "mq-deadline" => Scheduler::Deadline,
             "none" => Scheduler::None,
             other => return Err(format!("the scheduler {other} is not supported")),
         };
-        let usual = VanillaSetup::default();
-        Ok(VanillaSetup {
+        let usual = PageCacheServerSetup::default();
+        Ok(PageCacheServerSetup {
             memory_bytes: self.experiment.memory.unwrap_or(usual.memory_bytes),
             read_ahead_bytes: u64::from(cell.kernel.read_ahead_kb) * KIB,
             request_bytes_max,
@@ -162,12 +162,12 @@ impl VirtualBench {
     }
 }
 
-fn of_nginx(nginx: &Nginx, kernel: VanillaSetup) -> Result<VanillaSetup, String> {
+fn of_nginx(nginx: &Nginx, kernel: PageCacheServerSetup) -> Result<PageCacheServerSetup, String> {
     if nginx.directio_bytes.is_some() {
         return Err("bypassing the page cache (directio) is not supported".to_owned());
     }
     let buffer = nginx.output_buffers.map_or(32 * KIB, |(_, size)| size);
-    Ok(VanillaSetup {
+    Ok(PageCacheServerSetup {
         workers: nginx.workers,
         threads: if nginx.aio_threads { nginx.threads } else { 1 },
         access: match nginx.sendfile {
@@ -178,8 +178,8 @@ fn of_nginx(nginx: &Nginx, kernel: VanillaSetup) -> Result<VanillaSetup, String>
     })
 }
 
-fn of_apache(apache: &Apache, kernel: VanillaSetup) -> VanillaSetup {
-    VanillaSetup {
+fn of_apache(apache: &Apache, kernel: PageCacheServerSetup) -> PageCacheServerSetup {
+    PageCacheServerSetup {
         workers: 1,
         threads: apache.workers.min(APACHE_THREADS),
         access: match (apache.sendfile, apache.mmap) {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 /// A block open for writing.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenBlock {
     block: u64,
     /// The written bytes of the block are `start..end`.
     start: u64,
@@ -21,7 +21,7 @@ struct Open {
 pub(super) struct Blocks {
     block_bytes: u64,
     open_max: usize,
-    open: Vec<Open>,
+    open: Vec<OpenBlock>,
     /// Whether each block has ever been written; otherwise there is nothing to copy.
     has_data: Vec<bool>,
 }
@@ -62,10 +62,10 @@ impl Blocks {
     fn write_in(&mut self, block: u64, start: u64, end: u64, closed: &mut Closed) {
         let known = self.open.iter().position(|open| open.block == block);
         let open = match known.map(|index| self.open.swap_remove(index)) {
-            Some(open) if open.end == start => Open { end, ..open },
+            Some(open) if open.end == start => OpenBlock { end, ..open },
             Some(out_of_order) => {
                 self.close(out_of_order, closed);
-                Open { block, start, end }
+                OpenBlock { block, start, end }
             }
             None => {
                 if self.open.len() >= self.open_max {
@@ -73,7 +73,7 @@ impl Blocks {
                         self.close(open, closed);
                     }
                 }
-                Open { block, start, end }
+                OpenBlock { block, start, end }
             }
         };
         if open.start == 0 && open.end == self.block_bytes {
@@ -83,7 +83,7 @@ impl Blocks {
         }
     }
 
-    fn close(&mut self, open: Open, closed: &mut Closed) {
+    fn close(&mut self, open: OpenBlock, closed: &mut Closed) {
         let Some(has_data) = self.has_data.get_mut(open.block as usize) else {
             return;
         };

@@ -6,7 +6,7 @@ use headlong_units::Duration;
 use super::{Viewer, World};
 use crate::disk::Disk;
 use crate::fault::{FileChange, Moment, Restart};
-use crate::queue::Happening;
+use crate::queue::Event;
 use crate::session::path;
 use crate::step::Step;
 
@@ -46,12 +46,12 @@ impl World<'_> {
             }
             Step::Disk(disk, fault, lasts) => {
                 self.disks[*disk].fall_ill(*fault, self.now + *lasts);
-                self.queue.plan(self.now + *lasts, Happening::Heal);
+                self.queue.plan(self.now + *lasts, Event::Heal);
                 self.share_hangs();
             }
             Step::Ssd(ssd, fault, lasts) => {
                 self.ssds[*ssd].fall_ill(*fault, self.now + *lasts);
-                self.queue.plan(self.now + *lasts, Happening::Heal);
+                self.queue.plan(self.now + *lasts, Event::Heal);
             }
             Step::File(disk, title, part, change) => {
                 self.change_file(*disk, &path(*disk, *title, *part), *change);

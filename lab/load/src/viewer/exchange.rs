@@ -2,19 +2,19 @@
 
 use std::io;
 
-use headlong_player::{CallId, CallRecord, CallSeen, Command, TransportEnd};
+use headlong_player::{CallId, CallRecord, ExportedCall, Command, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 
 use super::{CONNECTIONS_MAX, Held, Viewer};
-use crate::connection::{Asked, Connection, Opening, Stage};
+use crate::connection::{CurrentCall, Connection, Opening, Stage};
 use crate::line::PACKET_BYTES;
-use crate::reply::{Head, Part};
+use crate::reply::{Head, ReplyEvent};
 use crate::world::World;
 
 /// Contents of a slice that was read.
 #[derive(Debug, Default)]
-struct Found {
+struct SliceContent {
     bytes: u64,
     end: Option<TransportEnd>,
 }
@@ -39,7 +39,7 @@ impl Viewer {
                     if let Some(bytes) = bytes {
                         world.recording.count_asked(at, bytes);
                     }
-                    let asked = Asked {
+                    let asked = CurrentCall {
                         call,
                         object,
                         range,
@@ -69,7 +69,7 @@ impl Viewer {
             (asked.call == record.call).then_some(asked)
         });
         let late = asked.map_or(Duration::ZERO, |asked| asked.late);
-        let call = CallSeen {
+        let call = ExportedCall {
             session: self.session,
             class: self.class,
             counts: self.steady,
@@ -82,7 +82,7 @@ impl Viewer {
         }
     }
 
-    fn ask(&mut self, world: &World, at: Instant, index: usize, asked: Asked) {
+    fn ask(&mut self, world: &World, at: Instant, index: usize, asked: CurrentCall) {
         // The trace was checked, so only a faulty player could exceed the limit.
         let index = index.min(CONNECTIONS_MAX - 1);
         while self.connections.len() <= index {
@@ -268,15 +268,15 @@ impl Viewer {
         index: usize,
         at: Instant,
         mut input: &[u8],
-    ) -> Option<Found> {
-        let mut found = Found::default();
+    ) -> Option<SliceContent> {
+        let mut found = SliceContent::default();
         loop {
             let connection = &mut self.connections[index];
             let asked = connection.asked.as_mut()?;
             match connection.reply.next(&mut input) {
                 Ok(None) => return Some(found),
-                Ok(Some(Part::End)) => found.end = Some(TransportEnd::Whole),
-                Ok(Some(Part::Head(head))) => {
+                Ok(Some(ReplyEvent::End)) => found.end = Some(TransportEnd::Whole),
+                Ok(Some(ReplyEvent::Head(head))) => {
                     asked.status = head.status;
                     let call = asked.call;
                     self.hand_head(world, index, at, head);
@@ -284,7 +284,7 @@ impl Viewer {
                         return None;
                     }
                 }
-                Ok(Some(Part::Body(part))) => {
+                Ok(Some(ReplyEvent::Body(part))) => {
                     if let Some(offset) = world.first_wrong(asked, part) {
                         world.recording.wrong_bytes += 1;
                         self.wrong = Some(format!("byte {offset} differs from the title's"));

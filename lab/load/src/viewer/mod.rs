@@ -12,7 +12,7 @@ use headlong_units::Instant;
 use headlong_workload::Session;
 
 use crate::connection::{Connection, Stage};
-use crate::line::{Line, LineKind};
+use crate::line::{AccessLine, LineKind};
 use crate::world::World;
 
 /// Largest number of reads per turn; then other viewers are served.
@@ -38,7 +38,7 @@ pub(crate) struct Viewer {
     class: u32,
     steady: bool,
     player: Player,
-    line: Line,
+    line: AccessLine,
     held: Option<Held>,
     connections: Vec<Connection>,
     /// The connection to read next.
@@ -68,7 +68,7 @@ impl Viewer {
             class: plan.class,
             steady: world.recording.is_steady(arrival),
             player: Player::new(plan.plan, arrival),
-            line: Line::default(),
+            line: AccessLine::default(),
             held: None,
             connections: Vec::new(),
             turn: 0,

@@ -24,12 +24,12 @@ pub(crate) struct Meter {
 #[derive(Debug, Clone)]
 enum Memory {
     Ewma { fast: Mean, slow: Mean },
-    Last { kept: Kept, samples: usize },
+    Last { kept: SampleRing, samples: usize },
 }
 
 /// The latest samples, in bits per second, in a ring.
 #[derive(Debug, Clone)]
-struct Kept {
+struct SampleRing {
     ring: [f64; SAMPLES_MAX],
     count: usize,
 }
@@ -71,7 +71,7 @@ impl Meter {
                 slow: Mean::new(slow),
             },
             Estimate::HarmonicMean { samples } => Memory::Last {
-                kept: Kept {
+                kept: SampleRing {
                     ring: [0.0; SAMPLES_MAX],
                     count: 0,
                 },

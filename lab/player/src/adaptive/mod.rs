@@ -10,7 +10,7 @@ mod screen;
 mod title;
 mod window;
 
-pub use plan::{Act, AdaptivePlan, Estimate, Make, PlanError, Probing, Rule, Shape};
+pub use plan::{Act, AdaptivePlan, Estimate, PlayerConfig, PlanError, Probing, Rule, Shape};
 pub use title::{Place, Rendition, Segments, Title};
 
 pub(crate) use player::{AdaptivePlayer, Moment, Turn};

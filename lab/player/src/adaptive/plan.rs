@@ -17,7 +17,7 @@ pub struct AdaptivePlan {
     /// requests data that may never be watched.
     pub acts: Vec<Act>,
     /// The configuration of the player.
-    pub make: Arc<Make>,
+    pub make: Arc<PlayerConfig>,
 }
 
 /// An action of the viewer.
@@ -65,7 +65,7 @@ pub enum Estimate {
 pub enum Rule {
     /// Always this rendition, from 0; the highest if there are fewer.
     Fixed(u32),
-    /// The highest that does not exceed the estimate times [`Make::safety`].
+    /// The highest that does not exceed the estimate times [`PlayerConfig::safety`].
     Throughput,
     /// By the buffer alone: lowest within the reservoir, highest above the cushion, linear in
     /// between, without a change before the next rate is reached (Huang et al., A Buffer-Based
@@ -78,7 +78,7 @@ pub enum Rule {
     },
     /// The best trade-off of utility (logarithm of the bit rate) against an empty buffer (Spiteri
     /// et al., BOLA, INFOCOM 2016), with the parameters derived as in dash.js from `low` and
-    /// [`Make::buffer_high`].
+    /// [`PlayerConfig::buffer_high`].
     Bola {
         /// Buffer level up to which the lowest rendition is chosen (dash.js: 10 s).
         low: Duration,
@@ -93,7 +93,7 @@ pub enum Rule {
 /// Transient phases (thesis 5.4.3): the player reads a little of several renditions to find the
 /// highest that works, then settles.
 ///
-/// The first phase goes upwards from [`Make::start_rendition`]; later ones, after a skip, after a
+/// The first phase goes upwards from [`PlayerConfig::start_rendition`]; later ones, after a skip, after a
 /// long pause, or periodically, from one below the current rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probing {
@@ -110,7 +110,7 @@ pub struct Probing {
 
 /// Configuration of a player. Shared by all sessions that use it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Make {
+pub struct PlayerConfig {
     /// Playback starts with so much in the buffer.
     pub start_buffer: Duration,
     /// Playback resumes with so much in the buffer after a stall or a skip.
@@ -149,7 +149,7 @@ pub struct Make {
     pub patience: Option<Duration>,
 }
 
-impl Default for Make {
+impl Default for PlayerConfig {
     /// A player like dash.js: half a minute of buffer, one connection, one segment at a time.
     fn default() -> Self {
         Self {
@@ -272,7 +272,7 @@ impl Title {
     }
 }
 
-impl Make {
+impl PlayerConfig {
     /// All errors of the configuration.
     pub fn check(&self) -> Vec<PlanError> {
         let mut wrong = Vec::new();

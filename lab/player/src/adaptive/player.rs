@@ -13,7 +13,7 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use super::meter::Meter;
 use super::plan::{AdaptivePlan, Probing};
-use super::screen::Screen;
+use super::screen::Playback;
 use super::window::Window;
 use crate::calls::Calls;
 use crate::record::Outcome;
@@ -46,7 +46,7 @@ struct Run {
 
 /// A call of this player.
 #[derive(Debug, Clone, Copy)]
-struct Going {
+struct OpenCall {
     call: CallId,
     connection: u32,
     job: Job,
@@ -97,7 +97,7 @@ pub(crate) struct AdaptivePlayer {
     /// Planned arrival of the viewer, until it has arrived.
     begins: Option<Instant>,
     running: bool,
-    screen: Screen,
+    screen: Playback,
     /// Index of the next act.
     act: usize,
     /// Position in the title where the current act ends.
@@ -107,7 +107,7 @@ pub(crate) struct AdaptivePlayer {
     here: Window,
     /// Whether the player requests segments, or plays from a full buffer.
     filling: bool,
-    going: Vec<Going>,
+    going: Vec<OpenCall>,
     meter: Meter,
     phase: Phase,
     rendition: usize,
@@ -132,7 +132,7 @@ impl AdaptivePlayer {
         Self {
             begins: None,
             running: false,
-            screen: Screen::new(Instant::ZERO),
+            screen: Playback::new(Instant::ZERO),
             act: 0,
             watch_end: Duration::ZERO,
             threshold: make.start_buffer,
@@ -174,7 +174,7 @@ impl AdaptivePlayer {
     pub(crate) fn ring(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
         if self.begins.take_if(|begins| *begins <= turn.at).is_some() {
             self.running = true;
-            self.screen = Screen::new(turn.at);
+            self.screen = Playback::new(turn.at);
             if let Some(end) = self.next_act(turn) {
                 return Some(end);
             }

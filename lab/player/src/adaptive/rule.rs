@@ -2,7 +2,7 @@
 
 use headlong_units::Duration;
 
-use super::plan::{Make, Rule};
+use super::plan::{PlayerConfig, Rule};
 use super::title::Title;
 
 /// Share of the estimate that must deliver the next segment before the buffer is empty (dash.js,
@@ -11,7 +11,7 @@ const SUFFICIENT_SHARE: f64 = 0.7;
 
 /// Input of a decision.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sight {
+pub(crate) struct RuleInput {
     /// Expected throughput in bits per second, if known.
     pub(crate) estimate: Option<f64>,
     /// Media time in the buffer.
@@ -25,7 +25,7 @@ pub(crate) struct Sight {
 }
 
 /// The rendition to request next.
-pub(crate) fn choose(title: &Title, make: &Make, sight: Sight) -> usize {
+pub(crate) fn choose(title: &Title, make: &PlayerConfig, sight: RuleInput) -> usize {
     let wanted = match make.rule {
         Rule::Fixed(rendition) => {
             return usize::try_from(rendition)
@@ -44,7 +44,7 @@ pub(crate) fn choose(title: &Title, make: &Make, sight: Sight) -> usize {
 /// Whether the expected throughput sustains a rendition, by its index.
 pub(crate) fn supports(
     title: &Title,
-    make: &Make,
+    make: &PlayerConfig,
     estimate: Option<f64>,
     rendition: usize,
 ) -> bool {
@@ -67,7 +67,7 @@ fn highest_where(title: &Title, good: impl Fn(f64) -> bool) -> usize {
         .unwrap_or(0)
 }
 
-fn by_throughput(title: &Title, make: &Make, sight: Sight) -> usize {
+fn by_throughput(title: &Title, make: &PlayerConfig, sight: RuleInput) -> usize {
     let Some(estimate) = sight.estimate else {
         return sight.present;
     };
@@ -75,7 +75,7 @@ fn by_throughput(title: &Title, make: &Make, sight: Sight) -> usize {
 }
 
 /// Huang et al. 2014, algorithm 1, with its linear map from buffer to rate.
-fn by_buffer(title: &Title, reservoir: Duration, cushion: Duration, sight: Sight) -> usize {
+fn by_buffer(title: &Title, reservoir: Duration, cushion: Duration, sight: RuleInput) -> usize {
     let (lowest, top) = (title.bit_rate(0).0 as f64, highest(title));
     if sight.buffer <= reservoir {
         return 0;
@@ -128,7 +128,7 @@ fn bola(title: &Title, low: Duration, high: Duration, buffer: Duration) -> usize
 
 /// The highest rendition whose next segment arrives before the buffer is empty (dash.js,
 /// InsufficientBufferRule).
-fn sufficient(title: &Title, sight: Sight) -> usize {
+fn sufficient(title: &Title, sight: RuleInput) -> usize {
     if sight.dry {
         return 0;
     }
@@ -163,17 +163,17 @@ mod tests {
         }
     }
 
-    fn chosen(rule: Rule, sight: Sight) -> usize {
-        let make = Make {
+    fn chosen(rule: Rule, sight: RuleInput) -> usize {
+        let make = PlayerConfig {
             rule,
-            ..Make::default()
+            ..PlayerConfig::default()
         };
         choose(&title(), &make, sight)
     }
 
     /// In the middle of a session with `buffer` seconds in the buffer.
-    fn sight(mbps: f64, buffer: u64, present: usize) -> Sight {
-        Sight {
+    fn sight(mbps: f64, buffer: u64, present: usize) -> RuleInput {
+        RuleInput {
             estimate: Some(mbps * MBPS),
             buffer: Duration::from_secs(buffer),
             present,
@@ -196,12 +196,12 @@ mod tests {
         assert_eq!(chosen(Rule::Throughput, sight(4.0, 1, 2)), 1);
         assert_eq!(chosen(Rule::Throughput, sight(4.0, 2, 2)), 2);
         // Before playback starts an empty buffer does not matter.
-        let start = Sight {
+        let start = RuleInput {
             moving: false,
             ..sight(4.0, 0, 2)
         };
         assert_eq!(chosen(Rule::Throughput, start), 2);
-        let dry = Sight { dry: true, ..start };
+        let dry = RuleInput { dry: true, ..start };
         assert_eq!(chosen(Rule::Throughput, dry), 0);
         assert_eq!(chosen(Rule::Fixed(9), dry), 3);
     }

@@ -15,7 +15,7 @@ pub(crate) enum Picture {
 
 /// Playback and its statistics.
 #[derive(Debug, Clone)]
-pub(crate) struct Screen {
+pub(crate) struct Playback {
     picture: Picture,
     /// Position in the title at the last change of state.
     position: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Screen {
     played: Duration,
 }
 
-impl Screen {
+impl Playback {
     pub(crate) fn new(at: Instant) -> Self {
         Self {
             picture: Picture::Filling {

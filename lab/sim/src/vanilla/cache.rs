@@ -25,7 +25,7 @@ const SHADOW: u32 = 1 << 31;
 /// Number of evictions after which stale shadows are removed.
 const SWEEP_INTERVAL: u64 = 1 << 18;
 /// The end of a list.
-const NOBODY: u32 = u32::MAX;
+const LIST_END: u32 = u32::MAX;
 
 headlong_units::names! {
     /// Replacement policy of the cache.
@@ -76,8 +76,8 @@ struct List {
 impl Default for List {
     fn default() -> Self {
         Self {
-            first: NOBODY,
-            last: NOBODY,
+            first: LIST_END,
+            last: LIST_END,
             pages: 0,
         }
     }
@@ -216,8 +216,8 @@ impl PageCache {
             is_referenced: false,
             is_active,
             was_sent: false,
-            before: NOBODY,
-            behind: NOBODY,
+            before: LIST_END,
+            behind: LIST_END,
         };
         let id = match self.unused.pop() {
             Some(id) => {
@@ -281,7 +281,7 @@ impl PageCache {
 
     fn make_room(&mut self, pages: u64) {
         while self.inactive.pages + self.active.pages + pages > self.pages_max {
-            while self.is_inactive_low() && self.active.last != NOBODY {
+            while self.is_inactive_low() && self.active.last != LIST_END {
                 self.deactivate();
             }
             if !self.evict_one() {
@@ -303,7 +303,7 @@ impl PageCache {
     /// Moves the oldest active folio to the front of the inactive list.
     fn deactivate(&mut self) {
         let id = self.active.last;
-        if id != NOBODY {
+        if id != LIST_END {
             self.unlink(id);
             let folio = &mut self.folios[id as usize];
             folio.is_active = false;
@@ -316,7 +316,7 @@ impl PageCache {
     fn evict_one(&mut self) -> bool {
         for list in [self.inactive, self.active] {
             let mut id = list.last;
-            while id != NOBODY {
+            while id != LIST_END {
                 let folio = self.folios[id as usize];
                 if !folio.is_filling {
                     self.evict(id);
@@ -382,13 +382,13 @@ impl PageCache {
         let list = self.list(is_active);
         let behind = core::mem::replace(&mut list.first, id);
         list.pages += u64::from(pages);
-        if behind == NOBODY {
+        if behind == LIST_END {
             list.last = id;
         } else {
             self.folios[behind as usize].before = id;
         }
         let folio = &mut self.folios[id as usize];
-        folio.before = NOBODY;
+        folio.before = LIST_END;
         folio.behind = behind;
     }
 
@@ -402,16 +402,16 @@ impl PageCache {
         } = self.folios[id as usize];
         let list = self.list(is_active);
         list.pages -= u64::from(pages);
-        if before == NOBODY {
+        if before == LIST_END {
             list.first = behind;
         }
-        if behind == NOBODY {
+        if behind == LIST_END {
             list.last = before;
         }
-        if before != NOBODY {
+        if before != LIST_END {
             self.folios[before as usize].behind = behind;
         }
-        if behind != NOBODY {
+        if behind != LIST_END {
             self.folios[behind as usize].before = before;
         }
     }

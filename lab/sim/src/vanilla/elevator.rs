@@ -32,7 +32,7 @@ pub enum Scheduler {
 
 /// Consecutive pages of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct PageRun {
     pub(super) file: u32,
     pub(super) first: u32,
     pub(super) pages: u32,
@@ -40,7 +40,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
-    run: Run,
+    run: PageRun,
     arrived: Instant,
 }
 
@@ -56,12 +56,12 @@ pub(super) struct Elevator {
     waiting: BTreeMap<(u64, u64), Waiting>,
     /// First sectors by age.
     by_age: BTreeMap<u64, u64>,
-    under_way: BTreeMap<RequestId, Run>,
+    under_way: BTreeMap<RequestId, PageRun>,
     /// End of the latest request given to the device.
     position: u64,
     batched: u32,
     next_id: u64,
-    done: VecDeque<Run>,
+    done: VecDeque<PageRun>,
 }
 
 impl Elevator {
@@ -96,13 +96,13 @@ impl Elevator {
     }
 
     /// Reads a run of pages that starts at `physical`. Returns the number of new requests.
-    pub(super) fn submit(&mut self, now: Instant, run: Run, physical: u64) -> u64 {
+    pub(super) fn submit(&mut self, now: Instant, run: PageRun, physical: u64) -> u64 {
         let mut left = run;
         let mut sector = physical / SECTOR_BYTES;
         let mut requests = 0;
         while left.pages > 0 {
             let pages = left.pages.min(self.pages_max);
-            let part = Run { pages, ..left };
+            let part = PageRun { pages, ..left };
             if !self.merge(part, sector) {
                 self.next_id += 1;
                 let arrived = now;
@@ -132,12 +132,12 @@ impl Elevator {
     }
 
     /// The next run that has been read.
-    pub(super) fn poll_done(&mut self) -> Option<Run> {
+    pub(super) fn poll_done(&mut self) -> Option<PageRun> {
         self.done.pop_front()
     }
 
     /// Merges into a queued request that ends where this one begins, within the size limit.
-    fn merge(&mut self, part: Run, sector: u64) -> bool {
+    fn merge(&mut self, part: PageRun, sector: u64) -> bool {
         if self.scheduler == Scheduler::None {
             return false;
         }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn read(elevator: &mut Elevator, now: Instant, page: u32, pages: u32) -> u64 {
-        let run = Run {
+        let run = PageRun {
             file: 0,
             first: page,
             pages,

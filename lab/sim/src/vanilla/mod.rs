@@ -30,19 +30,19 @@ use headlong_units::{Instant, KIB};
 pub use self::cache::CacheKind;
 use self::cache::{FolioId, PageCache};
 pub use self::elevator::Scheduler;
-use self::elevator::{Elevator, ElevatorLimits, Run};
+use self::elevator::{Elevator, ElevatorLimits, PageRun};
 use self::page::PAGE_BYTES;
 use self::read_ahead::{Limits, ReadAhead, Window};
-pub use self::setup::{Access, VanillaSetup};
+pub use self::setup::{Access, PageCacheServerSetup};
 use crate::device::Device;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
-use crate::origin::{Asker, Outcome, Piece};
+use crate::origin::{Requester, Outcome, Piece};
 
 /// A request in progress: an open file and the position of its reader.
 #[derive(Debug)]
 struct Transfer {
-    asker: Asker,
+    asker: Requester,
     asked_at: Instant,
     file: u32,
     place: Place,
@@ -75,7 +75,7 @@ struct Worker {
 /// The server in virtual time, with its kernel.
 #[derive(Debug)]
 pub(crate) struct Vanilla {
-    setup: VanillaSetup,
+    setup: PageCacheServerSetup,
     now: Instant,
     limits: Limits,
     layout: Layout,
@@ -94,7 +94,7 @@ pub(crate) struct Vanilla {
 }
 
 impl Vanilla {
-    pub(crate) fn new(setup: &VanillaSetup, layout: Layout, device: Device) -> Self {
+    pub(crate) fn new(setup: &PageCacheServerSetup, layout: Layout, device: Device) -> Self {
         let pages = |bytes: u64| u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX / 4);
         let limits = ElevatorLimits {
             expires: setup.expires,
@@ -140,7 +140,7 @@ impl Vanilla {
     }
 
     /// Pages have arrived: their waiters continue.
-    fn read_done(&mut self, run: Run) {
+    fn read_done(&mut self, run: PageRun) {
         self.stats.reads_done += 1;
         let mut page = run.first;
         while page < run.first + run.pages {
@@ -328,7 +328,7 @@ impl Vanilla {
         if pages == 0 {
             return;
         }
-        let run = Run {
+        let run = PageRun {
             file: transfer.file,
             first,
             pages,

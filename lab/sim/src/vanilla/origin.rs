@@ -11,7 +11,7 @@ use crate::device::{DriveUse, Pattern};
 use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::link::Link;
-use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
+use crate::origin::{Requester, CacheUse, Origin, Outcome, Piece, ServerState};
 
 /// A request yields its thread after this many bytes (nginx: `sendfile_max_chunk`).
 const TURN_BYTES: u64 = 2 * MIB;
@@ -40,7 +40,7 @@ impl Origin for Vanilla {
     fn ask(
         &mut self,
         now: Instant,
-        asker: Asker,
+        asker: Requester,
         object: ObjectId,
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16> {
@@ -169,7 +169,7 @@ impl Origin for Vanilla {
         self.transfers.len() + self.outcomes.len() + self.elevator.device().outstanding()
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ServerState {
         let [all, _, filling, unsent] = self.cache.usage();
         let total = (self.setup.memory_bytes / PAGE_BYTES).max(all);
         let evictions = self.cache.evictions();
@@ -177,7 +177,7 @@ impl Origin for Vanilla {
             self.elevator.waiting(),
             self.elevator.device().outstanding(),
         );
-        State {
+        ServerState {
             memory: MemoryUse {
                 free_bytes: (total - all) * PAGE_BYTES,
                 filling_bytes: filling * PAGE_BYTES,

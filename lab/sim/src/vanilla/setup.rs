@@ -19,7 +19,7 @@ pub enum Access {
 
 /// A vanilla server with its kernel.
 #[derive(Debug, Clone, PartialEq)]
-pub struct VanillaSetup {
+pub struct PageCacheServerSetup {
     /// Memory for the page cache.
     pub memory_bytes: u64,
     /// `read_ahead_kb`, in bytes.
@@ -45,7 +45,7 @@ pub struct VanillaSetup {
     pub socket_bytes: Option<u64>,
 }
 
-impl Default for VanillaSetup {
+impl Default for PageCacheServerSetup {
     /// nginx with `sendfile` and `aio threads`, on Linux with default settings.
     fn default() -> Self {
         Self {

@@ -21,7 +21,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(setup: &VanillaSetup, line: Option<BitRate>) -> Self {
+    fn new(setup: &PageCacheServerSetup, line: Option<BitRate>) -> Self {
         let drive = preset("wd-red-wd10efrx").expect("a preset").build();
         let files: Vec<File> = (0..40)
             .map(|index| File {
@@ -52,7 +52,7 @@ impl Rig {
     fn ask(&mut self, session: u32, object: u32, start: u64, length: u64) -> RequestId {
         let call = CallId(0);
         let range = ByteRange::new(start, start + length);
-        let asker = Asker {
+        let asker = Requester {
             session,
             call,
             is_whole: false,
@@ -109,7 +109,7 @@ impl Rig {
 
 #[test]
 fn file_is_read_in_growing_windows_past_the_range() {
-    let mut rig = Rig::new(&VanillaSetup::default(), None);
+    let mut rig = Rig::new(&PageCacheServerSetup::default(), None);
     rig.ask(0, 0, 0, MIB);
     rig.run();
     assert_eq!(rig.sent, MIB);
@@ -122,7 +122,7 @@ fn file_is_read_in_growing_windows_past_the_range() {
 
 #[test]
 fn next_request_continues_from_readahead() {
-    let mut rig = Rig::new(&VanillaSetup::default(), None);
+    let mut rig = Rig::new(&PageCacheServerSetup::default(), None);
     rig.ask(0, 0, 0, MIB);
     rig.run();
     rig.ask(0, 0, MIB, MIB);
@@ -141,7 +141,7 @@ fn next_request_continues_from_readahead() {
 
 #[test]
 fn resident_pages_are_not_read_again() {
-    let mut rig = Rig::new(&VanillaSetup::default(), None);
+    let mut rig = Rig::new(&PageCacheServerSetup::default(), None);
     rig.ask(0, 3, 0, MIB);
     rig.run();
     let before = rig.disk();
@@ -153,10 +153,10 @@ fn resident_pages_are_not_read_again() {
 
 #[test]
 fn full_socket_releases_thread_until_third_is_free() {
-    let setup = VanillaSetup {
+    let setup = PageCacheServerSetup {
         workers: 1,
         threads: 1,
-        ..VanillaSetup::default()
+        ..PageCacheServerSetup::default()
     };
     let mut rig = Rig::new(&setup, Some(LINE));
     rig.ask(0, 0, 0, 2 * MIB);
@@ -189,10 +189,10 @@ fn full_socket_releases_thread_until_third_is_free() {
 #[test]
 fn concurrent_reads_equal_number_of_threads() {
     let outstanding = |threads| {
-        let setup = VanillaSetup {
+        let setup = PageCacheServerSetup {
             workers: 1,
             threads,
-            ..VanillaSetup::default()
+            ..PageCacheServerSetup::default()
         };
         let mut rig = Rig::new(&setup, Some(LINE));
         for session in 0..16 {
@@ -208,10 +208,10 @@ fn concurrent_reads_equal_number_of_threads() {
 
 #[test]
 fn disconnect_releases_thread() {
-    let setup = VanillaSetup {
+    let setup = PageCacheServerSetup {
         workers: 1,
         threads: 1,
-        ..VanillaSetup::default()
+        ..PageCacheServerSetup::default()
     };
     let mut rig = Rig::new(&setup, Some(LINE));
     let first = rig.ask(0, 0, 0, 2 * MIB);
@@ -224,9 +224,9 @@ fn disconnect_releases_thread() {
 
 #[test]
 fn mapped_files_are_read_around_fault() {
-    let setup = VanillaSetup {
+    let setup = PageCacheServerSetup {
         access: Access::Mapped,
-        ..VanillaSetup::default()
+        ..PageCacheServerSetup::default()
     };
     let mut rig = Rig::new(&setup, None);
     rig.ask(0, 0, 4 * MIB, 32 * KIB);
@@ -241,9 +241,9 @@ fn mapped_files_are_read_around_fault() {
 #[test]
 fn large_folios_become_active_when_sent_once() {
     let active = |cache| {
-        let setup = VanillaSetup {
+        let setup = PageCacheServerSetup {
             cache,
-            ..VanillaSetup::default()
+            ..PageCacheServerSetup::default()
         };
         let mut rig = Rig::new(&setup, None);
         rig.ask(0, 0, 0, 8 * MIB);

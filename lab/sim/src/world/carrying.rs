@@ -4,7 +4,7 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{ByteRange, Duration};
 
 use super::{Coming, World};
-use crate::origin::{Asker, Outcome, Piece};
+use crate::origin::{Requester, Outcome, Piece};
 
 impl World<'_> {
     pub(super) fn request(
@@ -25,7 +25,7 @@ impl World<'_> {
             self.events.plan(self.now + visit.link.delay(), refused);
             return;
         }
-        let asker = Asker {
+        let asker = Requester {
             session,
             call,
             is_whole: range.is_none(),
@@ -54,7 +54,7 @@ impl World<'_> {
         while let Some(outcome) = self.server.poll_outcome() {
             match outcome {
                 Outcome::Piece(piece) => self.send(piece),
-                Outcome::Failed(Asker { session, call, .. }) => {
+                Outcome::Failed(Requester { session, call, .. }) => {
                     let visit = self.visits.get_mut(u64::from(session));
                     let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
                     let broken = Coming::Broken { session, call };
@@ -65,7 +65,7 @@ impl World<'_> {
     }
 
     fn send(&mut self, piece: Piece) {
-        let Asker { session, call, .. } = piece.asker;
+        let Requester { session, call, .. } = piece.asker;
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             // The viewer has left; the server will receive the disconnect.
             return;

@@ -17,7 +17,7 @@ use crate::trace::Record;
 const RECORDS_MAX: usize = 1 << 20;
 
 /// Treatment of an arriving request.
-pub(super) enum Way {
+pub(super) enum Disposition {
     Fail,
     AtOnce,
     ToDrive,
@@ -37,18 +37,18 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn way_of(&mut self, job: &Job) -> Way {
+    pub(super) fn way_of(&mut self, job: &Job) -> Disposition {
         if self.must_fail() {
-            return Way::Fail;
+            return Disposition::Fail;
         }
         if self.is_timed || self.faults.is_hung() {
-            return Way::ToDrive;
+            return Disposition::ToDrive;
         }
         let length = u64::from(job.length);
         if self.faults.strikes(job.offset, length, job.direction()) {
-            return Way::Fail;
+            return Disposition::Fail;
         }
-        Way::AtOnce
+        Disposition::AtOnce
     }
 
     pub(super) fn must_fail(&self) -> bool {

@@ -44,14 +44,14 @@ pub struct Manifest {
 }
 
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct PersistentStore {
     directory: PathBuf,
     manifest: Mutex<Manifest>,
     is_clean: AtomicBool,
     _lock: File,
 }
 
-impl Keeper {
+impl PersistentStore {
     /// Opens the store in `directory`; creates an empty one if there is none, or with `force_new`.
     /// Returns `Some` extents of an existing store.
     pub(super) fn open(

@@ -18,7 +18,7 @@ pub use keeper::Manifest;
 pub use sequence::{Content, PAGE_BYTES, Sequence};
 
 use crate::error::Error;
-use keeper::Keeper;
+use keeper::PersistentStore;
 use literals::Literals;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -29,7 +29,7 @@ pub struct Store {
     capacity_bytes: u64,
     extents: RwLock<Extents>,
     literals: Literals,
-    keeper: Option<Keeper>,
+    keeper: Option<PersistentStore>,
 }
 
 /// Use of a store, for people and for tests.
@@ -64,7 +64,7 @@ impl Store {
         capacity_bytes: u64,
         force_new: bool,
     ) -> Result<Self, Error> {
-        let (keeper, extents) = Keeper::open(directory, drive, capacity_bytes, force_new)?;
+        let (keeper, extents) = PersistentStore::open(directory, drive, capacity_bytes, force_new)?;
         Ok(Self {
             capacity_bytes,
             extents: RwLock::new(extents.unwrap_or_default()),
@@ -80,7 +80,7 @@ impl Store {
 
     /// Its manifest, if it is persistent.
     pub fn manifest(&self) -> Option<Manifest> {
-        self.keeper.as_ref().map(Keeper::manifest)
+        self.keeper.as_ref().map(PersistentStore::manifest)
     }
 
     /// Changes the manifest.
@@ -246,7 +246,7 @@ impl Store {
     }
 
     fn soil(&self) -> io::Result<()> {
-        self.keeper.as_ref().map_or(Ok(()), Keeper::soil)
+        self.keeper.as_ref().map_or(Ok(()), PersistentStore::soil)
     }
 
     fn read_extents(&self) -> RwLockReadGuard<'_, Extents> {

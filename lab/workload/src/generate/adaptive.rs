@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments};
+use headlong_player::{Act, AdaptivePlan, PlayerConfig, ObjectId, Place, Rendition, Segments};
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
@@ -19,7 +19,7 @@ impl Director<'_> {
     pub(super) fn adaptive(
         &self,
         (index, seen): (u64, Duration),
-        make: &Arc<Make>,
+        make: &Arc<PlayerConfig>,
         objects: &mut Objects,
     ) -> AdaptivePlan {
         let (work, acts) = self.acts(index, seen);

@@ -42,14 +42,14 @@ pub struct Request {
 
 /// A period of watching without skips or pauses: the playback position follows from the clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Screen {
+pub(super) struct PlaybackClock {
     /// Start time, s.
     pub(super) start_s: f64,
     /// Playback position at the start, s of the title.
     pub(super) position_s: f64,
 }
 
-impl Screen {
+impl PlaybackClock {
     /// End of a buffer of `buffer_s` at time `now`, s of the title.
     fn reach(&self, now: f64, buffer_s: f64) -> f64 {
         self.position_s + (now - self.start_s) + buffer_s
@@ -63,7 +63,7 @@ impl Screen {
 
 /// How a device reads one kind of content.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct ReadStyle {
     pub(super) form: Form,
     request_s: f64,
     part_bytes_max: u64,
@@ -76,7 +76,7 @@ pub(super) struct Manner {
     speed: f64,
 }
 
-impl Manner {
+impl ReadStyle {
     /// The same in a transient phase: a single, new connection.
     pub(super) fn trying(self, speed: f64) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Manner {
 
 /// Consecutive segments of one file to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct SegmentRun {
     pub(super) file: u32,
     /// First segment.
     pub(super) from: u32,
@@ -136,12 +136,12 @@ pub(super) struct Run {
     /// Time limit, s.
     pub(super) until: f64,
     /// Playback that paces it; `None` to read at full speed.
-    pub(super) screen: Option<Screen>,
+    pub(super) screen: Option<PlaybackClock>,
 }
 
 /// Where a read ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(super) struct ReadEnd {
     /// The next segment.
     pub(super) head: u32,
     /// End time, s.
@@ -149,7 +149,7 @@ pub(super) struct Read {
 }
 
 /// Turns runs into requests.
-pub(super) struct Asker<'a> {
+pub(super) struct RequestGenerator<'a> {
     pub(super) catalogue: &'a Catalogue,
     /// Bytes per second.
     pub(super) bandwidth: f64,
@@ -161,7 +161,7 @@ pub(super) struct Asker<'a> {
     pub(super) requests: Vec<Request>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> RequestGenerator<'a> {
     pub(super) fn new(
         catalogue: &'a Catalogue,
         bandwidth: f64,
@@ -182,7 +182,7 @@ impl<'a> Asker<'a> {
 
     /// Reads the table of segments at the start of a file, unless it was read before. Returns the
     /// time of its arrival.
-    pub(super) fn read_table(&mut self, file: u32, manner: &Manner, now: f64, until: f64) -> f64 {
+    pub(super) fn read_table(&mut self, file: u32, manner: &ReadStyle, now: f64, until: f64) -> f64 {
         if self.tables.contains(&file) || now >= until {
             return now;
         }
@@ -210,9 +210,9 @@ impl<'a> Asker<'a> {
     }
 
     /// Reads a run.
-    pub(super) fn read(&mut self, run: Run, manner: &Manner) -> Read {
+    pub(super) fn read(&mut self, run: SegmentRun, manner: &ReadStyle) -> ReadEnd {
         if run.now >= run.until || run.from >= run.to {
-            return Read {
+            return ReadEnd {
                 head: run.from,
                 now: run.now,
             };
@@ -223,7 +223,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    fn read_chunks(&mut self, run: Run, manner: &Manner) -> Read {
+    fn read_chunks(&mut self, run: SegmentRun, manner: &ReadStyle) -> ReadEnd {
         let segment_s = self.catalogue.segment_s();
         let step = (libm::round(manner.request_s / segment_s) as u32).max(1);
         let mut free = [run.now; CONNECTIONS_MAX];
@@ -283,14 +283,14 @@ impl<'a> Asker<'a> {
                 last = libm::fmax(last, done);
             }
             if is_over {
-                return Read {
+                return ReadEnd {
                     head,
                     now: run.until,
                 };
             }
             head = next;
         }
-        Read { head, now: last }
+        ReadEnd { head, now: last }
     }
 
     /// One chunk request in the interval `times`; it gets one of `sharing` equal parts of the
@@ -317,7 +317,7 @@ impl<'a> Asker<'a> {
         until
     }
 
-    fn read_open(&mut self, run: Run, manner: &Manner) -> Read {
+    fn read_open(&mut self, run: SegmentRun, manner: &ReadStyle) -> ReadEnd {
         let file = self.catalogue.files[run.file as usize];
         let title = &self.catalogue.titles[file.title as usize];
         let segment_s = self.catalogue.segment_s();
@@ -386,7 +386,7 @@ impl<'a> Asker<'a> {
         } else {
             self.push(run.file, offset, None, sent, (run.now, end));
         }
-        Read {
+        ReadEnd {
             head: head.max(run.from),
             now: end,
         }

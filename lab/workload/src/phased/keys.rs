@@ -13,7 +13,7 @@ use core::fmt::Write as _;
 use headlong_settings::{Document, Mistakes, Place};
 use headlong_units::nearest;
 
-use super::specification::{Device, Network, Specification, Titles, Viewing, Visits};
+use super::specification::{Device, Network, Specification, Titles, Viewing, SessionSettings};
 use crate::preset;
 use crate::specification::{SESSIONS_MAX, TITLES_MAX, document, is_of_phases, no_new_tables};
 
@@ -214,7 +214,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     for (kind, renditions) in super::Kind::ALL.iter().zip(renditions) {
         keys.renditions(&format!("catalogue.{}", kind.name()), renditions);
     }
-    let Visits {
+    let SessionSettings {
         count,
         length_s,
         arrivals,

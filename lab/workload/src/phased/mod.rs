@@ -35,7 +35,7 @@ pub use measure::{Measure, characterise, observe};
 pub use play::{PIECE_S, trace};
 pub use session::Session;
 pub use specification::{
-    Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, Visits,
+    Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, SessionSettings,
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use headlong_random::Generator;
 use super::asking::Request;
 use super::catalogue::Catalogue;
 use super::specification::Specification;
-use super::visit::Visit;
+use super::visit::SessionSimulation;
 
 /// A session and its requests, in the order in which the device generated them.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +94,7 @@ impl<'a> Director<'a> {
         let device = self.devices.partition_point(|share| *share <= unit);
         let device = device.min(self.devices.len().saturating_sub(1));
         let title = self.catalogue.pick(generator.unit());
-        let visit = Visit::new(
+        let visit = SessionSimulation::new(
             (self.catalogue, self.specification),
             &self.specification.devices[device],
             title,

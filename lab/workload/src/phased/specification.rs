@@ -18,7 +18,7 @@ pub struct Specification {
     /// The catalogue.
     pub catalogue: Titles,
     /// Number and arrivals of the viewers.
-    pub sessions: Visits,
+    pub sessions: SessionSettings,
     /// Behaviour of the viewers.
     pub viewing: Viewing,
     /// Networks of the viewers.
@@ -93,7 +93,7 @@ impl Titles {
 
 /// Number and arrivals of the viewers (Figure 5.1).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Visits {
+pub struct SessionSettings {
     /// Number of sessions.
     pub count: u64,
     /// Length of the log, s. Requests that complete later are omitted.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 
 use super::Kind;
-use super::asking::{Asker, Manner, Request, Run, Screen};
+use super::asking::{RequestGenerator, ReadStyle, Request, SegmentRun, PlaybackClock};
 use super::catalogue::Catalogue;
 use super::specification::{Device, Form, Rates, Specification, Viewing};
 
@@ -25,12 +25,12 @@ enum Event {
 }
 
 /// A session in progress.
-pub(super) struct Visit<'a> {
+pub(super) struct SessionSimulation<'a> {
     viewing: &'a Viewing,
     device: &'a Device,
     duration_s: f64,
     segments: u32,
-    pub(super) asker: Asker<'a>,
+    pub(super) asker: RequestGenerator<'a>,
     /// Random generator of the person.
     generator: Generator,
     /// Files of content in ascending order of bit rate, and those of sound.
@@ -45,7 +45,7 @@ pub(super) struct Visit<'a> {
     is_first: bool,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> SessionSimulation<'a> {
     pub(super) fn new(
         (catalogue, specification): (&'a Catalogue, &'a Specification),
         device: &'a Device,
@@ -101,7 +101,7 @@ impl<'a> Visit<'a> {
             device,
             duration_s: catalogue.titles[title as usize].duration_s,
             segments: catalogue.titles[title as usize].segments,
-            asker: Asker::new(
+            asker: RequestGenerator::new(
                 catalogue,
                 bandwidth,
                 delay_s,
@@ -140,7 +140,7 @@ impl<'a> Visit<'a> {
         let mut head = self.segment_of(position);
         loop {
             let (event, length) = self.next_event(left, is_glance, early.take());
-            let screen = Screen {
+            let screen = PlaybackClock {
                 start_s: now,
                 position_s: position,
             };
@@ -191,7 +191,7 @@ impl<'a> Visit<'a> {
     }
 
     /// The device during a period of watching: adaptations with a stable phase between each two.
-    fn stretch(&mut self, screen: Screen, head: &mut u32, until: f64) {
+    fn stretch(&mut self, screen: PlaybackClock, head: &mut u32, until: f64) {
         self.listen(screen, *head, until);
         let mut now = screen.start_s;
         loop {
@@ -203,7 +203,7 @@ impl<'a> Visit<'a> {
             if *head < self.segments && !(manner.form == Form::Open && *head == 0) {
                 now = self.asker.read_table(file, &manner, now, stop);
             }
-            let run = Run {
+            let run = SegmentRun {
                 file,
                 from: *head,
                 to: self.segments,
@@ -267,7 +267,7 @@ impl<'a> Visit<'a> {
                 now = self.asker.read_table(file, &manner, now, until);
             }
             let to = (*head + wanted).min(self.segments);
-            let run = Run {
+            let run = SegmentRun {
                 file,
                 from: *head,
                 to,
@@ -282,11 +282,11 @@ impl<'a> Visit<'a> {
     }
 
     /// Sound continues through adaptations.
-    fn listen(&mut self, screen: Screen, content_head: u32, until: f64) {
+    fn listen(&mut self, screen: PlaybackClock, content_head: u32, until: f64) {
         if !self.device.is_separate || self.audio.is_empty() {
             return;
         }
-        let manner = Manner::of(self.device, Kind::Audio);
+        let manner = ReadStyle::of(self.device, Kind::Audio);
         let segment_s = self.asker.catalogue.segment_s();
         // A device with open-ended sound does not keep it over a pause.
         let position = self.segment_of(screen.position_s);
@@ -302,7 +302,7 @@ impl<'a> Visit<'a> {
             let file = self.audio[other];
             now = self.asker.read_table(file, &manner, now, until);
             let to = (head + step).min(self.segments);
-            let run = Run {
+            let run = SegmentRun {
                 file,
                 from: head,
                 to,
@@ -317,7 +317,7 @@ impl<'a> Visit<'a> {
         if !(manner.form == Form::Open && head == 0) {
             now = self.asker.read_table(file, &manner, now, until);
         }
-        let run = Run {
+        let run = SegmentRun {
             file,
             from: head,
             to: self.segments,
@@ -329,8 +329,8 @@ impl<'a> Visit<'a> {
     }
 
     /// How the next chain of content is requested.
-    fn manner(&mut self) -> Manner {
-        let mut manner = Manner::of(self.device, self.device.content());
+    fn manner(&mut self) -> ReadStyle {
+        let mut manner = ReadStyle::of(self.device, self.device.content());
         if self.is_both {
             let is_open = self.generator.unit() < 0.5;
             manner.form = if is_open { Form::Open } else { Form::Chunk };

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_player::Make;
+use headlong_player::PlayerConfig;
 
 use crate::make;
 
@@ -18,7 +18,7 @@ pub struct PlayerKind {
     pub share: f64,
     /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), whose
     /// requests [`super::Requests`] describes.
-    pub make: Option<Arc<Make>>,
+    pub make: Option<Arc<PlayerConfig>>,
 }
 
 impl PlayerKind {
@@ -33,7 +33,7 @@ impl PlayerKind {
 }
 
 /// The settings of an adaptive player, in the words of a specification: `rule=bola low=10s ...`.
-pub fn player_text(make: &Make) -> String {
+pub fn player_text(make: &PlayerConfig) -> String {
     let words = make::words(make).into_iter();
     let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")

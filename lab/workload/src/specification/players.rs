@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_player::{Make, Shape};
+use headlong_player::{PlayerConfig, Shape};
 use headlong_settings::{Document, Value, choice, number};
 
 use super::{PlayerKind, Specification, check};
@@ -58,7 +58,7 @@ pub(super) fn players(table: &mut Document) -> Vec<PlayerKind> {
 }
 
 /// One player, unless it is a simple one.
-fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Make>> {
+fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<PlayerConfig>> {
     let kinds = [("adaptive", true), ("simple", false)];
     let kind = table.get(&format!("{prefix}.kind"), &choice(&kinds));
     if kind.unwrap_or(is_written) {

@@ -79,7 +79,7 @@ impl core::error::Error for TraceErrors {}
 
 /// Features that a dialect cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CannotSay {
+pub enum DialectLimit {
     /// A session that adapts its bit rate has no calls before it is played.
     #[error(
         "a session adapts its bit rate, and this dialect can only hold calls known in advance; \

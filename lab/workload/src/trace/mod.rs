@@ -18,7 +18,7 @@ use headlong_player::{Call, ObjectId, Plan};
 use headlong_units::{ByteRange, Duration};
 
 pub use arrivals::{UnknownSizes, with_arrivals};
-pub use error::{CannotSay, TraceError, TraceErrors};
+pub use error::{DialectLimit, TraceError, TraceErrors};
 pub use write::Dialect;
 
 use crate::{Identity, NetworkClass, ideal};

@@ -17,7 +17,7 @@ use headlong_units::{BitRate, ByteRange, Duration};
 
 use super::line::{self, Word};
 use super::objects::Objects;
-use super::read_adaptive::Known;
+use super::read_adaptive::ParsedObjects;
 use super::values::{pairs, parsed, value};
 use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
 use crate::Identity;
@@ -96,7 +96,7 @@ struct Reader {
     about: About,
     sessions: Vec<Session>,
     /// Players and titles shared by adaptive sessions.
-    known: Known,
+    known: ParsedObjects,
     draft: Option<Draft>,
     has_version: bool,
     /// Number of sessions with an arrival, and the line of the first without one.

@@ -9,7 +9,7 @@ use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments, Title};
+use headlong_player::{Act, AdaptivePlan, PlayerConfig, ObjectId, Place, Rendition, Segments, Title};
 use headlong_units::{BitRate, nearest};
 
 use super::TraceErrors;
@@ -25,8 +25,8 @@ const RENDITIONS_KEPT: usize = 65;
 
 /// Players and titles parsed so far, by their ids in the text.
 #[derive(Default)]
-pub(super) struct Known {
-    makes: BTreeMap<u64, Arc<Make>>,
+pub(super) struct ParsedObjects {
+    makes: BTreeMap<u64, Arc<PlayerConfig>>,
     titles: BTreeMap<u64, Arc<Title>>,
     /// The title whose renditions are being parsed: its line, its id, and the title so far.
     open: Option<(usize, u64, Title)>,
@@ -34,7 +34,7 @@ pub(super) struct Known {
     is_broken: bool,
 }
 
-impl Known {
+impl ParsedObjects {
     pub(super) fn read_player(
         &mut self,
         line: usize,

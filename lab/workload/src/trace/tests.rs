@@ -2,7 +2,7 @@ use std::string::ToString as _;
 use std::vec;
 
 use headlong_player::{
-    Act, AdaptivePlan, Estimate, Make, Place, Playback, Probing, Rendition, Rule, Script, Segments,
+    Act, AdaptivePlan, Estimate, PlayerConfig, Place, Playback, Probing, Rendition, Rule, Script, Segments,
     Shape, Title,
 };
 use proptest::prelude::*;
@@ -233,7 +233,7 @@ fn foreign_traces_get_poisson_arrivals() {
 #[test]
 fn reports_features_a_dialect_cannot_express() {
     let trace = read("/a range=0-9\n");
-    assert_eq!(trace.to_text(Dialect::Httperf), Err(CannotSay::Ranges));
+    assert_eq!(trace.to_text(Dialect::Httperf), Err(DialectLimit::Ranges));
     let trace = read(&"/a\n\n".repeat(1001));
     let error = trace
         .to_text(Dialect::Httperf)
@@ -287,12 +287,12 @@ fn parses_adaptive_session() {
             Act::Watch(Duration::from_secs(4)),
         ]
     );
-    let make = Make {
+    let make = PlayerConfig {
         rule: Rule::Bola {
             low: Duration::from_secs(8),
         },
         timeout: None,
-        ..Make::default()
+        ..PlayerConfig::default()
     };
     assert_eq!(*plan.make, make);
     let part = |object, start, end| Place::part(ObjectId(object), ByteRange::new(start, end));
@@ -307,8 +307,8 @@ fn parses_adaptive_session() {
     };
     assert!(Arc::ptr_eq(&plan.title, &other.title) && Arc::ptr_eq(&plan.make, &other.make));
     assert!(other.acts.is_empty());
-    assert_eq!(trace.to_text(Dialect::Thesis), Err(CannotSay::Adaptive));
-    assert_eq!(trace.to_text(Dialect::Httperf), Err(CannotSay::Adaptive));
+    assert_eq!(trace.to_text(Dialect::Thesis), Err(DialectLimit::Adaptive));
+    assert_eq!(trace.to_text(Dialect::Httperf), Err(DialectLimit::Adaptive));
 }
 
 #[test]
@@ -489,8 +489,8 @@ prop_compose! {
         safety in 0.01f64..10.0,
         (start_rendition, connections, retries) in (any::<u32>(), 1u32..=255, any::<u32>()),
         (timeout, patience) in (maybe(duration()), maybe(duration())),
-    ) -> Make {
-        Make {
+    ) -> PlayerConfig {
+        PlayerConfig {
             start_buffer: Duration(buffer_high.0 / 100 * start),
             resume_buffer: Duration(buffer_high.0 / 100 * resume),
             buffer_low,
@@ -591,7 +591,7 @@ proptest! {
         title in title(),
         sessions in proptest::collection::vec((acts(), any::<u8>(), maybe(call())), 1..6),
     ) {
-        let makes: Vec<Arc<Make>> = makes.into_iter().map(Arc::new).collect();
+        let makes: Vec<Arc<PlayerConfig>> = makes.into_iter().map(Arc::new).collect();
         let mut trace = Trace {
             // Names with characters that need quoting.
             objects: (0..12).map(|n| std::format!("a'b/\\{n}\"#.mp4")).collect(),

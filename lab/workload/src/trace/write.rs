@@ -10,8 +10,8 @@ use core::fmt::{self, Write as _};
 use headlong_player::{Call, Plan, Script};
 
 use super::text::{Range, Seconds, Word};
-use super::write_adaptive::{Told, write_session};
-use super::{CannotSay, Session, Trace};
+use super::write_adaptive::{WrittenObjects, write_session};
+use super::{DialectLimit, Session, Trace};
 use crate::Identity;
 
 /// Dialect of a wsesslog.
@@ -49,24 +49,24 @@ impl Trace {
     ///
     /// # Errors
     /// If the dialect cannot express it.
-    pub fn to_text(&self, dialect: Dialect) -> Result<String, CannotSay> {
+    pub fn to_text(&self, dialect: Dialect) -> Result<String, DialectLimit> {
         let too_many = |max| {
             let count = self.sessions.len();
             if count > max {
-                Err(CannotSay::Sessions { count, max })
+                Err(DialectLimit::Sessions { count, max })
             } else {
                 Ok(())
             }
         };
         let is_adaptive = |session: &Session| matches!(session.plan, Plan::Adaptive(_));
         if dialect != Dialect::Headlong && self.sessions.iter().any(is_adaptive) {
-            return Err(CannotSay::Adaptive);
+            return Err(DialectLimit::Adaptive);
         }
         match dialect {
             Dialect::Httperf => {
                 let mut calls = self.sessions.iter().flat_map(|session| session.calls());
                 if calls.any(|call| call.range.is_some()) {
-                    return Err(CannotSay::Ranges);
+                    return Err(DialectLimit::Ranges);
                 }
                 too_many(HTTPERF_SESSIONS_MAX)?;
             }
@@ -101,7 +101,7 @@ impl Trace {
                 )?;
             }
         }
-        let mut told = Told::default();
+        let mut told = WrittenObjects::default();
         for session in &self.sessions {
             text.push('\n');
             if let Plan::Adaptive(plan) = &session.plan {

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 
-use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments, Title};
+use headlong_player::{Act, AdaptivePlan, PlayerConfig, ObjectId, Place, Rendition, Segments, Title};
 
 use super::Trace;
 use super::text::{Range, Seconds};
@@ -14,8 +14,8 @@ use crate::make;
 
 /// Players and titles written so far, with their ids. Sessions that share one share it in the text.
 #[derive(Default)]
-pub(super) struct Told {
-    makes: BTreeMap<*const Make, usize>,
+pub(super) struct WrittenObjects {
+    makes: BTreeMap<*const PlayerConfig, usize>,
     titles: BTreeMap<*const Title, usize>,
 }
 
@@ -24,7 +24,7 @@ impl Trace {
     pub(super) fn write_shared(
         &self,
         plan: &AdaptivePlan,
-        told: &mut Told,
+        told: &mut WrittenObjects,
         text: &mut String,
     ) -> fmt::Result {
         let count = told.makes.len();
@@ -112,7 +112,7 @@ impl Trace {
 }
 
 /// Words of a session's line: its title, its player and its acts.
-pub(super) fn write_session(plan: &AdaptivePlan, told: &Told, text: &mut String) -> fmt::Result {
+pub(super) fn write_session(plan: &AdaptivePlan, told: &WrittenObjects, text: &mut String) -> fmt::Result {
     let make = told.makes.get(&Arc::as_ptr(&plan.make));
     let title = told.titles.get(&Arc::as_ptr(&plan.title));
     let (make, title) = (make.unwrap_or(&0), title.unwrap_or(&0));

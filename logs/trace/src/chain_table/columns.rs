@@ -75,28 +75,28 @@ fn put_name<const NUMBER: bool>(cells: &mut Cells<'_>, name: Name<'_>) {
 }
 
 /// Why a buffered chain did not become a row.
-enum Trouble {
+enum BufferError {
     Wait(io::Error),
     Table(TableError),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for BufferError {
     fn from(error: io::Error) -> Self {
         Self::Wait(error)
     }
 }
 
-impl From<TableError> for Trouble {
+impl From<TableError> for BufferError {
     fn from(error: TableError) -> Self {
         Self::Table(error)
     }
 }
 
-impl From<Trouble> for ChainTableError {
-    fn from(trouble: Trouble) -> Self {
+impl From<BufferError> for ChainTableError {
+    fn from(trouble: BufferError) -> Self {
         match trouble {
-            Trouble::Wait(error) => error.into(),
-            Trouble::Table(error) => error.into(),
+            BufferError::Wait(error) => error.into(),
+            BufferError::Table(error) => error.into(),
         }
     }
 }
@@ -120,7 +120,7 @@ fn write_as<const SESSIONS: bool, const FILES: bool>(
     (sessions, files): (&Order<'_>, &Order<'_>),
     pieces: &Pieces,
     (file, path): (File, &Path),
-) -> Result<(), Trouble> {
+) -> Result<(), BufferError> {
     let mut writer = TableWriter::into_file(file, path)?;
     pieces.each(|piece, rows| {
         let session = sessions.name(piece.session);
@@ -130,7 +130,7 @@ fn write_as<const SESSIONS: bool, const FILES: bool>(
             let row: Row<'_, SESSIONS, FILES> = decode(&record, session, files);
             writer.push(&row)?;
         }
-        Ok::<_, Trouble>(())
+        Ok::<_, BufferError>(())
     })?;
     Ok(writer.finish()?)
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use headlong_chains::{Chain, Joiner, Rules};
 use headlong_report::Output;
 
-use crate::intake::TakenIn;
+use crate::intake::IntakeResult;
 pub use error::ChainTableError;
 use order::Order;
 use pieces::{Piece, Pieces, Waiting};
@@ -99,7 +99,7 @@ impl TableFile {
     /// Joins all requests of a log, writes the table and gives it its name.
     pub fn finish(
         self,
-        log: &TakenIn,
+        log: &IntakeResult,
         settings: &ChainSettings,
     ) -> Result<ChainSums, ChainTableError> {
         let Self { path, output } = self;
@@ -141,7 +141,7 @@ pub struct ChainTable<'a> {
 impl<'a> ChainTable<'a> {
     /// Joins all requests of a log. Rows that do not fit in memory are spilled to `folder`.
     pub fn join(
-        log: &'a TakenIn,
+        log: &'a IntakeResult,
         settings: &ChainSettings,
         form: TableForm,
         folder: &Path,

@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use crate::spill::{Place, Spill, Spilled};
+use crate::spill::{StoredBytes, Spill, Spilled};
 
 /// Rows of one session of a partition.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) struct Piece {
 #[derive(Debug)]
 pub(super) struct PartRows {
     pieces: Vec<Piece>,
-    place: Place,
+    place: StoredBytes,
 }
 
 /// Collects rows of partitions, from any thread.
@@ -72,8 +72,8 @@ impl Pieces {
         let mut readers: Vec<Box<dyn Read + '_>> = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             readers.push(match &part.place {
-                Place::Memory(rows) => Box::new(rows.as_slice()),
-                Place::Spilled { offset, .. } => {
+                StoredBytes::Memory(rows) => Box::new(rows.as_slice()),
+                StoredBytes::Spilled { offset, .. } => {
                     let (spilled, offset) = (&self.spilled, *offset);
                     Box::new(BufReader::with_capacity(1 << 16, At { spilled, offset }))
                 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use headlong_chains::{Gap, Link, Rules};
 
 use super::*;
-use crate::intake::{Intake, Silent, TakenIn, take_in};
+use crate::intake::{Intake, Silent, IntakeResult, take_in};
 
 const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
 
-fn taken(folder: &Path, log: &str) -> TakenIn {
+fn taken(folder: &Path, log: &str) -> IntakeResult {
     let path = folder.join("log.csv");
     fs::write(&path, format!("{HEADER}{log}")).expect("written");
     let intake = Intake {
@@ -31,7 +31,7 @@ fn settings() -> ChainSettings {
     }
 }
 
-fn text(log: &TakenIn, settings: &ChainSettings, folder: &Path) -> String {
+fn text(log: &IntakeResult, settings: &ChainSettings, folder: &Path) -> String {
     let table = ChainTable::join(log, settings, TableForm::Text, folder).expect("joined");
     let mut text = Vec::new();
     table.write(&mut text).expect("written");
@@ -181,7 +181,7 @@ fn table_is_independent_of_threads_and_memory() {
     }
 }
 
-fn sums(log: &TakenIn, rules: Rules) -> ChainSums {
+fn sums(log: &IntakeResult, rules: Rules) -> ChainSums {
     let mut sums = ChainSums::default();
     let chains = log.parts.each_unsorted(1, |_, requests| {
         let mut chains = Vec::new();

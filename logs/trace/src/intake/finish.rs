@@ -4,15 +4,15 @@
 use super::error::IntakeError;
 use super::logs::Logs;
 use super::options::{Intake, MemoryBound};
-use super::taken::{LogTold, SessionsBy, TakenIn};
+use super::taken::{LogSummary, SessionsBy, IntakeResult};
 use super::worker::{Read, Told};
 use crate::dropped::Sample;
 use crate::files::{self, FileFacts, FilesTable};
 use crate::names::{Names, Renumber};
 use crate::parts::Parts;
-use crate::parts::maps::Maps;
+use crate::parts::maps::NumberMaps;
 use crate::parts::record::SOURCE_SHIFT;
-use crate::parts::settle::Settled;
+use crate::parts::settle::FirstPass;
 use crate::pieces;
 use crate::read::Reason;
 use crate::titles;
@@ -23,7 +23,7 @@ pub(super) fn finish(
     memory: MemoryBound,
     logs: Logs,
     read: Read,
-) -> Result<TakenIn, IntakeError> {
+) -> Result<IntakeResult, IntakeError> {
     let Read {
         names,
         table,
@@ -48,7 +48,7 @@ pub(super) fn finish(
     let file_disks = files::file_disks(&facts, &disk_places, &disk_numbers);
     let has_viewers = viewer_names.whole_len() > 0;
     let idle_ms = i64::try_from(intake.session_idle.as_millis()).unwrap_or(i64::MAX);
-    let maps = Maps {
+    let maps = NumberMaps {
         sessions,
         viewers,
         sessions_named: ids.whole_len() as u32,
@@ -68,7 +68,7 @@ pub(super) fn finish(
         let settled = parts.settle(intake.threads, with_files);
         settled.map_err(|error| error.named(&ids, &viewer_names))?
     } else {
-        Settled::default()
+        FirstPass::default()
     };
     note_repeated(&mut told, &settled, &logs);
     let counts: Option<Vec<u32>> = has_viewers.then(|| {
@@ -94,7 +94,7 @@ pub(super) fn finish(
     let logs = logs_told(logs, &told, &troubles);
     let sessions_by = sessions_by(intake, &told);
     let span_ms = span(&told);
-    Ok(TakenIn {
+    Ok(IntakeResult {
         sessions: session_names.len() as u32,
         notes: notes(
             &told,
@@ -177,7 +177,7 @@ fn do_logs_overlap(told: &Told) -> bool {
     spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
 }
 
-fn note_repeated(told: &mut Told, settled: &Settled, logs: &Logs) {
+fn note_repeated(told: &mut Told, settled: &FirstPass, logs: &Logs) {
     if settled.repeated == 0 {
         return;
     }
@@ -201,8 +201,8 @@ fn note_repeated(told: &mut Told, settled: &Settled, logs: &Logs) {
         .add_samples(Reason::Repeated, settled.repeated, samples.collect());
 }
 
-fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogTold> {
-    let mut all: Vec<(u32, LogTold)> = logs
+fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogSummary> {
+    let mut all: Vec<(u32, LogSummary)> = logs
         .logs
         .into_iter()
         .map(|log| {
@@ -212,7 +212,7 @@ fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogTold
                 .filter(|(number, _)| *number == log.number)
                 .map(|(_, trouble)| trouble.as_str())
                 .collect();
-            let of_log = LogTold {
+            let of_log = LogSummary {
                 name: log.name,
                 format: log.format,
                 requests: found.map_or(0, |(count, _, _)| *count),
@@ -227,7 +227,7 @@ fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogTold
     all.into_iter().map(|(_, log)| log).collect()
 }
 
-fn formats(logs: &[LogTold]) -> String {
+fn formats(logs: &[LogSummary]) -> String {
     let mut formats: Vec<&str> = Vec::new();
     for log in logs.iter().filter(|log| !log.format.is_empty()) {
         if !formats.contains(&log.format.as_str()) {
@@ -261,7 +261,7 @@ fn notes(
     told: &Told,
     parts: &Parts,
     [files_estimated, files_unsized]: [u32; 2],
-    logs: &[LogTold],
+    logs: &[LogSummary],
     streams: &[Vec<u32>],
 ) -> Vec<String> {
     let mut notes = Vec::new();

@@ -26,11 +26,11 @@ fn intake(logs: &[PathBuf]) -> Intake {
     }
 }
 
-fn taken(logs: &[PathBuf]) -> TakenIn {
+fn taken(logs: &[PathBuf]) -> IntakeResult {
     take_in(&intake(logs), &Silent).expect("readable logs")
 }
 
-fn all(taken: &TakenIn) -> Vec<Request> {
+fn all(taken: &IntakeResult) -> Vec<Request> {
     let parts = taken.parts.each_unsorted(2, |_, requests| requests.clone());
     let mut requests = parts.expect("parts").concat();
     requests.sort_by_key(|request| (request.session, request.line));
@@ -38,7 +38,7 @@ fn all(taken: &TakenIn) -> Vec<Request> {
 }
 
 /// A request as text, with names instead of their numbers.
-fn told(taken: &TakenIn) -> Vec<String> {
+fn told(taken: &IntakeResult) -> Vec<String> {
     let tell = |request: &Request| {
         format!(
             "{} {} {}..{} {} {:?} {}",
@@ -436,7 +436,7 @@ fn result_is_independent_of_threads() {
     let (one, four) = (take_in(&one, &Silent), take_in(&four, &Silent));
     let (one, four) = (one.expect("readable logs"), four.expect("readable logs"));
     assert_eq!(all(&one), all(&four));
-    let parts = |taken: &TakenIn, threads| {
+    let parts = |taken: &IntakeResult, threads| {
         let parts = taken.parts.each_unsorted(threads, |part, requests| {
             requests.sort_unstable_by_key(|request| request.line);
             (part, requests.clone())

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::error::{IntakeError, LogError};
 use super::options::Intake;
-use super::taken::LogTold;
+use super::taken::LogSummary;
 use crate::names::hash;
 use crate::parquet::read::Table;
 use crate::read::Reader;
@@ -60,7 +60,7 @@ pub(super) enum State {
 pub(super) struct Logs {
     pub(super) logs: Vec<Log>,
     /// Logs that are not read.
-    pub(super) left_out: Vec<(u32, LogTold)>,
+    pub(super) left_out: Vec<(u32, LogSummary)>,
     pub(super) read_bytes: Arc<AtomicU64>,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
                 continue;
             }
         };
-        let seen = Seen::of(&head);
+        let seen = LogIdentity::of(&head);
         let (packing, bytes) = (head.packing, head.packed_bytes);
         match contents(intake, path, head) {
             Ok(Some((format, unused, contents))) => {
@@ -210,8 +210,8 @@ fn told(path: &PathBuf) -> String {
     }
 }
 
-fn left(name: &str, note: String) -> LogTold {
-    LogTold {
+fn left(name: &str, note: String) -> LogSummary {
+    LogSummary {
         name: name.to_owned(),
         format: String::new(),
         requests: 0,
@@ -221,14 +221,14 @@ fn left(name: &str, note: String) -> LogTold {
 }
 
 /// Properties by which copies of a log are found.
-struct Seen {
+struct LogIdentity {
     /// Hash and length of its head, equal for copies; `None` for input that can be read only once.
     head: Option<(u64, usize)>,
     /// Uncompressed size, if known.
     bytes: Option<u64>,
 }
 
-impl Seen {
+impl LogIdentity {
     fn of(head: &Head) -> Self {
         let is_known = head.input.is_none() && !head.bytes.is_empty() && head.bytes_total.is_some();
         Self {
@@ -240,7 +240,7 @@ impl Seen {
 
 /// Removes logs whose contents are in another one: a copy (possibly compressed), or an earlier
 /// state of a log that has grown.
-fn leave_out_copies(logs: &mut Vec<(Log, Seen)>) -> Vec<(u32, LogTold)> {
+fn leave_out_copies(logs: &mut Vec<(Log, LogIdentity)>) -> Vec<(u32, LogSummary)> {
     let mut is_copy: Vec<Option<usize>> = vec![None; logs.len()];
     for (place, (small, seen)) in logs.iter().enumerate() {
         if seen.head.is_none() {

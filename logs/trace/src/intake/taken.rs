@@ -7,7 +7,7 @@ use headlong_chains::FileInfo;
 
 use super::options::MemoryBound;
 use crate::dropped::Dropped;
-use crate::files::FileTold;
+use crate::files::KnownProperties;
 use crate::names::Names;
 use crate::parts::Parts;
 use crate::titles::TitlesBy;
@@ -51,7 +51,7 @@ impl fmt::Display for SessionsBy {
 
 /// Result of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogTold {
+pub struct LogSummary {
     /// Its name, as given.
     pub name: String,
     /// Its format; empty if it was not read.
@@ -69,7 +69,7 @@ const UNPLACED_SHARE_MAX: f64 = 0.1;
 /// Largest share of dropped lines at which the rest is still meaningful.
 const DROPPED_SHARE_MAX: f64 = 0.1;
 
-impl TakenIn {
+impl IntakeResult {
     /// Whether enough requests have offsets for chains to be reported.
     pub fn has_offsets(&self) -> bool {
         self.unplaced as f64 <= UNPLACED_SHARE_MAX * self.requests as f64
@@ -84,7 +84,7 @@ impl TakenIn {
 
 /// The logs after intake.
 #[derive(Debug)]
-pub struct TakenIn {
+pub struct IntakeResult {
     /// The requests.
     pub parts: Parts,
     /// Number of sessions; they are numbered from 0.
@@ -92,7 +92,7 @@ pub struct TakenIn {
     /// By file number; includes files of the table that were never requested.
     pub files: Vec<FileInfo>,
     /// By file number: which properties are known, not estimated.
-    pub files_told: Vec<FileTold>,
+    pub files_told: Vec<KnownProperties>,
     /// Requested files without kind and bit rate in a table; these were estimated, if enabled.
     pub files_estimated: u32,
     /// File names by number.
@@ -128,7 +128,7 @@ pub struct TakenIn {
     /// Names of columns, variables or keys that are not used.
     pub unused: Vec<String>,
     /// Results of the logs.
-    pub logs: Vec<LogTold>,
+    pub logs: Vec<LogSummary>,
     /// Remarks for readers of the report.
     pub notes: Vec<String>,
     /// The memory limits that were observed.

@@ -2,7 +2,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use super::*;
-use crate::intake::{Intake, Silent, TakenIn, take_in};
+use crate::intake::{Intake, Silent, IntakeResult, take_in};
 use crate::read::Reason;
 use headlong_chains::Chain;
 use proptest::prelude::*;
@@ -16,11 +16,11 @@ fn intake(log: PathBuf) -> Intake {
     }
 }
 
-fn taken(log: PathBuf) -> TakenIn {
+fn taken(log: PathBuf) -> IntakeResult {
     take_in(&intake(log), &Silent).expect("readable logs")
 }
 
-fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
+fn requests(taken: &IntakeResult) -> Vec<headlong_chains::Request> {
     let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let mut requests = parts.expect("parts").concat();
     requests.sort_by_key(|request| (request.completed_ms, request.session, request.offset));
@@ -28,7 +28,7 @@ fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
 }
 
 /// Writes the requests of a log as a table.
-fn write_requests(log: &TakenIn, path: &std::path::Path) {
+fn write_requests(log: &IntakeResult, path: &std::path::Path) {
     let mut table = TableWriter::create(path).expect("a table");
     for request in requests(log) {
         let row = RequestRow {
@@ -73,7 +73,7 @@ fn table_of_requests_reads_as_its_original_log() {
     assert_eq!(again.requests, 200_000);
     assert_eq!(again.span_ms, first.span_ms);
     assert_eq!(again.session_names, first.session_names);
-    let plain = |taken: &TakenIn| {
+    let plain = |taken: &IntakeResult| {
         let mut all = requests(taken);
         all.iter_mut().for_each(|request| request.line = 0);
         all
@@ -124,7 +124,7 @@ fn unplaced_requests_survive_a_round_trip() {
     let again = taken(path);
     assert_eq!((again.requests, again.dropped.count()), (2, 0));
     assert_eq!((first.unplaced, again.unplaced), (1, 1));
-    let places = |taken: &TakenIn| {
+    let places = |taken: &IntakeResult| {
         let all = requests(taken).into_iter();
         all.map(|one| (one.offset, one.sent_bytes))
             .collect::<Vec<_>>()
@@ -374,7 +374,7 @@ proptest! {
         prop_assert_eq!(&table.session_names, &text.session_names);
         prop_assert_eq!(&table.file_names, &text.file_names);
         prop_assert_eq!(&table.disks, &text.disks);
-        let counts = |taken: &TakenIn| {
+        let counts = |taken: &IntakeResult| {
             // The header line is not a request.
             let lines = taken.dropped.by_reason().iter();
             let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
@@ -382,7 +382,7 @@ proptest! {
         };
         prop_assert_eq!(counts(&table), counts(&text));
         prop_assert_eq!((table.untimed, table.span_ms), (text.untimed, text.span_ms));
-        let numbered = |taken: &TakenIn, head: u64| {
+        let numbered = |taken: &IntakeResult, head: u64| {
             let mut all = requests(taken);
             all.iter_mut().for_each(|request| request.line -= head);
             all.sort_by_key(|request| request.line);

@@ -11,7 +11,7 @@
 use ::parquet::data_type::ByteArray;
 
 use super::cells::{Cells, Column};
-use super::wanted::Wanted;
+use super::wanted::NeededColumn;
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 
@@ -47,9 +47,9 @@ const PLAIN: [Field; 10] = [
 
 impl Plan {
     /// The plan for these columns; `None` if some need parsing.
-    pub(super) fn of(wanted: &[Wanted], columns: &[Column]) -> Option<Self> {
+    pub(super) fn of(wanted: &[NeededColumn], columns: &[Column]) -> Option<Self> {
         let place = |field: Field| wanted.iter().position(|wanted| wanted.field == field);
-        let is_once = |wanted_one: &Wanted| {
+        let is_once = |wanted_one: &NeededColumn| {
             let of_field = wanted
                 .iter()
                 .filter(|other| other.field == wanted_one.field);

@@ -11,7 +11,7 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::cells::{Cells, Column, guarded};
 use super::plain::{PlainBatch, Plan};
-use super::wanted::Wanted;
+use super::wanted::NeededColumn;
 use crate::read::Reason;
 use crate::read::alias::FieldMap;
 use crate::read::entry::{Entry, interpret};
@@ -26,7 +26,7 @@ pub(super) const BATCH: usize = 4096;
 /// A table that is a request log.
 pub(crate) struct Table {
     path: PathBuf,
-    columns: Vec<Wanted>,
+    columns: Vec<NeededColumn>,
     session_key: Option<std::sync::Arc<[u8]>>,
     /// Rows before each group, and in total.
     rows_before: Vec<u64>,
@@ -68,7 +68,7 @@ impl Table {
                 |field: &Field| devices_and_drives || !matches!(field, Field::Device | Field::Disk);
             let is_flat = column.max_rep_level() == 0;
             if let Some(field) = field.filter(|field| is_flat && is_wanted(field)) {
-                columns.push(Wanted::new(place, field, column));
+                columns.push(NeededColumn::new(place, field, column));
             }
         }
         let names = || -> Vec<String> {

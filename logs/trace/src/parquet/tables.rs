@@ -6,7 +6,7 @@
 use headlong_chains::{Chain, Request};
 
 use super::write::{Cells, Column, ColumnType, TableRow};
-use crate::intake::TakenIn;
+use crate::intake::IntakeResult;
 
 use ColumnType::{Flag, Int, Real, Text};
 
@@ -15,7 +15,7 @@ use ColumnType::{Flag, Int, Real, Text};
 #[derive(Debug, Clone, Copy)]
 pub struct RequestRow<'a> {
     /// Source of the names.
-    pub names: &'a TakenIn,
+    pub names: &'a IntakeResult,
     /// The request.
     pub request: Request,
 }
@@ -51,7 +51,7 @@ impl TableRow for RequestRow<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct ChainRow<'a> {
     /// Source of the names.
-    pub names: &'a TakenIn,
+    pub names: &'a IntakeResult,
     /// The chain.
     pub chain: Chain,
 }
@@ -102,7 +102,7 @@ impl TableRow for ChainRow<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct PhaseRow<'a> {
     /// Source of the names.
-    pub names: &'a TakenIn,
+    pub names: &'a IntakeResult,
     /// Session number.
     pub session: u32,
     /// `transient`, `stable` or `inactive`.
@@ -145,7 +145,7 @@ impl TableRow for PhaseRow<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct SessionRow<'a> {
     /// Source of the names.
-    pub names: &'a TakenIn,
+    pub names: &'a IntakeResult,
     /// Session number.
     pub session: u32,
     /// Device number.

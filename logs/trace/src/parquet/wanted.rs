@@ -7,14 +7,14 @@ use crate::read::row::Field;
 
 /// A needed column.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct NeededColumn {
     pub(super) place: usize,
     pub(super) field: Field,
     /// Decimal places of timestamps stored as integers.
     pub(super) places: u32,
 }
 
-impl Wanted {
+impl NeededColumn {
     /// The column at this index, read as this field.
     pub(super) fn new(place: usize, field: Field, column: &ColumnDescriptor) -> Self {
         let (field, places) = match (field, moment_places(column)) {

@@ -8,7 +8,7 @@ use crate::names::Renumber;
 
 /// Mappings of provisional to final numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Maps {
+pub(crate) struct NumberMaps {
     pub(crate) sessions: Renumber,
     pub(crate) viewers: Renumber,
     /// Number of sessions with an id; viewers follow them.
@@ -30,7 +30,7 @@ pub(crate) struct Maps {
     pub(crate) drop_repeated: bool,
 }
 
-impl Maps {
+impl NumberMaps {
     /// The request in final numbers, except that the session is the undivided name.
     #[inline]
     pub(crate) fn settled(&self, record: &Record) -> Option<Request> {
@@ -101,7 +101,7 @@ pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut tell: impl FnMut(&R
 /// session.
 pub(crate) fn divide(
     requests: &mut [Request],
-    maps: &Maps,
+    maps: &NumberMaps,
     mut found: impl FnMut(&mut Request, u32, u32),
 ) {
     let key = |request: &Request| {

@@ -22,7 +22,7 @@ use headlong_chains::Request;
 use headlong_characterise::SessionSplitter;
 
 use crate::names::{Names, hash_number};
-use maps::Maps;
+use maps::NumberMaps;
 use record::Decoder;
 use store::Chunks;
 
@@ -78,14 +78,14 @@ impl PartsError {
 #[derive(Debug)]
 pub struct Parts {
     chunks: Chunks,
-    units: Vec<Unit>,
-    pub(crate) maps: Maps,
+    units: Vec<LoadUnit>,
+    pub(crate) maps: NumberMaps,
     load_bytes_max: u64,
 }
 
 /// A unit of loading: a partition, or a division of a large one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Unit {
+struct LoadUnit {
     part: usize,
     division: u32,
     of: u32,
@@ -94,7 +94,7 @@ struct Unit {
 
 impl Parts {
     /// Partitions of these chunks, of which `load_bytes_max` bytes may be loaded at a time.
-    pub(crate) fn new(chunks: Chunks, maps: Maps, load_bytes_max: u64) -> Self {
+    pub(crate) fn new(chunks: Chunks, maps: NumberMaps, load_bytes_max: u64) -> Self {
         let mut units = Vec::new();
         // Eight at a time, or more if they are smaller; independent of the number of threads, or
         // the sums would depend on the machine.
@@ -102,7 +102,7 @@ impl Parts {
         for part in 0..chunks.parts() {
             let count = chunks.count(part);
             let of = count.div_ceil(unit_max) as u32;
-            units.extend((0..of).map(|division| Unit {
+            units.extend((0..of).map(|division| LoadUnit {
                 part,
                 division,
                 of,
@@ -149,7 +149,7 @@ impl Parts {
     fn each_loaded<'s, T: Send>(
         &'s self,
         threads: usize,
-        f: impl Fn(usize, &mut Loader<'s>, Unit) -> Result<T, PartsError> + Sync,
+        f: impl Fn(usize, &mut Loader<'s>, LoadUnit) -> Result<T, PartsError> + Sync,
     ) -> Result<Vec<T>, PartsError> {
         let largest = self.units.iter().map(|unit| unit.requests_max).max();
         let fitting = self.load_bytes_max / (largest.unwrap_or(1).max(1) * REQUEST_BYTES);
@@ -211,7 +211,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a unit: final numbers, divided sessions, no duplicates.
-    fn load(&mut self, unit: Unit) -> Result<(), PartsError> {
+    fn load(&mut self, unit: LoadUnit) -> Result<(), PartsError> {
         self.decode(unit)?;
         let maps = &self.parts.maps;
         if maps.drop_repeated {
@@ -226,7 +226,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a unit with final numbers; sessions are undivided, and the order is unspecified.
-    fn decode(&mut self, unit: Unit) -> Result<(), PartsError> {
+    fn decode(&mut self, unit: LoadUnit) -> Result<(), PartsError> {
         let (maps, requests) = (&self.parts.maps, &mut self.requests);
         let requests_max = self.requests_max;
         requests.clear();

@@ -1,4 +1,4 @@
-use super::maps::{Maps, divide, drop_repeated};
+use super::maps::{NumberMaps, divide, drop_repeated};
 use super::*;
 
 fn request(session: u32, file: u32, received_ms: i64, line: u64) -> Request {
@@ -18,11 +18,11 @@ fn request(session: u32, file: u32, received_ms: i64, line: u64) -> Request {
 
 #[test]
 fn idle_time_and_title_end_sessions_of_viewers_only() {
-    let maps = Maps {
+    let maps = NumberMaps {
         sessions_named: 1,
         titles: vec![0, 0, 1],
         idle_ms: 100,
-        ..Maps::default()
+        ..NumberMaps::default()
     };
     let mut requests = vec![
         request(0, 0, 0, 1),

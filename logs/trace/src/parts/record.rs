@@ -45,7 +45,7 @@ pub(crate) struct Record {
 
 /// Base of the differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Before {
+struct PreviousRecord {
     line: u64,
     completed_ms: i64,
 }
@@ -53,7 +53,7 @@ struct Before {
 /// A buffer of records.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
-    before: Before,
+    before: PreviousRecord,
     /// Its length is the available capacity.
     bytes: Vec<u8>,
     len: usize,
@@ -149,7 +149,7 @@ impl Encoder {
             *place = tag.to_le_bytes();
         }
         self.len += len;
-        self.before = Before {
+        self.before = PreviousRecord {
             line: request.line,
             completed_ms: request.completed_ms,
         };
@@ -163,7 +163,7 @@ impl Encoder {
 
     /// Takes the bytes and the number of records; the encoder is empty afterwards.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u32) {
-        self.before = Before::default();
+        self.before = PreviousRecord::default();
         let bytes = self.bytes[..self.len].to_vec();
         self.len = 0;
         (bytes, std::mem::take(&mut self.count))
@@ -172,7 +172,7 @@ impl Encoder {
 
 /// Decodes the output of an [`Encoder`].
 pub(crate) struct Decoder<'a> {
-    before: Before,
+    before: PreviousRecord,
     rest: &'a [u8],
 }
 
@@ -232,7 +232,7 @@ impl Reading<'_> {
 impl<'a> Decoder<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self {
-            before: Before::default(),
+            before: PreviousRecord::default(),
             rest: bytes,
         }
     }
@@ -246,7 +246,7 @@ impl<'a> Decoder<'a> {
             None => read_last(self.rest, &self.before)?,
         };
         self.rest = self.rest.get(len..).ok_or(Damaged)?;
-        self.before = Before {
+        self.before = PreviousRecord {
             line: record.request.line,
             completed_ms: record.request.completed_ms,
         };
@@ -256,7 +256,7 @@ impl<'a> Decoder<'a> {
 
 /// As [`read`], when less than a whole window is left.
 #[cold]
-fn read_last(rest: &[u8], before: &Before) -> Result<(Record, usize), Damaged> {
+fn read_last(rest: &[u8], before: &PreviousRecord) -> Result<(Record, usize), Damaged> {
     let mut window = [0; WINDOW];
     window[..rest.len()].copy_from_slice(rest);
     read(&window, before)
@@ -265,7 +265,7 @@ fn read_last(rest: &[u8], before: &Before) -> Result<(Record, usize), Damaged> {
 /// A record and its length. Inlined with everything it calls: a record is then never copied, which
 /// would take longer than decoding it.
 #[inline(always)]
-fn read(window: &[u8; WINDOW], before: &Before) -> Result<(Record, usize), Damaged> {
+fn read(window: &[u8; WINDOW], before: &PreviousRecord) -> Result<(Record, usize), Damaged> {
     let mut reading = Reading {
         window,
         len: 4,

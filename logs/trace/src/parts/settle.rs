@@ -9,7 +9,7 @@ use crate::names::QuickMap;
 
 /// Result of the first pass.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct FirstPass {
     /// Number of sessions of each name (names with one session are omitted).
     pub(crate) counts: QuickMap<u32, u32>,
     /// Duplicate requests of two logs: their number, their bytes, and the first log positions.
@@ -23,10 +23,10 @@ pub(crate) struct Settled {
 impl Parts {
     /// Passes over all partitions once: counts the sessions of viewers, finds duplicates, and
     /// collects the usage of files.
-    pub(crate) fn settle(&self, threads: usize, with_files: bool) -> Result<Settled, PartsError> {
+    pub(crate) fn settle(&self, threads: usize, with_files: bool) -> Result<FirstPass, PartsError> {
         let outcomes = self.each_loaded(threads, |_, loader, unit| {
             loader.decode(unit)?;
-            let mut settled = Settled::default();
+            let mut settled = FirstPass::default();
             if self.maps.drop_repeated {
                 drop_repeated(&mut loader.requests, |request| settled.repeat(request));
             }
@@ -43,7 +43,7 @@ impl Parts {
             }
             Ok(settled)
         })?;
-        let mut all = Settled::default();
+        let mut all = FirstPass::default();
         for outcome in outcomes {
             all.counts.extend(outcome.counts);
             all.repeated += outcome.repeated;
@@ -59,7 +59,7 @@ impl Parts {
     }
 }
 
-impl Settled {
+impl FirstPass {
     fn repeat(&mut self, request: &Request) {
         self.repeated += 1;
         self.repeated_bytes += request.sent_bytes;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::record::Decoder;
-use crate::spill::{Place, Spill, Spilled};
+use crate::spill::{StoredBytes, Spill, Spilled};
 
 /// Encoded records of one partition.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Chunk {
     pub(crate) count: u32,
     /// Log position of the first record.
     first_line: u64,
-    place: Place,
+    place: StoredBytes,
 }
 
 /// Collects chunks of all partitions, from any thread.

@@ -5,14 +5,14 @@
 
 /// Information that a log may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum MissingField {
     /// The offsets of partial requests.
     Offsets,
     /// The duration of requests.
     Service,
 }
 
-impl Lack {
+impl MissingField {
     /// Results that need it.
     pub(crate) const fn untold(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::read::entry::{Who, interpret};
+use crate::read::entry::{ClientIdentity, interpret};
 
 const HEADER: &[u8] = b"ts,service_ms,session,device,file,offset,size,bytes,disk";
 
@@ -93,7 +93,7 @@ fn cloudfront_line_is_read() {
     assert_eq!(entry.offset, Some(2_097_152));
     assert_eq!(entry.asked_bytes, Some(1_048_576));
     assert_eq!(entry.sent_bytes, 1_048_576, "body bytes only");
-    assert_eq!(entry.who, Who::Session(b"abc"[..].into()));
+    assert_eq!(entry.who, ClientIdentity::Session(b"abc"[..].into()));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn iis_durations_are_milliseconds() {
     reader.read(line.as_bytes(), &mut row).expect("parsed");
     let entry = interpret(&row, None).expect("a request");
     assert_eq!(entry.completed_ms - entry.received_ms, 1500);
-    assert_eq!(entry.who, Who::Address(b"192.0.2.1"));
+    assert_eq!(entry.who, ClientIdentity::Address(b"192.0.2.1"));
 }
 
 #[test]

@@ -8,13 +8,13 @@
 use std::borrow::Cow;
 
 use super::number::{amount, any_moment, calendar_ms, clock_ms, moment, service_ms, thousandths};
-use super::range::{Span, from_content_range, from_range};
+use super::range::{RequestedRange, from_content_range, from_range};
 use super::reason::Reason;
 use super::row::{Field, Row, unescape};
 
 /// Identity of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Who<'a> {
+pub(crate) enum ClientIdentity<'a> {
     /// The session id in the log.
     Session(Cow<'a, [u8]>),
     /// The client's address.
@@ -26,7 +26,7 @@ pub(crate) enum Who<'a> {
 pub(crate) struct Entry<'a> {
     pub(crate) received_ms: i64,
     pub(crate) completed_ms: i64,
-    pub(crate) who: Who<'a>,
+    pub(crate) who: ClientIdentity<'a>,
     pub(crate) file: Cow<'a, [u8]>,
     /// `None` if unknown; it can be inferred if the request is for the whole file.
     pub(crate) offset: Option<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Entry<'a> {
 impl Entry<'_> {
     /// Whether the line has a session id.
     pub(crate) const fn is_named(&self) -> bool {
-        matches!(self.who, Who::Session(_))
+        matches!(self.who, ClientIdentity::Session(_))
     }
 }
 
@@ -281,7 +281,7 @@ fn who<'a>(
     row: &Row<'a>,
     target: Option<&'a [u8]>,
     session_key: Option<&[u8]>,
-) -> Result<Who<'a>, Reason> {
+) -> Result<ClientIdentity<'a>, Reason> {
     let query = row.known(Field::Query).or_else(|| {
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
@@ -298,25 +298,25 @@ fn who<'a>(
             Some(unescape(name, row.escape))
         };
         if let Some(name) = in_query.or_else(in_cookie) {
-            return Ok(Who::Session(name));
+            return Ok(ClientIdentity::Session(name));
         }
     }
     if let Some(name) = row.known(Field::Session) {
-        return Ok(Who::Session(unescape(name, row.escape)));
+        return Ok(ClientIdentity::Session(unescape(name, row.escape)));
     }
     let header = row.known(Field::Cmcd);
     if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
-        return Ok(Who::Session(name.into()));
+        return Ok(ClientIdentity::Session(name.into()));
     }
     if let Some(name) = query.as_deref().and_then(cmcd_in_query) {
-        return Ok(Who::Session(name.into()));
+        return Ok(ClientIdentity::Session(name.into()));
     }
     let address = match row.known(Field::Client) {
         // The port follows the last colon, even for IPv6 without brackets.
         Some(client) => &client[..memchr::memrchr(b':', client).unwrap_or(client.len())],
         None => row.known(Field::Address).ok_or(Reason::NoSession)?,
     };
-    Ok(Who::Address(without_port(address)))
+    Ok(ClientIdentity::Address(without_port(address)))
 }
 
 /// The value of a key in `a=1&b=2`, `a=1; b=2`.
@@ -388,14 +388,14 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
+fn span(row: &Row<'_>, status: Option<u64>) -> Result<RequestedRange, Reason> {
     let mut content = None;
     if let Some(text) = row.known(Field::ContentRange) {
         content = Some(from_content_range(&unescape(text, row.escape))?);
     }
     let file_bytes = content.and_then(|span| span.file_bytes);
     if let Some(offset) = amount(row.get(Field::Offset))? {
-        return Ok(Span {
+        return Ok(RequestedRange {
             offset: Some(offset),
             asked_bytes: amount(row.get(Field::Size))?,
             file_bytes,
@@ -405,7 +405,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
     let asked = row.known(Field::Range).filter(|_| !is_whole);
     if let Some(text) = asked {
         let span = from_range(&unescape(text, row.escape), content)?;
-        return Ok(Span { file_bytes, ..span });
+        return Ok(RequestedRange { file_bytes, ..span });
     }
     if let Some(content) = content.filter(|_| !is_whole) {
         return Ok(content);
@@ -419,7 +419,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
             return Err(Reason::BadRange);
         }
         let asked = end.map(|end| (end + 1).checked_sub(start).ok_or(Reason::BadRange));
-        return Ok(Span {
+        return Ok(RequestedRange {
             offset: Some(start),
             asked_bytes: asked.transpose()?,
             file_bytes: None,
@@ -427,7 +427,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
     }
     // An empty offset column means that the offset is unknown.
     let is_at_start = is_whole || (status != Some(206) && !row.has(Field::Offset));
-    Ok(Span {
+    Ok(RequestedRange {
         offset: is_at_start.then_some(0),
         asked_bytes: None,
         file_bytes: None,
@@ -435,7 +435,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
 }
 
 /// Body bytes sent. Where the log includes headers, limited to the length of the reply.
-fn sent(row: &Row<'_>, span: &Span) -> Result<u64, Reason> {
+fn sent(row: &Row<'_>, span: &RequestedRange) -> Result<u64, Reason> {
     if row.has(Field::Bytes) {
         return Ok(amount(row.get(Field::Bytes))?.unwrap_or(0));
     }

@@ -184,7 +184,7 @@ fn haproxy_ports_and_timers_are_parsed() {
     row.set(Field::BytesAll, b"5");
     let entry = interpret(&row, None).expect("a request");
     assert_eq!(entry.completed_ms - entry.received_ms, 109);
-    assert_eq!(entry.who, Who::Address(b"2001:db8::7"));
+    assert_eq!(entry.who, ClientIdentity::Address(b"2001:db8::7"));
 }
 
 #[test]
@@ -200,13 +200,13 @@ fn session_key_is_found_in_query_or_cookie() {
         }
         interpret(&row, Some(b"vid")).map(|entry| entry.who)
     };
-    let name = |name: &'static str| Ok(Who::Session(name.as_bytes().into()));
+    let name = |name: &'static str| Ok(ClientIdentity::Session(name.as_bytes().into()));
     assert_eq!(of(&[(Field::Target, "/a?avid=1&vid=x7&b")]), name("x7"));
     assert_eq!(of(&[(Field::Query, "vid=x7")]), name("x7"));
     assert_eq!(of(&[(Field::Cookie, "a=1; vid=x7; b=2")]), name("x7"));
     assert_eq!(
         of(&[(Field::Target, "/vid=x7")]),
-        Ok(Who::Address(b"192.0.2.1"))
+        Ok(ClientIdentity::Address(b"192.0.2.1"))
     );
 }
 
@@ -222,7 +222,7 @@ fn viewer_is_identified_by_id_cmcd_or_address() {
         }
         interpret(&row, None).map(|entry| entry.who)
     };
-    let name = |name: &'static str| Ok(Who::Session(name.as_bytes().into()));
+    let name = |name: &'static str| Ok(ClientIdentity::Session(name.as_bytes().into()));
     assert_eq!(
         of(&[
             (Field::Cmcd, "cid=\"sid=\\\"no\\\"\",sid=\"6e2f\""),
@@ -234,16 +234,16 @@ fn viewer_is_identified_by_id_cmcd_or_address() {
     assert_eq!(of(&[(Field::Query, query)]), name("6e2f"));
     assert_eq!(of(&[(Field::Target, "/a?CMCD=sid%3D%22x%22")]), name("x"));
     let address = |text: &'static str| of(&[(Field::Address, text)]);
-    assert_eq!(address("192.0.2.7:40000"), Ok(Who::Address(b"192.0.2.7")));
-    assert_eq!(address("[2001:db8::1]:4"), Ok(Who::Address(b"2001:db8::1")));
-    assert_eq!(address("2001:db8::1"), Ok(Who::Address(b"2001:db8::1")));
+    assert_eq!(address("192.0.2.7:40000"), Ok(ClientIdentity::Address(b"192.0.2.7")));
+    assert_eq!(address("[2001:db8::1]:4"), Ok(ClientIdentity::Address(b"2001:db8::1")));
+    assert_eq!(address("2001:db8::1"), Ok(ClientIdentity::Address(b"2001:db8::1")));
     assert_eq!(
         address("2001:db8::1, 10.0.0.1"),
-        Ok(Who::Address(b"2001:db8::1"))
+        Ok(ClientIdentity::Address(b"2001:db8::1"))
     );
     assert_eq!(
         address("192.0.2.7, 10.0.0.1"),
-        Ok(Who::Address(b"192.0.2.7"))
+        Ok(ClientIdentity::Address(b"192.0.2.7"))
     );
     assert_eq!(address("-"), Err(Reason::NoSession));
 }

@@ -26,7 +26,7 @@ pub(crate) mod template;
 mod understand;
 mod variables;
 
-pub(crate) use advice::{Lack, lines_to_copy};
+pub(crate) use advice::{MissingField, lines_to_copy};
 pub use alias::{FieldMap, FieldMapError};
 pub use format::{Format, FormatError};
 pub(crate) use reader::{Reader, trimmed};

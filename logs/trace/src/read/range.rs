@@ -5,7 +5,7 @@ use super::reason::Reason;
 
 /// The requested range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct RequestedRange {
     /// Its first byte; `None` if unknown.
     pub(crate) offset: Option<u64>,
     /// Its length; `None` if open-ended.
@@ -16,7 +16,7 @@ pub(crate) struct Span {
 
 /// Parses `bytes=100-199`; some CDNs (Akamai) log it without the unit. A suffix range needs the
 /// range of the reply.
-pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Reason> {
+pub(crate) fn from_range(text: &[u8], answered: Option<RequestedRange>) -> Result<RequestedRange, Reason> {
     let is_bare = text.first().is_some_and(u8::is_ascii_digit);
     let set = text.strip_prefix(b"bytes=");
     let set = set.or(is_bare.then_some(text)).ok_or(Reason::BadRange)?;
@@ -31,7 +31,7 @@ pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Re
         (Some(_), None) => None,
         (None, Some(last)) => {
             let offset = answered.and_then(|span| span.offset);
-            return Ok(Span {
+            return Ok(RequestedRange {
                 offset: Some(offset.ok_or(Reason::UnknownOffset)?),
                 asked_bytes: Some(last),
                 file_bytes: None,
@@ -39,7 +39,7 @@ pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Re
         }
         _ => return Err(Reason::BadRange),
     };
-    Ok(Span {
+    Ok(RequestedRange {
         offset: first,
         asked_bytes,
         file_bytes: None,
@@ -48,7 +48,7 @@ pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Re
 
 /// Parses `bytes 100-199/1000`. A reply up to the end of the file is treated as the reply
 /// to an open-ended request, which most of them are.
-pub(crate) fn from_content_range(text: &[u8]) -> Result<Span, Reason> {
+pub(crate) fn from_content_range(text: &[u8]) -> Result<RequestedRange, Reason> {
     let set = text
         .strip_prefix(b"bytes ")
         .or_else(|| text.strip_prefix(b"bytes="))
@@ -63,7 +63,7 @@ pub(crate) fn from_content_range(text: &[u8]) -> Result<Span, Reason> {
     let last = number(&set[dash + 1..slash])?.ok_or(Reason::BadRange)?;
     let asked = (last + 1).checked_sub(first).ok_or(Reason::BadRange)?;
     let is_to_the_end = file_bytes == Some(last + 1);
-    Ok(Span {
+    Ok(RequestedRange {
         offset: Some(first),
         asked_bytes: (!is_to_the_end).then_some(asked),
         file_bytes,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::read::entry::{Entry, Who, interpret};
+use crate::read::entry::{Entry, ClientIdentity, interpret};
 use crate::read::variables::{apache, nginx};
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn combined_line_is_read() {
     let entry = entry(&combined(), LINE).expect("a request");
     assert_eq!(entry.completed_ms, 1_431_849_932_000);
     assert_eq!(&entry.file[..], b"/downloads/product_1");
-    assert_eq!(entry.who, Who::Address(b"93.180.71.3"));
+    assert_eq!(entry.who, ClientIdentity::Address(b"93.180.71.3"));
     assert_eq!(
         (entry.offset, entry.asked_bytes, entry.sent_bytes),
         (Some(0), None, 490)
@@ -40,7 +40,7 @@ fn own_fields_after_combined_are_read() {
     assert_eq!(entry.received_ms, 784_111_777_123);
     assert_eq!(entry.completed_ms, 784_111_778_357);
     assert_eq!(entry.asked_bytes, Some(1000));
-    assert_eq!(entry.who, Who::Session(b"6e2fb550-c457"[..].into()));
+    assert_eq!(entry.who, ClientIdentity::Session(b"6e2fb550-c457"[..].into()));
     assert_eq!((entry.disk, entry.kbps), (&b"sda"[..], Some(2000)));
 }
 
@@ -93,7 +93,7 @@ fn nginx_pattern_is_used_for_reading() {
     let entry = entry(&template, line).expect("a request");
     assert_eq!(entry.received_ms, 1_700_000_000_000);
     assert_eq!((entry.offset, entry.sent_bytes), (Some(1000), 1000));
-    assert_eq!(entry.who, Who::Session(b"u1"[..].into()));
+    assert_eq!(entry.who, ClientIdentity::Session(b"u1"[..].into()));
     assert_eq!(&entry.file[..], b"/a b.mp4");
 }
 
@@ -109,7 +109,7 @@ fn apache_time_is_that_of_arrival() {
     let entry = entry(&template, line).expect("a request");
     assert_eq!(entry.received_ms, 1_700_000_000_000);
     assert_eq!(entry.agent, br#"say \"hi\""#);
-    assert_eq!(entry.who, Who::Session(b"s1"[..].into()));
+    assert_eq!(entry.who, ClientIdentity::Session(b"s1"[..].into()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::scenarios::{Memory, Sizing};
 
 /// One criterion with its verdict.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Judged {
+pub(super) struct Criterion {
     /// The criterion and its source.
     pub(super) demanded: &'static str,
     /// Our result.
@@ -39,7 +39,7 @@ impl Reproduced {
     }
 
     /// All criteria that apply to the scenarios run.
-    pub(super) fn judged(&self) -> Vec<Judged> {
+    pub(super) fn judged(&self) -> Vec<Criterion> {
         let mut lines = vec![
             self.sizes_within(),
             self.sizes_move(
@@ -81,7 +81,7 @@ impl Reproduced {
         lines
     }
 
-    fn sizes_within(&self) -> Judged {
+    fn sizes_within(&self) -> Criterion {
         let bests = self.outcomes.iter().filter_map(|outcome| {
             let size = size_of(outcome.best(Memory::PageCache))?;
             Some((outcome.name, size))
@@ -91,7 +91,7 @@ impl Reproduced {
             .iter()
             .map(|(name, size)| format!("{name}: {size}"))
             .collect();
-        Judged {
+        Criterion {
             demanded: "page cache: the best fixed size is between 2 and 12 MB (abstract), and not \
                        the same everywhere",
             found: words.join("; "),
@@ -104,7 +104,7 @@ impl Reproduced {
         }
     }
 
-    fn sizes_move(&self, demanded: &'static str, names: &[&'static str]) -> Judged {
+    fn sizes_move(&self, demanded: &'static str, names: &[&'static str]) -> Criterion {
         let sizes = self.best_sizes(names);
         let words = |sizes: &Vec<(&str, u64)>| {
             let named = sizes.iter();
@@ -113,14 +113,14 @@ impl Reproduced {
                 .collect();
             named.join("; ")
         };
-        Judged {
+        Criterion {
             demanded,
             found: sizes.as_ref().map_or("not run".to_owned(), words),
             holds: sizes.map(|sizes| sizes.is_sorted_by_key(|(_, size)| *size)),
         }
     }
 
-    fn falls_off(&self) -> Judged {
+    fn falls_off(&self) -> Criterion {
         let by_best = |memory| {
             let outcome = self.outcome("SD, 4 GB, Red")?;
             let largest = outcome.fixed(memory).last()?;
@@ -131,7 +131,7 @@ impl Reproduced {
             ))
         };
         let cells = by_best(Memory::PageCache).zip(by_best(Memory::Own));
-        Judged {
+        Criterion {
             demanded: "page cache: SD with 12 MB falls below three quarters of the best through \
                        prefetch evictions (3, Figure 1, Table 1)",
             found: cells.map_or("not run".to_owned(), |((cache, evicted), (own, own_evicted))| {
@@ -146,13 +146,13 @@ impl Reproduced {
         }
     }
 
-    fn automatic_min(&self, memory: Memory, sizing: Sizing, demanded: &'static str) -> Judged {
+    fn automatic_min(&self, memory: Memory, sizing: Sizing, demanded: &'static str) -> Criterion {
         let ratios = self.outcomes.iter();
         let ratios: Vec<(f64, &str)> = ratios
             .filter_map(|outcome| Some((outcome.by_best(memory, sizing)?, outcome.name)))
             .collect();
         let least = ratios.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0));
-        Judged {
+        Criterion {
             demanded,
             found: least.map_or("not run".to_owned(), |(ratio, name)| {
                 format!("at least {:.1} % ({name})", ratio * 100.0)
@@ -161,7 +161,7 @@ impl Reproduced {
         }
     }
 
-    fn automatic_mean(&self) -> Judged {
+    fn automatic_mean(&self) -> Criterion {
         let ratios: Vec<f64> = [Memory::PageCache, Memory::Own]
             .into_iter()
             .flat_map(|memory| {
@@ -170,7 +170,7 @@ impl Reproduced {
             })
             .collect();
         let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
-        Judged {
+        Criterion {
             demanded: "auto is above the best fixed size of the grid on average",
             found: format!("{:.1} % on average", mean * 100.0),
             // A mean over one scenario does not represent the others.
@@ -178,14 +178,14 @@ impl Reproduced {
         }
     }
 
-    fn no_rate_above_the_bound(&self) -> Judged {
+    fn no_rate_above_the_bound(&self) -> Criterion {
         let shares = self.outcomes.iter().filter_map(|outcome| {
             let bound = outcome.bound_mib_s?;
             let rates = outcome.limits.iter().map(|limit| limit.rate_mib_s);
             Some((rates.fold(0.0, f64::max) / bound, outcome.name))
         });
         let largest = shares.max_by(|a, b| a.0.total_cmp(&b.0));
-        Judged {
+        Criterion {
             demanded: "no rate is above the clairvoyant bound",
             found: largest.map_or("not run".to_owned(), |(share, name)| {
                 format!("at most {:.0} % of it ({name})", share * 100.0)

@@ -21,7 +21,7 @@ use headlong_sim::{Experiment, SetupError};
 use headlong_units::{Instant, MIB};
 
 use headlong_bench::{
-    BenchError, Ending, Options, Outcome as Ended, Probe, Quality, Search, SearchRules, in_parallel,
+    BenchError, CommandOutcome, Options, Outcome as Ended, Probe, QualityRules, Search, SearchRules, in_parallel,
 };
 use headlong_report::say;
 use results::{InAction, Limit, Outcome, Reproduced, name_of};
@@ -97,7 +97,7 @@ pub fn scenario_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// If a result cannot be written.
-pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<Ending, BenchError> {
+pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<CommandOutcome, BenchError> {
     let started = Clock::now();
     let is_quick = choice.is_quick;
     let usual = if is_quick { QUICK } else { FULL };
@@ -274,7 +274,7 @@ impl Task {
             let is_near = guess_mib_s != GUESS_MIB_S;
             let rules = SearchRules {
                 failures_max: 0.0,
-                quality: Quality::default(),
+                quality: QualityRules::default(),
                 step: match is_near {
                     true => (effort.resolution_mib_s / guess_mib_s).min(STEP_MAX),
                     false => STEP_MAX,

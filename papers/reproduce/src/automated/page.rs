@@ -6,7 +6,7 @@ use headlong_sim::Record;
 use super::published::{TABLE_1, said};
 use super::results::{InAction, Limit, Outcome, Reproduced, name_of};
 use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
-use headlong_bench::{BenchError, Ending, Options, series_charts};
+use headlong_bench::{BenchError, CommandOutcome, Options, series_charts};
 
 /// Name of the section in the documentation.
 const MARKS: &str = "automated-prefetching";
@@ -15,13 +15,13 @@ const MARKS: &str = "automated-prefetching";
 const MB_PER_MIB: f64 = 1.048_576;
 
 /// Writes the page, its JSON and the tables of the documentation, and prints the result.
-pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<Ending, BenchError> {
+pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<CommandOutcome, BenchError> {
     let (json, text) = (result.json(), result.text(&options.command_line));
     options.keep(&json)?;
     let page = result.page(&options.command_line);
     options.tell(page, (MARKS, &text), (&json, &text))?;
     let holds = result.judged().iter().all(|line| line.holds != Some(false));
-    Ok(if holds { Ending::Done } else { Ending::Missed })
+    Ok(if holds { CommandOutcome::Done } else { CommandOutcome::Missed })
 }
 
 fn rate(mib_s: Option<f64>) -> Cell {

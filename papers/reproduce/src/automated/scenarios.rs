@@ -2,7 +2,7 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
-use headlong_sim::{CacheKind, Experiment, ServerKind, Setup, VanillaSetup, Window};
+use headlong_sim::{CacheKind, Experiment, ServerKind, Setup, PageCacheServerSetup, Window};
 use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
@@ -240,12 +240,12 @@ impl Scenario {
     /// The kernel's readahead equals FreeBSD's largest transaction, in such transactions, into a
     /// cache of single pages (sections 2.4 and 6.1; thesis 4.2.1).
     fn vanilla(&self) -> ServerKind {
-        ServerKind::Vanilla(VanillaSetup {
+        ServerKind::Vanilla(PageCacheServerSetup {
             memory_bytes: self.memory_gib * GIB - SYSTEM_BYTES,
             read_ahead_bytes: 128 * KIB,
             request_bytes_max: 128 * KIB,
             cache: CacheKind::Lru,
-            ..VanillaSetup::default()
+            ..PageCacheServerSetup::default()
         })
     }
 

@@ -17,7 +17,7 @@ use headlong_units::KIB;
 
 use super::library::Segment;
 use super::station::Part;
-use super::tier::{Found, Tier};
+use super::tier::{TierLookup, Tier};
 
 const BLOCK_BYTES: u64 = 4 * KIB;
 /// Blocks per set, flashcache's default.
@@ -80,11 +80,11 @@ fn part(slot: u32) -> Part {
 }
 
 impl Tier for Flashcache {
-    fn find(&mut self, segment: &Segment) -> Found {
+    fn find(&mut self, segment: &Segment) -> TierLookup {
         let slots = Self::blocks(segment).map(|block| self.slots.get(&block).copied());
         match slots.collect::<Option<Vec<u32>>>() {
-            None => Found::nothing(),
-            Some(slots) => Found {
+            None => TierLookup::nothing(),
+            Some(slots) => TierLookup {
                 on_ssd: slots.into_iter().map(part).collect(),
                 disk_from: None,
             },

@@ -19,7 +19,7 @@ use headlong_units::{Duration, Instant, KIB, MIB};
 use super::library::Segment;
 use super::memory::Memory;
 use super::station::Part;
-use super::tier::{Found, Tier};
+use super::tier::{TierLookup, Tier};
 
 const RECORD_BYTES: u64 = 128 * KIB;
 /// Records read before a sequential access is detected.
@@ -91,10 +91,10 @@ impl L2arc {
 }
 
 impl Tier for L2arc {
-    fn find(&mut self, segment: &Segment) -> Found {
+    fn find(&mut self, segment: &Segment) -> TierLookup {
         match self.places.get(&segment.physical) {
-            None => Found::nothing(),
-            Some(part) => Found {
+            None => TierLookup::nothing(),
+            Some(part) => TierLookup {
                 on_ssd: vec![*part],
                 disk_from: (part.bytes < u64::from(segment.bytes)).then_some(part.bytes as u32),
             },

@@ -29,14 +29,14 @@ pub(super) struct Library {
     catalogue: Catalogue,
     /// Start of each title, by number, as if all were stored consecutively.
     starts: Vec<u64>,
-    ground: Ground,
+    ground: ExtentMap,
 }
 
 /// Extents scattered over a disk, each far from the next extent of its title: so the mean seek
 /// distance is the same with ten titles as with two thousand, where consecutive requests rarely hit
 /// the same title.
 #[derive(Debug, Clone, Copy)]
-struct Ground {
+struct ExtentMap {
     extents: u64,
     /// Distance, in places, from an extent to its successor.
     stride: u64,
@@ -44,7 +44,7 @@ struct Ground {
     pitch_bytes: u64,
 }
 
-impl Ground {
+impl ExtentMap {
     fn new(bytes: u64, disk_bytes: u64) -> Self {
         let extents = bytes.div_ceil(EXTENT_BYTES).max(1);
         // Close to the golden ratio, and coprime so that each place is used once.
@@ -104,7 +104,7 @@ impl Library {
             specification,
             catalogue,
             starts,
-            ground: Ground::new(bytes, disk_bytes),
+            ground: ExtentMap::new(bytes, disk_bytes),
         }
     }
 
@@ -123,7 +123,7 @@ impl Library {
 pub(super) struct Requests<'l> {
     sessions: SessionStream<'l>,
     starts: &'l [u64],
-    ground: Ground,
+    ground: ExtentMap,
     /// Time between requests.
     pub(super) gap: Duration,
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn extents_have_distinct_places() {
-        let ground = Ground::new(1_000 * EXTENT_BYTES - 5, 100_000 * EXTENT_BYTES);
+        let ground = ExtentMap::new(1_000 * EXTENT_BYTES - 5, 100_000 * EXTENT_BYTES);
         let mut places: Vec<u64> = (0..1_000)
             .map(|extent| ground.place(extent * EXTENT_BYTES))
             .collect();

@@ -13,7 +13,7 @@ use headlong_units::{Duration, Instant, KIB};
 
 use super::library::{Library, Segment};
 use super::memory::Memory;
-use super::station::{Pace, Part, Station};
+use super::station::{Pace, Part, QueuedDrive};
 use super::tier::Tier;
 
 /// Averaging period of the SSD's busy time: the epoch of 4.4.
@@ -90,8 +90,8 @@ enum Job {
 pub(super) struct Machine {
     pub(super) tier: Box<dyn Tier>,
     memory: Memory,
-    disks: Vec<Station>,
-    ssd: Station,
+    disks: Vec<QueuedDrive>,
+    ssd: QueuedDrive,
     pub(super) now: Instant,
     look: Duration,
     next_look: Instant,
@@ -109,12 +109,12 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(spec: &MachineSpec, tier: Box<dyn Tier>) -> Self {
-        let disks = (0..spec.disks.max(1)).map(|_| Station::new(&spec.disk));
+        let disks = (0..spec.disks.max(1)).map(|_| QueuedDrive::new(&spec.disk));
         Self {
             tier,
             memory: Memory::new(spec.memory_bytes),
             disks: disks.collect(),
-            ssd: Station::new(&spec.ssd),
+            ssd: QueuedDrive::new(&spec.ssd),
             now: Instant::ZERO,
             look: Duration(LOOK.0 / spec.scale.max(1)),
             next_look: Instant::ZERO,
@@ -193,7 +193,7 @@ impl Machine {
         while self.now < end && !is_over(self) {
             let mut next = self.next_arrival.min(self.next_look).min(look_at);
             next = next.min(self.next_epoch);
-            let timeouts = self.disks.iter().map(Station::poll_timeout);
+            let timeouts = self.disks.iter().map(QueuedDrive::poll_timeout);
             for at in timeouts.chain([self.ssd.poll_timeout()]).flatten() {
                 next = next.min(at);
             }

@@ -26,11 +26,11 @@ mod writes;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Instant as Clock;
 
-use headlong_bench::{BenchError, Ending, Options, in_parallel};
+use headlong_bench::{BenchError, CommandOutcome, Options, in_parallel};
 use headlong_plan::Prices;
 use headlong_units::{Duration, MIB};
 
-use results::{Answer, Filled, Machined, Streamed};
+use results::{Answer, FillTime, MachineResult, FlashstreamResult};
 use systems::{Effort, FIGURE_7, Kind, TABLE_5};
 
 /// A part of the paper.
@@ -67,7 +67,7 @@ const ALPHA: f64 = 0.8;
 
 /// Selection of parts and accuracy.
 #[derive(Debug, Clone, Default)]
-pub struct Flashing {
+pub struct FlashstreamOptions {
     /// A smaller scale, shorter times, one seed.
     pub is_quick: bool,
     /// Parts to reproduce; all if empty.
@@ -84,7 +84,7 @@ pub struct Flashing {
     pub threads: Option<NonZeroUsize>,
 }
 
-impl Flashing {
+impl FlashstreamOptions {
     fn effort(&self) -> Effort {
         let usual = match self.is_quick {
             true => (SCALE_QUICK, 1, 60, 300, 2.0),
@@ -113,21 +113,21 @@ impl Flashing {
 /// # Errors
 /// If a result cannot be written.
 pub fn flashstream(
-    flashing: &Flashing,
+    flashing: &FlashstreamOptions,
     options: &Options,
     mut tell: impl FnMut(usize, usize),
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let started = Clock::now();
     let effort = flashing.effort();
     let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let threads = flashing.threads.unwrap_or_else(processors);
-    let mut streamed = Streamed {
+    let mut streamed = FlashstreamResult {
         schema: "headlong-flashstream-1",
         is_quick: flashing.is_quick,
         scale: effort.scale,
         alpha: effort.alpha,
         seeds: (effort.seed..).take(effort.seeds as usize).collect(),
-        ..Streamed::default()
+        ..FlashstreamResult::default()
     };
     // First the independent measurements, then those that need the limit without an SSD.
     let first = first_tasks(flashing);
@@ -168,7 +168,7 @@ enum Task {
     Ours(usize),
 }
 
-fn first_tasks(flashing: &Flashing) -> Vec<Task> {
+fn first_tasks(flashing: &FlashstreamOptions) -> Vec<Task> {
     let mut tasks = Vec::new();
     let needs_bare = flashing.has(FlashPart::Blocks);
     if flashing.has(FlashPart::Ssds) {
@@ -193,7 +193,7 @@ fn first_tasks(flashing: &Flashing) -> Vec<Task> {
     tasks
 }
 
-fn later_tasks(flashing: &Flashing) -> Vec<Task> {
+fn later_tasks(flashing: &FlashstreamOptions) -> Vec<Task> {
     let mut tasks = Vec::new();
     if flashing.has(FlashPart::Systems) {
         let with_ssd = (0..FIGURE_7.len()).filter(|index| FIGURE_7[*index].kind != Kind::None);
@@ -219,11 +219,11 @@ impl Task {
                 let limit = system.limit(effort);
                 // The file is part of the program, and a test covers it.
                 let prices = Prices::flashstream().expect("prices-2013.toml is right");
-                Answer::Machine(Machined::new(limit, systems::watts(system, &prices)))
+                Answer::Machine(MachineResult::new(limit, systems::watts(system, &prices)))
             }
             Self::Fill(index) => {
                 let system = &FIGURE_7[index];
-                Answer::Fill(Filled {
+                Answer::Fill(FillTime {
                     name: system.name,
                     requests_per_s: rate,
                     minutes: system.minutes_to_fill(effort, rate),

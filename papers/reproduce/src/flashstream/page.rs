@@ -1,13 +1,13 @@
 //! Tables and HTML page.
 
-use headlong_bench::{BenchError, Ending, Options};
+use headlong_bench::{BenchError, CommandOutcome, Options};
 use headlong_published::Beside;
 use headlong_report::{
     Axis, Bars, Cell, Chart, Page, Section, Series, Table, divergence_by_size, latency_cdf,
 };
 use headlong_stats::Cdf;
 
-use super::results::Streamed;
+use super::results::FlashstreamResult;
 use super::systems::BlockRun;
 use super::writes::Latencies;
 
@@ -22,7 +22,7 @@ const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as i
                     34 %, corresponds to the second, which is used here unless --alpha is set.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(streamed: &Streamed, options: &Options) -> Result<Ending, BenchError> {
+pub(super) fn tell(streamed: &FlashstreamResult, options: &Options) -> Result<CommandOutcome, BenchError> {
     let mut json = serde_json::to_value(streamed).unwrap_or_default();
     json["beside"] = serde_json::to_value(streamed.beside()).unwrap_or_default();
     options.keep(&json)?;
@@ -31,12 +31,12 @@ pub(super) fn tell(streamed: &Streamed, options: &Options) -> Result<Ending, Ben
     let page = page(streamed, options);
     options.tell(page, ("flashstream", &section), (&json, &text))?;
     Ok(match streamed.holds() {
-        true => Ending::Done,
-        false => Ending::Missed,
+        true => CommandOutcome::Done,
+        false => CommandOutcome::Missed,
     })
 }
 
-fn text(streamed: &Streamed) -> String {
+fn text(streamed: &FlashstreamResult) -> String {
     let seeds: Vec<String> = streamed.seeds.iter().map(ToString::to_string).collect();
     let mut tables = vec![beside(&streamed.beside())];
     tables.extend(
@@ -70,7 +70,7 @@ fn per_cent(share: f64) -> Cell {
 }
 
 /// Figure 7.
-fn limits(streamed: &Streamed) -> Option<Table> {
+fn limits(streamed: &FlashstreamResult) -> Option<Table> {
     let heads = "System | Requests per second without a miss | From the SSD (%) | From memory \
         (%) | Longest wait (s)";
     let caption = "Highest rate without a missed segment, and its sources (Figure 7)";
@@ -87,7 +87,7 @@ fn limits(streamed: &Streamed) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-fn fills(streamed: &Streamed) -> Option<Table> {
+fn fills(streamed: &FlashstreamResult) -> Option<Table> {
     let heads = ["System", "Requests per second", "Minutes to fill 75 GB"];
     let mut table = Table::new(heads).caption(
         "From empty, at the rate of the machine without an SSD, or the system's own if lower",
@@ -102,7 +102,7 @@ fn fills(streamed: &Streamed) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-fn ours(streamed: &Streamed) -> Option<Table> {
+fn ours(streamed: &FlashstreamResult) -> Option<Table> {
     let heads = "Server | Requests per second without a miss | Bytes from flash (%) | Bytes from \
         memory (%) | Written (GB per day)";
     let mut table = Table::headed(heads).caption("This server in place of the paper's");
@@ -118,7 +118,7 @@ fn ours(streamed: &Streamed) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-fn page(streamed: &Streamed, options: &Options) -> Page {
+fn page(streamed: &FlashstreamResult, options: &Options) -> Page {
     let mut page = Page::new("FlashStream")
         .lead(format!(
             "Scale {}, run time {:.0} s.",

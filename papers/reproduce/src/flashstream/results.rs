@@ -9,7 +9,7 @@ use super::writes::SsdFigures;
 
 /// Time to fill an empty SSD.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Filled {
+pub(super) struct FillTime {
     pub(super) name: &'static str,
     /// The request rate.
     pub(super) requests_per_s: f64,
@@ -19,13 +19,13 @@ pub(super) struct Filled {
 
 /// A machine of Table 5.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Machined {
+pub(super) struct MachineResult {
     pub(super) limit: Limit,
     pub(super) watts: f64,
     pub(super) requests_per_joule: Option<f64>,
 }
 
-impl Machined {
+impl MachineResult {
     pub(super) fn new(limit: Limit, watts: f64) -> Self {
         Self {
             requests_per_joule: limit.requests_per_s.map(|rate| rate / watts),
@@ -40,15 +40,15 @@ impl Machined {
 pub(super) enum Answer {
     Ssds(Box<SsdFigures>),
     Limit(Limit),
-    Machine(Machined),
-    Fill(Filled),
+    Machine(MachineResult),
+    Fill(FillTime),
     Blocks(BlockRun),
     Ours(OursLimit),
 }
 
 /// All results.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub(super) struct Streamed {
+pub(super) struct FlashstreamResult {
     pub(super) schema: &'static str,
     pub(super) is_quick: bool,
     pub(super) scale: u64,
@@ -57,8 +57,8 @@ pub(super) struct Streamed {
     pub(super) seconds: f64,
     pub(super) ssds: Option<SsdFigures>,
     pub(super) limits: Vec<Limit>,
-    pub(super) machines: Vec<Machined>,
-    pub(super) fills: Vec<Filled>,
+    pub(super) machines: Vec<MachineResult>,
+    pub(super) fills: Vec<FillTime>,
     pub(super) blocks: Vec<BlockRun>,
     pub(super) ours: Vec<OursLimit>,
 }
@@ -73,7 +73,7 @@ const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> Publishe
     said(source, value).within(Tolerance::Between(from, to))
 }
 
-impl Streamed {
+impl FlashstreamResult {
     pub(super) fn take(&mut self, answer: Answer) {
         match answer {
             Answer::Ssds(ssds) => self.ssds = Some(*ssds),
@@ -283,7 +283,7 @@ impl Streamed {
                 said("Table 5", joule),
             ));
         }
-        let by = |of: fn(&Machined) -> Option<f64>| Some(of(stream)? / of(b)?);
+        let by = |of: fn(&MachineResult) -> Option<f64>| Some(of(stream)? / of(b)?);
         all.push(Beside::new(
             "FlashStream / Traditional B: requests per second",
             by(|machine| machine.limit.requests_per_s),

@@ -40,7 +40,7 @@ pub(super) enum Pace {
 
 /// A drive and its queue.
 #[derive(Debug)]
-pub(super) struct Station {
+pub(super) struct QueuedDrive {
     drive: Box<dyn Drive>,
     pub(super) pace: Pace,
     /// End of the time used by ageing writes.
@@ -57,7 +57,7 @@ pub(super) struct Station {
     used: Used,
 }
 
-impl Station {
+impl QueuedDrive {
     pub(super) fn new(spec: &DriveSpec) -> Self {
         Self {
             drive: spec.build(),

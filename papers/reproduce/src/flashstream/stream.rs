@@ -16,7 +16,7 @@ use headlong_units::{Instant, MIB};
 use super::library::Segment;
 use super::memory::Memory;
 use super::station::Part;
-use super::tier::{Found, Tier};
+use super::tier::{TierLookup, Tier};
 
 /// The monitored part of memory: one in this many segments, those evicted next (3.2.1).
 const MONITORED: usize = 10;
@@ -176,12 +176,12 @@ impl Stream {
 }
 
 impl Tier for Stream {
-    fn find(&mut self, segment: &Segment) -> Found {
+    fn find(&mut self, segment: &Segment) -> TierLookup {
         let Some(stored) = self.stored.get_mut(&segment.physical) else {
-            return Found::nothing();
+            return TierLookup::nothing();
         };
         if !stored.is_whole {
-            return Found::nothing();
+            return TierLookup::nothing();
         }
         stored.reads += 1;
         let chunks = stored.chunks.clone();
@@ -190,7 +190,7 @@ impl Tier for Stream {
             from: chunk.block * self.spec.block_bytes + chunk.offset,
             bytes: chunk.bytes,
         };
-        Found {
+        TierLookup {
             on_ssd: chunks.iter().map(part).collect(),
             disk_from: None,
         }

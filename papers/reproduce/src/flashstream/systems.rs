@@ -1,6 +1,6 @@
 //! The systems of Figure 7 and the machines of Table 5, and their measurement.
 
-use headlong_bench::{Quality, SearchRules};
+use headlong_bench::{QualityRules, SearchRules};
 use headlong_drive::DriveSpec;
 use headlong_units::{Duration, GIB, MIB};
 use serde::Serialize;
@@ -309,7 +309,7 @@ fn disk() -> DriveSpec {
 pub(super) fn rules(effort: &Effort) -> SearchRules {
     SearchRules {
         failures_max: 0.0,
-        quality: Quality::default(),
+        quality: QualityRules::default(),
         step: 0.125,
         resolution: 0.0,
         confirm: effort.seeds.max(1),

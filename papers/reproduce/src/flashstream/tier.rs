@@ -10,14 +10,14 @@ use super::station::Part;
 
 /// Sources of the bytes of a segment that is not in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Found {
+pub(super) struct TierLookup {
     /// On the SSD.
     pub(super) on_ssd: Vec<Part>,
     /// The disk is read from this offset on; `None` if everything is on the SSD.
     pub(super) disk_from: Option<u32>,
 }
 
-impl Found {
+impl TierLookup {
     /// Everything is on the disk.
     pub(super) fn nothing() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Found {
 /// A second tier.
 pub(super) trait Tier: Debug {
     /// Looks up a segment that is not in memory.
-    fn find(&mut self, segment: &Segment) -> Found;
+    fn find(&mut self, segment: &Segment) -> TierLookup;
 
     /// Handles a segment read from the disk; returns the parts to write before delivery.
     fn handle_read(&mut self, _: &Segment) -> Vec<Part> {
@@ -65,7 +65,7 @@ pub(super) trait Tier: Debug {
 pub(super) struct NoTier;
 
 impl Tier for NoTier {
-    fn find(&mut self, _: &Segment) -> Found {
-        Found::nothing()
+    fn find(&mut self, _: &Segment) -> TierLookup {
+        TierLookup::nothing()
     }
 }

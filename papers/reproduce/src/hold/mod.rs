@@ -16,13 +16,13 @@ use std::path::Path;
 use std::time::Instant as Clock;
 
 use headlong_bench::grid::{Aim, Axis, Journal, Point, Row, Sweep, SweepError, combinations};
-use headlong_bench::{BenchError, Ending, Options, VirtualCell};
+use headlong_bench::{BenchError, CommandOutcome, Options, VirtualCell};
 use headlong_drive::preset;
 use headlong_sim::{Experiment, Placement, Setup, Window, settings};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
-use results::{Held, Load, Series};
+use results::{OverloadResult, Load, Series};
 
 /// Offered load, relative to the limit.
 const LOADS: [f64; 6] = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0];
@@ -63,7 +63,7 @@ const QUICK: Effort = Effort {
 
 /// Parameters of the experiment.
 #[derive(Debug, Clone)]
-pub struct Holding {
+pub struct OverloadExperiment {
     /// Fewer sets of viewers, a shorter time.
     pub is_quick: bool,
     /// Seed of the first set of viewers.
@@ -80,10 +80,10 @@ pub struct Holding {
 /// # Errors
 /// If a result cannot be written.
 pub fn hold(
-    holding: &Holding,
+    holding: &OverloadExperiment,
     options: &Options,
     tell: impl FnMut(usize, usize),
-) -> Result<Ending, BenchError> {
+) -> Result<CommandOutcome, BenchError> {
     let started = Clock::now();
     let usual = if holding.is_quick { QUICK } else { FULL };
     let effort = Effort {
@@ -113,7 +113,7 @@ pub fn hold(
     for (name, preset, guess_mib_s) in WORKLOADS {
         series.extend(run.workload(name, preset, guess_mib_s)?);
     }
-    let held = Held {
+    let held = OverloadResult {
         schema: "headlong-hold-1",
         is_quick: holding.is_quick,
         seeds: (holding.seed..).take(effort.seeds as usize).collect(),

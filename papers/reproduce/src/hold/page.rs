@@ -1,9 +1,9 @@
 //! Tables and HTML page.
 
-use headlong_bench::{BenchError, Ending, Options};
+use headlong_bench::{BenchError, CommandOutcome, Options};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
 
-use super::results::{Held, Load, SHARE_MIN, Series, Set};
+use super::results::{OverloadResult, Load, SHARE_MIN, Series, Set};
 
 /// Explanation of the figures.
 const WORDS: &str = "Goodput is the bytes of calls answered completely in time. Offered is the \
@@ -13,17 +13,17 @@ const WORDS: &str = "Goodput is the bytes of calls answered completely in time. 
                      as 100 %.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(held: &Held, options: &Options) -> Result<Ending, BenchError> {
+pub(super) fn tell(held: &OverloadResult, options: &Options) -> Result<CommandOutcome, BenchError> {
     let json = serde_json::to_value(held).unwrap_or_default();
     let text = text(held);
     options.tell(page(held, options), ("hold", &text), (&json, &text))?;
     Ok(match held.holds() {
-        true => Ending::Done,
-        false => Ending::Missed,
+        true => CommandOutcome::Done,
+        false => CommandOutcome::Missed,
     })
 }
 
-fn text(held: &Held) -> String {
+fn text(held: &OverloadResult) -> String {
     let seeds: Vec<String> = held.seeds.iter().map(ToString::to_string).collect();
     let seeds = seeds.join(", ");
     let tables = [goodput(held), shares(held), kept(held), failures(held)];
@@ -32,7 +32,7 @@ fn text(held: &Held) -> String {
 }
 
 /// A table with a column for each load.
-fn table(held: &Held, caption: &str, cell: impl Fn(&Series, &Load) -> Cell) -> Table {
+fn table(held: &OverloadResult, caption: &str, cell: impl Fn(&Series, &Load) -> Cell) -> Table {
     let loads = held.series.first().map_or(&[][..], |series| &series.loads);
     let heads = ["Viewers", "Told apart by", "Admission", "Limit (MiB/s)"].map(str::to_owned);
     let loads = loads.iter().map(|load| format!("{} x", load.load));
@@ -50,13 +50,13 @@ fn table(held: &Held, caption: &str, cell: impl Fn(&Series, &Load) -> Cell) -> T
     table
 }
 
-fn goodput(held: &Held) -> Table {
+fn goodput(held: &OverloadResult) -> Table {
     table(held, "Goodput, MiB/s, mean of all sets", |_, load| {
         Cell::number(load.mean(|set| set.goodput_mib_s), 1)
     })
 }
 
-fn shares(held: &Held) -> Table {
+fn shares(held: &OverloadResult) -> Table {
     let caption = format!(
         "Share of the best of the row, %, minimum over all sets; at least {:.0} is required",
         SHARE_MIN * 100.0
@@ -66,14 +66,14 @@ fn shares(held: &Held) -> Table {
     })
 }
 
-fn kept(held: &Held) -> Table {
+fn kept(held: &OverloadResult) -> Table {
     let caption = "Share of the best with as many viewers or fewer, %, minimum over all sets";
     table(held, caption, |series, load| {
         Cell::number(series.kept(load) * 100.0, 1)
     })
 }
 
-fn failures(held: &Held) -> Table {
+fn failures(held: &OverloadResult) -> Table {
     let share = |set: &Set| {
         let let_in = set.calls.saturating_sub(set.refused).max(1);
         100.0 * set.failures as f64 / let_in as f64
@@ -82,7 +82,7 @@ fn failures(held: &Held) -> Table {
     table(held, caption, |_, load| Cell::number(load.mean(share), 2))
 }
 
-fn page(held: &Held, options: &Options) -> Page {
+fn page(held: &OverloadResult, options: &Options) -> Page {
     let mut section = Section::new("Goodput over the load").text(WORDS);
     let mut workloads: Vec<&str> = held.series.iter().map(|series| series.workload).collect();
     workloads.dedup();

@@ -117,7 +117,7 @@ impl Series {
 
 /// The whole result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Held {
+pub(super) struct OverloadResult {
     pub(super) schema: &'static str,
     pub(super) is_quick: bool,
     pub(super) seeds: Vec<u64>,
@@ -125,7 +125,7 @@ pub(super) struct Held {
     pub(super) series: Vec<Series>,
 }
 
-impl Held {
+impl OverloadResult {
     /// Whether every set of viewers got the required share at every load.
     pub(super) fn holds(&self) -> bool {
         self.series.iter().all(|series| series.worst() >= SHARE_MIN)
@@ -137,7 +137,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Rows of one set of viewers with these goodputs and failures.
-    pub(in crate::hold) fn held(goodputs: &[(f64, u64)]) -> Held {
+    pub(in crate::hold) fn held(goodputs: &[(f64, u64)]) -> OverloadResult {
         let load = |(index, (goodput_mib_s, failures)): (usize, &(f64, u64))| Load {
             load: 1.0 + index as f64,
             offered_mib_s: 90.0 * (1.0 + index as f64),
@@ -149,7 +149,7 @@ pub(super) mod tests {
                 calls: 1000,
             }],
         };
-        Held {
+        OverloadResult {
             schema: "headlong-hold-1",
             is_quick: true,
             seeds: vec![7],

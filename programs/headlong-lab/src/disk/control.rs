@@ -13,7 +13,7 @@ Examples:
   headlong disk control /run/red.sock timing off
   headlong disk control /run/red.sock counters
   headlong disk control /run/red.sock fault error 1GiB 1100MiB --once")]
-pub(crate) struct Controlling {
+pub(crate) struct ControlArgs {
     /// Control socket of the disk
     #[arg(value_name = "SOCKET")]
     socket: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Controlling {
 }
 
 /// Sends the command and prints the reply, unless it is a plain confirmation.
-pub(crate) fn control(controlling: &Controlling) -> anyhow::Result<()> {
+pub(crate) fn control(controlling: &ControlArgs) -> anyhow::Result<()> {
     let mut command = controlling.command.clone();
     if let Command::TraceStart { path } = &mut command {
         // Relative to our working directory, not to that of the emulator.

@@ -26,7 +26,7 @@ Examples:
   headlong disk emulate wd-red-wd10efrx --mount /mnt/red
   headlong disk emulate wd-red-wd10efrx --time-scale 5 --store /var/tmp/catalogue --timing off
   headlong disk emulate my-drive.toml --size 50GB --file-system none --json")]
-pub(crate) struct Emulating {
+pub(crate) struct EmulateArgs {
     /// A preset's name, or a file that describes a drive (its name ends in .toml)
     #[arg(value_name = "PRESET|FILE.toml")]
     drive: String,
@@ -90,7 +90,7 @@ pub(crate) struct Emulating {
 }
 
 /// Runs the disk until it is stopped.
-pub(crate) fn emulate(emulating: &Emulating) -> anyhow::Result<()> {
+pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
     let stop = StopSignal::default();
     let Plan {
         options,
@@ -126,7 +126,7 @@ struct Plan {
 }
 
 /// The validated arguments, or all mistakes in them.
-fn plan(emulating: &Emulating, stop: StopSignal) -> Result<Plan, Error> {
+fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<Plan, Error> {
     let mut mistakes = Mistakes(Vec::new());
     let kept = match &emulating.store {
         Some(directory) if !emulating.force_new => Manifest::read(directory)?,
@@ -249,7 +249,7 @@ fn parse_scale(text: &str) -> Result<f64, String> {
     }
 }
 
-fn faults(emulating: &Emulating, mistakes: &mut Mistakes) -> Vec<Fault> {
+fn faults(emulating: &EmulateArgs, mistakes: &mut Mistakes) -> Vec<Fault> {
     let mut faults = Vec::new();
     let ranges = [
         ("--fail-reads", &emulating.fail_reads, false),

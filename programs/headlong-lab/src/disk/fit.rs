@@ -9,14 +9,14 @@ use crate::output::print;
 
 /// Arguments of `disk fit`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Fitting {
+pub(crate) struct FitArgs {
     /// Name of the model
     #[arg(value_name = "NAME")]
     name: String,
 }
 
 /// Reads measurements and prints the model.
-pub(crate) fn fit(fitting: &Fitting) -> anyhow::Result<()> {
+pub(crate) fn fit(fitting: &FitArgs) -> anyhow::Result<()> {
     let measured = serde_json::from_reader(stdin().lock())
         .map_err(|error| mistake(format!("standard input: {error}")))?;
     print(&model(&fitting.name, &measured).unwrap_or_default())

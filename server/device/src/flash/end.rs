@@ -9,7 +9,7 @@ use headlong_units::Duration;
 
 /// A block that recovery found at start-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundBlock {
+pub struct RecoveredFlashBlock {
     /// Generation of the block's content.
     pub filling: u64,
     /// Content of the block.
@@ -20,9 +20,9 @@ pub struct FoundBlock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlashEnd {
     /// The device's share of the SSDs, with the blocks that are known so far.
-    Attach(FlashSpec, Vec<FoundBlock>),
+    Attach(FlashSpec, Vec<RecoveredFlashBlock>),
     /// Blocks that recovery found.
-    Found(Vec<FoundBlock>),
+    Found(Vec<RecoveredFlashBlock>),
     /// Recovery has ended.
     RecoveryEnded {
         /// Bytes written within the last 24 hours.

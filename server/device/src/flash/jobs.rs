@@ -13,7 +13,7 @@ use headlong_flash::{BlockId, Checkpoints, SsdId};
 use super::end::FlashEnd;
 use super::medium::FlashMedium;
 use super::probe::PROBE_FAILED;
-use super::wanted::WantedRecord;
+use super::wanted::RecordRead;
 use crate::resources::Resources;
 
 /// Upper limit of records in one call: each record takes two I/O vectors, and the kernel accepts
@@ -208,7 +208,7 @@ pub struct RecordsJob<M> {
     /// The block, numbered within the SSD.
     pub block: u32,
     /// The records, in ascending order of offset.
-    pub wanted: Vec<WantedRecord<M>>,
+    pub wanted: Vec<RecordRead<M>>,
 }
 
 impl<M> RecordsJob<M> {
@@ -229,8 +229,8 @@ impl<M> RecordsJob<M> {
 }
 
 /// Number of leading records that are contiguous on the SSD.
-fn run_length<M>(wanted: &[WantedRecord<M>]) -> usize {
-    let end = |wanted: &WantedRecord<M>| {
+fn run_length<M>(wanted: &[RecordRead<M>]) -> usize {
+    let end = |wanted: &RecordRead<M>| {
         u64::from(wanted.record.place.offset) + padded_bytes(wanted.record.length)
     };
     let pairs = wanted.iter().zip(&wanted[1..]);
@@ -241,7 +241,7 @@ fn run_length<M>(wanted: &[WantedRecord<M>]) -> usize {
 fn read_run<F: FlashMedium>(
     medium: &mut F,
     block_start: u64,
-    run: &mut [WantedRecord<F::Memory>],
+    run: &mut [RecordRead<F::Memory>],
 ) -> Vec<FlashOutcome> {
     let at = block_start
         + run

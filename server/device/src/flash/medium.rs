@@ -2,15 +2,15 @@
 
 use alloc::vec::Vec;
 
-use headlong_flash::Ground;
+use headlong_flash::CheckpointDevice;
 
-use super::wanted::WantedRecord;
+use super::wanted::RecordRead;
 
 /// Callback that receives the index, header and bytes of each record of a run, in order.
 pub type EachRecord<'a> = dyn FnMut(usize, &[u8], &[u8]) + 'a;
 
 /// An SSD that stores blocks and returns records.
-pub trait FlashMedium: Ground {
+pub trait FlashMedium: CheckpointDevice {
     /// A staged record.
     type Record;
     /// Memory for the bytes of a record.
@@ -42,7 +42,7 @@ pub trait FlashMedium: Ground {
     fn read_run(
         &mut self,
         at: u64,
-        run: &mut [WantedRecord<Self::Memory>],
+        run: &mut [RecordRead<Self::Memory>],
         each: &mut EachRecord<'_>,
     ) -> Result<(), Self::Error>;
 }

@@ -22,14 +22,14 @@ use crate::device_core::DeviceCore;
 use crate::host::{Host, Notice};
 use crate::resources::Resources;
 
-pub use end::{FlashEnd, FoundBlock};
+pub use end::{FlashEnd, RecoveredFlashBlock};
 pub use jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
 pub use medium::{EachRecord, FlashMedium, ProbedMedium};
 pub use port::FlashPort;
 pub use probe::{PROBE_FAILED, probe};
-pub use recovery::{BareBlock, GroupsFound, Recovered, Recovery, RecoverySearch, write_summary};
+pub use recovery::{BareBlock, GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary};
 pub use share::{SsdShare, TierShare};
-pub use wanted::WantedRecord;
+pub use wanted::RecordRead;
 
 impl<R: Resources> DeviceCore<R> {
     /// Sets the port to the tier. The shard uses the tier after [`FlashEnd::Attach`].
@@ -95,7 +95,7 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    fn found(&mut self, found: Vec<FoundBlock>) -> Vec<RecoveredBlock> {
+    fn found(&mut self, found: Vec<RecoveredFlashBlock>) -> Vec<RecoveredBlock> {
         if let Some(flash) = &mut self.flash {
             flash.found(&found);
         }

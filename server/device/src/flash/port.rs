@@ -10,10 +10,10 @@ use headlong_engine::{FlashCommand, FlashRead, Slot};
 use headlong_flash::format::{RecordName, Summary, SummaryHead};
 use headlong_flash::{BlockId, PieceId, Place, RecordEntry, SsdId};
 
-use super::end::{FlashEnd, FoundBlock};
+use super::end::{FlashEnd, RecoveredFlashBlock};
 use super::jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
 use super::share::TierShare;
-use super::wanted::WantedRecord;
+use super::wanted::RecordRead;
 use crate::host::{Host, Notice};
 use crate::resources::Resources;
 
@@ -63,7 +63,7 @@ impl<R: Resources> FlashPort<R> {
     }
 
     /// Registers blocks that recovery found.
-    pub(crate) fn found(&mut self, found: &[FoundBlock]) {
+    pub(crate) fn found(&mut self, found: &[RecoveredFlashBlock]) {
         let fillings = found.iter().map(|of| (of.block.block, of.filling));
         self.fillings.extend(fillings);
     }
@@ -266,7 +266,7 @@ impl<R: Resources> FlashPort<R> {
             let name = self.name(place, piece, record.length, filling)?;
             let length = u64::from(record.length);
             let memory = host.lease(None, &[record.slot], length)?;
-            (place.block == of).then_some(WantedRecord {
+            (place.block == of).then_some(RecordRead {
                 record,
                 name,
                 memory,

@@ -9,7 +9,7 @@ use core::ops::Range;
 use headlong_flash::format::{
     GROUP_BLOCKS, ReadFailed, Summary, SummaryHead, recover, search_block,
 };
-use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES, RecordEntry};
+use headlong_flash::{Checkpoints, CheckpointDevice, RECORD_ALIGN_BYTES, RecordEntry};
 
 use super::medium::FlashMedium;
 
@@ -38,7 +38,7 @@ pub struct RecoverySearch {
 
 /// Content of some groups of blocks.
 #[derive(Debug, Default)]
-pub struct GroupsFound {
+pub struct GroupSearchResult {
     /// Summaries from checkpoints or blocks, of any disk.
     pub summaries: Vec<Summary>,
     /// Blocks of this disk that have records but no summary.
@@ -67,7 +67,7 @@ impl RecoverySearch {
     }
 
     /// Reads some groups. The caller must call [`RecoverySearch::save`] afterwards.
-    pub fn look(&self, groups: Range<u32>, ground: &mut impl Ground) -> GroupsFound {
+    pub fn look(&self, groups: Range<u32>, ground: &mut impl CheckpointDevice) -> GroupSearchResult {
         let tier = ground.tier();
         let group_count = groups.end.saturating_sub(groups.start);
         let found = recover(&tier, groups, ground.reader());
@@ -85,7 +85,7 @@ impl RecoverySearch {
                 Err(ReadFailed) => unreadable.push(block),
             }
         }
-        GroupsFound {
+        GroupSearchResult {
             summaries: found.summaries,
             bare,
             void: found.void,
@@ -98,9 +98,9 @@ impl RecoverySearch {
     /// Rewrites void checkpoints, except in groups that are about to change.
     pub fn save(
         &self,
-        found: &mut GroupsFound,
+        found: &mut GroupSearchResult,
         checkpoints: &mut Checkpoints,
-        ground: &mut impl Ground,
+        ground: &mut impl CheckpointDevice,
     ) {
         checkpoints.doubt(found.unreadable.iter().copied());
         let layout = ground.tier().layout;
@@ -151,8 +151,8 @@ impl Recovery {
 
     /// Adds the result for some groups at wall-clock time `wall_s`. Returns the summaries of the
     /// disk's blocks.
-    pub fn take(&mut self, found: GroupsFound, wall_s: u64) -> Vec<Summary> {
-        let GroupsFound {
+    pub fn take(&mut self, found: GroupSearchResult, wall_s: u64) -> Vec<Summary> {
+        let GroupSearchResult {
             mut summaries,
             bare,
             unreadable,

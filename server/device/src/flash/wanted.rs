@@ -5,7 +5,7 @@ use headlong_flash::format::RecordName;
 
 /// A record to read.
 #[derive(Debug)]
-pub struct WantedRecord<M> {
+pub struct RecordRead<M> {
     /// Location of the record.
     pub record: FlashRecord,
     /// Expected name of the record.

@@ -1,7 +1,7 @@
 //! `auto`: the computed optimum, corrected by descent.
 //!
 //! The cost of a size can be computed. For each size of a grid the recently ended chains are
-//! replayed ([`Past::replay`]): repositioning and transfer at the measured times, bytes that were
+//! replayed ([`EndedChains::replay`]): repositioning and transfer at the measured times, bytes that were
 //! never requested, and the hits lost when prefetches take memory from retained pieces. The size
 //! with the least disk time per sent byte is the optimum, known a few seconds after any change.
 //! Effects outside this model (queues, viewers that coincide) are left to descent: a factor on the
@@ -26,9 +26,9 @@
 use headlong_units::{Duration, Instant, MIB};
 
 use super::drive::DriveTimes;
-use super::past::{Past, Work};
+use super::past::{EndedChains, Work};
 use super::ramp::Ramp;
-use super::terms::{Limits, Reason, Seen, TICK, Verdict, is_share, score};
+use super::terms::{Limits, Reason, ControllerInput, TICK, SizeDecision, is_share, score};
 use crate::stats::Stats;
 
 /// How often the optimum is computed.
@@ -184,7 +184,7 @@ impl Auto {
     }
 
     /// A tick; `ramp` is the reference size in transition.
-    pub(crate) fn handle_tick(&mut self, seen: &Seen, past: &Past, ramp: &Ramp) -> Option<Verdict> {
+    pub(crate) fn handle_tick(&mut self, seen: &ControllerInput, past: &EndedChains, ramp: &Ramp) -> Option<SizeDecision> {
         let evicted = self.watch_memory(seen);
         if !evicted && seen.now < self.next_look {
             return None;
@@ -216,7 +216,7 @@ impl Auto {
         let is_trial = matches!(reason, Reason::Untried | Reason::LowerScore);
         let differs = bytes.abs_diff(ramp.target()) as f64 > WORTH * ramp.target() as f64;
         let is_worth = differs || is_trial;
-        Some(Verdict {
+        Some(SizeDecision {
             bytes: if is_worth { bytes } else { ramp.target() },
             takes: self.takes(seen),
             reason: if is_worth && matches!(reason, Reason::Minimum | Reason::LightLoad) {
@@ -230,7 +230,7 @@ impl Auto {
 
     /// Updates the averages; returns whether unread pieces were evicted, after reducing the usable
     /// share.
-    fn watch_memory(&mut self, seen: &Seen) -> bool {
+    fn watch_memory(&mut self, seen: &ControllerInput) -> bool {
         let before = self.last_tick.replace(seen.stats).unwrap_or(seen.stats);
         let counted = seen.stats - before;
         let sizes = seen.sizes_in_force(self.pool_bytes(seen.memory_bytes));
@@ -268,7 +268,7 @@ impl Auto {
 
     /// The size with the least computed disk time per sent byte, unless the previous one is as
     /// good, and the cost of the size in use.
-    fn optimum(&self, seen: &Seen, past: &Past, drive: DriveTimes, in_use: u64) -> (u64, f64) {
+    fn optimum(&self, seen: &ControllerInput, past: &EndedChains, drive: DriveTimes, in_use: u64) -> (u64, f64) {
         let pool = self.pool_bytes(seen.memory_bytes) as f64;
         let cost = |bytes: u64| {
             if !self.limits.keeps_unread {
@@ -309,12 +309,12 @@ impl Auto {
 
     /// Disk time per sent byte, relative to the usable share of the time, if chains cause `work`
     /// and hold `unread` bytes.
-    fn cost(&self, seen: &Seen, drive: DriveTimes, work: Work, unread: f64) -> f64 {
+    fn cost(&self, seen: &ControllerInput, drive: DriveTimes, work: Work, unread: f64) -> f64 {
         work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
     }
 
     /// Compares the computed state of a page cache at the size in use with the measured one.
-    fn correct_page_cache(&mut self, seen: &Seen, past: &Past, in_use: u64) {
+    fn correct_page_cache(&mut self, seen: &ControllerInput, past: &EndedChains, in_use: u64) {
         let (work, _) = self.in_page_cache(seen, past, in_use);
         let sizes = (seen.chains as f64 * work.kept_bytes).max(1.0);
         let held = (seen.unread_bytes as f64 / sizes).clamp(HELD.0, HELD.1);
@@ -330,7 +330,7 @@ impl Auto {
     /// A page is evicted when the rest of the cache has been used since: by bytes read from the
     /// device, and by unread pages that were sent meanwhile. The shorter pages stay, the more is
     /// reread, and the shorter they stay: the result is the fixed point.
-    fn in_page_cache(&self, seen: &Seen, past: &Past, bytes: u64) -> (Work, f64) {
+    fn in_page_cache(&self, seen: &ControllerInput, past: &EndedChains, bytes: u64) -> (Work, f64) {
         let memory = seen.memory_bytes as f64;
         let mut stays = STAYS_MAX;
         let mut found = (Work::default(), 0.0);
@@ -349,7 +349,7 @@ impl Auto {
     }
 
     /// Descent on the factor, when it has been in use for long enough under load.
-    fn judge(&mut self, seen: &Seen, ramp: &Ramp, computed: f64) -> (Reason, Option<Duration>) {
+    fn judge(&mut self, seen: &ControllerInput, ramp: &Ramp, computed: f64) -> (Reason, Option<Duration>) {
         if !self.has_measured {
             self.has_measured = true;
             return (Reason::Measured, None);
@@ -427,7 +427,7 @@ impl Auto {
 
     /// The duration of a change: as long as a prefetch lasts, so that prefetches of different
     /// viewers do not coincide.
-    fn takes(&self, seen: &Seen) -> Duration {
+    fn takes(&self, seen: &ControllerInput) -> Duration {
         let lasts = seen.pace_mean.time_for(seen.size_mean_bytes);
         lasts.max(TAKES.0).min(TAKES.1)
     }
@@ -435,7 +435,7 @@ impl Auto {
     /// Share of sent bytes that would be found in memory, if chains held `unread` bytes. Hits grow
     /// with the fourth root of the memory for retained pieces: 1 - alpha is a fifth for a Zipf
     /// popularity of 0.8, and viewers close behind add a little.
-    fn hits(&self, seen: &Seen, unread: f64) -> f64 {
+    fn hits(&self, seen: &ControllerInput, unread: f64) -> f64 {
         let memory = seen.memory_bytes as f64;
         let kept_now = (memory - seen.unread_bytes as f64).max(memory * KEPT_MIN);
         let kept = (memory - unread).max(memory * KEPT_MIN);

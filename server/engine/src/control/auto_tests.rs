@@ -82,7 +82,7 @@ impl Bench {
                 reposition: Duration::from_millis(16),
                 transfer_per_mib: Duration::from_millis(8),
             };
-            self.controller.handle_tick(&Seen {
+            self.controller.handle_tick(&ControllerInput {
                 now: self.now,
                 stats: self.stats,
                 chains: self.chains,

@@ -9,9 +9,9 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 use super::auto::Auto;
 use super::drive::{DriveFit, DriveTimes};
 use super::paper::Paper;
-use super::past::{Ended, Past};
+use super::past::{Ended, EndedChains};
 use super::ramp::Ramp;
-use super::terms::{Limits, Reason, Seen, TICK, Verdict};
+use super::terms::{Limits, Reason, ControllerInput, TICK, SizeDecision};
 use crate::config::{Control, EngineConfig, SizingConfig};
 use crate::learned::Learned;
 
@@ -67,24 +67,24 @@ pub struct ControlView {
 #[derive(Debug)]
 pub(crate) struct Controller {
     limits: Limits,
-    brain: Brain,
+    brain: ActiveController,
     ramp: Ramp,
     /// The rule, with the size in use.
     sizing: SizingConfig,
     fit: DriveFit,
-    past: Past,
+    past: EndedChains,
     /// Live chains' mean size by the rule at the last tick, before any reduction.
     size_mean_bytes: u64,
     bit_rate_mean: Option<BitRate>,
     memory_bytes: u64,
     again_bytes: u64,
-    last: Option<Verdict>,
+    last: Option<SizeDecision>,
     next_tick: Instant,
     changes: VecDeque<SizeChange>,
 }
 
 #[derive(Debug)]
-enum Brain {
+enum ActiveController {
     Off,
     Auto(Box<Auto>),
     Paper(Box<Paper>),
@@ -98,11 +98,11 @@ impl Controller {
         };
         let mut controller = Self {
             limits: Limits::new(config),
-            brain: Brain::Off,
+            brain: ActiveController::Off,
             ramp: Ramp::at(first),
             sizing: config.sizing,
             fit: DriveFit::new(config.has_arm),
-            past: Past::default(),
+            past: EndedChains::default(),
             size_mean_bytes: 0,
             bit_rate_mean: None,
             memory_bytes: config.memory_bytes,
@@ -125,7 +125,7 @@ impl Controller {
         let in_use = self.ramp.bytes(now);
         let mode = config.control.mode;
         if mode == Control::Off {
-            self.brain = Brain::Off;
+            self.brain = ActiveController::Off;
             self.ramp = Ramp::at(config.sizing.reference_bytes);
             self.last = None;
         } else if is_other {
@@ -141,11 +141,11 @@ impl Controller {
         };
     }
 
-    fn fresh_brain(&self) -> Brain {
+    fn fresh_brain(&self) -> ActiveController {
         match self.limits.rules.mode {
-            Control::Off => Brain::Off,
-            Control::Auto => Brain::Auto(Box::new(Auto::new(self.limits))),
-            Control::Paper => Brain::Paper(Box::new(Paper::new(self.limits))),
+            Control::Off => ActiveController::Off,
+            Control::Auto => ActiveController::Auto(Box::new(Auto::new(self.limits))),
+            Control::Paper => ActiveController::Paper(Box::new(Paper::new(self.limits))),
         }
     }
 
@@ -162,7 +162,7 @@ impl Controller {
     /// Assumed bit rate of a chain without a known one: the mean of recent chains. Without an
     /// active controller there is none, and such a chain is sized for the reference bit rate.
     pub(crate) fn bit_rate_mean(&self) -> Option<BitRate> {
-        let looks = matches!(self.brain, Brain::Auto(_));
+        let looks = matches!(self.brain, ActiveController::Auto(_));
         self.bit_rate_mean.filter(|_| looks)
     }
 
@@ -186,7 +186,7 @@ impl Controller {
     /// When the sizes of all `chains` add up to more than the pool, all shrink by the same factor,
     /// immediately: chains may arrive faster than the reference size follows.
     pub(crate) fn cut(&self, wanted: u64, chains: u64) -> Option<u64> {
-        let Brain::Auto(auto) = &self.brain else {
+        let ActiveController::Auto(auto) = &self.brain else {
             return None;
         };
         // A page cache has no shares.
@@ -212,20 +212,20 @@ impl Controller {
     /// When to call [`Self::handle_tick`] next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self.brain {
-            Brain::Off => None,
-            Brain::Auto(_) | Brain::Paper(_) => Some(self.next_tick),
+            ActiveController::Off => None,
+            ActiveController::Auto(_) | ActiveController::Paper(_) => Some(self.next_tick),
         }
     }
 
     /// A tick.
-    pub(crate) fn handle_tick(&mut self, seen: &Seen) {
+    pub(crate) fn handle_tick(&mut self, seen: &ControllerInput) {
         self.next_tick = seen.now + TICK;
         self.size_mean_bytes = seen.size_mean_bytes;
         self.bit_rate_mean = seen.bit_rate_mean.or(self.bit_rate_mean);
         let verdict = match &mut self.brain {
-            Brain::Off => None,
-            Brain::Auto(auto) => auto.handle_tick(seen, &self.past, &self.ramp),
-            Brain::Paper(paper) => paper.handle_tick(seen, &self.ramp),
+            ActiveController::Off => None,
+            ActiveController::Auto(auto) => auto.handle_tick(seen, &self.past, &self.ramp),
+            ActiveController::Paper(paper) => paper.handle_tick(seen, &self.ramp),
         };
         if let Some(verdict) = verdict {
             self.obey(seen.now, verdict);
@@ -233,7 +233,7 @@ impl Controller {
         self.sizing.reference_bytes = self.ramp.bytes(seen.now);
     }
 
-    fn obey(&mut self, now: Instant, verdict: Verdict) {
+    fn obey(&mut self, now: Instant, verdict: SizeDecision) {
         self.last = Some(verdict);
         if verdict.bytes == self.ramp.target() {
             return;
@@ -264,7 +264,7 @@ impl Controller {
         }
         self.bit_rate_mean = learned.bit_rate_mean;
         self.past.resume(learned.sent_bytes, learned.ended);
-        let chooses = !matches!(self.brain, Brain::Off);
+        let chooses = !matches!(self.brain, ActiveController::Off);
         let is_free = chooses && self.limits.rules.start_bytes.is_none();
         if let Some(bytes) = learned.reference_bytes.filter(|_| is_free) {
             self.ramp = Ramp::at(self.limits.on_grid(bytes));

@@ -1,7 +1,7 @@
 //! Control of the reference size: set by an operator, or by a controller that observes the device.
 //!
-//! A controller is a pure state machine. Every five seconds it receives the counters (`Seen`); from
-//! time to time it returns a size and a reason (`Verdict`). The sizes in use follow slowly
+//! A controller is a pure state machine. Every five seconds it receives the counters (`ControllerInput`); from
+//! time to time it returns a size and a reason (`SizeDecision`). The sizes in use follow slowly
 //! (`ramp`), and the rule of [`crate::sizing`] scales them for each bit rate (automated-prefetching
 //! section 5), so that a controller only uses the mean bit rate.
 //!
@@ -21,4 +21,4 @@ pub use controller::{ControlView, SizeChange};
 pub use drive::DriveTimes;
 pub use past::Ended;
 pub use terms::Reason;
-pub(crate) use terms::Seen;
+pub(crate) use terms::ControllerInput;

@@ -20,7 +20,7 @@ use alloc::collections::BTreeMap;
 use headlong_units::{Duration, Instant};
 
 use super::ramp::Ramp;
-use super::terms::{Limits, Reason, Seen, Verdict, is_share, score};
+use super::terms::{Limits, Reason, ControllerInput, SizeDecision, is_share, score};
 use crate::stats::Stats;
 
 /// The fraction of an interval over which a change is spread.
@@ -48,7 +48,7 @@ impl Paper {
     }
 
     /// A tick; `ramp` is the size in transition.
-    pub(crate) fn handle_tick(&mut self, seen: &Seen, ramp: &Ramp) -> Option<Verdict> {
+    pub(crate) fn handle_tick(&mut self, seen: &ControllerInput, ramp: &Ramp) -> Option<SizeDecision> {
         let in_use = ramp.bytes(seen.now);
         if let Some(start) = self.start(seen, in_use) {
             return Some(start);
@@ -70,7 +70,7 @@ impl Paper {
     }
 
     /// The size at which transfer takes as long as repositioning, once.
-    fn start(&mut self, seen: &Seen, in_use: u64) -> Option<Verdict> {
+    fn start(&mut self, seen: &ControllerInput, in_use: u64) -> Option<SizeDecision> {
         if self.has_start {
             return None;
         }
@@ -84,7 +84,7 @@ impl Paper {
         Some(self.verdict(self.limits.on_grid(reference), Reason::Measured, None))
     }
 
-    fn judge(&mut self, seen: &Seen, counted: &Stats, length: Duration, in_use: u64) -> Verdict {
+    fn judge(&mut self, seen: &ControllerInput, counted: &Stats, length: Duration, in_use: u64) -> SizeDecision {
         let rules = self.limits.rules;
         let Some(score) = score(counted) else {
             return self.verdict(in_use, Reason::LightLoad, None);
@@ -104,7 +104,7 @@ impl Paper {
 
     /// The size that viewers read in the time a prefetch stays in memory, if it is smaller than the
     /// one in use.
-    fn before_eviction(&self, seen: &Seen, counted: &Stats, in_use: u64) -> Option<u64> {
+    fn before_eviction(&self, seen: &ControllerInput, counted: &Stats, in_use: u64) -> Option<u64> {
         let stay = Duration(counted.prefetch_eviction_time.0 / counted.prefetch_evictions.max(1));
         let mean = u128::from(seen.pace_mean.bytes_in(stay));
         let reference = mean * u128::from(in_use) / u128::from(seen.size_mean_bytes.max(1));
@@ -113,7 +113,7 @@ impl Paper {
         (bytes < in_use).then_some(bytes)
     }
 
-    fn descend(&mut self, in_use: u64, score: Duration) -> Verdict {
+    fn descend(&mut self, in_use: u64, score: Duration) -> SizeDecision {
         let step = self.limits.rules.step_bytes;
         let is_within = |bytes: &u64| *bytes == self.limits.on_grid(*bytes);
         let smaller = in_use.checked_sub(step).filter(is_within);
@@ -147,8 +147,8 @@ impl Paper {
         }
     }
 
-    fn verdict(&self, bytes: u64, reason: Reason, score: Option<Duration>) -> Verdict {
-        Verdict {
+    fn verdict(&self, bytes: u64, reason: Reason, score: Option<Duration>) -> SizeDecision {
+        SizeDecision {
             bytes,
             takes: Duration(self.limits.rules.adjust_interval.0 / CHANGE_PART),
             reason,

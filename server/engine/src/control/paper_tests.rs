@@ -65,7 +65,7 @@ impl Bench {
         self.stats.prefetch_evicted_bytes += evicted;
         self.stats.prefetch_evictions += evicted / MIB;
         self.stats.prefetch_eviction_time += self.evicted.1.times(evicted / MIB);
-        self.controller.handle_tick(&Seen {
+        self.controller.handle_tick(&ControllerInput {
             now: self.now,
             stats: self.stats,
             chains: 100,

@@ -34,7 +34,7 @@ pub struct Ended {
 
 /// The last chains that ended.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
+pub(crate) struct EndedChains {
     chains: VecDeque<Ended>,
     /// Bytes sent by earlier processes, on the count of the restored chains.
     sent_before: u64,
@@ -78,7 +78,7 @@ fn kept_of(size: f64, reached: u64) -> f64 {
     (size.min(reached * 0.75) + size.min(reached) + size.min(reached * 1.25)) / 3.0
 }
 
-impl Past {
+impl EndedChains {
     pub(crate) fn record(&mut self, ended: Ended) {
         let sent_bytes = ended.sent_bytes.saturating_add(self.sent_before);
         self.add(Ended {
@@ -192,8 +192,8 @@ mod tests {
         }
     }
 
-    fn past(chains: &[Ended]) -> Past {
-        let mut past = Past::default();
+    fn past(chains: &[Ended]) -> EndedChains {
+        let mut past = EndedChains::default();
         chains.iter().for_each(|chain| past.record(*chain));
         past
     }
@@ -230,7 +230,7 @@ mod tests {
             reposition: Duration::from_millis(16),
             transfer_per_mib: Duration::from_millis(8),
         };
-        let cost = |past: &Past, bytes| past.replay(bytes, 1.0, EVER, 0).cost(drive);
+        let cost = |past: &EndedChains, bytes| past.replay(bytes, 1.0, EVER, 0).cost(drive);
         assert!(cost(&short, 2 * MIB) < cost(&short, 16 * MIB));
         assert!(cost(&long, 16 * MIB) < cost(&long, 2 * MIB));
     }

@@ -19,7 +19,7 @@ const FIRST_BYTES: (u64, u64) = (5 * MIB, 12 * MIB);
 pub(crate) const TICK: Duration = Duration::from_secs(5);
 /// Input of a controller.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct ControllerInput {
     pub(crate) now: Instant,
     /// Counters since the beginning.
     pub(crate) stats: Stats,
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     pub(crate) unread_bytes: u64,
 }
 
-impl Seen {
+impl ControllerInput {
     /// Sum of the sizes of all live chains, limited to a pool.
     pub(crate) fn sizes_in_force(&self, pool_bytes: u64) -> f64 {
         let sizes = self.chains as f64 * self.size_mean_bytes as f64;
@@ -51,7 +51,7 @@ impl Seen {
 
 /// Result of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct SizeDecision {
     /// The reference size to change to; the present one if it is unchanged.
     pub(crate) bytes: u64,
     /// Duration of the change.

@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 use headlong_units::Instant;
 
 use super::Memory;
-use super::slot::{Evicted, Held, Owner, PieceKey, Rank, State};
+use super::slot::{Evicted, Held, Owner, PieceKey, Rank, SlotPhase};
 use crate::ids::Slot;
 
 impl Memory {
@@ -25,7 +25,7 @@ impl Memory {
     pub(crate) fn vacate(&mut self, now: Instant) -> Option<(Slot, Option<Evicted>)> {
         while let Some(slot) = self.to_vacate.pop() {
             // It may have been taken meanwhile.
-            if self.slots[slot.0 as usize].state == State::Free {
+            if self.slots[slot.0 as usize].state == SlotPhase::Free {
                 return Some((slot, None));
             }
         }
@@ -44,7 +44,7 @@ impl Memory {
     pub(crate) fn held(&self) -> impl Iterator<Item = Held> + '_ {
         let is_free_to_go = |slot: &Slot| {
             let state = &self.slots[slot.0 as usize];
-            state.state == State::Ready && state.sending == 0
+            state.state == SlotPhase::Ready && state.sending == 0
         };
         self.index.iter().filter(is_free_to_go).map(|slot| {
             let state = &self.slots[slot.0 as usize];
@@ -67,7 +67,7 @@ impl Memory {
     pub(crate) fn take_out(&mut self, now: Instant, slot: Slot) -> Evicted {
         let gone = self.evict(now, slot);
         let state = &mut self.slots[slot.0 as usize];
-        state.state = State::Filling;
+        state.state = SlotPhase::Filling;
         state.owner = Owner::NOBODY;
         self.counts.filling += 1;
         gone
@@ -78,7 +78,7 @@ impl Memory {
         let slot = self.free.pop()?;
         self.used_end = self.used_end.max(slot.0 + 1);
         let state = &mut self.slots[slot.0 as usize];
-        state.state = State::Filling;
+        state.state = SlotPhase::Filling;
         state.sent_to = 0;
         state.is_on_flash = false;
         self.counts.filling += 1;

@@ -34,7 +34,7 @@ pub(crate) struct Held {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SlotPhase {
     Free,
     Filling,
     Ready,
@@ -79,7 +79,7 @@ pub(super) struct SlotState {
     pub(super) rank: Option<Rank>,
     /// End of the bytes that were sent, from the piece's start; all bytes before it count as sent.
     pub(super) sent_to: u32,
-    pub(super) state: State,
+    pub(super) state: SlotPhase,
     /// The piece is also on flash.
     pub(super) is_on_flash: bool,
 }
@@ -96,7 +96,7 @@ impl SlotState {
         filled_at: Instant::ZERO,
         rank: None,
         sent_to: 0,
-        state: State::Free,
+        state: SlotPhase::Free,
         is_on_flash: false,
     };
 

@@ -4,7 +4,7 @@ use headlong_units::{BitRate, Duration, MIB};
 
 use super::state::Shard;
 use crate::chain::Chain;
-use crate::control::{ControlView, Ended, Seen, SizeChange};
+use crate::control::{ControlView, Ended, ControllerInput, SizeChange};
 use crate::runs::RunId;
 
 /// Chains that began within this time represent those that begin now.
@@ -79,7 +79,7 @@ impl Shard {
             .unwrap_or(self.config.pace_default)
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> ControllerInput {
         let (mut sizes, mut paces, mut rates, mut rated) = (0_u128, 0_u128, 0_u128, 0_u128);
         let chains = self.chains.iter();
         for (_, chain) in chains.filter(|(_, chain)| chain.is_reader()) {
@@ -98,7 +98,7 @@ impl Shard {
         let memory = self.memory_use();
         let chains = self.reader_count();
         let mean = |sum: u128| u64::try_from(sum / u128::from(chains.max(1))).unwrap_or(u64::MAX);
-        Seen {
+        ControllerInput {
             now: self.now,
             stats: self.stats,
             chains,

@@ -9,14 +9,14 @@
 use alloc::vec::Vec;
 
 use headlong_flash::{
-    BlockId, FlashSpec, FlashView, PieceId, Place, Probed, RecoveredBlock, Room, RoomCommand,
+    BlockId, FlashSpec, FlashView, PieceId, Place, Probed, RecoveredBlock, FlashStore, RoomCommand,
     SEGMENT_BYTES, SpecError, SsdId, SsdState,
 };
 use headlong_units::{Duration, Instant, MIB};
 
 use super::state::Shard;
 use crate::command::{Command, FlashCommand, FlashOutcome, FlashRead, FlashRecord};
-use crate::flash::{Flash, FlashReading, LATE, Reading};
+use crate::flash::{Flash, OutstandingFlashRead, LATE, RecordRead};
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
 use crate::memory::{Evicted, PieceKey};
 use crate::queue::Job;
@@ -44,7 +44,7 @@ impl Shard {
             Some(flash) => flash.room.attach(self.now, spec)?,
             None => {
                 let (config, piece_bytes) = (self.config.flash, self.config.piece_bytes);
-                let room = Room::new(self.now, config, piece_bytes, spec)?;
+                let room = FlashStore::new(self.now, config, piece_bytes, spec)?;
                 self.flash = Some(Flash::new(room));
             }
         }
@@ -155,8 +155,8 @@ impl Shard {
 
     fn flash_record_done(
         &mut self,
-        read: &FlashReading,
-        of: &Reading,
+        read: &OutstandingFlashRead,
+        of: &RecordRead,
         outcome: FlashOutcome,
         times: (Duration, Duration),
     ) {
@@ -189,7 +189,7 @@ impl Shard {
     }
 
     /// A read counts as one failure, however many of its records failed; all are in one block.
-    fn judge_flash_read(&mut self, read: &FlashReading, outcomes: &[FlashOutcome], took: Duration) {
+    fn judge_flash_read(&mut self, read: &OutstandingFlashRead, outcomes: &[FlashOutcome], took: Duration) {
         let is_error = |index: usize| {
             let outcome = outcomes.get(index).copied();
             outcome.unwrap_or(FlashOutcome::Error) == FlashOutcome::Error
@@ -276,7 +276,7 @@ impl Shard {
         let last = layout.piece_at(reply.part, reply.end.saturating_sub(1));
         let at_once = (AT_ONCE_BYTES / self.config.piece_bytes).max(1) as u32;
         let end = last.min(first.saturating_add(at_once - 1)) + 1;
-        let mut records: Vec<Reading> = Vec::new();
+        let mut records: Vec<RecordRead> = Vec::new();
         for number in first..end {
             if self.memory.find((stream, number)).is_some() {
                 continue;
@@ -298,8 +298,8 @@ impl Shard {
         stream: StreamId,
         number: u32,
         is_needed: bool,
-        before: &[Reading],
-    ) -> Option<Reading> {
+        before: &[RecordRead],
+    ) -> Option<RecordRead> {
         let key = (stream, number);
         let (piece, place) = self.on_flash(key)?;
         let has_room = (self.flash.as_ref()).is_some_and(|of| {
@@ -330,7 +330,7 @@ impl Shard {
             return None;
         };
         flash.room.begin_read(self.now, place.block, &[piece]);
-        Some(Reading {
+        Some(RecordRead {
             number,
             piece,
             place,
@@ -340,21 +340,21 @@ impl Shard {
     }
 
     /// Adjoining records are read together.
-    fn send_flash_reads(&mut self, stream: StreamId, chain: ChainId, records: Vec<Reading>) {
+    fn send_flash_reads(&mut self, stream: StreamId, chain: ChainId, records: Vec<RecordRead>) {
         let Some(flash) = &mut self.flash else {
             return;
         };
-        let follows = |a: &Reading, b: &Reading| {
+        let follows = |a: &RecordRead, b: &RecordRead| {
             a.place.block == b.place.block && a.place.end(a.length) == b.place.offset
         };
         for run in records.chunk_by(follows) {
-            let record = |of: &Reading| FlashRecord {
+            let record = |of: &RecordRead| FlashRecord {
                 place: of.place,
                 piece: of.piece,
                 length: of.length,
                 slot: of.slot,
             };
-            let id = flash.begin(FlashReading {
+            let id = flash.begin(OutstandingFlashRead {
                 stream,
                 chain,
                 records: run.to_vec(),

@@ -8,7 +8,7 @@ use super::state::Shard;
 use crate::chain::Chain;
 use crate::ids::StreamId;
 use crate::joining::Between;
-use crate::learned::{Learned, LearnedChain};
+use crate::learned::{Learned, SavedChain};
 use crate::request::Identity;
 
 impl Shard {
@@ -29,7 +29,7 @@ impl Shard {
     }
 
     /// At most `count_max` of the live chains, the most recently seen first.
-    pub fn learned_chains(&self, count_max: usize) -> Vec<LearnedChain> {
+    pub fn learned_chains(&self, count_max: usize) -> Vec<SavedChain> {
         let chains = self.chains.iter();
         let mut chains: Vec<_> = chains.filter(|(_, chain)| !chain.is_expected()).collect();
         chains.sort_unstable_by_key(|(id, chain)| (core::cmp::Reverse(chain.last_seen), *id));
@@ -40,8 +40,8 @@ impl Shard {
         told.collect()
     }
 
-    fn learned_chain(&self, chain: &Chain) -> LearnedChain {
-        LearnedChain {
+    fn learned_chain(&self, chain: &Chain) -> SavedChain {
+        SavedChain {
             viewer: chain.identity(),
             stream: chain.stream,
             start: chain.start,
@@ -71,7 +71,7 @@ impl Shard {
     /// Restores a chain of an earlier shard of this device, on a registered stream, so that its
     /// viewer is recognised when it returns. Returns whether the chain was restored: not if it is
     /// impossible, if it has expired, or if the table is full.
-    pub fn handle_returning(&mut self, now: Instant, stream: StreamId, told: LearnedChain) -> bool {
+    pub fn handle_returning(&mut self, now: Instant, stream: StreamId, told: SavedChain) -> bool {
         self.begin(now);
         let Some(layout) = self.streams.layout(stream) else {
             return false;
@@ -81,7 +81,7 @@ impl Shard {
         if !has_room || !is_live || !told.is_possible(layout.size_bytes()) {
             return false;
         }
-        let told = LearnedChain {
+        let told = SavedChain {
             viewer: match told.viewer {
                 Identity::Unnamed { origin, .. } => Identity::Unnamed {
                     origin,

@@ -14,6 +14,7 @@ use headlong_units::{Instant, KIB};
 use super::state::Shard;
 use crate::chain::Chain;
 use crate::command::{Command, ReadCommand};
+use crate::depth::JobSize;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, Slot, StreamId};
 use crate::lanes::{LEAD_BYTES_MAX, TAIL_BYTES};
@@ -120,11 +121,14 @@ impl Shard {
         };
         let piece_bytes = self.config.piece_bytes;
         let chain = self.chains.get(job.chain);
-        let asked = (u64::from(job.pieces_needed) * piece_bytes)
+        let requested_bytes = (u64::from(job.pieces_needed) * piece_bytes)
             .max(chain.map_or(0, Chain::next_request_bytes));
         let drive = self.control.best_known_drive();
-        let bytes = self.depth.bytes(drive, asked, time);
-        let bytes = bytes.max(job.wanted_bytes / 2);
+        let size = JobSize {
+            requested_bytes,
+            wanted_bytes: job.wanted_bytes,
+        };
+        let bytes = self.depth.bytes(drive, size, time);
         let pieces = u32::try_from(bytes.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
         let to = job.to.min(job.from.saturating_add(pieces.max(1)));
         if to < job.to {

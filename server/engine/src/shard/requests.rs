@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use headlong_units::{ByteRange, Duration, Instant};
 
 use super::state::Shard;
-use crate::chains::MayBegin;
+use crate::chains::NewChainPermit;
 use crate::command::Refusal;
 use crate::config::Admission;
 use crate::health::DeviceState;
@@ -176,12 +176,12 @@ impl Shard {
             return Ok(());
         }
         match self.chains.may_begin(request.viewer) {
-            MayBegin::Another => Ok(()),
-            MayBegin::InsteadOf(left) => {
+            NewChainPermit::Another => Ok(()),
+            NewChainPermit::InsteadOf(left) => {
                 self.end_chain(left);
                 Ok(())
             }
-            MayBegin::Nothing => {
+            NewChainPermit::Nothing => {
                 self.stats.chains_refused += 1;
                 let retry_after = self.retry_after();
                 Err(Refusal::Overloaded { retry_after })

@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{Duration, Instant};
 
-use crate::bearing::Bearing;
+use crate::bearing::AdmissionSlack;
 use crate::chains::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
@@ -61,7 +61,7 @@ pub struct Shard {
     pub(super) flash: Option<Flash>,
     pub(super) health: Health,
     pub(super) load: Load,
-    pub(super) bearing: Bearing,
+    pub(super) bearing: AdmissionSlack,
     /// How many runs the device gets at once, within the settings.
     pub(super) lanes: Lanes,
     pub(super) control: Controller,
@@ -102,7 +102,7 @@ impl Shard {
             flash: None,
             health: Health::default(),
             load: Load::default(),
-            bearing: Bearing::default(),
+            bearing: AdmissionSlack::default(),
             lanes: Lanes::default(),
             control: Controller::new(&config),
             depth: Depth::default(),

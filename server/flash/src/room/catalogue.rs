@@ -14,7 +14,7 @@ use hashbrown::HashTable;
 use headlong_units::Instant;
 
 use super::heat::spread;
-use super::index::{At, Index, Run, hash, is_together};
+use super::index::{RecordIndex, Index, RecordRun, hash, is_together};
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::RecordEntry;
 
@@ -119,13 +119,13 @@ type Plain = core::hash::BuildHasherDefault<Spread>;
 
 type Blocks = hashbrown::HashMap<u32, Block, Plain>;
 
-fn record_at(blocks: &Blocks, at: At) -> Option<Record> {
+fn record_at(blocks: &Blocks, at: RecordIndex) -> Option<Record> {
     let block = blocks.get(&at.block)?;
     block.records.get(usize::from(at.row)).copied()
 }
 
 /// Hash of an index entry, from the record it refers to.
-fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(At) -> u64 {
+fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(RecordIndex) -> u64 {
     |at| {
         let named =
             record_at(blocks, at).and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
@@ -134,7 +134,7 @@ fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(At) -> u64 {
 }
 
 /// Whether a record belongs to this file, in the same stretch of 16 pieces.
-fn is_near(blocks: &Blocks, file: u32, piece: u32) -> impl Fn(At) -> bool {
+fn is_near(blocks: &Blocks, file: u32, piece: u32) -> impl Fn(RecordIndex) -> bool {
     move |at| {
         let record = record_at(blocks, at);
         record.is_some_and(|of| of.file == file && is_together(of.piece, piece))
@@ -205,11 +205,11 @@ impl Catalogue {
         row: u16,
         older: &impl Fn(&Block) -> bool,
     ) -> usize {
-        let at = At { block, row };
+        let at = RecordIndex { block, row };
         let (Some(first), Some(record)) = (rest.first(), self.record(at)) else {
             return 1;
         };
-        let mut run = Run::new(at, first.piece.piece);
+        let mut run = RecordRun::new(at, first.piece.piece);
         for pair in rest.windows(2) {
             let (one, next) = (pair[0].piece, pair[1].piece);
             let follows = one.file == next.file && one.piece.checked_add(1) == Some(next.piece);
@@ -234,7 +234,7 @@ impl Catalogue {
         }
         let hash_of = hash_of(&self.blocks, &self.files);
         self.index
-            .add(hash, Run::new(at, first.piece.piece), hash_of);
+            .add(hash, RecordRun::new(at, first.piece.piece), hash_of);
         1
     }
 
@@ -255,7 +255,7 @@ impl Catalogue {
         self.blocks.get_mut(&block)
     }
 
-    pub(crate) fn find(&self, piece: PieceId) -> Option<(At, Record)> {
+    pub(crate) fn find(&self, piece: PieceId) -> Option<(RecordIndex, Record)> {
         let file = self.file(piece.file)?;
         let hash = hash(piece.file, piece.piece);
         let is_near = is_near(&self.blocks, file, piece.piece);
@@ -263,11 +263,11 @@ impl Catalogue {
         Some((at, self.record(at)?))
     }
 
-    pub(crate) fn record(&self, at: At) -> Option<Record> {
+    pub(crate) fn record(&self, at: RecordIndex) -> Option<Record> {
         record_at(&self.blocks, at)
     }
 
-    pub(crate) fn record_mut(&mut self, at: At) -> Option<&mut Record> {
+    pub(crate) fn record_mut(&mut self, at: RecordIndex) -> Option<&mut Record> {
         let block = self.blocks.get_mut(&at.block)?;
         block.records.get_mut(usize::from(at.row))
     }
@@ -321,9 +321,9 @@ impl Catalogue {
                 && is_together(last.piece, piece.piece)
         });
         let before = row.checked_sub(1).filter(|_| follows);
-        let has_joined = before.is_some_and(|row| self.index.extend(hash, At { block, row }));
+        let has_joined = before.is_some_and(|row| self.index.extend(hash, RecordIndex { block, row }));
         if !has_joined {
-            let run = Run::new(At { block, row }, piece.piece);
+            let run = RecordRun::new(RecordIndex { block, row }, piece.piece);
             let hash_of = hash_of(&self.blocks, &self.files);
             self.index.add(hash, run, hash_of);
         }
@@ -331,7 +331,7 @@ impl Catalogue {
     }
 
     /// Removes a record.
-    pub(crate) fn forget(&mut self, at: At) {
+    pub(crate) fn forget(&mut self, at: RecordIndex) {
         let Some(record) = self.record(at).filter(|record| !record.is_gone()) else {
             return;
         };
@@ -345,7 +345,7 @@ impl Catalogue {
     }
 
     /// Removes a record that is not in the index.
-    fn lose(&mut self, at: At) {
+    fn lose(&mut self, at: RecordIndex) {
         let record = self.record_mut(at).filter(|record| !record.is_gone());
         let Some(record) = record else {
             return;
@@ -366,7 +366,7 @@ impl Catalogue {
         let rows = self.blocks.get(&block).map_or(0, |of| of.records.len());
         let mut row = 0;
         while row < rows {
-            let at = At {
+            let at = RecordIndex {
                 block,
                 row: row as u16,
             };
@@ -375,7 +375,7 @@ impl Catalogue {
             let removed = piece.map_or(0, |of| self.index.remove_run(hash(of.file, of.piece), at));
             let end = rows.min(row + removed.max(1));
             for row in row..end {
-                self.lose(At {
+                self.lose(RecordIndex {
                     block,
                     row: row as u16,
                 });
@@ -473,7 +473,7 @@ impl Catalogue {
                 }
                 let piece = self.piece(record).expect("a record's file has a name");
                 let (at, _) = self.find(piece).expect("a record is found");
-                let here = At {
+                let here = RecordIndex {
                     block: *number,
                     row: row as u16,
                 };
@@ -486,7 +486,7 @@ impl Catalogue {
             bytes += live_bytes;
         }
         assert_eq!((self.records, self.live_bytes), (records, bytes));
-        let indexed: usize = self.index.iter().map(Run::count).sum();
+        let indexed: usize = self.index.iter().map(RecordRun::count).sum();
         assert_eq!(indexed as u64, records);
         assert!(self.index.runs() as u64 <= records);
         assert_eq!(self.by_key.len() + self.unused.len(), self.files.len());

@@ -48,12 +48,12 @@ impl Count {
 
 /// The table of counts.
 #[derive(Debug)]
-pub(crate) struct Heat {
+pub(crate) struct AccessFrequency {
     counts: Vec<Count>,
     step: Duration,
 }
 
-impl Heat {
+impl AccessFrequency {
     /// Creates a table with room for at least `segments` segments.
     pub(crate) fn new(segments: u64, horizon: Duration) -> Self {
         let size = segments.clamp(1024, 1 << 24).next_power_of_two();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn count_halves_after_the_horizon() {
-        let mut heat = Heat::new(1024, HOUR);
+        let mut heat = AccessFrequency::new(1024, HOUR);
         let at = (FileKey(7), 3);
         heat.record(Instant::ZERO, at, SEGMENT_BYTES, SEGMENT_BYTES);
         assert_eq!(heat.reads(Instant::ZERO, at), ONE_READ);
@@ -151,7 +151,7 @@ mod tests {
     proptest! {
         #[test]
         fn frequent_segment_survives_many_single_reads(others in 5_000_u64..20_000) {
-            let mut heat = Heat::new(1024, HOUR);
+            let mut heat = AccessFrequency::new(1024, HOUR);
             let at = (FileKey(1), 0);
             for turn in 0..others {
                 if turn % 100 == 0 {

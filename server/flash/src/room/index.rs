@@ -27,14 +27,14 @@ const TABLE_BIT: u32 = 48;
 
 /// Block and row of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct RecordIndex {
     pub(crate) block: u32,
     pub(crate) row: u16,
 }
 
 /// Records of consecutive pieces in consecutive rows of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct RecordRun {
     block: u32,
     row: u16,
     /// The first piece, relative to its stretch.
@@ -42,11 +42,11 @@ pub(crate) struct Run {
     count: u8,
 }
 
-const _: () = assert!(size_of::<Run>() == 8);
+const _: () = assert!(size_of::<RecordRun>() == 8);
 
-impl Run {
+impl RecordRun {
     /// A run of a single record.
-    pub(crate) fn new(at: At, piece: u32) -> Self {
+    pub(crate) fn new(at: RecordIndex, piece: u32) -> Self {
         Self {
             block: at.block,
             row: at.row,
@@ -56,8 +56,8 @@ impl Run {
     }
 
     /// The first record.
-    pub(crate) fn at(&self) -> At {
-        At {
+    pub(crate) fn at(&self) -> RecordIndex {
+        RecordIndex {
             block: self.block,
             row: self.row,
         }
@@ -82,15 +82,15 @@ impl Run {
         self.first < other.end() && other.first < self.end()
     }
 
-    fn has(&self, at: At) -> bool {
+    fn has(&self, at: RecordIndex) -> bool {
         let row = usize::from(at.row).checked_sub(usize::from(self.row));
         self.block == at.block && row.is_some_and(|row| row < self.count())
     }
 
-    fn at_piece(&self, piece: u32) -> Option<At> {
+    fn at_piece(&self, piece: u32) -> Option<RecordIndex> {
         let behind = (piece % STRETCH) as u8;
         let behind = behind.checked_sub(self.first)?;
-        (behind < self.count).then(|| At {
+        (behind < self.count).then(|| RecordIndex {
             block: self.block,
             row: self.row + u16::from(behind),
         })
@@ -110,7 +110,7 @@ pub(crate) fn hash(file: FileKey, piece: u32) -> u64 {
 /// The index. Callers provide the hash of a run's first record.
 #[derive(Debug)]
 pub(crate) struct Index {
-    tables: Vec<HashTable<Run>>,
+    tables: Vec<HashTable<RecordRun>>,
 }
 
 impl Default for Index {
@@ -130,16 +130,16 @@ impl Index {
         self.tables.iter().map(HashTable::len).sum()
     }
 
-    fn table(&self, hash: u64) -> &HashTable<Run> {
+    fn table(&self, hash: u64) -> &HashTable<RecordRun> {
         &self.tables[table_of(hash)]
     }
 
-    fn table_mut(&mut self, hash: u64) -> &mut HashTable<Run> {
+    fn table_mut(&mut self, hash: u64) -> &mut HashTable<RecordRun> {
         &mut self.tables[table_of(hash)]
     }
 
     /// Reserves space for `runs` runs in total.
-    pub(crate) fn reserve(&mut self, runs: usize, hash_of: impl Fn(At) -> u64) {
+    pub(crate) fn reserve(&mut self, runs: usize, hash_of: impl Fn(RecordIndex) -> u64) {
         for table in &mut self.tables {
             let more = (runs / TABLES).saturating_sub(table.len());
             table.reserve(more, |run| hash_of(run.at()));
@@ -147,7 +147,7 @@ impl Index {
     }
 
     /// The record of a piece. `is_it`: whether a record belongs to the piece's file and stretch.
-    pub(crate) fn find(&self, hash: u64, piece: u32, is_it: impl Fn(At) -> bool) -> Option<At> {
+    pub(crate) fn find(&self, hash: u64, piece: u32, is_it: impl Fn(RecordIndex) -> bool) -> Option<RecordIndex> {
         let found = self
             .table(hash)
             .find(hash, |run| run.at_piece(piece).is_some() && is_it(run.at()));
@@ -155,7 +155,7 @@ impl Index {
     }
 
     /// Whether a piece of a run already has a record.
-    pub(crate) fn knows(&self, hash: u64, of: Run, is_it: impl Fn(At) -> bool) -> bool {
+    pub(crate) fn knows(&self, hash: u64, of: RecordRun, is_it: impl Fn(RecordIndex) -> bool) -> bool {
         let found = self
             .table(hash)
             .find(hash, |run| run.shares_with(&of) && is_it(run.at()));
@@ -163,29 +163,29 @@ impl Index {
     }
 
     /// Adds a run of pieces without records.
-    pub(crate) fn add(&mut self, hash: u64, run: Run, hash_of: impl Fn(At) -> u64) {
+    pub(crate) fn add(&mut self, hash: u64, run: RecordRun, hash_of: impl Fn(RecordIndex) -> u64) {
         self.table_mut(hash)
             .insert_unique(hash, run, |run| hash_of(run.at()));
     }
 
     /// Extends the run of a record by the next piece and row; `false` if it cannot be extended.
-    pub(crate) fn extend(&mut self, hash: u64, last: At) -> bool {
+    pub(crate) fn extend(&mut self, hash: u64, last: RecordIndex) -> bool {
         let run = self.table_mut(hash).find_mut(hash, |run| run.has(last));
-        run.is_some_and(Run::grow)
+        run.is_some_and(RecordRun::grow)
     }
 
     /// Removes a record, which shortens its run or splits it in two.
-    pub(crate) fn remove(&mut self, hash: u64, at: At, hash_of: impl Fn(At) -> u64) {
+    pub(crate) fn remove(&mut self, hash: u64, at: RecordIndex, hash_of: impl Fn(RecordIndex) -> u64) {
         let Ok(found) = self.table_mut(hash).find_entry(hash, |run| run.has(at)) else {
             return;
         };
         let (run, _) = found.remove();
         let before = (at.row - run.row) as u8;
-        let head = Run {
+        let head = RecordRun {
             count: before,
             ..run
         };
-        let tail = Run {
+        let tail = RecordRun {
             row: at.row.saturating_add(1),
             first: run.first + before + 1,
             count: run.count - before - 1,
@@ -199,7 +199,7 @@ impl Index {
     }
 
     /// Removes a whole run, identified by its first record. Returns its number of records.
-    pub(crate) fn remove_run(&mut self, hash: u64, first: At) -> usize {
+    pub(crate) fn remove_run(&mut self, hash: u64, first: RecordIndex) -> usize {
         let found = self
             .table_mut(hash)
             .find_entry(hash, |run| run.at() == first);
@@ -207,7 +207,7 @@ impl Index {
     }
 
     /// All runs, in no particular order; for checks.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RecordRun> {
         self.tables.iter().flatten()
     }
 }

@@ -8,10 +8,10 @@
 //! threshold rises as the write budget is used up, and is never lower than the value of the data
 //! evicted in exchange.
 //!
-//! The owner (the engine's shard) calls [`Room::offer`] before a piece leaves memory and
-//! [`Room::locate`] before a disk read, and executes [`Room::poll_command`] on the SSDs.
+//! The owner (the engine's shard) calls [`FlashStore::offer`] before a piece leaves memory and
+//! [`FlashStore::locate`] before a disk read, and executes [`FlashStore::poll_command`] on the SSDs.
 //!
-//! Invariants, besides those of the parts: a record returned by [`Room::locate`] has been written;
+//! Invariants, besides those of the parts: a record returned by [`FlashStore::locate`] has been written;
 //! each SSD has one task at a time; over any 24 hours no more bytes are written than the budget,
 //! except for the initial fill of a fresh SSD; all state is bounded by the number of blocks.
 
@@ -39,9 +39,9 @@ use crate::names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
 use crate::spec::{FlashPolicy, FlashSpec, FlashView, RoomConfig, SpecError, SsdId, SsdView};
 use catalogue::{Catalogue, record_bytes};
 pub use heat::SEGMENT_BYTES;
-use heat::{Heat, ONE_READ};
-use index::At;
-use ssds::{Ended, Ssd, Task};
+use heat::{AccessFrequency, ONE_READ};
+use index::RecordIndex;
+use ssds::{TaskResult, Ssd, Task};
 use trust::Fault;
 use wear::{FULL, Wear};
 
@@ -83,13 +83,13 @@ pub enum RoomCommand {
     },
     /// Drop the content of the block.
     Drop(BlockId),
-    /// Probe the SSD: answer with [`Room::handle_probed`].
+    /// Probe the SSD: answer with [`FlashStore::handle_probed`].
     Probe(SsdId),
 }
 
 /// The SSDs of one tier, and their content.
 #[derive(Debug)]
-pub struct Room {
+pub struct FlashStore {
     config: RoomConfig,
     piece_bytes: u64,
     block_bytes: u32,
@@ -98,7 +98,7 @@ pub struct Room {
     records_max: u32,
     catalogue: Catalogue,
     ssds: Vec<Ssd>,
-    heat: Heat,
+    heat: AccessFrequency,
     wear: Wear,
     /// The last position given to a block in eviction order.
     turn: u64,
@@ -106,7 +106,7 @@ pub struct Room {
     counts: FlashView,
 }
 
-impl Room {
+impl FlashStore {
     /// Creates the store of a tier of these SSDs, for pieces of `piece_bytes`.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Room {
             records_max: spec.records_max.min(u32::from(u16::MAX)),
             catalogue: Catalogue::default(),
             ssds: Vec::new(),
-            heat: Heat::new(bytes / SEGMENT_BYTES * COUNTED, config.horizon),
+            heat: AccessFrequency::new(bytes / SEGMENT_BYTES * COUNTED, config.horizon),
             wear: Wear::new(0),
             turn: 0,
             dropped: VecDeque::new(),
@@ -507,10 +507,10 @@ impl Room {
         let ssd = &mut self.ssds[index];
         let is_over = ssd.conduct.end_write(now, ok);
         match (ssd.end_task(), ok) {
-            (Ended::Nothing, _) | (Ended::Written, true) => {}
-            (Ended::Sealed(block, sequence), true) => self.seal(now, block, sequence),
+            (TaskResult::Nothing, _) | (TaskResult::Written, true) => {}
+            (TaskResult::Sealed(block, sequence), true) => self.seal(now, block, sequence),
             // The written part may be intact, but its extent is unknown.
-            (Ended::Written | Ended::Sealed(..), false) => {
+            (TaskResult::Written | TaskResult::Sealed(..), false) => {
                 ssd.filling.retain(|filling| filling.block != block);
                 self.drop_filling(index, block);
             }
@@ -683,7 +683,7 @@ impl Room {
     }
 }
 
-fn place_of(at: At, offset: u32) -> Place {
+fn place_of(at: RecordIndex, offset: u32) -> Place {
     Place {
         block: BlockId(at.block),
         offset,

@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 
 use headlong_units::Instant;
 
-use super::Room;
+use super::FlashStore;
 use super::catalogue::Block;
 use crate::format::padded_bytes;
 use crate::names::RECORD_ALIGN_BYTES;
 use crate::spec::{RecordEntry, RecoveredBlock, SsdId};
 
-impl Room {
+impl FlashStore {
     /// Adds sealed blocks found on the SSDs. Blocks that were refilled meanwhile or belong to no
     /// SSD are skipped, and so are impossible records. Of two records of one piece, the one in the
     /// block sealed later wins.

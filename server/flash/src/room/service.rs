@@ -2,10 +2,10 @@
 
 use headlong_units::Instant;
 
-use super::Room;
+use super::FlashStore;
 use crate::spec::{FlashPolicy, Probed, SsdId, SsdState};
 
-impl Room {
+impl FlashStore {
     /// A [`super::RoomCommand::Probe`] has completed.
     pub fn handle_probed(&mut self, now: Instant, ssd: SsdId, probed: Probed) {
         let Some(index) = self.ssds.iter().position(|of| of.id == ssd) else {

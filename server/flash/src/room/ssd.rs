@@ -5,7 +5,7 @@
 
 use headlong_units::{Duration, Instant};
 
-use super::trust::{Fault, Trust};
+use super::trust::{Fault, Health};
 use super::window::Window;
 use crate::spec::{Probed, SsdState};
 
@@ -26,9 +26,9 @@ const QUICK: Duration = Duration::from_millis(10);
 
 /// State of an SSD.
 #[derive(Debug, Default)]
-pub(crate) struct Conduct {
-    reads: Trust,
-    writes: Trust,
+pub(crate) struct SsdBehaviour {
+    reads: Health,
+    writes: Health,
     /// Start of the probe in flight.
     probing_since: Option<Instant>,
     reads_outstanding: u32,
@@ -51,7 +51,7 @@ struct Busy {
     before: Duration,
 }
 
-impl Conduct {
+impl SsdBehaviour {
     pub(crate) fn state(&self) -> SsdState {
         match (self.reads.fault(), self.writes.is_trusted()) {
             (Some(Fault::Failed), _) => SsdState::Offline,
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn failed_ssd_returns_by_quick_probe_but_not_by_slow_one() {
-        let mut conduct = Conduct::default();
+        let mut conduct = SsdBehaviour::default();
         for _ in 0..12 {
             conduct.read_failed(at(0), Fault::Failed);
         }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn ssd_with_failing_writes_is_still_read() {
-        let mut conduct = Conduct::default();
+        let mut conduct = SsdBehaviour::default();
         for turn in 0..3 {
             conduct.begin_write(at(0));
             assert_eq!(conduct.end_write(at(0), false), turn == 2);
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn hanging_write_is_abandoned_despite_good_probes() {
-        let mut conduct = Conduct::default();
+        let mut conduct = SsdBehaviour::default();
         conduct.begin_write(at(0));
         assert!(!conduct.give_up_late_write(at(9_999)));
         assert_eq!(conduct.poll_timeout(), Some(at(10_000)));
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn writes_wait_while_reads_are_slowed() {
-        let mut conduct = Conduct::default();
+        let mut conduct = SsdBehaviour::default();
         for turn in 0..20 {
             conduct.begin_read(at(turn));
             conduct.end_read(
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn paper_rule_uses_utilisation_of_previous_epoch() {
-        let mut conduct = Conduct::default();
+        let mut conduct = SsdBehaviour::default();
         conduct.begin_read(at(0));
         conduct.end_read(
             at(700),

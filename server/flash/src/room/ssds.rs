@@ -10,7 +10,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use headlong_units::Instant;
 
-use super::ssd::Conduct;
+use super::ssd::SsdBehaviour;
 use crate::spec::{SsdId, SsdSpec};
 
 /// Upper limit of blocks per SSD that are staged in memory.
@@ -24,7 +24,7 @@ const WRITE_BYTES_MAX: u32 = 2 << 20;
 
 /// A block that is staged in memory.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct StagedBlock {
     pub(crate) block: u32,
     /// Distinguishes this use of the block from others.
     serial: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Filling {
     pub(crate) is_first: bool,
 }
 
-impl Filling {
+impl StagedBlock {
     /// Bytes not yet submitted to the SSD, of `block_bytes` in total.
     fn bytes_left(&self, block_bytes: u64) -> u64 {
         match self.is_sealing {
@@ -79,7 +79,7 @@ struct UnderWay {
 
 /// Result of a successful task.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum TaskResult {
     /// The block is not staged any more, or there was no task.
     Nothing,
     /// More of a block can be read.
@@ -94,11 +94,11 @@ pub(crate) struct Ssd {
     pub(crate) id: SsdId,
     pub(crate) first_block: u32,
     pub(crate) end_block: u32,
-    pub(crate) conduct: Conduct,
+    pub(crate) conduct: SsdBehaviour,
     pub(crate) empty: VecDeque<u32>,
     /// Sealed blocks in eviction order.
     pub(crate) by_turn: BTreeMap<u64, u32>,
-    pub(crate) filling: VecDeque<Filling>,
+    pub(crate) filling: VecDeque<StagedBlock>,
     under_way: Option<UnderWay>,
     serial: u64,
     pub(crate) next_sequence: u64,
@@ -118,7 +118,7 @@ impl Ssd {
             id: spec.ssd,
             first_block: blocks.start,
             end_block: blocks.end,
-            conduct: Conduct::default(),
+            conduct: SsdBehaviour::default(),
             empty: blocks.collect(),
             by_turn: BTreeMap::new(),
             filling: VecDeque::new(),
@@ -141,7 +141,7 @@ impl Ssd {
     /// Opens a block for records.
     pub(crate) fn open(&mut self, block: u32, is_first: bool) {
         self.serial += 1;
-        self.filling.push_back(Filling {
+        self.filling.push_back(StagedBlock {
             block,
             serial: self.serial,
             staged: 0,
@@ -159,7 +159,7 @@ impl Ssd {
     }
 
     /// The open block.
-    pub(crate) fn opened(&mut self) -> Option<&mut Filling> {
+    pub(crate) fn opened(&mut self) -> Option<&mut StagedBlock> {
         self.filling.back_mut().filter(|filling| !filling.is_closed)
     }
 
@@ -248,23 +248,23 @@ impl Ssd {
     }
 
     /// The task in flight has completed. Returns its result.
-    pub(crate) fn end_task(&mut self) -> Ended {
+    pub(crate) fn end_task(&mut self) -> TaskResult {
         let Some(UnderWay { task, serial }) = self.under_way.take() else {
-            return Ended::Nothing;
+            return TaskResult::Nothing;
         };
         let Some(first) = self.filling.front_mut().filter(|of| of.serial == serial) else {
-            return Ended::Nothing;
+            return TaskResult::Nothing;
         };
         match task {
             Task::Write { to, .. } => {
                 first.written = to;
-                Ended::Written
+                TaskResult::Written
             }
             Task::Seal {
                 block, sequence, ..
             } => {
                 self.filling.pop_front();
-                Ended::Sealed(block, sequence)
+                TaskResult::Sealed(block, sequence)
             }
         }
     }

@@ -23,7 +23,7 @@ struct Media {
 
 struct World {
     now: Instant,
-    room: Room,
+    room: FlashStore,
     media: BTreeMap<u32, Media>,
     doing: Vec<RoomCommand>,
     written: Vec<(Instant, u64)>,
@@ -60,7 +60,7 @@ impl World {
     fn new(config: RoomConfig, spec: &FlashSpec) -> Self {
         Self {
             now: Instant::ZERO,
-            room: Room::new(Instant::ZERO, config, PIECE, spec).expect("valid tier"),
+            room: FlashStore::new(Instant::ZERO, config, PIECE, spec).expect("valid tier"),
             media: BTreeMap::new(),
             doing: Vec::new(),
             written: Vec::new(),
@@ -283,7 +283,7 @@ proptest! {
         };
         let blocks: Vec<RecoveredBlock> = order.iter().map(|at| found(*at as u32)).collect();
         let config = RoomConfig::default();
-        let mut room = Room::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
+        let mut room = FlashStore::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
         room.recover(Instant::ZERO, blocks[..split].to_vec());
         let of = piece(3, 0);
         prop_assert_eq!(room.offer(Instant::ZERO, of, 8192, true), None, "recovery has not ended");
@@ -310,7 +310,7 @@ fn only_fresh_ssd_gets_initial_fill_beyond_budget() {
     let takes = |fresh: &[SsdId], found: Vec<RecoveredBlock>| {
         let mut spec = spec(1, 8, false);
         spec.is_recovering = true;
-        let mut room = Room::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
+        let mut room = FlashStore::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
         room.recover(Instant::ZERO, found);
         assert!(room.offer(Instant::ZERO, piece(0, 1), 8192, true).is_none());
         let refused = room.view(Instant::ZERO).refused;

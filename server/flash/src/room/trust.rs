@@ -34,7 +34,7 @@ pub(crate) enum Fault {
 
 /// Health of an SSD's reads, or of its writes.
 #[derive(Debug, Default)]
-pub(crate) struct Trust {
+pub(crate) struct Health {
     failures: u32,
     errors: u32,
     /// Reason of distrust, and when the next probe is due.
@@ -46,7 +46,7 @@ pub(crate) struct Trust {
     back_at: Instant,
 }
 
-impl Trust {
+impl Health {
     pub(crate) fn is_trusted(&self) -> bool {
         self.out.is_none()
     }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn three_consecutive_failures_cause_distrust() {
-        let mut trust = Trust::default();
+        let mut trust = Health::default();
         assert!(!trust.fail(at(0), Fault::Failed) && !trust.fail(at(1), Fault::Failed));
         trust.succeed();
         assert!(!trust.fail(at(2), Fault::Failed) && !trust.fail(at(3), Fault::Failed));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn tolerates_a_tenth_of_errors_but_not_only_errors() {
-        let mut trust = Trust::default();
+        let mut trust = Health::default();
         for read in 0..100_000_u64 {
             // Neighbouring reads fail together.
             match read / 6 % 10 {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn probe_interval_grows_with_failure_and_relapse() {
-        let mut trust = Trust::default();
+        let mut trust = Health::default();
         trust.distrust(at(0), Fault::Failed);
         let mut probes = Vec::new();
         for _ in 0..8 {
@@ -194,7 +194,7 @@ mod tests {
     /// Three seconds in each twenty: a cheap SSD during garbage collection.
     #[test]
     fn short_stalls_cause_little_additional_downtime() {
-        let mut trust = Trust::default();
+        let mut trust = Health::default();
         let mut away = 0;
         for millis in 0..600_000_u64 {
             let is_ill = millis % 20_000 < 3_000;

@@ -11,7 +11,7 @@
 use headlong_units::Instant;
 
 use super::catalogue::{Block, Catalogue};
-use super::heat::{Heat, segment};
+use super::heat::{AccessFrequency, segment};
 use super::ssds::Ssd;
 use crate::spec::FlashPolicy;
 
@@ -24,7 +24,7 @@ pub(crate) fn choose(
     now: Instant,
     ssd: &Ssd,
     catalogue: &Catalogue,
-    heat: &Heat,
+    heat: &AccessFrequency,
     piece_bytes: u64,
 ) -> Option<(u32, u64)> {
     let blocks = ssd.by_turn.values().copied();
@@ -85,7 +85,7 @@ fn worth_of(
     now: Instant,
     block: &Block,
     catalogue: &Catalogue,
-    heat: &Heat,
+    heat: &AccessFrequency,
     piece_bytes: u64,
 ) -> u64 {
     let live = block.records.iter().filter(|record| !record.is_gone());

@@ -7,11 +7,11 @@ use headlong_units::Duration;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
+use prometheus_client::registry::LoadUnit;
 
 use super::encode::{Row, count_bytes, encode_rows};
 use super::exemplars::Exemplars;
-use crate::by_thread::ByThread;
+use crate::by_thread::Sharded;
 use crate::log::RequestId;
 
 /// From a hit in memory over loopback to a whole film at its playback rate.
@@ -35,7 +35,7 @@ pub(super) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"]
 /// Counters of requests.
 #[derive(Debug)]
 pub struct RequestMetrics {
-    counts: ByThread<Counts>,
+    counts: Sharded<Counts>,
     exemplars: [Exemplars; 2],
 }
 
@@ -85,7 +85,7 @@ pub struct RequestTotals {
 impl Default for RequestMetrics {
     fn default() -> Self {
         Self {
-            counts: ByThread::default(),
+            counts: Sharded::default(),
             exemplars: [
                 Exemplars::new(DURATION, &SERVICE_SECONDS),
                 Exemplars::new(FIRST_BYTE, &FIRST_BYTE_SECONDS),
@@ -205,7 +205,7 @@ impl Collector for RequestCollector {
             (DURATION, whole, &self.service_time),
             (FIRST_BYTE, first, &self.first_byte_time),
         ] {
-            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+            let (unit, kind) = (Some(&LoadUnit::Seconds), MetricType::Histogram);
             let mut metric = encoder.encode_descriptor(name, help, unit, kind)?;
             let count = times.buckets.iter().map(|(_, count)| count).sum();
             metric.encode_histogram::<NoLabelSet>(times.sum_s, count, &times.buckets, None)?;

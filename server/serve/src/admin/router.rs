@@ -20,7 +20,7 @@ use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
 use crate::net::{
-    ConnectionCounters, Limits, Listener, ListenerContext, NothingAtHand, Shutdown, TcpOptions,
+    ConnectionCounters, Limits, Listener, ListenerContext, WithoutHeadCache, Shutdown, TcpOptions,
 };
 
 /// A device thread that does not respond for this long is stuck. Many clients of this listener time
@@ -47,7 +47,7 @@ pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: S
         let state = Arc::clone(&state);
         async move { Ok::<_, Infallible>(answer(&state, request).await) }
     });
-    let service = NothingAtHand(service);
+    let service = WithoutHeadCache(service);
     crate::net::serve_listener(listener, None, service, context, shutdown).await;
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer
     response
 }
 
-async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
+async fn route(state: &AdminState, request: &http::request::IoParts) -> Answer {
     let posted = match (request.uri.path(), &request.method) {
         ("/purge", &Method::POST) => Some(purge::answer(&state.pulls, request).await),
         ("/fill", &Method::POST) => Some(fill::answer(&state.pulls, request)),

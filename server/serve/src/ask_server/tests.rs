@@ -38,8 +38,8 @@ async fn answering(answer: &'static str, may: bool) -> Answering {
     Answering { url, requests, may }
 }
 
-fn asked(url: &ServerUrl, keep: Duration, patience: Duration) -> AskedServer {
-    AskedServer::new(Asking {
+fn asked(url: &ServerUrl, keep: Duration, patience: Duration) -> AuthServer {
+    AuthServer::new(Asking {
         url: url.clone(),
         fields: vec![http::header::COOKIE],
         by_uri: false,
@@ -49,7 +49,7 @@ fn asked(url: &ServerUrl, keep: Duration, patience: Duration) -> AskedServer {
     })
 }
 
-fn head(target: &str, cookie: &str) -> Parts {
+fn head(target: &str, cookie: &str) -> IoParts {
     let request = Request::get(target)
         .header("Cookie", cookie)
         .header("X-Other", "y");

@@ -17,11 +17,11 @@ use super::engine::Identity;
 use super::link::Link;
 use super::making::make;
 use super::message::{Expect, Message};
-use super::passing_on::{Arrived, Leaving};
+use super::passing_on::{Arrived, OutgoingPiece};
 use super::reply::{Piece, Reply};
 use super::start_error::StartError;
 use super::supervise::{Shared, supervise};
-use super::{DeviceLearned, DeviceSnapshot, StreamSource};
+use super::{LearnedState, DeviceSnapshot, StreamSource};
 use crate::flash::{FlashShare, TierPart};
 use crate::raw::QUIESCE_TIME;
 use crate::thread_pool::ThreadPool;
@@ -302,7 +302,7 @@ impl Device {
 
     /// Selects the pieces of memory to transfer to the new process, the most useful first. Each
     /// must be reported with [`passed_on`](Self::passed_on).
-    pub(crate) async fn pass_on(&self) -> Vec<Leaving> {
+    pub(crate) async fn pass_on(&self) -> Vec<OutgoingPiece> {
         let (answer, answered) = oneshot::channel();
         self.link().post(Message::PassOn(answer));
         // A stopped device has no memory.
@@ -310,7 +310,7 @@ impl Device {
     }
 
     /// The new process has received these pieces, or never will.
-    pub(crate) fn passed_on(&self, pieces: Vec<Leaving>) {
+    pub(crate) fn passed_on(&self, pieces: Vec<OutgoingPiece>) {
         // No one reads a slot that returns to the system.
         let slots = pieces.into_iter().map(|piece| piece.slot).collect();
         self.link().post(Message::PassedOn(slots));
@@ -348,7 +348,7 @@ impl Device {
     }
 
     /// Exports the learned state for the next process; `None` if the device has stopped.
-    pub async fn learned(&self) -> Option<DeviceLearned> {
+    pub async fn learned(&self) -> Option<LearnedState> {
         let (answer, answered) = oneshot::channel();
         self.link().post(Message::Learned(answer));
         answered.await.ok()
@@ -356,7 +356,7 @@ impl Device {
 
     /// Replaces the viewers of the previous process by their latest state. Must be called before
     /// the first request.
-    pub(crate) fn returning(&self, told: DeviceLearned) {
+    pub(crate) fn returning(&self, told: LearnedState) {
         self.link().post(Message::Returning(Box::new(told)));
     }
 

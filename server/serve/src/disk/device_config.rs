@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headlong_engine::EngineConfig;
 
-use super::DeviceLearned;
+use super::LearnedState;
 use super::io::IoMode;
 use crate::flash::FlashShare;
 use crate::time_scale::TimeScale;
@@ -40,5 +40,5 @@ pub struct DeviceConfig {
     /// Its share of the flash tier.
     pub flash: FlashShare,
     /// State learned by the previous process.
-    pub learned: Option<Arc<DeviceLearned>>,
+    pub learned: Option<Arc<LearnedState>>,
 }

@@ -24,10 +24,10 @@ use super::StreamSource;
 use super::completion::Completion;
 use super::host::DiskHost;
 use super::io::IoMode;
-use super::learned::{self, DeviceLearned};
+use super::learned::{self, LearnedState};
 use super::mailbox::Mailbox;
 use super::opener::Opener;
-use super::passing_on::Arrivals;
+use super::passing_on::IncomingPieces;
 use super::reply::{Receiver, Reply};
 use super::resources::{DiskResources, ReplyChannel};
 use super::transfer::Transfer;
@@ -62,7 +62,7 @@ pub(crate) struct EngineParts {
     pub(crate) is_offline: Arc<AtomicBool>,
     pub(crate) flash: Option<FlashSource>,
     /// State learned by the previous process.
-    pub(crate) learned: Option<Arc<DeviceLearned>>,
+    pub(crate) learned: Option<Arc<LearnedState>>,
 }
 
 /// The engine of a device.
@@ -77,7 +77,7 @@ pub(crate) struct DeviceEngine {
     /// Notified when all free memory has been returned to the system.
     vacated: Option<oneshot::Sender<()>>,
     /// Pieces received from the previous process.
-    arrivals: Arrivals,
+    arrivals: IncomingPieces,
 }
 
 impl DeviceEngine {
@@ -121,7 +121,7 @@ impl DeviceEngine {
             time_scale,
             io_mode,
             vacated: None,
-            arrivals: Arrivals::default(),
+            arrivals: IncomingPieces::default(),
         };
         if let Some(flash) = flash {
             engine.take_flash(flash);

@@ -45,7 +45,7 @@ pub(crate) trait DiskIo: Send {
 }
 
 /// The parts that an I/O interface works with.
-pub(crate) struct Parts {
+pub(crate) struct IoParts {
     pub(crate) opener: Arc<Opener>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) completions: Arc<Mailbox<Completion>>,

@@ -12,9 +12,9 @@ const WAITING_MAX: usize = 64;
 
 /// Handle of the thread, which ends when the last handle is dropped.
 #[derive(Debug)]
-pub(crate) struct Keeper(SyncSender<Piece>);
+pub(crate) struct Copier(SyncSender<Piece>);
 
-impl Keeper {
+impl Copier {
     /// Starts the thread.
     ///
     /// # Errors

@@ -5,8 +5,8 @@
 
 use std::time::Instant as Clock;
 
-use headlong_device::{DeviceCore, KnownViewers, Returning};
-use headlong_engine::{Learned, LearnedChain};
+use headlong_device::{DeviceCore, SavedChains, Returning};
+use headlong_engine::{Learned, SavedChain};
 use headlong_units::{Duration, Instant};
 
 use super::resources::DiskResources;
@@ -17,11 +17,11 @@ const CHAINS_MAX: usize = 16_384;
 
 /// Learned state of one device.
 #[derive(Debug, Clone)]
-pub struct DeviceLearned {
+pub struct LearnedState {
     /// State of the shard.
     pub learned: Learned,
     /// Live chains, each with the persistent name of its stream.
-    pub chains: Vec<(u64, LearnedChain)>,
+    pub chains: Vec<(u64, SavedChain)>,
     /// Model time between the export and `told_at`.
     pub age: Duration,
     /// When `age` was measured.
@@ -29,13 +29,13 @@ pub struct DeviceLearned {
 }
 
 /// Exports the learned state, with the persistent names of its streams.
-pub(super) fn tell(core: &DeviceCore<DiskResources>) -> DeviceLearned {
-    let named = |chain: LearnedChain| {
+pub(super) fn tell(core: &DeviceCore<DiskResources>) -> LearnedState {
+    let named = |chain: SavedChain| {
         let name = core.sources().get(&chain.stream)?.lasting_name()?;
         Some((name, chain))
     };
     let chains = core.shard().learned_chains(CHAINS_MAX).into_iter();
-    DeviceLearned {
+    LearnedState {
         learned: core.shard().learned(),
         chains: chains.filter_map(named).collect(),
         age: Duration::ZERO,
@@ -47,9 +47,9 @@ pub(super) fn tell(core: &DeviceCore<DiskResources>) -> DeviceLearned {
 pub(super) fn returning(
     now: Instant,
     time_scale: TimeScale,
-    told: Option<&DeviceLearned>,
+    told: Option<&LearnedState>,
 ) -> Returning {
-    let known = |told: &DeviceLearned| KnownViewers {
+    let known = |told: &LearnedState| SavedChains {
         chains: told.chains.clone(),
         age: told.age + time_scale.model(told.told_at.elapsed()),
     };

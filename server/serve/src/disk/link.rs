@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::StreamSource;
 use super::engine::{DeviceEngine, EngineParts};
-use super::keeper::Keeper;
+use super::keeper::Copier;
 use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
@@ -42,7 +42,7 @@ pub(crate) struct Link {
     lock: HandOver<Desk>,
     is_stopping: AtomicBool,
     /// Copier of the sendfile cache.
-    keeper: Option<Keeper>,
+    keeper: Option<Copier>,
     /// Weak, because a restart of the device waits until the old memory is released.
     pool: Weak<Pool>,
     opener: Weak<Opener>,
@@ -53,7 +53,7 @@ impl Link {
     pub(crate) fn new(
         parts: EngineParts,
         mailbox: Arc<Mailbox<Message>>,
-        keeper: Option<Keeper>,
+        keeper: Option<Copier>,
     ) -> Arc<Self> {
         let link = Arc::new(Self {
             lock: HandOver::new(mailbox),

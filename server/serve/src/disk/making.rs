@@ -8,8 +8,8 @@ use headlong_units::Bytes;
 
 use super::device_config::DeviceConfig;
 use super::engine::{EngineParts, Identity};
-use super::io::Parts;
-use super::keeper::Keeper;
+use super::io::IoParts;
+use super::keeper::Copier;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
 use super::message::Message;
@@ -19,7 +19,7 @@ use super::start_io::start_io;
 use super::supervise::Start;
 use super::thread::DeviceThread;
 use crate::flash::FlashSource;
-use crate::raw::{HotSize, Pool};
+use crate::raw::{SendfileCacheSize, Pool};
 
 /// Builds everything that a device thread owns.
 pub(super) fn make(
@@ -46,7 +46,7 @@ pub(super) fn make(
         memory: Bytes(engine.memory_bytes),
         error,
     };
-    let hot = HotSize::of(config.hot_bytes);
+    let hot = SendfileCacheSize::of(config.hot_bytes);
     let pool = Pool::with_hot(slot_count, engine.piece_bytes as usize, hot).map_err(no_memory)?;
     if config.memory_prefault {
         pool.prefault().map_err(no_memory)?;
@@ -61,7 +61,7 @@ pub(super) fn make(
     let mailbox = Mailbox::new(Arc::clone(&waker));
     let completions = Mailbox::new(Arc::clone(&waker));
     let opener = Opener::new(name).map_err(short)?;
-    let parts = Parts {
+    let parts = IoParts {
         opener: Arc::clone(&opener),
         waker,
         completions: Arc::clone(&completions),
@@ -79,7 +79,7 @@ pub(super) fn make(
         capacity_bytes: config.capacity_bytes,
     };
     let keeper = match pool.has_hot() {
-        true => Some(Keeper::start(name).map_err(short)?),
+        true => Some(Copier::start(name).map_err(short)?),
         false => None,
     };
     let memory = Arc::downgrade(&pool);

@@ -12,10 +12,10 @@ use headlong_engine::{
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
-use super::passing_on::{Arrived, Leaving};
+use super::passing_on::{Arrived, OutgoingPiece};
 use super::reply::Reply;
-use super::{DeviceLearned, DeviceSnapshot, StreamSource};
-use crate::flash::{FlashDone, Say, TierPart};
+use super::{LearnedState, DeviceSnapshot, StreamSource};
+use crate::flash::{FlashDone, ReportCompletion, TierPart};
 
 /// Upper limit of waiting messages when a request is posted; further requests are refused.
 pub(crate) const REQUESTS_MAX: usize = 65_536;
@@ -43,22 +43,22 @@ pub(crate) enum Message {
     /// Take a snapshot.
     Snapshot(oneshot::Sender<DeviceSnapshot>),
     /// Export the learned state for the next process.
-    Learned(oneshot::Sender<DeviceLearned>),
+    Learned(oneshot::Sender<LearnedState>),
     /// The latest viewers of the previous process, replacing those loaded at start-up.
-    Returning(Box<DeviceLearned>),
+    Returning(Box<LearnedState>),
     /// Start or stop returning memory that no running reply needs to the system. Answered once the
     /// free memory has been returned.
     Retire(bool, oneshot::Sender<()>),
     /// Another process serves from now on.
     Replaced,
     /// Select the pieces of memory to transfer to the new process.
-    PassOn(oneshot::Sender<Vec<Leaving>>),
+    PassOn(oneshot::Sender<Vec<OutgoingPiece>>),
     /// The new process has received these slots, or never will.
     PassedOn(Vec<Slot>),
     /// Pieces from the previous process. Answered with the number of bytes that are in memory now.
     Arrived(Vec<Arrived>, oneshot::Sender<u64>),
     /// Attach a share of the flash tier.
-    TakeFlash(TierPart, Say),
+    TakeFlash(TierPart, ReportCompletion),
     /// Detach the flash tier.
     LeaveFlash,
 }

@@ -17,7 +17,7 @@ use crate::raw::{Pool, View};
 /// A piece for the new process. Its slot stays reserved until the device is notified that the piece
 /// was passed on.
 #[derive(Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct OutgoingPiece {
     pub(crate) file: FileKey,
     pub(crate) bytes: PieceBytes,
     pub(crate) slot: Slot,
@@ -40,8 +40,8 @@ pub(super) fn take_out(
     now: Instant,
     shard: &mut Shard,
     pool: &Arc<Pool>,
-    arrivals: &mut Arrivals,
-) -> Vec<Leaving> {
+    arrivals: &mut IncomingPieces,
+) -> Vec<OutgoingPiece> {
     let mut files: HashMap<StreamId, Vec<Option<FileKey>>> = HashMap::new();
     let mut pieces = Vec::new();
     for piece in shard.handle_pass_on(now) {
@@ -62,7 +62,7 @@ pub(super) fn take_out(
     let mut leaving = Vec::with_capacity(pieces.len());
     for (file, slot, bytes) in pieces {
         match (file, pool.view(slot, 0, bytes.length as u32)) {
-            (Some(file), Some(view)) => leaving.push(Leaving {
+            (Some(file), Some(view)) => leaving.push(OutgoingPiece {
                 file,
                 bytes,
                 slot,
@@ -77,7 +77,7 @@ pub(super) fn take_out(
 
 /// Received pieces, until they are requested or expire.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals {
+pub(super) struct IncomingPieces {
     /// Time of expiry; `None` until the first piece arrives.
     until: Option<Instant>,
     /// Slots with pieces of files that have not been requested yet.
@@ -89,8 +89,8 @@ pub(super) struct Arrivals {
     is_over: bool,
 }
 
-impl Arrivals {
-    /// When [`Arrivals::end`] is due.
+impl IncomingPieces {
+    /// When [`IncomingPieces::end`] is due.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::completion::Completion;
-use super::io::{DiskIo, IoMode, Parts};
+use super::io::{DiskIo, IoMode, IoParts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
 use super::transfer::{Step, Transfer};
@@ -25,7 +25,7 @@ pub(crate) struct PreadIo {
 }
 
 impl PreadIo {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: IoParts) -> Self {
         Self {
             opener: parts.opener,
             waker: parts.waker,

@@ -13,7 +13,7 @@ use headlong_units::{BitRate, Duration};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::StreamSource;
-use crate::raw::{InFile, Pinned, View};
+use crate::raw::{FileRange, Pinned, View};
 
 /// Receives the completion of pieces and replies.
 pub(crate) trait Receiver: Send + Sync {
@@ -54,13 +54,13 @@ pub struct Piece {
     view: Option<View>,
     info: PieceInfo,
     /// Origin of the piece; `None` for a copy.
-    told: Option<Told>,
+    told: Option<PieceOrigin>,
     /// Whether the piece was already considered for copying.
     is_judged: bool,
 }
 
 /// Origin of a piece.
-struct Told {
+struct PieceOrigin {
     request: RequestId,
     slot: Slot,
     device: Arc<dyn Receiver>,
@@ -76,7 +76,7 @@ impl Piece {
         Self {
             view: Some(view),
             info,
-            told: Some(Told {
+            told: Some(PieceOrigin {
                 request,
                 slot,
                 device,
@@ -107,7 +107,7 @@ impl Piece {
     }
 
     /// The bytes from `skip` on as a file range for `sendfile`; `None` if they are only in memory.
-    pub fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
+    pub fn in_file(&self, skip: usize) -> Option<FileRange<'_>> {
         self.view.as_ref()?.in_file(skip)
     }
 
@@ -129,7 +129,7 @@ impl Piece {
         let mut teller: Option<Arc<dyn Receiver>> = None;
         for mut piece in pieces {
             // Pieces to copy, and pieces of another device, are dropped one by one.
-            let Some(Told { device, .. }) = &piece.told else {
+            let Some(PieceOrigin { device, .. }) = &piece.told else {
                 continue;
             };
             let known = teller.as_ref();
@@ -208,13 +208,13 @@ pub struct Reply {
     pieces: Option<UnboundedReceiver<Result<Piece, Failure>>>,
     chain: Option<ChainId>,
     /// Set if the stream's source wants to inspect the bytes.
-    learner: Option<Box<Learner>>,
+    learner: Option<Box<BitRateProbe>>,
     bytes_left: u64,
     ended: bool,
 }
 
 /// Shows the bytes of a reply to the source of its stream.
-struct Learner {
+struct BitRateProbe {
     source: Arc<dyn StreamSource>,
     stream: StreamId,
     part: u32,
@@ -222,7 +222,7 @@ struct Learner {
     at: u64,
 }
 
-impl Learner {
+impl BitRateProbe {
     fn show(&mut self, piece: &Piece) -> Option<BitRate> {
         let bytes = piece.as_ref();
         let rate = self.source.learn(self.part, self.at, bytes);
@@ -280,7 +280,7 @@ impl Reply {
         let wanted = source.wants(part);
         let is_of_use = wanted.is_some_and(|at| at >= offset && at - offset < length);
         self.learner = is_of_use.then(|| {
-            Box::new(Learner {
+            Box::new(BitRateProbe {
                 source: Arc::clone(source),
                 stream,
                 part,

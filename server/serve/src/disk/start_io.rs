@@ -2,13 +2,13 @@
 
 use std::io;
 
-use super::io::{DiskIo, IoMode, Parts};
+use super::io::{DiskIo, IoMode, IoParts};
 use super::pread::PreadIo;
 use super::uring::UringIo;
 
 /// Starts the I/O interface that the mode and the kernel allow, for about `reads` reads in flight.
 /// Fails only if `io_uring` is required and refused.
-pub(crate) fn start_io(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box<dyn DiskIo>> {
+pub(crate) fn start_io(mode: IoMode, reads: u32, parts: IoParts) -> io::Result<Box<dyn DiskIo>> {
     if mode == IoMode::Pread {
         return Ok(Box::new(PreadIo::new(parts)));
     }
@@ -19,7 +19,7 @@ pub(crate) fn start_io(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box
 fn ring_or_threads(
     mode: IoMode,
     ring: io::Result<UringIo>,
-    parts: Parts,
+    parts: IoParts,
 ) -> io::Result<Box<dyn DiskIo>> {
     match ring {
         Ok(io) => Ok(Box::new(io)),

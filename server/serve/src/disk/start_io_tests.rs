@@ -430,9 +430,9 @@ fn memory_of_hanging_read_is_never_released() {
     drop(writer);
 }
 
-fn parts() -> Parts {
+fn parts() -> IoParts {
     let waker = Waker::new().expect("eventfd");
-    Parts {
+    IoParts {
         opener: Opener::new("test").expect("starts"),
         completions: Mailbox::new(Arc::clone(&waker)),
         waker,

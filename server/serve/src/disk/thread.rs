@@ -89,7 +89,7 @@ mod tests {
     use crate::raw::Pool;
     use crate::time_scale::TimeScale;
     use headlong_engine::{
-        EngineConfig, Failure, Hints, Identity as Who, Request, RequestId, Shard, StreamId,
+        EngineConfig, Failure, Hints, Identity as DeviceIdentity, Request, RequestId, Shard, StreamId,
         ViewerId,
     };
     use std::sync::atomic::AtomicBool;
@@ -149,7 +149,7 @@ mod tests {
         link.post(Message::Request(Box::new(Ask {
             id: RequestId(1),
             request: Request {
-                viewer: Who::Named(ViewerId(1)),
+                viewer: DeviceIdentity::Named(ViewerId(1)),
                 stream: StreamId(1),
                 part: 0,
                 offset: 0,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use headlong_device::ReadEnd;
 
 use super::completion::Completion;
-use super::io::{DiskIo, IoMode, Parts};
+use super::io::{DiskIo, IoMode, IoParts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
 use super::transfer::{Rest, Step, Transfer};
@@ -28,7 +28,7 @@ pub(crate) struct UringIo {
 
 impl UringIo {
     /// Sets up the ring; fails if the kernel refuses.
-    pub(crate) fn new(reads: u32, parts: &Parts) -> io::Result<Self> {
+    pub(crate) fn new(reads: u32, parts: &IoParts) -> io::Result<Self> {
         Ok(Self {
             ring: Ring::new(reads, Arc::clone(parts.waker.event().descriptor()))?,
             opener: Arc::clone(&parts.opener),

@@ -25,7 +25,7 @@ mod tier;
 pub use error::{FlashError, Trouble};
 pub use manage::{Formatting, drop_tier, format, status, verify};
 pub(crate) use medium::look;
-pub(crate) use queue::{FlashDone, FlashSource, Say, SsdQueue};
+pub(crate) use queue::{FlashDone, FlashSource, ReportCompletion, SsdQueue};
 pub(crate) use random::random;
 pub(crate) use record::Record;
 pub use tier::{FlashShare, Tier, TierPart};

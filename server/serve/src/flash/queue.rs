@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use headlong_device::flash::{FlashEnd, FoundBlock, SsdJob, probe};
+use headlong_device::flash::{FlashEnd, RecoveredFlashBlock, SsdJob, probe};
 use headlong_flash::SsdId;
 use headlong_units::Duration;
 
@@ -26,18 +26,18 @@ pub(crate) struct FlashDone {
 }
 
 /// Reports to the engine, from any thread, without blocking.
-pub(crate) type Say = Arc<dyn Fn(FlashDone) + Send + Sync>;
+pub(crate) type ReportCompletion = Arc<dyn Fn(FlashDone) + Send + Sync>;
 
 /// An attached share of the tier, and where to report.
 pub(crate) struct FlashSource {
     pub(crate) part: TierPart,
-    pub(crate) say: Say,
+    pub(crate) say: ReportCompletion,
 }
 
 /// Completion guard: reports failure when dropped without a result.
 struct Ticket {
     failure: Option<FlashEnd>,
-    say: Say,
+    say: ReportCompletion,
 }
 
 impl Ticket {
@@ -126,7 +126,7 @@ fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
     };
     let tell = |end| say(FlashDone { end, taken: None });
     tell(FlashEnd::Attach(spec, Vec::new()));
-    let (written_bytes, fresh) = part.recover(|found: Vec<FoundBlock>| {
+    let (written_bytes, fresh) = part.recover(|found: Vec<RecoveredFlashBlock>| {
         let (taken, is_taken) = channel();
         say(FlashDone {
             end: FlashEnd::Found(found),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headlong_device::flash::{GroupsFound, Recovered, Recovery, RecoverySearch, write_summary};
+use headlong_device::flash::{GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary};
 use headlong_flash::format::{Summary, Super, scan};
 
 use super::medium::Medium;
@@ -33,7 +33,7 @@ pub(super) fn recover(
     std::thread::scope(|scope| {
         let (give, given) = sync_channel(PARTS_MAX);
         for _ in 0..SCANS.min(end.saturating_sub(first).div_ceil(GROUPS)) {
-            let give: SyncSender<GroupsFound> = give.clone();
+            let give: SyncSender<GroupSearchResult> = give.clone();
             let (next, search) = (&next, &search);
             let look = move || {
                 loop {
@@ -70,7 +70,7 @@ pub(super) fn recover(
     recovery.end(ssd.tier.layout.block_bytes())
 }
 
-fn look(ssd: &Ssd, search: &RecoverySearch, groups: Range<u32>) -> GroupsFound {
+fn look(ssd: &Ssd, search: &RecoverySearch, groups: Range<u32>) -> GroupSearchResult {
     let mut found = search.look(groups, &mut SsdMedium::new(ssd));
     ssd.with_checkpoints(|checkpoints, medium| search.save(&mut found, checkpoints, medium));
     found

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headlong_device::flash::{EachRecord, FlashMedium, ProbedMedium, WantedRecord};
+use headlong_device::flash::{EachRecord, FlashMedium, ProbedMedium, RecordRead};
 use headlong_flash::format::{ReadFailed, Super, padded_bytes};
-use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES};
+use headlong_flash::{Checkpoints, CheckpointDevice, RECORD_ALIGN_BYTES};
 
 use super::aligned::Aligned;
 use super::error::FlashError;
@@ -51,7 +51,7 @@ impl<'a> SsdMedium<'a> {
     }
 }
 
-impl Ground for SsdMedium<'_> {
+impl CheckpointDevice for SsdMedium<'_> {
     type Error = io::Error;
 
     fn tier(&self) -> Super {
@@ -93,14 +93,14 @@ impl FlashMedium for SsdMedium<'_> {
     fn read_run(
         &mut self,
         at: u64,
-        run: &mut [WantedRecord<Arc<Lease>>],
+        run: &mut [RecordRead<Arc<Lease>>],
         each: &mut EachRecord<'_>,
     ) -> io::Result<()> {
         let Ssd {
             medium, counters, ..
         } = self.ssd;
         let page = RECORD_ALIGN_BYTES as usize;
-        let payload = |wanted: &WantedRecord<_>| padded_bytes(wanted.record.length) - page as u64;
+        let payload = |wanted: &RecordRead<_>| padded_bytes(wanted.record.length) - page as u64;
         let mut headers: Vec<_> = run.iter().map(|_| Aligned::new(page)).collect();
         let mut slices = Vec::with_capacity(2 * run.len());
         let mut total = 0;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headlong_device::flash::{FoundBlock, RecoverySearch, SsdShare, TierShare};
+use headlong_device::flash::{RecoveredFlashBlock, RecoverySearch, SsdShare, TierShare};
 use headlong_flash::format::Summary;
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
@@ -165,7 +165,7 @@ impl TierPart {
     /// the SSDs that were never filled. Takes as long as the SSDs need.
     pub(super) fn recover(
         &self,
-        mut take: impl FnMut(Vec<FoundBlock>) -> bool,
+        mut take: impl FnMut(Vec<RecoveredFlashBlock>) -> bool,
     ) -> (u64, Vec<SsdId>) {
         let (mut written_bytes, mut fresh) = (0, Vec::new());
         let share = self.share();
@@ -189,13 +189,13 @@ impl TierPart {
     }
 }
 
-fn found_block(first: u32, Summary { head, entries }: Summary) -> FoundBlock {
+fn found_block(first: u32, Summary { head, entries }: Summary) -> RecoveredFlashBlock {
     let block = RecoveredBlock {
         block: BlockId(first + head.block),
         sequence: head.sequence,
         records: entries,
     };
-    FoundBlock {
+    RecoveredFlashBlock {
         filling: head.filling,
         block,
     }

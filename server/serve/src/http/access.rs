@@ -14,7 +14,7 @@ use headlong_http::{
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::door::{Asks, Denied, Door};
+use super::door::{AccessRequest, Denied, Door};
 use crate::config::{Cors, Pacing, PathRule};
 use crate::log::RequestRecord;
 
@@ -189,7 +189,7 @@ impl AccessRules {
     ///
     /// # Errors
     /// Why access is denied.
-    pub async fn ask(&self, asks: &Asks<'_>) -> Result<(), Denied> {
+    pub async fn ask(&self, asks: &AccessRequest<'_>) -> Result<(), Denied> {
         match self.rule(asks.path.as_str()) {
             None => Ok(()),
             Some(rule) => rule.door.ask(asks, rule.skew_seconds).await,
@@ -247,7 +247,7 @@ mod tests {
     use std::path::Path;
 
     use headlong_http::Peer;
-    use http::request::Parts;
+    use http::request::IoParts;
 
     use super::*;
     use crate::config::{Config, Flags};
@@ -282,7 +282,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
         AccessRules::new(&config.path, config.pacing, &config.cors)
     }
 
-    fn head(query: &str) -> Parts {
+    fn head(query: &str) -> IoParts {
         let request = http::Request::get(format!("/x?{query}")).body(());
         request.expect("a request").into_parts().0
     }
@@ -291,8 +291,8 @@ keys = ["0123456789abcdef0123456789abcdef"]
         Peer::At(SocketAddr::new(address.into(), 9))
     }
 
-    fn asks<'a>(path: &'a RelativePath, head: &'a Parts) -> Asks<'a> {
-        Asks {
+    fn asks<'a>(path: &'a RelativePath, head: &'a IoParts) -> AccessRequest<'a> {
+        AccessRequest {
             path,
             path_token: None,
             head,
@@ -367,7 +367,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
         let path = RelativePath::parse("/films/a%20b.mp4").expect("a path");
         let client = at(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
         let ask = async |now| {
-            let asks = Asks {
+            let asks = AccessRequest {
                 client,
                 now,
                 ..asks(&path, &head)

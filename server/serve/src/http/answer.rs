@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{
-    Boundary, FileIdentity, HttpDate, ReplyPlan, Representation, RequestHead, Status, Validators,
+    Boundary, VersionIdentity, HttpDate, ReplyPlan, Representation, RequestHead, Status, Validators,
     entity_tag, media_type, plan,
 };
 use headlong_library::FileEntry;
@@ -13,10 +13,10 @@ use headlong_pull::Fault;
 use http::{HeaderMap, HeaderValue};
 
 use super::asked::{Asked, fields_of};
-use super::asking::{Asking, Begun, NotBegun};
+use super::asking::{Asking, Begun, RangeError};
 use super::door::Denied;
 use super::gzip::Gzipped;
-use super::known::OfCopies;
+use super::known::CopiedRange;
 use crate::disk::Piece;
 
 /// Attempts when the file changes during the request.
@@ -31,7 +31,7 @@ pub(super) struct Answer {
     /// Set for a title from an origin.
     pub(super) from: Option<FromOrigin>,
     /// Set if the body consists only of cached copies.
-    pub(super) of_copies: Option<OfCopies>,
+    pub(super) of_copies: Option<CopiedRange>,
 }
 
 impl Answer {
@@ -92,17 +92,17 @@ impl FromOrigin {
     }
 }
 
-impl From<NotBegun> for NoAnswer {
-    fn from(none: NotBegun) -> Self {
+impl From<RangeError> for NoAnswer {
+    fn from(none: RangeError) -> Self {
         match none {
-            NotBegun::Refused(refusal) => Self::Refused(refusal),
-            NotBegun::Fault(fault) => Self::Origin(fault),
+            RangeError::Refused(refusal) => Self::Refused(refusal),
+            RangeError::Fault(fault) => Self::Origin(fault),
         }
     }
 }
 
 /// Properties of a file that appear in a reply, whatever its source.
-pub(super) struct Shown<'a> {
+pub(super) struct FileMetadata<'a> {
     /// Path of the URL; decides the media type and the rules.
     pub(super) path: &'a str,
     /// Size in bytes.
@@ -115,12 +115,12 @@ pub(super) struct Shown<'a> {
     pub(super) number: u64,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> FileMetadata<'a> {
     /// From a library file. `path` is the requested path: behind a link the file's own path may
     /// differ, and rules apply to URLs.
     pub(super) fn of(path: &'a str, file: &FileEntry) -> Self {
         let identity = &file.identity;
-        let entity_tag = entity_tag(&FileIdentity {
+        let entity_tag = entity_tag(&VersionIdentity {
             size: identity.size,
             mtime_ns: narrow(identity.mtime_ns),
             // Until its mtime has settled, other content may have the same mtime.
@@ -151,7 +151,7 @@ impl Answer {
     }
 }
 
-pub(super) fn plan_for(head: &http::request::Parts, asked: &Asked, file: &Shown<'_>) -> ReplyPlan {
+pub(super) fn plan_for(head: &http::request::IoParts, asked: &Asked, file: &FileMetadata<'_>) -> ReplyPlan {
     let of_all = asked.settings.cache_control.as_deref();
     let representation = Representation {
         size: file.size,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{ConnectionId, Hints, Identity, ViewerId};
-use headlong_http::{Cmcd, FoundBy, Method, Peer, Viewer};
+use headlong_http::{Cmcd, IdSource, Method, Peer, Viewer};
 use headlong_units::Duration;
 use http::header;
 
@@ -30,7 +30,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(state: &Arc<MediaState>, head: &http::request::Parts) -> Self {
+    pub(super) fn new(state: &Arc<MediaState>, head: &http::request::IoParts) -> Self {
         let settings = state.settings();
         let method = Method::parse(head.method.as_str());
         let query = head.uri.query();
@@ -53,7 +53,7 @@ impl Asked {
         let is_own = !is_proxy || client == Peer::Local;
         let number = info.filter(|_| is_own).map(|info| info.number());
         let identity = match viewer.found_by {
-            FoundBy::Address => Identity::Unnamed {
+            IdSource::Address => Identity::Unnamed {
                 origin: ViewerId(viewer.id),
                 connection: number.map(ConnectionId),
             },
@@ -109,7 +109,7 @@ impl Asked {
 }
 
 /// Header fields as plain text, the form that the core parses.
-pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
+pub(super) fn fields_of(head: &http::request::IoParts) -> Vec<(&str, &[u8])> {
     head.headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
@@ -214,11 +214,11 @@ fn session_key(viewer: &Viewer) -> SessionKey {
     SessionKey {
         id: name.unwrap_or_else(|| format!("{:016x}", viewer.id)),
         source: match viewer.found_by {
-            FoundBy::Cmcd => SessionSource::Cmcd,
-            FoundBy::Header => SessionSource::Header,
-            FoundBy::Cookie => SessionSource::Cookie,
-            FoundBy::Query => SessionSource::Query,
-            FoundBy::Address => SessionSource::Address,
+            IdSource::Cmcd => SessionSource::Cmcd,
+            IdSource::Header => SessionSource::Header,
+            IdSource::Cookie => SessionSource::Cookie,
+            IdSource::Query => SessionSource::Query,
+            IdSource::Address => SessionSource::Address,
         },
     }
 }

@@ -17,7 +17,7 @@ use crate::pull::{Pinned, Pull, Version};
 
 /// A title of an origin, and the pull that fetches its slices.
 #[derive(Clone)]
-pub(super) struct Bringing {
+pub(super) struct OriginSource {
     pub(super) pull: Arc<Pull>,
     pub(super) version: Arc<Version>,
     /// Id of the request.
@@ -35,7 +35,7 @@ pub(super) struct Asking {
     /// Pacing of the reply, in model time since the request, if any.
     pub(super) pacer: Option<Pacer>,
     /// Set for a title from an origin.
-    pub(super) bringing: Option<Bringing>,
+    pub(super) bringing: Option<OriginSource>,
 }
 
 /// A device's reply to a range, or to its beginning.
@@ -52,7 +52,7 @@ pub(super) struct Begun {
 
 /// Why a range cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotBegun {
+pub(super) enum RangeError {
     /// The device refused.
     Refused(Refusal),
     /// The origin failed, or there was no space.
@@ -103,10 +103,10 @@ impl Asking {
     }
 
     /// Requests one part of the plan. `is_again`: the slice was present before but has disappeared.
-    pub(super) async fn ask(&self, wanted: &Part, is_again: bool) -> Result<Begun, NotBegun> {
+    pub(super) async fn ask(&self, wanted: &Part, is_again: bool) -> Result<Begun, RangeError> {
         let open_ended = wanted.open_ended || self.whole;
         let ByteRange { start, end } = wanted.range;
-        let Some(Bringing { pull, version, by }) = &self.bringing else {
+        let Some(OriginSource { pull, version, by }) = &self.bringing else {
             let request = self.request_for(self.request.part, (start, end - start), open_ended);
             let begun = self.begin(request, end, None, None).await;
             return begun.map(|begun| Begun {
@@ -120,7 +120,7 @@ impl Asking {
             pull.check(version, index).await;
         }
         let pinned = pull.bring(version, index, end, by).await;
-        let pinned = pinned.map_err(NotBegun::Fault)?;
+        let pinned = pinned.map_err(RangeError::Fault)?;
         let slice = slices.range(index);
         let here = end.min(slice.end);
         let rest = (here < end).then(|| part(ByteRange::new(here, end), wanted.open_ended));
@@ -134,9 +134,9 @@ impl Asking {
         end: u64,
         rest: Option<Part>,
         pinned: Option<Pinned>,
-    ) -> Result<Begun, NotBegun> {
+    ) -> Result<Begun, RangeError> {
         let reply = self.device.request(request, &self.source).await;
-        let reply = reply.map_err(NotBegun::Refused)?;
+        let reply = reply.map_err(RangeError::Refused)?;
         Ok(Begun {
             reply,
             end,

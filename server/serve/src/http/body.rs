@@ -16,24 +16,24 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::account::Account;
-use super::asking::{Asking, Begun, NotBegun, part};
+use super::asking::{Asking, Begun, RangeError, part};
 use super::shared_pace::Shared;
 use crate::disk::{Piece, PieceInfo};
 use crate::log::Stage;
 use crate::net::{Outgoing, ReplyBytes};
-use crate::raw::{InFile, Pinned};
+use crate::raw::{FileRange, Pinned};
 
 /// Why a body fails; hyper then resets the connection or stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BrokenOff(pub &'static str);
+pub struct BodyError(pub &'static str);
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reply aborted: {}", self.0)
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for BodyError {}
 
 /// Name of a failure in logs.
 pub(super) fn failure_name(failure: Failure) -> &'static str {
@@ -57,9 +57,9 @@ pub(super) fn refusal_name(refusal: Refusal) -> &'static str {
 }
 
 /// Consecutive attempts to fetch a slice that was evicted again.
-const VAIN_MAX: u32 = 3;
+const REFETCH_MAX: u32 = 3;
 
-type PendingReply = Pin<Box<dyn Future<Output = Result<Begun, NotBegun>> + Send>>;
+type PendingReply = Pin<Box<dyn Future<Output = Result<Begun, RangeError>> + Send>>;
 
 /// A step of a body.
 enum Next {
@@ -72,7 +72,7 @@ enum Next {
 }
 
 /// The last data that a body yielded.
-enum Given {
+enum LastYielded {
     Nothing,
     Text(Bytes),
     /// A piece that ends at this offset of the file.
@@ -114,7 +114,7 @@ impl Buf for Chunk {
 }
 
 impl Outgoing for Chunk {
-    fn in_file(&self) -> Option<InFile<'_>> {
+    fn in_file(&self) -> Option<FileRange<'_>> {
         match self {
             Self::Text(_) => None,
             Self::Piece(piece, skip) => piece.in_file(*skip),
@@ -141,7 +141,7 @@ pub struct ReplyBody {
     steps: VecDeque<Next>,
     asking: Option<Asking>,
     left_bytes: u64,
-    last: Given,
+    last: LastYielded,
     account: Box<Account>,
     /// Consecutive attempts whose data had disappeared.
     vain: u32,
@@ -171,7 +171,7 @@ impl ReplyBody {
             steps,
             asking: None,
             left_bytes,
-            last: Given::Nothing,
+            last: LastYielded::Nothing,
             account,
             vain: 0,
             pacer: None,
@@ -223,7 +223,7 @@ impl ReplyBody {
             steps,
             asking: Some(asking),
             left_bytes,
-            last: Given::Nothing,
+            last: LastYielded::Nothing,
             account,
             vain: 0,
             pacer,
@@ -241,14 +241,14 @@ impl ReplyBody {
         }
     }
 
-    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BrokenOff>>> {
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
             let Some(step) = self.steps.pop_front() else {
                 return Poll::Ready(None);
             };
             match step {
                 Next::Text(text) => {
-                    self.last = Given::Text(text.clone());
+                    self.last = LastYielded::Text(text.clone());
                     return Poll::Ready(Some(Ok(Chunk::Text(text))));
                 }
                 Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
@@ -267,11 +267,11 @@ impl ReplyBody {
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(reply)) => self.steps.push_front(Next::Replying(reply)),
-                    Poll::Ready(Err(NotBegun::Fault(fault))) => {
-                        return Poll::Ready(Some(Err(BrokenOff(fault.name()))));
+                    Poll::Ready(Err(RangeError::Fault(fault))) => {
+                        return Poll::Ready(Some(Err(BodyError(fault.name()))));
                     }
-                    Poll::Ready(Err(NotBegun::Refused(refusal))) => {
-                        return Poll::Ready(Some(Err(BrokenOff(refusal_name(refusal)))));
+                    Poll::Ready(Err(RangeError::Refused(refusal))) => {
+                        return Poll::Ready(Some(Err(BodyError(refusal_name(refusal)))));
                     }
                 },
                 Next::Replying(mut begun) => match begun.reply.poll_next(context) {
@@ -291,13 +291,13 @@ impl ReplyBody {
                     }
                     // An evicted slice has the same bytes when it is fetched again.
                     Poll::Ready(Some(Err(Failure::Changed)))
-                        if begun.is_of_origin() && self.vain < VAIN_MAX =>
+                        if begun.is_of_origin() && self.vain < REFETCH_MAX =>
                     {
                         self.vain += 1;
                         self.steps.push_front(Next::Part(begun.left()));
                     }
                     Poll::Ready(Some(Err(failure))) => {
-                        return Poll::Ready(Some(Err(BrokenOff(failure_name(failure)))));
+                        return Poll::Ready(Some(Err(BodyError(failure_name(failure)))));
                     }
                 },
             }
@@ -330,7 +330,7 @@ impl ReplyBody {
     }
 
     fn can_give_again(&self) -> bool {
-        matches!(self.last, Given::Text(_) | Given::Piece(..))
+        matches!(self.last, LastYielded::Text(_) | LastYielded::Piece(..))
     }
 
     /// Drops data and requests of the device; they are requested again when needed.
@@ -363,12 +363,12 @@ impl ReplyBody {
         if bytes == 0 {
             return;
         }
-        match std::mem::replace(&mut self.last, Given::Nothing) {
-            Given::Text(text) => {
+        match std::mem::replace(&mut self.last, LastYielded::Nothing) {
+            LastYielded::Text(text) => {
                 let from = text.len().saturating_sub(bytes as usize);
                 self.steps.push_front(Next::Text(text.slice(from..)));
             }
-            Given::Piece(end, info) => {
+            LastYielded::Piece(end, info) => {
                 self.account.forget_piece(info, bytes);
                 match self.steps.front_mut() {
                     Some(Next::Part(next))
@@ -382,7 +382,7 @@ impl ReplyBody {
                     }
                 }
             }
-            Given::Nothing | Given::Copy => {}
+            LastYielded::Nothing | LastYielded::Copy => {}
         }
         self.left_bytes += bytes;
         self.account.unsent_bytes -= bytes;
@@ -391,8 +391,8 @@ impl ReplyBody {
     fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
         self.last = match self.steps.front() {
-            Some(Next::Replying(begun)) => Given::Piece(begun.position(), piece.info()),
-            _ => Given::Copy,
+            Some(Next::Replying(begun)) => LastYielded::Piece(begun.position(), piece.info()),
+            _ => LastYielded::Copy,
         };
         Chunk::Piece(piece, 0)
     }
@@ -400,12 +400,12 @@ impl ReplyBody {
 
 impl http_body::Body for ReplyBody {
     type Data = Chunk;
-    type Error = BrokenOff;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Chunk>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Chunk>, BodyError>>> {
         let this = &mut *self;
         if this.poll_pace(context).is_pending() {
             this.account.turn(Stage::Pace);

@@ -8,23 +8,23 @@ use headlong_http::{
     query_without,
 };
 use http::header::{COOKIE, HOST};
-use http::request::Parts;
+use http::request::IoParts;
 use http::{HeaderMap, HeaderName};
 
-use crate::ask_server::{self, Answer, AskedServer, ServerUrl};
+use crate::ask_server::{self, Answer, AuthServer, ServerUrl};
 use crate::config::{self, AuthBy, PathRule};
 use crate::log::RequestId;
 use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
 
 /// A request for access to a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Asks<'a> {
+pub struct AccessRequest<'a> {
     /// Path of the file, without the token.
     pub path: &'a RelativePath,
     /// Token in front of the path.
     pub path_token: Option<PathToken<'a>>,
     /// Head of the request.
-    pub head: &'a Parts,
+    pub head: &'a IoParts,
     /// The client.
     pub client: Peer,
     /// Seconds since 1970.
@@ -38,7 +38,7 @@ pub struct Asks<'a> {
 pub(super) enum Door {
     Gate(Gate),
     Jwt(Box<JwtDoor>),
-    Server(AskedServer),
+    Server(AuthServer),
 }
 
 /// Why access is denied.
@@ -67,7 +67,7 @@ impl Door {
     pub(super) fn new(prefix: &str, rule: &PathRule) -> Self {
         match rule.door() {
             Ok(config::Door::Gate(gate)) => Self::Gate(gate),
-            Ok(config::Door::Server(url)) => Self::Server(AskedServer::new(asking(url, rule))),
+            Ok(config::Door::Server(url)) => Self::Server(AuthServer::new(asking(url, rule))),
             Ok(config::Door::Jwt) => match JwtDoor::new(rule) {
                 Ok(door) => Self::Jwt(Box::new(door)),
                 Err(error) => {
@@ -85,7 +85,7 @@ impl Door {
     ///
     /// # Errors
     /// Why access is denied.
-    pub(super) async fn ask(&self, asks: &Asks<'_>, skew: u64) -> Result<(), Denied> {
+    pub(super) async fn ask(&self, asks: &AccessRequest<'_>, skew: u64) -> Result<(), Denied> {
         let answer = match self {
             Self::Gate(Gate::Open) => Ok(()),
             Self::Gate(gate) => gate.verify(&Asker {
@@ -153,7 +153,7 @@ impl JwtDoor {
         })
     }
 
-    fn ask(&self, asks: &Asks<'_>, skew: u64) -> Result<(), Refused> {
+    fn ask(&self, asks: &AccessRequest<'_>, skew: u64) -> Result<(), Refused> {
         let head = asks.head;
         let query = head.uri.query().unwrap_or_default();
         let in_query = only_value(query, &self.query)?;
@@ -185,7 +185,7 @@ impl JwtDoor {
 }
 
 /// The host of a request; a host in the target takes precedence over the field (RFC 9112 3.2.2).
-fn host_of(head: &Parts) -> Option<&str> {
+fn host_of(head: &IoParts) -> Option<&str> {
     let in_target = head.uri.authority().map(|authority| authority.as_str());
     in_target.or_else(|| head.headers.get(HOST)?.to_str().ok())
 }

@@ -13,7 +13,7 @@ use headlong_units::ByteRange;
 use http::{HeaderValue, Uri, header};
 
 use super::asked::Asked;
-use super::door::Asks;
+use super::door::AccessRequest;
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::disk::{Device, StreamSource};
@@ -25,13 +25,13 @@ struct Hint {
     next: NextRequest,
     viewer: Identity,
     settings: Arc<HttpSettings>,
-    head: http::request::Parts,
+    head: http::request::IoParts,
     client: Peer,
     now: u64,
 }
 
 /// Follows the hint of a request that is being answered, if it has one.
-pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, asked: &Asked) {
+pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::IoParts, asked: &Asked) {
     let Some(next) = NextRequest::read(&asked.cmcd, head.uri.path()) else {
         return;
     };
@@ -74,7 +74,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
     access
         .ask_referer(path.as_str(), referer.map(HeaderValue::as_bytes))
         .ok()?;
-    let asks = Asks {
+    let asks = AccessRequest {
         path: &path,
         path_token,
         head: &hint.head,

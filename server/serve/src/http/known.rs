@@ -2,7 +2,7 @@
 //! that was built before.
 //!
 //! A reply that the engine need not handle, to a request described by its target and range
-//! ([`PlainFields`]), equals the previous one as long as the settings and the version of the file
+//! ([`CacheableFields`]), equals the previous one as long as the settings and the version of the file
 //! are unchanged. Both are compared on each lookup, so no invalidation is needed; a miss builds the
 //! reply anew.
 //!
@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use headlong_engine::StreamId;
-use headlong_http::{Method, PlainFields, ReplyPlan};
+use headlong_http::{Method, CacheableFields, ReplyPlan};
 use headlong_library::FileEntry;
 use headlong_units::ByteRange;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
@@ -65,12 +65,12 @@ enum Head {
 
 /// The cached heads.
 #[derive(Debug)]
-pub(super) struct KnownReplies {
+pub(super) struct HeadCache {
     hasher: RandomState,
     replies: Box<[ArcSwapOption<Known>]>,
 }
 
-impl KnownReplies {
+impl HeadCache {
     /// An empty cache, sized by the memory for pieces.
     pub(super) fn new(memory_bytes: u64) -> Self {
         let count = (memory_bytes / BYTES_PER_REPLY).clamp(REPLIES_MIN, REPLIES_MAX);
@@ -92,13 +92,13 @@ fn is_same<T>(one: &Arc<T>, other: &Weak<T>) -> bool {
 }
 
 /// A reply served only from copies, by the path of its file.
-pub(super) struct OfCopies {
+pub(super) struct CopiedRange {
     pub(super) path: String,
     pub(super) file: Arc<FileEntry>,
     pub(super) bytes: ByteRange,
 }
 
-impl OfCopies {
+impl CopiedRange {
     /// For a reply of a single range of a file; `None` for several.
     pub(super) fn of(plan: &ReplyPlan, path: &str, file: &Arc<FileEntry>) -> Option<Self> {
         let [part] = &plan.body.parts[..] else {
@@ -115,9 +115,9 @@ impl OfCopies {
 
 /// Caches the head of a reply, if later replies to the same request have the same head.
 pub(super) fn keep(
-    replies: &KnownReplies,
-    (head, settings): (&http::request::Parts, &Arc<HttpSettings>),
-    made: OfCopies,
+    replies: &HeadCache,
+    (head, settings): (&http::request::IoParts, &Arc<HttpSettings>),
+    made: CopiedRange,
     response: &Response<ReplyBody>,
 ) {
     let is_alike = matches!(head.version, Version::HTTP_11 | Version::HTTP_2)
@@ -129,7 +129,7 @@ pub(super) fn keep(
         && !settings.request_id
         && settings.shared_rates == SharedRates::default();
     let fields = fields_of(head);
-    let plain = PlainFields::read(fields.iter().copied(), head.version == Version::HTTP_11)
+    let plain = CacheableFields::read(fields.iter().copied(), head.version == Version::HTTP_11)
         .filter(|_| is_alike);
     let target = head
         .uri
@@ -175,7 +175,7 @@ struct Found<H> {
 
 /// Looks a request up. On a miss, writes no memory shared between threads.
 fn find<'a, F, H>(
-    replies: &KnownReplies,
+    replies: &HeadCache,
     state: &Arc<MediaState>,
     wanted: &Wanted<'a, F>,
     info: &Arc<ConnectionInfo>,
@@ -185,7 +185,7 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let is_http2 = wanted.version == Version::HTTP_2;
-    let plain = PlainFields::read(wanted.fields.clone(), !is_http2)?;
+    let plain = CacheableFields::read(wanted.fields.clone(), !is_http2)?;
     let of = (wanted.target, plain.range, is_http2);
     let place = replies.place(of).load();
     let known = place.as_deref()?;
@@ -222,7 +222,7 @@ where
 
 /// The cached reply to a request over HTTP/1.1, if any.
 pub(super) fn at_hand(
-    replies: &KnownReplies,
+    replies: &HeadCache,
     state: &Arc<MediaState>,
     raw: &RawHead<'_>,
     info: &Arc<ConnectionInfo>,
@@ -246,7 +246,7 @@ pub(super) fn at_hand(
 
 /// The cached reply to a request over HTTP/2, if any.
 pub(super) fn response(
-    replies: &KnownReplies,
+    replies: &HeadCache,
     state: &Arc<MediaState>,
     request: &Request<NoBody>,
 ) -> Option<Response<ReplyBody>> {

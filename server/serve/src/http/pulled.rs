@@ -6,9 +6,9 @@ use headlong_engine::{Failure, Refusal, Request as EngineRequest};
 use headlong_http::{HttpDate, Status};
 use headlong_pull::Fault;
 
-use super::answer::{Answer, FromOrigin, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::answer::{Answer, FromOrigin, NoAnswer, FileMetadata, VERSIONS_TRIED_MAX, plan_for};
 use super::asked::Asked;
-use super::asking::{Asking, Bringing};
+use super::asking::{Asking, OriginSource};
 use super::state::MediaState;
 use crate::log::Stage;
 use crate::pull::{Found, Pull, SliceSource};
@@ -16,7 +16,7 @@ use crate::pull::{Found, Pull, SliceSource};
 /// Answers GET and HEAD for a title below `pull`.
 pub(super) async fn answer(
     state: &Arc<MediaState>,
-    head: &http::request::Parts,
+    head: &http::request::IoParts,
     asked: &mut Asked,
     (pull, path): (&Arc<Pull>, &str),
 ) -> Result<Answer, NoAnswer> {
@@ -57,7 +57,7 @@ fn is_passing(none: &NoAnswer) -> bool {
 
 async fn begin(
     state: &Arc<MediaState>,
-    head: &http::request::Parts,
+    head: &http::request::IoParts,
     asked: &mut Asked,
     (pull, found, is_again): (&Arc<Pull>, Found, bool),
 ) -> Result<Answer, NoAnswer> {
@@ -66,7 +66,7 @@ async fn begin(
     let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
     let modified = version.last_modified();
     let whole_path = pull.whole_path(version);
-    let shown = Shown {
+    let shown = FileMetadata {
         path: &whole_path,
         size: version.size_bytes(),
         entity_tag: version.entity_tag(),
@@ -111,7 +111,7 @@ async fn begin(
         },
         whole: plan.status == Status::Ok,
         pacer: None,
-        bringing: Some(Bringing {
+        bringing: Some(OriginSource {
             pull: Arc::clone(pull),
             version: Arc::clone(version),
             by: asked.account.record.id.clone(),

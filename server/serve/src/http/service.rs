@@ -12,29 +12,29 @@ use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::answer::{Answer, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::answer::{Answer, NoAnswer, FileMetadata, VERSIONS_TRIED_MAX, plan_for};
 use super::asked::Asked;
 use super::asking::Asking;
 use super::body::ReplyBody;
 use super::building::{add_cmsd, append, build};
-use super::door::{Asks, Denied};
+use super::door::{AccessRequest, Denied};
 use super::expecting::expect_next;
 use super::explain::explain;
 use super::gzip::gzip;
-use super::known::{self, KnownReplies, OfCopies};
+use super::known::{self, HeadCache, CopiedRange};
 use super::pulled;
 use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::MediaState;
 use crate::disk::Piece;
 use crate::log::{LimitedKind, REQUEST_ID, Stage};
-use crate::net::{Answers, AtHand, ConnectionInfo, NoBody, RawHead};
+use crate::net::{HeadCacheService, AtHand, ConnectionInfo, NoBody, RawHead};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct MediaService {
     state: Arc<MediaState>,
-    known: Arc<KnownReplies>,
+    known: Arc<HeadCache>,
 }
 
 impl MediaService {
@@ -44,7 +44,7 @@ impl MediaService {
             .devices
             .iter()
             .map(|device| device.config().memory_bytes);
-        let known = Arc::new(KnownReplies::new(memory.sum()));
+        let known = Arc::new(HeadCache::new(memory.sum()));
         Self { state, known }
     }
 }
@@ -63,7 +63,7 @@ impl Service<Request<NoBody>> for MediaService {
     }
 }
 
-impl Answers<ReplyBody> for MediaService {
+impl HeadCacheService<ReplyBody> for MediaService {
     fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<ReplyBody>> {
         known::at_hand(&self.known, &self.state, head, info)
     }
@@ -71,7 +71,7 @@ impl Answers<ReplyBody> for MediaService {
 
 async fn respond(
     state: Arc<MediaState>,
-    known: &KnownReplies,
+    known: &HeadCache,
     request: Request<NoBody>,
 ) -> Response<ReplyBody> {
     let (mut head, _) = request.into_parts();
@@ -173,7 +173,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 
 /// HTTP/1.1 requires exactly one `Host` field; older versions may have one (RFC 9112 3.2). HTTP/2
 /// uses `:authority`.
-fn names_host(head: &http::request::Parts) -> bool {
+fn names_host(head: &http::request::IoParts) -> bool {
     let mut hosts = head.headers.get_all(header::HOST).iter();
     match (head.version, hosts.next(), hosts.next()) {
         (http::Version::HTTP_2, ..) => true,
@@ -186,7 +186,7 @@ fn names_host(head: &http::request::Parts) -> bool {
 /// Answers GET and HEAD.
 async fn answer_read(
     state: &Arc<MediaState>,
-    head: &http::request::Parts,
+    head: &http::request::IoParts,
     path: &RelativePath,
     path_token: Option<PathToken<'_>>,
     asked: &mut Asked,
@@ -199,7 +199,7 @@ async fn answer_read(
     let may_use = access.ask_referer(path.as_str(), referer);
     may_use.map_err(denied)?;
     asked.account.turn(Stage::Access);
-    let asks = Asks {
+    let asks = AccessRequest {
         path,
         path_token,
         head,
@@ -310,7 +310,7 @@ fn is_short_of_resources(error: &std::io::Error) -> bool {
 /// The gzip file beside a text, to be sent in its place. On any error the text itself is sent.
 async fn packed_beside(
     state: &Arc<MediaState>,
-    head: &http::request::Parts,
+    head: &http::request::IoParts,
     asked: &mut Asked,
     (path, file): (&str, &FileEntry),
 ) -> Option<Arc<FileEntry>> {
@@ -325,7 +325,7 @@ async fn packed_beside(
 /// body.
 async fn fetch(
     state: &Arc<MediaState>,
-    head: &http::request::Parts,
+    head: &http::request::IoParts,
     asked: &mut Asked,
     (path, file, is_packed): (&str, &Arc<FileEntry>, bool),
 ) -> Result<Answer, NoAnswer> {
@@ -333,7 +333,7 @@ async fn fetch(
         true => None,
         false => gzip_turn(state, head, asked, file),
     };
-    let mut shown = Shown::of(path, file);
+    let mut shown = FileMetadata::of(path, file);
     if is_packed || gzip_turn.is_some() {
         shown.entity_tag = gzip_tag(&shown.entity_tag);
     }
@@ -427,7 +427,7 @@ async fn fetch(
                 begun.reply.is_of_copies() && !is_packed && asked.cmcd == Cmcd::default();
             Ok(Answer {
                 of_copies: is_of_copies
-                    .then(|| OfCopies::of(&plan, path, file))
+                    .then(|| CopiedRange::of(&plan, path, file))
                     .flatten(),
                 first: Some((begun, piece, asking)),
                 ..Answer::without_bytes(plan)

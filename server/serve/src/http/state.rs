@@ -18,7 +18,7 @@ use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
 use crate::log::{AccessLog, LimitedLog, RequestIds};
-use crate::net::{ByAddress, Held, Subscriber};
+use crate::net::{AddressLimits, Held, Subscriber};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
@@ -92,7 +92,7 @@ pub struct MediaState {
     /// Request metrics.
     pub metrics: Arc<RequestMetrics>,
     /// Per device, the requests in progress of each address.
-    by_address: Vec<Arc<ByAddress>>,
+    by_address: Vec<Arc<AddressLimits>>,
     pub(super) gzip_turns: gzip::Turns,
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::at_hand::Answers;
+use super::at_hand::HeadCacheService;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
@@ -35,7 +35,7 @@ pub async fn serve_listener<S, B>(
     context: ListenerContext,
     mut shutdown: Shutdown,
 ) where
-    S: Answers<B> + Clone + Send + Sync + 'static,
+    S: HeadCacheService<B> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     B: ReplyBytes + Send + 'static,
@@ -112,7 +112,7 @@ async fn serve_accepted<S, B>(
     context: ListenerContext,
     shutdown: Shutdown,
 ) where
-    S: Answers<B> + Send + Sync + 'static,
+    S: HeadCacheService<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     B: ReplyBytes + Send + 'static,

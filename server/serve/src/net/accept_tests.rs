@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::net::{ConnectionCounters, Limits, TcpOptions, TrustedProxies};
 use crate::net::{ConnectionInfo, ShutdownTrigger, bind_local, shutdown};
-use crate::net::{NoBody, NothingAtHand};
+use crate::net::{NoBody, WithoutHeadCache};
 
 struct Server {
     address: SocketAddr,
@@ -35,7 +35,7 @@ fn serve(limits: Limits) -> Server {
     let counters = Arc::new(ConnectionCounters::default());
     let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     let (trigger, signal) = shutdown();
-    let service = NothingAtHand(service_fn(answer));
+    let service = WithoutHeadCache(service_fn(answer));
     let task = tokio::spawn(serve_listener(listener, None, service, context, signal));
     Server {
         address,
@@ -168,7 +168,7 @@ async fn proxy_listener_requires_proxy_header() {
         let text = info.expect("given").remote().address.to_string();
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))
     });
-    let service = NothingAtHand(service);
+    let service = WithoutHeadCache(service);
     tokio::spawn(serve_listener(listener, None, service, context, signal));
     let request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let header = "PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\n";

@@ -49,16 +49,16 @@ impl<B> fmt::Debug for AtHand<B> {
 }
 
 /// A service that can answer from a response-head cache.
-pub trait Answers<B>: Service<Request<NoBody>, Response = Response<B>> {
+pub trait HeadCacheService<B>: Service<Request<NoBody>, Response = Response<B>> {
     /// The cached reply to this request, if there is one.
     fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<B>>;
 }
 
 /// A service without a response-head cache.
 #[derive(Debug, Clone)]
-pub struct NothingAtHand<S>(pub S);
+pub struct WithoutHeadCache<S>(pub S);
 
-impl<S: Service<Request<NoBody>>> Service<Request<NoBody>> for NothingAtHand<S> {
+impl<S: Service<Request<NoBody>>> Service<Request<NoBody>> for WithoutHeadCache<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -68,7 +68,7 @@ impl<S: Service<Request<NoBody>>> Service<Request<NoBody>> for NothingAtHand<S> 
     }
 }
 
-impl<S, B> Answers<B> for NothingAtHand<S>
+impl<S, B> HeadCacheService<B> for WithoutHeadCache<S>
 where
     S: Service<Request<NoBody>, Response = Response<B>>,
 {

@@ -56,17 +56,17 @@ impl Origin {
 
 /// Amount that each address holds.
 #[derive(Debug, Default)]
-pub struct ByAddress(Mutex<HashMap<Origin, u64>>);
+pub struct AddressLimits(Mutex<HashMap<Origin, u64>>);
 
 /// An amount that an address holds until this guard is dropped.
 #[derive(Debug)]
 pub struct Held {
     origin: Origin,
     amount: u64,
-    all: Arc<ByAddress>,
+    all: Arc<AddressLimits>,
 }
 
-impl ByAddress {
+impl AddressLimits {
     /// Adds `amount` to what an address holds; `None` if the sum would exceed `max`.
     pub fn hold(self: &Arc<Self>, address: IpAddr, amount: u64, max: u64) -> Option<Held> {
         let origin = Origin::of(address);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn limit_applies_to_each_address_separately() {
-        let all = Arc::<ByAddress>::default();
+        let all = Arc::<AddressLimits>::default();
         let held: Vec<_> = (0..3)
             .map_while(|_| all.hold(ip("192.0.2.1"), 1, 2))
             .collect();
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_network_count_together() {
-        let all = Arc::<ByAddress>::default();
+        let all = Arc::<AddressLimits>::default();
         let _first = all.hold(ip("2001:db8:1:2::1"), 1, 1).expect("the first");
         assert!(all.hold(ip("2001:db8:1:2:ffff::9"), 1, 1).is_none());
         let _second = all.hold(ip("2001:db8:1:3::1"), 1, 1).expect("another");

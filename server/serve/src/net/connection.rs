@@ -12,7 +12,7 @@ use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
 use super::BoxError;
-use super::at_hand::Answers;
+use super::at_hand::HeadCacheService;
 use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::http1;
@@ -22,7 +22,7 @@ use super::outlet::{Outgoing, Outlet};
 use super::remote::Remote;
 use super::reply_body::ReplyBytes;
 use super::shutdown::Shutdown;
-use super::sniff::{Sniffed, Speaks};
+use super::sniff::{DetectingStream, Protocol};
 use super::timed::TimedStream;
 use super::tls::Encryption;
 use crate::log::{LimitedKind, LimitedLog};
@@ -31,7 +31,7 @@ use crate::log::{LimitedKind, LimitedLog};
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
 /// Interval at which a drain checks whether a reply can still be completed before its deadline.
-const DRAIN_LOOKS: Duration = Duration::from_millis(250);
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub async fn serve_connection<IO, S, B>(
 ) -> End
 where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
-    S: Answers<B> + Send + Sync + 'static,
+    S: HeadCacheService<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError> + 'static,
     B: ReplyBytes + Send + 'static,
@@ -93,7 +93,7 @@ where
         let mut ends = shutdown.clone();
         let draining = pin!(async move { ends.draining().await });
         let poll = |cx: &mut Context<'_>| handshake.as_mut().poll(cx);
-        Overseer::new(&info).before_requests(draining, poll).await
+        DeadlineMonitor::new(&info).before_requests(draining, poll).await
     };
     let shaken = match shaken {
         Ok(shaken) => shaken,
@@ -149,7 +149,7 @@ async fn drive<IO, S, B>(
 ) -> End
 where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
-    S: Answers<B> + Send + Sync + 'static,
+    S: HeadCacheService<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError> + 'static,
     B: ReplyBytes + Send + 'static,
@@ -160,8 +160,8 @@ where
     let mut retire = shutdown.clone();
     let retiring = pin!(async move { retire.retiring().await });
     let mut draining = pin!(async move { shutdown.draining().await });
-    let mut overseer = Overseer::new(info);
-    let mut stream = Sniffed::new(stream);
+    let mut overseer = DeadlineMonitor::new(info);
+    let mut stream = DetectingStream::new(stream);
     let sniff = |cx: &mut Context<'_>| {
         let speaks = stream.poll_sniff(cx);
         if speaks.is_pending() && stream.has_begun() {
@@ -170,7 +170,7 @@ where
         speaks
     };
     let speaks = overseer.before_requests(draining.as_mut(), sniff).await;
-    let watch = Watch {
+    let watch = ConnectionDriver {
         overseer,
         signal,
         is_signal_new: true,
@@ -180,7 +180,7 @@ where
         info,
     };
     match speaks {
-        Ok(Speaks::Http1) => {
+        Ok(Protocol::Http1) => {
             let is_asked = AtomicBool::new(false);
             let mut connection = pin!(http1::serve(stream, &service, info, &is_asked));
             let poll = |cx: &mut Context<'_>, ask: bool| {
@@ -189,7 +189,7 @@ where
             };
             watch.over(poll).await
         }
-        Ok(Speaks::Http2) => {
+        Ok(Protocol::Http2) => {
             info.note_http2();
             // Boxed, so that HTTP/1.1 connections do not pay for its size.
             let mut connection = Box::new(Http2::new(stream, service, info, context));
@@ -206,8 +206,8 @@ where
 }
 
 /// Drives a connection and enforces its deadlines.
-struct Watch<'a, D, R> {
-    overseer: Overseer<'a>,
+struct ConnectionDriver<'a, D, R> {
+    overseer: DeadlineMonitor<'a>,
     /// Cheap check for news; polling the two futures below costs more.
     signal: Shutdown,
     is_signal_new: bool,
@@ -217,7 +217,7 @@ struct Watch<'a, D, R> {
     info: &'a Arc<ConnectionInfo>,
 }
 
-impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
+impl<D: Future<Output = ()>, R: Future<Output = ()>> ConnectionDriver<'_, D, R> {
     /// Polls a connection until it ends. `poll` receives `true` when the connection should close
     /// after the requests in progress.
     async fn over(
@@ -276,7 +276,7 @@ enum Action {
 }
 
 /// Decides when a connection ends.
-struct Overseer<'a> {
+struct DeadlineMonitor<'a> {
     info: &'a ConnectionInfo,
     alarm: Pin<Box<Sleep>>,
     /// Deadline to be closed by, and the outcome that is then counted.
@@ -285,7 +285,7 @@ struct Overseer<'a> {
     is_retired: bool,
 }
 
-impl<'a> Overseer<'a> {
+impl<'a> DeadlineMonitor<'a> {
     fn new(info: &'a ConnectionInfo) -> Self {
         Self {
             info,
@@ -382,7 +382,7 @@ impl<'a> Overseer<'a> {
                 (None, Verdict::Wait(until)) => until,
             };
             let wake = match self.is_draining {
-                true => wake.min(now + DRAIN_LOOKS),
+                true => wake.min(now + DRAIN_CHECK_INTERVAL),
                 false => wake,
             };
             if self.alarm.is_elapsed() || self.alarm.deadline() > wake {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::net::{Limits, NoBody, NothingAtHand, TcpOptions};
+use crate::net::{Limits, NoBody, WithoutHeadCache, TcpOptions};
 use crate::net::{ShutdownTrigger, shutdown};
 
 struct Server {
@@ -45,7 +45,7 @@ fn serve(limits: Limits) -> Server {
         far,
         remote.into(),
         None,
-        NothingAtHand(service_fn(answer)),
+        WithoutHeadCache(service_fn(answer)),
         context,
         signal,
     ));
@@ -355,8 +355,8 @@ async fn drain_is_noticed_before_its_futures_are_ready() {
     ));
     let (trigger, signal) = shutdown();
     let (draining, retiring) = (pin!(std::future::pending()), pin!(std::future::pending()));
-    let watch = Watch {
-        overseer: Overseer::new(&info),
+    let watch = ConnectionDriver {
+        overseer: DeadlineMonitor::new(&info),
         signal,
         is_signal_new: true,
         draining,
@@ -394,7 +394,7 @@ async fn drain_cuts_reply_that_cannot_finish_in_time() {
     info.note_left(500);
     assert!(!is_too_long(), "the other half fits into the same time");
     sleep(Duration::from_secs(1)).await;
-    let mut overseer = Overseer::new(&info);
+    let mut overseer = DeadlineMonitor::new(&info);
     overseer.begin_drain();
     let action = poll_fn(|cx| overseer.poll_action(cx)).await;
     assert!(matches!(action, Action::Cut(End::DrainAborted)));
@@ -476,7 +476,7 @@ where
         far,
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into(),
         None,
-        NothingAtHand(service_fn(reply)),
+        WithoutHeadCache(service_fn(reply)),
         ListenerContext::new(Limits::default(), TcpOptions::default(), Arc::default()),
         signal,
     ));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
-use super::by_address::{ByAddress, Held};
+use super::by_address::{AddressLimits, Held};
 use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
 use super::limits::Limits;
@@ -43,7 +43,7 @@ pub struct ListenerContext {
     pub(super) log: Arc<LimitedLog>,
     pub(super) request_memory: Arc<RequestMemory>,
     pub(super) open: Arc<OpenConnections>,
-    pub(super) by_address: Arc<ByAddress>,
+    pub(super) by_address: Arc<AddressLimits>,
 }
 
 impl ListenerContext {

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::by_thread::ByThread;
+use crate::by_thread::Sharded;
 
 /// Counters shared by all connections of a listener, or of several.
 #[derive(Debug, Default)]
 pub struct ConnectionCounters {
     pub(super) accepted: AtomicU64,
     pub(super) open: AtomicU64,
-    requests: ByThread<Requests>,
+    requests: Sharded<Requests>,
     pub(super) accept_errors: AtomicU64,
     pub(super) limit_waits: AtomicU64,
     pub(super) header_timeouts: AtomicU64,

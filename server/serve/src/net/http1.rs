@@ -24,14 +24,14 @@ use http_body::Body;
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
-use super::at_hand::{Answers, AtHand, RawHead};
+use super::at_hand::{HeadCacheService, AtHand, RawHead};
 use super::counters::add;
 use super::head::{Framing, Head, Taken, end_head, opening, take_head, write_head};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
 use super::reply_body::ReplyBytes;
 use super::sending::Sending;
-use super::silence::Silence;
+use super::silence::HalfClosedPeer;
 use super::{BoxError, NoBody};
 
 /// Size of one read from the socket.
@@ -44,7 +44,7 @@ struct Http1<'a, IO: Outlet> {
     /// Bytes received and not yet parsed.
     buffer: BytesMut,
     /// Set when the client has half-closed its side.
-    silence: Option<Silence>,
+    silence: Option<HalfClosedPeer>,
     /// Blocks that the socket may still refer to. Cleared when the connection closes in order.
     pins: Pins,
 }
@@ -62,7 +62,7 @@ pub(super) async fn serve<IO, S, B>(
 ) -> Result<(), BoxError>
 where
     IO: AsyncRead + Outlet + Unpin,
-    S: Answers<B>,
+    S: HeadCacheService<B>,
     S::Error: Into<BoxError>,
     B: ReplyBytes,
     B::Data: Outgoing,
@@ -122,7 +122,7 @@ impl<IO: Outlet> Drop for Http1<'_, IO> {
 
 impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// The next request; `None` at the end of the connection, a status if the request is malformed.
-    async fn next_head<S: Answers<B>, B>(
+    async fn next_head<S: HeadCacheService<B>, B>(
         &mut self,
         service: &S,
         is_asked_to_close: &AtomicBool,
@@ -180,7 +180,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         let mut read = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
         if read.filled().is_empty() {
-            self.silence = Some(Silence::begin(self.info.reply_lasted()));
+            self.silence = Some(HalfClosedPeer::begin(self.info.reply_lasted()));
         }
         self.buffer.extend_from_slice(read.filled());
         Poll::Ready(Ok(()))

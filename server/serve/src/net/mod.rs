@@ -52,8 +52,8 @@ mod turn;
 
 pub use accept::serve_listener;
 pub use address::ListenAddress;
-pub use at_hand::{Answers, AtHand, NothingAtHand, RawHead};
-pub use by_address::{ByAddress, Held, Subscriber};
+pub use at_hand::{HeadCacheService, AtHand, WithoutHeadCache, RawHead};
+pub use by_address::{AddressLimits, Held, Subscriber};
 pub use connection::{End, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};

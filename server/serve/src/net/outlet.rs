@@ -15,12 +15,12 @@ use socket2::SockRef;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
-use crate::raw::{InFile, Pinned, delivery_rate, is_reset, unconfirmed_bytes};
+use crate::raw::{FileRange, Pinned, delivery_rate, is_reset, unconfirmed_bytes};
 
 /// Bytes of a reply that may be in a file.
 pub trait Outgoing: Buf + Sized {
     /// Where the remaining bytes are in a file, if they are.
-    fn in_file(&self) -> Option<InFile<'_>> {
+    fn in_file(&self) -> Option<FileRange<'_>> {
         None
     }
 
@@ -57,7 +57,7 @@ pub trait Outlet: AsyncWrite {
     fn poll_send_file(
         self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
-        _bytes: InFile<'_>,
+        _bytes: FileRange<'_>,
     ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
@@ -119,7 +119,7 @@ impl Outlet for TcpStream {
     fn poll_send_file(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bytes: InFile<'_>,
+        bytes: FileRange<'_>,
     ) -> Poll<io::Result<usize>> {
         let mut offset = bytes.offset;
         let length = usize::try_from(bytes.length).unwrap_or(usize::MAX);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::HeaderMap;
 
-use super::by_address::{ByAddress, Held};
+use super::by_address::{AddressLimits, Held};
 
 /// Memory of a request without its header fields: its stream in the library, its task, its account,
 /// its chain and reply in the engine. A conservative estimate, not a measurement.
@@ -25,7 +25,7 @@ const ADDRESS_SHARE: u64 = 4;
 #[derive(Debug, Default)]
 pub(super) struct RequestMemory {
     used_bytes: AtomicU64,
-    by_address: Arc<ByAddress>,
+    by_address: Arc<AddressLimits>,
 }
 
 /// A request's share of the budget, released on drop.

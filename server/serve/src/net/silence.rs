@@ -22,7 +22,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep};
 use super::outlet::Outlet;
 
 /// Probe interval: longer than most disk reads, so that few replies are split into two packets.
-const LOOKS_EVERY: Duration = Duration::from_millis(500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Time until a client that half-closed in the middle of a reply counts as having left.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A half-close within this time of the reply's beginning counts as sent with the request.
@@ -30,7 +30,7 @@ const WITH_REQUEST: Duration = Duration::from_secs(1);
 
 /// A client that has half-closed its connection.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct HalfClosedPeer {
     began: Instant,
     /// Whether the client may still read: bytes were sent since the half-close, or it came with the
     /// request.
@@ -39,20 +39,20 @@ pub(super) struct Silence {
     alarm: Pin<Box<Sleep>>,
 }
 
-impl Silence {
+impl HalfClosedPeer {
     /// Begins to watch; `lasted` is the age of the current reply.
     pub(super) fn begin(lasted: Duration) -> Self {
         Self {
             began: Instant::now(),
             is_trusted: lasted < WITH_REQUEST,
-            alarm: Box::pin(sleep(LOOKS_EVERY)),
+            alarm: Box::pin(sleep(PROBE_INTERVAL)),
         }
     }
 
     /// Bytes of a reply are sent, so no probe is needed for a while.
     pub(super) fn answer(&mut self) {
         self.is_trusted = true;
-        self.alarm.as_mut().reset(Instant::now() + LOOKS_EVERY);
+        self.alarm.as_mut().reset(Instant::now() + PROBE_INTERVAL);
     }
 
     /// Probes the client at intervals while there is nothing to send. `opening` are the remaining
@@ -82,7 +82,7 @@ impl Silence {
                 // Unflushed bytes are sent with the following ones.
                 let _ = stream.poll_flush(cx)?;
             }
-            self.alarm.as_mut().reset(now + LOOKS_EVERY);
+            self.alarm.as_mut().reset(now + PROBE_INTERVAL);
         }
         Ok(())
     }

@@ -13,14 +13,14 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::outlet::Outlet;
-use crate::raw::InFile;
+use crate::raw::FileRange;
 
 pub(super) const PREFACE_BYTES: usize = 24;
 const PREFACE: &[u8; PREFACE_BYTES] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Detected protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(super) enum Protocol {
     /// HTTP/1.0 or 1.1, or unknown bytes, which the HTTP/1 parser refuses.
     Http1,
     /// HTTP/2.
@@ -29,14 +29,14 @@ pub(super) enum Speaks {
 
 /// A stream whose first bytes were inspected.
 #[derive(Debug)]
-pub(super) struct Sniffed<S> {
+pub(super) struct DetectingStream<S> {
     inner: S,
     seen: [u8; PREFACE.len()],
     seen_count: usize,
     given_count: usize,
 }
 
-impl<S: AsyncRead + Unpin> Sniffed<S> {
+impl<S: AsyncRead + Unpin> DetectingStream<S> {
     pub(super) fn new(inner: S) -> Self {
         Self {
             inner,
@@ -52,27 +52,27 @@ impl<S: AsyncRead + Unpin> Sniffed<S> {
     }
 
     /// Reads until the protocol is clear; an end or an error is left for the HTTP/1 code to find.
-    pub(super) fn poll_sniff(&mut self, cx: &mut Context<'_>) -> Poll<Speaks> {
+    pub(super) fn poll_sniff(&mut self, cx: &mut Context<'_>) -> Poll<Protocol> {
         loop {
             let seen = &self.seen[..self.seen_count];
             if seen == PREFACE {
-                return Poll::Ready(Speaks::Http2);
+                return Poll::Ready(Protocol::Http2);
             }
             if !PREFACE.starts_with(seen) {
-                return Poll::Ready(Speaks::Http1);
+                return Poll::Ready(Protocol::Http1);
             }
             let mut room = ReadBuf::new(&mut self.seen[self.seen_count..]);
             let read = ready!(Pin::new(&mut self.inner).poll_read(cx, &mut room));
             let count = room.filled().len();
             if read.is_err() || count == 0 {
-                return Poll::Ready(Speaks::Http1);
+                return Poll::Ready(Protocol::Http1);
             }
             self.seen_count += count;
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Sniffed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for DetectingStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Sniffed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Sniffed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for DetectingStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -124,7 +124,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Sniffed<S> {
     }
 }
 
-impl<S: Outlet + Unpin> Outlet for Sniffed<S> {
+impl<S: Outlet + Unpin> Outlet for DetectingStream<S> {
     fn sends_files(&self) -> bool {
         self.inner.sends_files()
     }
@@ -140,7 +140,7 @@ impl<S: Outlet + Unpin> Outlet for Sniffed<S> {
     fn poll_send_file(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bytes: InFile<'_>,
+        bytes: FileRange<'_>,
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_send_file(cx, bytes)
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    async fn sniff(parts: &[&[u8]]) -> (Speaks, Vec<u8>) {
+    async fn sniff(parts: &[&[u8]]) -> (Protocol, Vec<u8>) {
         let (mut client, server) = tokio::io::duplex(1024);
         let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
         let writer = tokio::spawn(async move {
@@ -172,7 +172,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         });
-        let mut stream = Sniffed::new(server);
+        let mut stream = DetectingStream::new(server);
         let speaks = std::future::poll_fn(|cx| stream.poll_sniff(cx)).await;
         let mut rest = Vec::new();
         stream
@@ -190,7 +190,7 @@ mod tests {
             let (left, right) = whole.split_at(cut);
             assert_eq!(
                 sniff(&[left, right]).await,
-                (Speaks::Http2, whole.clone()),
+                (Protocol::Http2, whole.clone()),
                 "cut at {cut}"
             );
         }
@@ -205,7 +205,7 @@ mod tests {
             b"",
             b"PRI * HTTP/1.1\r\n\r\n",
         ] {
-            assert_eq!(sniff(&[text]).await, (Speaks::Http1, text.to_vec()));
+            assert_eq!(sniff(&[text]).await, (Protocol::Http1, text.to_vec()));
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1024);
         let request = b"GET /a-path-that-is-longer-than-the-preface HTTP/1.1\r\n\r\n";
         client.write_all(request).await.expect("there is room");
-        let mut stream = Sniffed::new(server);
+        let mut stream = DetectingStream::new(server);
         std::future::poll_fn(|cx| stream.poll_sniff(cx)).await;
         let mut buffer = [0; 1024];
         let count = stream.read(&mut buffer).await.expect("bytes are there");

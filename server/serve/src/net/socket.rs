@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use super::address::ListenAddress;
 use super::outlet::Outlet;
 use super::tcp::TcpOptions;
-use crate::raw::{InFile, unconfirmed_bytes};
+use crate::raw::{FileRange, unconfirmed_bytes};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl Outlet for Socket {
     fn poll_send_file(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bytes: InFile<'_>,
+        bytes: FileRange<'_>,
     ) -> Poll<io::Result<usize>> {
         of_both!(self.get_mut(), stream => Pin::new(stream).poll_send_file(cx, bytes))
     }

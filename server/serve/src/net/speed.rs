@@ -19,13 +19,13 @@ pub(super) const FAST_UNSENT_BYTES: u32 = 2 << 20;
 
 /// Measures how fast a reader takes its bytes.
 #[derive(Debug, Default)]
-pub(super) struct Speed {
+pub(super) struct ReaderSpeed {
     began: Option<Instant>,
     bytes: u64,
     is_fast: bool,
 }
 
-impl Speed {
+impl ReaderSpeed {
     /// The reader took `bytes`. Returns whether it is fast, if that changed.
     pub(super) fn took(&mut self, now: Instant, bytes: u64) -> Option<bool> {
         let began = *self.began.get_or_insert(now);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn reader_is_fast_until_a_window_takes_long() {
-        let mut speed = Speed::default();
+        let mut speed = ReaderSpeed::default();
         let mut now = Instant::now();
         let mut take = |bytes: u64, after_ms: u64| {
             now += Duration::from_millis(after_ms);

@@ -4,7 +4,7 @@
 //! between threads and no thread is woken to steal work; for small replies that would cost more
 //! than the reply.
 //!
-//! Invariants: a connection counts on its thread exactly as long as its [`Seat`] lives; a thread
+//! Invariants: a connection counts on its thread exactly as long as its [`ThreadSlot`] lives; a thread
 //! ends when [`ConnectionThreads`] is dropped, which also drops the tasks on it.
 
 use std::io;
@@ -35,7 +35,7 @@ struct One {
 
 /// A connection's slot on a thread.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ThreadSlot {
     connections: Arc<AtomicUsize>,
     handle: Handle,
 }
@@ -52,11 +52,11 @@ impl ConnectionThreads {
     }
 
     /// A slot on the thread with the fewest connections.
-    pub(super) fn seat(&self) -> Option<Seat> {
+    pub(super) fn seat(&self) -> Option<ThreadSlot> {
         let fewest = |one: &&One| one.connections.load(Relaxed);
         let one = self.threads.iter().min_by_key(fewest)?;
         one.connections.fetch_add(1, Relaxed);
-        Some(Seat {
+        Some(ThreadSlot {
             connections: Arc::clone(&one.connections),
             handle: one.handle.clone(),
         })
@@ -121,14 +121,14 @@ impl Drop for ConnectionThreads {
     }
 }
 
-impl Seat {
+impl ThreadSlot {
     /// Handle of the thread's runtime.
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
     }
 }
 
-impl Drop for Seat {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         self.connections.fetch_sub(1, Relaxed);
     }
@@ -146,13 +146,13 @@ mod tests {
     #[test]
     fn connection_goes_to_thread_with_fewest() {
         let threads = ConnectionThreads::start(3).expect("three threads");
-        let mut seats: Vec<Seat> = (0..7).filter_map(|_| threads.seat()).collect();
+        let mut seats: Vec<ThreadSlot> = (0..7).filter_map(|_| threads.seat()).collect();
         let mut spread = counts(&threads);
         spread.sort_unstable();
         assert_eq!(spread, [2, 2, 3]);
         // Close one connection of the first thread.
         let first = Arc::clone(&threads.threads[0].connections);
-        let is_of_first = |seat: &Seat| Arc::ptr_eq(&seat.connections, &first);
+        let is_of_first = |seat: &ThreadSlot| Arc::ptr_eq(&seat.connections, &first);
         let place = seats.iter().position(is_of_first).expect("it has some");
         seats.remove(place);
         let before = counts(&threads)[0];

@@ -21,11 +21,11 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
 use super::outlet::Outlet;
-use super::speed::{FAST_UNSENT_BYTES, Speed};
-use crate::raw::InFile;
+use super::speed::{FAST_UNSENT_BYTES, ReaderSpeed};
+use crate::raw::FileRange;
 
 /// A write waits this long before the acknowledged bytes are first checked; most wait for less.
-const LOOKS_AFTER: Duration = Duration::from_secs(1);
+const ACK_CHECK_DELAY: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -40,7 +40,7 @@ pub struct TimedStream<S> {
     waited: Duration,
     /// Bytes taken in that time.
     taken_bytes: u64,
-    speed: Speed,
+    speed: ReaderSpeed,
     /// The configured limit on unsent bytes, while a higher one is set for a fast reader.
     usual_unsent_bytes: Option<u32>,
     written_bytes: u64,
@@ -67,7 +67,7 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
             pending_since: None,
             waited: Duration::ZERO,
             taken_bytes: 0,
-            speed: Speed::default(),
+            speed: ReaderSpeed::default(),
             usual_unsent_bytes: None,
             written_bytes: 0,
             confirmed_bytes: None,
@@ -182,7 +182,7 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
     fn due(&self, since: Instant) -> Instant {
         let deadline = self.deadline(since);
         match self.confirmed_bytes {
-            None => deadline.min(since + LOOKS_AFTER),
+            None => deadline.min(since + ACK_CHECK_DELAY),
             Some(_) => deadline,
         }
     }
@@ -294,7 +294,7 @@ impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
     fn poll_send_file(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bytes: InFile<'_>,
+        bytes: FileRange<'_>,
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let outcome = Pin::new(&mut this.inner).poll_send_file(cx, bytes);

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::*;
 use crate::net::{ConnectionCounters, End, Limits, serve_connection};
 use crate::net::{ListenerContext, TcpOptions};
-use crate::net::{NoBody, NothingAtHand};
+use crate::net::{NoBody, WithoutHeadCache};
 use crate::net::{Shutdown, ShutdownTrigger, shutdown};
 
 struct Files {
@@ -233,7 +233,7 @@ impl Server {
             far,
             remote.into(),
             Some(self.encryption.clone()),
-            NothingAtHand(service),
+            WithoutHeadCache(service),
             context,
             self.signal.clone(),
         ))

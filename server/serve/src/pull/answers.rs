@@ -1,6 +1,6 @@
 //! The response head of an origin, in the form the core expects.
 
-use headlong_pull::AnswerHead;
+use headlong_pull::ResponseHead;
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
@@ -9,9 +9,9 @@ pub(super) fn field(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-pub(super) fn head_of<B>(response: &http::Response<B>) -> AnswerHead<'_> {
+pub(super) fn head_of<B>(response: &http::Response<B>) -> ResponseHead<'_> {
     let headers = response.headers();
-    AnswerHead {
+    ResponseHead {
         status: response.status().as_u16(),
         content_length: field(headers, header::CONTENT_LENGTH),
         content_range: field(headers, header::CONTENT_RANGE),

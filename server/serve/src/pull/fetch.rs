@@ -29,7 +29,7 @@ const SLICES_FREED: u64 = 8;
 
 /// Purpose of a slice lookup.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct FetchPurpose {
     /// The caller has waited for this slice already.
     is_miss: bool,
     /// A prefetch: no reply waits for it.
@@ -50,7 +50,7 @@ fn is_given_up(version: &Version, index: u32, say: &watch::Sender<Outcome>) -> b
 }
 
 /// Result of a slice lookup.
-enum Look {
+enum SliceLookup {
     Here(Pinned),
     Coming(watch::Receiver<Outcome>),
 }
@@ -73,15 +73,15 @@ impl Pull {
             match self.look(
                 version,
                 index,
-                Wanted {
+                FetchPurpose {
                     is_miss,
                     is_ahead: false,
                     is_fill: false,
                 },
                 Some(by),
             ) {
-                Look::Here(pinned) => break pinned,
-                Look::Coming(mut outcome) => {
+                SliceLookup::Here(pinned) => break pinned,
+                SliceLookup::Coming(mut outcome) => {
                     is_miss = true;
                     self.ahead(version, index, until, by);
                     let _waits = self.counters.wait();
@@ -119,14 +119,14 @@ impl Pull {
         version: &Arc<Version>,
         index: u32,
     ) -> Result<(), Fault> {
-        let wanted = Wanted {
+        let wanted = FetchPurpose {
             is_miss: true,
             is_ahead: true,
             is_fill: true,
         };
         match self.look(version, index, wanted, None) {
-            Look::Here(_) => Ok(()),
-            Look::Coming(mut outcome) => self.wait(&mut outcome).await,
+            SliceLookup::Here(_) => Ok(()),
+            SliceLookup::Coming(mut outcome) => self.wait(&mut outcome).await,
         }
     }
 
@@ -162,22 +162,22 @@ impl Pull {
         self: &Arc<Self>,
         version: &Arc<Version>,
         index: u32,
-        wanted: Wanted,
+        wanted: FetchPurpose,
         by: Option<&RequestId>,
-    ) -> Look {
+    ) -> SliceLookup {
         let mut table = version.table();
         if table.present.get(index as usize) == Some(&true) {
             *table.pins.entry(index).or_insert(0) += 1;
-            return Look::Here(Pinned::new(version, index, wanted.is_miss));
+            return SliceLookup::Here(Pinned::new(version, index, wanted.is_miss));
         }
         if let Some(coming) = table.coming.get(&index) {
-            return Look::Coming(coming.clone());
+            return SliceLookup::Coming(coming.clone());
         }
         let (say, coming) = watch::channel(None);
         table.coming.insert(index, coming.clone());
         let (pull, by) = (Arc::clone(self), by.cloned());
         tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted), by, say));
-        Look::Coming(coming)
+        SliceLookup::Coming(coming)
     }
 
     /// Prefetches the slices that a reader of this one needs next.
@@ -188,7 +188,7 @@ impl Pull {
             .ahead(index, until, self.rule.ahead_bytes, reads_on);
         for next in ahead.start..ahead.end {
             // Dropping the result leaves the fetch running.
-            let wanted = Wanted {
+            let wanted = FetchPurpose {
                 is_miss: true,
                 is_ahead: true,
                 is_fill: false,
@@ -200,7 +200,7 @@ impl Pull {
     async fn fetch(
         self: Arc<Self>,
         version: Arc<Version>,
-        (index, wanted): (u32, Wanted),
+        (index, wanted): (u32, FetchPurpose),
         by: Option<RequestId>,
         say: watch::Sender<Outcome>,
     ) {

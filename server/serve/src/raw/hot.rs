@@ -13,7 +13,7 @@
 //! without the engine, since nothing has to be read for it. The engine is notified occasionally of
 //! the pieces used, and sees a sample of the requests.
 //!
-//! Invariants: a place is written once between two holes; no hole is punched while a [`Kept`] of
+//! Invariants: a place is written once between two holes; no hole is punched while a [`CopyGuard`] of
 //! its block exists; blocks and ghosts (punched blocks whose old pages a socket may still hold) are
 //! bounded; the bytes copied are bounded by the bytes sent.
 
@@ -30,7 +30,7 @@ use headlong_engine::{PartInMemory, Slot, StreamId};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub(crate) use table::PieceOf;
-use table::{Run, Table, Used};
+use table::{Run, Table, BlockGeneration};
 
 /// Size of a block: one huge page.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
@@ -42,14 +42,14 @@ const REPLY_BYTES_MAX: u64 = 8 << 20;
 
 /// Size of the sendfile cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HotSize {
+pub(crate) struct SendfileCacheSize {
     /// Blocks that hold copies.
     pub(crate) blocks: usize,
     /// Upper limit of punched blocks that sockets may still hold.
     pub(crate) ghosts_max: usize,
 }
 
-impl HotSize {
+impl SendfileCacheSize {
     /// Divides `bytes` of memory; a quarter is reserved for ghosts. `None` if it is too small to be
     /// useful.
     pub(crate) fn of(bytes: u64) -> Option<Self> {
@@ -77,7 +77,7 @@ pub struct CopiesUse {
 
 /// The sendfile cache: the file, and the place of each slot's copy in it.
 #[derive(Debug)]
-pub(crate) struct Hot {
+pub(crate) struct SendfileCache {
     file: Arc<OwnedFd>,
     /// Read-only by convention: nothing writes through it.
     mapping: NonNull<u8>,
@@ -97,9 +97,9 @@ pub(crate) struct Hot {
 }
 
 // SAFETY: nothing writes through the mapping, and bytes read through it never change: see `bytes`.
-unsafe impl Send for Hot {}
+unsafe impl Send for SendfileCache {}
 // SAFETY: as above.
-unsafe impl Sync for Hot {}
+unsafe impl Sync for SendfileCache {}
 
 /// The next free place.
 #[derive(Debug, Default)]
@@ -110,10 +110,10 @@ struct Filling {
 
 /// Guard of some places of a block: their bytes do not change while it exists.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CopyGuard {
     place: u32,
     count: u32,
-    used: Arc<Used>,
+    used: Arc<BlockGeneration>,
 }
 
 /// Guard that marks a block as possibly referenced by a socket.
@@ -132,12 +132,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Hot {
+impl SendfileCache {
     /// Creates an empty file for pieces of `slot_count` slots.
     ///
     /// # Errors
     /// If the kernel has no memfd, or a block is not a multiple of the piece size.
-    pub(crate) fn new(slot_count: u32, piece_bytes: usize, size: HotSize) -> io::Result<Self> {
+    pub(crate) fn new(slot_count: u32, piece_bytes: usize, size: SendfileCacheSize) -> io::Result<Self> {
         let is_fit = piece_bytes > 0 && BLOCK_BYTES.is_multiple_of(piece_bytes);
         let length = size.blocks.checked_mul(BLOCK_BYTES);
         let length = length.filter(|length| *length > 0 && is_fit);
@@ -174,7 +174,7 @@ impl Hot {
     }
 
     /// The copy of a slot. The caller ensures that the slot is not refilled meanwhile.
-    pub(super) fn look(&self, slot: Slot) -> Option<Kept> {
+    pub(super) fn look(&self, slot: Slot) -> Option<CopyGuard> {
         if !self.has(slot) {
             return None;
         }
@@ -183,7 +183,7 @@ impl Hot {
         let place = NonZeroU32::new(place)?.get() - 1;
         let used = table.look(place);
         let count = 1;
-        Some(Kept { place, count, used })
+        Some(CopyGuard { place, count, used })
     }
 
     /// The copies of `start..end` of a part in runs, each with the requested range of its bytes.
@@ -193,7 +193,7 @@ impl Hot {
         &self,
         of: (StreamId, u32),
         (start, end): (u64, u64),
-    ) -> Option<impl ExactSizeIterator<Item = (Kept, u32, u32)> + use<>> {
+    ) -> Option<impl ExactSizeIterator<Item = (CopyGuard, u32, u32)> + use<>> {
         let piece = self.piece_bytes as u64;
         let last = end.checked_sub(1).filter(|last| *last >= start)? / piece;
         let first = start / piece;
@@ -209,12 +209,12 @@ impl Hot {
             let from = start.saturating_sub(run_start);
             let to = (end - run_start).min(bytes);
             run_start += bytes;
-            (Kept { place, count, used }, from as u32, to as u32)
+            (CopyGuard { place, count, used }, from as u32, to as u32)
         };
         Some(found.into_iter().map(meant))
     }
 
-    /// The slots whose copies [`Hot::look_at`] returned since the last call.
+    /// The slots whose copies [`SendfileCache::look_at`] returned since the last call.
     pub(super) fn take_used(&self) -> Vec<Slot> {
         lock(&self.table).take_used()
     }
@@ -418,13 +418,13 @@ impl Hot {
     }
 
     /// The bytes of some copies.
-    pub(super) fn bytes<'a>(&'a self, kept: &'a Kept, start: u32, end: u32) -> &'a [u8] {
+    pub(super) fn bytes<'a>(&'a self, kept: &'a CopyGuard, start: u32, end: u32) -> &'a [u8] {
         let offset = kept.place as usize * self.piece_bytes;
         assert!(
             start <= end && end as usize <= kept.count as usize * self.piece_bytes,
             "range exceeds the copy"
         );
-        // SAFETY: the places were written before a `Kept` of them could exist, and are neither
+        // SAFETY: the places were written before a `CopyGuard` of them could exist, and are neither
         // written nor emptied while it exists; they are within the file, whose length never
         // changes, and within the mapping, which lives as long as `self`.
         unsafe {
@@ -434,7 +434,7 @@ impl Hot {
     }
 
     /// File offset of the first byte.
-    pub(super) fn offset(&self, kept: &Kept) -> u64 {
+    pub(super) fn offset(&self, kept: &CopyGuard) -> u64 {
         u64::from(kept.place) * self.piece_bytes as u64
     }
 
@@ -444,14 +444,14 @@ impl Hot {
     }
 }
 
-impl Kept {
+impl CopyGuard {
     /// Guard to hold as long as a socket may refer to these bytes.
     pub(super) fn pin(&self) -> Pinned {
         Pinned(Arc::clone(&self.used.pin))
     }
 }
 
-impl Drop for Hot {
+impl Drop for SendfileCache {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nothing points into it.
         let unmapped = unsafe { munmap(self.mapping.as_ptr().cast(), self.length) };

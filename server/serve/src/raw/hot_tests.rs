@@ -7,8 +7,8 @@ use std::time::Duration;
 const PIECE: usize = 128 << 10;
 const PLACES: usize = BLOCK_BYTES / PIECE;
 
-fn hot(slots: u32, blocks: usize, ghosts_max: usize) -> Hot {
-    let hot = Hot::new(slots, PIECE, HotSize { blocks, ghosts_max }).expect("memory files");
+fn hot(slots: u32, blocks: usize, ghosts_max: usize) -> SendfileCache {
+    let hot = SendfileCache::new(slots, PIECE, SendfileCacheSize { blocks, ghosts_max }).expect("memory files");
     // As if all of the cache had been sent often enough.
     hot.credit.store(u64::MAX / 2, Ordering::Relaxed);
     hot
@@ -21,7 +21,7 @@ fn pair() -> (TcpStream, TcpStream) {
 }
 
 /// Sends as many bytes of the copy as the socket accepts in one call.
-fn send(hot: &Hot, kept: &Kept, socket: &TcpStream) -> io::Result<usize> {
+fn send(hot: &SendfileCache, kept: &CopyGuard, socket: &TcpStream) -> io::Result<usize> {
     let mut offset = hot.offset(kept);
     let sent = rustix::fs::sendfile(socket, hot.file(), Some(&mut offset), PIECE)?;
     Ok(sent)

@@ -22,9 +22,9 @@ mod ring;
 mod socket;
 
 pub use hot::CopiesUse;
-pub(crate) use hot::{HotSize, PieceOf, Pinned};
+pub(crate) use hot::{SendfileCacheSize, PieceOf, Pinned};
 
 pub(crate) use passed::passed_descriptor;
-pub(crate) use pool::{InFile, Lease, Pool, View};
+pub(crate) use pool::{FileRange, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Target};
 pub(crate) use socket::{delivery_rate, is_reset, unconfirmed_bytes};

@@ -1,5 +1,5 @@
 //! Memory pool: one anonymous mapping divided into equal slots, which disks fill in place.
-//! Optionally with a sendfile cache of frequently sent pieces ([`Hot`]).
+//! Optionally with a sendfile cache of frequently sent pieces ([`SendfileCache`]).
 //!
 //! Each slot is free, *leased* by the one read that fills it, or *viewed* by the replies that send
 //! it. A counter per slot keeps these states apart: an invalid request returns `None` instead of
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use headlong_engine::{PartInMemory, Slot, StreamId};
 
-use super::hot::{CopiesUse, Hot, HotSize, Kept, PieceOf, Pinned};
+use super::hot::{CopiesUse, SendfileCache, SendfileCacheSize, CopyGuard, PieceOf, Pinned};
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 
 /// State of a leased slot; smaller numbers count its views.
@@ -34,7 +34,7 @@ pub(crate) struct Pool {
     /// Per slot: number of views since it was filled.
     looks: Box<[AtomicU8]>,
     /// The sendfile cache.
-    hot: Option<Hot>,
+    hot: Option<SendfileCache>,
 }
 
 // SAFETY: the mapping belongs to this pool. Its bytes are reached only through leases and views,
@@ -55,7 +55,7 @@ impl Pool {
     pub(crate) fn with_hot(
         slot_count: u32,
         piece_bytes: usize,
-        size: Option<HotSize>,
+        size: Option<SendfileCacheSize>,
     ) -> io::Result<Arc<Self>> {
         let length = usize::try_from(slot_count)
             .ok()
@@ -66,7 +66,7 @@ impl Pool {
         let memory = Mapping::new(length)?;
         let states = (0..slot_count).map(|_| AtomicU32::new(0)).collect();
         let looks = (0..slot_count).map(|_| AtomicU8::new(0)).collect();
-        let hot = size.and_then(|size| Hot::new(slot_count, piece_bytes, size).ok());
+        let hot = size.and_then(|size| SendfileCache::new(slot_count, piece_bytes, size).ok());
         Ok(Arc::new(Self {
             memory,
             piece_bytes,
@@ -83,12 +83,12 @@ impl Pool {
 
     /// Memory use of the sendfile cache, if there is one.
     pub(crate) fn copies_use(&self) -> Option<CopiesUse> {
-        self.hot.as_ref().map(Hot::usage)
+        self.hot.as_ref().map(SendfileCache::usage)
     }
 
     /// Number of requests and bytes served from the sendfile cache without the engine.
     pub(crate) fn unseen(&self) -> (u64, u64) {
-        self.hot.as_ref().map_or((0, 0), Hot::unseen)
+        self.hot.as_ref().map_or((0, 0), SendfileCache::unseen)
     }
 
     /// The bytes `start..end` of a part of a stream from the sendfile cache, if they can be sent
@@ -114,7 +114,7 @@ impl Pool {
 
     /// The slots whose copies [`Pool::copies`] returned since the last call.
     pub(crate) fn take_used(&self) -> Vec<Slot> {
-        self.hot.as_ref().map_or_else(Vec::new, Hot::take_used)
+        self.hot.as_ref().map_or_else(Vec::new, SendfileCache::take_used)
     }
 
     /// Whether [`Pool::set_resident`] would be useful.
@@ -347,12 +347,12 @@ pub(crate) struct View {
     end: u32,
     of: Option<PieceOf>,
     /// The copy of the same bytes; always present without a slot.
-    kept: Option<Kept>,
+    kept: Option<CopyGuard>,
 }
 
 /// Bytes in a file that a socket can take with `sendfile`.
 #[derive(Debug, Clone, Copy)]
-pub struct InFile<'a> {
+pub struct FileRange<'a> {
     /// The file.
     pub file: BorrowedFd<'a>,
     /// Offset of the first byte.
@@ -370,13 +370,13 @@ impl View {
 
     /// The bytes from `skip` on as a file range, unless they are so few that copying them into the
     /// socket costs less.
-    pub(crate) fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
+    pub(crate) fn in_file(&self, skip: usize) -> Option<FileRange<'_>> {
         if self.end - self.start < SENT_FROM_FILE_MIN {
             return None;
         }
         let (hot, kept) = (self.pool.hot.as_ref()?, self.kept.as_ref()?);
         let skip = skip as u64;
-        Some(InFile {
+        Some(FileRange {
             file: hot.file(),
             offset: hot.offset(kept) + u64::from(self.start) + skip,
             length: u64::from(self.end - self.start).checked_sub(skip)?,
@@ -385,7 +385,7 @@ impl View {
 
     /// Guard to hold as long as a socket may refer to bytes of [`View::in_file`].
     pub(crate) fn pin(&self) -> Option<Pinned> {
-        self.kept.as_ref().map(Kept::pin)
+        self.kept.as_ref().map(CopyGuard::pin)
     }
 
     /// Whether a copy of the piece is worthwhile.

@@ -23,7 +23,7 @@ const PASSED_MAX: usize = 2;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum UpgradeMessage {
     /// A listening socket with its configured address. For a unix socket that this process created,
     /// the socket file precedes it; the new process takes over the file.
     Listener(ListenAddress),
@@ -45,7 +45,7 @@ pub(super) enum Word {
     Stop,
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for UpgradeMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listener(address) => write!(f, "listener {address}"),
@@ -61,7 +61,7 @@ impl fmt::Display for Word {
     }
 }
 
-impl Word {
+impl UpgradeMessage {
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "no more listeners" => Self::NoMoreListeners,
@@ -110,7 +110,7 @@ impl Channel {
     /// Sends a message with its sockets.
     pub(super) async fn say(
         &self,
-        word: &Word,
+        word: &UpgradeMessage,
         with: &[BorrowedFd<'_>],
     ) -> Result<(), UpgradeError> {
         loop {
@@ -125,13 +125,13 @@ impl Channel {
     }
 
     /// Sends a message without waiting.
-    pub(super) fn say_at_once(&self, word: &Word) {
+    pub(super) fn say_at_once(&self, word: &UpgradeMessage) {
         // The other process may have ended, which is fine.
         let _ = say(self.0.as_fd(), word, &[]);
     }
 
     /// Receives a message.
-    pub(super) async fn hear(&self) -> Result<(Word, Vec<OwnedFd>), UpgradeError> {
+    pub(super) async fn hear(&self) -> Result<(UpgradeMessage, Vec<OwnedFd>), UpgradeError> {
         loop {
             self.0.readable().await?;
             let heard = self
@@ -143,7 +143,7 @@ impl Channel {
                 Err(error) => return Err(error.into()),
                 Ok((text, _)) if text.is_empty() => return Err(UpgradeError::Ended),
                 Ok((text, with)) => {
-                    let word = Word::parse(&text).ok_or(UpgradeError::Unexpected(text))?;
+                    let word = UpgradeMessage::parse(&text).ok_or(UpgradeError::Unexpected(text))?;
                     return Ok((word, with));
                 }
             }
@@ -156,7 +156,7 @@ fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
-fn say(end: BorrowedFd<'_>, word: &Word, with: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+fn say(end: BorrowedFd<'_>, word: &UpgradeMessage, with: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let text = word.to_string();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -200,25 +200,25 @@ mod tests {
         let named = ListenAddress::Ip(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)));
         let file = std::fs::File::open("/dev/null").expect("opened");
         let both = [file.as_fd(), listener.as_fd()];
-        one.say(&Word::Listener(named.clone()), &both)
+        one.say(&UpgradeMessage::Listener(named.clone()), &both)
             .await
             .expect("said");
         let longest = format!("unix:/{}", "a".repeat(106));
         let words = [
-            Word::NoMoreListeners,
-            Word::Checked,
-            Word::Go,
-            Word::Ready(7),
-            Word::Yours,
-            Word::GiveUp,
-            Word::Stop,
-            Word::Managed(longest.parse().expect("right")),
+            UpgradeMessage::NoMoreListeners,
+            UpgradeMessage::Checked,
+            UpgradeMessage::Go,
+            UpgradeMessage::Ready(7),
+            UpgradeMessage::Yours,
+            UpgradeMessage::GiveUp,
+            UpgradeMessage::Stop,
+            UpgradeMessage::Managed(longest.parse().expect("right")),
         ];
         for word in &words {
             one.say(word, &[]).await.expect("said");
         }
         let (word, with) = other.hear().await.expect("heard");
-        assert_eq!(word, Word::Listener(named));
+        assert_eq!(word, UpgradeMessage::Listener(named));
         let [_file, socket] = <[OwnedFd; 2]>::try_from(with).expect("both");
         let passed = TcpListener::from(socket);
         assert_eq!(passed.local_addr().expect("bound"), address);
@@ -229,7 +229,7 @@ mod tests {
         drop(one);
         let ended = other.hear().await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
-        let ended = other.say(&Word::Checked, &[]).await;
+        let ended = other.say(&UpgradeMessage::Checked, &[]).await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
     }
 

@@ -10,7 +10,7 @@ use crate::raw::passed_descriptor;
 
 /// An inherited listening socket.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct InheritedSocket {
     /// Its configured address.
     pub(crate) address: ListenAddress,
     pub(crate) socket: OwnedFd,
@@ -22,7 +22,7 @@ pub(crate) struct Lent {
 
 /// Inherited listening sockets.
 #[derive(Debug, Default)]
-pub(crate) struct Inherited(Vec<Lent>);
+pub(crate) struct Inherited(Vec<InheritedSocket>);
 
 impl Inherited {
     /// Takes the sockets passed by the service manager (`LISTEN_FDS`, sd_listen_fds(3)). Must be
@@ -36,7 +36,7 @@ impl Inherited {
                 return Err(passed(std::io::ErrorKind::InvalidInput.into()));
             }
             let address = address_of(&socket).map_err(passed)?;
-            inherited.add(Lent {
+            inherited.add(InheritedSocket {
                 address,
                 socket,
                 file: None,
@@ -46,18 +46,18 @@ impl Inherited {
         Ok(inherited)
     }
 
-    pub(super) fn add(&mut self, lent: Lent) {
+    pub(super) fn add(&mut self, lent: InheritedSocket) {
         self.0.push(lent);
     }
 
     /// Takes the socket with this configured address.
-    pub(crate) fn take(&mut self, address: &ListenAddress) -> Option<Lent> {
+    pub(crate) fn take(&mut self, address: &ListenAddress) -> Option<InheritedSocket> {
         let found = self.0.iter().position(|lent| lent.address == *address)?;
         Some(self.0.swap_remove(found))
     }
 
     /// The sockets not taken.
-    pub(crate) fn left(self) -> Vec<Lent> {
+    pub(crate) fn left(self) -> Vec<InheritedSocket> {
         self.0
     }
 

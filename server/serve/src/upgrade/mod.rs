@@ -42,7 +42,7 @@ mod program;
 mod successor;
 
 pub use error::UpgradeError;
-pub(crate) use inherited::{Inherited, Lent};
+pub(crate) use inherited::{Inherited, InheritedSocket};
 pub(crate) use predecessor::Predecessor;
 pub(crate) use program::Program;
 pub use program::step_aside;

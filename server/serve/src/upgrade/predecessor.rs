@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::channel::{Channel, Word};
+use super::channel::{Channel, UpgradeMessage};
 use super::error::UpgradeError;
-use super::inherited::{Inherited, Lent};
+use super::inherited::{Inherited, InheritedSocket};
 use super::program::{SERVE, VARIABLE};
 
 /// Time limit for receiving the listeners, which the old process sends at once.
@@ -32,10 +32,10 @@ impl Predecessor {
 
     /// Reports that all checks have passed; returns when this process may start its devices.
     pub(crate) async fn checked(&self) -> Result<(), UpgradeError> {
-        self.0.say(&Word::Checked, &[]).await?;
+        self.0.say(&UpgradeMessage::Checked, &[]).await?;
         match self.0.hear().await?.0 {
-            Word::Go => Ok(()),
-            Word::GiveUp => Err(UpgradeError::GivenUp),
+            UpgradeMessage::Go => Ok(()),
+            UpgradeMessage::GiveUp => Err(UpgradeError::GivenUp),
             other => Err(other.unexpected()),
         }
     }
@@ -43,14 +43,14 @@ impl Predecessor {
     /// Reports that this process is ready; returns when it must serve, with the socket for the
     /// transfer of memory.
     pub(crate) async fn take_over(&self) -> Result<Option<UnixStream>, UpgradeError> {
-        let ready = Word::Ready(std::process::id());
+        let ready = UpgradeMessage::Ready(std::process::id());
         let answer = match self.0.say(&ready, &[]).await {
             Ok(()) => self.0.hear().await,
             Err(error) => Err(error),
         };
         match answer {
-            Ok((Word::Yours, mut pieces)) => Ok(pieces.pop().map(UnixStream::from)),
-            Ok((Word::GiveUp, _)) => Err(UpgradeError::GivenUp),
+            Ok((UpgradeMessage::Yours, mut pieces)) => Ok(pieces.pop().map(UnixStream::from)),
+            Ok((UpgradeMessage::GiveUp, _)) => Err(UpgradeError::GivenUp),
             Ok((other, _)) => Err(other.unexpected()),
             Err(UpgradeError::Ended) => {
                 tracing::warn!(
@@ -65,7 +65,7 @@ impl Predecessor {
     /// Reports that the service is being stopped; the old process passes that on to its
     /// predecessor.
     pub(crate) fn stop(&self) {
-        self.0.say_at_once(&Word::Stop);
+        self.0.say_at_once(&UpgradeMessage::Stop);
     }
 
     /// Returns once the old process and all its predecessors have ended.
@@ -81,20 +81,20 @@ async fn take_listeners(channel: &Channel) -> Result<Inherited, UpgradeError> {
         let (word, mut passed) = channel.hear().await?;
         // The socket is the last descriptor.
         match (word, passed.pop()) {
-            (Word::Listener(address), Some(socket)) => inherited.add(Lent {
+            (UpgradeMessage::Listener(address), Some(socket)) => inherited.add(InheritedSocket {
                 address,
                 socket,
                 file: passed.pop(),
                 is_managed: false,
             }),
-            (Word::Managed(address), Some(socket)) => inherited.add(Lent {
+            (UpgradeMessage::Managed(address), Some(socket)) => inherited.add(InheritedSocket {
                 address,
                 socket,
                 file: None,
                 is_managed: true,
             }),
-            (Word::NoMoreListeners, _) => return Ok(inherited),
-            (Word::GiveUp, _) => return Err(UpgradeError::GivenUp),
+            (UpgradeMessage::NoMoreListeners, _) => return Ok(inherited),
+            (UpgradeMessage::GiveUp, _) => return Err(UpgradeError::GivenUp),
             (other, _) => return Err(other.unexpected()),
         }
     }

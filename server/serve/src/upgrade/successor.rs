@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::channel::{Channel, Word};
+use super::channel::{Channel, UpgradeMessage};
 use super::error::UpgradeError;
-use super::inherited::Lent;
+use super::inherited::InheritedSocket;
 use super::program::Program;
 use crate::net::ListenAddress;
 
@@ -32,7 +32,7 @@ pub(crate) struct Successor {
 
 impl Successor {
     /// Starts the program, passes it the listeners, and waits until its checks have passed.
-    pub(crate) async fn start(program: &Program, listeners: &[Lent]) -> Result<Self, UpgradeError> {
+    pub(crate) async fn start(program: &Program, listeners: &[InheritedSocket]) -> Result<Self, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }
@@ -54,7 +54,7 @@ impl Successor {
         let predecessor = super::Predecessor(Channel::of(other).expect("an end"));
         let taken_over = tokio::spawn(async move { predecessor.take_over().await });
         let (word, _) = channel.hear().await.expect("it speaks");
-        assert!(matches!(word, Word::Ready(_)), "{word}");
+        assert!(matches!(word, UpgradeMessage::Ready(_)), "{word}");
         let successor = Self {
             channel,
             has_place: false,
@@ -62,32 +62,32 @@ impl Successor {
         (successor, taken_over)
     }
 
-    async fn lend(&self, listeners: &[Lent]) -> Result<(), UpgradeError> {
+    async fn lend(&self, listeners: &[InheritedSocket]) -> Result<(), UpgradeError> {
         for lent in listeners {
             let address = lent.address.clone();
             let is_file = matches!(address, ListenAddress::Unix(_));
             let word = match lent.is_managed && is_file {
-                true => Word::Managed(address),
-                false => Word::Listener(address),
+                true => UpgradeMessage::Managed(address),
+                false => UpgradeMessage::Listener(address),
             };
             // An older program takes the last descriptor as the socket and ignores the others.
             let with = lent.file.iter().chain([&lent.socket]);
             let with: Vec<_> = with.map(|descriptor| descriptor.as_fd()).collect();
             self.channel.say(&word, &with).await?;
         }
-        self.channel.say(&Word::NoMoreListeners, &[]).await?;
+        self.channel.say(&UpgradeMessage::NoMoreListeners, &[]).await?;
         match self.channel.hear().await?.0 {
-            Word::Checked => Ok(()),
+            UpgradeMessage::Checked => Ok(()),
             other => Err(other.unexpected()),
         }
     }
 
     /// Allows it to start its devices; returns its process id once it is ready.
     pub(crate) async fn go(&self) -> Result<u32, UpgradeError> {
-        self.channel.say(&Word::Go, &[]).await?;
+        self.channel.say(&UpgradeMessage::Go, &[]).await?;
         let answer = timeout(READY_TIMEOUT, self.channel.hear()).await;
         match answer.map_err(|_late| UpgradeError::Late)??.0 {
-            Word::Ready(process) => Ok(process),
+            UpgradeMessage::Ready(process) => Ok(process),
             other => Err(other.unexpected()),
         }
     }
@@ -97,7 +97,7 @@ impl Successor {
         &mut self,
         pieces: Option<BorrowedFd<'_>>,
     ) -> Result<(), UpgradeError> {
-        self.channel.say(&Word::Yours, pieces.as_slice()).await?;
+        self.channel.say(&UpgradeMessage::Yours, pieces.as_slice()).await?;
         self.has_place = true;
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Successor {
     pub(crate) async fn says_stop(&self) {
         loop {
             match self.channel.hear().await {
-                Ok((Word::Stop, _)) => return,
+                Ok((UpgradeMessage::Stop, _)) => return,
                 Ok(_) => {}
                 Err(_) => std::future::pending().await,
             }
@@ -118,7 +118,7 @@ impl Successor {
 impl Drop for Successor {
     fn drop(&mut self) {
         if !self.has_place {
-            self.channel.say_at_once(&Word::GiveUp);
+            self.channel.say_at_once(&UpgradeMessage::GiveUp);
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use super::{AdaptivePlayer, Going, Job, Phase, Run, Turn};
+use super::{AdaptivePlayer, OpenCall, Job, Phase, Run, Turn};
 use crate::CallEnd;
 use crate::adaptive::plan::{AdaptivePlan, Shape};
-use crate::adaptive::rule::{self, Sight};
+use crate::adaptive::rule::{self, RuleInput};
 use crate::adaptive::screen::Picture;
 use crate::adaptive::title::{Place, Segments};
 use crate::adaptive::window::WINDOW;
-use crate::calls::Ask;
+use crate::calls::CallRequest;
 
 /// Result of an attempt to request a segment.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl AdaptivePlayer {
 
     pub(super) fn choice(&self, at: Instant, plan: &AdaptivePlan) -> usize {
         let picture = self.screen.picture();
-        let sight = Sight {
+        let sight = RuleInput {
             estimate: self.meter.estimate(),
             buffer: self.buffered(at, plan),
             present: self.rendition,
@@ -211,7 +211,7 @@ impl AdaptivePlayer {
             return false;
         }
         let coming =
-            |going: &Going| matches!(going.job, Job::Header { rendition: of } if of == rendition);
+            |going: &OpenCall| matches!(going.job, Job::Header { rendition: of } if of == rendition);
         if !self.going.iter().any(coming) {
             self.send(turn, header, Job::Header { rendition });
         }
@@ -280,14 +280,14 @@ impl AdaptivePlayer {
         let connection = (0..u32::MAX)
             .find(|connection| !taken(connection))
             .unwrap_or(0);
-        let ask = Ask {
+        let ask = CallRequest {
             object: place.object,
             range: place.range,
             expected_bytes: place.bytes,
             timeout: turn.plan.make.timeout,
         };
         let call = turn.calls.send(turn.now, turn.at, connection, ask);
-        self.going.push(Going {
+        self.going.push(OpenCall {
             call,
             connection,
             job,

@@ -9,7 +9,7 @@ use headlong_random::Empirical;
 
 use crate::Curve;
 use crate::phased::specification::{
-    Device, Form, Network, Rates, Specification, Titles, Viewing, Visits,
+    Device, Form, Network, Rates, Specification, Titles, Viewing, SessionSettings,
 };
 
 /// A curve with a single value, which is always valid.
@@ -37,7 +37,7 @@ pub(super) fn empty() -> Specification {
             rates: Rates::Several,
             renditions: [Vec::new(), Vec::new(), Vec::new()],
         },
-        sessions: Visits {
+        sessions: SessionSettings {
             count: 1,
             length_s: 86_400.0,
             arrivals: vec![1.0],

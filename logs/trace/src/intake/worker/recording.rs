@@ -11,7 +11,7 @@ use crate::parquet::plain::PlainBatch;
 use crate::parts::PARTS;
 use crate::parts::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::Reason;
-use crate::read::entry::{Entry, Who};
+use crate::read::entry::{Entry, ClientIdentity};
 
 impl Worker<'_> {
     /// Stores a request in its partition.
@@ -38,8 +38,8 @@ impl Worker<'_> {
             }
         };
         let (session, session_hash) = match &entry.who {
-            Who::Session(name) => self.sessions.intern(name, &names.sessions),
-            Who::Address(address) => self.viewer(address, entry.agent),
+            ClientIdentity::Session(name) => self.sessions.intern(name, &names.sessions),
+            ClientIdentity::Address(address) => self.viewer(address, entry.agent),
         };
         let is_wanted = self.shared.devices_and_drives;
         let device = match entry.device {

@@ -35,7 +35,7 @@ const WINDOW_BYTES: usize = 16 << 10;
 /// for it.
 pub(super) fn begin<S>(
     service: &S,
-    head: http::request::Parts,
+    head: http::request::IoParts,
     info: &Arc<ConnectionInfo>,
     context: &ListenerContext,
 ) -> Begun<S::Future>

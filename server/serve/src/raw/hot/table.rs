@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 /// Upper limit of a block's use counter.
 const USES_MAX: u32 = 64;
 /// Owner of a free place.
-const NOBODY: u32 = u32::MAX;
+const NO_OWNER: u32 = u32::MAX;
 /// A reader closer to the end of the cached range goes to the engine, which starts to read when the
 /// remaining data lasts for about ten seconds.
 const AHEAD_BYTES: u64 = 4 << 20;
@@ -35,7 +35,7 @@ pub(crate) struct PieceOf {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// Per place: its owner and piece.
-    places: Vec<Place>,
+    places: Vec<CopyPlace>,
     pub(super) blocks: Vec<Block>,
     pub(super) ghosts: Vec<Arc<()>>,
     /// Clock hand: the block considered next for eviction.
@@ -50,15 +50,15 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct CopyPlace {
     owner: u32,
     of: Option<PieceOf>,
     /// Whether the place is in `Table::used`.
     is_noted: bool,
 }
 
-const NOBODYS: Place = Place {
-    owner: NOBODY,
+const NOBODYS: CopyPlace = CopyPlace {
+    owner: NO_OWNER,
     of: None,
     is_noted: false,
 };
@@ -68,12 +68,12 @@ pub(super) struct Block {
     pub(super) is_hole: bool,
     pub(super) live: u32,
     uses: u32,
-    pub(super) used_by: Arc<Used>,
+    pub(super) used_by: Arc<BlockGeneration>,
 }
 
 /// One generation of a block; referenced while anything reads it.
 #[derive(Debug, Default)]
-pub(super) struct Used {
+pub(super) struct BlockGeneration {
     pub(super) pin: Arc<()>,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Used {
 pub(super) struct Run {
     pub(super) place: u32,
     pub(super) count: u32,
-    pub(super) used: Arc<Used>,
+    pub(super) used: Arc<BlockGeneration>,
 }
 
 /// Copies of one stream.
@@ -116,7 +116,7 @@ impl Block {
     }
 
     /// Counts `count` uses and returns a reference to the generation.
-    fn look(&mut self, count: u32) -> Arc<Used> {
+    fn look(&mut self, count: u32) -> Arc<BlockGeneration> {
         self.uses = (self.uses + count).min(USES_MAX);
         Arc::clone(&self.used_by)
     }
@@ -154,13 +154,13 @@ impl Table {
     }
 
     /// Counts a use of a place.
-    pub(super) fn look(&mut self, place: u32) -> Arc<Used> {
+    pub(super) fn look(&mut self, place: u32) -> Arc<BlockGeneration> {
         self.block_of(place as usize).look(1)
     }
 
     /// Stores the owner and piece of a place.
     pub(super) fn add(&mut self, place: usize, slot: Slot, of: Option<PieceOf>) {
-        self.places[place] = Place {
+        self.places[place] = CopyPlace {
             owner: slot.0,
             of,
             is_noted: false,
@@ -179,8 +179,8 @@ impl Table {
 
     /// Frees a place; returns its owner.
     fn remove(&mut self, place: usize) -> Option<Slot> {
-        let Place { owner, of, .. } = std::mem::replace(&mut self.places[place], NOBODYS);
-        if owner == NOBODY {
+        let CopyPlace { owner, of, .. } = std::mem::replace(&mut self.places[place], NOBODYS);
+        if owner == NO_OWNER {
             return None;
         }
         self.block_of(place).live -= 1;
