@@ -13,9 +13,9 @@
 
 pub mod block_device;
 pub mod client;
-mod heirs;
 pub mod leftovers;
 pub mod pattern;
+mod replacements;
 pub mod seed;
 pub mod server;
 mod skip;
@@ -23,7 +23,7 @@ pub mod slow_disk;
 
 pub use block_device::{BlockDevice, RawDevice};
 pub use headlong_vdisk::scratch::{self, Scratch};
-pub use heirs::is_alive;
+pub use replacements::is_alive;
 pub use seed::Seed;
 pub use server::Server;
 pub use skip::skip;

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::{self, ClientError};
-use crate::heirs::Replacements;
+use crate::replacements::Replacements;
 use crate::scratch::Scratch;
 
 /// Timeout for becoming ready.

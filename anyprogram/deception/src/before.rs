@@ -1,12 +1,12 @@
 //! Decisions taken before and after each intercepted call that reads a file.
 
-use headlong_protocol::{ANSWERED_MS, REQUEST_BYTES_MAX, Answer, Kind};
+use headlong_protocol::{ANSWERED_MS, Answer, Kind, REQUEST_BYTES_MAX};
 
 use crate::client;
+use crate::descriptors::{self, Descriptor, DescriptorClass};
 use crate::raw::{self, sys};
 use crate::resident::{is_resident, is_untold};
 use crate::settings::{self, Mode};
-use crate::table::{self, DescriptorClass, Descriptor};
 
 /// Non-sequential calls for fewer bytes are ignored (pages of databases): checking residency would
 /// cost as much as the call, and readahead would not help them.
@@ -57,7 +57,12 @@ pub(crate) fn before(fd: i32, at: ReadPosition, length: u64) -> Option<TimedCall
 /// Runs before a call that sends `length` bytes to `out`. A socket accepts only what its buffer can
 /// hold; the rest belongs to later calls and need not be in memory yet.
 #[inline]
-pub(crate) fn before_sending(fd: i32, out: i32, at: ReadPosition, length: u64) -> Option<TimedCall> {
+pub(crate) fn before_sending(
+    fd: i32,
+    out: i32,
+    at: ReadPosition,
+    length: u64,
+) -> Option<TimedCall> {
     before_call(fd, Some(out), at, length)
 }
 
@@ -66,7 +71,7 @@ fn before_call(fd: i32, out: Option<i32>, at: ReadPosition, length: u64) -> Opti
     if settings::mode() == Mode::Off || length == 0 {
         return None;
     }
-    let entry = table::entry(fd)?;
+    let entry = descriptors::entry(fd)?;
     if entry.class() == DescriptorClass::LeftAlone {
         return None;
     }
@@ -145,14 +150,14 @@ pub(crate) fn not_replaced(socket: i32) {
 
 /// All descriptors from `first` to `last` are about to be closed.
 pub(crate) fn before_closing_all(first: u32, last: u32) {
-    table::forget_range(first, last);
+    descriptors::forget_range(first, last);
     if settings::mode() != Mode::Off {
         client::lose(first, last);
     }
 }
 
 fn forget(fd: i32) {
-    let Some(entry) = table::entry(fd) else {
+    let Some(entry) = descriptors::entry(fd) else {
         return;
     };
     if entry.class() == DescriptorClass::LookedAt {
@@ -182,7 +187,12 @@ pub(crate) fn at_exit() {
     }
 }
 
-fn look(fd: i32, entry: &Descriptor, (at, length): (ReadPosition, u64), out: Option<i32>) -> Option<TimedCall> {
+fn look(
+    fd: i32,
+    entry: &Descriptor,
+    (at, length): (ReadPosition, u64),
+    out: Option<i32>,
+) -> Option<TimedCall> {
     match entry.class() {
         // The first call is never sequential; most small files are read by one call.
         DescriptorClass::Unknown if length < SCATTERED_BYTES_MIN => {

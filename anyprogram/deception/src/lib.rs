@@ -21,8 +21,8 @@
 
 mod before;
 mod client;
+mod descriptors;
 mod memory;
 mod raw;
 mod resident;
 mod settings;
-mod table;

@@ -161,7 +161,12 @@ mod tests {
     }
 
     /// Reads a file in windows; returns the dropped ranges.
-    fn read(behind: &CacheTrimmer, node: u64, handed: &UnreadRange, bytes: Range<u64>) -> Vec<Part> {
+    fn read(
+        behind: &CacheTrimmer,
+        node: u64,
+        handed: &UnreadRange,
+        bytes: Range<u64>,
+    ) -> Vec<Part> {
         let windows = bytes.step_by(64 << 10);
         let read = |at| behind.handed(node, handed, at..at + 64 * KIB);
         windows.flat_map(read).collect()

@@ -17,7 +17,7 @@ use headlong_serve::thread_pool::ThreadPool;
 use headlong_walk::{Swept, Walker};
 use rustix::fs::readlink;
 
-use crate::small::SmallFileWalks;
+use crate::small_file_walks::SmallFileWalks;
 use crate::tree::path_of;
 
 /// Threads of a file system for names and attributes, and as many for reads without the engine.

@@ -1,7 +1,7 @@
 //! The FUSE request handlers.
 //!
 //! Requests for data in memory are answered on the thread that received them; all others run on
-//! threads of the disk that they need (`late.rs`).
+//! threads of the disk that they need (`reply_deadline.rs`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -20,11 +20,11 @@ use crate::disks::{Disk, Disks};
 use crate::extended;
 use crate::folder::{Entry, OpenFolder};
 use crate::handles::Handles;
-use crate::late::{ReplyDeadlines, errno};
 use crate::nodes::{Nodes, ROOT, Told};
 use crate::open::{OpenFile, Opening};
 use crate::reach::NodeAccess;
-use crate::reading::ReadContext;
+use crate::reads::ReadContext;
+use crate::reply_deadline::{ReplyDeadlines, errno};
 use crate::status::Status;
 use crate::tree::Tree;
 
@@ -72,7 +72,7 @@ impl Mounted {
     }
 
     /// Runs `work` on a node's file, and then `say` with the result.
-    fn about<R: crate::late::ErrorReply, T>(
+    fn about<R: crate::reply_deadline::ErrorReply, T>(
         &self,
         node: INodeNo,
         reply: R,
@@ -415,7 +415,8 @@ impl Filesystem for Mounted {
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let is_root = request.uid() == 0;
-        let read = move |reach: NodeAccess| extended::names(&*reach.look()?, is_root).map_err(errno);
+        let read =
+            move |reach: NodeAccess| extended::names(&*reach.look()?, is_root).map_err(errno);
         self.about(node, reply, read, move |reply, names| {
             extended::answer(reply, size, &names);
         });

@@ -13,8 +13,8 @@ use rustix::fs::ResolveFlags;
 use rustix::io::Errno as Kernel;
 
 use crate::attributes::{Attributes, attributes, file_system};
-use crate::late::errno;
 use crate::nodes::Nodes;
+use crate::reply_deadline::errno;
 use crate::tree::Tree;
 
 type Result<T> = std::result::Result<T, Errno>;

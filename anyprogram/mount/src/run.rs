@@ -24,18 +24,18 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::behind::CacheTrimmer;
+use crate::cleanup_process::CleanupProcess;
 use crate::disks::Disks;
 use crate::filesystem::{Caching, Mounted};
 use crate::handles::Handles;
-use crate::keeper::CleanupProcess;
-use crate::late::ReplyDeadlines;
-use crate::manner::IoModePolicy;
+use crate::invalidation::Stale;
+use crate::io_mode::IoModePolicy;
 use crate::nodes::Nodes;
 use crate::open::Opening;
 use crate::point;
-use crate::reading::ReadContext;
+use crate::reads::ReadContext;
+use crate::reply_deadline::ReplyDeadlines;
 use crate::settings::Settings;
-use crate::stale::Stale;
 use crate::status::{ATTRIBUTE, Status};
 use crate::titles::Titles;
 use crate::tree::Tree;
@@ -219,7 +219,9 @@ fn file_system(
     let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
     let behind = CacheTrimmer::new(settings.passed_bytes_max(), settings.read_ahead_bytes);
     let behind = Arc::new(behind);
-    let late = Arc::new(ReplyDeadlines::start(scale.wall(settings.disks.engine.wait_timeout))?);
+    let late = Arc::new(ReplyDeadlines::start(
+        scale.wall(settings.disks.engine.wait_timeout),
+    )?);
     let opening = Arc::new(Opening {
         tree: Arc::clone(&tree),
         nodes: Arc::clone(&nodes),

@@ -12,7 +12,7 @@ use headlong_settings::{
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
 use crate::check::{self, MountPaths};
-use crate::manner::PageCacheUse;
+use crate::io_mode::PageCacheUse;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
@@ -168,7 +168,9 @@ impl Settings {
         match self.page_cache {
             false => PageCacheUse::Never,
             // With more page cache than memory of the mount, repeated reads hit the page cache.
-            true if self.passed_bytes_max() > self.disks.engine.memory_bytes => PageCacheUse::Always,
+            true if self.passed_bytes_max() > self.disks.engine.memory_bytes => {
+                PageCacheUse::Always
+            }
             true => PageCacheUse::ForSmallReads,
         }
     }

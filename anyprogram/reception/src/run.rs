@@ -12,7 +12,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, channel};
 use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_library::Places;
-use headlong_protocol::{REQUEST_BYTES_MAX, Answer, Kind};
+use headlong_protocol::{Answer, Kind, REQUEST_BYTES_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -26,8 +26,8 @@ use crate::clients::CallLimits;
 use crate::device::{Ask, Message, Note};
 use crate::disks::Disks;
 use crate::engines::Engines;
-use crate::errands::{JOBS_MAX, Errands};
 use crate::file::version;
+use crate::job_queues::{Errands, JOBS_MAX};
 use crate::limits::raise_limits;
 use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};

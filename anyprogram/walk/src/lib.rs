@@ -14,7 +14,7 @@
 
 mod ahead;
 mod chunks;
-mod follows;
+mod run_history;
 mod sweep;
 mod window;
 
@@ -29,7 +29,7 @@ use rustix::fs::fstat;
 pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
 pub use chunks::{Chunks, run_name, run_of_file};
-pub use follows::RunHistory;
+pub use run_history::RunHistory;
 pub use sweep::Swept;
 use window::{Next, Window};
 

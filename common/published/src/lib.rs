@@ -10,14 +10,14 @@
 
 extern crate alloc;
 
-mod beside;
+mod comparison;
 mod tolerance;
 
 use alloc::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use beside::{Beside, number};
+pub use comparison::{Beside, number};
 pub use tolerance::{Tolerance, ToleranceError};
 
 /// A published figure.

@@ -26,7 +26,7 @@ pub use figures::{
     disk_layout, divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,
 };
 pub use journal::{Priority, error_prefix, is_journal};
-pub use output::{OutputIsInput, Output, outputs_are_no_inputs, write_output};
+pub use output::{Output, OutputIsInput, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};
 pub use standard_error::say_line;
 pub use table::{Cell, Table};

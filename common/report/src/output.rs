@@ -32,7 +32,10 @@ enum OutputTarget {
     /// The file has no name yet; a process that is killed leaves nothing behind.
     Unnamed { target: PathBuf },
     /// The file system does not support files without a name.
-    Beside { target: PathBuf, part: TemporaryName },
+    Beside {
+        target: PathBuf,
+        part: TemporaryName,
+    },
 }
 
 /// A temporary name that is removed unless it was renamed to the target.
@@ -102,7 +105,9 @@ impl Output {
     pub fn folder(&self) -> Option<&Path> {
         match &self.place {
             OutputTarget::Direct => None,
-            OutputTarget::Unnamed { target } | OutputTarget::Beside { target, .. } => Some(folder(target)),
+            OutputTarget::Unnamed { target } | OutputTarget::Beside { target, .. } => {
+                Some(folder(target))
+            }
         }
     }
 

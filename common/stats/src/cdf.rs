@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::samples::SampleError;
+use crate::sample_error::SampleError;
 
 /// An empirical distribution function: a staircase with one step at each distinct value.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 
 use crate::interval::ConfidenceInterval;
-use crate::samples::SampleError;
+use crate::sample_error::SampleError;
 use crate::student::student_t_quantile;
 use crate::summary::Summary;
 

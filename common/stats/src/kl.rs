@@ -13,7 +13,7 @@
 
 use alloc::vec::Vec;
 
-use crate::samples::SampleError;
+use crate::sample_error::SampleError;
 
 /// Maximum number of bins.
 pub const BINS: usize = 20;

@@ -18,20 +18,20 @@ extern crate std;
 
 mod cdf;
 mod comparison;
+mod disorder;
 mod interval;
 mod kl;
 mod normal;
-mod order;
-mod samples;
+mod sample_error;
 mod sequence;
 mod student;
 mod summary;
 
 pub use cdf::Cdf;
 pub use comparison::Comparison;
+pub use disorder::out_of_order;
 pub use interval::{ConfidenceInterval, USUAL_CONFIDENCE};
 pub use kl::{BINS, RESOLUTION, kl_divergence, kl_of_shares};
-pub use order::out_of_order;
-pub use samples::SampleError;
+pub use sample_error::SampleError;
 pub use sequence::{Access, Sequences};
 pub use summary::Summary;

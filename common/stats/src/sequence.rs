@@ -7,7 +7,7 @@
 use alloc::collections::BTreeMap;
 
 use crate::cdf::Cdf;
-use crate::samples::SampleError;
+use crate::sample_error::SampleError;
 
 /// One request as it reached the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

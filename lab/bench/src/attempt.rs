@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::{Duration as WallDuration, Instant};
 
 use crate::admin;
-use crate::climb::{StepLoadResult, DriveSample, DriveCounters};
+use crate::climb::{DriveCounters, DriveSample, StepLoadResult};
 use crate::command_lines::{ADMIN_PORT, PORT, load_words};
+use crate::cpu_usage::{CpuUse, CpuWatch, WatchedProcesses};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment};
-use crate::facts::{CpuUse, CpuWatch, WatchedProcesses};
 use crate::load_result::LoadResult;
 use crate::record::{DiskFacts, ServerFacts};
 use crate::rig::{

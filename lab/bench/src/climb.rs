@@ -114,7 +114,12 @@ impl DriveCounters {
 
 impl StepLoadResult {
     /// From samples of the drives' counters, in order, and the load generator's result.
-    pub(crate) fn of(climb: &StepLoad, ssd_bytes: Option<u64>, looks: &[DriveSample], load: &Value) -> Self {
+    pub(crate) fn of(
+        climb: &StepLoad,
+        ssd_bytes: Option<u64>,
+        looks: &[DriveSample],
+        load: &Value,
+    ) -> Self {
         let filled = ssd_bytes.and_then(|bytes| {
             let is_full = |look: &&DriveSample| {
                 (look.ssd).is_some_and(|ssd| ssd.written_bytes >= bytes as f64 * FILLED_SHARE)

@@ -220,7 +220,10 @@ pub fn run(
 }
 
 /// Writes the report of one run and prints its figures.
-pub(crate) fn tell_run(record: &RunRecord, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub(crate) fn tell_run(
+    record: &RunRecord,
+    options: &Options,
+) -> Result<CommandOutcome, BenchError> {
     run_page(slice::from_ref(record), &options.command_line).write(&options.report())?;
     let value = serde_json::to_value(record).unwrap_or_default();
     print(options, &value, || runs_table([record]).to_markdown());
@@ -252,7 +255,10 @@ pub fn search(
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub fn compare_all(
+    experiment: &Experiment,
+    options: &Options,
+) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let searches = cells.len() * experiment.repeats as usize;
     let mut driver = options.driver(experiment, &cells, searches)?;

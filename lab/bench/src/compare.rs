@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::experiment::Cell;
     use crate::record::{OutcomeName, Records, RunRecord};
-    use crate::same_run::{of_run, settings};
+    use crate::run_identity::{of_run, settings};
     use crate::search::Found;
 
     const MIB: f64 = 1_048_576.0;

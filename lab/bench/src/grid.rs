@@ -15,7 +15,7 @@ use headlong_sim::Record;
 use crate::parallel::in_parallel;
 use crate::record::{Load, RunRecord};
 use crate::rig::RigError;
-use crate::virtual_run::{VirtualCell, RateSearch};
+use crate::virtual_run::{RateSearch, VirtualCell};
 
 /// One dimension of the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,23 +18,23 @@ mod climb;
 pub mod command;
 mod command_lines;
 mod compare;
+mod cpu_usage;
 mod diffs;
 mod disk_trace;
+mod drive_lateness;
 mod experiment;
-mod facts;
 #[cfg(test)]
 mod golden_tests;
 pub mod grid;
 mod load_result;
 mod parallel;
 mod plan;
-mod punctual;
-mod quality;
+mod playback_quality;
 mod record;
 mod report;
 mod rig;
 mod run;
-mod same_run;
+mod run_identity;
 mod search;
 mod search_driver;
 mod servers;
@@ -43,21 +43,21 @@ mod virtual_command;
 mod virtual_run;
 mod words;
 
-pub use agree::{CrossValidation, Figures, ValidationPair, Tolerance, agree};
+pub use agree::{CrossValidation, Figures, Tolerance, ValidationPair, agree};
 pub use climb::{StepLoadResult, Stretch, Work};
 pub use command::{BenchError, CommandOutcome, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
-pub use diffs::{DiffRun, DiffBenchmark, How, diffs};
+pub use cpu_usage::{CpuUse, Machine};
+pub use diffs::{DiffBenchmark, DiffRun, How, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
-    Apache, Baseline, Cache, CacheKind, Cell, StepLoad, DriveSpec, Experiment, FileSet, FlashTier,
-    Kernel, KernelChange, Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind,
+    Apache, Baseline, Cache, CacheKind, Cell, DriveSpec, Experiment, FileSet, FlashTier, Kernel,
+    KernelChange, Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind, StepLoad,
     Workload,
 };
-pub use facts::{CpuUse, Machine};
 pub use parallel::in_parallel;
 pub use plan::plan;
-pub use quality::QualityRules;
+pub use playback_quality::QualityRules;
 pub use record::{
     DiskFacts, Load, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
 };
@@ -67,7 +67,7 @@ pub use report::{
 };
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
-pub use search::{Found, Outcome, Probe, Search, CompletedSearch};
+pub use search::{CompletedSearch, Found, Outcome, Probe, Search};
 pub use search_driver::{Limit, Runner, SearchDriver};
 pub use virtual_command::{Virtual, limits, simulate, simulate_run};
-pub use virtual_run::{NotSimulatable, VirtualBench, VirtualCell, RateSearch};
+pub use virtual_run::{NotSimulatable, RateSearch, VirtualBench, VirtualCell};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::quality::PlaybackQuality;
+use crate::playback_quality::PlaybackQuality;
 
 /// Name and version of the supported format.
 const SCHEMA: &str = "headlong-load-1";

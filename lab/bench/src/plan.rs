@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::command_lines::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
 use crate::experiment::{Cell, Experiment};
-use crate::rig::{Disk, DiskSetup, SsdUse, LINKED, SsdSetup, missing};
+use crate::rig::{Disk, DiskSetup, LINKED, SsdSetup, SsdUse, missing};
 use crate::search_driver::{run_guess, runs_guess};
 use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::climb::StepLoadResult;
+use crate::cpu_usage::{CpuUse, Machine};
 use crate::disk_trace::DiskPattern;
-use crate::facts::{CpuUse, Machine};
 use crate::rig::{MemoryUse, QueueSettings};
 use crate::search::Outcome;
 

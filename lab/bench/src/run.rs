@@ -7,14 +7,14 @@ use std::time::{Duration as WallDuration, Instant, SystemTime};
 use crate::attempt::Attempt;
 use crate::climb::joined;
 use crate::command_lines::{SSD_POINT, generate_words, stretches};
+use crate::cpu_usage::Machine;
 use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
-use crate::facts::Machine;
 use crate::record::{Load, RunRecord, SCHEMA, Setup};
 use crate::rig::{
-    DiskSetup, Disks, Guard, SsdUse, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup,
+    DiskSetup, Disks, Guard, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup, SsdUse,
     make_folder,
 };
-use crate::same_run::{build, of_run, settings};
+use crate::run_identity::{build, of_run, settings};
 use crate::search_driver::Runner;
 use crate::verdict::verdict;
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::climb::StepLoadResult;
 use crate::experiment::{Cell, Experiment};
-use crate::record::{RunKey, OutcomeName, Records, RunRecord};
+use crate::record::{OutcomeName, Records, RunKey, RunRecord};
 use crate::rig::RigError;
-use crate::same_run::{key, of_run, settings};
+use crate::run_identity::{key, of_run, settings};
 use crate::search::{Found, Probe, Search};
 use headlong_report::say;
 

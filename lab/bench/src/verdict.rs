@@ -2,8 +2,8 @@
 
 use crate::attempt::RunObservation;
 use crate::climb::StepLoadResult;
+use crate::drive_lateness::DriveLateness;
 use crate::experiment::Experiment;
-use crate::punctual::DriveLateness;
 use crate::record::{OutcomeName, Verdict};
 use crate::rig::QueueSettings;
 

@@ -21,8 +21,8 @@ mod firmware;
 mod fit;
 mod flash;
 mod hard;
+mod measurement;
 mod presets;
-mod probe;
 mod request;
 mod spec;
 
@@ -37,7 +37,7 @@ pub use hard::{
     WriteCacheSpec,
 };
 pub use headlong_disk::{Direction, Measurements, Phase, Rates, Request, SECTOR_BYTES, Timings};
+pub use measurement::{ClosedLoop, closed_loop, measure, random_rate, sequential_rate};
 pub use presets::{Preset, UnknownPreset, preset, presets};
-pub use probe::{ClosedLoop, closed_loop, measure, random_rate, sequential_rate};
 pub use request::{Completion, Drive, Parts, Refusal, RequestId};
 pub use spec::{DriveSpec, InvalidSpec};

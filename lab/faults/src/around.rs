@@ -2,8 +2,8 @@
 
 use headlong_units::Instant;
 
+use crate::checker::Checker;
 use crate::disk::Disk;
-use crate::oracle::Checker;
 use crate::ssd::Ssd;
 use crate::trace::Trace;
 

@@ -4,9 +4,9 @@ use headlong_flash::format::{Layout, ReadFailed, SUPER_BYTES, SUPER_COPIES, Supe
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
+use crate::block_model::BlockModel;
 use crate::draw::Draw;
 use crate::fault::SsdFault;
-use crate::ledger::BlockModel;
 use crate::medium::Medium;
 
 pub(crate) const TIER_BYTES: u64 = 30 << 20;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use headlong_engine::ConnectionId;
 use headlong_engine::{Hints, Identity as DeviceIdentity, Request, RequestId, Slot, ViewerId};
 use headlong_http::{
-    Boundary, Cmcd, VersionIdentity, IdSource, HttpDate, Method, Part, RangeLimits, RelativePath,
-    ReplyPlan, Representation, RequestHead, SessionRule, Status, Validators, entity_tag,
+    Boundary, Cmcd, HttpDate, IdSource, Method, Part, RangeLimits, RelativePath, ReplyPlan,
+    Representation, RequestHead, SessionRule, Status, Validators, VersionIdentity, entity_tag,
     error_reply, media_type, plan,
 };
 use headlong_units::Instant;

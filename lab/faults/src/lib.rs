@@ -7,15 +7,18 @@
 //!
 //! Real: device cores with their shards, files, reads, replies and flash tier, its format and
 //! recovery, and the planning of replies. Imitated: memory, file systems, disks and SSDs below
-//! them, look-ups (`library.rs`), and the request path from requests to replies (`front.rs`).
+//! them, look-ups (`library.rs`), and the request path from requests to replies (`request_path.rs`).
 //!
 //! Invariants: a plan and a mutant give the same trace on any machine; every byte delivered to a
 //! viewer is verified.
 #![forbid(unsafe_code)]
 
 mod around;
+mod block_model;
 mod campaign;
 mod check;
+mod checker;
+mod client;
 mod content;
 mod device;
 mod disk;
@@ -24,26 +27,23 @@ mod drive;
 mod exchange;
 mod fault;
 mod files;
-mod front;
 mod host;
 mod judge;
 mod kinds;
-mod ledger;
 mod library;
 mod machine;
 mod medium;
-mod oracle;
 mod plan;
 mod pool;
 mod queue;
 mod recover;
+mod request_path;
 mod resources;
 mod session;
 mod settings;
 mod shrink;
 mod ssd;
 mod step;
-mod taking;
 mod theme;
 mod trace;
 mod trouble;

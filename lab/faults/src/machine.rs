@@ -40,7 +40,12 @@ pub(crate) struct SsdPlan {
 }
 
 /// A random disk.
-pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool, lean: &Distributions) -> DiskPlan {
+pub(crate) fn disk_plan(
+    mut draw: Draw,
+    piece_bytes: u64,
+    has_tier: bool,
+    lean: &Distributions,
+) -> DiskPlan {
     let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes, lean));
     let titles = titles.collect();
     let (most, most_with_tier) = lean.slots_max;

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use headlong_device::flash::{
-    BareBlock, FlashEnd, RecoveredFlashBlock, Recovery, RecoverySearch, SsdShare, TierShare, write_summary,
+    BareBlock, FlashEnd, RecoveredFlashBlock, Recovery, RecoverySearch, SsdShare, TierShare,
+    write_summary,
 };
 use headlong_flash::format::{Found, GROUP_BLOCKS, Summary, recover, verify_block};
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
 use crate::around::DeviceEnv;
+use crate::block_model::BlockError;
 use crate::check::Check;
-use crate::ledger::BlockError;
 use crate::ssd::{Medium, Ssd};
 
 /// Recovery of a disk's blocks on all SSDs.
@@ -272,12 +273,16 @@ impl BlockSearch {
                 });
             match drive.ledger.judge(block, summary) {
                 None => {}
-                Some(BlockError::Unknown) => around.oracle.fail(Check::FoundUnknown, around.now, || {
-                    text(&format!("was never sealed with {summary:?}"))
-                }),
-                Some(BlockError::GivenUp) => around.oracle.fail(Check::FoundGivenUp, around.now, || {
-                    text("was abandoned, but is found")
-                }),
+                Some(BlockError::Unknown) => {
+                    around.oracle.fail(Check::FoundUnknown, around.now, || {
+                        text(&format!("was never sealed with {summary:?}"))
+                    })
+                }
+                Some(BlockError::GivenUp) => {
+                    around.oracle.fail(Check::FoundGivenUp, around.now, || {
+                        text("was abandoned, but is found")
+                    })
+                }
                 Some(BlockError::Lost(filling)) => {
                     around.oracle.fail(Check::LostDurable, around.now, || {
                         text(&format!("filling {filling} was durable, but is not found"))

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_device::flash::{
-    BlockJob, EachRecord, FlashEnd, FlashMedium, ProbedMedium, RecordsJob, SsdJob, RecordRead,
+    BlockJob, EachRecord, FlashEnd, FlashMedium, ProbedMedium, RecordRead, RecordsJob, SsdJob,
     WriteJob, probe,
 };
 use headlong_flash::format::{ReadFailed, Super, SuperError, padded_bytes};
-use headlong_flash::{Checkpoints, CheckpointDevice, RECORD_ALIGN_BYTES, SsdId};
+use headlong_flash::{CheckpointDevice, Checkpoints, RECORD_ALIGN_BYTES, SsdId};
 use headlong_random::Generator;
 use headlong_units::Instant;
 

@@ -10,8 +10,8 @@ use headlong_random::Generator;
 use crate::draw::Draw;
 use crate::fault::{Moment, Restart};
 use crate::kinds::{
-    ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, HANG, LOST_WRITES,
-    MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, FaultMix, WRITE_ERRORS,
+    ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, FaultMix, HANG,
+    LOST_WRITES, MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, WRITE_ERRORS,
 };
 
 macro_rules! themes {
@@ -257,7 +257,9 @@ mod tests {
         assert_eq!(all, Profile::ALL);
         assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u64>(), 100);
         for (theme, share) in SHARES {
-            let of = (0..2000).filter(|seed| Profile::of(*seed) == *theme).count() as u64;
+            let of = (0..2000)
+                .filter(|seed| Profile::of(*seed) == *theme)
+                .count() as u64;
             assert!((share * 14..share * 26).contains(&of), "{of} of {theme:?}");
         }
     }

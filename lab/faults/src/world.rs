@@ -8,6 +8,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::around::DeviceEnv;
 use crate::check::{Check, Violation};
+use crate::checker::Checker;
 use crate::content::ContentKey;
 use crate::device::Device;
 use crate::disk::{Disk, DiskEnd};
@@ -16,7 +17,6 @@ use crate::exchange::Exchange;
 use crate::fault::{Moment, Restart};
 use crate::files::Files;
 use crate::library::Library;
-use crate::oracle::Checker;
 use crate::plan::Plan;
 use crate::queue::{Event, Queue};
 use crate::recover::Recoverer;
@@ -24,7 +24,7 @@ use crate::session::{Session, path};
 use crate::ssd::Ssd;
 use crate::trace::Trace;
 
-mod happening;
+mod events;
 
 /// A world with more steps does not come to rest; the largest plans take a hundredth.
 const STEPS_MAX: u64 = 3_000_000;

@@ -16,7 +16,7 @@ use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, CatalogueFile};
 use rustix::fs::{FallocateFlags, fallocate, statvfs, syncfs};
 
-use crate::block::{self, BLOCK_BYTES, Block};
+use crate::direct_io::{self, BLOCK_BYTES, Block};
 use crate::error::{FillError, gibibytes, io_error};
 use crate::{MANIFEST, Manifest, Progress};
 
@@ -79,7 +79,7 @@ pub fn fill(
         check_room(folder, &missing)?;
         Manifest::remove(folder)?;
         let is_direct =
-            block::takes_direct(folder).map_err(io_error(folder, "cannot be written to"))?;
+            direct_io::takes_direct(folder).map_err(io_error(folder, "cannot be written to"))?;
         write_all(&missing, is_direct, stop, &mut state, progress)?;
         let opened = File::open(folder).map_err(io_error(folder, "cannot be opened"))?;
         syncfs(&opened)
@@ -103,7 +103,10 @@ fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillErr
             let path = folder.join(&file.path);
             let is_there = match fs::metadata(&path) {
                 Ok(found) => {
-                    let ends = [0, file.range.len().saturating_sub(block::ALIGNMENT as u64)];
+                    let ends = [
+                        0,
+                        file.range.len().saturating_sub(direct_io::ALIGNMENT as u64),
+                    ];
                     found.len() == file.range.len()
                         && ends
                             .iter()
@@ -125,7 +128,7 @@ fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut Block
     let Ok(opened) = File::open(path) else {
         return false;
     };
-    let length = (file.range.len() - offset).min(block::ALIGNMENT as u64) as usize;
+    let length = (file.range.len() - offset).min(direct_io::ALIGNMENT as u64) as usize;
     let page = &mut block.bytes()[..length];
     let content = Content::of_title(u64::from(file.title));
     opened.read_exact_at(page, offset).is_ok()
@@ -250,7 +253,7 @@ fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSen
             };
             let length = (end - start).min(BLOCK_BYTES as u64) as usize;
             // Fills beyond the end up to the alignment; the file is truncated afterwards.
-            content.fill(start, &mut block.bytes()[..block::aligned(length)]);
+            content.fill(start, &mut block.bytes()[..direct_io::aligned(length)]);
             if full.send(block).is_err() {
                 return;
             }
@@ -266,10 +269,10 @@ fn write_one(
     to_maker: &mpsc::SyncSender<Block>,
     next: &mut dyn FnMut(usize) -> bool,
 ) -> io::Result<bool> {
-    let file = match block::create(&one.path, is_direct) {
+    let file = match direct_io::create(&one.path, is_direct) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(one.path.parent().unwrap_or(Path::new("")))?;
-            block::create(&one.path, is_direct)?
+            direct_io::create(&one.path, is_direct)?
         }
         other => other?,
     };
@@ -289,7 +292,7 @@ fn write_one(
             .map_err(|_| io::Error::other("no more content to write"))?;
         let length = (bytes - at).min(BLOCK_BYTES as u64) as usize;
         let written = if is_direct {
-            block::aligned(length)
+            direct_io::aligned(length)
         } else {
             length
         };
@@ -301,7 +304,7 @@ fn write_one(
             return Ok(false);
         }
     }
-    if is_direct && !bytes.is_multiple_of(block::ALIGNMENT as u64) {
+    if is_direct && !bytes.is_multiple_of(direct_io::ALIGNMENT as u64) {
         file.set_len(bytes)?;
     }
     file.set_modified(UNIX_EPOCH + MODIFIED)?;

@@ -8,7 +8,7 @@
 //! incomplete file is removed; the manifest of a complete catalogue ([`MANIFEST`]) is written last,
 //! and removed while the catalogue is incomplete. The catalogue alone decides which files exist.
 
-mod block;
+mod direct_io;
 mod error;
 mod fill;
 mod manifest;

@@ -9,7 +9,7 @@ use headlong_random::Generator;
 use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, CatalogueFile};
 
-use crate::block::{self, BLOCK_BYTES, Block};
+use crate::direct_io::{self, BLOCK_BYTES, Block};
 use crate::error::{FillError, io_error};
 use crate::{MANIFEST, Manifest, Progress};
 
@@ -107,12 +107,12 @@ fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<
     if found != wanted {
         return Err(FillError::size(&path, found, wanted));
     }
-    let opened = block::open(&path).map_err(io_error(&path, "cannot be opened"))?;
+    let opened = direct_io::open(&path).map_err(io_error(&path, "cannot be opened"))?;
     let content = Content::of_title(u64::from(file.title));
     let mut at = 0;
     while at < wanted {
         // Requests aligned lengths; the last read of a file returns fewer bytes.
-        let length = block::aligned((wanted - at).min(BLOCK_BYTES as u64) as usize);
+        let length = direct_io::aligned((wanted - at).min(BLOCK_BYTES as u64) as usize);
         let buffer = &mut block.bytes()[..length];
         let read = opened
             .read_at(buffer, at)

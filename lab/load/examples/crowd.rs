@@ -40,7 +40,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = AtomicBool::new(false);
     let target = Target::new(&url)?;
     let trace = crowd(viewers, bytes, seconds);
-    let recording = play(trace, &target, &settings, &stop, &mut ProgressOutput::stderr())?;
+    let recording = play(
+        trace,
+        &target,
+        &settings,
+        &stop,
+        &mut ProgressOutput::stderr(),
+    )?;
     drop(server);
     print!("{}", recording.report());
     let memory = std::fs::read_to_string("/proc/self/status")?;

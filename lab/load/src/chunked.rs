@@ -70,7 +70,9 @@ impl Chunked {
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         match (self.place, byte) {
             (ChunkedState::Size, b'\n') => self.end_size()?,
-            (ChunkedState::Size, b';' | b' ' | b'\t' | b'\r') => self.place = ChunkedState::Extension,
+            (ChunkedState::Size, b';' | b' ' | b'\t' | b'\r') => {
+                self.place = ChunkedState::Extension
+            }
             (ChunkedState::Size, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(Malformed)?;
                 self.digits += 1;
@@ -94,7 +96,9 @@ impl Chunked {
                     return Err(Malformed);
                 }
             }
-            (ChunkedState::DataEnd | ChunkedState::Data | ChunkedState::Over, _) => return Err(Malformed),
+            (ChunkedState::DataEnd | ChunkedState::Data | ChunkedState::Over, _) => {
+                return Err(Malformed);
+            }
         }
         Ok(false)
     }

@@ -15,10 +15,10 @@ mod clock;
 mod connection;
 mod limits;
 mod line;
-mod live;
 mod malformed;
 mod play;
 mod play_error;
+mod progress;
 mod recording;
 mod reply;
 mod report;
@@ -33,9 +33,9 @@ mod viewer;
 mod world;
 
 pub use clock::TimeScale;
-pub use live::ProgressOutput;
 pub use play::{Progress, Watch, play};
 pub use play_error::PlayError;
+pub use progress::ProgressOutput;
 pub use recording::{Calls, ClassTally, FailureReport, Interval, RECORDING_SCHEMA, Recording};
 pub use report::{
     ClassReport, REPORT_SCHEMA, Report, SeriesPoint, SessionsReport, StallsReport, WindowReport,

@@ -86,7 +86,11 @@ impl LineKind {
     pub(crate) fn receive_bytes(&self) -> Option<usize> {
         let rate = self.bandwidth?;
         let in_flight = rate.bytes_in(self.round_trip());
-        Some(in_flight.max(self.slice_bytes).max(RECEIVE_BUFFER_BYTES_MIN) as usize)
+        Some(
+            in_flight
+                .max(self.slice_bytes)
+                .max(RECEIVE_BUFFER_BYTES_MIN) as usize,
+        )
     }
 
     fn time_for(&self, bytes: u64) -> Duration {

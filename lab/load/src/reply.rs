@@ -85,7 +85,10 @@ impl Reply {
     }
 
     /// Parses the next part of `input` and removes it from there; `None` when `input` is empty.
-    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ReplyEvent<'a>>, Malformed> {
+    pub(crate) fn next<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<ReplyEvent<'a>>, Malformed> {
         self.started |= !input.is_empty();
         match &mut self.state {
             BodyState::Head => {

@@ -13,7 +13,7 @@ use crate::connection::CurrentCall;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
 use crate::recording::{FailureReport, Interval, Recording};
 use crate::settings::Sources;
-use crate::target::{Target, PlayerIdentity};
+use crate::target::{PlayerIdentity, Target};
 use crate::timers::Timers;
 use crate::times::Times;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use headlong_load::{PlayError, Report, Settings, Target, TargetError, TimeScale, play};
 use headlong_player::{
-    Act, AdaptivePlan, Call, PlayerConfig, ObjectId, Plan, Rendition, Script, Segments, Title,
+    Act, AdaptivePlan, Call, ObjectId, Plan, PlayerConfig, Rendition, Script, Segments, Title,
 };
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{Identity, NetworkClass, Session, Trace};

@@ -51,10 +51,10 @@ mod record;
 mod script;
 
 pub use adaptive::{
-    Act, AdaptivePlan, Estimate, PlayerConfig, Place, PlanError, Probing, Rendition, Rule, Segments, Shape,
-    Title,
+    Act, AdaptivePlan, Estimate, Place, PlanError, PlayerConfig, Probing, Rendition, Rule,
+    Segments, Shape, Title,
 };
 pub use call::{Call, Plan, Playback, Script};
 pub use object::ObjectId;
 pub use player::Player;
-pub use record::{CallEnd, CallId, CallRecord, ExportedCall, Command, SessionEnd, TransportEnd};
+pub use record::{CallEnd, CallId, CallRecord, Command, ExportedCall, SessionEnd, TransportEnd};

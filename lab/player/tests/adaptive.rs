@@ -5,8 +5,8 @@ mod rig;
 use std::sync::Arc;
 
 use headlong_player::{
-    Act, AdaptivePlan, CallEnd, Command, Estimate, PlayerConfig, ObjectId, Place, Plan, PlanError, Probing,
-    Rendition, Rule, Segments, Shape, Title, TransportEnd,
+    Act, AdaptivePlan, CallEnd, Command, Estimate, ObjectId, Place, Plan, PlanError, PlayerConfig,
+    Probing, Rendition, Rule, Segments, Shape, Title, TransportEnd,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use rig::net::Net;

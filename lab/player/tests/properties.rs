@@ -8,8 +8,8 @@ mod rig;
 use std::sync::Arc;
 
 use headlong_player::{
-    Act, AdaptivePlan, Call, CallEnd, CallId, Estimate, PlayerConfig, ObjectId, Place, Plan, Playback,
-    Probing, Rendition, Rule, Script, Segments, Shape, Title, TransportEnd,
+    Act, AdaptivePlan, Call, CallEnd, CallId, Estimate, ObjectId, Place, Plan, Playback,
+    PlayerConfig, Probing, Rendition, Rule, Script, Segments, Shape, Title, TransportEnd,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use proptest::option;
@@ -238,22 +238,24 @@ fn any_make() -> impl Strategy<Value = PlayerConfig> {
         prop_oneof![Just(0.9), any::<f64>()],
     );
     let failing = (maybe(), 0..4_u32, time(), maybe());
-    (buffer, asking, choosing, failing).prop_map(|(buffer, asking, choosing, failing)| PlayerConfig {
-        start_buffer: buffer.0,
-        resume_buffer: buffer.1,
-        buffer_low: buffer.2,
-        buffer_high: buffer.3,
-        connections: asking.0,
-        shape: asking.1,
-        probing: asking.2,
-        estimate: choosing.0,
-        rule: choosing.1,
-        start_rendition: choosing.2,
-        safety: choosing.3,
-        timeout: failing.0,
-        retries: failing.1,
-        retry_after: failing.2,
-        patience: failing.3,
+    (buffer, asking, choosing, failing).prop_map(|(buffer, asking, choosing, failing)| {
+        PlayerConfig {
+            start_buffer: buffer.0,
+            resume_buffer: buffer.1,
+            buffer_low: buffer.2,
+            buffer_high: buffer.3,
+            connections: asking.0,
+            shape: asking.1,
+            probing: asking.2,
+            estimate: choosing.0,
+            rule: choosing.1,
+            start_rendition: choosing.2,
+            safety: choosing.3,
+            timeout: failing.0,
+            retries: failing.1,
+            retry_after: failing.2,
+            patience: failing.3,
+        }
     })
 }
 

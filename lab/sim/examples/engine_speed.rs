@@ -25,7 +25,8 @@ fn main() {
         ("youtube-hd", 75.0, "10s"),
     ] {
         let mut experiment = timing::experiment(name, call, seconds);
-        let calls = PlannedCalls::drawn(&experiment, rate, 1).expect("titles that fit on the drive");
+        let calls =
+            PlannedCalls::drawn(&experiment, rate, 1).expect("titles that fit on the drive");
         for kib in &pieces_kib {
             experiment.setup.engine.piece_bytes = kib * KIB;
             let (took, run) = timing::fastest(|| calls.run(&experiment).expect("valid settings"));

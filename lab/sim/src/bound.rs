@@ -63,7 +63,7 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream};
 use serde::{Deserialize, Serialize};
 
 use crate::Experiment;
-use crate::layout::{TitlePlacement, Place};
+use crate::layout::{Place, TitlePlacement};
 use crate::setup::SetupError;
 
 /// Bytes that are accounted for together. A call counts with the whole units in it.
@@ -152,7 +152,8 @@ impl Experiment {
             return Err(SetupError::OneDisk("the bound"));
         }
         let catalogue = Catalogue::of(&specification);
-        let ground = TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
+        let ground =
+            TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let mut sessions = sessions.with_steps(self.steps.iter().copied());
         let window = self.setup.window;

@@ -16,13 +16,13 @@ use headlong_engine::{
 use headlong_flash::SpecError;
 use headlong_units::Instant;
 
-use crate::asking::{FileRequest, ServerShared, parts_of};
 use crate::disk::Disk;
 use crate::flash_use::{FlashCounts, FlashUse};
 use crate::host::Machine;
 use crate::layout::Place;
-use crate::origin::{Requester, Outcome, ServerState};
+use crate::origin::{Outcome, Requester, ServerState};
 use crate::reply::{Reply, of_all};
+use crate::request::{FileRequest, ServerShared, parts_of};
 use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual};
 use crate::restart::Kept;
 use crate::slab::Slab;

@@ -12,8 +12,8 @@ use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
 use crate::dealing::disk_of;
-use crate::flash_kept::WarmInputs;
 use crate::layout::Disks;
+use crate::warm_flash::WarmInputs;
 use crate::{File, Measure, Record, Setup, SetupError, World};
 
 /// Everything that defines a run except the rate and the seed.

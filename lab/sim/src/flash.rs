@@ -2,7 +2,7 @@
 
 use headlong_drive::DriveSpec;
 
-pub use crate::flash_kept::WarmContent;
+pub use crate::warm_flash::WarmContent;
 
 /// Setup of a tier.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,10 +10,10 @@ use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
 use headlong_units::Instant;
 
-use crate::asking::ServerShared;
 use crate::disk::Disk;
 use crate::origin::{Outcome, Piece};
 use crate::reply::{Reply, of_all};
+use crate::request::ServerShared;
 use crate::resources::{OPENED, Virtual, start_of};
 use crate::slab::Slab;
 

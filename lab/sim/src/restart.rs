@@ -3,7 +3,7 @@
 //! Memory is lost, replies in progress are cut, and requests during the outage fail to connect.
 //! Saved state, if there is any, is restored into the next shard in the same way as in the server.
 
-use headlong_device::{DeviceCore, SavedChains, Returning};
+use headlong_device::{DeviceCore, Returning, SavedChains};
 use headlong_engine::{Learned, SavedChain, Shard};
 use headlong_units::{Duration, Instant};
 

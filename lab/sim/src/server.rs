@@ -9,7 +9,6 @@ use headlong_flash::SpecError;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::asking::{FileRequest, ServerShared};
 use crate::device::{DriveUse, Pattern};
 use crate::disk_server::DiskServer;
 use crate::disk_use::DiskUse;
@@ -17,8 +16,9 @@ use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
-use crate::origin::{Requester, CacheUse, Origin, Outcome, Piece, ServerState};
+use crate::origin::{CacheUse, Origin, Outcome, Piece, Requester, ServerState};
 use crate::reply::of_disk;
+use crate::request::{FileRequest, ServerShared};
 use crate::setup::Setup;
 use crate::ssd_use::SsdUse;
 use crate::tier::Tier;
@@ -139,7 +139,13 @@ impl Origin for Server {
         asked
     }
 
-    fn expect(&mut self, now: Instant, asker: Requester, object: ObjectId, range: Option<ByteRange>) {
+    fn expect(
+        &mut self,
+        now: Instant,
+        asker: Requester,
+        object: ObjectId,
+        range: Option<ByteRange>,
+    ) {
         let Some(place) = self.place(object) else {
             return;
         };

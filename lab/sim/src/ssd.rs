@@ -15,8 +15,8 @@ use headlong_flash::{BlockId, SsdId};
 use headlong_units::{Instant, KIB};
 
 use crate::device::Device;
-use crate::flash_place::TierLayout;
 use crate::ssd_use::SsdUse;
+use crate::tier_layout::TierLayout;
 
 /// Concurrent reads, as the server's threads (`READERS`).
 const READERS: usize = 32;

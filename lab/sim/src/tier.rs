@@ -18,11 +18,11 @@ use headlong_units::{Duration, Instant, MIB};
 
 use crate::device::Device;
 use crate::flash::FlashSetup;
-use crate::flash_kept::recovered;
-use crate::flash_place::TierLayout;
 use crate::resources::Virtual;
 use crate::ssd::{Doing, Job, Ssd};
 use crate::ssd_use::SsdUse;
+use crate::tier_layout::TierLayout;
+use crate::warm_flash::recovered;
 
 /// Bytes read by a probe, as in the server.
 const PROBE_BYTES: u64 = MIB;
@@ -90,7 +90,8 @@ impl Tier {
         let (share, spec) = self.parts.get(disk as usize)?;
         let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
         let own = self.contents.values();
-        let found: Vec<RecoveredFlashBlock> = own.filter(|of| is_own(&of.block.block)).cloned().collect();
+        let found: Vec<RecoveredFlashBlock> =
+            own.filter(|of| is_own(&of.block.block)).cloned().collect();
         let port = FlashPort::new(share.clone(), u64::from(disk) << 48);
         Some((port, FlashEnd::Attach(spec.clone(), found)))
     }
@@ -167,7 +168,8 @@ impl Tier {
                         sequence: seal.summary.head.sequence,
                         records: seal.summary.entries,
                     };
-                    self.sealing.insert(seal.of, RecoveredFlashBlock { filling, block });
+                    self.sealing
+                        .insert(seal.of, RecoveredFlashBlock { filling, block });
                 }
                 self.begin(now, disk, Doing::Seal(seal.of), seal.of, seal.from..end);
             }

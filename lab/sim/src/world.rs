@@ -15,7 +15,7 @@ use headlong_units::{ByteRange, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::event_queue::EventQueue;
-use crate::layout::{File, TitlePlacement, Layout};
+use crate::layout::{File, Layout, TitlePlacement};
 use crate::link::Link;
 use crate::measure::Measure;
 use crate::origin::Origin;
@@ -23,10 +23,10 @@ use crate::series::LOOK_INTERVAL;
 use crate::setup::{ServerKind, Setup, SetupError};
 use crate::slab::Slab;
 
-mod carrying;
-mod making;
+mod builder;
+mod delivery;
 
-use making::{disks_of, origin};
+use builder::{disks_of, origin};
 
 /// A future event.
 #[derive(Debug)]

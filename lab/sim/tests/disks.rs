@@ -6,8 +6,8 @@ use headlong_flash::FlashPolicy;
 use headlong_player::{Call, CallRecord, ObjectId, Plan, Script};
 use headlong_random::Generator;
 use headlong_sim::{
-    Experiment, File, FlashSetup, Measure, Record, ServerKind, Setup, SetupError, PageCacheServerSetup,
-    WarmContent, Window, World,
+    Experiment, File, FlashSetup, Measure, PageCacheServerSetup, Record, ServerKind, Setup,
+    SetupError, WarmContent, Window, World,
 };
 use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::{NetworkClass, Session, Specification, Trace};

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use headlong_drive::{Direction, Drive, Request, RequestId, SECTOR_BYTES, preset};
 use headlong_flash::{
-    BlockId, FileKey, FlashPolicy, FlashSpec, PieceId, Place, FlashStore, RoomCommand, RoomConfig, SsdId,
-    SsdSpec,
+    BlockId, FileKey, FlashPolicy, FlashSpec, FlashStore, PieceId, Place, RoomCommand, RoomConfig,
+    SsdId, SsdSpec,
 };
 use headlong_random::Generator;
 use headlong_sim::TierLayout;

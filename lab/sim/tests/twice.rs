@@ -5,8 +5,8 @@
 use headlong_drive::preset;
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
 use headlong_sim::{
-    Access, CacheKind, Experiment, Placement, Record, Scheduler, ServerKind, Setup, PageCacheServerSetup,
-    Window,
+    Access, CacheKind, Experiment, PageCacheServerSetup, Placement, Record, Scheduler, ServerKind,
+    Setup, Window,
 };
 use headlong_units::{Duration, Instant, KIB, MIB};
 use headlong_workload::Specification;

@@ -23,17 +23,17 @@ use std::time::{Duration as WallDuration, Instant as Wall};
 use headlong_drive::{Direction, Drive};
 use headlong_units::Instant;
 
+use crate::answer_time::{AnswerTime, SleepOverrun};
 use crate::clock::Clock;
 use crate::counters::{Counters, Tally};
 use crate::fault::{Fault, Faults};
 use crate::priority;
 use crate::queue::{DriveQueue, Outcome};
-use crate::rehearsal::{SleepOverrun, AnswerTime};
 use crate::store::Store;
 use crate::trace::Record;
 use headlong_report::say;
 use job::{Answer, Job};
-use state::{State, Disposition};
+use state::{Disposition, State};
 
 /// Sleep of the arm without outstanding requests; a new request wakes it.
 const IDLE: WallDuration = WallDuration::from_secs(3_600);

@@ -10,10 +10,10 @@ use crate::control::{ControlServer, StopSignal};
 use crate::disk_file::{self, DiskFile, FileOptions};
 use crate::error::Error;
 use crate::file_system::FileSystem;
-use crate::journey;
 use crate::loop_device::{LoopDevice, QueueSettings};
 use crate::mount::find_program;
 use crate::parts::{Info, Mounted, Parts};
+use crate::round_trip;
 use headlong_report::say;
 
 /// Options of a disk.
@@ -78,7 +78,7 @@ impl VirtualDisk {
         }
         let file = DiskFile::start(options.file)?;
         let loop_device = LoopDevice::attach(&file.path(), &options.queue)?;
-        let journey = journey::measured(loop_device.path());
+        let journey = round_trip::measured(loop_device.path());
         file.set_journey(journey.map_err(Error::system("reading the new block device"))?);
         let is_reopened = file.store().manifest().is_some_and(|store| store.is_clean);
         if let Some(kind) = options.file_system {

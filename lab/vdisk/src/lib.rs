@@ -15,6 +15,8 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod actuator;
+mod answer_time;
+mod cleanup;
 mod clock;
 pub mod control;
 mod counters;
@@ -24,8 +26,6 @@ mod error;
 mod fault;
 mod file_system;
 mod fuse;
-mod guardian;
-mod journey;
 mod lateness;
 mod loop_device;
 mod model_target;
@@ -33,7 +33,7 @@ pub mod mount;
 mod parts;
 mod priority;
 mod queue;
-mod rehearsal;
+mod round_trip;
 pub mod scratch;
 pub mod store;
 mod trace;

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::guardian::{self, CleanupProcess};
+use crate::cleanup::{self, CleanupProcess};
 use headlong_report::say;
 
 const PREFIX: &str = "headlong-disk-";
@@ -72,14 +72,18 @@ impl Scratch {
     /// A program that is killed when this directory is removed, also after the death of this
     /// process. The caller should end it in order before that.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        guardian::command(&self.path, program.as_ref())
+        cleanup::command(&self.path, program.as_ref())
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Guards that mount are dropped earlier; the guardian reports what they could not undo.
-        for line in self.guardian.take().map_or_else(Vec::new, CleanupProcess::finish) {
+        for line in self
+            .guardian
+            .take()
+            .map_or_else(Vec::new, CleanupProcess::finish)
+        {
             say!("headlong: {line}");
         }
     }
@@ -106,7 +110,7 @@ pub fn sweep() -> Vec<String> {
         let Ok(path) = entry.path().canonicalize() else {
             continue;
         };
-        report.append(&mut guardian::clean_up(&path));
+        report.append(&mut cleanup::clean_up(&path));
         report.push(if path.exists() {
             format!("cannot remove {}", path.display())
         } else {

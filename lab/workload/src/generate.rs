@@ -20,7 +20,7 @@ use headlong_random::{Generator, Zipf};
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, Title};
-use crate::ideal;
+use crate::ideal_server;
 use crate::specification::{
     Arrivals, Extent, PlayerKind, Rate, SESSIONS_MAX, Specification, Start,
 };
@@ -256,7 +256,7 @@ impl<'a> Director<'a> {
         }
         let plan = self.plan(index, Duration::ZERO, &mut Objects::default());
         let class = &self.specification.classes[self.class(index) as usize];
-        ideal::watch(&plan, class, &mut |_| {}).bytes
+        ideal_server::watch(&plan, class, &mut |_| {}).bytes
     }
 
     /// Whether session `index` continues after `seen` of it has been watched.

@@ -20,7 +20,7 @@ pub mod content;
 mod curves;
 mod form;
 mod generate;
-mod ideal;
+mod ideal_server;
 mod identity;
 mod make;
 mod network;

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_player::{Estimate, PlayerConfig, PlanError, Probing, Rule, Shape};
+use headlong_player::{Estimate, PlanError, PlayerConfig, Probing, Rule, Shape};
 use headlong_units::{Duration, nearest};
 
 /// All words, in the order in which they are written.

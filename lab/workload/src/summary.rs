@@ -9,7 +9,7 @@ use headlong_units::{ByteRange, Duration};
 
 use crate::NetworkClass;
 use crate::catalogue::{Catalogue, locate};
-use crate::ideal::{self, Sent};
+use crate::ideal_server::{self, Sent};
 use crate::trace::{Session, Trace, asked_bytes};
 
 /// The titles of one group, or of all.
@@ -239,7 +239,7 @@ impl Asked {
         let class = trace.classes.get(session.class as usize);
         let mut calls = Vec::new();
         let mut sent = |sent: Sent| calls.push((sent.object, sent.range));
-        let watched = ideal::watch(&session.plan, class.unwrap_or(&unlimited), &mut sent);
+        let watched = ideal_server::watch(&session.plan, class.unwrap_or(&unlimited), &mut sent);
         let summary = summary.get_or_insert_default();
         summary.sessions += 1;
         summary.calls_failed += watched.calls_failed;

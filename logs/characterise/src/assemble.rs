@@ -11,10 +11,10 @@ use crate::observed::{
     ChainsSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity, TitlesSeen, distribution,
     length_at,
 };
-use crate::outcome::per_cent;
 use crate::phase_shares::PhaseShares;
 use crate::requests::RequestKinds;
 use crate::survival::segments;
+use crate::tables::per_cent;
 use crate::view::Log;
 use crate::volume::{BINS_MAX, Volume};
 

@@ -11,7 +11,7 @@ use crate::counting::LogHistogram;
 use crate::devices::Devices;
 use crate::merge::merge_fields;
 use crate::observed::{Points, RenditionSeen, ViewingSeen};
-use crate::outcome::per_cent;
+use crate::tables::per_cent;
 use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
 
 /// A jump of more content than this from the last end is a skip.

@@ -8,7 +8,7 @@ use core::cmp::Ordering;
 use headlong_chains::{Chain, Kind};
 
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Figure, ReportItems, Series, per_cent};
+use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Cluster, Log, RateClass, SessionView, nominal_us};
 
 /// Bit rates with a smaller share, in per cent, are not shown (thesis Figure 5.17).

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::merge::merge_fields;
 use crate::observed::DURATION_PARTS;
-use crate::outcome::{Captions, Figure, ReportItems, Series, per_cent};
+use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Log, RateClass, SessionView, nominal_us};
 
 /// Most points of a popularity curve, equally spaced on a logarithmic axis.

@@ -8,8 +8,8 @@ use headlong_chains::{Chain, Lengths};
 
 use crate::merge::{Merge as _, merge_fields};
 use crate::observed::ChainRow;
-use crate::outcome::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
 use crate::survival::{Segment, segments};
+use crate::tables::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
 use crate::view::{Log, SessionView, nominal_us};
 
 /// Most points of a distribution, equally spaced on a logarithmic axis.

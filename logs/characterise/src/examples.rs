@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::Request;
 
 use crate::merge::{Merge, merge_fields};
-use crate::outcome::{Captions, Figure, ReportItems, Series};
+use crate::tables::{Captions, Figure, ReportItems, Series};
 use crate::view::{Log, RateClass, SessionView};
 
 /// Most requests of an example that remain visible in one drawing.

@@ -27,15 +27,15 @@ mod devices;
 mod examples;
 mod merge;
 mod observed;
-mod outcome;
 mod phase_shares;
-mod pieces;
 mod published;
 mod report;
 mod requests;
 mod seconds;
+mod segments;
 mod sessions;
 mod survival;
+mod tables;
 mod view;
 mod viewing;
 mod volume;
@@ -52,10 +52,10 @@ pub use observed::{
     ChainRow, ChainsSeen, DURATION_PARTS, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points,
     Popularity, RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
 };
-pub use outcome::{Axis, Column, Figure, Form, Row, Scale, Series, Table, Value};
 pub use published::{
     Beside, Published, SESSIONS_PUBLISHED, all as all_published, beside, published,
 };
 pub use report::{About, Characterisation, Dropped, SCHEMA, Section};
 pub use sessions::SessionSplitter;
+pub use tables::{Axis, Column, Figure, Form, Row, Scale, Series, Table, Value};
 pub use view::{Cluster, DEVICES_MAX, Log, PhasesOf, RateClass, Rates, SessionView, Span};

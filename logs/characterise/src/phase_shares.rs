@@ -3,9 +3,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::counting::{SecondSums, LogHistogram, smooth_bins};
+use crate::counting::{LogHistogram, SecondSums, smooth_bins};
 use crate::merge::{Merge as _, merge_fields};
-use crate::outcome::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
+use crate::tables::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
 use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
 
 /// Sums over sessions for one reading of A12.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::outcome::Table;
+use crate::tables::Table;
 
 /// Sessions of the log that the thesis describes (Table 5.1).
 pub const SESSIONS_PUBLISHED: u64 = 126_064;

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use crate::observed::Observed;
-use crate::outcome::{Figure, ReportItems, Table};
 use crate::published::{Beside, beside};
+use crate::tables::{Figure, ReportItems, Table};
 
 /// Name of the JSON schema of [`Characterisation`]; docs/schemas/characterisation-2.json.
 pub const SCHEMA: &str = "headlong-characterisation-2";

@@ -9,7 +9,7 @@ use headlong_chains::{Request, most_at_once};
 use crate::counting::LogHistogram;
 use crate::merge::{Merge as _, merge_fields};
 use crate::observed::ChainRow;
-use crate::outcome::{Captions, Figure, ReportItems, Series, Table, per_cent};
+use crate::tables::{Captions, Figure, ReportItems, Series, Table, per_cent};
 use crate::view::{Log, SessionView, nominal_us};
 
 /// Classes of Table 5.3; the last is that many connections or more.

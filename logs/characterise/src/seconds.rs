@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use headlong_chains::{Kind, Request};
 
-use crate::counting::{ActiveSessions, SecondSums, SECONDS_MAX, smooth_bins, spread};
+use crate::counting::{ActiveSessions, SECONDS_MAX, SecondSums, smooth_bins, spread};
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, ReportItems, Series, mean};
+use crate::tables::{Captions, ReportItems, Series, mean};
 use crate::view::{Log, READINGS, SessionView, is_long};
 
 /// Classes of requests in Figure 5.19.

@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use headlong_chains::{Chain, FileInfo, Kind, Request};
 
-use crate::pieces::{Whole, laid_end_to_end};
+use crate::segments::{Whole, laid_end_to_end};
 
 /// A chain that lasts longer is long (A11), ms.
 pub(crate) const LONG_MS: i64 = 40_000;

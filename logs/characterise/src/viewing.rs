@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::{Chain, Kind, Request};
 
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Figure, ReportItems, Series, per_cent};
+use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Log, SessionView};
 
 /// Number of parts of a title.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::counting::spread;
 use crate::merge::merge_fields;
-use crate::outcome::{Captions, Figure, ReportItems, Series};
+use crate::tables::{Captions, Figure, ReportItems, Series};
 use crate::view::{Log, SessionView};
 
 /// Widths of bins over the time of the log; the thesis uses 5 minutes.

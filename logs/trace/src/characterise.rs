@@ -15,8 +15,8 @@ use headlong_characterise::{
 use crate::names::QuickMap;
 use crate::summary::summary;
 use crate::{
-    ChainRow, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow, TableError, TableWriter,
-    IntakeResult,
+    ChainRow, IntakeResult, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow,
+    TableError, TableWriter,
 };
 
 /// Settings.

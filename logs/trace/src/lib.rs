@@ -33,10 +33,10 @@ pub use characterise::{
     characterise_bytes_max,
 };
 pub use dropped::{Dropped, DroppedLines, Sample};
-pub use files::{KnownProperties, FilesError};
+pub use files::{FilesError, KnownProperties};
 pub use intake::{
-    Intake, IntakeError, LogError, LogSummary, MemoryBound, Progress, SessionsBy, Silent, IntakeResult,
-    take_in,
+    Intake, IntakeError, IntakeResult, LogError, LogSummary, MemoryBound, Progress, SessionsBy,
+    Silent, take_in,
 };
 pub use names::{Name, Names};
 pub use page::{page, text};

@@ -10,7 +10,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use headlong_trace::{Format, Intake, IntakeError, Reason, Silent, IntakeResult, summary, take_in};
+use headlong_trace::{Format, Intake, IntakeError, IntakeResult, Reason, Silent, summary, take_in};
 
 /// Bytes of the ten requests.
 const BYTES: u64 = 2 * (4096 + 512 + 512 + 3072 + 100);
@@ -497,8 +497,9 @@ fn truncated_last_line_is_never_another_method() {
             let what = format!("{} at {end}: {:?}", sample.name, cut.dropped);
             assert_eq!(others(&cut), others(&whole), "{what}");
             // It adds one line: truncated, or valid if everything that counts is left.
-            let lines =
-                |taken: &IntakeResult| taken.requests + taken.dropped.count() + taken.dropped.others();
+            let lines = |taken: &IntakeResult| {
+                taken.requests + taken.dropped.count() + taken.dropped.others()
+            };
             assert_eq!(lines(&cut), lines(&whole) + 1, "{what}");
         }
     }

@@ -272,11 +272,15 @@ impl Dual {
         let parts_of = |chains: Range<usize>| {
             chains
                 .filter(|chain| usize::from(table.disks[*chain]) < drives)
-                .filter_map(|chain| Some((chain, ChainWindow::within(table, chain, from_ms, to_ms)?)))
+                .filter_map(|chain| {
+                    Some((chain, ChainWindow::within(table, chain, from_ms, to_ms)?))
+                })
         };
         let run_sums = |run: usize| {
             let mut sums = vec![0.0; prices.len() + 1];
-            for (chain, part) in parts_of(run * CHAINS_PER_SUM..((run + 1) * CHAINS_PER_SUM).min(table.len())) {
+            for (chain, part) in
+                parts_of(run * CHAINS_PER_SUM..((run + 1) * CHAINS_PER_SUM).min(table.len()))
+            {
                 sums[prices.len()] += read_bytes(chain);
                 for (sum, price) in sums.iter_mut().zip(prices) {
                     *sum += part.least(seek_s, *price);

@@ -18,7 +18,7 @@ use headlong_chain_sim::{
 };
 
 use prices::GB;
-pub use prices::{DriveKind, DrivePrice, DriveCost, Prices, RamPrice};
+pub use prices::{DriveCost, DriveKind, DrivePrice, Prices, RamPrice};
 pub use table::text;
 
 /// Assumptions of a plan.
@@ -267,7 +267,11 @@ struct Planner<'p> {
 
 impl Planner<'_> {
     /// The cheapest point of each rule, with the best amount of flash.
-    fn cheapest(&self, main: &Offer, flash: Option<&Offer>) -> Result<Vec<PlannedOption>, SimulationError> {
+    fn cheapest(
+        &self,
+        main: &Offer,
+        flash: Option<&Offer>,
+    ) -> Result<Vec<PlannedOption>, SimulationError> {
         let mut cheapest: Vec<Option<PlannedOption>> = vec![None; self.try_out.policies.len()];
         for flash_count in self.flash_counts(flash) {
             let flash_bytes = flash.map_or(0, |flash| flash.spec.capacity_bytes() * flash_count);

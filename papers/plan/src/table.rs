@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use headlong_report::{Cell, Table};
 
-use crate::{DriveCount, PlannedOption, Plan};
+use crate::{DriveCount, Plan, PlannedOption};
 
 /// The plan as text: the demand, the drives and memory, and the assumptions.
 pub fn text(plan: &Plan) -> String {

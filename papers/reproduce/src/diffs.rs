@@ -1,6 +1,8 @@
 //! One and two concurrent diffs (libception section 8): reproduces Figure 18 and Table 4.
 
-use headlong_bench::{BenchError, DiffRun, DiffBenchmark, CommandOutcome, How, MB, Options, diffs as measured};
+use headlong_bench::{
+    BenchError, CommandOutcome, DiffBenchmark, DiffRun, How, MB, Options, diffs as measured,
+};
 use headlong_report::{Cell, Page, Section, Table};
 use serde::Serialize;
 
@@ -289,9 +291,18 @@ mod tests {
 
     #[test]
     fn two_diffs_must_take_half_and_one_no_longer() {
-        assert_eq!(diffed([40.0, 120.0, 41.0, 60.0]).ending(), CommandOutcome::Done);
-        assert_eq!(diffed([40.0, 120.0, 43.0, 60.0]).ending(), CommandOutcome::Missed);
-        assert_eq!(diffed([40.0, 120.0, 30.0, 61.0]).ending(), CommandOutcome::Missed);
+        assert_eq!(
+            diffed([40.0, 120.0, 41.0, 60.0]).ending(),
+            CommandOutcome::Done
+        );
+        assert_eq!(
+            diffed([40.0, 120.0, 43.0, 60.0]).ending(),
+            CommandOutcome::Missed
+        );
+        assert_eq!(
+            diffed([40.0, 120.0, 30.0, 61.0]).ending(),
+            CommandOutcome::Missed
+        );
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use headlong_bench::command::{print, summary};
 use headlong_bench::{
-    BenchError, Compared, CommandOutcome, Experiment, MB, Mistakes, Options, RunRecord, Virtual, compare,
-    comparison_page, limits,
+    BenchError, CommandOutcome, Compared, Experiment, MB, Mistakes, Options, RunRecord, Virtual,
+    compare, comparison_page, limits,
 };
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
 use headlong_units::Duration;

@@ -1,6 +1,8 @@
 //! Durations of calls that read files (libception 6.6): reproduces Figure 17.
 
-use headlong_bench::{BenchError, CommandOutcome, Experiment, Options, OutcomeName, RunRecord, runs_table};
+use headlong_bench::{
+    BenchError, CommandOutcome, Experiment, Options, OutcomeName, RunRecord, runs_table,
+};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
@@ -187,7 +189,11 @@ impl Timed {
         tables.map(|table| table.to_markdown()).join("\n")
     }
 
-    fn write(&self, experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
+    fn write(
+        &self,
+        experiment: &Experiment,
+        options: &Options,
+    ) -> Result<CommandOutcome, BenchError> {
         let section = Section::new("Comparison with published results")
             .text(Paper::Latencies.said().mapping.as_str())
             .figure(self.chart())

@@ -28,7 +28,11 @@ pub(crate) struct Again {
 }
 
 /// Runs the experiment of a paper, on an emulated drive or in virtual time.
-pub(crate) fn of_paper(paper: Paper, again: &Again, is_virtual: bool) -> anyhow::Result<CommandOutcome> {
+pub(crate) fn of_paper(
+    paper: Paper,
+    again: &Again,
+    is_virtual: bool,
+) -> anyhow::Result<CommandOutcome> {
     let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
     let name = match is_virtual {
         true => format!("{}-virtual", experiment.name),

@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use headlong_bench::{Cell, CommandOutcome, Experiment, Options, Virtual, command, default_store, plan};
+use headlong_bench::{
+    Cell, CommandOutcome, Experiment, Options, Virtual, command, default_store, plan,
+};
 use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
 use headlong_units::MIB;

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use headlong_load::{
-    Progress, ProgressOutput, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold,
-    TimeScale, Watch, parse_ramp, play,
+    PlayError, Progress, ProgressOutput, Recording, Settings, Sources, Target, TargetError,
+    Threshold, TimeScale, Watch, parse_ramp, play,
 };
 use headlong_player::ExportedCall;
 use headlong_units::{BitRate, Bytes, Duration};

@@ -7,8 +7,8 @@ use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 use headlong_chain_sim::Settings;
 use headlong_reproduce::{
-    Choice, FlashPart, FlashstreamOptions, OverloadExperiment, Paper, flashstream, hold, netflix, reproduce_virtual,
-    scenario_names,
+    Choice, FlashPart, FlashstreamOptions, OverloadExperiment, Paper, flashstream, hold, netflix,
+    reproduce_virtual, scenario_names,
 };
 
 use crate::again::{Again, RealOrVirtualArgs, of_paper};

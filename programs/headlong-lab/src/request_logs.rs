@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headlong_chains::{Gap, Link, Rules};
 use headlong_trace::{
-    DroppedLines, Format, Intake, IntakeError, Progress, Reason, IntakeResult, summary, take_in,
+    DroppedLines, Format, Intake, IntakeError, IntakeResult, Progress, Reason, summary, take_in,
 };
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};

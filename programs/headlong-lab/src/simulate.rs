@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_bench::grid::without_series;
-use headlong_bench::{RunRecord, RateSearch, run_page, search_line};
+use headlong_bench::{RateSearch, RunRecord, run_page, search_line};
 use headlong_report::{command_line, say};
 use headlong_sim::{Record, ViewingRecord};
 use headlong_units::MIB;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use headlong_chain_sim::Settings;
 use headlong_engine::Policy;
-use headlong_plan::{Demand, Offer, Prices, PlanSearch, plan, text};
+use headlong_plan::{Demand, Offer, PlanSearch, Prices, plan, text};
 use headlong_units::{ByteRate, Bytes};
 
 use crate::drive_args::drive_spec;

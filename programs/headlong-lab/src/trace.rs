@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use headlong_trace::{ChainSettings, ChainSums, ChainTable, Intake, TableFile, TableForm, IntakeResult};
+use headlong_trace::{
+    ChainSettings, ChainSums, ChainTable, Intake, IntakeResult, TableFile, TableForm,
+};
 
 use crate::characterise::{Characterise, characterise};
 use crate::output::print;

@@ -1,6 +1,6 @@
 //! Arguments of `headlong simulate` for a vanilla server.
 
-use headlong_sim::{Access, CacheKind, Scheduler, ServerKind, PageCacheServerSetup};
+use headlong_sim::{Access, CacheKind, PageCacheServerSetup, Scheduler, ServerKind};
 use headlong_units::{Bytes, KIB, nearest_three};
 
 /// Arguments that select and configure a vanilla server.

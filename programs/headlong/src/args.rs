@@ -9,9 +9,9 @@ use headlong_survey::{LayoutArgs, Probing, TuneArgs};
 
 use crate::anyprogram::{ReceptionArgs, RunArgs};
 use crate::fill::FillArgs;
-use crate::lab;
+use crate::lab_delegation;
 use crate::manual::{CompletionsArgs, ManualArgs};
-use crate::mount::{MountKeeperArgs, MountArgs};
+use crate::mount::{MountArgs, MountKeeperArgs};
 use crate::top::Watching;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -74,10 +74,10 @@ pub fn command() -> clap::Command {
         let verbs = verbs.map(|(verb, about)| clap::Command::new(*verb).about(*about));
         verbs.collect::<Vec<_>>()
     };
-    let disk = |disk: clap::Command| disk.subcommands(of_lab(&lab::DISK_VERBS));
+    let disk = |disk: clap::Command| disk.subcommands(of_lab(&lab_delegation::DISK_VERBS));
     Args::command()
         .mut_subcommand("disk", disk)
-        .subcommands(of_lab(&lab::VERBS))
+        .subcommands(of_lab(&lab_delegation::VERBS))
 }
 
 /// Actions on an SSD of the flash tier.

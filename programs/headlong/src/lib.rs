@@ -16,7 +16,7 @@ mod args;
 mod check;
 mod fill;
 mod flash;
-mod lab;
+mod lab_delegation;
 mod manual;
 mod mount;
 mod serve;
@@ -42,8 +42,8 @@ const EXIT_FAILURE: u8 = 2;
 /// The whole program: parses the command line, executes it, and returns the exit code.
 pub fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if lab::is_for_lab(&words) {
-        return failed(lab::become_lab(&words));
+    if lab_delegation::is_for_lab(&words) {
+        return failed(lab_delegation::become_lab(&words));
     }
     let parsed = command()
         .try_get_matches()
@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
         }
         Command::Disk(DiskCommand::Probe(probing)) => {
             if probing.is_of_model() {
-                return failed(lab::become_lab(&words));
+                return failed(lab_delegation::become_lab(&words));
             }
             probe(&probing).map_err(Into::into)
         }
@@ -89,7 +89,12 @@ pub fn main() -> ExitCode {
 /// `headlong disk probe` of a device.
 fn probe(probing: &Probing) -> Result<(), SurveyError> {
     probing.check()?;
-    headlong_survey::probe(probing, probing.device()?, &lab::fit, &probe_page)
+    headlong_survey::probe(
+        probing,
+        probing.device()?,
+        &lab_delegation::fit,
+        &probe_page,
+    )
 }
 
 /// Prints an error and returns its exit code.

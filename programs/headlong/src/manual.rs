@@ -13,7 +13,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::lab;
+use crate::lab_delegation;
 
 /// The shell.
 #[derive(Debug, Clone, clap::Args)]
@@ -70,7 +70,7 @@ fn write_pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<(
 fn is_of_lab(above: &Command, verb: &Command) -> bool {
     let is_among = |verbs: &[(&str, &str)]| verbs.iter().any(|(name, _)| *name == verb.get_name());
     match above.get_name() {
-        "disk" => is_among(&lab::DISK_VERBS),
-        _ => is_among(&lab::VERBS),
+        "disk" => is_among(&lab_delegation::DISK_VERBS),
+        _ => is_among(&lab_delegation::VERBS),
     }
 }

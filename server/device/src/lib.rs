@@ -54,4 +54,4 @@ pub use open_job::{OpenJob, Opened, PartId};
 pub use read::{Read, ReadCompletion};
 pub use read_job::{BLOCK_BYTES, FileState, Next, ReadEnd, ReadJob, Span};
 pub use resources::Resources;
-pub use returning::{SavedChains, Returning};
+pub use returning::{Returning, SavedChains};

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::age::Turn;
+use crate::age_queue::Turn;
+use crate::chain_matching::{ChainPosition, REREAD_BYTES};
 use crate::ids::{ConnectionId, JobId, RequestId, StreamId, ViewerId};
-use crate::joining::{REREAD_BYTES, ChainPosition};
 use crate::learned::SavedChain;
 use crate::once::ReaderPresence;
 use crate::pace::Pace;

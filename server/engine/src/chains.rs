@@ -3,7 +3,7 @@
 //!
 //! Requests of one reader are at most 40 s apart (thesis 5.3). A log analysis can look ahead; here
 //! a request joins the chain that it continues, precedes, rereads, or overtakes within the
-//! prefetched range (see [`crate::joining`]). Two chains of a named viewer become one when a
+//! prefetched range (see [`crate::chain_matching`]). Two chains of a named viewer become one when a
 //! request bridges them.
 //!
 //! Invariants: a named viewer has at most [`CHAINS_PER_VIEWER`] chains without a request on one
@@ -14,11 +14,11 @@ use alloc::vec::Vec;
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use crate::age::AgeQueue;
+use crate::age_queue::AgeQueue;
 use crate::chain::Chain;
+use crate::chain_matching::{Between, CHAINS_PER_VIEWER, Unnamed};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, ConnectionId, RequestId, StreamId, ViewerId};
-use crate::joining::{Between, CHAINS_PER_VIEWER, Unnamed};
 use crate::learned::SavedChain;
 use crate::once::{Once, ReaderPresence};
 use crate::pace::Pace;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::joining::Between;
+use crate::chain_matching::Between;
 
 const GAP: Duration = Duration::from_secs(40);
 const READER: (Identity, StreamId) = (Identity::Named(ViewerId(1)), StreamId(1));

@@ -10,7 +10,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use headlong_flash::{BlockId, PieceId, Place, FlashStore};
+use headlong_flash::{BlockId, FlashStore, PieceId, Place};
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
@@ -153,7 +153,10 @@ impl Flash {
 
     /// Panics if an invariant is broken. `is_filling` returns whether a slot is being filled with a
     /// record, and is found by its key exactly if it is not late.
-    pub(crate) fn check_invariants(&self, is_filling: impl Fn(StreamId, &RecordRead, bool) -> bool) {
+    pub(crate) fn check_invariants(
+        &self,
+        is_filling: impl Fn(StreamId, &RecordRead, bool) -> bool,
+    ) {
         self.room.check_invariants();
         let records: usize = self.reads.values().map(|read| read.records.len()).sum();
         assert_eq!(records, self.records);

@@ -80,7 +80,12 @@ impl Load {
     ///
     /// In virtual time (docs/lab/results.md) no admitted viewer failed at up to twice the load that
     /// a disk can serve, and one call in a thousand at three times, where replies are large.
-    pub(crate) fn refuses(&mut self, now: Instant, waiting: UrgentJobs, patience: Duration) -> bool {
+    pub(crate) fn refuses(
+        &mut self,
+        now: Instant,
+        waiting: UrgentJobs,
+        patience: Duration,
+    ) -> bool {
         let something_waits = self.time_for(4 * waiting.all()) > patience;
         let is_overloaded = self.is_overloaded(waiting, patience);
         if something_waits && !is_overloaded {

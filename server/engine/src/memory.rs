@@ -28,11 +28,11 @@ use crate::index::PieceIndex;
 use crate::lru::{LruLists, StreamSlots};
 use crate::stats::MemoryUse;
 
-mod leaving;
+mod release;
 mod slot;
 
 pub(crate) use slot::{Evicted, Held, PieceKey};
-use slot::{Owner, Rank, SlotState, SlotPhase};
+use slot::{Owner, Rank, SlotPhase, SlotState};
 
 /// List of pieces that were never sent, which are evicted before all others.
 const ORPHANS: u8 = 0;

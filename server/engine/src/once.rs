@@ -7,7 +7,7 @@
 
 use headlong_units::{Duration, Instant};
 
-use crate::age::{AgeQueue, Turn};
+use crate::age_queue::{AgeQueue, Turn};
 use crate::ids::ChainId;
 
 /// A one-shot reader counts as departed after the idle time divided by this.
@@ -66,7 +66,11 @@ impl Once {
     }
 
     /// Removes stale entries; there are `chains` chains in all.
-    pub(crate) fn tidy(&mut self, chains: usize, stay_of: impl Fn(ChainId) -> Option<ReaderPresence>) {
+    pub(crate) fn tidy(
+        &mut self,
+        chains: usize,
+        stay_of: impl Fn(ChainId) -> Option<ReaderPresence>,
+    ) {
         self.idle.tidy(chains, |id| stay_of(id)?.turn());
     }
 

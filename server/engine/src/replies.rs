@@ -11,7 +11,7 @@ use core::ops::RangeBounds;
 use headlong_units::{Duration, Instant};
 use smallvec::SmallVec;
 
-use crate::age::{AgeQueue, Turn};
+use crate::age_queue::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, RequestId, Slot, StreamId, ViewerId};
 use crate::memory::PieceKey;

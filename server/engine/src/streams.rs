@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Instant};
 
-use crate::age::{AgeQueue, Turn};
+use crate::age_queue::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::StreamId;
 use crate::layout::Layout;

@@ -3,7 +3,7 @@
 mod rig;
 
 use headlong_engine::{
-    Control, DriveTimes, Ended, EngineConfig, Identity, Learned, SavedChain, Refusal, Request,
+    Control, DriveTimes, Ended, EngineConfig, Identity, Learned, Refusal, Request, SavedChain,
     Shard, StreamId, ViewerId,
 };
 use headlong_units::{BitRate, Duration, Instant, MIB};

@@ -21,8 +21,8 @@ use headlong_flash::format::{
     recover,
 };
 use headlong_flash::{
-    BlockId, FileKey, FlashSpec, PieceId, RecordEntry, RecoveredBlock, FlashStore, RoomConfig, SsdId,
-    SsdSpec,
+    BlockId, FileKey, FlashSpec, FlashStore, PieceId, RecordEntry, RecoveredBlock, RoomConfig,
+    SsdId, SsdSpec,
 };
 use headlong_units::Instant;
 

@@ -113,7 +113,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// As [`Checkpoints::void`].
-    pub fn begin<G: CheckpointDevice>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
+    pub fn begin<G: CheckpointDevice>(
+        &mut self,
+        ground: &mut G,
+        block: u32,
+    ) -> Result<(), G::Error> {
         let group = block / GROUP_BLOCKS;
         self.save_closed(ground, Some(group));
         self.open(ground, group);
@@ -130,7 +134,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// If the stale checkpoint may still be there.
-    pub fn void<G: CheckpointDevice>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
+    pub fn void<G: CheckpointDevice>(
+        &mut self,
+        ground: &mut G,
+        block: u32,
+    ) -> Result<(), G::Error> {
         let group = block / GROUP_BLOCKS;
         if let Some(open) = self.open.get_mut(&group).filter(|open| !open.is_void) {
             if !mutated!(CheckpointNotVoided) {

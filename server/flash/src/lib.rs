@@ -36,7 +36,7 @@ mod names;
 mod room;
 mod spec;
 
-pub use checkpoints::{Checkpoints, CheckpointDevice};
+pub use checkpoints::{CheckpointDevice, Checkpoints};
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
 pub use room::{FlashStore, RoomCommand, SEGMENT_BYTES};
 pub use spec::{

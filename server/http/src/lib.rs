@@ -64,12 +64,13 @@ macro_rules! mutated {
     };
 }
 
-mod asker;
+mod cacheable_request;
 mod cmcd;
 mod cmsd;
 mod coding;
 mod conditional;
 mod cors;
+mod credentials;
 mod date;
 mod entity_tag;
 mod error_reply;
@@ -84,7 +85,6 @@ mod pace;
 mod path;
 mod path_token;
 mod peer;
-mod plain;
 mod plan;
 mod query;
 mod range;
@@ -95,12 +95,13 @@ mod session;
 mod signed;
 mod status;
 
-pub use asker::{Asker, Refused};
+pub use cacheable_request::CacheableFields;
 pub use cmcd::Cmcd;
 pub use cmsd::{Object, cmsd_dynamic};
 pub use coding::{accepts_gzip, gzip_tag, is_text};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};
 pub use cors::{CorsError, CorsPolicy};
+pub use credentials::{Asker, Refused};
 pub use date::HttpDate;
 pub use entity_tag::{VersionIdentity, entity_tag};
 pub use error_reply::error_reply;
@@ -114,7 +115,6 @@ pub use pace::{Pace, Pacer, SharedPacer};
 pub use path::{PathError, RelativePath};
 pub use path_token::PathToken;
 pub use peer::Peer;
-pub use plain::CacheableFields;
 pub use plan::{Representation, RequestHead, plan};
 pub use query::{QueryKey, query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, SelectedRange, Selection};

@@ -96,7 +96,8 @@ impl ByteRangeSet {
     /// the whole, empty file (14.1.2 calls every non-zero suffix satisfiable); any other range of
     /// it is unsatisfiable.
     pub fn select(&self, size: u64) -> Selection {
-        let is_suffix = |spec: &RangeSpec| matches!(spec, RangeSpec::Suffix { length } if *length > 0);
+        let is_suffix =
+            |spec: &RangeSpec| matches!(spec, RangeSpec::Suffix { length } if *length > 0);
         if size == 0 && self.0.iter().any(is_suffix) {
             return Selection::Whole;
         }

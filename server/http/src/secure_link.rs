@@ -16,7 +16,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use md5::{Digest, Md5};
 use subtle::ConstantTimeEq;
 
-use crate::asker::{Asker, Refused, raw_value};
+use crate::credentials::{Asker, Refused, raw_value};
 
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,

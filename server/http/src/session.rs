@@ -186,7 +186,11 @@ mod tests {
                 &silent,
                 (IdSource::Query, name("from-query")),
             ),
-            (rule(false, false, false), &silent, (IdSource::Address, None)),
+            (
+                rule(false, false, false),
+                &silent,
+                (IdSource::Address, None),
+            ),
         ] {
             assert_eq!(found(&rule, cmcd), expected);
         }

@@ -17,7 +17,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
-use crate::asker::{Asker, Refused};
+use crate::credentials::{Asker, Refused};
 use crate::path_token::{PathToken, without_tokens};
 use crate::secure_link::SecureLink;
 

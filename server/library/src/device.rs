@@ -151,10 +151,12 @@ impl Devices {
         for root in roots {
             let place = match root.place() {
                 Some((real, dev)) => devices.place(dev, &real, &root.path),
-                None if root.was_missing.load(Ordering::Relaxed) => devices.write(|table| FileSystemLocation {
-                    device: table.add_nameless(0, &root.path, 0),
-                    start_bytes: 0,
-                }),
+                None if root.was_missing.load(Ordering::Relaxed) => {
+                    devices.write(|table| FileSystemLocation {
+                        device: table.add_nameless(0, &root.path, 0),
+                        start_bytes: 0,
+                    })
+                }
                 None => {
                     let reached = root.real_path_so_far();
                     devices.place_of_mount(innermost(&mounts, &reached), &root.path)

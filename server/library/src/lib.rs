@@ -18,13 +18,14 @@
 //! and stream; any other link is not found.
 
 mod around;
+mod block_map;
 mod catalogue;
 mod dash;
 mod device;
 mod early;
 mod entry;
+mod external_streams;
 mod facts;
-mod foreign;
 mod hls;
 mod identity;
 mod kind;
@@ -35,11 +36,10 @@ mod look;
 mod manifest;
 mod mounts;
 mod options;
-mod passed_over;
-mod places;
 mod raw;
 mod root;
 mod scan;
+mod skipped_files;
 mod state;
 mod stream;
 mod subtitles;
@@ -48,6 +48,7 @@ mod title;
 mod walk;
 mod warning;
 
+pub use block_map::{FileLocation, Places};
 pub use device::{DeviceInfo, RootsInfo, look_at_roots};
 pub use entry::FileEntry;
 pub use facts::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled};
@@ -57,7 +58,6 @@ pub use library::Library;
 pub use look::{Look, ResolveError};
 pub use mounts::{Mount, read_mounts};
 pub use options::LibraryOptions;
-pub use places::{FileLocation, Places};
 pub use root::RootError;
 pub use scan::Changes;
 pub use stream::{Changed, Gone, PartFile, StreamFiles, is_changed};

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::manifest::{Manifest, Manifests, missing, titles};
 use crate::state::{FILES_PER_LOCK, LastFound, LastWalk, State, lock};
 use crate::stream::Gone;
-use crate::walk::{WalkCallbacks, PreviousScan, Counts, RootScan, look_at, walk};
+use crate::walk::{Counts, PreviousScan, RootScan, WalkCallbacks, look_at, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.

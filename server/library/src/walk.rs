@@ -173,7 +173,11 @@ impl RootScan {
 }
 
 /// Walks `root`.
-pub(crate) fn walk(root: &Root, before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> RootScan {
+pub(crate) fn walk(
+    root: &Root,
+    before: PreviousScan<'_>,
+    along: &mut WalkCallbacks<'_>,
+) -> RootScan {
     let mut scan = RootScan::default();
     let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
     let mut file_count = 0;

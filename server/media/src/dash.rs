@@ -13,13 +13,13 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::build::TitleBuilder;
 use crate::note::Notes;
 use crate::template::{TemplateValues, expand, tells_segments_apart};
 use crate::timeline::{
     TimelineEntry, TimelineSegment, duration_to_ticks, expand_timeline, ticks_to_duration,
 };
 use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Segments, Title, brief};
+use crate::title_builder::TitleBuilder;
 use crate::uri::{Unresolved, resolve};
 
 /// Expanding this many segments of a timeline costs as much as one stored segment.

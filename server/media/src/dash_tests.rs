@@ -4,7 +4,7 @@ use std::format;
 use std::string::ToString;
 use std::vec;
 
-use crate::build::tests::all_there;
+use crate::title_builder::tests::all_there;
 
 fn dash_title(path: &str, mpd: &Mpd) -> Title {
     all_there(|builder| super::dash_title(path, mpd, builder))

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::build::TitleBuilder;
 use crate::note::Notes;
 use crate::title::{
     Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
     SEGMENTS_PER_TITLE_MAX, Segments, Title, brief,
 };
+use crate::title_builder::TitleBuilder;
 use crate::uri::resolve_file;
 
 /// A master playlist.
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    use crate::build::tests::{all_there, build_media as media_title};
+    use crate::title_builder::tests::{all_there, build_media as media_title};
 
     fn paths(rendition: &Rendition) -> Vec<&str> {
         rendition.segments.list.iter().map(|s| &*s.path).collect()

@@ -21,7 +21,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod build;
 mod dash;
 mod hls;
 mod mp4;
@@ -31,10 +30,10 @@ mod run;
 mod template;
 mod timeline;
 mod title;
+mod title_builder;
 mod uri;
 mod xs_duration;
 
-pub use build::{NamedFile, TitleBuilder};
 pub use dash::{
     AdaptationSet, Addressing, Mpd, Period, Representation, SegmentBase, SegmentList,
     SegmentTemplate, SegmentUrl, Source, dash_title,
@@ -53,5 +52,6 @@ pub use title::{
     Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
     SEGMENTS_PER_TITLE_MAX, Segment, Segments, Title, bit_rate,
 };
+pub use title_builder::{NamedFile, TitleBuilder};
 pub use uri::{PATH_BYTES_MAX, Unresolved, encode_path, resolve, resolve_file};
 pub use xs_duration::parse_xs_duration;

@@ -127,8 +127,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::tests::build_media as media_title;
     use crate::hls::{HlsMedia, HlsSegment};
+    use crate::title_builder::tests::build_media as media_title;
     use proptest::prelude::*;
     use std::string::{String, ToString};
 

@@ -15,18 +15,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod answer;
+mod eviction;
 mod fill;
 mod freshness;
 mod negative;
+mod response;
 mod slices;
-mod space;
 mod target;
 
-pub use answer::{ResponseHead, Fault, Validators, Version};
+pub use eviction::{SliceKey, Space};
 pub use fill::{Fill, Turn, Viewers};
 pub use freshness::{Freshness, Judgement, Rules, fresh_for};
 pub use negative::Negative;
+pub use response::{Fault, ResponseHead, Validators, Version};
 pub use slices::Slices;
-pub use space::{SliceKey, Space};
 pub use target::{Target, TargetRules, is_public};

@@ -10,7 +10,7 @@ use headlong_library::DeviceInfo;
 use crate::config::{Config, Mistakes};
 use crate::disk::{Device, DeviceConfig, StartError};
 use crate::flash::{FlashShare, Tier};
-use crate::state_folder::{StateFolder, DeviceIdentity};
+use crate::state_folder::{DeviceIdentity, StateFolder};
 
 /// Persistent names of disks, which identify their shares of the flash tier.
 pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {

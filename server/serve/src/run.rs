@@ -15,15 +15,16 @@ use crate::degraded::{DegradedParts, PartKind};
 use crate::descriptors::{self, Shares};
 use crate::devices;
 use crate::disk::Device;
-use crate::doors::Listeners;
 use crate::hand_over::HandOver;
 use crate::http::{Lookups, MediaService, MediaState};
 use crate::late_flash::{self, TierHolder};
+use crate::listeners::Listeners;
 use crate::net::{
     ConnectionCounters, Encryption, Limits, ListenAddress, ListenerContext, ReloadingCertificates,
     TrustedProxies, serve_listener, shutdown,
 };
 use crate::passing_on;
+use crate::pending_scans::Unscanned;
 use crate::pull::Pulls;
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
@@ -33,7 +34,6 @@ use crate::signals::{End, Signals};
 use crate::start;
 use crate::state_folder::StateFolder;
 use crate::tasks::{self, RootScans};
-use crate::unscanned::Unscanned;
 use crate::upgrade::{Inherited, Predecessor, Program};
 use crate::view;
 

@@ -137,7 +137,12 @@ impl StateFolder {
     }
 
     /// Saves the learned state of a device; an error is logged. Blocks.
-    pub(crate) fn write(&self, who: DeviceIdentity<'_>, engine: &EngineConfig, learned: &LearnedState) {
+    pub(crate) fn write(
+        &self,
+        who: DeviceIdentity<'_>,
+        engine: &EngineConfig,
+        learned: &LearnedState,
+    ) {
         let Some(path) = self.path(who) else {
             return;
         };

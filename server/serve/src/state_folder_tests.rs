@@ -1,5 +1,5 @@
 use headlong_engine::{
-    Control, EngineConfig, Identity, Learned, SavedChain, Policy, StreamId, ViewerId,
+    Control, EngineConfig, Identity, Learned, Policy, SavedChain, StreamId, ViewerId,
 };
 use headlong_units::{BitRate, Duration, MIB};
 
@@ -139,7 +139,11 @@ fn device_without_kernel_name_is_identified_without_capacity() {
     };
     state.write(DeviceIdentity::of(&zfs), &auto, &learned(5 * MIB));
     zfs.capacity_bytes -= 1 << 30;
-    assert!(state.read(DeviceIdentity::of(&zfs), &auto, TimeScale::ONE).is_some());
+    assert!(
+        state
+            .read(DeviceIdentity::of(&zfs), &auto, TimeScale::ONE)
+            .is_some()
+    );
     let mut disk = info();
     state.write(DeviceIdentity::of(&disk), &auto, &learned(5 * MIB));
     disk.capacity_bytes -= 1 << 30;

@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 use crate::degraded::{DegradedParts, PartKind};
 use crate::http::MediaState;
 use crate::net::Pulse;
+use crate::pending_scans::Unscanned;
 use crate::service_manager::{self, NotifyState};
-use crate::state_folder::{StateFolder, DeviceIdentity};
+use crate::state_folder::{DeviceIdentity, StateFolder};
 use crate::time_scale::TimeScale;
-use crate::unscanned::Unscanned;
 
 /// Interval of the sweep of streams without a path.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -222,7 +222,8 @@ pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale:
     {
         let folder = folder.clone();
         devices.spawn_blocking(move || {
-            if let Some(told) = folder.read(DeviceIdentity::of(&info), &device.config(), time_scale) {
+            if let Some(told) = folder.read(DeviceIdentity::of(&info), &device.config(), time_scale)
+            {
                 device.returning(told);
             }
         });

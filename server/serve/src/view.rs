@@ -14,7 +14,7 @@ use crate::degraded::DegradedParts;
 use crate::disk::DeviceSnapshot;
 use crate::http::MediaState;
 use crate::net::{ConnectionCounters, Shutdown};
-use crate::unscanned::Unscanned;
+use crate::pending_scans::Unscanned;
 
 /// Builds the admin state over `state`.
 pub(crate) fn admin_state(

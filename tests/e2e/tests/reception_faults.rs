@@ -5,7 +5,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use headlong_e2e_tests::eventually;
-use headlong_e2e_tests::preload::asking::{
+use headlong_e2e_tests::preload::protocol_client::{
     ASK, GO_ON, LEAVE_ALONE, READY, answer, asked, connected, say,
 };
 use headlong_e2e_tests::preload::{Reception, cool};

@@ -7,7 +7,7 @@ use std::fs::File;
 
 use headlong_e2e_tests::Mount;
 use headlong_e2e_tests::preload::Reception;
-use headlong_e2e_tests::preload::asking::{
+use headlong_e2e_tests::preload::protocol_client::{
     ASK, COUNT, NOTE, STATUS, WAITED, asked, connected, heard, say,
 };
 use headlong_testkit::{Scratch, pattern};

@@ -105,7 +105,8 @@ fn forbidden_in_tests(member: &Member, other: &Member) -> Option<&'static str> {
 }
 
 fn are_strangers(member: &Member, other: &Member) -> Option<&'static str> {
-    let both = INDEPENDENT_CRATES.contains(&member.noun()) && INDEPENDENT_CRATES.contains(&other.noun());
+    let both =
+        INDEPENDENT_CRATES.contains(&member.noun()) && INDEPENDENT_CRATES.contains(&other.noun());
     both.then_some("engine, player and drive meet only in a world; pass messages there")
 }
 

@@ -11,10 +11,10 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, 
 use super::original::{Symbol, address, is_unknown};
 use super::sys::set_errno;
 use crate::before::{
-    self, ReadPosition, after, before, before_close, before_closing_all, before_mapping, before_replacing,
-    before_sending, not_replaced,
+    self, ReadPosition, after, before, before_close, before_closing_all, before_mapping,
+    before_replacing, before_sending, not_replaced,
 };
-use crate::table;
+use crate::descriptors;
 
 /// Assumed length of vectored calls: the list belongs to the program and is not read.
 const VECTOR_BYTES: u64 = 128 << 10;
@@ -165,7 +165,7 @@ maps!(mmap mmap64);
 
 /// A newly opened descriptor is not the one that had its number before.
 fn forget(fd: c_int) {
-    if let Some(entry) = table::entry(fd) {
+    if let Some(entry) = descriptors::entry(fd) {
         entry.forget();
     }
 }
@@ -219,7 +219,7 @@ hook! {
         0 => before_closing_all(first, last),
         // `CLOSE_RANGE_CLOEXEC` and `CLOSE_RANGE_UNSHARE` leave the descriptors of in-flight calls
         // open.
-        _ => table::forget_range(first, last),
+        _ => descriptors::forget_range(first, last),
     };
     after |_nothing, result| {}
 }

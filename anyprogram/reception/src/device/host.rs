@@ -12,7 +12,7 @@ use headlong_engine::{Failure, ReadId, ReadOutcome, RequestId, Slot, StreamId};
 
 use crate::file::{OpenFile, Version};
 use crate::hold::HeldPages;
-use crate::readers::{Job, Readers, FileRange};
+use crate::readers::{FileRange, Job, Readers};
 use crate::status::Counters;
 use crate::stream::{InStream, Stream};
 use crate::waiting::AllWaiting;

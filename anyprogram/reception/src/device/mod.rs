@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::describe::{Found, Question};
 use crate::file::{OpenFile, Version, reopen};
 use crate::hold::HeldPages;
-use crate::readers::{Done, Job, FileRange};
+use crate::readers::{Done, FileRange, Job};
 use crate::settings::Mode;
 use crate::stream::InStream;
 

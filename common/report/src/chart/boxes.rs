@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, Scale, cell};
 use super::frame::{
-    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_lower_axis, head_height,
-    upright_width,
+    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_lower_axis,
+    head_height, upright_width,
 };
 use super::svg::{Anchor, Svg, text_width};
 use crate::table::Table;

@@ -70,7 +70,9 @@ pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: 
         }
         let centre = x + 12.0;
         match key {
-            LegendSymbol::LineWithSymbol => draw_symbol(svg, index, entry.is_reference, centre, y - 4.5, ""),
+            LegendSymbol::LineWithSymbol => {
+                draw_symbol(svg, index, entry.is_reference, centre, y - 4.5, "")
+            }
             LegendSymbol::Dot => svg.path(&format!("f{colour}"), &symbol(0, centre, y - 4.5, 4.0)),
             LegendSymbol::Box => svg.path(
                 &format!("bar f{colour} s{colour}{pale}"),

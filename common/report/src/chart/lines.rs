@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::axis::{Scale, plain};
 use super::frame::{
-    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_symbol, head_height,
-    upright_width,
+    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_symbol,
+    head_height, upright_width,
 };
 use super::points::{Chart, Kind, Point, Series};
 use super::svg::{Anchor, Svg};

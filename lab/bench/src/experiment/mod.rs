@@ -30,7 +30,7 @@ use headlong_units::{BitRate, Duration};
 use headlong_workload::Form;
 use serde::{Serialize, Serializer};
 
-use crate::quality::QualityRules;
+use crate::playback_quality::QualityRules;
 
 /// An experiment. Times are model time: a run takes `time_scale` times less.
 #[derive(Debug, Clone, PartialEq)]

@@ -33,7 +33,7 @@ pub(crate) use network::PrivateNetwork;
 pub(crate) use process::{Output, Process};
 pub use queue::QueueSettings;
 pub(crate) use queue::set_scheduler;
-pub(crate) use ssd::{SsdUse, Ssd, SsdSetup};
+pub(crate) use ssd::{Ssd, SsdSetup, SsdUse};
 use store::Store;
 
 use std::os::unix::fs::MetadataExt as _;

@@ -15,7 +15,9 @@ pub(super) fn launch(settings: &Nginx, place: &Place) -> LaunchSpec {
 
 /// nginx with this configuration, and no files outside the place's folder.
 pub(super) fn command(file: &Path, place: &Place) -> Vec<String> {
-    let words = CommandBuilder::default().plain("nginx").option("-c", file.display());
+    let words = CommandBuilder::default()
+        .plain("nginx")
+        .option("-c", file.display());
     let words = words.option("-p", place.folder.display());
     words.plain("-e stderr").0
 }

@@ -24,15 +24,15 @@ use headlong_sim::{
 use headlong_units::{Duration, KIB};
 use serde_json::{Value, json};
 
+use crate::cpu_usage::{CpuUse, Machine};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment, Kernel, SearchRules};
-use crate::facts::{CpuUse, Machine};
 use crate::parallel::in_parallel;
-use crate::quality::{QualityRules, QualityShortfall, PlaybackQuality};
+use crate::playback_quality::{PlaybackQuality, QualityRules, QualityShortfall};
 use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
-use crate::same_run::{of_run, own_build, settings};
-use crate::search::{Probe, Search, CompletedSearch};
+use crate::run_identity::{of_run, own_build, settings};
+use crate::search::{CompletedSearch, Probe, Search};
 use crate::search_driver::Runner;
 
 /// Name of the machine in the record of a virtual run.

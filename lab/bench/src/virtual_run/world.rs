@@ -4,8 +4,8 @@ use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    Access, Experiment as World, FlashSetup, Placement, Scheduler, ServerKind as Origin,
-    Setup as Made, PageCacheServerSetup, WarmContent, Window,
+    Access, Experiment as World, FlashSetup, PageCacheServerSetup, Placement, Scheduler,
+    ServerKind as Origin, Setup as Made, WarmContent, Window,
 };
 use headlong_units::{Duration, Instant, KIB};
 

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use headlong_player::{CallId, CallRecord, ExportedCall, Command, TransportEnd};
+use headlong_player::{CallId, CallRecord, Command, ExportedCall, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 
 use super::{CONNECTIONS_MAX, Held, Viewer};
-use crate::connection::{CurrentCall, Connection, Opening, Stage};
+use crate::connection::{Connection, CurrentCall, Opening, Stage};
 use crate::line::PACKET_BYTES;
 use crate::reply::{Head, ReplyEvent};
 use crate::world::World;

@@ -4,13 +4,13 @@
 
 mod meter;
 mod plan;
+mod playback;
 mod player;
 mod rule;
-mod screen;
 mod title;
 mod window;
 
-pub use plan::{Act, AdaptivePlan, Estimate, PlayerConfig, PlanError, Probing, Rule, Shape};
+pub use plan::{Act, AdaptivePlan, Estimate, PlanError, PlayerConfig, Probing, Rule, Shape};
 pub use title::{Place, Rendition, Segments, Title};
 
 pub(crate) use player::{AdaptivePlayer, Moment, Turn};

@@ -4,8 +4,8 @@
 //! The state is the first missing segment, the playback position, and the calls in progress.
 //! Segments are forgotten once played.
 
-mod asking;
-mod watching;
+mod requests;
+mod viewer;
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use super::meter::Meter;
 use super::plan::{AdaptivePlan, Probing};
-use super::screen::Playback;
+use super::playback::Playback;
 use super::window::Window;
 use crate::calls::Calls;
 use crate::record::Outcome;

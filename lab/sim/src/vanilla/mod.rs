@@ -37,7 +37,7 @@ pub use self::setup::{Access, PageCacheServerSetup};
 use crate::device::Device;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
-use crate::origin::{Requester, Outcome, Piece};
+use crate::origin::{Outcome, Piece, Requester};
 
 /// A request in progress: an open file and the position of its reader.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::device::{DriveUse, Pattern};
 use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::link::Link;
-use crate::origin::{Requester, CacheUse, Origin, Outcome, Piece, ServerState};
+use crate::origin::{CacheUse, Origin, Outcome, Piece, Requester, ServerState};
 
 /// A request yields its thread after this many bytes (nginx: `sendfile_max_chunk`).
 const TURN_BYTES: u64 = 2 * MIB;

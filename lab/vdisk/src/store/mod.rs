@@ -4,8 +4,8 @@
 //! Invariant: a read returns the latest written data, and zeros where nothing was written.
 
 mod extents;
-mod keeper;
 mod literals;
+mod persistence;
 mod sequence;
 mod table;
 
@@ -14,12 +14,12 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use extents::{Extents, Run};
-pub use keeper::Manifest;
+pub use persistence::Manifest;
 pub use sequence::{Content, PAGE_BYTES, Sequence};
 
 use crate::error::Error;
-use keeper::PersistentStore;
 use literals::Literals;
+use persistence::PersistentStore;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 

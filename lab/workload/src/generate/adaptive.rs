@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_player::{Act, AdaptivePlan, PlayerConfig, ObjectId, Place, Rendition, Segments};
+use headlong_player::{Act, AdaptivePlan, ObjectId, Place, PlayerConfig, Rendition, Segments};
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 

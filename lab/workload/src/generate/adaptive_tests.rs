@@ -4,7 +4,7 @@ use std::string::ToString as _;
 use headlong_player::Rule;
 
 use super::*;
-use crate::ideal;
+use crate::ideal_server;
 use crate::specification::{Mistakes, Specification};
 use crate::summary::TraceSummary;
 use crate::trace::{Session, Trace, Warming};
@@ -278,7 +278,7 @@ fn faster_network_gets_higher_bit_rate() {
     let mut means = std::vec![(0.0, 0.0); trace.classes.len()];
     for session in &trace.sessions {
         let class = &trace.classes[session.class as usize];
-        let end = ideal::watch(&session.plan, class, &mut |_| {}).end;
+        let end = ideal_server::watch(&session.plan, class, &mut |_| {}).end;
         let rate = end.and_then(|end| end.bit_rate).expect("it watched");
         let mean = &mut means[session.class as usize];
         *mean = (mean.0 + rate.0 as f64 / 1e3, mean.1 + 1.0);
@@ -417,7 +417,7 @@ fn warming_uses_requests_to_an_ideal_server() {
         let mut asked = BTreeMap::new();
         for session in &trace.sessions {
             let class = &trace.classes[session.class as usize];
-            ideal::watch(&session.plan, class, &mut |sent| {
+            ideal_server::watch(&session.plan, class, &mut |sent| {
                 *asked.entry((sent.object, sent.range)).or_insert(0) += 1;
             });
         }

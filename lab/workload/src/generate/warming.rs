@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headlong_player::Plan;
 
-use crate::ideal;
+use crate::ideal_server;
 use crate::trace::{Trace, Warming};
 
 /// The `count` most frequently requested ranges; ties are broken by first use. For adaptive
@@ -29,7 +29,7 @@ pub(super) fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
         }
         if let Plan::Adaptive(_) = session.plan {
             let class = &trace.classes[session.class as usize];
-            ideal::watch(&session.plan, class, &mut |sent| {
+            ideal_server::watch(&session.plan, class, &mut |sent| {
                 note(sent.object, sent.range);
             });
         }

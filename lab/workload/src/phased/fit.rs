@@ -15,8 +15,8 @@ use headlong_characterise::{Observed, Points, Popularity, ViewingSeen};
 use headlong_random::Empirical;
 
 use super::Kind;
+use super::calibration::{correct, correct_popularity, curve};
 use super::catalogue::Catalogue;
-use super::correcting::{correct, correct_popularity, curve};
 use super::measure::observe;
 use super::specification::{Device, Form, Rates, Rendition, Specification};
 

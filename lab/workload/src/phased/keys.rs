@@ -13,7 +13,7 @@ use core::fmt::Write as _;
 use headlong_settings::{Document, Mistakes, Place};
 use headlong_units::nearest;
 
-use super::specification::{Device, Network, Specification, Titles, Viewing, SessionSettings};
+use super::specification::{Device, Network, SessionSettings, Specification, Titles, Viewing};
 use crate::preset;
 use crate::specification::{SESSIONS_MAX, TITLES_MAX, document, is_of_phases, no_new_tables};
 

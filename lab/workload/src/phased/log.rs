@@ -8,8 +8,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::arrivals::Arrivals;
-use super::asking::Request;
 use super::catalogue::Catalogue;
+use super::requests::Request;
 use super::session::{Director, Session};
 use super::specification::Specification;
 

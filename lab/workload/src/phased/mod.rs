@@ -12,31 +12,32 @@
 //! log; requests are in order of completion, as in a log.
 
 mod arrivals;
-mod asking;
+mod calibration;
 mod catalogue;
-mod correcting;
 mod fit;
 mod keys;
 mod log;
 mod measure;
-mod play;
+mod requests;
 mod session;
 mod specification;
+mod to_trace;
 mod visit;
 
 pub use headlong_chains::Kind;
 
-pub use asking::{Request, SOCKET_BYTES};
 pub use catalogue::{Catalogue, PhasedFile, PhasedTitle};
 pub use fit::fit;
 pub use keys::MODEL;
 pub use log::{Entry, FILES_HEADER, LOG_HEADER, Log, Sessions};
 pub use measure::{Measure, characterise, observe};
-pub use play::{PIECE_S, trace};
+pub use requests::{Request, SOCKET_BYTES};
 pub use session::Session;
 pub use specification::{
-    Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, SessionSettings,
+    Device, Form, Network, Rendition, SESSIONS_FULL, SessionSettings, Specification, Titles,
+    Viewing,
 };
+pub use to_trace::{PIECE_S, trace};
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use headlong_random::Generator;
 
-use super::asking::Request;
 use super::catalogue::Catalogue;
+use super::requests::Request;
 use super::specification::Specification;
 use super::visit::SessionSimulation;
 

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 
 use super::Kind;
-use super::asking::{RequestGenerator, ReadStyle, Request, SegmentRun, PlaybackClock};
 use super::catalogue::Catalogue;
+use super::requests::{PlaybackClock, ReadStyle, Request, RequestGenerator, SegmentRun};
 use super::specification::{Device, Form, Rates, Specification, Viewing};
 
 /// Shortest session that is not a glance, s (thesis 5.4.3).

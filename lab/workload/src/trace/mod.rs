@@ -21,7 +21,7 @@ pub use arrivals::{UnknownSizes, with_arrivals};
 pub use error::{DialectLimit, TraceError, TraceErrors};
 pub use write::Dialect;
 
-use crate::{Identity, NetworkClass, ideal};
+use crate::{Identity, NetworkClass, ideal_server};
 
 /// One viewer's visit.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,7 @@ pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> 
             bytes.fold(0, u64::saturating_add)
         }
         Plan::Adaptive(_) => class.map_or(0, |class| {
-            ideal::watch(&session.plan, class, &mut |_| {}).bytes
+            ideal_server::watch(&session.plan, class, &mut |_| {}).bytes
         }),
     }
 }

@@ -9,7 +9,9 @@ use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_player::{Act, AdaptivePlan, PlayerConfig, ObjectId, Place, Rendition, Segments, Title};
+use headlong_player::{
+    Act, AdaptivePlan, ObjectId, Place, PlayerConfig, Rendition, Segments, Title,
+};
 use headlong_units::{BitRate, nearest};
 
 use super::TraceErrors;

@@ -2,8 +2,8 @@ use std::string::ToString as _;
 use std::vec;
 
 use headlong_player::{
-    Act, AdaptivePlan, Estimate, PlayerConfig, Place, Playback, Probing, Rendition, Rule, Script, Segments,
-    Shape, Title,
+    Act, AdaptivePlan, Estimate, Place, Playback, PlayerConfig, Probing, Rendition, Rule, Script,
+    Segments, Shape, Title,
 };
 use proptest::prelude::*;
 

@@ -6,7 +6,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 
-use headlong_player::{Act, AdaptivePlan, PlayerConfig, ObjectId, Place, Rendition, Segments, Title};
+use headlong_player::{
+    Act, AdaptivePlan, ObjectId, Place, PlayerConfig, Rendition, Segments, Title,
+};
 
 use super::Trace;
 use super::text::{Range, Seconds};
@@ -112,7 +114,11 @@ impl Trace {
 }
 
 /// Words of a session's line: its title, its player and its acts.
-pub(super) fn write_session(plan: &AdaptivePlan, told: &WrittenObjects, text: &mut String) -> fmt::Result {
+pub(super) fn write_session(
+    plan: &AdaptivePlan,
+    told: &WrittenObjects,
+    text: &mut String,
+) -> fmt::Result {
     let make = told.makes.get(&Arc::as_ptr(&plan.make));
     let title = told.titles.get(&Arc::as_ptr(&plan.title));
     let (make, title) = (make.unwrap_or(&0), title.unwrap_or(&0));

@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use crate::spill::{StoredBytes, Spill, Spilled};
+use crate::spill::{Spill, Spilled, StoredBytes};
 
 /// Rows of one session of a partition.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use headlong_chains::{Gap, Link, Rules};
 
 use super::*;
-use crate::intake::{Intake, Silent, IntakeResult, take_in};
+use crate::intake::{Intake, IntakeResult, Silent, take_in};
 
 const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
 

@@ -4,7 +4,7 @@
 use super::error::IntakeError;
 use super::logs::Logs;
 use super::options::{Intake, MemoryBound};
-use super::taken::{LogSummary, SessionsBy, IntakeResult};
+use super::taken::{IntakeResult, LogSummary, SessionsBy};
 use super::worker::{Read, Told};
 use crate::dropped::Sample;
 use crate::files::{self, FileFacts, FilesTable};

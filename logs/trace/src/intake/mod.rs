@@ -15,7 +15,7 @@ mod worker;
 pub use error::{IntakeError, LogError};
 pub use options::{Intake, MemoryBound};
 pub use progress::{Progress, Silent};
-pub use taken::{LogSummary, SessionsBy, IntakeResult};
+pub use taken::{IntakeResult, LogSummary, SessionsBy};
 
 /// Reads logs.
 ///

@@ -2,7 +2,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use super::*;
-use crate::intake::{Intake, Silent, IntakeResult, take_in};
+use crate::intake::{Intake, IntakeResult, Silent, take_in};
 use crate::read::Reason;
 use headlong_chains::Chain;
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::record::Decoder;
-use crate::spill::{StoredBytes, Spill, Spilled};
+use crate::spill::{Spill, Spilled, StoredBytes};
 
 /// Encoded records of one partition.
 #[derive(Debug)]

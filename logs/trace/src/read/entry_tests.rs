@@ -234,9 +234,18 @@ fn viewer_is_identified_by_id_cmcd_or_address() {
     assert_eq!(of(&[(Field::Query, query)]), name("6e2f"));
     assert_eq!(of(&[(Field::Target, "/a?CMCD=sid%3D%22x%22")]), name("x"));
     let address = |text: &'static str| of(&[(Field::Address, text)]);
-    assert_eq!(address("192.0.2.7:40000"), Ok(ClientIdentity::Address(b"192.0.2.7")));
-    assert_eq!(address("[2001:db8::1]:4"), Ok(ClientIdentity::Address(b"2001:db8::1")));
-    assert_eq!(address("2001:db8::1"), Ok(ClientIdentity::Address(b"2001:db8::1")));
+    assert_eq!(
+        address("192.0.2.7:40000"),
+        Ok(ClientIdentity::Address(b"192.0.2.7"))
+    );
+    assert_eq!(
+        address("[2001:db8::1]:4"),
+        Ok(ClientIdentity::Address(b"2001:db8::1"))
+    );
+    assert_eq!(
+        address("2001:db8::1"),
+        Ok(ClientIdentity::Address(b"2001:db8::1"))
+    );
     assert_eq!(
         address("2001:db8::1, 10.0.0.1"),
         Ok(ClientIdentity::Address(b"2001:db8::1"))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::read::entry::{Entry, ClientIdentity, interpret};
+use crate::read::entry::{ClientIdentity, Entry, interpret};
 use proptest::prelude::*;
 
 fn entry<'a>(reader: &Json, line: &'a str) -> Result<Entry<'a>, Reason> {
@@ -25,7 +25,10 @@ fn own_access_log_is_read() {
     let entry = entry(&Json::dialect("headlong", None).expect("known"), line).expect("a request");
     assert_eq!(entry.received_ms, 784_111_777_123);
     assert_eq!(entry.completed_ms, 784_111_778_357);
-    assert_eq!(entry.who, ClientIdentity::Session(b"6e2fb550-c457"[..].into()));
+    assert_eq!(
+        entry.who,
+        ClientIdentity::Session(b"6e2fb550-c457"[..].into())
+    );
     assert_eq!(&entry.file[..], b"/films/a.mp4");
     assert_eq!((entry.offset, entry.asked_bytes), (Some(0), Some(1000)));
     assert_eq!((entry.disk, entry.kbps), (&b"sda"[..], Some(2000)));

@@ -16,7 +16,10 @@ pub(crate) struct RequestedRange {
 
 /// Parses `bytes=100-199`; some CDNs (Akamai) log it without the unit. A suffix range needs the
 /// range of the reply.
-pub(crate) fn from_range(text: &[u8], answered: Option<RequestedRange>) -> Result<RequestedRange, Reason> {
+pub(crate) fn from_range(
+    text: &[u8],
+    answered: Option<RequestedRange>,
+) -> Result<RequestedRange, Reason> {
     let is_bare = text.first().is_some_and(u8::is_ascii_digit);
     let set = text.strip_prefix(b"bytes=");
     let set = set.or(is_bare.then_some(text)).ok_or(Reason::BadRange)?;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::read::entry::{Entry, ClientIdentity, interpret};
+use crate::read::entry::{ClientIdentity, Entry, interpret};
 use crate::read::variables::{apache, nginx};
 use proptest::prelude::*;
 
@@ -40,7 +40,10 @@ fn own_fields_after_combined_are_read() {
     assert_eq!(entry.received_ms, 784_111_777_123);
     assert_eq!(entry.completed_ms, 784_111_778_357);
     assert_eq!(entry.asked_bytes, Some(1000));
-    assert_eq!(entry.who, ClientIdentity::Session(b"6e2fb550-c457"[..].into()));
+    assert_eq!(
+        entry.who,
+        ClientIdentity::Session(b"6e2fb550-c457"[..].into())
+    );
     assert_eq!((entry.disk, entry.kbps), (&b"sda"[..], Some(2000)));
 }
 

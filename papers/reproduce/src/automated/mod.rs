@@ -21,7 +21,8 @@ use headlong_sim::{Experiment, SetupError};
 use headlong_units::{Instant, MIB};
 
 use headlong_bench::{
-    BenchError, CommandOutcome, Options, Outcome as Ended, Probe, QualityRules, Search, SearchRules, in_parallel,
+    BenchError, CommandOutcome, Options, Outcome as Ended, Probe, QualityRules, Search,
+    SearchRules, in_parallel,
 };
 use headlong_report::say;
 use results::{InAction, Limit, Outcome, Reproduced, name_of};

@@ -21,7 +21,11 @@ pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<CommandOutc
     let page = result.page(&options.command_line);
     options.tell(page, (MARKS, &text), (&json, &text))?;
     let holds = result.judged().iter().all(|line| line.holds != Some(false));
-    Ok(if holds { CommandOutcome::Done } else { CommandOutcome::Missed })
+    Ok(if holds {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Missed
+    })
 }
 
 fn rate(mib_s: Option<f64>) -> Cell {

@@ -2,7 +2,7 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
-use headlong_sim::{CacheKind, Experiment, ServerKind, Setup, PageCacheServerSetup, Window};
+use headlong_sim::{CacheKind, Experiment, PageCacheServerSetup, ServerKind, Setup, Window};
 use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::Specification;
 

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 
 use headlong_units::KIB;
 
+use super::block_layer::Part;
 use super::library::Segment;
-use super::station::Part;
-use super::tier::{TierLookup, Tier};
+use super::tier::{Tier, TierLookup};
 
 const BLOCK_BYTES: u64 = 4 * KIB;
 /// Blocks per set, flashcache's default.

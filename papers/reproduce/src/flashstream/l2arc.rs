@@ -16,10 +16,10 @@ use std::collections::{HashMap, VecDeque};
 
 use headlong_units::{Duration, Instant, KIB, MIB};
 
+use super::block_layer::Part;
 use super::library::Segment;
 use super::memory::Memory;
-use super::station::Part;
-use super::tier::{TierLookup, Tier};
+use super::tier::{Tier, TierLookup};
 
 const RECORD_BYTES: u64 = 128 * KIB;
 /// Records read before a sequential access is detected.

@@ -11,9 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use headlong_drive::{Direction, DriveSpec};
 use headlong_units::{Duration, Instant, KIB};
 
+use super::block_layer::{Pace, Part, QueuedDrive};
 use super::library::{Library, Segment};
 use super::memory::Memory;
-use super::station::{Pace, Part, QueuedDrive};
 use super::tier::Tier;
 
 /// Averaging period of the SSD's busy time: the epoch of 4.4.

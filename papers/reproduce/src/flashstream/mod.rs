@@ -8,7 +8,9 @@
 //!
 //! Invariant: the results depend only on the choice, not on the number of threads.
 
+mod block_layer;
 mod flashcache;
+mod flashstream_model;
 mod l2arc;
 mod library;
 mod machine;
@@ -17,8 +19,6 @@ mod ours;
 mod page;
 mod results;
 mod ssds;
-mod station;
-mod stream;
 mod systems;
 mod tier;
 mod writes;
@@ -30,7 +30,7 @@ use headlong_bench::{BenchError, CommandOutcome, Options, in_parallel};
 use headlong_plan::Prices;
 use headlong_units::{Duration, MIB};
 
-use results::{Answer, FillTime, MachineResult, FlashstreamResult};
+use results::{Answer, FillTime, FlashstreamResult, MachineResult};
 use systems::{Effort, FIGURE_7, Kind, TABLE_5};
 
 /// A part of the paper.

@@ -22,7 +22,10 @@ const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as i
                     34 %, corresponds to the second, which is used here unless --alpha is set.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(streamed: &FlashstreamResult, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub(super) fn tell(
+    streamed: &FlashstreamResult,
+    options: &Options,
+) -> Result<CommandOutcome, BenchError> {
     let mut json = serde_json::to_value(streamed).unwrap_or_default();
     json["beside"] = serde_json::to_value(streamed.beside()).unwrap_or_default();
     options.keep(&json)?;

@@ -6,11 +6,11 @@ use headlong_units::{Duration, GIB, MIB};
 use serde::Serialize;
 
 use super::flashcache::Flashcache;
+use super::flashstream_model::{Stream, StreamSpec, Victim};
 use super::l2arc::L2arc;
 use super::library::{Library, Requests};
 use super::machine::{Machine, MachineSpec, Stretch, library};
 use super::ssds::{ssd_a, ssd_b};
-use super::stream::{Stream, StreamSpec, Victim};
 use super::tier::{NoTier, Tier};
 
 /// Part of the SSD in use in Figure 7 (5), and in Table 5.

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use headlong_units::Instant;
 
+use super::block_layer::Part;
 use super::library::Segment;
 use super::memory::Memory;
-use super::station::Part;
 
 /// Sources of the bytes of a segment that is not in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

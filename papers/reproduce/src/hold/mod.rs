@@ -22,7 +22,7 @@ use headlong_sim::{Experiment, Placement, Setup, Window, settings};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
-use results::{OverloadResult, Load, Series};
+use results::{Load, OverloadResult, Series};
 
 /// Offered load, relative to the limit.
 const LOADS: [f64; 6] = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0];

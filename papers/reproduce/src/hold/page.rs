@@ -3,7 +3,7 @@
 use headlong_bench::{BenchError, CommandOutcome, Options};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
 
-use super::results::{OverloadResult, Load, SHARE_MIN, Series, Set};
+use super::results::{Load, OverloadResult, SHARE_MIN, Series, Set};
 
 /// Explanation of the figures.
 const WORDS: &str = "Goodput is the bytes of calls answered completely in time. Offered is the \

@@ -27,7 +27,9 @@ pub use jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
 pub use medium::{EachRecord, FlashMedium, ProbedMedium};
 pub use port::FlashPort;
 pub use probe::{PROBE_FAILED, probe};
-pub use recovery::{BareBlock, GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary};
+pub use recovery::{
+    BareBlock, GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary,
+};
 pub use share::{SsdShare, TierShare};
 pub use wanted::RecordRead;
 

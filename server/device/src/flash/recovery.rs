@@ -9,7 +9,7 @@ use core::ops::Range;
 use headlong_flash::format::{
     GROUP_BLOCKS, ReadFailed, Summary, SummaryHead, recover, search_block,
 };
-use headlong_flash::{Checkpoints, CheckpointDevice, RECORD_ALIGN_BYTES, RecordEntry};
+use headlong_flash::{CheckpointDevice, Checkpoints, RECORD_ALIGN_BYTES, RecordEntry};
 
 use super::medium::FlashMedium;
 
@@ -67,7 +67,11 @@ impl RecoverySearch {
     }
 
     /// Reads some groups. The caller must call [`RecoverySearch::save`] afterwards.
-    pub fn look(&self, groups: Range<u32>, ground: &mut impl CheckpointDevice) -> GroupSearchResult {
+    pub fn look(
+        &self,
+        groups: Range<u32>,
+        ground: &mut impl CheckpointDevice,
+    ) -> GroupSearchResult {
         let tier = ground.tier();
         let group_count = groups.end.saturating_sub(groups.start);
         let found = recover(&tier, groups, ground.reader());

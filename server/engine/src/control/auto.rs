@@ -26,9 +26,9 @@
 use headlong_units::{Duration, Instant, MIB};
 
 use super::drive::DriveTimes;
+use super::interface::{ControllerInput, Limits, Reason, SizeDecision, TICK, is_share, score};
 use super::past::{EndedChains, Work};
 use super::ramp::Ramp;
-use super::terms::{Limits, Reason, ControllerInput, TICK, SizeDecision, is_share, score};
 use crate::stats::Stats;
 
 /// How often the optimum is computed.
@@ -184,7 +184,12 @@ impl Auto {
     }
 
     /// A tick; `ramp` is the reference size in transition.
-    pub(crate) fn handle_tick(&mut self, seen: &ControllerInput, past: &EndedChains, ramp: &Ramp) -> Option<SizeDecision> {
+    pub(crate) fn handle_tick(
+        &mut self,
+        seen: &ControllerInput,
+        past: &EndedChains,
+        ramp: &Ramp,
+    ) -> Option<SizeDecision> {
         let evicted = self.watch_memory(seen);
         if !evicted && seen.now < self.next_look {
             return None;
@@ -268,7 +273,13 @@ impl Auto {
 
     /// The size with the least computed disk time per sent byte, unless the previous one is as
     /// good, and the cost of the size in use.
-    fn optimum(&self, seen: &ControllerInput, past: &EndedChains, drive: DriveTimes, in_use: u64) -> (u64, f64) {
+    fn optimum(
+        &self,
+        seen: &ControllerInput,
+        past: &EndedChains,
+        drive: DriveTimes,
+        in_use: u64,
+    ) -> (u64, f64) {
         let pool = self.pool_bytes(seen.memory_bytes) as f64;
         let cost = |bytes: u64| {
             if !self.limits.keeps_unread {
@@ -349,7 +360,12 @@ impl Auto {
     }
 
     /// Descent on the factor, when it has been in use for long enough under load.
-    fn judge(&mut self, seen: &ControllerInput, ramp: &Ramp, computed: f64) -> (Reason, Option<Duration>) {
+    fn judge(
+        &mut self,
+        seen: &ControllerInput,
+        ramp: &Ramp,
+        computed: f64,
+    ) -> (Reason, Option<Duration>) {
         if !self.has_measured {
             self.has_measured = true;
             return (Reason::Measured, None);

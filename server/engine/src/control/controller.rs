@@ -8,10 +8,10 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 
 use super::auto::Auto;
 use super::drive::{DriveFit, DriveTimes};
+use super::interface::{ControllerInput, Limits, Reason, SizeDecision, TICK};
 use super::paper::Paper;
 use super::past::{Ended, EndedChains};
 use super::ramp::Ramp;
-use super::terms::{Limits, Reason, ControllerInput, TICK, SizeDecision};
 use crate::config::{Control, EngineConfig, SizingConfig};
 use crate::learned::Learned;
 

@@ -11,14 +11,14 @@
 mod auto;
 mod controller;
 mod drive;
+mod interface;
 mod paper;
 mod past;
 mod ramp;
-mod terms;
 
 pub(crate) use controller::Controller;
 pub use controller::{ControlView, SizeChange};
 pub use drive::DriveTimes;
+pub(crate) use interface::ControllerInput;
+pub use interface::Reason;
 pub use past::Ended;
-pub use terms::Reason;
-pub(crate) use terms::ControllerInput;

@@ -19,8 +19,8 @@ use alloc::collections::BTreeMap;
 
 use headlong_units::{Duration, Instant};
 
+use super::interface::{ControllerInput, Limits, Reason, SizeDecision, is_share, score};
 use super::ramp::Ramp;
-use super::terms::{Limits, Reason, ControllerInput, SizeDecision, is_share, score};
 use crate::stats::Stats;
 
 /// The fraction of an interval over which a change is spread.
@@ -48,7 +48,11 @@ impl Paper {
     }
 
     /// A tick; `ramp` is the size in transition.
-    pub(crate) fn handle_tick(&mut self, seen: &ControllerInput, ramp: &Ramp) -> Option<SizeDecision> {
+    pub(crate) fn handle_tick(
+        &mut self,
+        seen: &ControllerInput,
+        ramp: &Ramp,
+    ) -> Option<SizeDecision> {
         let in_use = ramp.bytes(seen.now);
         if let Some(start) = self.start(seen, in_use) {
             return Some(start);
@@ -84,7 +88,13 @@ impl Paper {
         Some(self.verdict(self.limits.on_grid(reference), Reason::Measured, None))
     }
 
-    fn judge(&mut self, seen: &ControllerInput, counted: &Stats, length: Duration, in_use: u64) -> SizeDecision {
+    fn judge(
+        &mut self,
+        seen: &ControllerInput,
+        counted: &Stats,
+        length: Duration,
+        in_use: u64,
+    ) -> SizeDecision {
         let rules = self.limits.rules;
         let Some(score) = score(counted) else {
             return self.verdict(in_use, Reason::LightLoad, None);

@@ -9,7 +9,7 @@ use super::*;
 use crate::config::{Control, ControlConfig, EngineConfig};
 use crate::control::controller::Controller;
 use crate::control::drive::DriveTimes;
-use crate::control::terms::TICK;
+use crate::control::interface::TICK;
 
 const STEP: u64 = MIB / 2;
 

@@ -4,7 +4,7 @@ use headlong_units::{BitRate, Duration, MIB};
 
 use super::state::Shard;
 use crate::chain::Chain;
-use crate::control::{ControlView, Ended, ControllerInput, SizeChange};
+use crate::control::{ControlView, ControllerInput, Ended, SizeChange};
 use crate::runs::RunId;
 
 /// Chains that began within this time represent those that begin now.

@@ -9,14 +9,14 @@
 use alloc::vec::Vec;
 
 use headlong_flash::{
-    BlockId, FlashSpec, FlashView, PieceId, Place, Probed, RecoveredBlock, FlashStore, RoomCommand,
+    BlockId, FlashSpec, FlashStore, FlashView, PieceId, Place, Probed, RecoveredBlock, RoomCommand,
     SEGMENT_BYTES, SpecError, SsdId, SsdState,
 };
 use headlong_units::{Duration, Instant, MIB};
 
 use super::state::Shard;
 use crate::command::{Command, FlashCommand, FlashOutcome, FlashRead, FlashRecord};
-use crate::flash::{Flash, OutstandingFlashRead, LATE, RecordRead};
+use crate::flash::{Flash, LATE, OutstandingFlashRead, RecordRead};
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
 use crate::memory::{Evicted, PieceKey};
 use crate::queue::Job;
@@ -189,7 +189,12 @@ impl Shard {
     }
 
     /// A read counts as one failure, however many of its records failed; all are in one block.
-    fn judge_flash_read(&mut self, read: &OutstandingFlashRead, outcomes: &[FlashOutcome], took: Duration) {
+    fn judge_flash_read(
+        &mut self,
+        read: &OutstandingFlashRead,
+        outcomes: &[FlashOutcome],
+        took: Duration,
+    ) {
         let is_error = |index: usize| {
             let outcome = outcomes.get(index).copied();
             outcome.unwrap_or(FlashOutcome::Error) == FlashOutcome::Error

@@ -6,8 +6,8 @@ use headlong_units::{ByteRange, Instant};
 
 use super::state::Shard;
 use crate::chain::Chain;
+use crate::chain_matching::Between;
 use crate::ids::StreamId;
-use crate::joining::Between;
 use crate::learned::{Learned, SavedChain};
 use crate::request::Identity;
 

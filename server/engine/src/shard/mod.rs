@@ -5,23 +5,23 @@
 //! becomes a job (`planning`), a job becomes reads (`reading`), and completed reads (`read_ended`)
 //! wake the replies that wait for them. Announced requests arrive in `expecting`.
 
+mod announcements;
 mod controlling;
-mod expecting;
+mod drain;
 mod flash;
+mod issue;
+mod jobs;
 mod learned;
-mod passing_on;
-mod planning;
+mod memory_transfer;
 mod read_ended;
-mod reading;
 mod replying;
 mod requests;
 mod resting;
-mod retiring;
 mod state;
 mod streams;
 mod view;
 
-pub use passing_on::{PassedOn, PieceBytes};
+pub use memory_transfer::{PassedOn, PieceBytes};
 pub use requests::PartInMemory;
 pub use state::Shard;
 pub use view::ChainView;

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use headlong_units::{ByteRange, Duration, Instant};
 
 use super::state::Shard;
+use crate::chain_matching::Between;
 use crate::chains::NewChainPermit;
 use crate::command::Refusal;
 use crate::config::Admission;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, StreamId};
-use crate::joining::Between;
 use crate::layout::Layout;
 use crate::memory::PieceKey;
 use crate::replies::Reply;

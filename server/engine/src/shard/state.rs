@@ -11,18 +11,18 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{Duration, Instant};
 
-use crate::bearing::AdmissionSlack;
+use crate::admission_slack::AdmissionSlack;
 use crate::chains::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;
-use crate::depth::Depth;
 use crate::flash::Flash;
 use crate::health::{Health, HealthConfig};
 use crate::lanes::Lanes;
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
 use crate::queue::Queue;
+use crate::read_depth::Depth;
 use crate::replies::Replies;
 use crate::resting::Resting;
 use crate::runs::Runs;

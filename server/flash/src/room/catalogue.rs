@@ -14,7 +14,7 @@ use hashbrown::HashTable;
 use headlong_units::Instant;
 
 use super::heat::spread;
-use super::index::{RecordIndex, Index, RecordRun, hash, is_together};
+use super::index::{Index, RecordIndex, RecordRun, hash, is_together};
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::RecordEntry;
 
@@ -321,7 +321,8 @@ impl Catalogue {
                 && is_together(last.piece, piece.piece)
         });
         let before = row.checked_sub(1).filter(|_| follows);
-        let has_joined = before.is_some_and(|row| self.index.extend(hash, RecordIndex { block, row }));
+        let has_joined =
+            before.is_some_and(|row| self.index.extend(hash, RecordIndex { block, row }));
         if !has_joined {
             let run = RecordRun::new(RecordIndex { block, row }, piece.piece);
             let hash_of = hash_of(&self.blocks, &self.files);

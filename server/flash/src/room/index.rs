@@ -147,7 +147,12 @@ impl Index {
     }
 
     /// The record of a piece. `is_it`: whether a record belongs to the piece's file and stretch.
-    pub(crate) fn find(&self, hash: u64, piece: u32, is_it: impl Fn(RecordIndex) -> bool) -> Option<RecordIndex> {
+    pub(crate) fn find(
+        &self,
+        hash: u64,
+        piece: u32,
+        is_it: impl Fn(RecordIndex) -> bool,
+    ) -> Option<RecordIndex> {
         let found = self
             .table(hash)
             .find(hash, |run| run.at_piece(piece).is_some() && is_it(run.at()));
@@ -155,7 +160,12 @@ impl Index {
     }
 
     /// Whether a piece of a run already has a record.
-    pub(crate) fn knows(&self, hash: u64, of: RecordRun, is_it: impl Fn(RecordIndex) -> bool) -> bool {
+    pub(crate) fn knows(
+        &self,
+        hash: u64,
+        of: RecordRun,
+        is_it: impl Fn(RecordIndex) -> bool,
+    ) -> bool {
         let found = self
             .table(hash)
             .find(hash, |run| run.shares_with(&of) && is_it(run.at()));
@@ -175,7 +185,12 @@ impl Index {
     }
 
     /// Removes a record, which shortens its run or splits it in two.
-    pub(crate) fn remove(&mut self, hash: u64, at: RecordIndex, hash_of: impl Fn(RecordIndex) -> u64) {
+    pub(crate) fn remove(
+        &mut self,
+        hash: u64,
+        at: RecordIndex,
+        hash_of: impl Fn(RecordIndex) -> u64,
+    ) {
         let Ok(found) = self.table_mut(hash).find_entry(hash, |run| run.has(at)) else {
             return;
         };

@@ -41,7 +41,7 @@ use catalogue::{Catalogue, record_bytes};
 pub use heat::SEGMENT_BYTES;
 use heat::{AccessFrequency, ONE_READ};
 use index::RecordIndex;
-use ssds::{TaskResult, Ssd, Task};
+use ssds::{Ssd, Task, TaskResult};
 use trust::Fault;
 use wear::{FULL, Wear};
 

@@ -11,8 +11,8 @@ use prometheus_client::registry::LoadUnit;
 
 use super::encode::{Row, count_bytes, encode_rows};
 use super::exemplars::Exemplars;
-use crate::by_thread::Sharded;
 use crate::log::RequestId;
+use crate::sharded_counters::Sharded;
 
 /// From a hit in memory over loopback to a whole film at its playback rate.
 static SERVICE_SECONDS: [f64; 16] = [

@@ -20,7 +20,7 @@ use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
 use crate::net::{
-    ConnectionCounters, Limits, Listener, ListenerContext, WithoutHeadCache, Shutdown, TcpOptions,
+    ConnectionCounters, Limits, Listener, ListenerContext, Shutdown, TcpOptions, WithoutHeadCache,
 };
 
 /// A device thread that does not respond for this long is stuck. Many clients of this listener time

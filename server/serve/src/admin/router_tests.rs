@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::admin::testing;
 use crate::net::{bind_local, shutdown};
-use crate::unscanned::Unscanned;
+use crate::pending_scans::Unscanned;
 
 async fn ask(state: &AdminState, method: Method, path: &str) -> (StatusCode, String) {
     let request = Request::builder().method(method).uri(path);

@@ -13,8 +13,8 @@ use crate::degraded::DegradedParts;
 use crate::disk::DeviceSnapshot;
 use crate::log::AccessLog;
 use crate::net::{ConnectionCounters, Shutdown};
+use crate::pending_scans::Unscanned;
 use crate::pull::Pulls;
-use crate::unscanned::Unscanned;
 
 /// A future for use through a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use headlong_http::{Gate, SecureLink, SignedUrl, is_same_argument};
 use headlong_units::Duration;
 
-use crate::ask_server::ServerUrl;
+use crate::auth_subrequest::ServerUrl;
 
 headlong_units::names! {
     /// Access policy for the files.

@@ -12,16 +12,16 @@ use headlong_engine::{
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
+use super::build::make;
 use super::device_config::DeviceConfig;
 use super::engine::Identity;
 use super::link::Link;
-use super::making::make;
 use super::message::{Expect, Message};
 use super::passing_on::{Arrived, OutgoingPiece};
 use super::reply::{Piece, Reply};
 use super::start_error::StartError;
 use super::supervise::{Shared, supervise};
-use super::{LearnedState, DeviceSnapshot, StreamSource};
+use super::{DeviceSnapshot, LearnedState, StreamSource};
 use crate::flash::{FlashShare, TierPart};
 use crate::raw::QUIESCE_TIME;
 use crate::thread_pool::ThreadPool;

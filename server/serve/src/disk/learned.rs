@@ -5,7 +5,7 @@
 
 use std::time::Instant as Clock;
 
-use headlong_device::{DeviceCore, SavedChains, Returning};
+use headlong_device::{DeviceCore, Returning, SavedChains};
 use headlong_engine::{Learned, SavedChain};
 use headlong_units::{Duration, Instant};
 

@@ -19,8 +19,8 @@ use headlong_units::{BitRate, Instant};
 use tokio::sync::oneshot;
 
 use super::StreamSource;
+use super::copier::Copier;
 use super::engine::{DeviceEngine, EngineParts};
-use super::keeper::Copier;
 use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
@@ -249,7 +249,7 @@ impl Receiver for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::making::make;
+    use crate::disk::build::make;
     use crate::disk::rig::{FileSource, Scratch, noise, small_device};
     use crate::disk::thread::DeviceThread;
     use headlong_engine::{Hints, Identity, ViewerId};

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::passing_on::{Arrived, OutgoingPiece};
 use super::reply::Reply;
-use super::{LearnedState, DeviceSnapshot, StreamSource};
+use super::{DeviceSnapshot, LearnedState, StreamSource};
 use crate::flash::{FlashDone, ReportCompletion, TierPart};
 
 /// Upper limit of waiting messages when a request is posted; further requests are refused.

@@ -11,7 +11,9 @@
 //! completion, and its memory is released before that; every delivered piece is returned to the
 //! shard exactly once; data counts only if the file had the same version before and after the read.
 
+mod build;
 mod completion;
+mod copier;
 #[cfg(test)]
 mod copies_tests;
 mod device;
@@ -21,12 +23,10 @@ mod engine;
 mod flash_tests;
 mod host;
 mod io;
-mod keeper;
 mod learned;
 mod link;
 mod lock;
 mod mailbox;
-mod making;
 mod message;
 mod opener;
 mod passing_on;

@@ -184,9 +184,9 @@ fn restart(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::build::make;
     use crate::disk::completion::Completion;
     use crate::disk::io::{DiskIo, IoMode};
-    use crate::disk::making::make;
     use crate::disk::message::Message;
     use crate::disk::rig::small_device;
     use crate::disk::transfer::Transfer;

@@ -89,8 +89,8 @@ mod tests {
     use crate::raw::Pool;
     use crate::time_scale::TimeScale;
     use headlong_engine::{
-        EngineConfig, Failure, Hints, Identity as DeviceIdentity, Request, RequestId, Shard, StreamId,
-        ViewerId,
+        EngineConfig, Failure, Hints, Identity as DeviceIdentity, Request, RequestId, Shard,
+        StreamId, ViewerId,
     };
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headlong_device::flash::{GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary};
+use headlong_device::flash::{
+    GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary,
+};
 use headlong_flash::format::{Summary, Super, scan};
 
 use super::medium::Medium;

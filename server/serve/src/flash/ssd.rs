@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use headlong_device::flash::{EachRecord, FlashMedium, ProbedMedium, RecordRead};
 use headlong_flash::format::{ReadFailed, Super, padded_bytes};
-use headlong_flash::{Checkpoints, CheckpointDevice, RECORD_ALIGN_BYTES};
+use headlong_flash::{CheckpointDevice, Checkpoints, RECORD_ALIGN_BYTES};
 
 use super::aligned::Aligned;
 use super::error::FlashError;

@@ -5,8 +5,8 @@ use std::time::UNIX_EPOCH;
 
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{
-    Boundary, VersionIdentity, HttpDate, ReplyPlan, Representation, RequestHead, Status, Validators,
-    entity_tag, media_type, plan,
+    Boundary, HttpDate, ReplyPlan, Representation, RequestHead, Status, Validators,
+    VersionIdentity, entity_tag, media_type, plan,
 };
 use headlong_library::FileEntry;
 use headlong_pull::Fault;
@@ -16,7 +16,7 @@ use super::asked::{Asked, fields_of};
 use super::asking::{Asking, Begun, RangeError};
 use super::door::Denied;
 use super::gzip::Gzipped;
-use super::known::CopiedRange;
+use super::head_cache::CopiedRange;
 use crate::disk::Piece;
 
 /// Attempts when the file changes during the request.
@@ -151,7 +151,11 @@ impl Answer {
     }
 }
 
-pub(super) fn plan_for(head: &http::request::IoParts, asked: &Asked, file: &FileMetadata<'_>) -> ReplyPlan {
+pub(super) fn plan_for(
+    head: &http::request::IoParts,
+    asked: &Asked,
+    file: &FileMetadata<'_>,
+) -> ReplyPlan {
     let of_all = asked.settings.cache_control.as_deref();
     let representation = Representation {
         size: file.size,

@@ -11,7 +11,7 @@ use http::header::{COOKIE, HOST};
 use http::request::IoParts;
 use http::{HeaderMap, HeaderName};
 
-use crate::ask_server::{self, Answer, AuthServer, ServerUrl};
+use crate::auth_subrequest::{self, Answer, AuthServer, ServerUrl};
 use crate::config::{self, AuthBy, PathRule};
 use crate::log::RequestId;
 use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
@@ -105,9 +105,9 @@ impl Door {
     }
 }
 
-fn asking(url: ServerUrl, rule: &PathRule) -> ask_server::Asking {
+fn asking(url: ServerUrl, rule: &PathRule) -> auth_subrequest::Asking {
     let fields = rule.auth_headers.iter();
-    ask_server::Asking {
+    auth_subrequest::Asking {
         url,
         fields: fields
             .filter_map(|name| HeaderName::try_from(name).ok())

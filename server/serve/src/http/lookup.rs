@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::disk::Device;
-use crate::gentle;
+use crate::scan_throttle;
 use crate::thread_pool::ThreadPool;
 
 /// Look-up threads per root: as many as a disk can usefully serve.
@@ -166,14 +166,14 @@ impl Lookups {
         let is_busy = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_busy);
         let job = move || {
-            let found = library.scan_root_gently(root, &mut gentle::resting(&seen));
+            let found = library.scan_root_gently(root, &mut scan_throttle::resting(&seen));
             let _ = say.send((found, library.root_trouble(root)));
         };
         if !self.roots[root].scans.offer(job) {
             return None;
         }
         tokio::select! {
-            () = gentle::watch(&devices, &is_busy) => None,
+            () = scan_throttle::watch(&devices, &is_busy) => None,
             changes = changes => changes.ok(),
         }
     }

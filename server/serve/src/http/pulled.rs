@@ -6,7 +6,7 @@ use headlong_engine::{Failure, Refusal, Request as EngineRequest};
 use headlong_http::{HttpDate, Status};
 use headlong_pull::Fault;
 
-use super::answer::{Answer, FromOrigin, NoAnswer, FileMetadata, VERSIONS_TRIED_MAX, plan_for};
+use super::answer::{Answer, FileMetadata, FromOrigin, NoAnswer, VERSIONS_TRIED_MAX, plan_for};
 use super::asked::Asked;
 use super::asking::{Asking, OriginSource};
 use super::state::MediaState;

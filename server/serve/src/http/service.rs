@@ -12,23 +12,23 @@ use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::answer::{Answer, NoAnswer, FileMetadata, VERSIONS_TRIED_MAX, plan_for};
+use super::answer::{Answer, FileMetadata, NoAnswer, VERSIONS_TRIED_MAX, plan_for};
 use super::asked::Asked;
 use super::asking::Asking;
 use super::body::ReplyBody;
-use super::building::{add_cmsd, append, build};
+use super::client_hint::expect_next;
 use super::door::{AccessRequest, Denied};
-use super::expecting::expect_next;
 use super::explain::explain;
 use super::gzip::gzip;
-use super::known::{self, HeadCache, CopiedRange};
+use super::head_cache::{self, CopiedRange, HeadCache};
 use super::pulled;
+use super::response::{add_cmsd, append, build};
 use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::MediaState;
 use crate::disk::Piece;
 use crate::log::{LimitedKind, REQUEST_ID, Stage};
-use crate::net::{HeadCacheService, AtHand, ConnectionInfo, NoBody, RawHead};
+use crate::net::{AtHand, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl Service<Request<NoBody>> for MediaService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<NoBody>) -> Self::Future {
-        if let Some(response) = known::response(&self.known, &self.state, &request) {
+        if let Some(response) = head_cache::response(&self.known, &self.state, &request) {
             return Box::pin(ready(Ok(response)));
         }
         let (state, known) = (Arc::clone(&self.state), Arc::clone(&self.known));
@@ -65,7 +65,7 @@ impl Service<Request<NoBody>> for MediaService {
 
 impl HeadCacheService<ReplyBody> for MediaService {
     fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<ReplyBody>> {
-        known::at_hand(&self.known, &self.state, head, info)
+        head_cache::at_hand(&self.known, &self.state, head, info)
     }
 }
 
@@ -154,7 +154,7 @@ async fn respond(
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if let Some(made) = of_copies {
-        known::keep(known, (&head, &settings), made, &response);
+        head_cache::keep(known, (&head, &settings), made, &response);
     }
     response
 }

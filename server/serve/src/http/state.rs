@@ -97,7 +97,7 @@ pub struct MediaState {
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,
     started: Instant,
-    /// Slots for look-ups of [`super::expecting`].
+    /// Slots for look-ups of [`super::client_hint`].
     pub(super) expecting: Arc<Semaphore>,
     settings: ArcSwap<HttpSettings>,
     /// Rate-limited log lines that clients can cause.

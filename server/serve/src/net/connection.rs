@@ -93,7 +93,9 @@ where
         let mut ends = shutdown.clone();
         let draining = pin!(async move { ends.draining().await });
         let poll = |cx: &mut Context<'_>| handshake.as_mut().poll(cx);
-        DeadlineMonitor::new(&info).before_requests(draining, poll).await
+        DeadlineMonitor::new(&info)
+            .before_requests(draining, poll)
+            .await
     };
     let shaken = match shaken {
         Ok(shaken) => shaken,

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::net::{Limits, NoBody, WithoutHeadCache, TcpOptions};
+use crate::net::{Limits, NoBody, TcpOptions, WithoutHeadCache};
 use crate::net::{ShutdownTrigger, shutdown};
 
 struct Server {

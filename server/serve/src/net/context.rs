@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
-use super::by_address::{AddressLimits, Held};
+use super::address_limits::{AddressLimits, Held};
 use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
 use super::limits::Limits;

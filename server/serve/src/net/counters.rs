@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::by_thread::Sharded;
+use crate::sharded_counters::Sharded;
 
 /// Counters shared by all connections of a listener, or of several.
 #[derive(Debug, Default)]

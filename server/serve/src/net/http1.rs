@@ -6,7 +6,7 @@
 //! either.
 //!
 //! While a reply is awaited or written, the socket is also read. A client that has closed is thus
-//! detected before its bytes are read from a disk; one that half-closes is watched (`silence.rs`);
+//! detected before its bytes are read from a disk; one that half-closes is watched (`peer_liveness.rs`);
 //! further bytes are buffered, up to the length of a head. Request bodies are not read: such a
 //! request is answered and its connection closed.
 
@@ -24,14 +24,14 @@ use http_body::Body;
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
-use super::at_hand::{HeadCacheService, AtHand, RawHead};
+use super::at_hand::{AtHand, HeadCacheService, RawHead};
 use super::counters::add;
 use super::head::{Framing, Head, Taken, end_head, opening, take_head, write_head};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
+use super::peer_liveness::HalfClosedPeer;
 use super::reply_body::ReplyBytes;
-use super::sending::Sending;
-use super::silence::HalfClosedPeer;
+use super::reply_writer::Sending;
 use super::{BoxError, NoBody};
 
 /// Size of one read from the socket.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::HeaderMap;
 
-use super::by_address::{AddressLimits, Held};
+use super::address_limits::{AddressLimits, Held};
 
 /// Memory of a request without its header fields: its stream in the library, its task, its account,
 /// its chain and reply in the engine. A conservative estimate, not a measurement.

@@ -21,7 +21,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
 use super::outlet::Outlet;
-use super::speed::{FAST_UNSENT_BYTES, ReaderSpeed};
+use super::socket_buffer::{FAST_UNSENT_BYTES, ReaderSpeed};
 use crate::raw::FileRange;
 
 /// A write waits this long before the acknowledged bytes are first checked; most wait for less.

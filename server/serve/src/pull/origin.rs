@@ -22,9 +22,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::{field, head_of};
 use super::connect::{Connector, tls};
+use super::origin_health::Trouble;
 use super::s3::{Signer, is_refusal};
 use super::title;
-use super::trouble::Trouble;
 use crate::config::{PullRule, target_of};
 use crate::log::{REQUEST_ID, RequestId};
 use crate::time_scale::TimeScale;

@@ -30,7 +30,7 @@ use headlong_engine::{PartInMemory, Slot, StreamId};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub(crate) use table::PieceOf;
-use table::{Run, Table, BlockGeneration};
+use table::{BlockGeneration, Run, Table};
 
 /// Size of a block: one huge page.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
@@ -137,7 +137,11 @@ impl SendfileCache {
     ///
     /// # Errors
     /// If the kernel has no memfd, or a block is not a multiple of the piece size.
-    pub(crate) fn new(slot_count: u32, piece_bytes: usize, size: SendfileCacheSize) -> io::Result<Self> {
+    pub(crate) fn new(
+        slot_count: u32,
+        piece_bytes: usize,
+        size: SendfileCacheSize,
+    ) -> io::Result<Self> {
         let is_fit = piece_bytes > 0 && BLOCK_BYTES.is_multiple_of(piece_bytes);
         let length = size.blocks.checked_mul(BLOCK_BYTES);
         let length = length.filter(|length| *length > 0 && is_fit);

@@ -8,7 +8,8 @@ const PIECE: usize = 128 << 10;
 const PLACES: usize = BLOCK_BYTES / PIECE;
 
 fn hot(slots: u32, blocks: usize, ghosts_max: usize) -> SendfileCache {
-    let hot = SendfileCache::new(slots, PIECE, SendfileCacheSize { blocks, ghosts_max }).expect("memory files");
+    let hot = SendfileCache::new(slots, PIECE, SendfileCacheSize { blocks, ghosts_max })
+        .expect("memory files");
     // As if all of the cache had been sent often enough.
     hot.credit.store(u64::MAX / 2, Ordering::Relaxed);
     hot

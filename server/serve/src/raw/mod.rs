@@ -11,20 +11,20 @@
 )]
 
 mod hot;
+mod inherited_descriptors;
 #[cfg(not(miri))]
 mod mapping;
 #[cfg(miri)]
 #[path = "mapping_in_miri.rs"]
 mod mapping;
-mod passed;
 mod pool;
 mod ring;
 mod socket;
 
 pub use hot::CopiesUse;
-pub(crate) use hot::{SendfileCacheSize, PieceOf, Pinned};
+pub(crate) use hot::{PieceOf, Pinned, SendfileCacheSize};
 
-pub(crate) use passed::passed_descriptor;
+pub(crate) use inherited_descriptors::passed_descriptor;
 pub(crate) use pool::{FileRange, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Target};
 pub(crate) use socket::{delivery_rate, is_reset, unconfirmed_bytes};

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use headlong_engine::{PartInMemory, Slot, StreamId};
 
-use super::hot::{CopiesUse, SendfileCache, SendfileCacheSize, CopyGuard, PieceOf, Pinned};
+use super::hot::{CopiesUse, CopyGuard, PieceOf, Pinned, SendfileCache, SendfileCacheSize};
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 
 /// State of a leased slot; smaller numbers count its views.
@@ -114,7 +114,9 @@ impl Pool {
 
     /// The slots whose copies [`Pool::copies`] returned since the last call.
     pub(crate) fn take_used(&self) -> Vec<Slot> {
-        self.hot.as_ref().map_or_else(Vec::new, SendfileCache::take_used)
+        self.hot
+            .as_ref()
+            .map_or_else(Vec::new, SendfileCache::take_used)
     }
 
     /// Whether [`Pool::set_resident`] would be useful.

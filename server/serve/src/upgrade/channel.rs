@@ -143,7 +143,8 @@ impl Channel {
                 Err(error) => return Err(error.into()),
                 Ok((text, _)) if text.is_empty() => return Err(UpgradeError::Ended),
                 Ok((text, with)) => {
-                    let word = UpgradeMessage::parse(&text).ok_or(UpgradeError::Unexpected(text))?;
+                    let word =
+                        UpgradeMessage::parse(&text).ok_or(UpgradeError::Unexpected(text))?;
                     return Ok((word, with));
                 }
             }

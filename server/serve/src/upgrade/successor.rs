@@ -32,7 +32,10 @@ pub(crate) struct Successor {
 
 impl Successor {
     /// Starts the program, passes it the listeners, and waits until its checks have passed.
-    pub(crate) async fn start(program: &Program, listeners: &[InheritedSocket]) -> Result<Self, UpgradeError> {
+    pub(crate) async fn start(
+        program: &Program,
+        listeners: &[InheritedSocket],
+    ) -> Result<Self, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }
@@ -75,7 +78,9 @@ impl Successor {
             let with: Vec<_> = with.map(|descriptor| descriptor.as_fd()).collect();
             self.channel.say(&word, &with).await?;
         }
-        self.channel.say(&UpgradeMessage::NoMoreListeners, &[]).await?;
+        self.channel
+            .say(&UpgradeMessage::NoMoreListeners, &[])
+            .await?;
         match self.channel.hear().await?.0 {
             UpgradeMessage::Checked => Ok(()),
             other => Err(other.unexpected()),
@@ -97,7 +102,9 @@ impl Successor {
         &mut self,
         pieces: Option<BorrowedFd<'_>>,
     ) -> Result<(), UpgradeError> {
-        self.channel.say(&UpgradeMessage::Yours, pieces.as_slice()).await?;
+        self.channel
+            .say(&UpgradeMessage::Yours, pieces.as_slice())
+            .await?;
         self.has_place = true;
         Ok(())
     }

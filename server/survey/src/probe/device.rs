@@ -10,11 +10,11 @@ use headlong_random::Generator;
 use headlong_units::{Bytes, Duration};
 use rustix::fs::OFlags;
 
-use super::above::{folder, loops_over};
 use super::error::ProbeError;
+use super::loop_devices::{folder, loops_over};
 use super::seeks::BYTES_MIN;
 use super::target::Target;
-use super::written::unwritten_bytes;
+use super::unwritten::unwritten_bytes;
 
 /// Alignment of memory and of requests to files: no device has larger blocks than a page.
 const ALIGNMENT: usize = 4096;

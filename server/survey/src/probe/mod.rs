@@ -7,13 +7,13 @@
 //! A probe only reads. Only [`find_block_size`] writes, and a real device must be opened explicitly
 //! for that ([`DeviceTarget::open_for_writing`]).
 
-mod above;
 mod blocks;
 mod device;
 mod error;
+mod loop_devices;
 mod seeks;
 mod target;
-mod written;
+mod unwritten;
 
 pub use blocks::{BlockSize, BlockSizes, WritePlan, find_block_size};
 pub use device::{DeviceFacts, DeviceTarget};

@@ -1,9 +1,9 @@
 //! Programs under `headlong run`: with a reception, without one, and with one that is killed
 //! repeatedly.
 
-pub mod asking;
-mod crowd;
+mod load;
 mod peer;
+pub mod protocol_client;
 mod reception;
 mod tools;
 
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use headlong_testkit::server;
 use rustix::fs::{Advice, fadvise};
 
-pub use crowd::all_right;
+pub use load::all_right;
 pub use peer::{Client, Peer};
 pub use reception::{Reception, killed_all_the_time};
 pub use tools::{Tools, same};

@@ -9,7 +9,7 @@ use headlong_random::Empirical;
 
 use crate::Curve;
 use crate::phased::specification::{
-    Device, Form, Network, Rates, Specification, Titles, Viewing, SessionSettings,
+    Device, Form, Network, Rates, SessionSettings, Specification, Titles, Viewing,
 };
 
 /// A curve with a single value, which is always valid.

@@ -11,7 +11,7 @@ use crate::parquet::plain::PlainBatch;
 use crate::parts::PARTS;
 use crate::parts::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::Reason;
-use crate::read::entry::{Entry, ClientIdentity};
+use crate::read::entry::{ClientIdentity, Entry};
 
 impl Worker<'_> {
     /// Stores a request in its partition.

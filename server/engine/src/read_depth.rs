@@ -83,7 +83,10 @@ impl Depth {
     pub(crate) fn bytes(&self, drive: DriveTimes, size: JobSize, time: Duration) -> u64 {
         let sustained = drive.balanced_bytes().max(self.carrying_bytes(drive));
         let least = sustained.max(size.wanted_bytes / WANTED_PARTS_MAX);
-        drive.bytes_within(time).max(least).max(size.requested_bytes)
+        drive
+            .bytes_within(time)
+            .max(least)
+            .max(size.requested_bytes)
     }
 
     /// The read size at which the device sustains its throughput: transfers take that share of its
@@ -143,7 +146,10 @@ mod tests {
     fn read_without_time_balances_transfer_and_repositioning() {
         let depth = Depth::default();
         assert_eq!(depth.bytes(DRIVE, requested(0), Duration::ZERO), MIB);
-        assert_eq!(depth.bytes(DRIVE, requested(3 * MIB), Duration::ZERO), 3 * MIB);
+        assert_eq!(
+            depth.bytes(DRIVE, requested(3 * MIB), Duration::ZERO),
+            3 * MIB
+        );
     }
 
     #[test]

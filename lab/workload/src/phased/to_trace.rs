@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use headlong_player::{Call, ObjectId, Plan, Script};
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use super::asking::Request;
 use super::catalogue::Catalogue;
 use super::log::Sessions;
+use super::requests::Request;
 use super::specification::Specification;
 use crate::NetworkClass;
 use crate::trace::{About, Session as Played, Trace};

@@ -131,7 +131,12 @@ mod tests {
         };
         stale.add_parts(vec![part.clone()]);
         let told = [(); 3].map(|()| stale.next());
-        let expected = [Invalidation::Node(3), Invalidation::Node(5), Invalidation::Part(part)].map(Some);
+        let expected = [
+            Invalidation::Node(3),
+            Invalidation::Node(5),
+            Invalidation::Part(part),
+        ]
+        .map(Some);
         assert_eq!(told, expected);
         stale.add(5);
         stale.end();

@@ -4,7 +4,7 @@
 //! wake each other. That takes some hundred microseconds, multiplied by the time scale in model
 //! time, and a client that waits for each read would lose them on each read. So the time is
 //! measured once, while the timing is off, with as little data as possible: the cost of
-//! transferring the content is estimated separately ([`crate::rehearsal`]).
+//! transferring the content is estimated separately ([`crate::answer_time`]).
 
 use std::fs::File;
 use std::io;

@@ -126,7 +126,8 @@ impl ReplyDeadlines {
         say: impl FnOnce(R, T) + Send + 'static,
     ) {
         let unsaid = Arc::new(PendingReply(Mutex::new(Some(reply))));
-        self.shared.watch(Arc::<PendingReply<R>>::downgrade(&unsaid));
+        self.shared
+            .watch(Arc::<PendingReply<R>>::downgrade(&unsaid));
         let for_work = Arc::clone(&unsaid);
         let is_taken = threads.offer(move || {
             let done = work();
@@ -261,10 +262,12 @@ mod tests {
         let (told, _answers) = channel();
         // An unanswered call stands in front of all others.
         let hung: Arc<PendingReply<Told>> = Arc::new(PendingReply(Mutex::new(Some(Told(told)))));
-        late.shared.watch(Arc::<PendingReply<Told>>::downgrade(&hung));
+        late.shared
+            .watch(Arc::<PendingReply<Told>>::downgrade(&hung));
         for _ in 0..10 * SWEEP_MIN {
             let answered: Arc<PendingReply<Told>> = Arc::new(PendingReply(Mutex::new(None)));
-            late.shared.watch(Arc::<PendingReply<Told>>::downgrade(&answered));
+            late.shared
+                .watch(Arc::<PendingReply<Told>>::downgrade(&answered));
         }
         assert!(late.shared.lock().calls.len() <= SWEEP_MIN);
     }

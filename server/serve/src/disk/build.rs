@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use headlong_engine::{ConfigError, EngineConfig, Shard};
 use headlong_units::Bytes;
 
+use super::copier::Copier;
 use super::device_config::DeviceConfig;
 use super::engine::{EngineParts, Identity};
 use super::io::IoParts;
-use super::keeper::Copier;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
 use super::message::Message;
@@ -19,7 +19,7 @@ use super::start_io::start_io;
 use super::supervise::Start;
 use super::thread::DeviceThread;
 use crate::flash::FlashSource;
-use crate::raw::{SendfileCacheSize, Pool};
+use crate::raw::{Pool, SendfileCacheSize};
 
 /// Builds everything that a device thread owns.
 pub(super) fn make(

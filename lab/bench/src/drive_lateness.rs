@@ -99,6 +99,9 @@ mod tests {
 
     #[test]
     fn drive_without_answers_is_not_late() {
-        assert_eq!(DriveLateness::of(&json!(null)).complaint("drive", 0.04), None);
+        assert_eq!(
+            DriveLateness::of(&json!(null)).complaint("drive", 0.04),
+            None
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use headlong_engine::Extent;
 use rustix::fs::fstat;
 
-use crate::device::{DeviceInfo, Devices, Kernel, FileSystemLocation};
+use crate::device::{DeviceInfo, Devices, FileSystemLocation, Kernel};
 use crate::raw;
 
 /// Location of one file.

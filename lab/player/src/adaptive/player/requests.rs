@@ -2,11 +2,11 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use super::{AdaptivePlayer, OpenCall, Job, Phase, Run, Turn};
+use super::{AdaptivePlayer, Job, OpenCall, Phase, Run, Turn};
 use crate::CallEnd;
 use crate::adaptive::plan::{AdaptivePlan, Shape};
+use crate::adaptive::playback::Picture;
 use crate::adaptive::rule::{self, RuleInput};
-use crate::adaptive::screen::Picture;
 use crate::adaptive::title::{Place, Segments};
 use crate::adaptive::window::WINDOW;
 use crate::calls::CallRequest;
@@ -210,8 +210,7 @@ impl AdaptivePlayer {
         if read.is_none_or(|bit| self.headers & bit != 0) {
             return false;
         }
-        let coming =
-            |going: &OpenCall| matches!(going.job, Job::Header { rendition: of } if of == rendition);
+        let coming = |going: &OpenCall| matches!(going.job, Job::Header { rendition: of } if of == rendition);
         if !self.going.iter().any(coming) {
             self.send(turn, header, Job::Header { rendition });
         }

@@ -3,18 +3,20 @@
 
 use std::collections::VecDeque;
 
-use headlong_engine::{ConnectionId, Extent, Hints, Identity as DeviceIdentity, PartSpec, StreamId, ViewerId};
+use headlong_engine::{
+    ConnectionId, Extent, Hints, Identity as DeviceIdentity, PartSpec, StreamId, ViewerId,
+};
 use headlong_http::Pace;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange};
 use headlong_workload::Identity;
 
-use crate::flash_kept::key_of;
 use crate::histogram::Histogram;
 use crate::layout::Place;
-use crate::origin::{Requester, Outcome};
+use crate::origin::{Outcome, Requester};
 use crate::setup::Setup;
 use crate::tier::Tier;
+use crate::warm_flash::key_of;
 
 /// State shared by all disks of a server.
 #[derive(Debug)]

@@ -10,10 +10,10 @@
 use headlong_units::{ByteRange, Instant};
 
 use super::state::Shard;
+use crate::chain_matching::Between;
 use crate::command::Refusal;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, StreamId};
-use crate::joining::Between;
 use crate::memory::PieceKey;
 use crate::queue::Job;
 use crate::request::{Expected, Identity};

@@ -91,7 +91,8 @@ impl Listeners {
             Some(lent) => {
                 let file = lent.file.as_ref().map(|file| copied(file.as_fd()));
                 if !lent.is_managed {
-                    self.files_before.extend(OldSocketFile::of(address, lent.file));
+                    self.files_before
+                        .extend(OldSocketFile::of(address, lent.file));
                 }
                 (adopt(address, lent.socket)?, file, lent.is_managed)
             }

@@ -5,7 +5,7 @@ use headlong_units::{Duration, Instant};
 use super::{AdaptivePlayer, Turn};
 use crate::CallEnd;
 use crate::adaptive::plan::{Act, AdaptivePlan, Probing};
-use crate::adaptive::screen::Picture;
+use crate::adaptive::playback::Picture;
 use crate::adaptive::window::Window;
 
 impl AdaptivePlayer {

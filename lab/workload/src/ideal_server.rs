@@ -191,7 +191,9 @@ mod tests {
     use alloc::vec;
     use std::sync::Arc;
 
-    use headlong_player::{Act, AdaptivePlan, PlayerConfig, Rendition, Rule, Segments, Shape, Title};
+    use headlong_player::{
+        Act, AdaptivePlan, PlayerConfig, Rendition, Rule, Segments, Shape, Title,
+    };
 
     use super::*;
 

@@ -54,7 +54,9 @@ pub(crate) fn forget_range(first: u32, last: u32) {
     let last = (last as usize).min(DESCRIPTORS_MAX - 1);
     let range = ENTRIES.get(first as usize..=last).unwrap_or_default();
     // Reading is cheaper than writing: most entries are untouched and need no memory of their own.
-    let known = range.iter().filter(|entry| entry.class() != DescriptorClass::Unknown);
+    let known = range
+        .iter()
+        .filter(|entry| entry.class() != DescriptorClass::Unknown);
     known.for_each(Descriptor::forget);
 }
 

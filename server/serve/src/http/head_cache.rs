@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use headlong_engine::StreamId;
-use headlong_http::{Method, CacheableFields, ReplyPlan};
+use headlong_http::{CacheableFields, Method, ReplyPlan};
 use headlong_library::FileEntry;
 use headlong_units::ByteRange;
 use http::{HeaderMap, Request, Response, StatusCode, Version};

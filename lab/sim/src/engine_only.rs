@@ -26,7 +26,7 @@ use headlong_workload::{Catalogue, SessionStream};
 use crate::device::{Device, DriveUse};
 use crate::disk::Disk;
 use crate::experiment::Experiment;
-use crate::layout::{TitlePlacement, Place};
+use crate::layout::{Place, TitlePlacement};
 use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual, start_of};
 use crate::setup::SetupError;
 
@@ -65,7 +65,8 @@ impl PlannedCalls {
         if experiment.setup.disks != 1 {
             return Err(SetupError::OneDisk("an engine without players"));
         }
-        let ground = TitlePlacement::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
+        let ground =
+            TitlePlacement::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
         let mut sessions = SessionStream::new(&specification, &catalogue, seed);
         let (mut calls, mut files) = (Vec::new(), Vec::new());
         let mut viewer = 0;

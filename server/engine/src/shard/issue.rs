@@ -14,11 +14,11 @@ use headlong_units::{Instant, KIB};
 use super::state::Shard;
 use crate::chain::Chain;
 use crate::command::{Command, ReadCommand};
-use crate::depth::JobSize;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, Slot, StreamId};
 use crate::lanes::{LEAD_BYTES_MAX, TAIL_BYTES};
 use crate::queue::Job;
+use crate::read_depth::JobSize;
 use crate::runs::{Claim, OutstandingRead, RunId};
 
 /// A gap that the device passes over without a seek: a file's last block is seldom full, so the

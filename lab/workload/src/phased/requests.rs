@@ -182,7 +182,13 @@ impl<'a> RequestGenerator<'a> {
 
     /// Reads the table of segments at the start of a file, unless it was read before. Returns the
     /// time of its arrival.
-    pub(super) fn read_table(&mut self, file: u32, manner: &ReadStyle, now: f64, until: f64) -> f64 {
+    pub(super) fn read_table(
+        &mut self,
+        file: u32,
+        manner: &ReadStyle,
+        now: f64,
+        until: f64,
+    ) -> f64 {
         if self.tables.contains(&file) || now >= until {
             return now;
         }

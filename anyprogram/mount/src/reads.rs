@@ -18,9 +18,9 @@ use headlong_engine::{
 use headlong_serve::disk::Piece;
 use tokio::runtime::Handle;
 
-use crate::late::{ReplyDeadlines, errno};
 use crate::open::{OpenFile, Opening};
-use crate::small::read_now;
+use crate::reply_deadline::{ReplyDeadlines, errno};
+use crate::small_file_walks::read_now;
 use crate::stream::Stream;
 
 /// One viewer for all programs: chains are distinguished by position, since many programs open a

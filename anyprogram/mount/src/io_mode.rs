@@ -245,7 +245,10 @@ mod tests {
 
     #[test]
     fn files_have_pages_where_mmap_needs_them() {
-        for (pages, is_direct) in [(PageCacheUse::ForSmallReads, false), (PageCacheUse::Never, true)] {
+        for (pages, is_direct) in [
+            (PageCacheUse::ForSmallReads, false),
+            (PageCacheUse::Never, true),
+        ] {
             let manners = IoModePolicy::new(pages);
             manners.maps_need_pages();
             for _ in 0..3 {

@@ -4,7 +4,7 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{ByteRange, Duration};
 
 use super::{Coming, World};
-use crate::origin::{Requester, Outcome, Piece};
+use crate::origin::{Outcome, Piece, Requester};
 
 impl World<'_> {
     pub(super) fn request(

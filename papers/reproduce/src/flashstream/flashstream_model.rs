@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use headlong_random::Generator;
 use headlong_units::{Instant, MIB};
 
+use super::block_layer::Part;
 use super::library::Segment;
 use super::memory::Memory;
-use super::station::Part;
-use super::tier::{TierLookup, Tier};
+use super::tier::{Tier, TierLookup};
 
 /// The monitored part of memory: one in this many segments, those evicted next (3.2.1).
 const MONITORED: usize = 10;

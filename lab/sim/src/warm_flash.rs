@@ -15,7 +15,7 @@ use headlong_units::Duration;
 use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::layout::{Disks, TitlePlacement, Place};
+use crate::layout::{Disks, Place, TitlePlacement};
 
 /// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
