@@ -108,7 +108,7 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 impl FromIterator<u64> for Lengths {
-    fn from_iter<I: IntoIterator<LinkItem = u64>>(lengths: I) -> Self {
+    fn from_iter<I: IntoIterator<Item = u64>>(lengths: I) -> Self {
         let mut all = Self::default();
         lengths.into_iter().for_each(|length| all.add(length));
         all

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 /// and an empty span overlaps nothing. At least 1: a client has one connection. `edges` is scratch
 /// space, reused between files.
 pub fn most_at_once(
-    spans: impl Iterator<LinkItem = (i64, i64)>,
+    spans: impl Iterator<Item = (i64, i64)>,
     edges: &mut Vec<(i64, i64)>,
 ) -> usize {
     edges.clear();

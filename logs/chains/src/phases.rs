@@ -224,7 +224,7 @@ fn in_order(found: &[Phase], phase_of: &mut [Option<u32>]) -> Vec<Phase> {
 }
 
 /// Length of the union of phases sorted by start, ms.
-fn covered_ms<'a>(phases: impl Iterator<LinkItem = &'a Phase>) -> i64 {
+fn covered_ms<'a>(phases: impl Iterator<Item = &'a Phase>) -> i64 {
     let mut covered_ms = 0_i64;
     let mut until_ms = i64::MIN;
     for phase in phases {

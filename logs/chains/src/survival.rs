@@ -60,7 +60,7 @@ impl Survival {
     }
 
     /// Each distinct length, ascending, and the share of longer chains.
-    pub fn points(&self) -> impl ExactSizeIterator<LinkItem = (u64, f64)> {
+    pub fn points(&self) -> impl ExactSizeIterator<Item = (u64, f64)> {
         let share = |&(length, longer): &(u64, u64)| (length, self.share(longer));
         self.longer.iter().map(share)
     }

@@ -4,12 +4,12 @@ use headlong_chains::{Fit, FitPoints, Lengths, PowerLaw, Survival};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-fn survival(lengths: impl IntoIterator<LinkItem = u64>) -> Survival {
+fn survival(lengths: impl IntoIterator<Item = u64>) -> Survival {
     Survival::of(Lengths::from_iter(lengths).runs())
 }
 
 /// Lengths whose survival is exactly `(x / from)^-c` at every length except the last.
-fn pareto(from: f64, c: f64, count: u32) -> impl Iterator<LinkItem = u64> {
+fn pareto(from: f64, c: f64, count: u32) -> impl Iterator<Item = u64> {
     (1..=count).map(move |rank| {
         let longer = f64::from(count - rank).max(0.5) / f64::from(count);
         (from * longer.powf(-1.0 / c)).round() as u64

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headlong_http::Peer;
 use http::header::{HOST, WWW_AUTHENTICATE};
-use http::request::IoParts;
+use http::request::Parts;
 use http::{HeaderName, Request, Response, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
@@ -152,7 +152,7 @@ impl AuthServer {
     }
 
     /// Whether a client's request is authorized.
-    pub(crate) async fn ask(&self, head: &IoParts, client: Peer, id: &RequestId) -> Answer {
+    pub(crate) async fn ask(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let shared = &self.0;
         let key = shared.asking.key(head, client);
         let place = shared.place(key);
@@ -170,7 +170,7 @@ impl AuthServer {
 }
 
 impl Asking {
-    fn key(&self, head: &IoParts, client: Peer) -> Key {
+    fn key(&self, head: &Parts, client: Peer) -> Key {
         let mut hash = Context::new(&SHA256);
         let mut add = |text: &[u8]| {
             hash.update(&(text.len() as u64).to_le_bytes());
@@ -197,7 +197,7 @@ impl Asking {
     /// The subrequest for a request.
     fn request(
         &self,
-        head: &IoParts,
+        head: &Parts,
         client: Peer,
         id: &RequestId,
     ) -> Result<Request<Empty<Bytes>>, http::Error> {
@@ -224,7 +224,7 @@ impl Asking {
 }
 
 /// Target of the request, as written.
-fn target(head: &IoParts) -> &str {
+fn target(head: &Parts) -> &str {
     head.uri
         .path_and_query()
         .map_or("/", |target| target.as_str())
@@ -262,12 +262,12 @@ impl Shared {
         }
     }
 
-    async fn ask_within_time(&self, head: &IoParts, client: Peer, id: &RequestId) -> Answer {
+    async fn ask_within_time(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let asked = timeout(self.asking.patience, self.ask_now(head, client, id)).await;
         asked.unwrap_or(Answer::None("no answer within the timeout"))
     }
 
-    async fn ask_now(&self, head: &IoParts, client: Peer, id: &RequestId) -> Answer {
+    async fn ask_now(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let Ok(_one_of_all) = self.at_once.acquire().await else {
             return Answer::None("shut down");
         };

@@ -9,7 +9,7 @@ trap '' HUP INT QUIT TERM PIPE
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 folder=$1
 
-# # Finds running processes of a kind. The start time is compared, because a process id may be
+# Finds running processes of a kind. The start time is compared, because a process id may be
 # reused.
 living() {
     found=
@@ -25,18 +25,18 @@ living() {
     done < "$folder/processes"
 }
 
-# # Signals all processes of a kind until none is left, or for the given number of 50 ms rounds.
+# Signals all processes of a kind until none is left, or for the given number of 50 ms rounds.
 end_all() {
     round=0
     while [ "$round" -lt "$3" ]; do
         living "$1"
         [ -n "$found" ] || return 0
         for pid in $found; do
-            # # SIGTERM is sent once, SIGKILL in every round.
+            # SIGTERM is sent once, SIGKILL in every round.
             if [ "$2" = KILL ] || [ "$round" -eq 0 ]; then
                 kill "-$2" "$pid" 2> /dev/null
             fi
-            # # Each process leads its own group, except that a drive's group contains its own
+            # Each process leads its own group, except that a drive's group contains its own
             # guardian.
             if [ "$1" = other ]; then
                 kill "-$2" -- "-$pid" 2> /dev/null
@@ -74,7 +74,7 @@ take_off_mounts() {
     done < /proc/self/mountinfo
 }
 
-# # Whether anything is still mounted below the folder.
+# Whether anything is still mounted below the folder.
 is_mounted() {
     while read -r _ _ _ _ point _; do
         case $point in "$folder"/*) return 0 ;; esac
@@ -82,18 +82,18 @@ is_mounted() {
     return 1
 }
 
-# # Blocks until the bench ends: nothing is ever written to the pipe.
+# Blocks until the bench ends: nothing is ever written to the pipe.
 cat > /dev/null
 [ -d "$folder" ] || exit 0
 end_all other KILL 200
 end_groups
 take_off_mounts
-# # A killed drive is cleaned up by its own guardian.
+# A killed drive is cleaned up by its own guardian.
 end_all disk TERM 600 || end_all disk KILL 200
 round=0
 while is_mounted && [ "$round" -lt 600 ]; do
     sleep 0.05
     round=$((round + 1))
 done
-# # Never delete through a mount.
+# Never delete through a mount.
 is_mounted || rm -rf --one-file-system "$folder"

@@ -7,7 +7,7 @@
 file=$1 owner=$2 kind=$3 group=$4 network=$5
 shift 5
 
-# # Reads /proc/PID/stat. After the name, the second field is the parent and the 20th the start
+# Reads /proc/PID/stat. After the name, the second field is the parent and the 20th the start
 # time.
 look() {
     read -r line < "/proc/$$/stat"
@@ -23,7 +23,7 @@ echo "$$ $start $kind" >> "$file" || exit 125
 look
 [ "$parent" = "$owner" ] || exit 125
 [ -z "$group" ] || echo $$ > "$group/cgroup.procs" || exit 125
-# # Thousands of viewers need descriptors; use the hard limit if that many are not allowed.
+# Thousands of viewers need descriptors; use the hard limit if that many are not allowed.
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -H -n)"
 if [ -n "$network" ]; then
     exec nsenter "--net=/proc/$network/ns/net" -- "$@"

@@ -6,7 +6,7 @@
 mode=$1 device=$2 ssd=$3 folder=$4 arc=$5
 pool=headlong-bench
 
-# # Exports the pool and exits with this code. The daemon ignores SIGTERM while it has a pool.
+# Exports the pool and exits with this code. The daemon ignores SIGTERM while it has a pool.
 end() {
     trap '' TERM INT
     [ -z "$ssd" ] || zpool remove "$pool" "$ssd"
@@ -37,12 +37,12 @@ until zpool list > /dev/null 2>&1; do
 done
 trap "end 0" TERM INT
 if [ "$mode" = create ]; then
-    # # No access times: third-party caches write none either.
+    # No access times: third-party caches write none either.
     zpool create -f -O atime=off -R "$folder" -m /mounted "$pool" "$device" || fail "no pool"
 else
     zpool import -f -d "$folder/devices" -R "$folder" "$pool" || fail "the pool is not there"
 fi
-# # Cache devices left by an interrupted run.
+# Cache devices left by an interrupted run.
 for left in $(zpool status "$pool" | awk '$1 == "cache" { found = 1; next } found && NF > 1 { print $1 }'); do
     case $left in errors:) ;; *) zpool remove "$pool" "/dev/$left" ;; esac
 done

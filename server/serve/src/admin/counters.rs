@@ -9,7 +9,7 @@ use headlong_engine::Stats;
 use headlong_units::Duration;
 use prometheus_client::encoding::MetricEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::LoadUnit;
+use prometheus_client::registry::Unit;
 
 use super::encode::Value;
 
@@ -37,11 +37,11 @@ pub(super) enum CounterValue {
 
 impl CounterValue {
     /// Its unit in `/metrics`.
-    pub(super) const fn unit(self) -> Option<LoadUnit> {
+    pub(super) const fn unit(self) -> Option<Unit> {
         match self {
             Self::Count(_) => None,
-            Self::Bytes(_) => Some(LoadUnit::Bytes),
-            Self::Seconds(_) => Some(LoadUnit::Seconds),
+            Self::Bytes(_) => Some(Unit::Bytes),
+            Self::Seconds(_) => Some(Unit::Seconds),
         }
     }
 }

@@ -6,7 +6,7 @@ use headlong_engine::{Control, DeviceState, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::LoadUnit;
+use prometheus_client::registry::Unit;
 
 use super::counters::counters;
 use super::encode::{Row, encode_each, encode_family, gauge, gauge_bytes};
@@ -100,7 +100,7 @@ impl DeviceCollector {
             return Ok(());
         }
         let help = "Age of the statistics of the previous process when they were taken over";
-        let unit = Some(LoadUnit::Seconds);
+        let unit = Some(Unit::Seconds);
         let family = ("device_learned_age", help, unit, MetricType::Gauge);
         encode_family(encoder, family, &mut known)
     }
@@ -118,7 +118,7 @@ impl DeviceCollector {
         let scores = controlled.clone().filter_map(|(device, control)| {
             Some(([("device", device)], control.score?.as_secs_f64()))
         });
-        let unit = Some(LoadUnit::Seconds);
+        let unit = Some(Unit::Seconds);
         let family = ("device_prefetch_score", help, unit, MetricType::Gauge);
         encode_family(encoder, family, scores)?;
         let help = "1 for the reason of the current prefetch size, 0 for the other reasons";
@@ -144,7 +144,7 @@ impl DeviceCollector {
             ];
             by_class(device, classes)
         });
-        let unit = Some(LoadUnit::Bytes);
+        let unit = Some(Unit::Bytes);
         encode_family(
             encoder,
             ("device_memory", help, unit, MetricType::Gauge),
@@ -164,7 +164,7 @@ impl DeviceCollector {
             let (live, held) = (copies.live_bytes, copies.held_bytes);
             by_class(device, [("live", live), ("unused", unused), ("held", held)])
         });
-        let unit = Some(LoadUnit::Bytes);
+        let unit = Some(Unit::Bytes);
         encode_family(
             encoder,
             ("device_copies", help, unit, MetricType::Gauge),

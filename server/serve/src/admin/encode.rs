@@ -6,10 +6,10 @@ use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
 };
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::LoadUnit;
+use prometheus_client::registry::Unit;
 
 /// Name, help, unit and kind of a family.
-pub(super) type Family<'a> = (&'a str, &'a str, Option<LoadUnit>, MetricType);
+pub(super) type Family<'a> = (&'a str, &'a str, Option<Unit>, MetricType);
 
 /// A family with one value for each item, and the function that reads it.
 pub(super) struct Row<T>(Family<'static>, fn(&T) -> u64);
@@ -21,7 +21,7 @@ pub(super) const fn gauge<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row
 }
 
 pub(super) const fn gauge_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
-    Row((name, help, Some(LoadUnit::Bytes), MetricType::Gauge), read)
+    Row((name, help, Some(Unit::Bytes), MetricType::Gauge), read)
 }
 
 pub(super) const fn count<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
@@ -30,7 +30,7 @@ pub(super) const fn count<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row
 
 pub(super) const fn count_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
     Row(
-        (name, help, Some(LoadUnit::Bytes), MetricType::Counter),
+        (name, help, Some(Unit::Bytes), MetricType::Counter),
         read,
     )
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use headlong_flash::{FlashView, SsdState};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::LoadUnit;
+use prometheus_client::registry::Unit;
 
 use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes};
 use crate::disk::DeviceSnapshot;
@@ -39,7 +39,7 @@ pub(super) fn encode(
     }
     encode_each(encoder, ("flash", "device"), &ROWS, views.clone())?;
     let help = "Bytes offered and not admitted, by reason";
-    let unit = Some(LoadUnit::Bytes);
+    let unit = Some(Unit::Bytes);
     let refused = views.clone().flat_map(|(device, view)| {
         let reasons = view.refused.by_reason().into_iter();
         reasons.map(move |(reason, bytes)| ([("device", device), ("reason", reason)], bytes))

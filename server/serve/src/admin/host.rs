@@ -6,7 +6,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use http::request::IoParts;
+use http::request::Parts;
 use http::{Version, header};
 
 /// Why a request's host is refused.
@@ -19,7 +19,7 @@ pub(super) enum BadHost {
 }
 
 /// Checks all hosts of a request: in its target and in its `Host` field.
-pub(super) fn check(request: &IoParts, names: &[String]) -> Result<(), BadHost> {
+pub(super) fn check(request: &Parts, names: &[String]) -> Result<(), BadHost> {
     let mut fields = request.headers.get_all(header::HOST).iter();
     let field = fields.next();
     if fields.next().is_some() {

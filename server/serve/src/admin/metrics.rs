@@ -7,7 +7,7 @@ use headlong_units::Duration;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::LoadUnit;
+use prometheus_client::registry::Unit;
 
 use super::encode::{Row, count_bytes, encode_rows};
 use super::exemplars::Exemplars;
@@ -205,7 +205,7 @@ impl Collector for RequestCollector {
             (DURATION, whole, &self.service_time),
             (FIRST_BYTE, first, &self.first_byte_time),
         ] {
-            let (unit, kind) = (Some(&LoadUnit::Seconds), MetricType::Histogram);
+            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
             let mut metric = encoder.encode_descriptor(name, help, unit, kind)?;
             let count = times.buckets.iter().map(|(_, count)| count).sum();
             metric.encode_histogram::<NoLabelSet>(times.sum_s, count, &times.buckets, None)?;

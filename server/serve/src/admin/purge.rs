@@ -15,7 +15,7 @@ use crate::pull::Pulls;
 pub(super) type Said = (StatusCode, Bytes);
 
 /// Purges the titles that the query names.
-pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::IoParts) -> Said {
+pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
     let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
     // Prevents cross-site requests from an operator's browser, which always have an Origin field.
     if request.headers.contains_key(header::ORIGIN) {

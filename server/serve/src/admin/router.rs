@@ -83,7 +83,7 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer
     response
 }
 
-async fn route(state: &AdminState, request: &http::request::IoParts) -> Answer {
+async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
     let posted = match (request.uri.path(), &request.method) {
         ("/purge", &Method::POST) => Some(purge::answer(&state.pulls, request).await),
         ("/fill", &Method::POST) => Some(fill::answer(&state.pulls, request)),

@@ -8,7 +8,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{LoadUnit, Registry};
+use prometheus_client::registry::{Unit, Registry};
 
 use super::device_metrics::DeviceCollector;
 use super::encode::{Row, count, encode_family, encode_rows, gauge};
@@ -31,7 +31,7 @@ pub(super) fn render(
     registry.register_with_unit(
         "start_time",
         "Start time of the server, since 1970",
-        LoadUnit::Seconds,
+        Unit::Seconds,
         ConstGauge::new(state.started_unix_ms as f64 / 1e3),
     );
     registry.register_collector(Box::new(state.requests.collector()));

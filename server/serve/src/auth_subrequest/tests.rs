@@ -49,7 +49,7 @@ fn asked(url: &ServerUrl, keep: Duration, patience: Duration) -> AuthServer {
     })
 }
 
-fn head(target: &str, cookie: &str) -> IoParts {
+fn head(target: &str, cookie: &str) -> Parts {
     let request = Request::get(target)
         .header("Cookie", cookie)
         .header("X-Other", "y");

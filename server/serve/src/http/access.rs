@@ -247,7 +247,7 @@ mod tests {
     use std::path::Path;
 
     use headlong_http::Peer;
-    use http::request::IoParts;
+    use http::request::Parts;
 
     use super::*;
     use crate::config::{Config, Flags};
@@ -282,7 +282,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
         AccessRules::new(&config.path, config.pacing, &config.cors)
     }
 
-    fn head(query: &str) -> IoParts {
+    fn head(query: &str) -> Parts {
         let request = http::Request::get(format!("/x?{query}")).body(());
         request.expect("a request").into_parts().0
     }
@@ -291,7 +291,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
         Peer::At(SocketAddr::new(address.into(), 9))
     }
 
-    fn asks<'a>(path: &'a RelativePath, head: &'a IoParts) -> AccessRequest<'a> {
+    fn asks<'a>(path: &'a RelativePath, head: &'a Parts) -> AccessRequest<'a> {
         AccessRequest {
             path,
             path_token: None,

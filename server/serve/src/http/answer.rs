@@ -152,7 +152,7 @@ impl Answer {
 }
 
 pub(super) fn plan_for(
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &Asked,
     file: &FileMetadata<'_>,
 ) -> ReplyPlan {

@@ -30,7 +30,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(state: &Arc<MediaState>, head: &http::request::IoParts) -> Self {
+    pub(super) fn new(state: &Arc<MediaState>, head: &http::request::Parts) -> Self {
         let settings = state.settings();
         let method = Method::parse(head.method.as_str());
         let query = head.uri.query();
@@ -109,7 +109,7 @@ impl Asked {
 }
 
 /// Header fields as plain text, the form that the core parses.
-pub(super) fn fields_of(head: &http::request::IoParts) -> Vec<(&str, &[u8])> {
+pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
     head.headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))

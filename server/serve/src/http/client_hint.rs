@@ -25,13 +25,13 @@ struct Hint {
     next: NextRequest,
     viewer: Identity,
     settings: Arc<HttpSettings>,
-    head: http::request::IoParts,
+    head: http::request::Parts,
     client: Peer,
     now: u64,
 }
 
 /// Follows the hint of a request that is being answered, if it has one.
-pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::IoParts, asked: &Asked) {
+pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, asked: &Asked) {
     let Some(next) = NextRequest::read(&asked.cmcd, head.uri.path()) else {
         return;
     };

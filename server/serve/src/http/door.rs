@@ -8,7 +8,7 @@ use headlong_http::{
     query_without,
 };
 use http::header::{COOKIE, HOST};
-use http::request::IoParts;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
 use crate::auth_subrequest::{self, Answer, AuthServer, ServerUrl};
@@ -24,7 +24,7 @@ pub struct AccessRequest<'a> {
     /// Token in front of the path.
     pub path_token: Option<PathToken<'a>>,
     /// Head of the request.
-    pub head: &'a IoParts,
+    pub head: &'a Parts,
     /// The client.
     pub client: Peer,
     /// Seconds since 1970.
@@ -185,7 +185,7 @@ impl JwtDoor {
 }
 
 /// The host of a request; a host in the target takes precedence over the field (RFC 9112 3.2.2).
-fn host_of(head: &IoParts) -> Option<&str> {
+fn host_of(head: &Parts) -> Option<&str> {
     let in_target = head.uri.authority().map(|authority| authority.as_str());
     in_target.or_else(|| head.headers.get(HOST)?.to_str().ok())
 }

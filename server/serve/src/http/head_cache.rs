@@ -116,7 +116,7 @@ impl CopiedRange {
 /// Caches the head of a reply, if later replies to the same request have the same head.
 pub(super) fn keep(
     replies: &HeadCache,
-    (head, settings): (&http::request::IoParts, &Arc<HttpSettings>),
+    (head, settings): (&http::request::Parts, &Arc<HttpSettings>),
     made: CopiedRange,
     response: &Response<ReplyBody>,
 ) {

@@ -16,7 +16,7 @@ use crate::pull::{Found, Pull, SliceSource};
 /// Answers GET and HEAD for a title below `pull`.
 pub(super) async fn answer(
     state: &Arc<MediaState>,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &mut Asked,
     (pull, path): (&Arc<Pull>, &str),
 ) -> Result<Answer, NoAnswer> {
@@ -57,7 +57,7 @@ fn is_passing(none: &NoAnswer) -> bool {
 
 async fn begin(
     state: &Arc<MediaState>,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &mut Asked,
     (pull, found, is_again): (&Arc<Pull>, Found, bool),
 ) -> Result<Answer, NoAnswer> {

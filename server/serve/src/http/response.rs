@@ -57,7 +57,7 @@ fn throughput(asked: &Asked) -> Option<BitRate> {
 pub(super) fn build(
     answer: Answer,
     settings: &HttpSettings,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     mut account: Box<Account>,
 ) -> Response<ReplyBody> {
     let ReplyPlan {
@@ -132,7 +132,7 @@ fn cache_status(first: PieceInfo) -> &'static str {
 /// `Server-Timing` of the first bytes, if the configuration or the request asks for it.
 fn timing_field(
     settings: &HttpSettings,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     first: Option<PieceInfo>,
 ) -> Option<HeaderValue> {
     let is_wanted = match settings.server_timing {

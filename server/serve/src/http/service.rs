@@ -173,7 +173,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 
 /// HTTP/1.1 requires exactly one `Host` field; older versions may have one (RFC 9112 3.2). HTTP/2
 /// uses `:authority`.
-fn names_host(head: &http::request::IoParts) -> bool {
+fn names_host(head: &http::request::Parts) -> bool {
     let mut hosts = head.headers.get_all(header::HOST).iter();
     match (head.version, hosts.next(), hosts.next()) {
         (http::Version::HTTP_2, ..) => true,
@@ -186,7 +186,7 @@ fn names_host(head: &http::request::IoParts) -> bool {
 /// Answers GET and HEAD.
 async fn answer_read(
     state: &Arc<MediaState>,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     path: &RelativePath,
     path_token: Option<PathToken<'_>>,
     asked: &mut Asked,
@@ -310,7 +310,7 @@ fn is_short_of_resources(error: &std::io::Error) -> bool {
 /// The gzip file beside a text, to be sent in its place. On any error the text itself is sent.
 async fn packed_beside(
     state: &Arc<MediaState>,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &mut Asked,
     (path, file): (&str, &FileEntry),
 ) -> Option<Arc<FileEntry>> {
@@ -325,7 +325,7 @@ async fn packed_beside(
 /// body.
 async fn fetch(
     state: &Arc<MediaState>,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &mut Asked,
     (path, file, is_packed): (&str, &Arc<FileEntry>, bool),
 ) -> Result<Answer, NoAnswer> {

@@ -19,7 +19,7 @@ pub(super) fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool 
 /// gzip.
 pub(super) fn gzip_turn(
     state: &MediaState,
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &Asked,
     file: &FileEntry,
 ) -> Option<Turn> {
@@ -30,7 +30,7 @@ pub(super) fn gzip_turn(
 
 /// Path of the gzip file that may replace the file at `path`.
 pub(super) fn packed_path(
-    head: &http::request::IoParts,
+    head: &http::request::Parts,
     asked: &Asked,
     (path, file): (&str, &FileEntry),
 ) -> Option<String> {
@@ -44,7 +44,7 @@ pub(super) fn is_packed(packed: &FileEntry, file: &FileEntry) -> bool {
 }
 
 /// Whether a client that accepts gzip requests the whole text.
-fn takes_gzip(head: &http::request::IoParts, asked: &Asked, file: &FileEntry) -> bool {
+fn takes_gzip(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> bool {
     // HEAD ignores ranges and describes the reply to a GET.
     let has_range = asked.method == Method::Get && head.headers.contains_key(header::RANGE);
     if has_range || !may_be_gzipped(&asked.settings, file) {

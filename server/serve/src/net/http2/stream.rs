@@ -35,7 +35,7 @@ const WINDOW_BYTES: usize = 16 << 10;
 /// for it.
 pub(super) fn begin<S>(
     service: &S,
-    head: http::request::IoParts,
+    head: http::request::Parts,
     info: &Arc<ConnectionInfo>,
     context: &ListenerContext,
 ) -> Begun<S::Future>
