@@ -67,7 +67,7 @@ fn fill_fetches_titles_ahead_and_each_byte_once() {
     let done = fill(&server, &["--rate", "1GB/s", "--list", &list, "/vod/3-1"]);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said} {done:?}");
-    assert_eq!(said.matches(": there, ").count(), 3, "{said}");
+    assert_eq!(said.matches(": complete, ").count(), 3, "{said}");
     assert_eq!(origin.sent_bytes(), 570_001);
     assert_eq!(metric(&server, "headlong_pull_filled_bytes_total"), 570_001);
     for (title, size) in [(1, 500_000), (2, 70_000), (3, 1)] {
