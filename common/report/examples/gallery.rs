@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use headlong_report::{
-    Axis, Bar, Cell, Chart, DiskAccess, Page, Point, Section, Series, Table, disk_layout,
-    divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,
+    Axis, Bar, Cell, Chart, DiskAccess, Page, Point, Section, Series, Table, divergence_by_size,
+    latency_cdf, lba_over_transactions, maximum_rates,
 };
 use headlong_stats::{Access, Cdf, ConfidenceInterval, Sequences, Summary};
 
@@ -103,18 +103,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|i| (0.002 + 0.2 * noise(i)) * (1.0 + 3.0 * (-(i as f64) / 3000.0).exp()))
         .collect();
     let warm: Vec<f64> = (0..20_000).map(|i| 0.002 + 0.1 * noise(i + 7)).collect();
-    let titles = |shift: f64| -> Vec<f64> {
-        (0..1000u64)
-            .map(|i| {
-                if i % 83 == 5 {
-                    noise(i) * 2.9e8
-                } else {
-                    i as f64 * 2.6e5 + shift
-                }
-            })
-            .collect()
-    };
-    let (whole, chunked) = (titles(0.0), titles(4e6));
     let sizes = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
     let divergence = divergence_by_size("Optimal block size", 0.1)
         .series(Series::new(
@@ -154,13 +142,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .figure(sequentiality_cdf(
                     "Sequentiality",
                     [("vanilla", &a), ("ASAP", &b)],
-                ))
-                .figure(disk_layout(
-                    "Layout",
-                    [
-                        ("whole titles", &whole[..]),
-                        ("chunks of 2 MB", &chunked[..]),
-                    ],
                 )),
         )
         .section(

@@ -46,20 +46,3 @@ pub fn divergence_by_size(title: impl Into<String>, threshold: f64) -> Chart {
     let y = Axis::new("Divergence of random from sequential", "nats").from(0.0);
     Chart::lines(title, x, y).line_at_y(threshold, "threshold")
 }
-
-/// Positions of titles on the disk, in the order of their creation (thesis Figure 3.6). `titles`
-/// holds, for each named folder, the mean address of each title in sectors.
-pub fn disk_layout<'a>(
-    title: impl Into<String>,
-    folders: impl IntoIterator<Item = (&'a str, &'a [f64])>,
-) -> Chart {
-    let x = Axis::new("Title, in order", "").from(0.0);
-    let y = Axis::new("Mean logical block address", "");
-    let mut chart = Chart::scatter(title, x, y);
-    for (name, addresses) in folders {
-        let points = addresses.iter().enumerate();
-        let points = points.map(|(index, lba)| (index as f64, *lba));
-        chart = chart.series(Series::new(name, points));
-    }
-    chart
-}

@@ -22,9 +22,7 @@ mod table;
 pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series};
 pub use command_line::{command_line, shell_word};
 pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
-pub use figures::{
-    disk_layout, divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,
-};
+pub use figures::{divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates};
 pub use journal::{Priority, error_prefix, is_journal};
 pub use output::{Output, OutputIsInput, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};

@@ -18,7 +18,6 @@ extern crate std;
 
 mod cdf;
 mod comparison;
-mod disorder;
 mod interval;
 mod kl;
 mod normal;
@@ -29,7 +28,6 @@ mod summary;
 
 pub use cdf::Cdf;
 pub use comparison::Comparison;
-pub use disorder::out_of_order;
 pub use interval::{ConfidenceInterval, USUAL_CONFIDENCE};
 pub use kl::{BINS, RESOLUTION, kl_divergence, kl_of_shares};
 pub use sample_error::SampleError;

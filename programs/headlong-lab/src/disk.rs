@@ -7,7 +7,7 @@ mod fit;
 mod probe;
 
 use clap::Subcommand;
-use headlong_survey::{LayoutArgs, Probing};
+use headlong_survey::Probing;
 
 use answer::{mistake, told};
 
@@ -18,12 +18,6 @@ pub(crate) enum DiskCommand {
     Emulate(Box<emulate::EmulateArgs>),
     /// Send a command or query to a running emulated disk
     Control(control::ControlArgs),
-    /// Show where files and titles are on their disk
-    ///
-    /// Shows the position of each title below a folder on its disk, the fragmentation of files, and
-    /// titles that are stored out of their order of creation. Positions are sectors of 512 bytes
-    /// (LBA) from the start of the whole disk. Only file positions are read, no content.
-    Layout(LayoutArgs),
     /// Measure a drive or a model of one, and fit a model to it
     ///
     /// Measures a drive like FreeBSD's diskinfo -t: rates at the start, in the middle and at the end
@@ -52,7 +46,6 @@ pub(crate) fn disk(command: &DiskCommand) -> anyhow::Result<()> {
     match command {
         DiskCommand::Emulate(emulating) => emulate::emulate(emulating),
         DiskCommand::Control(controlling) => control::control(controlling),
-        DiskCommand::Layout(laying_out) => headlong_survey::layout(laying_out).map_err(told),
         DiskCommand::Probe(probing) => probe::probe(probing),
         DiskCommand::Fit(fitting) => fit::fit(fitting),
     }

@@ -1,4 +1,4 @@
-//! `headlong disk probe` and `headlong disk layout`, where they need neither root nor a device.
+//! `headlong disk probe`, where it needs neither root nor a device.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -150,69 +150,6 @@ fn full_stderr_does_not_lose_result() {
     let output = command.output().expect("the binary starts");
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stdout).contains("kind = \"hard-drive\""));
-}
-
-/// Titles in single files and the same titles in chunks.
-fn titles(folder: &Path) {
-    for title in ["000001", "000002", "000003"] {
-        let chunked = folder.join("chunked/sd").join(title);
-        std::fs::create_dir_all(&chunked).expect("made");
-        std::fs::create_dir_all(folder.join("whole/sd")).expect("made");
-        let whole = folder.join("whole/sd").join(format!("{title}.bin"));
-        std::fs::write(whole, vec![7; 300_000]).expect("written");
-        for chunk in 0..3 {
-            let path = chunked.join(format!("{chunk:05}.bin"));
-            std::fs::write(path, vec![7; 100_000]).expect("written");
-        }
-    }
-}
-
-#[test]
-fn layout_compares_titles_by_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    titles(folder.path());
-    let (whole, chunked) = (folder.path().join("whole"), folder.path().join("chunked"));
-    let page = folder.path().join("page.html");
-    let mut args = vec!["disk", "layout", name(&whole), "--beside", name(&chunked)];
-    args.extend(["--json", "--report", name(&page)]);
-    let output = headlong(&args);
-    let stderr = text(&output.stderr);
-    if stderr.contains("does not say where its files lie") {
-        headlong_testkit::skip("layout_compares_titles_by_name", &stderr);
-        return;
-    }
-    let layout: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        (&layout["summary"]["titles"], &layout["summary"]["files"]),
-        (&3.into(), &3.into())
-    );
-    let beside = &layout["beside"];
-    assert_eq!(
-        (&beside["summary"]["titles"], &beside["summary"]["files"]),
-        (&3.into(), &9.into())
-    );
-    let compared = beside["divergence"]["titles"].as_array().expect("a list");
-    assert_eq!(
-        (compared.len(), &compared[0]["name"]),
-        (3, &"sd/000001".into())
-    );
-    for title in layout["layout"]["titles"].as_array().expect("a list") {
-        let extents = title["files"][0]["extents"].as_array().expect("a list");
-        let bytes: u64 = extents
-            .iter()
-            .filter_map(|e| e["length_bytes"].as_u64())
-            .sum();
-        assert_eq!(bytes, 300_000, "{title}");
-    }
-    let html = std::fs::read_to_string(&page).expect("a page");
-    assert!(html.contains("Where titles lie") && html.contains("sectors apart on average"));
-}
-
-#[test]
-fn layout_reports_empty_folder() {
-    let folder = tempfile::tempdir().expect("a folder");
-    assert!(told(&["disk", "layout", name(folder.path())]).contains("no files below it"));
-    assert!(told(&["disk", "layout", "/no/such/videos"]).contains("/no/such/videos"));
 }
 
 #[test]

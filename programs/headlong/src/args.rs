@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use headlong_serve::config::{Config, Flags, Mistakes};
 
-use headlong_survey::{LayoutArgs, Probing, TuneArgs};
+use headlong_survey::{Probing, TuneArgs};
 
 use crate::anyprogram::{ReceptionArgs, RunArgs};
 use crate::fill::FillArgs;
@@ -60,8 +60,6 @@ pub(crate) enum Command {
 /// Actions on existing disks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
-    /// Show where files and titles lie on their disk
-    Layout(LayoutArgs),
     /// Measure a drive; with headlong-lab, also a model of one, and fit a model to it
     Probe(Probing),
 }

@@ -144,7 +144,7 @@ mod tests {
             "help",
             "disk",
             "disk probe emulate",
-            "disk layout /srv",
+            "disk probe /dev/sda",
             "help disk",
         ] {
             assert!(!is_handed_over(line), "{line}");

@@ -70,9 +70,6 @@ pub fn main() -> ExitCode {
         Command::Fill(filling) => fill::fill(&filling),
         Command::Completions(completing) => manual::complete(&completing, command()),
         Command::Manual(documenting) => manual::write(&documenting, command()),
-        Command::Disk(DiskCommand::Layout(laying_out)) => {
-            headlong_survey::layout(&laying_out).map_err(Into::into)
-        }
         Command::Disk(DiskCommand::Probe(probing)) => {
             if probing.is_of_model() {
                 return failed(lab_delegation::become_lab(&words));

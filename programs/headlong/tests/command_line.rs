@@ -168,8 +168,7 @@ fn disks_are_inspected_without_the_other_program() {
         command.output().expect("the binary starts")
     };
     for (args, code, words) in [
-        (&["disk", "layout", "/no/such"][..], 64, "/no/such"),
-        (&["disk", "probe", "/no/such"], 64, "/no/such"),
+        (&["disk", "probe", "/no/such"][..], 64, "/no/such"),
         (
             &["disk", "probe", "/dev/null", "--settle", "101"],
             64,
@@ -203,7 +202,6 @@ fn every_verb_of_this_program_has_a_manual_page() {
         names,
         [
             "headlong-check.1",
-            "headlong-disk-layout.1",
             "headlong-disk-probe.1",
             "headlong-disk.1",
             "headlong-fill.1",

@@ -52,7 +52,6 @@ pub use block_map::{FileLocation, Places};
 pub use device::{DeviceInfo, RootsInfo, look_at_roots};
 pub use entry::FileEntry;
 pub use facts::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled};
-pub use headlong_engine::Extent;
 pub use identity::Identity;
 pub use library::Library;
 pub use look::{Look, ResolveError};

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use crate::layout::LayoutError;
 use crate::probe::ProbeError;
 use crate::tune::TuneError;
 
@@ -15,9 +14,6 @@ pub enum SurveyError {
     /// A disk cannot be measured.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// A layout cannot be determined.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
     /// The kernel's settings cannot be read or written.
     #[error(transparent)]
     Tune(#[from] TuneError),
@@ -40,7 +36,6 @@ impl SurveyError {
         match self {
             Self::Mistakes(mistakes) => Ok(mistakes),
             Self::Probe(error) if error.is_mistake() => Ok(vec![error.to_string()]),
-            Self::Layout(error) if error.is_mistake() => Ok(vec![error.to_string()]),
             Self::Tune(error) if error.is_mistake() => Ok(vec![error.to_string()]),
             other => Err(other),
         }

@@ -1,11 +1,8 @@
-//! Survey of a machine's disks: performance measured from outside, layout of titles, and kernel
-//! settings.
+//! Survey of a machine's disks: performance measured from outside, and kernel settings.
 //!
 //! For operators, before and during service. [`probe`] measures a disk as FreeBSD's `diskinfo -t`
-//! does; [`layout`] reports where files and titles lie; [`tune`] compares the kernel's settings
-//! with advised ones. Drive models are not part of this crate: a caller that has them passes a
-//! target to measure, and a function that fits a model.
-//! function that fits a model.
+//! does; [`tune`] compares the kernel's settings with advised ones. Drive models are not part of
+//! this crate: a caller that has them passes a target to measure, and a function that fits a model.
 
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
@@ -13,10 +10,6 @@
 
 mod decimal_bytes;
 mod error;
-pub mod layout;
-mod layout_page;
-mod layout_report;
-mod layout_tables;
 mod output;
 pub mod probe;
 mod probe_page;
@@ -25,7 +18,6 @@ pub mod tune;
 mod tune_report;
 
 pub use error::SurveyError;
-pub use layout_report::{LayoutArgs, layout};
 pub use output::{check_folder, print};
 pub use probe_page::page as probe_page;
 pub use probe_report::{Fit, Probe, Probing, Subject, probe};
