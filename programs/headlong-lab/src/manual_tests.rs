@@ -77,7 +77,6 @@ fn options_named_in_manual_exist() {
                     "run",
                     "mount",
                     "flash",
-                    "top",
                     "fill",
                 ]
                 .contains(&verb.get_name())

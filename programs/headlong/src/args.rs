@@ -12,7 +12,6 @@ use crate::fill::FillArgs;
 use crate::lab_delegation;
 use crate::manual::{CompletionsArgs, ManualArgs};
 use crate::mount::{MountArgs, MountKeeperArgs};
-use crate::top::Watching;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
@@ -42,8 +41,6 @@ pub(crate) enum Command {
     /// Create and inspect the flash tier's SSDs
     #[command(subcommand)]
     Flash(FlashCommand),
-    /// Show the activity of a running server's disks, each second
-    Top(Watching),
     /// Have a running server fetch titles of an origin ahead of viewers
     Fill(FillArgs),
     /// Print a shell's completion script

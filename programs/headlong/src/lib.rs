@@ -20,7 +20,6 @@ mod lab_delegation;
 mod manual;
 mod mount;
 mod serve;
-mod top;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -66,7 +65,6 @@ pub fn main() -> ExitCode {
         Command::MountKeeper(keeping) => mount::keep(&keeping),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Flash(command) => flash::flash(&command),
-        Command::Top(watching) => top::top(&watching),
         Command::Fill(filling) => fill::fill(&filling),
         Command::Completions(completing) => manual::complete(&completing, command()),
         Command::Manual(documenting) => manual::write(&documenting, command()),

@@ -214,7 +214,6 @@ fn every_verb_of_this_program_has_a_manual_page() {
             "headlong-reception.1",
             "headlong-run.1",
             "headlong-serve.1",
-            "headlong-top.1",
             "headlong-tune.1",
             "headlong.1",
         ]
