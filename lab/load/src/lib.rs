@@ -26,7 +26,6 @@ mod schedule;
 mod self_check;
 mod settings;
 mod target;
-mod threshold;
 mod timers;
 mod times;
 mod viewer;
@@ -36,12 +35,11 @@ pub use clock::TimeScale;
 pub use play::{Progress, Watch, play};
 pub use play_error::PlayError;
 pub use progress::ProgressOutput;
-pub use recording::{Calls, ClassTally, FailureReport, Interval, RECORDING_SCHEMA, Recording};
+pub use recording::{Calls, ClassTally, FailureReport, Interval, Recording};
 pub use report::{
     ClassReport, REPORT_SCHEMA, Report, SeriesPoint, SessionsReport, StallsReport, WindowReport,
 };
 pub use self_check::CPU_SHARE_MAX;
 pub use settings::{Settings, Sources, parse_ramp};
 pub use target::{Target, TargetError};
-pub use threshold::{Missed, Threshold};
 pub use times::{Sparse, Spread, Times};

@@ -349,7 +349,7 @@ fn check_limits(sessions: &[Session], target: &Target, sources: &Sources) -> Res
             what: "file descriptors",
             limit: descriptors,
             remedy: "raise the hard limit (ulimit -Hn), or play parts of the trace from several \
-                     generators and merge them",
+                     machines",
         });
     }
     let sources = sources.count(target.is_loopback_v4());

@@ -1,4 +1,4 @@
-//! Counts and distributions of a run. They are additive: recordings of several generators sum up.
+//! Counts and distributions of a run.
 
 use headlong_player::{CallEnd, CallRecord, SessionEnd};
 use headlong_units::{Duration, Instant};
@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::times::{Sparse, Times};
 
-/// Name and version of the serialized form of a recording.
-pub const RECORDING_SCHEMA: &str = "headlong-load-recording-1";
 /// Number of failures reported individually.
 const FAILURES_TOLD: usize = 10;
 
@@ -57,7 +55,7 @@ impl Calls {
 }
 
 /// Figures of one network class, for sessions in the steady state only.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClassTally {
     /// Its name.
     pub name: String,
@@ -92,16 +90,12 @@ pub struct ClassTally {
     /// Changes of bit rate.
     pub switches: u64,
     /// Sessions whose viewers gave up waiting for playback.
-    #[serde(default)]
     pub gave_up: u64,
     /// Sessions with a known mean bit rate.
-    #[serde(default)]
     pub rated_sessions: u64,
     /// Sum of their mean bit rates, in bits per second.
-    #[serde(default)]
     pub bit_rates_bps: u64,
     /// Media time played, in nanoseconds.
-    #[serde(default)]
     pub played_ns: u64,
 }
 
@@ -161,7 +155,7 @@ impl ClassTally {
 }
 
 /// Figures of all sessions in a few seconds of the run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Interval {
     /// Bytes of bodies received.
     pub bytes: u64,
@@ -189,14 +183,10 @@ pub struct FailureReport {
 }
 
 /// All results of a run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recording {
-    /// Always [`RECORDING_SCHEMA`].
-    pub schema: String,
     /// URL of the server.
     pub url: String,
-    /// Number of generators of which this is the sum.
-    pub generators: u64,
     /// Why the result is invalid; empty if it is valid.
     pub invalid_because: Vec<String>,
     /// Whether it ended at the first failure, as configured.
@@ -218,15 +208,12 @@ pub struct Recording {
     /// Long-run demand of the arriving viewers in bytes per second ([`Trace::offered`]).
     ///
     /// [`Trace::offered`]: headlong_workload::Trace::offered
-    #[serde(default)]
     pub offered: Option<f64>,
     /// Bytes requested in the window, by all sessions.
-    #[serde(default)]
     pub asked_bytes: u64,
-    /// The same per second of the window; the sum over all generators.
-    #[serde(default)]
+    /// The same per second of the window.
     pub asked_for: f64,
-    /// Bytes of bodies per second of the window, of all sessions; the sum over all generators.
+    /// Bytes of bodies per second of the window, of all sessions.
     pub bytes_per_second: f64,
     /// Bytes received in the window, by all sessions.
     pub window_bytes: u64,
@@ -264,8 +251,6 @@ impl Recording {
             ..ClassTally::default()
         };
         Self {
-            schema: RECORDING_SCHEMA.into(),
-            generators: 1,
             time_scale: 1.0,
             window_from: from.0,
             window_to: to.0,
@@ -274,29 +259,6 @@ impl Recording {
             late_max_ms: 1.0,
             ..Self::default()
         }
-    }
-
-    /// Serializes it for [`Recording::from_json`].
-    pub fn to_json(&self) -> String {
-        // Serialization cannot fail: all map keys become text, and no number is outside JSON.
-        serde_json::to_string(self).unwrap_or_default() + "\n"
-    }
-
-    /// Parses the output of [`Recording::to_json`].
-    ///
-    /// # Errors
-    /// Why the text is not a recording.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        let remedy = "use a file written by `headlong load --histograms`";
-        let read: Result<Self, _> = serde_json::from_str(text);
-        let recording = read.map_err(|error| format!("{error}; {remedy}"))?;
-        if recording.schema != RECORDING_SCHEMA || recording.interval == 0 {
-            let schema = &recording.schema;
-            return Err(format!(
-                "its schema is `{schema}`, not {RECORDING_SCHEMA}; {remedy}"
-            ));
-        }
-        Ok(recording)
     }
 
     /// Whether a session that arrives at `arrival` counts: after the ramp-up and before the
@@ -363,72 +325,5 @@ impl Recording {
     pub fn steady(&self) -> (u64, u64) {
         let sum = |count: fn(&ClassTally) -> u64| self.classes.iter().map(count).sum();
         (sum(|class| class.sessions), sum(|class| class.failed))
-    }
-
-    /// Adds another generator's recording of the same experiment; the reason if it is of another.
-    pub fn merge(&mut self, other: &Self) -> Result<(), String> {
-        let same = |what: &str, one: String, two: String| match one == two {
-            true => Ok(()),
-            false => Err(format!("{what} differs: {one} and {two}")),
-        };
-        let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
-        let scale = |recording: &Self| recording.time_scale.to_string();
-        same("the time scale", scale(self), scale(other))?;
-        let interval = |of: &Self| seconds(of.interval);
-        same("the interval", interval(self), interval(other))?;
-        self.generators += other.generators;
-        for reason in &other.invalid_because {
-            if !self.invalid_because.contains(reason) {
-                self.invalid_because.push(reason.clone());
-            }
-        }
-        self.stopped_early |= other.stopped_early;
-        self.arrived += other.arrived;
-        self.failed += other.failed;
-        self.window_from = self.window_from.min(other.window_from);
-        self.window_to = self.window_to.max(other.window_to);
-        self.offered = self.offered.zip(other.offered).map(|(a, b)| a + b);
-        self.asked_bytes = self.asked_bytes.saturating_add(other.asked_bytes);
-        self.asked_for += other.asked_for;
-        self.bytes_per_second += other.bytes_per_second;
-        self.window_bytes += other.window_bytes;
-        self.wrong_bytes += other.wrong_bytes;
-        self.checked_bytes += other.checked_bytes;
-        self.resent += other.resent;
-        for (status, count) in &other.refusals {
-            *self.refusals.entry(*status).or_default() += count;
-        }
-        for class in &other.classes {
-            match self.classes.iter_mut().find(|own| own.name == class.name) {
-                Some(own) => own.add(class),
-                None => self.classes.push(class.clone()),
-            }
-        }
-        self.schedule_error.add(&other.schedule_error);
-        self.late_max_ms = self.late_max_ms.max(other.late_max_ms);
-        self.cpu_share = self.cpu_share.max(other.cpu_share);
-        self.cpu_share_max = self.cpu_share_max.max(other.cpu_share_max);
-        self.merge_series(&other.series);
-        self.failures_told.extend_from_slice(&other.failures_told);
-        self.failures_told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        self.failures_told.truncate(FAILURES_TOLD);
-        Ok(())
-    }
-
-    fn merge_series(&mut self, other: &[Interval]) {
-        if self.series.len() < other.len() {
-            self.series.resize(other.len(), Interval::default());
-        }
-        for (own, other) in self.series.iter_mut().zip(other) {
-            own.bytes += other.bytes;
-            own.active_max += other.active_max;
-            own.failures += other.failures;
-            let mut times = own.first_byte.times();
-            times.add(&other.first_byte.times());
-            own.first_byte = times.sparse();
-        }
-        // The maxima may be at different moments, so their sum is an upper bound.
-        let sums = self.series.iter().map(|interval| interval.active_max);
-        self.active_max = sums.max().unwrap_or(0);
     }
 }

@@ -116,7 +116,7 @@ pub struct Report {
     pub stopped_early: bool,
     /// URL of the server.
     pub url: String,
-    /// Number of generators in the sum.
+    /// Always 1; kept for readers of the schema.
     pub generators: u64,
     /// Model time divided by wall time.
     pub time_scale: f64,
@@ -193,7 +193,7 @@ impl Recording {
             invalid_because: self.invalid_because.clone(),
             stopped_early: self.stopped_early,
             url: self.url.clone(),
-            generators: self.generators,
+            generators: 1,
             time_scale: self.time_scale,
             window_s: WindowReport {
                 from: self.window_from as f64 / 1e9,

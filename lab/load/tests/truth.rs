@@ -48,9 +48,9 @@ fn session(end: CallEnd) -> SessionEnd {
     }
 }
 
-/// Records a thousand requests per second, of which every `step`-th belongs to this generator.
-fn record(recording: &mut Recording, first: u64, step: u64) {
-    for index in (first..60_000).step_by(step as usize) {
+/// Records a thousand requests per second.
+fn record(recording: &mut Recording) {
+    for index in 0..60_000 {
         let record = answered(index * SECOND / 1000);
         let steady = recording.is_steady(record.intended);
         recording.count_call(0, steady, &record, Duration(index % 7));
@@ -66,7 +66,7 @@ fn record(recording: &mut Recording, first: u64, step: u64) {
 #[test]
 fn percentile_99_of_known_distribution_is_exact() {
     let mut recording = recording(60);
-    record(&mut recording, 0, 1);
+    record(&mut recording);
     let report = recording.report();
     // One in ten waits for up to a second, uniformly: one in a hundred longer than 0.9 s.
     let p99 = report.first_byte_ms.p99.expect("it was measured");
@@ -78,37 +78,4 @@ fn percentile_99_of_known_distribution_is_exact() {
     assert_eq!(report.sessions.steady_failed, 50);
     assert_eq!(report.sessions.failed, 60);
     assert!((report.failure_share - 0.001).abs() < 1e-12);
-}
-
-#[test]
-fn merged_recordings_equal_single_generator() {
-    let mut one = recording(60);
-    record(&mut one, 0, 1);
-    let mut sum: Option<Recording> = None;
-    for part in 0..8 {
-        let mut recording = recording(60);
-        record(&mut recording, part, 8);
-        // Through its serialized form.
-        let recording = Recording::from_json(&recording.to_json()).expect("a recording");
-        match &mut sum {
-            Some(sum) => sum.merge(&recording).expect("the same experiment"),
-            None => sum = Some(recording),
-        }
-    }
-    let mut sum = sum.expect("there were eight");
-    assert_eq!(sum.generators, 8);
-    sum.generators = 1;
-    assert_eq!(sum.report(), one.report());
-    assert_eq!(sum, one);
-}
-
-#[test]
-fn rejects_merge_of_different_experiments() {
-    let mut one = recording(60);
-    let mut other = recording(60);
-    other.time_scale = 10.0;
-    let error = one.merge(&other).expect_err("another time scale");
-    assert_eq!(error, "the time scale differs: 1 and 10");
-    let error = Recording::from_json("{}").expect_err("no recording");
-    assert!(error.contains("--histograms"), "{error}");
 }

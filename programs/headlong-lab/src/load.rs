@@ -1,4 +1,4 @@
-//! `headlong load`: plays a trace against a server; merges the results of several generators.
+//! `headlong load`: plays a trace against a server.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_load::{
     PlayError, Progress, ProgressOutput, Recording, Settings, Sources, Target, TargetError,
-    Threshold, TimeScale, Watch, parse_ramp, play,
+    TimeScale, Watch, parse_ramp, play,
 };
 use headlong_player::ExportedCall;
 use headlong_units::{BitRate, Bytes, Duration};
@@ -20,7 +20,7 @@ use crate::output::print;
 use crate::records::{Records, RecordsThread};
 use crate::stop::stop_on_signals;
 use crate::trace_file::read_trace;
-use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
+use crate::verdict::{EXIT_INVALID, Verdict};
 
 /// Play a trace of viewers against any HTTP server
 ///
@@ -31,47 +31,24 @@ use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 ///
 ///   headlong load sd.trace http://127.0.0.1:8080/
 ///   headlong load sd.trace http://127.0.0.1:8080/ --time-scale 10 --json result.json
-///       --ramp-up 300s --ramp-down 60s --threshold 'failure_share<=0.003'
+///       --ramp-up 300s --ramp-down 60s
 ///   headlong load old.wsesslog http://10.0.0.1/ --rate 2.5/s --bandwidth 3.5Mbps --delay 50ms
-///   headlong load merge one.recording two.recording
 #[derive(Debug, clap::Args)]
-#[command(
-    verbatim_doc_comment,
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true
-)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct Load {
-    #[command(subcommand)]
-    merge: Option<ResultCommand>,
     /// Trace in any dialect of wsesslog, as `headlong workload generate` writes it; - is standard
     /// input
-    #[arg(value_name = "TRACE", required = true)]
-    trace: Option<PathBuf>,
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
     /// Base URL of the objects in the trace, such as http://127.0.0.1:8080/
-    #[arg(value_name = "URL", required = true)]
-    url: Option<String>,
+    #[arg(value_name = "URL")]
+    url: String,
     /// Write each request as a row: its session, intended and actual time of sending, first byte,
     /// end, bytes, and outcome; comma-separated values, or Parquet if the name ends with .parquet
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
     #[command(flatten)]
     playing: Playing,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// Verbs for results.
-#[derive(Debug, clap::Subcommand)]
-enum ResultCommand {
-    /// Merge recordings of several generators
-    Merge(Merge),
-}
-
-#[derive(Debug, clap::Args)]
-struct Merge {
-    /// Files that --histograms wrote, of the same experiment
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -137,29 +114,15 @@ struct Output {
     /// Write the result as JSON; - is standard output, instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write all counters and histograms, for `headlong load merge`
-    #[arg(long, value_name = "FILE")]
-    histograms: Option<PathBuf>,
-    /// Required property of the result, such as failure_share<=0.003 or first_byte_ms.p99<500; exit
-    /// code 4 if it does not hold. May be given several times
-    #[arg(long, value_name = "DEMAND")]
-    threshold: Vec<String>,
 }
 
 /// Runs the verb.
 pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
-    if let Some(ResultCommand::Merge(merge)) = &command.merge {
-        return merge_recordings(merge);
-    }
-    let (Some(file), Some(url)) = (&command.trace, &command.url) else {
-        // Both are required arguments.
-        return Err(Mistakes(vec!["name a trace and a URL".into()]).into());
-    };
+    let (file, url) = (&command.trace, &command.url);
     inputs_are_kept(command.output.files().chain(&command.records), [file])?;
     let mut mistakes = Vec::new();
     let mut settings = command.playing.settings(&mut mistakes);
     let overrides = command.playing.overrides(&mut mistakes);
-    let thresholds = command.output.thresholds(&mut mistakes);
     let target = Target::new(url);
     match &target {
         Ok(target) => {
@@ -177,8 +140,6 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     let Some(trace) = trace.filter(|_| mistakes.is_empty()) else {
         return Err(Mistakes(mistakes).into());
     };
-    let classes: Vec<String> = trace.classes.iter().map(|c| c.name.clone()).collect();
-    check_thresholds(&thresholds, &classes)?;
     let mut files = command.output.create()?;
     let records = command
         .records
@@ -206,7 +167,7 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
         lost.extend(error.map(|error| format!("{}: {error}", path.display())));
     }
     all_kept(&lost)?;
-    judge(&recording, &thresholds)
+    judge(&recording)
 }
 
 /// Shows progress, and passes on the record of each call.
@@ -227,41 +188,6 @@ impl Watch for LoadObserver {
             records.add(calls);
         }
     }
-}
-
-fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
-    inputs_are_kept(merge.output.files(), &merge.files)?;
-    let mut mistakes = Vec::new();
-    let thresholds = merge.output.thresholds(&mut mistakes);
-    let mut sum: Option<Recording> = None;
-    let whole = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
-    for (place, file) in merge.files.iter().enumerate() {
-        if merge.files[..place]
-            .iter()
-            .any(|other| whole(other) == whole(file))
-        {
-            mistakes.push(format!("{}: named twice", file.display()));
-        }
-        let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
-        let read = read.and_then(|text| Recording::from_json(&text));
-        let merged = read.and_then(|recording| match &mut sum {
-            Some(sum) => sum.merge(&recording),
-            None => {
-                sum = Some(recording);
-                Ok(())
-            }
-        });
-        if let Err(reason) = merged {
-            mistakes.push(format!("{}: {reason}", file.display()));
-        }
-    }
-    let Some(sum) = sum.filter(|_| mistakes.is_empty()) else {
-        return Err(Mistakes(mistakes).into());
-    };
-    let classes: Vec<String> = sum.classes.iter().map(|class| class.name.clone()).collect();
-    check_thresholds(&thresholds, &classes)?;
-    all_kept(&merge.output.create()?.write(&sum))?;
-    judge(&sum, &thresholds)
 }
 
 /// The value of an option, or `None` and a mistake.
@@ -376,23 +302,17 @@ fn read_sources(text: &str) -> Result<Sources, String> {
 /// An open file and its name.
 type Named = (PathBuf, File);
 
-/// Output files, opened before anything is sent: a missing folder must not lose the result of a
+/// The output file, opened before anything is sent: a missing folder must not lose the result of a
 /// long run.
 struct Files {
     json: Option<Named>,
-    histograms: Option<Named>,
     /// Whether JSON is written to standard output.
     json_out: bool,
 }
 
 impl Output {
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.json.iter().chain(&self.histograms)
-    }
-
-    fn thresholds(&self, mistakes: &mut Vec<String>) -> Vec<Threshold> {
-        let read = |text: &String| flag("threshold", Some(text), str::parse, mistakes);
-        self.threshold.iter().filter_map(read).collect()
+        self.json.iter()
     }
 
     fn create(&self) -> anyhow::Result<Files> {
@@ -406,7 +326,6 @@ impl Output {
         };
         Ok(Files {
             json: create(&self.json)?,
-            histograms: create(&self.histograms)?,
             json_out: self.json.as_deref() == Some(Path::new("-")),
         })
     }
@@ -423,9 +342,6 @@ impl Files {
                 lost.push(format!("{}: {error}", path.display()));
             }
         };
-        if let Some(file) = &mut self.histograms {
-            keep(file, recording.to_json());
-        }
         if let Some(file) = &mut self.json {
             keep(file, report.to_json() + "\n");
         }
@@ -447,33 +363,18 @@ fn all_kept(lost: &[String]) -> anyhow::Result<()> {
     }
 }
 
-fn check_thresholds(thresholds: &[Threshold], classes: &[String]) -> anyhow::Result<()> {
-    let checked = thresholds.iter().map(|threshold| threshold.check(classes));
-    let mistakes: Vec<String> = checked.filter_map(Result::err).collect();
-    match mistakes.is_empty() {
+/// An error if the result is invalid.
+fn judge(recording: &Recording) -> anyhow::Result<()> {
+    let invalid = recording.invalid_because.iter();
+    let reasons: Vec<String> = invalid
+        .map(|reason| format!("the result is invalid: {reason}"))
+        .collect();
+    match reasons.is_empty() {
         true => Ok(()),
-        false => Err(Mistakes(mistakes).into()),
-    }
-}
-
-fn judge(recording: &Recording, thresholds: &[Threshold]) -> anyhow::Result<()> {
-    let report = recording.report();
-    let invalid = report.invalid_because.iter();
-    let missed = thresholds.iter().filter_map(|t| t.missed(&report));
-    let (code, reasons): (u8, Vec<String>) = match report.valid {
-        false => (
-            EXIT_INVALID,
-            invalid
-                .map(|reason| format!("the result is invalid: {reason}"))
-                .collect(),
-        ),
-        true => (
-            EXIT_MISSED,
-            missed.map(|missed| missed.to_string()).collect(),
-        ),
-    };
-    match report.valid && reasons.is_empty() {
-        true => Ok(()),
-        false => Err(Verdict { code, reasons }.into()),
+        false => Err(Verdict {
+            code: EXIT_INVALID,
+            reasons,
+        }
+        .into()),
     }
 }

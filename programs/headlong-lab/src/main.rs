@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 for success, 64 for a usage error in the command line or the configuration
 //! (nothing was started), 2 for a run-time failure, 3 for an invalid result, 4 for a result that
-//! misses a threshold, 5 for a log without requests or with more than a tenth of its lines
+//! misses a goal, 5 for a log without requests or with more than a tenth of its lines
 //! unreadable. Results go to standard output, everything else to standard error.
 
 // A reader may close the pipe, and then `println!` panics: use `output::print`.

@@ -1,8 +1,8 @@
-//! Results with their own exit codes: invalid, missed threshold, dropped log.
+//! Results with their own exit codes: invalid, missed goal, dropped log.
 
 /// The result is invalid because of the generator or the machine.
 pub(crate) const EXIT_INVALID: u8 = 3;
-/// The result is valid, but misses a threshold.
+/// The result is valid, but misses a goal.
 pub(crate) const EXIT_MISSED: u8 = 4;
 /// More than a tenth of a log could not be read, or it has no request.
 pub(crate) const EXIT_DROPPED: u8 = 5;
