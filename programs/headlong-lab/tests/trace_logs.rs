@@ -295,7 +295,7 @@ fn counts_page_resources_as_left_out() {
         "{out}"
     );
     assert!(
-        out.contains("4 lines left out: a page, or a picture"),
+        out.contains("4 lines left out: a web page, or an image"),
         "{out}"
     );
     assert!(out.contains("titles: 10 files"), "{out}");

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Unmount a mount once its daemon has ended; started by `mount`
     #[command(hide = true)]
     MountKeeper(MountKeeperArgs),
-    /// Compare the kernel's settings of a disk with the advised ones; change them only on request
+    /// Compare the kernel's settings of a disk with the advised ones; change nothing
     Tune(TuneArgs),
     /// Create and inspect the flash tier's SSDs
     #[command(subcommand)]

@@ -14,7 +14,7 @@ pub enum SurveyError {
     /// A disk cannot be measured.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// The kernel's settings cannot be read or written.
+    /// The kernel's settings cannot be read: no such device.
     #[error(transparent)]
     Tune(#[from] TuneError),
     /// The result cannot be printed.
@@ -36,7 +36,7 @@ impl SurveyError {
         match self {
             Self::Mistakes(mistakes) => Ok(mistakes),
             Self::Probe(error) if error.is_mistake() => Ok(vec![error.to_string()]),
-            Self::Tune(error) if error.is_mistake() => Ok(vec![error.to_string()]),
+            Self::Tune(error) => Ok(vec![error.to_string()]),
             other => Err(other),
         }
     }

@@ -1,84 +1,53 @@
-//! `headlong tune`: compares the kernel's settings of a disk with the advised ones; sets and
-//! restores them.
+//! `headlong tune`: compares the kernel's settings of a disk with the advised ones, and prints a
+//! udev rule that sets them.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use serde_json::json;
 
 use crate::error::SurveyError;
 use crate::output::print;
-use crate::tune::{Change, Changed, Facts, Row, System, Verdict, advise, udev_rule};
+use crate::tune::{Facts, Remedy, Row, System, Verdict, advise, udev_rule};
 
-/// Options: which device, and the action.
+/// Options: which device, and the output.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-Without --apply, --undo or --udev nothing is changed: the settings are told, and the commands that
-change them.
+Nothing is changed: the command prints the settings, and a udev rule to copy if some differ from the
+advice.
 
 Examples:
   headlong tune sdb
-  headlong tune /srv/videos --apply
-  headlong tune sdb --undo
+  headlong tune /srv/videos
   headlong tune sdb --udev > /etc/udev/rules.d/99-headlong-sdb.rules")]
 pub struct TuneArgs {
     /// Block device, such as sdb or /dev/md0, or a folder on one
     #[arg(value_name = "DEV")]
     device: String,
-    /// Set what is advised, until the next start of the machine; former values are kept in a file
-    #[arg(long, group = "action")]
-    apply: bool,
-    /// Set everything back to what it was before --apply
-    #[arg(long, group = "action")]
-    undo: bool,
-    /// Print a rule for udev that sets the same at every start of the machine
-    #[arg(long, group = "action")]
+    /// Print only the udev rule, which sets the advised values at every boot
+    #[arg(long)]
     udev: bool,
-    /// Folder for the file of former values; the server's setting `state` may name the same
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/headlong")]
-    state: PathBuf,
     /// Print everything as one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Tells, or does, what was asked.
+/// Prints the settings of a device with the advice.
 ///
 /// # Errors
-/// If there is no such device, it cannot be changed, or the result cannot be printed.
+/// If there is no such device, or the result cannot be printed.
 pub fn tune(tuning: &TuneArgs) -> Result<(), SurveyError> {
     let system = System::default();
     let facts = system.facts(&tuning.device)?;
     let name = system.name(&tuning.device)?;
-    let change = Change::new(&system, &name, &tuning.state);
-    let changed = match (tuning.apply, tuning.undo) {
-        (true, _) => change.apply(&facts)?,
-        (_, true) => change.undo()?,
-        _ => Vec::new(),
-    };
-    let facts = match changed.is_empty() {
-        true => facts,
-        false => system.facts(&tuning.device)?,
-    };
     let text = if tuning.json {
         let devices: Vec<_> = facts.iter().map(as_json).collect();
-        let rule = tuning.udev.then(|| udev_rule(&name, &facts));
-        let all = json!({ "device": name, "devices": devices, "changed": changed, "udev": rule });
+        let rule = udev_rule(&name, &facts);
+        let all = json!({ "device": name, "devices": devices, "udev": rule });
         format!("{all}\n")
     } else if tuning.udev {
         udev_rule(&name, &facts)
-    } else if tuning.apply || tuning.undo {
-        let mut text = told_changes(&changed);
-        if tuning.apply {
-            if !changed.is_empty() {
-                let path = change.path().display();
-                let _ = writeln!(text, "former values: {path}; set them back with --undo");
-            }
-            text.push_str(&by_hand(&facts));
-        }
-        text
     } else {
-        facts.iter().map(table).collect()
+        report(&name, &facts)
     };
     Ok(print(&text)?)
 }
@@ -125,29 +94,15 @@ fn as_json(facts: &Facts) -> serde_json::Value {
     json!({ "facts": facts, "advice": rows })
 }
 
-fn told_changes(changed: &[Changed]) -> String {
-    if changed.is_empty() {
-        return "nothing was changed: all that can be set here is as advised\n".to_owned();
+/// The table of each device, and the rule to copy if it would change a setting.
+fn report(name: &str, facts: &[Facts]) -> String {
+    let mut text: String = facts.iter().map(table).collect();
+    let mut rows = facts.iter().flat_map(advise);
+    if rows.any(|row| row.is_off() && matches!(row.remedy, Some(Remedy::Write { .. }))) {
+        text.push_str("\nA udev rule that sets the advised values at every boot:\n\n");
+        text.push_str(&udev_rule(name, facts));
     }
-    let told = changed.iter().map(|change| {
-        let Changed {
-            device,
-            file,
-            from,
-            to,
-        } = change;
-        format!("{device} {file}: {from} -> {to}\n")
-    });
-    told.collect()
-}
-
-/// Changes that must be made by hand.
-fn by_hand(facts: &[Facts]) -> String {
-    let left = facts.iter().flat_map(|facts| {
-        let rows = advise(facts).into_iter().filter(Row::is_off);
-        rows.filter_map(|row| Some(format!("by hand: {}\n", row.command(&facts.name)?)))
-    });
-    left.collect()
+    text
 }
 
 /// All settings of a device: present and advised values; for those that differ, the reason and the
@@ -233,5 +188,22 @@ mod tests {
         );
         assert!(text.starts_with("sdz: rotating\n  rotational "), "{text}");
         assert!(text.contains("\n! scheduler       bfq "), "{text}");
+    }
+
+    #[test]
+    fn report_has_rule_only_if_it_changes_a_setting() {
+        let text = report("sdz", &[disk()]);
+        assert!(
+            text.contains("\n# /etc/udev/rules.d/99-headlong-sdz.rules")
+                && text.contains("ATTR{queue/scheduler}=\"mq-deadline\""),
+            "{text}"
+        );
+        let good = Facts {
+            scheduler: Some("none".into()),
+            // Not a setting of the device.
+            huge_pages: Some("never".into()),
+            ..disk()
+        };
+        assert_eq!(report("sdz", &[good.clone()]), table(&good));
     }
 }

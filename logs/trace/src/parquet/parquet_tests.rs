@@ -255,7 +255,7 @@ fn error_lists_the_columns_of_a_foreign_table() {
     let error = take_in(&intake(path.clone()), &Silent)
         .expect_err("no log")
         .to_string();
-    assert!(error.contains("not the columns of a request log") && error.contains("colour"));
+    assert!(error.contains("lacks the columns of a request log") && error.contains("colour"));
     std::fs::write(&path, b"PAR1 and nothing else").expect("written");
     let error = take_in(&intake(path), &Silent)
         .expect_err("no table")

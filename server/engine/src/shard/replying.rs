@@ -185,8 +185,8 @@ impl Shard {
     fn count_sent(&mut self, bytes: u64, fresh_bytes: u64, source: Source, open_ended: bool) {
         self.stats.bytes_sent += bytes;
         // Bytes from flash are no measurement of the device.
-        if fresh_bytes > 0 && source != Source::Flash {
-            self.depth.record_sent(self.now, fresh_bytes);
+        if source != Source::Flash {
+            self.depth.record_sent(self.now, bytes);
         }
         match source {
             Source::Ram => self.stats.bytes_from_ram += bytes,

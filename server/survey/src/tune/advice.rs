@@ -213,7 +213,7 @@ fn queue_depth(facts: &Facts) -> Option<Row> {
         why: "with few commands at a time the drive cannot choose among waiting reads; USB disks \
               often take one",
         cost: "on a modelled disk, SD: 96 MiB/s with 32, 69 with 4 or 1",
-        // A drive that takes fewer ignores it; that must not prevent other changes.
+        // Not in the udev rule: the drive may take fewer commands.
         remedy: Some(Remedy::ByHand(format!(
             "echo {advised} > /sys/block/{}/device/queue_depth",
             facts.name

@@ -136,17 +136,6 @@ impl System {
         Ok(name_of(&whole(&self.directory(device)?)))
     }
 
-    /// The folder of a whole device's settings.
-    pub(super) fn folder(&self, name: &str) -> PathBuf {
-        let link = self.sys.join("class/block").join(name);
-        link.canonicalize().unwrap_or(link)
-    }
-
-    /// Identifies one boot of the machine: settings do not outlive it.
-    pub(super) fn boot(&self) -> String {
-        text(&self.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
-    }
-
     fn directory(&self, device: &str) -> Result<PathBuf, TuneError> {
         let none = || TuneError::NoDevice(device.to_owned());
         let of_name = |name: &str| {
@@ -299,7 +288,7 @@ fn name_of(directory: &Path) -> String {
 }
 
 /// The name in brackets, or the only one.
-pub(super) fn chosen(text: &str) -> Option<String> {
+fn chosen(text: &str) -> Option<String> {
     let inside = text
         .split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'));
