@@ -5,10 +5,7 @@ use alloc::vec::Vec;
 /// Largest number of spans that overlap; a span that starts where another ends does not overlap it,
 /// and an empty span overlaps nothing. At least 1: a client has one connection. `edges` is scratch
 /// space, reused between files.
-pub fn most_at_once(
-    spans: impl Iterator<Item = (i64, i64)>,
-    edges: &mut Vec<(i64, i64)>,
-) -> usize {
+pub fn most_at_once(spans: impl Iterator<Item = (i64, i64)>, edges: &mut Vec<(i64, i64)>) -> usize {
     edges.clear();
     for (start, end) in spans.filter(|(start, end)| end > start) {
         edges.extend([(start, 1), (end, -1)]);

@@ -111,7 +111,7 @@ fn reports_unprobeable_targets_with_alternatives() {
         (vec!["hp-146-10k-sas", "--threshold", "nan"], "--threshold"),
         (
             vec!["hp-146-10k-sas", "--report", "/no/such/page.html"],
-            "no folder that exists",
+            "folder that does not exist",
         ),
         (
             vec!["hp-146-10k-sas", "--region", "1GiB"],

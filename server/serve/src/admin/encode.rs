@@ -29,10 +29,7 @@ pub(super) const fn count<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row
 }
 
 pub(super) const fn count_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
-    Row(
-        (name, help, Some(Unit::Bytes), MetricType::Counter),
-        read,
-    )
+    Row((name, help, Some(Unit::Bytes), MetricType::Counter), read)
 }
 
 /// Encodes all rows of one item, without a label.

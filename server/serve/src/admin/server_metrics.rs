@@ -8,7 +8,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Unit, Registry};
+use prometheus_client::registry::{Registry, Unit};
 
 use super::device_metrics::DeviceCollector;
 use super::encode::{Row, count, encode_family, encode_rows, gauge};
