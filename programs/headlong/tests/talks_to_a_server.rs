@@ -1,12 +1,10 @@
 //! Verbs that query a running server, against a scripted one.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-/// A server's status document.
-const STATUS: &str = include_str!("../../../server/serve/src/admin/status_golden.json");
 const DONE: &str =
     r#"{"state":"done","bytes":100,"bytes_there":100,"bytes_fetched":60,"fault":null}"#;
 const UNDER_WAY: &str =
@@ -109,44 +107,4 @@ fn fill_ends_with_reason_when_refused_or_not_understood() {
     let list = ["fill", "--list", "/nonexistent/list"];
     let why = text(&headlong(&list, "").stderr);
     assert!(why.contains("/nonexistent/list"), "{why}");
-}
-
-#[test]
-fn top_survives_restart_and_single_query_does_not() {
-    let up = Some((200, STATUS));
-    let (address, asked) = server(vec![up, None, up]);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
-        .args(["top", "--interval", "100ms", &address])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut shown = String::new();
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    // The message about the restart overwrites the screen; then a table follows.
-    while !shown.contains("/status") {
-        let mut bytes = [0; 64];
-        let count = out.read(&mut bytes).expect("read");
-        assert!(count > 0, "the process ended: {shown}");
-        shown.push_str(&text(&bytes[..count]));
-    }
-    assert!(shown.starts_with("\x1b[Hheadlong: "), "{shown:?}");
-    asked.join().expect("no panic");
-    // Closing the pipe ends it.
-    drop(out);
-    let ended = child.wait().expect("the process ends");
-    assert_eq!(ended.code(), Some(0));
-
-    for how in ["--once", "--json"] {
-        let (address, asked) = server(vec![up, None]);
-        let ended = headlong(&["top", "--interval", "100ms", how, &address], "");
-        assert_eq!(ended.status.code(), Some(2), "{how}");
-        assert!(text(&ended.stderr).contains("/status"), "{how}");
-        asked.join().expect("no panic");
-    }
-    let (address, asked) = server(vec![Some((200, "{}"))]);
-    let why = text(&headlong(&["top", "--once", &address], "").stderr);
-    assert!(why.contains("is no status of a Headlong"), "{why}");
-    asked.join().expect("no panic");
-    let ended = headlong(&["top", "--interval", "1ms"], "");
-    assert_eq!(ended.status.code(), Some(64));
 }

@@ -1,6 +1,5 @@
 //! Errors of reading settings of the kernel.
 
-use std::io;
 use std::path::PathBuf;
 
 /// Why a disk's settings were not read.
