@@ -204,6 +204,6 @@ mod tests {
             huge_pages: Some("never".into()),
             ..disk()
         };
-        assert_eq!(report("sdz", &[good.clone()]), table(&good));
+        assert_eq!(report("sdz", std::slice::from_ref(&good)), table(&good));
     }
 }
