@@ -77,7 +77,7 @@ fn fill_fetches_titles_ahead_and_each_byte_once() {
     let done = fill(&server, &["/vod/1-500000"]);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
-        said.contains("there, 0 B") || said.contains("there, 0B"),
+        said.contains("complete, 0 B") || said.contains("complete, 0B"),
         "{said}"
     );
     assert_eq!(origin.sent_bytes(), 570_001);
