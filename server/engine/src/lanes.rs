@@ -17,9 +17,10 @@ use headlong_units::{Duration, Instant, MIB};
 
 /// Most of a run that the drive gets while it works on another.
 pub(crate) const LEAD_BYTES_MAX: u64 = MIB;
-/// Remainder of a run at which the next one is begun: time enough for the host to hear of the end of a
-/// request, choose the next run and submit it, 14 to 20 ms on a slow drive. An emulated drive at ten
-/// times real speed takes 10 ms of its own time for that; with 1 MiB it was idle for a fifth of it.
+/// Least remainder of a run at which the next one is begun; cuts at requests make it up to
+/// [`LEAD_BYTES_MAX`] more. It gives the host time to hear of the end of a request, choose the next
+/// run and submit it: 14 to 20 ms on a slow drive. The host of a drive emulated at ten times real
+/// speed takes 10 ms of the drive's time; with at most 1 MiB, the drive was idle for up to a fifth.
 pub(crate) const TAIL_BYTES: u64 = 2 * MIB;
 
 /// Runs that are judged together: two seconds of a busy drive.
