@@ -5,31 +5,68 @@
 //! kernel's requests, none of which can be queried. It therefore gets one run at a time, which
 //! every drive reads with one seek. To keep it busy in between, it gets a *lead* of the next run,
 //! one request, when no more than a *tail* of the present run is left, and the rest when the
-//! present run has ended. The host has time for that while the arm moves to the lead.
+//! present run has ended. The host has time for that while the arm moves to the lead; a tail that
+//! turns out too short for the host grows.
 //!
 //! A drive with two arms transfers more with two lanes. Twice as many lanes are tried periodically,
-//! for a few runs, and stay if they moved more bytes in the same time.
+//! for a few runs, and stay if runs of the same sizes took less time.
 //!
 //! Invariants: a trial only happens while other jobs wait; a trial is short, and a failed one is
 //! not repeated before [`VERDICT_HOLDS`] has passed.
 
 use headlong_units::{Duration, Instant, MIB};
 
+use crate::control::DriveTimes;
+
 /// Most of a run that the drive gets while it works on another.
 pub(crate) const LEAD_BYTES_MAX: u64 = MIB;
-/// Least remainder of a run at which the next one is begun; cuts at requests make it up to
-/// [`LEAD_BYTES_MAX`] more. It gives the host time to hear of the end of a request, choose the next
-/// run and submit it: 14 to 20 ms on a slow drive. The host of a drive emulated at ten times real
-/// speed takes 10 ms of the drive's time; with at most 1 MiB, the drive was idle for up to a fifth.
-pub(crate) const TAIL_BYTES: u64 = 2 * MIB;
+/// Bounds of a tail. The lower one gives the host 14 to 20 ms on a slow drive to hear of the end of a
+/// request, choose the next run and submit it.
+pub(crate) const TAIL_BYTES_MIN: u64 = 2 * MIB;
+const TAIL_BYTES_MAX: u64 = 8 * MIB;
+/// A tail that was too short grows by one part in this many, and shrinks again by one part of its
+/// excess in that many reads: one read in a hundred may find the drive idle.
+const TAIL_GROWTH_PARTS: u64 = 4;
+const TAIL_DECAY_READS: u64 = 256;
+
+/// Least remainder of a run at which the next one begins; cuts at requests make it up to
+/// [`LEAD_BYTES_MAX`] more. On a busy host the drive would finish it before the host has submitted
+/// more: the tail then grows. The lead stays one request: with longer ones a drive may alternate.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    bytes: u64,
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        Self {
+            bytes: TAIL_BYTES_MIN,
+        }
+    }
+}
+
+impl Tail {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A read ended; `is_starved` if the device had no other, although there was work for it.
+    pub(crate) fn record(&mut self, is_starved: bool) {
+        self.bytes = match is_starved {
+            true => (self.bytes + self.bytes / TAIL_GROWTH_PARTS).min(TAIL_BYTES_MAX),
+            false => self.bytes - (self.bytes - TAIL_BYTES_MIN) / TAIL_DECAY_READS,
+        };
+    }
+}
 
 /// Runs that are judged together: two seconds of a busy drive.
 const JUDGED_TOGETHER: u32 = 32;
 /// While jobs are overdue a trial is deferred for at most this many judgements: a drive with two
 /// arms may be behind because it has one lane.
 const ROUNDS_DEFERRED_MAX: u32 = 24;
-/// More lanes must move more by one part in this many, to exclude chance.
-const GAIN_PARTS: u128 = 16;
+/// More lanes must be faster by one part in this many, to exclude chance: the zones of a drive alone
+/// make 32 runs differ by some percent. A second arm gives half as much again.
+const GAIN_PARTS: u128 = 8;
 /// How long a verdict holds. A trial costs at most one seek for each of its runs, a second of this.
 const VERDICT_HOLDS: Duration = Duration::from_secs(900);
 
@@ -42,27 +79,29 @@ pub(crate) struct BusyRun {
     pub(crate) took: Duration,
 }
 
-/// Bytes moved by some runs, and the time they took.
+/// The time that some runs took, and the time expected for runs of their sizes. Bytes per second
+/// would not do: longer runs move more of them with any number of lanes, and the sizes change while
+/// viewers come.
 #[derive(Debug, Clone, Copy, Default)]
-struct Throughput {
+struct Pace {
     runs: u32,
-    bytes: u64,
-    time: Duration,
+    expected: Duration,
+    took: Duration,
 }
 
-impl Throughput {
-    fn add(&mut self, run: BusyRun) {
+impl Pace {
+    fn add(&mut self, run: BusyRun, drive: DriveTimes) {
         self.runs += 1;
-        self.bytes = self.bytes.saturating_add(run.bytes);
-        self.time += run.took;
+        self.expected += drive.time_of(run.bytes);
+        self.took += run.took;
     }
 
     /// Whether this is significantly faster.
     fn beats(&self, other: &Self) -> bool {
-        let product = |bytes: u64, time: Duration| u128::from(bytes) * u128::from(time.0);
+        let product = |one: Duration, other: Duration| u128::from(one.0) * u128::from(other.0);
         let (own, others) = (
-            product(self.bytes, other.time),
-            product(other.bytes, self.time),
+            product(self.expected, other.took),
+            product(other.expected, self.took),
         );
         own > others.saturating_add(others / GAIN_PARTS)
     }
@@ -73,10 +112,10 @@ enum Phase {
     /// The present number of lanes is measured.
     Measured { deferred: u32, is_first: bool },
     /// Twice as many lanes since `since`, compared with the result of half of them.
-    Tried { since: Instant, before: Throughput },
+    Tried { since: Instant, before: Pace },
     /// Half as many lanes since `since`, compared with the result of all of them: whether they are
     /// still worth it.
-    Halved { since: Instant, before: Throughput },
+    Halved { since: Instant, before: Pace },
     /// The better number is in force until `until`.
     Held { until: Instant },
 }
@@ -86,7 +125,9 @@ enum Phase {
 pub(crate) struct Lanes {
     count: u32,
     phase: Phase,
-    moved: Throughput,
+    pace: Pace,
+    /// What runs are expected to take, in all phases of one comparison.
+    drive: Option<DriveTimes>,
 }
 
 impl Default for Lanes {
@@ -97,7 +138,8 @@ impl Default for Lanes {
                 deferred: 0,
                 is_first: true,
             },
-            moved: Throughput::default(),
+            pace: Pace::default(),
+            drive: None,
         }
     }
 }
@@ -108,9 +150,16 @@ impl Lanes {
         self.count
     }
 
-    /// A run ended successfully, while others waited; `overdue` if some of those are overdue. There
-    /// are never more lanes than `count_max`.
-    pub(crate) fn record(&mut self, now: Instant, run: BusyRun, overdue: bool, count_max: u32) {
+    /// A run ended successfully, while others waited; `overdue` if some of those are overdue.
+    /// `drive` is the present estimate of the device. There are never more lanes than `count_max`.
+    pub(crate) fn record(
+        &mut self,
+        now: Instant,
+        run: BusyRun,
+        drive: DriveTimes,
+        overdue: bool,
+        count_max: u32,
+    ) {
         match self.phase {
             Phase::Held { until } if now < until => return,
             Phase::Held { .. } => {
@@ -123,14 +172,16 @@ impl Lanes {
             Phase::Tried { since, .. } | Phase::Halved { since, .. } if run.issued_at < since => {
                 return;
             }
-            Phase::Measured { .. } | Phase::Tried { .. } | Phase::Halved { .. } => {
-                self.moved.add(run);
-            }
+            Phase::Measured { .. } | Phase::Tried { .. } | Phase::Halved { .. } => {}
         }
-        if self.moved.runs < JUDGED_TOGETHER {
+        if matches!(self.phase, Phase::Measured { .. }) && self.pace.runs == 0 {
+            self.drive = Some(drive);
+        }
+        self.pace.add(run, self.drive.unwrap_or(drive));
+        if self.pace.runs < JUDGED_TOGETHER {
             return;
         }
-        let moved = core::mem::take(&mut self.moved);
+        let pace = core::mem::take(&mut self.pace);
         let has_more = self.count.saturating_mul(2) <= count_max;
         self.phase = match self.phase {
             // The bound may have changed since.
@@ -142,7 +193,7 @@ impl Lanes {
                 self.count /= 2;
                 Phase::Halved {
                     since: now,
-                    before: moved,
+                    before: pace,
                 }
             }
             Phase::Measured { deferred, is_first } if overdue && deferred < ROUNDS_DEFERRED_MAX => {
@@ -152,12 +203,12 @@ impl Lanes {
                 }
             }
             Phase::Halved { before, .. } => {
-                if before.beats(&moved) {
+                if before.beats(&pace) {
                     self.count *= 2;
                 }
                 self.hold(now)
             }
-            Phase::Tried { before, .. } if !moved.beats(&before) => {
+            Phase::Tried { before, .. } if !pace.beats(&before) => {
                 self.count /= 2;
                 self.hold(now)
             }
@@ -165,7 +216,7 @@ impl Lanes {
                 self.count *= 2;
                 Phase::Tried {
                     since: now,
-                    before: moved,
+                    before: pace,
                 }
             }
             Phase::Measured { .. } | Phase::Tried { .. } | Phase::Held { .. } => self.hold(now),
@@ -184,6 +235,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const DRIVE: DriveTimes = DriveTimes {
+        reposition: Duration::from_millis(10),
+        transfer_per_mib: Duration::from_millis(10),
+    };
+
     fn at(second: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(second)
     }
@@ -195,7 +251,18 @@ mod tests {
             bytes: MIB,
             took: Duration::from_millis(millis),
         };
-        (0..count).for_each(|_| lanes.record(at(second), run, overdue, 4));
+        (0..count).for_each(|_| lanes.record(at(second), run, DRIVE, overdue, 4));
+    }
+
+    #[test]
+    fn tail_grows_while_drive_starves_and_shrinks_afterwards() {
+        let mut tail = Tail::default();
+        (0..100).for_each(|_| tail.record(true));
+        assert_eq!(tail.bytes(), TAIL_BYTES_MAX);
+        (0..100).for_each(|_| tail.record(false));
+        assert!(tail.bytes() > TAIL_BYTES_MAX / 2, "not at once");
+        (0..100_000).for_each(|_| tail.record(false));
+        assert!(tail.bytes() < TAIL_BYTES_MIN + TAIL_DECAY_READS);
     }
 
     #[test]
@@ -251,6 +318,24 @@ mod tests {
     }
 
     #[test]
+    fn longer_runs_are_no_reason_for_more_lanes() {
+        let mut lanes = Lanes::default();
+        runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
+        assert_eq!(lanes.count(), 2, "tried");
+        let long = BusyRun {
+            issued_at: at(2),
+            bytes: 8 * MIB,
+            took: Duration::from_millis(90),
+        };
+        (0..JUDGED_TOGETHER).for_each(|_| lanes.record(at(2), long, DRIVE, false, 4));
+        assert_eq!(
+            lanes.count(),
+            1,
+            "eight times the bytes in four and a half times the time"
+        );
+    }
+
+    #[test]
     fn trial_is_deferred_while_jobs_are_overdue_up_to_a_bound() {
         let mut lanes = Lanes::default();
         runs(
@@ -287,7 +372,7 @@ mod tests {
                     bytes: MIB,
                     took: Duration::from_millis(millis),
                 };
-                lanes.record(at(second), run, overdue, count_max);
+                lanes.record(at(second), run, DRIVE, overdue, count_max);
                 prop_assert!((1..=count_max).contains(&lanes.count()));
             }
         }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, ReadId, Slot, StreamId};
-use crate::lanes::{BusyRun, LEAD_BYTES_MAX, TAIL_BYTES};
+use crate::lanes::{BusyRun, LEAD_BYTES_MAX};
 use crate::memory::PieceKey;
 use crate::queue::Job;
 
@@ -201,9 +201,9 @@ impl Runs {
 
     /// Whether one more run may begin: fewer than `lanes` of the runs with a lane are more than a
     /// tail from their end, and no run waits for a lane.
-    pub(crate) fn has_room(&self, lanes: usize) -> bool {
+    pub(crate) fn has_room(&self, lanes: usize, tail_bytes: u64) -> bool {
         let is_ending = |id: RunId, run: &Run| {
-            run.bytes_outstanding < TAIL_BYTES + LEAD_BYTES_MAX
+            run.bytes_outstanding < tail_bytes + LEAD_BYTES_MAX
                 && run.end.is_some()
                 && !self.goes_on(id)
         };
@@ -214,6 +214,11 @@ impl Runs {
     /// Whether the device gets more of a run than a lead.
     pub(crate) fn has_lane(&self, id: RunId) -> bool {
         self.by_id.get(&id).is_some_and(|run| run.has_lane)
+    }
+
+    /// Whether a run has a remainder that was not issued.
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.continuing.is_empty()
     }
 
     /// Number of runs in progress.
@@ -402,6 +407,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lanes::TAIL_BYTES_MIN;
 
     const TIMEOUT: Duration = Duration(20);
 
@@ -462,19 +468,22 @@ mod tests {
         let run = runs.begin(&first, vec![Claim::of(&first)]);
         runs.give_lanes(1);
         let body = OutstandingRead {
-            bytes: 3 * TAIL_BYTES,
+            bytes: 3 * TAIL_BYTES_MIN,
             ..read(run, 0, Instant::ZERO)
         };
         let body = runs.issue(body, 0);
         let tail = runs.issue(read(run, 1, Instant::ZERO), 0);
-        assert!(!runs.has_room(1), "more than a tail is left");
+        assert!(
+            !runs.has_room(1, TAIL_BYTES_MIN),
+            "more than a tail is left"
+        );
         runs.done(Instant(5), body).expect("outstanding");
-        assert!(runs.has_room(1));
+        assert!(runs.has_room(1, TAIL_BYTES_MIN));
         let next = runs.begin(&second, vec![Claim::of(&second)]);
         runs.give_lanes(1);
         runs.issue(read(next, 2, Instant(5)), 0);
         runs.go_on(next, Job { from: 3, ..second });
-        assert!(!runs.has_room(1), "a run waits for a lane");
+        assert!(!runs.has_room(1, TAIL_BYTES_MIN), "a run waits for a lane");
         assert!(runs.next_rest().is_none(), "the drive works on the first");
         runs.done(Instant(9), tail).expect("outstanding");
         runs.take_if_over(run).expect("it is complete");

@@ -69,6 +69,13 @@ impl DriveTimes {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
+    /// What a read of this many bytes takes.
+    pub(crate) fn time_of(&self, bytes: u64) -> Duration {
+        let transferring =
+            u128::from(bytes) * u128::from(self.transfer_per_mib.0) / u128::from(MIB);
+        self.reposition + Duration(u64::try_from(transferring).unwrap_or(u64::MAX))
+    }
+
     /// Bytes that take as long to transfer as to reach (Li et al.).
     pub fn balanced_bytes(&self) -> u64 {
         let bytes = u128::from(self.reposition.0) * u128::from(MIB)

@@ -41,7 +41,8 @@ impl Shard {
         if self.config.has_arm && !self.queue.is_empty() {
             let overdue = self.queue.deadlines().next() < Some(self.now);
             let lanes_max = self.config.outstanding_reads_max;
-            self.lanes.record(self.now, busy, overdue, lanes_max);
+            let drive = self.control.best_known_drive();
+            self.lanes.record(self.now, busy, drive, overdue, lanes_max);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::chain::Chain;
 use crate::command::{Command, ReadCommand};
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, Slot, StreamId};
-use crate::lanes::{LEAD_BYTES_MAX, TAIL_BYTES};
+use crate::lanes::LEAD_BYTES_MAX;
 use crate::queue::Job;
 use crate::read_depth::JobSize;
 use crate::runs::{Claim, OutstandingRead, RunId};
@@ -71,7 +71,7 @@ impl Shard {
     pub(super) fn has_room_for_a_run(&self) -> bool {
         let reads_max = self.config.outstanding_reads_max as usize;
         let has_room = match self.config.has_arm {
-            true => self.runs.has_room(self.lanes()),
+            true => self.runs.has_room(self.lanes(), self.tail.bytes()),
             false => self.runs.reads_outstanding() < reads_max,
         };
         if !has_room {
@@ -242,7 +242,7 @@ impl Shard {
         if !self.runs.has_lane(run) {
             return to.min(from.saturating_add(request));
         }
-        let (length, tail) = (to - from, pieces(TAIL_BYTES));
+        let (length, tail) = (to - from, pieces(self.tail.bytes()));
         let body = length.saturating_sub(tail) / request * request;
         match to == end && body > 0 {
             true => from + body,

@@ -27,6 +27,8 @@ impl Shard {
         self.begin(now);
         if let Some(read) = self.runs.done(self.now, id) {
             self.stats.reads_done += u64::from(!read.goes_on);
+            let has_work = self.runs.has_rest() || !self.queue.is_empty();
+            self.tail.record(self.runs.is_idle() && has_work);
             match outcome {
                 ReadOutcome::Done => self.measure_run(read.run),
                 _ => self.runs.failed(read.run),

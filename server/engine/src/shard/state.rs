@@ -18,7 +18,7 @@ use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;
 use crate::flash::Flash;
 use crate::health::{Health, HealthConfig};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Tail};
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
 use crate::queue::Queue;
@@ -64,6 +64,7 @@ pub struct Shard {
     pub(super) bearing: AdmissionSlack,
     /// How many runs the device gets at once, within the settings.
     pub(super) lanes: Lanes,
+    pub(super) tail: Tail,
     pub(super) control: Controller,
     pub(super) depth: Depth,
     pub(super) commands: VecDeque<Command>,
@@ -104,6 +105,7 @@ impl Shard {
             load: Load::default(),
             bearing: AdmissionSlack::default(),
             lanes: Lanes::default(),
+            tail: Tail::default(),
             control: Controller::new(&config),
             depth: Depth::default(),
             commands: VecDeque::new(),
