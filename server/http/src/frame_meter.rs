@@ -142,8 +142,9 @@ impl FrameMeter {
             // More than its request earned, because the work for that request was wasted.
             kind::RST_STREAM => PER_REQUEST + 8,
             kind::SETTINGS if flags & FLAG_ACK != 0 => 1,
-            // A new initial window is applied to every stream.
-            kind::SETTINGS => 20,
+            // A new initial window is applied to every stream; clients send one or two of these in
+            // their lives, and a few more if they measure their bandwidth.
+            kind::SETTINGS => 128,
             // Each PING is answered.
             kind::PING => 4,
             _ => 1 + length / BYTES_PER_COST,

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use headlong_engine::StreamId;
 use headlong_library::Gone;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use crate::degraded::{DegradedParts, PartKind};
 use crate::http::MediaState;
 use crate::net::Pulse;
 use crate::pending_scans::Unscanned;
+use crate::raw::trim_heap;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{DeviceIdentity, StateFolder};
 use crate::time_scale::TimeScale;
@@ -40,6 +41,9 @@ const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 /// default `chain_gap`, so that viewers are recognised after a crash.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
+/// Interval at which the heap is trimmed: memory of a flood of requests is returned within it.
+const TRIM_INTERVAL: Duration = Duration::from_secs(20);
+
 /// Settings and results of scans.
 #[derive(Clone)]
 pub(crate) struct RootScans {
@@ -52,20 +56,28 @@ pub(crate) struct RootScans {
     pub(crate) degraded: Arc<DegradedParts>,
 }
 
-/// Scans the roots periodically, notifies the devices of removed streams, and saves the learned
-/// state.
+/// Scans the roots periodically, notifies the devices of removed streams, saves the learned state,
+/// and returns unused memory to the kernel.
 pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: RootScans) {
     let mut scans = JoinSet::new();
     for root in 0..state.library.roots().len() {
         let (state, roots) = (Arc::clone(&state), roots.clone());
         scans.spawn(async move { scan(&state, root, &roots).await });
     }
-    tokio::join!(sweep(&state), async {
+    let save = async {
         loop {
             sleep(REMEMBER_INTERVAL).await;
             remember(&state, &folder).await;
         }
-    });
+    };
+    let trim = async {
+        loop {
+            sleep(TRIM_INTERVAL).await;
+            // A failed join means that the runtime ends.
+            let _ = spawn_blocking(trim_heap).await;
+        }
+    };
+    tokio::join!(sweep(&state), save, trim);
 }
 
 /// Sends watchdog notifications as often as the service manager requires (`WatchdogSec=`), provided
@@ -197,7 +209,7 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
             let Some(learned) = device.learned().await else {
                 return;
             };
-            let written = tokio::task::spawn_blocking(move || {
+            let written = spawn_blocking(move || {
                 folder.write(DeviceIdentity::of(&info), &device.config(), &learned);
                 drop(turn);
             });

@@ -15,6 +15,11 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+/// Polls of tasks between two looks at sockets and timers, and at new connections, while there are
+/// tasks to run. With the library's 61 and 31, a viewer was noticed only after as many connections
+/// had their turn.
+const POLLS_PER_LOOK: u32 = 8;
+const POLLS_PER_NEW_TASK: u32 = 4;
 /// Threads of a runtime for blocking calls, such as compressing a text.
 const BLOCKING_THREADS_MAX: usize = 8;
 
@@ -86,6 +91,8 @@ impl One {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .event_interval(POLLS_PER_LOOK)
+            .global_queue_interval(POLLS_PER_NEW_TASK)
             .build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();

@@ -10,6 +10,7 @@
     reason = "memory that the kernel writes to behind the compiler's back"
 )]
 
+mod heap;
 mod hot;
 mod inherited_descriptors;
 #[cfg(not(miri))]
@@ -21,6 +22,7 @@ mod pool;
 mod ring;
 mod socket;
 
+pub(crate) use heap::trim_heap;
 pub use hot::CopiesUse;
 pub(crate) use hot::{PieceOf, Pinned, SendfileCacheSize};
 

@@ -7,6 +7,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use headlong_http::FrameMeter;
@@ -24,10 +25,33 @@ pub(super) struct Metered<S> {
     info: Arc<ConnectionInfo>,
     meter: FrameMeter,
     preface_left: usize,
+    gate: Arc<ReadGate>,
+}
+
+/// Closed while requests wait in the library: it would decode more of them, each of which takes up
+/// to the limit of header bytes and a hundredth of that on the wire.
+#[derive(Debug, Default)]
+pub(super) struct ReadGate {
+    is_closed: AtomicBool,
+}
+
+impl ReadGate {
+    pub(super) fn set_closed(&self, is_closed: bool) {
+        self.is_closed.store(is_closed, Relaxed);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Relaxed)
+    }
 }
 
 impl<S> Metered<S> {
-    pub(super) fn new(inner: S, preface_bytes: usize, info: Arc<ConnectionInfo>) -> Self {
+    pub(super) fn new(
+        inner: S,
+        preface_bytes: usize,
+        info: Arc<ConnectionInfo>,
+        gate: Arc<ReadGate>,
+    ) -> Self {
         let meter = FrameMeter::new(info.now());
         info.note_frames(0, meter.incomplete_since());
         Self {
@@ -35,6 +59,7 @@ impl<S> Metered<S> {
             info,
             meter,
             preface_left: preface_bytes,
+            gate,
         }
     }
 
@@ -63,6 +88,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.gate.is_closed() {
+            // Whoever closed it polls again.
+            return Poll::Pending;
+        }
         ready!(this.info.poll_turn(cx));
         if this.meter.is_exhausted() {
             // The connection is being closed; further input is ignored.
@@ -73,6 +102,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         ready!(Pin::new(&mut this.inner).poll_read(cx, &mut part))?;
         let count = part.filled().len();
         this.note_read(part.filled());
+        if this.meter.is_exhausted() {
+            // Dozens of SETTINGS fit into one read, and each is costly.
+            return Poll::Pending;
+        }
         buffer.advance(count);
         Poll::Ready(Ok(()))
     }
