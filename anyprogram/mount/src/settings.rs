@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use headlong_engine::Admission;
 use headlong_serve::config::{
-    Config, DeviceOverride, LogLevel, device_rows, disk_rows, memory_available,
+    Config, DeviceOverride, FORMER_OF_DEVICES, LogLevel, device_rows, disk_rows, memory_available,
+    page_of, time_scale,
 };
 use headlong_settings::{
-    Document, Mistakes, Place, Rows, Value, flag, named, size, text, time, whole,
+    Document, Mistakes, Place, Rows, Tier, Value, document, flag, named, size, text, time,
 };
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
@@ -92,8 +93,9 @@ pub struct Flags {
     pub time_scale: Option<String>,
 }
 
+/// The settings of a mount alone.
 #[rustfmt::skip]
-fn rows() -> Rows<Settings> {
+fn own_rows() -> Rows<Settings> {
     let path = || text().map(PathBuf::from, |path: &PathBuf| path.display().to_string());
     let mut rows = Rows::<Settings>::default();
     rows.add("directory", path(), |s| &mut s.directory,
@@ -116,8 +118,13 @@ fn rows() -> Rows<Settings> {
         "How long names, attributes and the version of an open file are cached before they are checked again: a change in the tree becomes visible after at most this time.");
     rows.add("log_level", named(LogLevel::ALL, LogLevel::name), |s| &mut s.disks.log.level,
         "The lowest severity of the mount's log messages, which go to standard error.");
-    rows.add("time_scale", whole().at_least(1), |s| &mut s.disks.time_scale,
-        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Use 1 for real programs.");
+    rows.restart();
+    rows
+}
+
+/// All settings.
+fn rows() -> Rows<Settings> {
+    let mut rows = own_rows();
     rows.include(disk_rows(), |s| &mut s.disks);
     rows.restart();
     rows
@@ -214,19 +221,20 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
         ("--memory", "memory", &flags.memory),
         ("--policy", "policy", &flags.policy),
         ("--prefetch", "prefetch", &flags.prefetch),
-        ("--time-scale", "time_scale", &flags.time_scale),
     ] {
         if let Some(word) = word {
             document.set(flag, key, Value::of_word(word));
         }
     }
     let mut settings = Settings::default();
+    settings.disks.time_scale = time_scale(&mut document, flags.time_scale.as_deref());
     rows().read(&mut document, "", &mut settings);
     // The kernel holds up to two readahead windows of each open file, and may drop them unused.
     settings.disks.engine.reread_bytes = 2 * settings.read_ahead_bytes;
     settings.disks.engine.skip_bytes = SKIP_BYTES;
     for name in document.children("device") {
         let mut device = DeviceOverride::default();
+        document.reject_former(&format!("device.{name}"), FORMER_OF_DEVICES);
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);
         settings.disks.device.insert(name, device);
     }
@@ -263,30 +271,31 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
 const HEAD: &str = "\
 # Settings of a mount
 
-This page is written from the table of keys in the source (`UPDATE=1 cargo test -p headlong-mount
-manual` renews it), so it names every key there is, with the default in force. [mount.md](mount.md)
-says what a mount is for.
+This page is generated from the table of settings in the source (`UPDATE=1 cargo test -p
+headlong-mount manual` updates it). [mount.md](mount.md) explains what a mount is for.
 
 `headlong mount --config FILE` reads one TOML file. Flags and folders on the command line override
 the file; paths in it are relative to its folder. Sizes are written as `\"2MiB\"`, times as `\"5s\"`.
-All mistakes are reported at once, before anything is mounted. The keys from `memory` on are the
-server's, as in [configuration.md](configuration.md), some with other defaults.
+All mistakes are reported at once, before anything is mounted. Every setting needs a restart.
 
-## At the top
+## Of a mount alone
 ";
 
-const DEVICES: &str = "
-## One device: `[device.\"sda\"]`
+const SHARED: &str = "
+## Shared with the server
 
-Settings that may differ for the device with that kernel name.
+These settings are explained on the pages of the server. A table
+[`[device.\"NAME\"]`](configuration.md#devicename) has settings of one device.
+
 ";
 
 /// The manual's page, as `docs/operate/mount-settings.md` holds it.
 pub fn manual() -> String {
     let mut page = HEAD.to_owned();
-    rows().document(&mut page, &Settings::default());
-    page.push_str(DEVICES);
-    device_rows().document(&mut page, &DeviceOverride::default());
+    let default = Settings::default();
+    document(&mut page, &own_rows().entries(&default, &[Tier::Normal]));
+    page.push_str(SHARED);
+    disk_rows().refer(&mut page, page_of, (&default.disks, &Config::default()));
     page
 }
 

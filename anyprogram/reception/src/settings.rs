@@ -4,7 +4,10 @@ use std::path::Path;
 
 use headlong_engine::{Admission, Control, EngineConfig, knobs};
 use headlong_protocol::{REQUEST_BYTES_MAX, SOCKET_DEFAULT};
-use headlong_settings::{Document, Mistakes, Place, Rows, Value, flag, named, text, time, whole};
+use headlong_serve::config::{Config, page_of, time_scale};
+use headlong_settings::{
+    Document, Mistakes, Place, Rows, Tier, Value, document, flag, named, text, time,
+};
 use headlong_units::Duration;
 
 /// The page that lists all settings.
@@ -87,8 +90,9 @@ pub struct Flags {
     pub time_scale: Option<String>,
 }
 
+/// The settings of the reception alone.
 #[rustfmt::skip]
-fn rows() -> Rows<Settings> {
+fn own_rows() -> Rows<Settings> {
     let mut rows = Rows::<Settings>::default();
     rows.add("socket", text(), |s| &mut s.socket,
         "Path of the socket to which programs connect. Its folder is created if missing.");
@@ -100,8 +104,13 @@ fn rows() -> Rows<Settings> {
         "Whether the next files of a folder are read ahead in one sweep of the disk for a program that reads many small files in order, such as a copy, a search or a diff.");
     rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
         "Whether files of one folder whose names differ only in a number, each at most 32 MiB, are read ahead as one title in numeric order, like the chunk files of HLS and DASH, if programs continue from one to the next. Only files with the owner, group and permissions of the file being read are included.");
-    rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
-        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Use 1 for real programs.");
+    rows.restart();
+    rows
+}
+
+/// All settings.
+fn rows() -> Rows<Settings> {
+    let mut rows = own_rows();
     rows.include(knobs(), |s| &mut s.engine);
     rows.restart();
     rows
@@ -138,13 +147,15 @@ impl Settings {
             ("--memory", "memory", &flags.memory),
             ("--policy", "policy", &flags.policy),
             ("--prefetch", "prefetch", &flags.prefetch),
-            ("--time-scale", "time_scale", &flags.time_scale),
         ] {
             if let Some(word) = word {
                 document.set(flag, key, Value::of_word(word));
             }
         }
-        let mut settings = Self::default();
+        let mut settings = Self {
+            time_scale: time_scale(&mut document, flags.time_scale.as_deref()),
+            ..Self::default()
+        };
         rows().read(&mut document, "", &mut settings);
         for error in settings.engine.check() {
             document.wrong(error.setting(), error.reason());
@@ -156,24 +167,35 @@ impl Settings {
 const HEAD: &str = "\
 # Settings of the reception
 
-This page is written from the table of keys in the source (`UPDATE=1 cargo test -p
-headlong-reception manual` renews it), so it names every key there is, with the default in force.
-[any-program.md](any-program.md) says what the reception is for.
+This page is generated from the table of settings in the source (`UPDATE=1 cargo test -p
+headlong-reception manual` updates it). [any-program.md](any-program.md) explains what the reception
+is for.
 
 `headlong reception --config FILE` reads one TOML file. Flags override the file. Sizes are written
-as `\"2MiB\"`, times as `\"5s\"`. All mistakes are reported at once, before anything is started. The
-keys from `memory` on are the engine's, as in [configuration.md](configuration.md), some with other
-defaults. All devices share `memory`: when a program first reads a file on another device, the
-engines of the others restart with smaller shares. Keys about replies and admission have no effect
-here: a program is never refused, it continues without help.
+as `\"2MiB\"`, times as `\"5s\"`. All mistakes are reported at once, before anything is started. Every
+setting needs a restart.
 
-## At the top
+## Of the reception alone
+";
+
+const SHARED: &str = "
+## Shared with the server
+
+These settings are explained on the pages of the server. All devices share `memory`: when a program
+first reads a file on another device, the engines of the others restart with smaller shares. Settings
+of replies, admission and flash have no effect here: a program is never refused, it continues without
+help.
+
 ";
 
 /// The manual's page, as `docs/operate/reception.md` holds it.
 pub fn manual() -> String {
     let mut page = HEAD.to_owned();
-    rows().document(&mut page, &Settings::default());
+    let default = Settings::default();
+    document(&mut page, &own_rows().entries(&default, &[Tier::Normal]));
+    page.push_str(SHARED);
+    let engines = (&default.engine, &Config::default().engine);
+    knobs().refer(&mut page, page_of, engines);
     page
 }
 

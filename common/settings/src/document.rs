@@ -227,6 +227,26 @@ impl Document {
         }
     }
 
+    /// Records a mistake if `key`, which is no setting of this file, was written. Unlike
+    /// [`Self::take`], does not make the key known, so that it is never suggested.
+    pub fn reject(&mut self, key: &str, text: &str) {
+        if self.values.remove(key).is_some() {
+            self.wrong(key, text);
+        }
+    }
+
+    /// Records a mistake for each key with a name of `former` that was written in the table `above`
+    /// (empty for the top level); each comes with its remedy.
+    pub fn reject_former(&mut self, above: &str, former: &[(&str, &str)]) {
+        for (name, remedy) in former {
+            let key = match above {
+                "" => (*name).to_owned(),
+                above => format!("{above}.{name}"),
+            };
+            self.reject(&key, &format!("is no longer a setting; {remedy}"));
+        }
+    }
+
     /// As [`Self::wrong`], unless a mistake is already recorded for the key.
     pub fn wrong_too(&mut self, key: &str, text: impl Into<String>) {
         if !self.mistakes.is_about(key) {

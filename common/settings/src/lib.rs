@@ -30,6 +30,6 @@ pub use kinds::{
     bit_rate, choice, flag, named, number, parsed, rate, seconds, share, size, text, time, whole,
 };
 pub use mistake::{Mistake, Mistakes, Place, one_line};
-pub use row::{Row, Rows, toml_line};
+pub use row::{Entry, Row, Rows, Tier, document, toml_line};
 pub use unknown::suggestion;
 pub use value::{Value, key_part, quote};

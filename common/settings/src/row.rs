@@ -13,8 +13,24 @@ use crate::kind::Kind;
 use crate::unknown::suggestion;
 use crate::value::{Value, key_part};
 
+const LAB_ONLY: &str =
+    "is for simulations only (`headlong simulate run --engine`); remove it to use the default";
+
 type Set<T> = Box<dyn Fn(&mut T, &Value) -> Result<(), String>>;
 type Show<T> = Box<dyn Fn(&mut T) -> String>;
+
+/// How many operators need a setting; orders the manual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Every operator decides on it.
+    Basic,
+    /// It fits a feature or a site.
+    Normal,
+    /// The default is right unless a measurement says otherwise.
+    Expert,
+    /// For simulations only: set by name, rejected in files.
+    Lab,
+}
 
 /// One setting of a `T`.
 pub struct Row<T> {
@@ -24,6 +40,8 @@ pub struct Row<T> {
     pub text: &'static str,
     /// Whether a running server keeps the old value until it is restarted.
     pub needs_restart: bool,
+    /// How many operators need it.
+    pub tier: Tier,
     /// For a secret: computes the text that is printed instead of the value.
     hide: Option<fn(&str) -> String>,
     form: String,
@@ -34,8 +52,15 @@ pub struct Row<T> {
 
 impl<T> Row<T> {
     /// Marks the setting as requiring a restart.
-    pub fn restart(&mut self) {
+    pub fn restart(&mut self) -> &mut Self {
         self.needs_restart = true;
+        self
+    }
+
+    /// Moves the setting from [`Tier::Normal`] to another tier.
+    pub fn tier(&mut self, tier: Tier) -> &mut Self {
+        self.tier = tier;
+        self
     }
 
     /// Marks the setting as secret: [`Rows::write`] prints the result of `hide` in a comment.
@@ -109,6 +134,7 @@ impl<T: 'static> Rows<T> {
             name,
             text,
             needs_restart: false,
+            tier: Tier::Normal,
             hide: None,
             form: kind.form().to_owned(),
             range: kind.range().to_owned(),
@@ -126,6 +152,7 @@ impl<T: 'static> Rows<T> {
             name,
             text,
             needs_restart,
+            tier,
             hide,
             form,
             range,
@@ -139,6 +166,7 @@ impl<T: 'static> Rows<T> {
                 name,
                 text,
                 needs_restart,
+                tier,
                 hide,
                 form,
                 range,
@@ -177,6 +205,10 @@ impl<T: 'static> Rows<T> {
     pub fn read(&self, document: &mut Document, above: &str, owner: &mut T) {
         for row in &self.0 {
             let key = joined(above, row.name);
+            if row.tier == Tier::Lab {
+                document.reject(&key, LAB_ONLY);
+                continue;
+            }
             if let Some(value) = document.take(&key)
                 && let Err(text) = (row.set)(owner, &value)
             {
@@ -185,65 +217,135 @@ impl<T: 'static> Rows<T> {
         }
     }
 
-    /// Adds every setting with its current value to a TOML text; a setting that is not set is
-    /// omitted, and a secret appears as a comment.
-    pub fn write(&self, text: &mut String, above: &str, owner: &T)
+    /// Adds the current values to a TOML text: of basic settings, and of those that differ from
+    /// `default`. A setting that is not set is omitted, and a secret appears as a comment.
+    pub fn write(&self, text: &mut String, above: &str, (owner, default): (&T, &T))
     where
         T: Clone,
     {
-        let mut owner = owner.clone();
+        let (mut owner, mut default) = (owner.clone(), default.clone());
         let mut table = String::new();
-        for row in &self.0 {
+        for row in self.0.iter().filter(|row| row.tier != Tier::Lab) {
             let shown = (row.show)(&mut owner);
+            let is_usual = row.tier != Tier::Basic && shown == (row.show)(&mut default);
             match row.hide {
-                _ if shown.is_empty() => {}
-                Some(hide) if shown != "[]" => {
+                _ if shown.is_empty() || is_usual => {}
+                Some(hide) => {
                     // Writing to a String cannot fail.
                     let _ = writeln!(text, "# {} is {}", row.name, hide(&shown));
                 }
-                _ => toml_line(text, &mut table, &joined(above, row.name), &shown),
+                None => toml_line(text, &mut table, &joined(above, row.name), &shown),
             }
         }
     }
 
     /// Marks all these settings as requiring a restart.
     pub fn restart(&mut self) {
-        self.0.iter_mut().for_each(Row::restart);
+        for row in &mut self.0 {
+            row.restart();
+        }
     }
 
-    /// Adds an entry for each setting to a page of the manual; `default` holds the defaults. Each
-    /// table gets a heading.
-    pub fn document(&self, page: &mut String, default: &T)
+    /// Adds to a page of the manual a link to the entry of each setting on the page that `page_of`
+    /// names, with the value in `here` where it differs from that in `there`, the default on that
+    /// page. Settings without such a page are left out.
+    pub fn refer(
+        &self,
+        page: &mut String,
+        page_of: impl Fn(Tier) -> Option<&'static str>,
+        (here, there): (&T, &T),
+    ) where
+        T: Clone,
+    {
+        let (mut here, mut there) = (here.clone(), there.clone());
+        for row in &self.0 {
+            let Some(other) = page_of(row.tier) else {
+                continue;
+            };
+            let (_, name) = row.split();
+            // Writing to a String cannot fail.
+            let _ = write!(page, "- [`{name}`]({other}#{name})");
+            let shown = (row.show)(&mut here);
+            let _ = match shown == (row.show)(&mut there) {
+                true => writeln!(page),
+                false => writeln!(page, ", here by default `{shown}`"),
+            };
+        }
+    }
+
+    /// The entries of the settings of these tiers in the manual; `default` holds the defaults.
+    pub fn entries(&self, default: &T, tiers: &[Tier]) -> Vec<Entry>
     where
         T: Clone,
     {
         let mut default = default.clone();
-        let mut table = "";
-        for row in &self.0 {
-            let (of, name) = row.split();
-            // Writing to a String cannot fail.
-            if of != table {
-                table = of;
-                let _ = write!(page, "\n## [{of}]\n");
-            }
-            let _ = write!(
-                page,
-                "\n### `{name}`\n\n{}\n\n- write: {}\n",
-                row.text, row.form
-            );
-            if !row.range.is_empty() {
-                let _ = writeln!(page, "- range: {}", row.range);
-            }
-            let _ = match (row.show)(&mut default) {
-                unset if unset.is_empty() => writeln!(page, "- default: not set"),
-                shown => writeln!(page, "- default: `{shown}`"),
-            };
-            let when = if row.needs_restart {
-                "a restart"
-            } else {
-                "a reload"
-            };
-            let _ = writeln!(page, "- takes effect: at {when}");
+        let rows = self.0.iter().filter(|row| tiers.contains(&row.tier));
+        let entry = |row: &Row<T>| Entry {
+            table: row.split().0,
+            name: row.split().1,
+            text: row.text,
+            form: row.form.clone(),
+            range: row.range.clone(),
+            default: (row.show)(&mut default),
+            needs_restart: row.needs_restart,
+            tier: row.tier,
+        };
+        rows.map(entry).collect()
+    }
+}
+
+/// The entry of a setting in the manual.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its table; empty at the top level.
+    pub table: &'static str,
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Its meaning, with code in backticks.
+    pub text: &'static str,
+    /// What to write.
+    pub form: String,
+    /// Bounds of the value; empty if there are none.
+    pub range: String,
+    /// The default; empty if it is not set.
+    pub default: String,
+    /// Whether a change needs a restart.
+    pub needs_restart: bool,
+    /// How many operators need it.
+    pub tier: Tier,
+}
+
+impl Entry {
+    /// When a change takes effect.
+    pub fn when(&self) -> &'static str {
+        match self.needs_restart {
+            true => "at a restart",
+            false => "at a reload",
+        }
+    }
+}
+
+/// Adds entries to a page in Markdown. Each table gets a heading.
+pub fn document(page: &mut String, entries: &[Entry]) {
+    let mut table = "";
+    for entry in entries {
+        // Writing to a String cannot fail.
+        if entry.table != table {
+            table = entry.table;
+            let _ = write!(page, "\n## [{table}]\n");
+        }
+        let (name, text, form) = (entry.name, entry.text, &entry.form);
+        let _ = write!(page, "\n### `{name}`\n\n{text}\n\n- write: {form}\n");
+        if !entry.range.is_empty() {
+            let _ = writeln!(page, "- range: {}", entry.range);
+        }
+        let _ = match entry.default.as_str() {
+            "" => writeln!(page, "- default: not set"),
+            shown => writeln!(page, "- default: `{shown}`"),
+        };
+        let _ = writeln!(page, "- takes effect: {}", entry.when());
+        if entry.tier == Tier::Basic {
+            page.push_str("- basic\n");
         }
     }
 }
@@ -268,4 +370,91 @@ pub fn toml_line(text: &mut String, table: &mut String, key: &str, value: &str) 
         };
     }
     let _ = writeln!(text, "{name} = {value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::whole;
+
+    #[derive(Clone, Default, Debug, PartialEq, Eq)]
+    struct Numbers {
+        basic: u32,
+        normal: u32,
+        lab: u32,
+    }
+
+    fn rows() -> Rows<Numbers> {
+        let mut rows = Rows::default();
+        rows.add("basic", whole(), |n: &mut Numbers| &mut n.basic, "B.")
+            .tier(Tier::Basic);
+        rows.add("normal", whole(), |n| &mut n.normal, "N.")
+            .restart();
+        rows.add("lab", whole(), |n| &mut n.lab, "L.")
+            .tier(Tier::Lab);
+        rows
+    }
+
+    fn read(text: &str) -> (Numbers, Vec<String>) {
+        let mut document = Document::new("x.toml", "m.md", text);
+        let mut numbers = Numbers::default();
+        document.reject_former("", &[("old", "write normal")]);
+        rows().read(&mut document, "", &mut numbers);
+        let mistakes = document.finish(()).err();
+        let mistakes = mistakes.iter().flat_map(|all| all.iter());
+        let mistakes = mistakes.map(|mistake| mistake.to_string()).collect();
+        (numbers, mistakes)
+    }
+
+    #[test]
+    fn file_may_not_have_settings_of_the_lab_or_former_ones() {
+        let (numbers, mistakes) = read("normal = 2\nlab = 3\nold = 4\nlap = 5\n");
+        assert_eq!((numbers.normal, numbers.lab), (2, 0));
+        let lab = format!("x.toml:2: lab: {LAB_ONLY}");
+        let expected = [
+            lab.as_str(),
+            "x.toml:3: old: is no longer a setting; write normal",
+            "x.toml:4: lap: unknown key; there are basic, normal",
+        ];
+        assert_eq!(mistakes, expected);
+        let mut numbers = Numbers::default();
+        let set = rows().set(&mut numbers, "lab", &Value::Whole(3));
+        assert_eq!((set, numbers.lab), (Ok(()), 3));
+    }
+
+    #[test]
+    fn written_text_has_basic_and_unusual_settings() {
+        let default = Numbers::default();
+        let written = |numbers: &Numbers| {
+            let mut text = String::new();
+            rows().write(&mut text, "", (numbers, &default));
+            text
+        };
+        assert_eq!(written(&default), "basic = 0\n");
+        let unusual = Numbers {
+            normal: 7,
+            lab: 8,
+            ..Numbers::default()
+        };
+        assert_eq!(written(&unusual), "basic = 0\nnormal = 7\n");
+    }
+
+    #[test]
+    fn page_has_entries_of_its_tiers_and_links_to_others() {
+        let default = Numbers::default();
+        let mut page = String::new();
+        document(&mut page, &rows().entries(&default, &[Tier::Normal]));
+        let expected = "\n### `normal`\n\nN.\n\n- write: a whole number such as 16\n\
+                        - default: `0`\n- takes effect: at a restart\n";
+        assert_eq!(page, expected);
+        let mut links = String::new();
+        let page_of = |tier| (tier != Tier::Lab).then_some("p.md");
+        let here = Numbers {
+            basic: 1,
+            ..Numbers::default()
+        };
+        rows().refer(&mut links, page_of, (&here, &default));
+        let expected = "- [`basic`](p.md#basic), here by default `1`\n- [`normal`](p.md#normal)\n";
+        assert_eq!(links, expected);
+    }
 }

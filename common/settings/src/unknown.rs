@@ -52,7 +52,7 @@ impl Document {
         let tables = tables.map(|(table, _)| table);
         match nearest(path, tables.chain(self.families.iter().map(String::as_str))) {
             Some(name) => format!("unknown table; did you mean [{name}]?"),
-            None => format!("unknown table; {} lists them all", self.manual),
+            None => format!("unknown table; see {}", self.manual),
         }
     }
 
@@ -91,7 +91,7 @@ impl Document {
             None if names.len() <= LISTED_MAX => {
                 format!("unknown key; there are {}", names.join(", "))
             }
-            None => format!("unknown key; {} lists them all", self.manual),
+            None => format!("unknown key; see {}", self.manual),
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Setup {
     pub disks: u32,
     /// Settings of the server's shards; Headlong only. `memory_bytes` is the sum over all shards.
     pub engine: EngineConfig,
-    /// Unsent bytes that a socket accepts (the server's `tcp.unsent_max`).
+    /// Unsent bytes that a socket accepts (256 KiB in the server).
     pub socket_bytes: u64,
     /// Pacing of replies by the bit rate of titles; Headlong only.
     pub pace: Pace,

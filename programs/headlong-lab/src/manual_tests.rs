@@ -64,6 +64,21 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
+fn settings_of_simulations_are_on_their_page() {
+    let page = include_str!("../../../docs/lab/simulate.md");
+    let rows = headlong_engine::knobs();
+    let names: Vec<_> = rows
+        .iter()
+        .filter(|row| row.tier == headlong_settings::Tier::Lab)
+        .map(|row| row.name)
+        .collect();
+    assert!(names.len() > 5, "{names:?}");
+    for name in names {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
 fn options_named_in_manual_exist() {
     let top = Args::command().subcommands(
         headlong::command()

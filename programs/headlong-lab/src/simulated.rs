@@ -17,35 +17,35 @@ pub(crate) struct Simulated {
     #[arg(value_name = "EXPERIMENT", required = true)]
     file: Option<PathBuf>,
     /// Use the values of its table [quick]
-    #[arg(long)]
+    #[arg(long, help_heading = "Runs")]
     quick: bool,
     #[command(flatten)]
     names: Names,
     /// Make one run at this rate, such as 25MiB/s, instead of searching the highest without
     /// failures
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, help_heading = "Runs", value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
     /// Seed of the sessions [default: the experiment's]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, help_heading = "Runs", value_name = "NUMBER")]
     seed: Option<u64>,
     /// Wall time that the machine adds to each request of the drive, such as 200us: zero for a real
     /// drive, some for an emulated one (`headlong bench agree` measures it)
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    #[arg(long, help_heading = "Runs", value_name = "TIME", default_value = "0s")]
     turnaround: Duration,
     /// Concurrent searches [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Folder for the records of runs [default: bench-results/NAME-virtual]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = "Results", value_name = "DIR")]
     results: Option<PathBuf>,
     /// Skip runs that already have a record
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     resume: bool,
     /// The page with charts [default: report.html among the results]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Results", value_name = "FILE")]
     report: Option<PathBuf>,
     /// Print JSON instead of tables
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     json: bool,
 }
 

@@ -8,34 +8,39 @@ use headlong_units::{Bytes, KIB, nearest_three};
 pub(crate) struct VanillaArgs {
     /// Server: headlong, or vanilla, a web server such as nginx that sends files from the kernel's
     /// page cache
-    #[arg(long, value_name = "NAME", default_value = "headlong")]
+    #[arg(
+        long,
+        help_heading = "Server",
+        value_name = "NAME",
+        default_value = "headlong"
+    )]
     pub(crate) server: String,
-    /// Vanilla: readahead of the kernel (read_ahead_kb) [default: 128KiB]
-    #[arg(long, value_name = "SIZE")]
+    /// Readahead of the kernel (read_ahead_kb) [default: 128KiB]
+    #[arg(long, help_heading = "Vanilla server", value_name = "SIZE")]
     pub(crate) read_ahead: Option<Bytes>,
-    /// Vanilla: the largest request to the device (max_sectors_kb) [default: 1280KiB]
-    #[arg(long, value_name = "SIZE", value_parser = request_size)]
+    /// The largest request to the device (max_sectors_kb) [default: 1280KiB]
+    #[arg(long, help_heading = "Vanilla server", value_name = "SIZE", value_parser = request_size)]
     max_sectors: Option<Bytes>,
-    /// Vanilla: I/O scheduler: mq-deadline or none [default: mq-deadline]
-    #[arg(long, value_name = "NAME")]
+    /// I/O scheduler: mq-deadline or none [default: mq-deadline]
+    #[arg(long, help_heading = "Vanilla server", value_name = "NAME")]
     scheduler: Option<String>,
-    /// Vanilla: concurrent requests of the device: 32 for a disk, 128 for a loop device [default:
+    /// Concurrent requests of the device: 32 for a disk, 128 for a loop device [default:
     /// 32]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, help_heading = "Vanilla server", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tags: Option<u32>,
-    /// Vanilla: processes [default: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Processes [default: 2]
+    #[arg(long, help_heading = "Vanilla server", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
-    /// Vanilla: threads per process that read files; 1 for blocking processes [default: 64]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Threads per process that read files; 1 for blocking processes [default: 64]
+    #[arg(long, help_heading = "Vanilla server", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     server_threads: Option<u32>,
-    /// Vanilla: how files are read: sendfile, mapped, or the size of read buffers, such as 32KiB
+    /// How files are read: sendfile, mapped, or the size of read buffers, such as 32KiB
     /// [default: sendfile]
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, help_heading = "Vanilla server", value_name = "HOW")]
     access: Option<String>,
-    /// Vanilla: model of the page cache: large-folios (two lists, Linux since 6.16 with ext4),
+    /// Model of the page cache: large-folios (two lists, Linux since 6.16 with ext4),
     /// pages (two lists, earlier), lru (one LRU list) [default: large-folios]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = "Vanilla server", value_name = "NAME")]
     page_cache: Option<String>,
 }
 

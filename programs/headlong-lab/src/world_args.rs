@@ -23,100 +23,142 @@ pub(crate) struct WorldArgs {
     pub(crate) workload: String,
     /// Override a key of the workload's specification, such as requests.size=20s; may be given
     /// several times
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, help_heading = "Workload", value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
     /// The drive: a preset, or a description such as written by `headlong disk probe -o`
-    #[arg(long, value_name = "PRESET|FILE.toml", default_value = "wd-red-wd10efrx", value_parser = drive_spec)]
+    #[arg(long, help_heading = "Drive", value_name = "PRESET|FILE.toml", default_value = "wd-red-wd10efrx", value_parser = drive_spec)]
     pub(crate) drive: DriveSpec,
     /// Number of such drives; titles are distributed by a hash of their numbers. Rate and memory
     /// are those of the whole server
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, help_heading = "Drive", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     disks: u32,
     /// The engine's memory for pieces, of all disks together; for a vanilla server the page cache
-    #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
+    #[arg(
+        long,
+        help_heading = "Server",
+        value_name = "SIZE",
+        default_value = "3.5GiB"
+    )]
     pub(crate) memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = "Server", value_name = "NAME")]
     policy: Option<String>,
     /// The rule's reference size, or a controller (auto, auto-paper); the same as --engine
     /// prefetch=SIZE. Without it 8MiB, fixed; the server's default is auto
-    #[arg(long, value_name = "SIZE|auto")]
+    #[arg(long, help_heading = "Server", value_name = "SIZE|auto")]
     prefetch: Option<String>,
     /// Order of the device's jobs; the same as --engine order=NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = "Server", value_name = "NAME")]
     order: Option<String>,
     /// Reads outstanding at the drive; the same as --engine outstanding_reads=N
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = "Server", value_name = "N")]
     outstanding_reads: Option<String>,
     /// Any setting of the engine, by its name in the server's configuration; may be given several
     /// times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    #[arg(long, help_heading = "Server", value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) engine: Vec<(String, String)>,
     /// First seed of the generated viewers
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Workload", value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Length of the ramp, which does not count
-    #[arg(long, value_name = "TIME", default_value = "300s")]
+    #[arg(
+        long,
+        help_heading = "Time",
+        value_name = "TIME",
+        default_value = "300s"
+    )]
     ramp: Duration,
     /// Length of the steady state, which counts
-    #[arg(long, value_name = "TIME", default_value = "600s")]
+    #[arg(
+        long,
+        help_heading = "Time",
+        value_name = "TIME",
+        default_value = "600s"
+    )]
     measure: Duration,
     /// Size of a viewer's socket buffer
-    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    #[arg(
+        long,
+        help_heading = "Server",
+        value_name = "SIZE",
+        default_value = "256KiB"
+    )]
     pub(crate) socket: Bytes,
     /// Pacing of replies after a burst, in per cent of a title's bit rate; zero for no pacing
-    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    #[arg(
+        long,
+        help_heading = "Server",
+        value_name = "PERCENT",
+        default_value_t = 0
+    )]
     pub(crate) pace: u32,
     /// Playing time sent without pacing at first, with --pace
-    #[arg(long, value_name = "TIME", default_value = "10s")]
+    #[arg(
+        long,
+        help_heading = "Server",
+        value_name = "TIME",
+        default_value = "10s"
+    )]
     pub(crate) pace_burst: Duration,
     /// Largest request that reaches the drive
-    #[arg(long, value_name = "SIZE", default_value = "1280KiB", value_parser = request_size)]
+    #[arg(long, help_heading = "Drive", value_name = "SIZE", default_value = "1280KiB", value_parser = request_size)]
     request_max: Bytes,
     /// Spread the titles over the whole drive, as ext4 does, instead of packing them at its start
-    #[arg(long)]
+    #[arg(long, help_heading = "Drive")]
     spread: bool,
     /// Bytes read near the start of a file's block group of 128 MiB when the file is first opened;
     /// without this, metadata is in the kernel's cache
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, help_heading = "Drive", value_name = "SIZE")]
     cold_open: Option<Bytes>,
     /// Without playlists: each file of a multi-file title is a separate title for the server
-    #[arg(long)]
+    #[arg(long, help_heading = "Workload")]
     no_playlists: bool,
     /// Players announce their next request with each request (`nor` of CMCD)
-    #[arg(long)]
+    #[arg(long, help_heading = "Workload")]
     names_next: bool,
     /// Give the engine the bit rates of titles, which it otherwise has to estimate
-    #[arg(long)]
+    #[arg(long, help_heading = "Workload")]
     bit_rates: bool,
     /// Stop the server at this time of the run, with loss of its memory and of the replies in
     /// progress (the records' `cut`), and start it again
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, help_heading = "Time", value_name = "TIME")]
     restart: Option<Duration>,
     /// Downtime of the restart
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "restart")]
+    #[arg(
+        long,
+        help_heading = "Time",
+        value_name = "TIME",
+        default_value = "1s",
+        requires = "restart"
+    )]
     restart_down: Duration,
     /// Bytes of an SSD between memory and the drive (of each, if there are several): the engine's
     /// flash tier. Configure it with --engine flash_policy=NAME, flash_write_per_day=SIZE and
     /// flash_horizon=TIME
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, help_heading = "Flash tier", value_name = "SIZE")]
     flash: Option<Bytes>,
     /// Number of such SSDs, each of which serves all disks
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "flash", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, help_heading = "Flash tier", value_name = "N", default_value_t = 1, requires = "flash", value_parser = clap::value_parser!(u16).range(1..=100))]
     ssds: u16,
     /// That SSD: a preset, or a drive description file
-    #[arg(long, value_name = "PRESET|FILE.toml", default_value = "ssd-sata-low-end", value_parser = drive_spec, requires = "flash")]
+    #[arg(long, help_heading = "Flash tier", value_name = "PRESET|FILE.toml", default_value = "ssd-sata-low-end", value_parser = drive_spec, requires = "flash")]
     ssd: DriveSpec,
     /// Bytes of a block of the SSD
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", requires = "flash")]
+    #[arg(
+        long,
+        help_heading = "Flash tier",
+        value_name = "SIZE",
+        default_value = "16MiB",
+        requires = "flash"
+    )]
     flash_block: Bytes,
     /// Start the tier with the content that earlier viewers would have read most, as after long
     /// running; they are drawn with another seed. Otherwise the tier starts empty
-    #[arg(long, requires = "flash")]
+    #[arg(long, help_heading = "Flash tier", requires = "flash")]
     flash_warm: bool,
     /// Restore the state of the stopped server, saved this long before its end: 0s if it is
     /// stopped, up to 20s if it is killed. Without this it starts without state
-    #[arg(long, value_name = "TIME", requires = "restart")]
+    #[arg(long, help_heading = "Time", value_name = "TIME", requires = "restart")]
     restart_state: Option<Duration>,
     #[command(flatten)]
     pub(crate) vanilla: VanillaArgs,

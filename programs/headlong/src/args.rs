@@ -70,9 +70,46 @@ pub fn command() -> clap::Command {
         verbs.collect::<Vec<_>>()
     };
     let disk = |disk: clap::Command| disk.subcommands(of_lab(&lab_delegation::DISK_VERBS));
-    Args::command()
+    let command = Args::command()
         .mut_subcommand("disk", disk)
-        .subcommands(of_lab(&lab_delegation::VERBS))
+        .subcommands(of_lab(&lab_delegation::VERBS));
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n",
+        verbs_in_groups(&command)
+    );
+    command.help_template(template)
+}
+
+/// The verbs in `headlong --help`, by purpose; clap has one list for all of them.
+const VERB_GROUPS: [(&str, &[&str]); 4] = [
+    ("Serving", &["serve", "check", "fill"]),
+    ("Other programs", &["mount", "reception", "run"]),
+    ("Disks and SSDs", &["disk", "tune", "flash"]),
+    (
+        "Lab (headlong-lab)",
+        &[
+            "simulate",
+            "bench",
+            "load",
+            "workload",
+            "trace",
+            "reproduce",
+        ],
+    ),
+];
+
+fn verbs_in_groups(command: &clap::Command) -> String {
+    let mut text = String::new();
+    for (heading, verbs) in VERB_GROUPS {
+        text.push_str(&format!("{heading}:\n"));
+        for verb in verbs {
+            let about = command.find_subcommand(verb).and_then(|of| of.get_about());
+            let about = about.map_or_else(String::new, ToString::to_string);
+            text.push_str(&format!("  {verb:<11}{about}\n"));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Actions on an SSD of the flash tier.
@@ -127,6 +164,9 @@ pub(crate) struct CheckArgs {
     pub(crate) quiet: bool,
 }
 
+/// Options that `-h` does not show.
+const EXPERT: &str = "Expert and experiments";
+
 /// Options of `headlong serve`. Every flag overrides the key of its name in the file; the values
 /// are parsed together with the file, so that all mistakes are reported at once.
 #[derive(Debug, Clone, clap::Args)]
@@ -148,16 +188,16 @@ pub(crate) struct ServeArgs {
     memory: Option<String>,
     /// Rule for the size of a prefetch: fixed, proportional, square-root, first-grow,
     /// first-grow-sr
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = EXPERT, hide_short_help = true)]
     policy: Option<String>,
     /// Order of a device's jobs: fcfs, elevator, deadline-elevator
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = EXPERT, hide_short_help = true)]
     order: Option<String>,
     /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
-    #[arg(long, value_name = "SIZE|auto")]
+    #[arg(long, value_name = "SIZE|auto", help_heading = EXPERT, hide_short_help = true)]
     prefetch: Option<String>,
     /// For experiments on an emulated drive: run the server's own clocks K times faster
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", help_heading = EXPERT, hide_short_help = true)]
     time_scale: Option<String>,
 }
 
@@ -187,6 +227,35 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn help_lists_every_verb_in_one_group() {
+        let mut command = command();
+        let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let mut verbs: Vec<_> = verbs.map(|verb| verb.get_name().to_owned()).collect();
+        let groups = super::VERB_GROUPS.iter();
+        let mut grouped: Vec<_> = groups.flat_map(|(_, verbs)| verbs.iter()).collect();
+        verbs.sort();
+        grouped.sort();
+        assert!(verbs.iter().eq(grouped), "{verbs:?}");
+        let help = command.render_help().to_string();
+        for line in ["Serving:\n  serve ", "\n  bench ", "\n  -h, --help"] {
+            assert!(help.contains(line), "{line}\n{help}");
+        }
+    }
+
+    #[test]
+    fn short_help_has_basic_options_only() {
+        let mut command = command();
+        let serve = command
+            .find_subcommand_mut("serve")
+            .expect("the verb exists");
+        let short = serve.render_help().to_string();
+        assert!(short.contains("--memory"), "{short}");
+        for expert in ["--policy", "--order", "--prefetch", "--time-scale"] {
+            assert!(!short.contains(expert), "{short}");
+        }
     }
 
     #[test]

@@ -39,7 +39,8 @@ fn report(config: &Config) -> anyhow::Result<String> {
         .collect();
     let engines = config.engines_for(&named, seen.missing.is_empty())?;
     let mut page = String::from(
-        "# Dry run of `headlong serve`. The settings form an equivalent file, except for secrets.\n",
+        "# Dry run of `headlong serve`. The settings form an equivalent file, except for secrets; \
+         those not shown have their defaults.\n",
     );
     for (device, engine) in devices.iter().zip(engines) {
         let name = &device.name;

@@ -20,6 +20,7 @@ mod lab_delegation;
 mod manual;
 mod mount;
 mod serve;
+mod settings_page;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -2,7 +2,7 @@
 //! generated from the command line definition, so that they match its flags.
 //!
 //! Both are for packagers, and hidden in the help. Pages are written for the verbs of this program;
-//! those of `headlong-lab` are listed on the first page.
+//! those of `headlong-lab` are listed on the first page. headlong.toml(5) has the settings.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -14,6 +14,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::lab_delegation;
+use crate::settings_page::settings_page;
 
 /// The shell.
 #[derive(Debug, Clone, clap::Args)]
@@ -25,7 +26,7 @@ pub(crate) struct CompletionsArgs {
 /// The destination.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ManualArgs {
-    /// An existing folder; each verb gets a page `headlong-VERB.1`
+    /// An existing folder; each verb gets a page `headlong-VERB.1`, the file of settings `headlong.toml.5`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -45,7 +46,9 @@ pub(crate) fn complete(completing: &CompletionsArgs, mut command: Command) -> an
 pub(crate) fn write(documenting: &ManualArgs, command: Command) -> anyhow::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    write_pages(&command, "headlong", &documenting.folder)
+    write_pages(&command, "headlong", &documenting.folder)?;
+    let file = documenting.folder.join("headlong.toml.5");
+    fs::write(&file, settings_page()).with_context(|| file.display().to_string())
 }
 
 /// Writes the page of a command and those of its subcommands.

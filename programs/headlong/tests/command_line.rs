@@ -216,6 +216,7 @@ fn every_verb_of_this_program_has_a_manual_page() {
             "headlong-serve.1",
             "headlong-tune.1",
             "headlong.1",
+            "headlong.toml.5",
         ]
     );
     let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a page");

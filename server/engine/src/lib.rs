@@ -62,7 +62,7 @@ pub use config::{
 pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, StreamId, ViewerId};
-pub use knobs::{knobs, policy, prefetch};
+pub use knobs::{knobs, prefetch};
 pub use learned::{Learned, SavedChain};
 pub use request::{Expected, Hints, Identity, Request};
 pub use shard::{ChainView, PartInMemory, PassedOn, PieceBytes, Shard};

@@ -58,17 +58,11 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             query: config.session.query.clone(),
         },
         proxies: config.proxies.clone(),
-        ranges: RangeLimits {
-            ranges_max: config.limits.ranges_max as usize,
-        },
+        ranges: RangeLimits::default(),
         cache_control,
         access: AccessRules::new(&config.path, config.pacing, &config.cors),
-        request_id: config.request_id,
-        gzip_max: config.gzip_max,
-        gzip_static: config.gzip_static,
-        server_timing: config.server_timing,
-        cache_status: config.cache_status,
-        cmsd: config.cmsd,
+        reply_fields: config.reply_fields.clone(),
+        gzip: config.gzip.clone(),
         direct: config.direct,
         shared_rates: SharedRates {
             per_address: config.pacing.bytes_per_second_per_address_max,
@@ -94,11 +88,9 @@ pub(crate) fn limits(config: &Config) -> Limits {
         send_timeout: wall(limits.send_timeout),
         send_bytes_min: limits.send_bytes_min,
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
-        headers_max: limits.headers_max as usize,
-        streams_max: limits.requests_at_once_max,
         request_bytes_max: config.request_bytes_max(),
-        keep_alive_interval: wall(limits.keep_alive_interval),
         drain_timeout: wall(limits.drain_timeout),
+        ..Limits::default()
     }
 }
 
@@ -106,7 +98,6 @@ pub(crate) fn limits(config: &Config) -> Limits {
 pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
     TcpOptions {
         congestion_control: config.tcp.congestion_control.clone(),
-        unsent_bytes_max: u32::try_from(config.tcp.unsent_max).unwrap_or(u32::MAX),
     }
 }
 

@@ -99,12 +99,14 @@ fn main() -> io::Result<ExitCode> {
     device.start()?;
     // Admits every viewer: an overload must appear as lateness and not as refusals.
     let config = format!(
-        "prefetch = \"auto\"\nadmission = \"accept\"\ntime_scale = {COMPRESSION}\n[device.\"{}\"]\nrotational = true",
+        "prefetch = \"auto\"\nadmission = \"accept\"\n[device.\"{}\"]\nrotational = true",
         device.device_name()
     );
     let server = ServerBuilder::new([device.root()])
         .memory(MEMORY)
         .config(&config)
+        .argument("--time-scale")
+        .argument(COMPRESSION.to_string())
         .start()
         .map_err(io::Error::other)?;
     let outcome = Arc::new(Outcome::default());

@@ -192,8 +192,8 @@ fn accepts_signed_web_token_in_query_header_and_cookie() {
         &private,
     );
     let rule = format!(
-        "[path.\"/films/\"]\naccess = \"jwt\"\njwt_public_keys = [{public:?}]\njwt_query = \"jwt\"\n\
-         jwt_header = \"Authorization\"\njwt_cookie = \"ticket\"\n"
+        "[path.\"/films/\"]\naccess = \"jwt\"\njwt_public_keys = [{public:?}]\n\
+         jwt_from = [\"query:jwt\", \"header:Authorization\", \"cookie:ticket\"]\n"
     );
     let server = ServerBuilder::new([root.path()]).config(&rule);
     let server = server.start().expect("a server");

@@ -259,7 +259,10 @@ fn replies_that_vary_by_request_are_not_cached() {
     fs::write(library.root().join("list.m3u8"), &text).expect("written");
     let packed = library.root().join("list.m3u8.gz");
     fs::write(&packed, pattern::bytes(7, 0..3_000)).expect("written");
-    let server = server(&library, "request_id = true\ngzip_static = true");
+    let server = server(
+        &library,
+        "reply_fields = [\"request-id\"]\ngzip = [\"dynamic\", \"static\"]",
+    );
     let mut ids = HashSet::new();
     let mut connection = Connection::open(server.address()).expect("connects");
     for number in 0..4 * REPEATS {

@@ -28,7 +28,7 @@ fn path_rule_sets_fields_expiry_referers_and_origins() {
     let library = library(&["films", "open"]);
     let server = ServerBuilder::new([library.root()])
         .config(
-            r#"cache_status = true
+            r#"reply_fields = ["cache-status"]
 [path."/films/"]
 headers = ["X-Frame-Options: DENY", "X-Robots-Tag: noindex"]
 expires = "1h"
@@ -265,7 +265,7 @@ fn sends_ready_made_gzip_file_if_it_is_usable() {
     let old = old.expect("there");
     old.set_modified(std::time::UNIX_EPOCH).expect("a time");
     let server = ServerBuilder::new([library.root()])
-        .config("gzip_static = true\ngzip_max = \"0B\"")
+        .config("gzip = [\"static\"]")
         .start()
         .expect("a server");
     let ask = |method: &str, target: &str, fields: &[(&str, &str)]| {
@@ -329,7 +329,9 @@ fn sends_cmsd_fields_only_if_enabled() {
     };
     let silent = server("");
     assert_eq!(told(silent.address(), "/a.m3u8"), (None, None));
-    let telling = server("cmsd = true\n[path.\"/bounded/\"]\nbytes_per_second_max = \"1MiB\"\n");
+    let telling = server(
+        "reply_fields = [\"cmsd\"]\n[path.\"/bounded/\"]\nbytes_per_second_max = \"1MiB\"\n",
+    );
     let (of_object, of_reply) = told(telling.address(), "/a.m3u8");
     assert_eq!(of_object.as_deref(), Some("ot=m,sf=h"));
     assert!(of_reply.is_some_and(|text| text.starts_with("\"headlong\";rd=")));

@@ -43,7 +43,7 @@ fn until_read(server: &Server, count: u64) {
 fn announced_request_is_in_memory_when_it_arrives() {
     let root = segments();
     let server = ServerBuilder::new([root.path()])
-        .config("cache_status = true\n")
+        .config("reply_fields = [\"cache-status\"]\n")
         .start()
         .expect("a server");
     ask(&server, "/a/seg-0.m4s", "nor=\"seg-1.m4s\"");
@@ -164,7 +164,7 @@ fn hint_for_pulled_title_reads_only_local_slices() {
         .start()
         .expect("an origin");
     let settings = format!(
-        "cache_status = true\n[pull.\"/vod/\"]\norigin = \"http://{}/a/\"\nfolder = \"{}\"\n\
+        "reply_fields = [\"cache-status\"]\n[pull.\"/vod/\"]\norigin = \"http://{}/a/\"\nfolder = \"{}\"\n\
          slice_bytes = \"1MiB\"\n",
         origin.address(),
         cache.path().display()

@@ -12,7 +12,7 @@ use headlong_testkit::{Scratch, pattern};
 
 fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
     let text = format!(
-        "cache_status = true\n[pull.\"/vod/\"]\norigin = \"http://{}/o/\"\nfolder = \"{}\"\n\
+        "reply_fields = [\"cache-status\"]\n[pull.\"/vod/\"]\norigin = \"http://{}/o/\"\nfolder = \"{}\"\n\
          slice_bytes = \"64KiB\"\nahead_bytes = \"0B\"\nfree_bytes_min = \"0B\"\n{more}\n",
         origin.address(),
         folder.display()

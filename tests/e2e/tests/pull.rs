@@ -19,7 +19,7 @@ fn settings(origin: &str, folder: &Path, more: &str) -> String {
         false => "ahead_bytes = \"128KiB\"\n",
     };
     format!(
-        "cache_status = true\n[pull.\"/vod/\"]\norigin = \"{origin}\"\nfolder = \"{}\"\n\
+        "reply_fields = [\"cache-status\"]\n[pull.\"/vod/\"]\norigin = \"{origin}\"\nfolder = \"{}\"\n\
          slice_bytes = \"64KiB\"\n{ahead}free_bytes_min = \"0B\"\n\
          {more}\n",
         folder.display()
@@ -146,7 +146,8 @@ fn edge_forwards_its_request_id_to_the_origin() {
     let config = settings(&url, &cache.path().join("kept"), "");
     std::fs::create_dir(cache.path().join("kept")).expect("a folder");
     let edge = ServerBuilder::new(Vec::<&Path>::new());
-    let edge = edge.config(&format!("request_id = true\n{config}"));
+    let config = config.replacen("\"cache-status\"", "\"cache-status\", \"request-id\"", 1);
+    let edge = edge.config(&config);
     let edge = edge.start().expect("an edge");
     let reply = range(&edge, "/vod/a.mp4", 0, 4 * SLICE).expect("a reply");
     assert_right(&reply, 0, 0, 4 * SLICE);

@@ -11,6 +11,7 @@ pub const WIDTH_MAX: usize = 100;
 /// Generated documents, with one paragraph in each line.
 const GENERATED: &[&str] = &[
     "docs/operate/configuration.md",
+    "docs/operate/configuration-expert.md",
     "docs/operate/mount-settings.md",
     "docs/operate/reception.md",
 ];
@@ -113,6 +114,29 @@ pub fn broken_links(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<S
     wrong
 }
 
+/// The contents of the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Pages of `docs/` that the contents of the book do not list exactly once; mdBook leaves out the
+/// others without a word.
+pub fn wrong_in_summary(sources: &[Source]) -> Vec<String> {
+    let summary = documents(sources).find(|page| page.path == SUMMARY);
+    let lines = summary.map_or(Vec::new(), |page| prose(&page.text));
+    let listed: Vec<String> = lines
+        .iter()
+        .flat_map(|(_, line)| targets(line))
+        .map(|target| format!("docs/{target}"))
+        .collect();
+    let pages = documents(sources).filter(|page| page.path.starts_with("docs/"));
+    let pages = pages.filter(|page| page.path != SUMMARY);
+    let wrong = pages.filter_map(|page| {
+        let count = listed.iter().filter(|path| **path == page.path).count();
+        let path = &page.path;
+        (count != 1).then(|| format!("{SUMMARY} lists {path} {count} times; list it once"))
+    });
+    wrong.collect()
+}
+
 /// Lines of documents that are too long, except tables, links and code.
 pub fn too_wide(sources: &[Source]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -167,6 +191,25 @@ mod tests {
             ["../c.md", "#none:", "../a/one.md#nothing:"],
             "{wrong:?}"
         );
+    }
+
+    #[test]
+    fn reports_pages_that_summary_lacks_or_repeats() {
+        let pages = [
+            page(
+                SUMMARY,
+                "# Summary\n\n- [A](a/a.md)\n- [B](a/b.md)\n- [B](a/b.md)\n",
+            ),
+            page("docs/a/a.md", "# A\n"),
+            page("docs/a/b.md", "# B\n"),
+            page("docs/a/c.md", "# C\n"),
+            page("README.md", "# D\n"),
+        ];
+        let wrong = wrong_in_summary(&pages);
+        let expected = ["a/b.md 2 times", "a/c.md 0 times"]
+            .map(|what| format!("{SUMMARY} lists docs/{what}; list it once"));
+        assert_eq!(wrong, expected);
+        assert_eq!(wrong_in_summary(&pages[1..]).len(), 3);
     }
 
     #[test]

@@ -139,7 +139,6 @@ impl VirtualBench {
         let config = Config::from_text(Path::new("config"), &text, &flags)
             .map_err(|errors| errors.to_string())?;
         made.engine = config.engine_for("loop0", true, 1);
-        made.socket_bytes = config.tcp.unsent_max;
         Ok(())
     }
 

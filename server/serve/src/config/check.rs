@@ -58,13 +58,6 @@ fn engine(document: &mut Document, config: &Config) {
         };
         document.wrong_too(error.setting(), text);
     }
-    let (piece, window) = (config.engine.piece_bytes, config.engine.send_window_bytes);
-    if window < piece && !document.mistakes.is_about("piece") {
-        let (piece, window) = (Bytes(piece), Bytes(window));
-        let text =
-            format!("{window} is smaller than a piece ({piece}); raise send_window or lower piece");
-        document.wrong_too("send_window", text);
-    }
 }
 
 /// Sizes that exceed the memory budget.

@@ -38,10 +38,11 @@ impl Config {
         let share = self.memory_unnamed() / (share_count.max(1) as u64);
         let has_arm = device.rotational.unwrap_or(rotational);
         let mut engine = self.engine.for_device(has_arm);
+        // A reply needs a whole piece to make progress.
+        engine.send_window_bytes = engine.send_window_bytes.max(engine.piece_bytes);
         engine.memory_bytes = device.memory.unwrap_or(share);
         let outstanding_reads = device.outstanding_reads;
         engine.outstanding_reads_max = outstanding_reads.unwrap_or(engine.outstanding_reads_max);
-        engine.sizing.policy = device.policy.unwrap_or(engine.sizing.policy);
         if let Some(prefetch) = device.prefetch {
             engine.set_prefetch(prefetch);
         }

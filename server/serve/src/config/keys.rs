@@ -3,57 +3,49 @@
 //! File, flags, `headlong check` and the manual all use these rows, so they cannot disagree. The
 //! default of a setting is its value in [`Config::default`].
 
-use headlong_engine::{knobs, policy, prefetch};
+use headlong_engine::{knobs, prefetch};
 use headlong_http::ForwardedField;
-use headlong_settings::{Rows, flag, named, size, time, whole};
+use headlong_settings::Tier::{Basic, Expert};
+use headlong_settings::{Rows, Tier, flag, named, size, time, whole};
 use headlong_units::{Duration, KIB};
 
 use super::kinds::{
     address, admin, congestion_control, field_value, host, mode, network, of_query, origin, path,
     sink, token,
 };
-use super::settings::{Config, DeviceOverride, LogLevel, ServerTiming};
+use super::settings::{Config, DeviceOverride, Gzip, LogLevel, ReplyField};
 use crate::disk::IoMode;
 use crate::log::LogFormat;
-use crate::net::FIELDS_MAX;
 
 /// All settings except those of single devices.
 #[rustfmt::skip]
 pub(super) fn rows() -> Rows<Config> {
     let mut rows = Rows::<Config>::default();
     rows.add("roots", path().list(), |c| &mut c.roots,
-        "Folders to serve; folders named on the command line replace them. A URL's path is looked up in each folder in order; the first match is served.").restart();
+        "Folders to serve; folders named on the command line replace them. A URL's path is looked up in each folder in order; the first match is served.").restart().tier(Basic);
     rows.add("listen", address().list(), |c| &mut c.listen,
-        "Addresses and ports for viewers, and unix sockets for a proxy on this machine (`unix:` and the path; see beside.md). With `[tls]` they speak TLS, unless `tls.listen` names other addresses for that.").restart();
+        "Addresses and ports for viewers, and unix sockets for a proxy on this machine (`unix:` and the path; see beside.md). With `[tls]` they speak TLS, unless `tls.listen` names other addresses for that.").restart().tier(Basic);
     rows.add("unix_mode", mode(), |c| &mut c.unix_mode,
         "Mode of the files of all unix sockets. A process with write permission may connect, and its statement of the client address is trusted as that of the proxies in `proxies.trusted`. The group is the server's, or that of a folder with the setgid bit.").restart();
     rows.add("admin", admin(), |c| &mut c.admin,
-        "Address and port, or unix socket, of metrics, status and the operator's pages. They have no password: keep them on loopback or behind a proxy with one.").restart();
+        "Address and port, or unix socket, of metrics, status and the operator's pages. They have no password: keep them on loopback or behind a proxy with one.").restart().tier(Basic);
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Host names accepted for the operator's pages, besides addresses and `localhost`. Other names are refused, which prevents DNS rebinding by other sites.").restart();
     rows.include(disk_rows(), |c| c);
     rows.add("revalidate", time(), |c| &mut c.revalidate,
-        "How long a file's size and modification time are used before the file is checked again.").restart();
+        "How long a file's size and modification time are used before the file is checked again.").restart().tier(Expert);
     rows.add("rescan", time(), |c| &mut c.rescan,
         "How often the roots are scanned for new and deleted files; \"0s\" for never.").restart();
     rows.add("state", path().optional(), |c| &mut c.state,
-        "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, and the bit rates and durations of MP4 files. Must exist and be writable.").restart();
+        "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, and the bit rates and durations of MP4 files. Must exist and be writable.").restart().tier(Basic);
     rows.add("flash", path().list(), |c| &mut c.flash,
         "SSDs that cache frequently requested data between memory and disks: devices or files formatted by `headlong flash format`. Each serves all disks.").restart();
-    rows.add("server_timing", named(ServerTiming::ALL, ServerTiming::name), |c| &mut c.server_timing,
-        "When replies carry Server-Timing (queue, disk, tier): if the request has a Server-Timing header, always, or never.");
-    rows.add("cache_status", flag(), |c| &mut c.cache_status,
-        "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` names the source.");
-    rows.add("cmsd", flag(), |c| &mut c.cmsd,
-        "Whether replies with file content carry CMSD (CTA-5006): `br`, `ot` and `sf` if known, the delay `rd`, `mb` if `bytes_per_second_max` limits replies, and `etp` if an earlier reply on the connection was limited by the network and measured its throughput; not sent to proxies.");
-    rows.add("request_id", flag(), |c| &mut c.request_id,
-        "Whether replies carry X-Request-Id, the `request_id` of the access log. Origins and the servers of `auth_url` always receive it.");
-    rows.add("gzip_max", size().at_most(8 << 20), |c| &mut c.gzip_max,
-        "Playlists, manifests, subtitles and other small texts up to this size are compressed with gzip for clients that accept it; \"0B\" disables it. Ranges are never compressed, and at most 64 replies are compressed at a time.");
-    rows.add("gzip_static", flag(), |c| &mut c.gzip_static,
-        "Whether a playlist or other text `NAME` of any size is sent from the file `NAME.gz` beside it, to clients that accept gzip and request no range. A file that is empty, older than `NAME` or unreadable is ignored. If there is no such file, every such request still accesses the disk to look for it.");
+    rows.add("reply_fields", named(ReplyField::ALL, ReplyField::name).list(), |c| &mut c.reply_fields,
+        "Optional fields of replies. `server-timing` and `server-timing-on-request`: Server-Timing (queue, disk, tier) in all replies, or if the request has a Server-Timing header. `cache-status`: Cache-Status (RFC 9211), `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` names the source. `cmsd`: CMSD (CTA-5006) with file content, `br`, `ot` and `sf` if known, the delay `rd`, `mb` if `bytes_per_second_max` limits replies, and `etp` if an earlier reply on the connection was limited by the network and measured its throughput; not sent to proxies. `request-id`: X-Request-Id, the `request_id` of the access log; origins and the servers of `auth_url` always receive it.");
+    rows.add("gzip", named(Gzip::ALL, Gzip::name).list(), |c| &mut c.gzip,
+        "How playlists, manifests, subtitles and other texts are compressed for clients that accept gzip; an empty list for not at all. Ranges are never compressed. `dynamic`: those of at most 512 KiB, as they are sent, at most 64 at a time. `static`: a text `NAME` of any size is sent from the file `NAME.gz` beside it; a file that is empty, older than `NAME` or unreadable is ignored, and each such request without that file accesses the disk to look for it.");
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
-        "The Cache-Control sent with files; empty for none.");
+        "The Cache-Control sent with files; empty for none.").tier(Basic);
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,
         "Speed of a reply after `pace_burst`, in percent of its title's bit rate: 125 is a quarter faster than playback. Less data is wasted when a viewer leaves early. Titles of unknown bit rate are not paced; 0 disables pacing.");
     rows.add("pace_burst", time(), |c| &mut c.pacing.pace_burst,
@@ -64,8 +56,6 @@ pub(super) fn rows() -> Rows<Config> {
         "Upper limit of bytes per second for all replies to one address (of IPv6, to one /64 network) together; \"0B\" for no limit. A NAT may put many viewers behind one address. Addresses in `proxies.trusted` are exempt.");
     rows.add("bytes_per_second_per_session_max", size(), |c| &mut c.pacing.bytes_per_second_per_session_max,
         "Upper limit of bytes per second for all replies to one session together; \"0B\" for no limit. Clients without a session id are distinguished by address and user agent. A client can choose its session id, so this limits players, not attackers.");
-    rows.add("time_scale", whole().at_least(1), |c| &mut c.time_scale,
-        "For experiments on an emulated drive: the server's clocks run this many times faster, so that all durations in this file are model time. Must be 1 for real viewers.").restart();
     rows.add("limits.connections_max", whole().at_least(1), |c| &mut c.limits.connections_max,
         "Upper limit of connections. Beyond it, the connections idle for the longest time are closed; if none is idle, new connections wait to be accepted.").restart();
     rows.add("limits.connections_per_address_max", whole().at_least(1), |c| &mut c.limits.connections_per_address_max,
@@ -73,69 +63,57 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("limits.requests_per_address_max", whole().at_least(1), |c| &mut c.limits.requests_per_address_max,
         "Upper limit of requests from one address (as above) that wait for one device or are being sent from it; further ones receive 503. Each request being sent holds at least one piece of the device's memory. Addresses in `proxies.trusted` are exempt; the clients they name are counted.");
     rows.add("limits.requests_per_connection_max", whole().at_least(1), |c| &mut c.limits.requests_per_connection_max,
-        "Upper limit of requests on one connection, which is then closed.").restart();
-    rows.add("limits.requests_at_once_max", whole().at_least(1), |c| &mut c.limits.requests_at_once_max,
-        "Upper limit of concurrent requests on one HTTP/2 connection.").restart();
+        "Upper limit of requests on one connection, which is then closed.").restart().tier(Expert);
     rows.add("limits.header_bytes_max", size().at_least(8 * KIB), |c| &mut c.limits.header_bytes_max,
-        "Upper limit of the size of a request's line and headers together; larger requests receive 431, or 414 if the line alone is too long.").restart();
-    rows.add("limits.headers_max", whole().between(1, FIELDS_MAX as u32), |c| &mut c.limits.headers_max,
-        "Upper limit of header fields in a request; requests with more receive 431.").restart();
+        "Upper limit of the size of a request's line and headers together; larger requests receive 431, or 414 if the line alone is too long.").restart().tier(Expert);
     rows.add("limits.header_timeout", time().at_least(SHORTEST), |c| &mut c.limits.header_timeout,
         "Time limit for receiving a request's headers, and for a TLS handshake.").restart();
     rows.add("limits.idle_timeout", time().at_least(SHORTEST), |c| &mut c.limits.idle_timeout,
         "Time limit between two requests of a connection.").restart();
-    rows.add("limits.keep_alive_interval", time().at_least(SHORTEST), |c| &mut c.limits.keep_alive_interval,
-        "Interval of keep-alive pings to an HTTP/2 client.").restart();
     rows.add("limits.send_timeout", time().at_least(SHORTEST), |c| &mut c.limits.send_timeout,
         "A reply whose client accepts fewer than `send_bytes_min` within this time is aborted and its connection closed, so that slow readers cannot hold memory.").restart();
     rows.add("limits.send_bytes_min", size(), |c| &mut c.limits.send_bytes_min,
-        "See `send_timeout`.").restart();
+        "See `send_timeout`.").restart().tier(Expert);
     rows.add("limits.drain_timeout", time(), |c| &mut c.limits.drain_timeout,
         "Time that replies in progress have to complete when the server stops. No new request is served meanwhile; players usually buffer about 10 s.").restart();
     rows.add("limits.upgrade_timeout", time(), |c| &mut c.limits.upgrade_timeout,
-        "Time that replies in progress have to complete after another process has taken over (SIGUSR2); the rest is then aborted as at a stop. They hold only the memory that is being sent.").restart();
-    rows.add("limits.ranges_max", whole().at_least(1), |c| &mut c.limits.ranges_max,
-        "Upper limit of ranges in one reply; a request for more receives the whole file.");
+        "Time that replies in progress have to complete after another process has taken over (SIGUSR2); the rest is then aborted as at a stop. They hold only the memory that is being sent.").restart().tier(Expert);
     rows.add("tcp.congestion_control", congestion_control().optional(), |c| &mut c.tcp.congestion_control,
-        "Congestion control of viewers' connections, such as \"bbr\"; the system default if not set. `sysctl net.ipv4.tcp_available_congestion_control` lists the available ones.").restart();
-    rows.add("tcp.unsent_max", size().at_most(1 << 30), |c| &mut c.tcp.unsent_max,
-        "Upper limit of unsent bytes in the kernel's send buffer of one connection, besides bytes in flight (TCP_NOTSENT_LOWAT); \"0B\" for the kernel's own limit.").restart();
+        "Congestion control of viewers' connections, such as \"bbr\"; the system default if not set. `sysctl net.ipv4.tcp_available_congestion_control` lists the available ones.").restart().tier(Expert);
     rows.add("tls.certificate", path().optional(), |c| &mut c.tls.certificate,
-        "Certificate chain in PEM. Certificate and key are read again on SIGHUP.").restart();
+        "Certificate chain in PEM. Certificate and key are read again on SIGHUP.").restart().tier(Basic);
     rows.add("tls.key", path().optional(), |c| &mut c.tls.key,
-        "Private key of the certificate, in PEM.").restart();
+        "Private key of the certificate, in PEM.").restart().tier(Basic);
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports, or unix sockets, that speak TLS; those of `listen` and `proxies.listen` then do not. If empty, those do.").restart();
     rows.add("cors.origins", origin().list(), |c| &mut c.cors.origins,
         "Origins whose pages may play from this server; \"*\" for all, an empty list for none.");
     rows.add("cors.headers", token().list(), |c| &mut c.cors.headers,
         "Request headers allowed for those pages, besides Range, the conditional headers and CMCD.");
-    rows.add("cors.max_age", time(), |c| &mut c.cors.max_age,
-        "How long a browser may cache the answer to a preflight request.");
     rows.add("session.header", token().optional(), |c| &mut c.session.header,
-        "Request header with the id of a viewing session, for players that send no CMCD `sid`.");
+        "Request header with the id of a viewing session, for players that send no CMCD `sid`.").tier(Basic);
     rows.add("session.cookie", token().optional(), |c| &mut c.session.cookie,
-        "The same for a cookie.");
+        "The same for a cookie.").tier(Basic);
     rows.add("session.query", of_query().optional(), |c| &mut c.session.query,
-        "The same for a query argument.");
+        "The same for a query argument.").tier(Basic);
     rows.add("proxies.trusted", network().list(), |c| &mut c.proxies.trusted,
-        "Networks of proxies whose statement of the client address is trusted: in `proxies.header`, or by the PROXY protocol on `proxies.listen`. In a chain of proxies, the client is the first address from the right that is not in these networks. Peers on a unix socket are also trusted; all others are not.");
+        "Networks of proxies whose statement of the client address is trusted: in `proxies.header`, or by the PROXY protocol on `proxies.listen`. In a chain of proxies, the client is the first address from the right that is not in these networks. Peers on a unix socket are also trusted; all others are not.").tier(Basic);
     rows.add("proxies.header", named(ForwardedField::ALL, |field| field.name()), |c| &mut c.proxies.header,
         "The header in which trusted proxies name the client. The proxies must set it themselves, because they forward unknown headers and a client could forge it.");
     rows.add("proxies.listen", address().list(), |c| &mut c.proxies.listen,
         "Additional addresses and ports, or unix sockets, for proxies that speak the PROXY protocol (version 1 or 2). Connections without its header, or from an untrusted address, are closed.").restart();
     rows.add("log.access", sink(), |c| &mut c.log.access,
-        "Destination of the access log, one line per request.").restart();
+        "Destination of the access log, one line per request.").restart().tier(Basic);
     rows.add("log.format", named(LogFormat::ALL, LogFormat::name), |c| &mut c.log.format,
         "Format of the access log; see logs.md.").restart();
     rows.add("log.sessions", sink(), |c| &mut c.log.sessions,
-        "Destination of the session log, one line per viewing session.").restart();
+        "Destination of the session log, one line per viewing session.").restart().tier(Basic);
     rows.add("log.session_gap", time().at_least(SHORTEST), |c| &mut c.log.session_gap,
         "A viewing session ends after this long without a request.").restart();
     rows.add("log.slow", sink(), |c| &mut c.log.slow,
         "Destination of the slow log, one line per slow reply with the time of each stage, in the format of `log.format`. Empty unless `slow_after` is set.").restart();
     rows.add("log.slow_after", time(), |c| &mut c.log.slow_after,
-        "A reply is slow if the server took longer than this, not counting delays by the client, `pace_percent` or other rate limits; \"0s\" disables the slow log. A reload applies it.");
+        "A reply is slow if the server took longer than this, not counting delays by the client, `pace_percent` or other rate limits; \"0s\" disables the slow log. A reload applies it.").tier(Basic);
     rows.add("log.level", named(LogLevel::ALL, LogLevel::name), |c| &mut c.log.level,
         "Lowest severity of the server's own messages, which go to standard error.");
     rows
@@ -149,11 +127,11 @@ pub fn disk_rows() -> Rows<Config> {
     rows.add("memory_prefault", flag(), |c| &mut c.memory_prefault,
         "Whether all of `memory` is allocated at start instead of on first use. The start then takes as long as the system needs to clear it; later reads never wait for that, and a shortage is detected at start.").restart();
     rows.add("io", named(IoMode::ALL, IoMode::name), |c| &mut c.io,
-        "How devices are read; `auto` uses io_uring if the kernel allows it, and otherwise logs that once.").restart();
+        "How devices are read; `auto` uses io_uring if the kernel allows it, and otherwise logs that once.").restart().tier(Expert);
     rows.add("direct", flag(), |c| &mut c.direct,
-        "Whether to read with O_DIRECT, bypassing the kernel's page cache, if the file system supports it.");
+        "Whether to read with O_DIRECT, bypassing the kernel's page cache, if the file system supports it.").tier(Expert);
     rows.add("open_files_max", whole().at_least(1), |c| &mut c.open_files_max,
-        "Upper limit of files that one device keeps open; files being read come on top.").restart();
+        "Upper limit of files that one device keeps open; files being read come on top.").restart().tier(Expert);
     rows
 }
 
@@ -164,15 +142,13 @@ pub fn device_rows() -> Rows<DeviceOverride> {
     rows.add("memory", size().optional(), |d| &mut d.memory,
         "Its share of the budget; the other devices divide the rest.").restart();
     rows.add("rotational", flag().optional(), |d| &mut d.rotational,
-        "Whether it is a rotating disk, overriding the kernel.");
+        "Whether it is a rotating disk, overriding the kernel.").tier(Expert);
     rows.add("outstanding_reads", whole().at_least(1).optional(), |d| &mut d.outstanding_reads,
-        "Upper limit of outstanding reads.");
-    rows.add("policy", policy().optional(), |d| &mut d.policy,
-        "As above, for this device.");
+        "Upper limit of outstanding reads.").tier(Expert);
     rows.add("prefetch", prefetch().optional(), |d| &mut d.prefetch,
         "As above, for this device.");
     rows.add("io", named(IoMode::ALL, IoMode::name).optional(), |d| &mut d.io,
-        "As above, for this device.").restart();
+        "As above, for this device.").restart().tier(Expert);
     rows.add("optional", flag(), |d| &mut d.optional,
         "Whether the device may be absent. Otherwise, a table for a device without a root is a mistake. Its `memory` stays reserved.");
     rows
@@ -180,3 +156,68 @@ pub fn device_rows() -> Rows<DeviceOverride> {
 
 /// Lower limit of timeouts: zero would prevent all work.
 const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The page of the manual, in the folder of the server's pages, with the settings of a tier.
+pub fn page_of(tier: Tier) -> Option<&'static str> {
+    match tier {
+        Basic | Tier::Normal => Some("configuration.md"),
+        Expert => Some("configuration-expert.md"),
+        Tier::Lab => None,
+    }
+}
+
+/// Former settings of the server, each with its remedy.
+pub(super) const FORMER: &[(&str, &str)] = &[
+    (
+        "server_timing",
+        "write \"server-timing\" in the list reply_fields",
+    ),
+    (
+        "cache_status",
+        "write \"cache-status\" in the list reply_fields",
+    ),
+    ("cmsd", "write \"cmsd\" in the list reply_fields"),
+    (
+        "request_id",
+        "write \"request-id\" in the list reply_fields",
+    ),
+    (
+        "gzip_max",
+        "write gzip = [] to disable compression, or remove it",
+    ),
+    ("gzip_static", "write \"static\" in the list gzip"),
+    (
+        "time_scale",
+        "it is the option --time-scale of experiments; remove it",
+    ),
+    (
+        "limits.headers_max",
+        "a request may have 100 header fields; remove it",
+    ),
+    (
+        "limits.ranges_max",
+        "a reply has at most 16 ranges; remove it",
+    ),
+    (
+        "limits.requests_at_once_max",
+        "an HTTP/2 connection has at most 100 concurrent requests; remove it",
+    ),
+    (
+        "limits.keep_alive_interval",
+        "HTTP/2 clients are pinged every 30 s; remove it",
+    ),
+    (
+        "tcp.unsent_max",
+        "the kernel holds at most 256KiB of unsent bytes; remove it",
+    ),
+    (
+        "cors.max_age",
+        "answers to preflight requests may be cached for a day; remove it",
+    ),
+];
+
+/// Former settings of a device.
+pub const FORMER_OF_DEVICES: &[(&str, &str)] = &[(
+    "policy",
+    "the policy is the same for all devices; remove it",
+)];

@@ -7,6 +7,7 @@ use headlong_settings::{Kind, Value, Wrong, quote, text};
 
 use ipnet::IpNet;
 
+use super::path_rule::{TokenPlace, secure_link_arguments};
 use super::settings::Admin;
 use crate::log::LogTarget;
 use crate::net::ListenAddress;
@@ -157,6 +158,34 @@ pub(super) fn of_query() -> Kind<String> {
     text_that(
         |text| !text.is_empty(),
         "is empty; name a key of the query, or remove it",
+    )
+}
+
+/// Where a request may carry a token.
+pub(super) fn token_place() -> Kind<TokenPlace> {
+    let read = |value: &Value| {
+        let text = value.text().ok_or(Wrong::Unfit)?;
+        let place = match text.split_once(':') {
+            Some(("query", name)) if !name.is_empty() => TokenPlace::Query(name.to_owned()),
+            Some(("header", name)) if is_token(name) => TokenPlace::Header(name.to_owned()),
+            Some(("cookie", name)) if is_token(name) => TokenPlace::Cookie(name.to_owned()),
+            _ => {
+                let form = "write one like \"query:token\", \"header:Authorization\" or \
+                            \"cookie:ticket\"";
+                return Err(format!("`{text}` is not a place of a request; {form}").into());
+            }
+        };
+        Ok(place)
+    };
+    let form = "a place such as \"query:token\", \"header:Authorization\" or \"cookie:ticket\"";
+    Kind::new(form, read, |place: &TokenPlace| quote(&place.to_string()))
+}
+
+/// The expression of nginx's `secure_link`.
+pub(super) fn secure_link() -> Kind<String> {
+    text_that(
+        |text| secure_link_arguments(text).is_some(),
+        "is not an expression of secure_link; write it like \"$arg_md5,$arg_expires\"",
     )
 }
 

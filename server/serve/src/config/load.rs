@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
-use headlong_settings::{Document, Mistakes, Place, Value};
+use headlong_settings::{Document, Mistakes, Place, Value, whole};
 
 use super::check;
-use super::keys::{device_rows, rows};
+use super::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
 use super::paths;
 use super::pulls;
 use super::settings::{Config, DeviceOverride};
@@ -113,6 +113,20 @@ impl Config {
     }
 }
 
+/// The speed of the clocks by the option `--time-scale`. Not a setting of files: a file of an
+/// experiment would make timeouts of a real server too short. A mistake is recorded.
+pub fn time_scale(document: &mut Document, word: Option<&str>) -> u32 {
+    let scale = word.map(|word| whole().at_least(1).read(&Value::of_word(word)));
+    match scale.transpose() {
+        Ok(scale) => scale.unwrap_or(1),
+        Err(text) => {
+            let flag = Place::Flag("--time-scale".to_owned());
+            document.mistakes.push(flag, "", text);
+            1
+        }
+    }
+}
+
 /// Parses file and flags. The document holds the mistakes found so far.
 fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     let mut document = Document::new(&file.display().to_string(), MANUAL, text);
@@ -125,7 +139,6 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         ("--policy", "policy", &flags.policy),
         ("--order", "order", &flags.order),
         ("--prefetch", "prefetch", &flags.prefetch),
-        ("--time-scale", "time_scale", &flags.time_scale),
     ];
     for (flag, key, value) in words.into_iter().filter_map(of_word) {
         document.set(flag, key, value);
@@ -135,9 +148,12 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         document.set("--listen", "listen", Value::List(listen.collect()));
     }
     let mut config = Config::default();
+    document.reject_former("", FORMER);
+    config.time_scale = time_scale(&mut document, flags.time_scale.as_deref());
     rows().read(&mut document, "", &mut config);
     for name in document.children("device") {
         let mut device = DeviceOverride::default();
+        document.reject_former(&format!("device.{name}"), FORMER_OF_DEVICES);
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);
         config.device.insert(name, device);
     }

@@ -1,6 +1,7 @@
-//! Generates the manual page of the configuration from the tables of settings.
+//! Generates the manual pages of the configuration from the tables of settings.
 
-use headlong_settings::quote;
+use headlong_engine::PIECE_BYTES_WITH_FLASH;
+use headlong_settings::{Entry, Tier, document, quote};
 
 use super::keys::{device_rows, rows};
 use super::path_rule::PathRule;
@@ -13,13 +14,16 @@ const HEAD: &str = "\
 # Configuration
 
 This page is generated from the table of settings in the source (`UPDATE=1 cargo test -p
-headlong-serve manual` updates it), so it lists every setting with its default.
+headlong-serve manual` updates it). It lists the settings that fit a feature or a site; those marked
+*basic* are for every operator, see [settings.md](settings.md). Settings whose default is right
+unless a measurement says otherwise are in [configuration-expert.md](configuration-expert.md). All of
+them are written to the same file.
 
 `headlong serve --config FILE` reads one TOML file. Flags override the file. Sizes are written as
-`\"2MiB\"`, times as `\"5s\"`, bit rates as `\"2000kbps\"`. Paths in the file are relative to the file's
-folder. All mistakes are reported at once, with file and line, before a port or a disk is used;
-`headlong check` with the same arguments only does this check. On SIGHUP the file is read again, and
-a file with a mistake changes nothing.
+`\"2MiB\"`, times as `\"5s\"`. Paths in the file are relative to the file's folder. All mistakes are
+reported at once, with file and line, before a port or a disk is used; `headlong check` with the
+same arguments only does this check. On SIGHUP the file is read again, and a file with a mistake
+changes nothing.
 
 A small file:
 
@@ -36,60 +40,107 @@ access = \"/var/log/headlong/access.log\"
 ```
 ";
 
-const DEVICES: &str = "
-## [device.\"NAME\"]
+const EXPERT_HEAD: &str = "\
+# Expert configuration
 
+This page is generated like [configuration.md](configuration.md), which explains how to write
+settings. The default of each setting below is right unless a measurement says otherwise: change one
+at a time, and compare `/status` before and after. `headlong simulate run` with `--engine NAME=VALUE`
+shows the effect of an engine's setting without a disk, and has further ones that files may not have.
+";
+
+const DEVICES: &str = "
 One table for each device with settings of its own, by its kernel name (`sda`, `nvme0n1`): that of
 the whole disk, not of a partition. `headlong check` lists the names. Other settings are as for all
 devices.
 ";
 
 const PATHS: &str = "
-## [path.\"PREFIX\"]
-
 One table for each path with settings of its own, by a prefix of the decoded path, such as
 `\"/films/\"`. Only the table with the longest matching prefix applies. A reload applies all of its
 settings. [access.md](access.md) has examples.
 ";
 
 const PULLS: &str = "
-## [pull.\"PREFIX\"]
-
 One table for each path whose titles come from an origin, by a prefix of the decoded path, such as
 `\"/films/\"`. The longest matching prefix applies, and roots are not searched there.
 [edge.md](edge.md) has examples.
 ";
 
-/// The complete page, as in `docs/operate/configuration.md`.
+/// A table of the file with its settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Its heading; empty for the settings that have no common table.
+    pub table: &'static str,
+    /// When to write it, in Markdown.
+    pub text: &'static str,
+    /// Its settings.
+    pub entries: Vec<Entry>,
+}
+
+/// All tables of the file with their settings of these tiers.
+pub fn sections(tiers: &[Tier]) -> [Section; 4] {
+    let section = |table, text, entries| Section {
+        table,
+        text,
+        entries,
+    };
+    let top = rows().entries(&Config::default(), tiers);
+    let device = device_rows().entries(&DeviceOverride::default(), tiers);
+    let path = path_rows().entries(&PathRule::default(), tiers);
+    let pull = pull_rows().entries(&PullRule::default(), tiers);
+    [
+        section("", "", top),
+        section("[device.\"NAME\"]", DEVICES, device),
+        section("[path.\"PREFIX\"]", PATHS, path),
+        section("[pull.\"PREFIX\"]", PULLS, pull),
+    ]
+}
+
+/// The page of basic and normal settings, as in `docs/operate/configuration.md`.
 pub fn manual() -> String {
-    let mut page = format!("{HEAD}\n## At the top\n");
-    rows().document(&mut page, &Config::default());
-    page.push_str(DEVICES);
-    device_rows().document(&mut page, &DeviceOverride::default());
-    page.push_str(PATHS);
-    path_rows().document(&mut page, &PathRule::default());
-    page.push_str(PULLS);
-    pull_rows().document(&mut page, &PullRule::default());
+    page(HEAD, &[Tier::Basic, Tier::Normal])
+}
+
+/// The page of expert settings, as in `docs/operate/configuration-expert.md`.
+pub fn manual_expert() -> String {
+    page(EXPERT_HEAD, &[Tier::Expert])
+}
+
+fn page(head: &str, tiers: &[Tier]) -> String {
+    let mut page = head.to_owned();
+    for section in sections(tiers) {
+        let heading = match section.table {
+            "" => "At the top",
+            table => table,
+        };
+        page.push_str(&format!("\n## {heading}\n{}", section.text));
+        document(&mut page, &section.entries);
+    }
     page
 }
 
 impl Config {
-    /// Every setting with its current value, as a file with the same meaning. Unset settings are
-    /// omitted, and secrets appear as a comment.
+    /// The settings as a file with the same meaning: the basic ones, and those that differ from
+    /// their defaults. Secrets appear as a comment.
     pub fn show(&self) -> String {
         let mut text = String::new();
-        rows().write(&mut text, "", self);
+        let mut default = Self::default();
+        if !self.flash.is_empty() {
+            default.engine.piece_bytes = PIECE_BYTES_WITH_FLASH;
+        }
+        rows().write(&mut text, "", (self, &default));
         for (device, settings) in &self.device {
             text.push_str(&format!("\n[device.{}]\n", quote(device)));
-            device_rows().write(&mut text, "", settings);
+            device_rows().write(&mut text, "", (settings, &DeviceOverride::default()));
         }
         for (prefix, rule) in &self.path {
             text.push_str(&format!("\n[path.{}]\n", quote(prefix)));
-            path_rows().write(&mut text, "", rule);
+            path_rows().write(&mut text, "", (rule, &PathRule::default()));
         }
         for (prefix, rule) in &self.pull {
             text.push_str(&format!("\n[pull.{}]\n", quote(prefix)));
-            pull_rows().write(&mut text, "", rule);
+            pull_rows().write(&mut text, "", (rule, &PullRule::default()));
         }
         text
     }

@@ -29,13 +29,13 @@ mod tests;
 
 pub use changes::Changes;
 pub use headlong_settings::Mistakes;
-pub use keys::{device_rows, disk_rows};
-pub use load::Flags;
-pub use manual::manual;
+pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
+pub use load::{Flags, time_scale};
+pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
-pub use path_rule::{Access, AuthBy, Door, PathRule};
+pub use path_rule::{Access, AuthBy, Door, PathRule, TokenPlace};
 pub use pull_rule::{PullRule, target_of};
 pub use settings::{
-    Admin, Config, Cors, DeviceOverride, Limits, ListenOn, Log, LogLevel, Pacing, Proxies,
-    ServerTiming, SessionKeys, Tcp, Tls,
+    Admin, Config, Cors, DeviceOverride, Gzip, Limits, ListenOn, Log, LogLevel, Pacing, Proxies,
+    ReplyField, SessionKeys, Tcp, Tls,
 };

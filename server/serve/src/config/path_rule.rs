@@ -37,6 +37,51 @@ headlong_units::names! {
     }
 }
 
+/// A place of a request that may hold a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenPlace {
+    /// A query argument.
+    Query(String),
+    /// A header field, with or without the prefix `Bearer`.
+    Header(String),
+    /// A cookie.
+    Cookie(String),
+}
+
+impl TokenPlace {
+    /// The query argument, if it is one.
+    pub fn argument(&self) -> Option<&str> {
+        match self {
+            Self::Query(name) => Some(name),
+            Self::Header(_) | Self::Cookie(_) => None,
+        }
+    }
+}
+
+/// Written as `query:NAME`, `header:NAME` or `cookie:NAME`.
+impl std::fmt::Display for TokenPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Query(name) => write!(f, "query:{name}"),
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+        }
+    }
+}
+
+/// The names of the arguments of MD5 and expiry time in an expression of `secure_link`.
+pub(super) fn secure_link_arguments(expression: &str) -> Option<(&str, &str)> {
+    let (md5, expires) = expression.split_once(',')?;
+    Some((argument_of(md5)?, argument_of(expires)?))
+}
+
+/// `NAME` of `$arg_NAME`.
+fn argument_of(variable: &str) -> Option<&str> {
+    let name = variable.trim().strip_prefix("$arg_")?;
+    let is_fit = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    (!name.is_empty() && name.bytes().all(is_fit)).then_some(name)
+}
+
 /// The access check of a valid rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Door {
@@ -55,10 +100,8 @@ pub struct PathRule {
     pub access: Access,
     /// The expression of nginx's `secure_link_md5`, with its secret.
     pub secure_link_md5: Option<String>,
-    /// Query argument that holds the MD5.
-    pub md5_argument: String,
-    /// Query argument that holds the expiry time.
-    pub expires_argument: String,
+    /// The expression of nginx's `secure_link`: `$arg_NAME` of the MD5 and of the expiry time.
+    pub secure_link: String,
     /// Keys of HMAC tokens and of HS256.
     pub keys: Vec<String>,
     /// Files with public keys for JSON Web Tokens.
@@ -67,12 +110,8 @@ pub struct PathRule {
     pub jwt_issuers: Vec<String>,
     /// Required audience of a token, if it has one.
     pub jwt_audience: Option<String>,
-    /// Query argument that holds the token.
-    pub jwt_query: String,
-    /// Header that holds the token.
-    pub jwt_header: Option<String>,
-    /// Cookie that holds the token.
-    pub jwt_cookie: Option<String>,
+    /// Where a request may carry the token; the first one present is used.
+    pub jwt_from: Vec<TokenPlace>,
     /// URL of the auth server.
     pub auth_url: Option<String>,
     /// Request fields that are forwarded to it.
@@ -112,15 +151,13 @@ impl Default for PathRule {
         Self {
             access: Access::Open,
             secure_link_md5: None,
-            md5_argument: "md5".to_owned(),
-            expires_argument: "expires".to_owned(),
+            secure_link: "$arg_md5,$arg_expires".to_owned(),
             keys: Vec::new(),
             jwt_public_keys: Vec::new(),
             jwt_issuers: Vec::new(),
             jwt_audience: None,
-            jwt_query: "URISigningPackage".to_owned(),
-            jwt_header: None,
-            jwt_cookie: None,
+            // Of RFC 9246.
+            jwt_from: vec![TokenPlace::Query("URISigningPackage".to_owned())],
             auth_url: None,
             auth_headers: vec!["Authorization".to_owned(), "Cookie".to_owned()],
             auth_by: vec![AuthBy::Uri, AuthBy::Address],
@@ -208,20 +245,23 @@ impl PathRule {
 
     /// Query arguments whose values must be masked in logs.
     pub fn all_secret_arguments(&self) -> Vec<String> {
-        let of_door = match self.door() {
-            Ok(Door::Gate(gate)) => gate.secret_argument().map(str::to_owned),
-            Ok(Door::Jwt) => Some(self.jwt_query.clone()),
-            Ok(Door::Server(_)) | Err(_) => None,
-        };
-        let all = self.secret_arguments.iter().cloned().chain(of_door);
-        all.collect()
+        let mut all = self.secret_arguments.clone();
+        match self.door() {
+            Ok(Door::Gate(gate)) => all.extend(gate.secret_argument().map(str::to_owned)),
+            Ok(Door::Jwt) => {
+                let arguments = self.jwt_from.iter().filter_map(TokenPlace::argument);
+                all.extend(arguments.map(str::to_owned));
+            }
+            Ok(Door::Server(_)) | Err(_) => {}
+        }
+        all
     }
 
     /// Query arguments that belong to a token: secrets, and arguments that accompany them.
     pub fn token_arguments(&self) -> Vec<String> {
         let beside: &[&str] = match self.access {
             Access::Signed => &["expires", "prefix"],
-            Access::SecureLink => &[&self.expires_argument],
+            Access::SecureLink => &[self.secure_link_arguments().1],
             _ => &[],
         };
         let beside = beside.iter().map(|name| (*name).to_owned());
@@ -245,8 +285,18 @@ impl PathRule {
         ServerUrl::parse(url).map_err(|form| ("auth_url", format!("`{url}` is not usable; {form}")))
     }
 
+    /// The names of the arguments that hold the MD5 and the expiry time.
+    fn secure_link_arguments(&self) -> (&str, &str) {
+        secure_link_arguments(&self.secure_link).unwrap_or_default()
+    }
+
     fn check_jwt(&self) -> Result<(), (&'static str, String)> {
         let wrong = |setting, text: &str| Err((setting, text.to_owned()));
+        if self.jwt_from.is_empty() {
+            let text = "is empty, so no request could carry a token; name a place, like \
+                        \"header:Authorization\"";
+            return wrong("jwt_from", text);
+        }
         if self.keys.is_empty() && self.jwt_public_keys.is_empty() {
             let text = "must name a key with access = \"jwt\", or keys must hold one; write the file \
                         of the issuer's public key";
@@ -274,7 +324,8 @@ impl PathRule {
                     ("secure_link_md5", text.to_owned())
                 };
                 let expression = self.secure_link_md5.as_ref().ok_or_else(missing)?;
-                SecureLink::parse(expression, &self.md5_argument, &self.expires_argument)
+                let (md5, expires) = self.secure_link_arguments();
+                SecureLink::parse(expression, md5, expires)
                     .map(Gate::SecureLink)
                     .map_err(|error| ("secure_link_md5", error.to_string()))
             }

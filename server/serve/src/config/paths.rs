@@ -6,11 +6,14 @@
 //! The same function derives the access check when a rule is checked and when it is used.
 
 use headlong_http::fingerprint;
+use headlong_settings::Tier::Expert;
 use headlong_settings::{Document, Rows, flag, named, size, text, time, whole};
 use headlong_units::Duration;
 
-use super::kinds::{asked_field, field, field_value, of_query, origin, path, site, token};
-use super::path_rule::{Access, AuthBy, PathRule};
+use super::kinds::{
+    asked_field, field, field_value, of_query, origin, path, secure_link, site, token_place,
+};
+use super::path_rule::{Access, AuthBy, PathRule, TokenPlace};
 use super::settings::{Config, SessionKeys};
 
 /// Settings of one path.
@@ -21,28 +24,22 @@ pub(super) fn path_rows() -> Rows<PathRule> {
         "Access to the files: open to everyone, closed to all, or limited to clients with a link signed as by nginx's `secure_link`, with an HMAC-SHA256 token (`signed`), with a JSON Web Token for the URI (`jwt`, RFC 9246), or to clients that another server authorises (`auth-request`, as nginx's). An invalid token is answered with 403, an expired one with 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
         "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are supported. Without the first, links do not expire. This is a secret: make this file readable only by the server's user.").secret(hidden);
-    rows.add("md5_argument", of_query(), |p| &mut p.md5_argument,
-        "The query argument of `secure_link` that holds the MD5: `md5` for `$arg_md5`.");
-    rows.add("expires_argument", of_query(), |p| &mut p.expires_argument,
-        "The query argument of `secure_link` that holds the expiry time, in seconds since 1970.");
+    rows.add("secure_link", secure_link(), |p| &mut p.secure_link,
+        "nginx's `secure_link`: the query arguments that hold the MD5 and the expiry time, in seconds since 1970.");
     rows.add("keys", text().list(), |p| &mut p.keys,
         "One or two keys of HMAC-SHA256 tokens. Tokens signed with either are accepted, so that a key can be replaced while URLs signed with the old one are in use. With `jwt`, keys of HS256. These are secrets, too.").secret(hidden);
     rows.add("bind_address", flag(), |p| &mut p.bind_address,
         "Whether such a token is valid only for the client address signed in it.");
     rows.add("clock_skew", time(), |p| &mut p.clock_skew,
-        "Tolerance for the expiry time of a token, if the clocks of the signer and of the server differ.");
+        "Tolerance for the expiry time of a token, if the clocks of the signer and of the server differ.").tier(Expert);
     rows.add("jwt_public_keys", path().list(), |p| &mut p.jwt_public_keys,
         "Files with public keys in PEM of the issuers of JSON Web Tokens: RSA (for RS256), P-256 (ES256) or Ed25519 (EdDSA). At most four, together with `keys`. Read at start and on SIGHUP.");
     rows.add("jwt_issuers", text().list(), |p| &mut p.jwt_issuers,
         "Accepted issuers (`iss`) of such a token; if the list is empty, any or none is accepted.");
     rows.add("jwt_audience", text().optional(), |p| &mut p.jwt_audience,
         "Required audience (`aud`) of such a token, if it has one; without this setting, tokens with an audience are refused.");
-    rows.add("jwt_query", of_query(), |p| &mut p.jwt_query,
-        "The query argument that holds such a token. The server checks it first, then the header, then the cookie.");
-    rows.add("jwt_header", token().optional(), |p| &mut p.jwt_header,
-        "A request header that may hold it, with or without the prefix `Bearer`, like `Authorization`.");
-    rows.add("jwt_cookie", token().optional(), |p| &mut p.jwt_cookie,
-        "A cookie that may hold it.");
+    rows.add("jwt_from", token_place().list(), |p| &mut p.jwt_from,
+        "Where a request may carry such a token: `query:NAME`, `header:NAME` (with or without the prefix `Bearer`) or `cookie:NAME`. The first one present is used.");
     rows.add("auth_url", text().optional(), |p| &mut p.auth_url,
         "The server that `auth-request` queries, by a numeric address and without TLS, like `http://127.0.0.1:9000/auth`. It receives a GET with X-Original-URI, X-Original-Method, X-Real-IP and X-Request-Id. 2xx grants access, 401 (with its WWW-Authenticate) and 403 are forwarded, any other status results in 500, and no answer within `auth_timeout` in 503.");
     rows.add("auth_headers", asked_field().list(), |p| &mut p.auth_headers,
@@ -54,7 +51,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows.add("auth_timeout", time().at_least(Duration::from_millis(1)), |p| &mut p.auth_timeout,
         "Time limit for an answer.");
     rows.add("secret_arguments", of_query().list(), |p| &mut p.secret_arguments,
-        "Additional query arguments whose values are written as `-` in logs. Those that hold tokens of `access` always are.");
+        "Additional query arguments whose values are written as `-` in logs. Those that hold tokens of `access` always are.").tier(Expert);
     rows.add("cache_control", field_value().optional(), |p| &mut p.cache_control,
         "The Cache-Control sent with files below this path, overriding the global one; empty for none.");
     rows.add("headers", field().list(), |p| &mut p.headers,
@@ -84,10 +81,13 @@ fn sessions_that_are_secrets(
     rule: &PathRule,
     session: &SessionKeys,
 ) -> Vec<(&'static str, &'static str)> {
-    let is_jwt = rule.access == Access::Jwt;
-    let same = |one: &Option<String>, other: &Option<String>| match (one, other) {
-        (Some(one), Some(other)) => is_jwt && one.eq_ignore_ascii_case(other),
-        _ => false,
+    let is = |name: &Option<String>, place: fn(String) -> TokenPlace| {
+        let place = name.clone().map(place);
+        place.is_some_and(|place| {
+            let written = place.to_string();
+            let mut tokens = rule.jwt_from.iter().map(TokenPlace::to_string);
+            rule.access == Access::Jwt && tokens.any(|token| token.eq_ignore_ascii_case(&written))
+        })
     };
     let query = session.query.as_deref();
     let found = [
@@ -97,12 +97,12 @@ fn sessions_that_are_secrets(
             "session.query",
         ),
         (
-            same(&rule.jwt_header, &session.header),
+            is(&session.header, TokenPlace::Header),
             "header",
             "session.header",
         ),
         (
-            same(&rule.jwt_cookie, &session.cookie),
+            is(&session.cookie, TokenPlace::Cookie),
             "cookie",
             "session.cookie",
         ),
@@ -111,11 +111,27 @@ fn sessions_that_are_secrets(
     found.map(|(_, place, setting)| (place, setting)).collect()
 }
 
+/// Former settings of a path, each with its remedy.
+const FORMER: &[(&str, &str)] = &[
+    (
+        "md5_argument",
+        "write secure_link = \"$arg_md5,$arg_expires\" with your names, as in nginx",
+    ),
+    (
+        "expires_argument",
+        "write secure_link = \"$arg_md5,$arg_expires\" with your names, as in nginx",
+    ),
+    ("jwt_query", "write \"query:NAME\" in the list jwt_from"),
+    ("jwt_header", "write \"header:NAME\" in the list jwt_from"),
+    ("jwt_cookie", "write \"cookie:NAME\" in the list jwt_from"),
+];
+
 /// Reads every `[path."PREFIX"]` and reports its mistakes.
 pub(super) fn read(document: &mut Document, config: &mut Config) {
     for prefix in document.children("path") {
         let table = format!("path.{prefix}");
         let mut rule = PathRule::default();
+        document.reject_former(&table, FORMER);
         path_rows().read(document, &table, &mut rule);
         if !prefix.starts_with('/') || prefix.contains("//") || prefix.contains('%') {
             let text = "is not a path; write it decoded and from the root, like \"/films/\"";
@@ -147,7 +163,7 @@ mod tests {
             [path.films]\n[path.\"/a/\"]\naccess = \"signed\"\nkeys = [\"tooshort\"]\n\
             [path.\"/b/\"]\naccess = \"secure-link\"\nsecure_link_md5 = \"$arg_x$uri hush\"\n\
             [path.\"/c/\"]\naccess = \"signed\"\nkeys = [\"0123456789abcdef\"]\n\
-            [path.\"/d/\"]\naccess = \"jwt\"\nkeys = [\"0123456789abcdef\"]\njwt_cookie = \"sid\"\n\
+            [path.\"/d/\"]\naccess = \"jwt\"\nkeys = [\"0123456789abcdef\"]\njwt_from = [\"cookie:sid\"]\n\
             [path.\"/e/\"]\naccess = \"jwt\"\n\
             [path.\"/f/\"]\naccess = \"auth-request\"\nauth_headers = [\"Host\"]\n\
             [path.\"/g/\"]\naccess = \"auth-request\"\nauth_url = \"https://auth.example/\"\n";

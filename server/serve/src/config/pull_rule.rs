@@ -27,8 +27,6 @@ pub struct PullRule {
     pub slice_bytes: u64,
     /// Bytes prefetched for sequential readers.
     pub ahead_bytes: u64,
-    /// Upper limit of concurrent fetches.
-    pub fetches_max: u32,
     /// How long a version is fresh if the origin does not specify it.
     pub fresh: Duration,
     /// How long a version is served stale while the origin fails.
@@ -39,8 +37,6 @@ pub struct PullRule {
     pub redirect_hosts: Vec<String>,
     /// Whether those hosts may have private addresses.
     pub private_addresses: bool,
-    /// Time limit for a connection.
-    pub connect_timeout: Duration,
     /// Time limit between bytes.
     pub idle_timeout: Duration,
 }
@@ -57,13 +53,11 @@ impl Default for PullRule {
             free_bytes_min: GIB,
             slice_bytes: 2 * MIB,
             ahead_bytes: 8 * MIB,
-            fetches_max: 16,
             fresh: Duration::from_secs(60),
             stale_max: Duration::from_secs(24 * 3600),
             negative: Duration::from_secs(10),
             redirect_hosts: Vec::new(),
             private_addresses: false,
-            connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(10),
         }
     }

@@ -1,7 +1,8 @@
 //! Settings of paths that are filled from an origin, and their checks.
 
 use headlong_http::QueryKey;
-use headlong_settings::{Document, Kind, Rows, flag, size, text, time, whole};
+use headlong_settings::Tier::Expert;
+use headlong_settings::{Document, Kind, Rows, flag, size, text, time};
 use headlong_units::{Duration, KIB, MIB};
 
 use super::kinds::{host, of_query, path, region};
@@ -53,35 +54,44 @@ pub(super) fn pull_rows() -> Rows<PullRule> {
     rows.add("bytes_max", size().at_least(MIB), |p| &mut p.bytes_max,
         "Upper limit of the bytes kept. The least read slices are evicted first, ends of titles before their beginnings.").restart();
     rows.add("free_bytes_min", size(), |p| &mut p.free_bytes_min,
-        "Bytes to leave free on that file system.").restart();
+        "Bytes to leave free on that file system.").restart().tier(Expert);
     rows.add("slice_bytes", size().between(64 * KIB, SLICE_BYTES_MAX), |p| &mut p.slice_bytes,
-        "Size of the slices in which titles are fetched and kept. A request that misses waits until the whole slice has been fetched. Slices of a different size from an earlier setting are dropped.").restart();
+        "Size of the slices in which titles are fetched and kept. A request that misses waits until the whole slice has been fetched. Slices of a different size from an earlier setting are dropped.").restart().tier(Expert);
     rows.add("ahead_bytes", size(), |p| &mut p.ahead_bytes,
-        "Bytes prefetched for sequential readers, beyond the slice being read.").restart();
-    rows.add("fetches_max", whole().between(1, 1024), |p| &mut p.fetches_max,
-        "Upper limit of concurrent fetches; each holds a slice in memory until it is written.").restart();
+        "Bytes prefetched for sequential readers, beyond the slice being read.").restart().tier(Expert);
     rows.add("fresh", time(), |p| &mut p.fresh,
         "How long a title is fresh before it is validated with the origin, if the origin sends no `max-age`. A `max-age` of up to a day is respected.").restart();
     rows.add("stale_max", time(), |p| &mut p.stale_max,
         "How long a title is served stale after its last validation while the origin fails.").restart();
     rows.add("negative", time(), |p| &mut p.negative,
-        "How long it is remembered that the origin does not have a title.").restart();
+        "How long it is remembered that the origin does not have a title.").restart().tier(Expert);
     rows.add("redirect_hosts", host().list(), |p| &mut p.redirect_hosts,
         "Additional hosts that the origin may redirect to. At most three redirects are followed, and none from https to http.").restart();
     rows.add("private_addresses", flag(), |p| &mut p.private_addresses,
-        "Whether hosts that the origin redirects to may have loopback, private or link-local addresses. The origin itself may.").restart();
-    rows.add("connect_timeout", time().at_least(SHORTEST), |p| &mut p.connect_timeout,
-        "Time limit for a connection to the origin, including TLS.").restart();
+        "Whether hosts that the origin redirects to may have loopback, private or link-local addresses. The origin itself may.").restart().tier(Expert);
     rows.add("idle_timeout", time().at_least(SHORTEST), |p| &mut p.idle_timeout,
-        "Time limit for the origin's response, and between two parts of its body.").restart();
+        "Time limit for the origin's response, and between two parts of its body.").restart().tier(Expert);
     rows
 }
+
+/// Former settings of such a path, each with its remedy.
+const FORMER: &[(&str, &str)] = &[
+    (
+        "fetches_max",
+        "at most 16 slices are fetched at a time; remove it",
+    ),
+    (
+        "connect_timeout",
+        "a connection to the origin may take 5 s; remove it",
+    ),
+];
 
 /// Reads every `[pull."PREFIX"]` and reports its mistakes.
 pub(super) fn read(document: &mut Document, config: &mut Config) {
     for prefix in document.children("pull") {
         let table = format!("pull.{prefix}");
         let mut rule = PullRule::default();
+        document.reject_former(&table, FORMER);
         pull_rows().read(document, &table, &mut rule);
         let is_folder = prefix.starts_with('/') && prefix.ends_with('/');
         if !is_folder || prefix.contains("//") || prefix.contains('%') {

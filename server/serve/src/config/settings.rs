@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use headlong_engine::{Control, EngineConfig, Policy, Prefetch};
+use headlong_engine::{Control, EngineConfig, Prefetch};
 use headlong_http::{CorsPolicy, ForwardedField};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
@@ -49,18 +49,10 @@ pub struct Config {
     pub state: Option<PathBuf>,
     /// SSDs of the flash tier, devices or files; empty without a tier.
     pub flash: Vec<PathBuf>,
-    /// When replies carry `Server-Timing`.
-    pub server_timing: ServerTiming,
-    /// Whether replies carry `Cache-Status`.
-    pub cache_status: bool,
-    /// Whether replies carry CMSD.
-    pub cmsd: bool,
-    /// Whether replies carry their request id.
-    pub request_id: bool,
-    /// Upper limit of a text that is compressed with gzip; zero for none.
-    pub gzip_max: u64,
-    /// Whether a text is sent from a precompressed file beside it.
-    pub gzip_static: bool,
+    /// Optional fields of replies.
+    pub reply_fields: Vec<ReplyField>,
+    /// How texts are compressed.
+    pub gzip: Vec<Gzip>,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -79,7 +71,7 @@ pub struct Config {
     pub proxies: Proxies,
     /// Logs.
     pub log: Log,
-    /// Speed-up of the server's clocks, for experiments.
+    /// Speed-up of the server's clocks, for experiments; set by an option only.
     pub time_scale: u32,
     /// Overrides per device, by kernel name (`sda`).
     pub device: BTreeMap<String, DeviceOverride>,
@@ -150,18 +142,12 @@ pub struct Limits {
     pub requests_per_address_max: u32,
     /// Upper limit of requests on one connection, which is then closed.
     pub requests_per_connection_max: u32,
-    /// Upper limit of concurrent requests on one HTTP/2 connection.
-    pub requests_at_once_max: u32,
     /// Upper limit of the size of a request's line and headers together.
     pub header_bytes_max: u64,
-    /// Upper limit of header fields in a request.
-    pub headers_max: u32,
     /// Time limit for receiving a request's headers.
     pub header_timeout: Duration,
     /// Time limit between two requests.
     pub idle_timeout: Duration,
-    /// Interval of keep-alive pings to an HTTP/2 client.
-    pub keep_alive_interval: Duration,
     /// Period in which a client must accept at least `send_bytes_min`.
     pub send_timeout: Duration,
     /// Minimum number of bytes accepted per `send_timeout`.
@@ -170,8 +156,6 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// Time that they have to complete after another process has taken over.
     pub upgrade_timeout: Duration,
-    /// Upper limit of ranges in one reply.
-    pub ranges_max: u32,
 }
 
 /// Speed limits of replies, after an initial burst.
@@ -202,13 +186,10 @@ impl Default for Pacing {
 }
 
 /// Options of viewers' sockets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tcp {
     /// Name of the congestion control; the system default if not set.
     pub congestion_control: Option<String>,
-    /// Upper limit of unsent bytes in the kernel, besides bytes in flight; zero for the kernel's
-    /// default.
-    pub unsent_max: u64,
 }
 
 /// Certificate files; both or neither after [`Config::load`].
@@ -229,6 +210,10 @@ impl Tls {
     }
 }
 
+/// How long a browser may cache the answer to a preflight request. Browsers themselves limit it to
+/// two hours or a day.
+const PREFLIGHT_SECONDS: u64 = 24 * 3600;
+
 /// Sites whose pages may play from this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
@@ -236,17 +221,14 @@ pub struct Cors {
     pub origins: Vec<String>,
     /// Request headers allowed besides those that players always send.
     pub headers: Vec<String>,
-    /// How long a browser may cache the answer to a preflight request.
-    pub max_age: Duration,
 }
 
 impl Cors {
     /// The CORS policy for these origins.
     pub fn policy(&self, origins: &[String]) -> CorsPolicy {
-        let max_age_seconds = self.max_age.0 / 1_000_000_000;
         // The configuration was checked with the same function, so this cannot fail.
         let none = |_| CorsPolicy::new(&[], &[], 0);
-        let policy = CorsPolicy::new(origins, &self.headers, max_age_seconds).or_else(none);
+        let policy = CorsPolicy::new(origins, &self.headers, PREFLIGHT_SECONDS).or_else(none);
         policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it"))
     }
 }
@@ -321,8 +303,6 @@ pub struct DeviceOverride {
     pub rotational: Option<bool>,
     /// Upper limit of outstanding reads.
     pub outstanding_reads: Option<u32>,
-    /// Prefetch policy.
-    pub policy: Option<Policy>,
     /// Reference size of the policy, or the controller that determines it.
     pub prefetch: Option<Prefetch>,
     /// I/O interface.
@@ -349,15 +329,30 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
-    /// When replies carry `Server-Timing`.
+    /// An optional field of replies.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum ServerTiming {
-        /// If the request asks for it.
-        OnRequest => "on-request",
-        /// Always.
-        Always => "always",
-        /// Never.
-        Off => "off"
+    pub enum ReplyField {
+        /// `Server-Timing`, if the request asks for it.
+        ServerTimingOnRequest => "server-timing-on-request",
+        /// `Server-Timing`.
+        ServerTiming => "server-timing",
+        /// `Cache-Status`.
+        CacheStatus => "cache-status",
+        /// CMSD.
+        Cmsd => "cmsd",
+        /// `X-Request-Id`.
+        RequestId => "request-id"
+    }
+}
+
+headlong_units::names! {
+    /// How texts are compressed with gzip.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Gzip {
+        /// Small ones as they are sent.
+        Dynamic => "dynamic",
+        /// From a file beside them.
+        Static => "static"
     }
 }
 
@@ -382,12 +377,8 @@ impl Default for Config {
             rescan: Duration::from_secs(60),
             state: None,
             flash: Vec::new(),
-            server_timing: ServerTiming::OnRequest,
-            cache_status: false,
-            cmsd: false,
-            request_id: false,
-            gzip_max: 512 * KIB,
-            gzip_static: false,
+            reply_fields: vec![ReplyField::ServerTimingOnRequest],
+            gzip: vec![Gzip::Dynamic],
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: Limits::default(),
@@ -413,29 +404,14 @@ impl Default for Limits {
             connections_per_address_max: 8_192,
             requests_per_address_max: 8_192,
             requests_per_connection_max: 10_000,
-            requests_at_once_max: 100,
             header_bytes_max: 16 * KIB,
-            headers_max: 100,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
-            keep_alive_interval: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             send_bytes_min: 64 * KIB,
             drain_timeout: Duration::from_secs(5),
             // Longer than a film that is sent at playback speed.
             upgrade_timeout: Duration::from_secs(6 * 3600),
-            ranges_max: 16,
-        }
-    }
-}
-
-impl Default for Tcp {
-    /// A quarter of a megabyte keeps a fast reader busy, and prevents a slow one from holding
-    /// megabytes of kernel memory.
-    fn default() -> Self {
-        Self {
-            congestion_control: None,
-            unsent_max: 256 * KIB,
         }
     }
 }
@@ -445,7 +421,6 @@ impl Default for Cors {
         Self {
             origins: vec!["*".to_string()],
             headers: Vec::new(),
-            max_age: Duration::from_secs(24 * 3600),
         }
     }
 }

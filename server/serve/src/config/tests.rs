@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headlong_engine::{Order, Policy, Prefetch};
+use headlong_engine::{Control, Order, Policy, Prefetch};
+use headlong_settings::Tier;
 use headlong_units::{Duration, MIB};
 use proptest::prelude::*;
 
 use super::keys::{device_rows, rows};
 use super::settings::{Admin, Config};
-use super::{Flags, manual};
+use super::{Flags, manual, manual_expert};
 use crate::disk::IoMode;
 use crate::log::LogTarget;
 
@@ -72,7 +73,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "a misspelt table",
-        "[limit]\nidle_timeout = \"5s\"\n[lmits]\nranges_maxx = 3\n",
+        "[limit]\nidle_timeout = \"5s\"\n[lmits]\nheader_bytes_maxx = 3\n",
     ),
     (
         "a key in the wrong table",
@@ -93,16 +94,12 @@ const WRONG: &[(&str, &str)] = &[
         "patience = \"30\"\nrescan = 60\nrevalidate = \"5 fortnights\"\nchain_gap = -1\n",
     ),
     (
-        "rates",
-        "reference_bit_rate = \"2000\"\npace_default = \"0bps\"\n",
-    ),
-    (
         "names",
         "policy = \"squareroot\"\norder = \"lifo\"\nio = true\nretention = \"LRU\"\n",
     ),
     (
         "numbers",
-        "errors_offline = -1\nrequests_max = 99999999999999999999\nchains_max = 1.5\n",
+        "errors_offline = -1\nopen_files_max = 99999999999999999999\noutstanding_reads_rotating = 1.5\n",
     ),
     (
         "addresses",
@@ -139,14 +136,9 @@ const WRONG: &[(&str, &str)] = &[
         "read_max = \"32KiB\"\n",
     ),
     (
-        "a send window smaller than a piece",
-        "send_window = \"32KiB\"\n",
-    ),
-    (
         "no outstanding reads",
-        "outstanding_reads_rotating = 0\noutstanding_reads_flash = 0\n",
+        "outstanding_reads_rotating = 0\noutstanding_max = 0\n",
     ),
-    ("a table without entries", "chains_max = 0\n"),
     (
         "two listeners on one port",
         "listen = [\"0.0.0.0:80\", \"127.0.0.1:80\"]\n",
@@ -174,7 +166,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "host names and socket options",
-        "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
+        "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\n",
     ),
     (
         "proxies",
@@ -189,7 +181,18 @@ const WRONG: &[(&str, &str)] = &[
         "listen = [\"127.0.0.1:8080\"]\nadmin = \"127.0.0.1:8082\"\n[proxies]\ntrusted = [\"127.0.0.0/8\"]\nlisten = [\"0.0.0.0:8080\", \"127.0.0.1:8082\"]\n",
     ),
     ("a device that is not a table", "device.sda = 3\n"),
-    ("a time scale of zero", "time_scale = 0\n"),
+    (
+        "former settings",
+        "time_scale = 2\ngzip_max = \"0B\"\n[limits]\nranges_max = 4\n[device.\"sda\"]\npolicy = \"fixed\"\n[path.\"/a/\"]\njwt_cookie = \"x\"\n[pull.\"/b/\"]\norigin = \"http://a/\"\nfolder = \"x\"\nfetches_max = 3\n",
+    ),
+    (
+        "settings of simulations",
+        "send_window = \"1MiB\"\nsweep = \"2s\"\nsweeep = \"2s\"\n",
+    ),
+    (
+        "places of tokens",
+        "[path.\"/a/\"]\nsecure_link = \"$arg_md5\"\njwt_from = [\"ticket\", \"header:a b\", \"query:\"]\n",
+    ),
 ];
 
 #[test]
@@ -336,6 +339,30 @@ fn setting_names_are_unique_and_in_the_manual() {
 fn manual_page_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     golden(&root.join("docs/operate/configuration.md"), &manual());
+    let expert = root.join("docs/operate/configuration-expert.md");
+    golden(&expert, &manual_expert());
+}
+
+#[test]
+fn page_of_important_settings_has_all_basic_ones() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/operate/settings.md")).expect("a page");
+    let rows = rows();
+    let basic = rows.iter().filter(|row| row.tier == Tier::Basic);
+    let names: Vec<_> = basic.map(|row| row.split()).collect();
+    assert!((10..=18).contains(&names.len()), "{names:?}");
+    for (table, name) in names {
+        let is_there = page.contains(&format!("`{name}`")) || page.contains(&format!("{name} = "));
+        let has_table = table.is_empty() || page.contains(&format!("[{table}]"));
+        assert!(is_there && has_table, "{table} {name}");
+    }
+}
+
+#[test]
+fn send_window_holds_a_piece_of_any_size() {
+    let config = load("piece = \"2MiB\"\n").expect("valid");
+    let engine = config.engine_for("sda", true, 1);
+    assert_eq!(engine.send_window_bytes, 2 * MIB);
 }
 
 #[test]
@@ -353,7 +380,7 @@ fn shipped_configurations_are_valid() {
 
 #[test]
 fn budget_is_divided_except_for_devices_with_own_memory() {
-    let text = "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"256MiB\"\npolicy = \"fixed\"\n\
+    let text = "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"256MiB\"\nprefetch = \"4MiB\"\n\
                 rotational = false\nio = \"pread\"\n";
     let config = load(text).expect("valid");
     let devices = [
@@ -374,10 +401,8 @@ fn budget_is_divided_except_for_devices_with_own_memory() {
         .map(|engine| engine.outstanding_reads_max)
         .collect();
     assert_eq!(reads, [16, 8, 16]);
-    assert_eq!(
-        (engines[0].sizing.policy, engines[1].sizing.policy),
-        (Policy::Fixed, Policy::SquareRoot)
-    );
+    assert_eq!(engines[0].prefetch(), Prefetch::Size(4 * MIB));
+    assert_eq!(engines[1].prefetch(), Prefetch::Found(Control::Auto));
     assert_eq!(
         (config.io_for("sda"), config.io_for("sdb")),
         (IoMode::Pread, IoMode::Auto)
@@ -663,7 +688,7 @@ proptest! {
 
     #[test]
     fn sizes_survive_the_round_trip(pieces in 8u64..1 << 20, shift in 12u32..=21) {
-        let text = format!("memory = \"{}B\"\npiece = \"{}B\"\nprefetch = \"{}B\"\nsend_window = \"2MiB\"\n", pieces << shift, 1u64 << shift, 1u64 << shift);
+        let text = format!("memory = \"{}B\"\npiece = \"{}B\"\nprefetch = \"{}B\"\n", pieces << shift, 1u64 << shift, 1u64 << shift);
         let config = load(&text).expect("valid");
         prop_assert_eq!(config.engine.memory_bytes, pieces << shift);
         prop_assert_eq!(load(&config.show()).expect("still valid"), config);

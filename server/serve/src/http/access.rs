@@ -259,7 +259,7 @@ cache_control = "no-store"
 [path."/films/"]
 access = "secure-link"
 secure_link_md5 = "$secure_link_expires$uri$remote_addr secret"
-md5_argument = "st"
+secure_link = "$arg_st,$arg_expires"
 clock_skew = "5s"
 [path."/films/v1.0/"]
 pace_percent = 125

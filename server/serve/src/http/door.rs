@@ -7,12 +7,12 @@ use headlong_http::{
     Asker, Gate, PathToken, Peer, Refused, RelativePath, Status, cookie_value, only_value,
     query_without,
 };
+use http::HeaderName;
 use http::header::{COOKIE, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
 
 use crate::auth_subrequest::{self, Answer, AuthServer, ServerUrl};
-use crate::config::{self, AuthBy, PathRule};
+use crate::config::{self, AuthBy, PathRule, TokenPlace};
 use crate::log::RequestId;
 use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
 
@@ -56,9 +56,7 @@ pub enum Denied {
 #[derive(Debug, Clone)]
 pub(super) struct JwtDoor {
     trust: Trust,
-    query: String,
-    header: Option<String>,
-    cookie: Option<String>,
+    places: Vec<TokenPlace>,
 }
 
 impl Door {
@@ -147,21 +145,22 @@ impl JwtDoor {
                     audience: rule.jwt_audience.clone(),
                 },
             },
-            query: rule.jwt_query.clone(),
-            header: rule.jwt_header.clone(),
-            cookie: rule.jwt_cookie.clone(),
+            places: rule.jwt_from.clone(),
         })
     }
 
     fn ask(&self, asks: &AccessRequest<'_>, skew: u64) -> Result<(), Refused> {
         let head = asks.head;
         let query = head.uri.query().unwrap_or_default();
-        let in_query = only_value(query, &self.query)?;
-        let token = in_query.or_else(|| self.in_fields(&head.headers));
+        let token = self.token(head, query)?;
+        let arguments = self.places.iter().filter_map(TokenPlace::argument);
+        let query = arguments.fold(query.to_owned(), |query, name| {
+            query_without(&query, name).into_owned()
+        });
         let uri = Uri::new(
             host_of(head).unwrap_or_default(),
             &format!("/{}", asks.path),
-            &query_without(query, &self.query),
+            &query,
         );
         let asker = tokens::Asker {
             uri: &uri,
@@ -169,18 +168,33 @@ impl JwtDoor {
             now: asks.now,
             skew,
         };
-        self.trust.verify(token.ok_or(Refused::Forbidden)?, &asker)
+        self.trust.verify(token, &asker)
     }
 
-    fn in_fields<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let in_header = self.header.as_deref().and_then(field);
-        let in_header = in_header.map(|value| match value.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-            _ => value,
-        });
-        let in_cookie = || cookie_value(field(COOKIE.as_str())?, self.cookie.as_deref()?);
-        in_header.or_else(in_cookie)
+    /// The token of a request, at the first place that has one.
+    fn token<'a>(&self, head: &'a Parts, query: &'a str) -> Result<&'a str, Refused> {
+        let field = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        for place in &self.places {
+            let token = match place {
+                TokenPlace::Query(name) => only_value(query, name)?,
+                TokenPlace::Header(name) => field(name).map(without_bearer),
+                TokenPlace::Cookie(name) => {
+                    field(COOKIE.as_str()).and_then(|cookies| cookie_value(cookies, name))
+                }
+            };
+            if let Some(token) = token {
+                return Ok(token);
+            }
+        }
+        Err(Refused::Forbidden)
+    }
+}
+
+/// A token without the scheme of `Authorization`.
+fn without_bearer(value: &str) -> &str {
+    match value.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+        _ => value,
     }
 }
 

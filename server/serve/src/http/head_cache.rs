@@ -26,9 +26,15 @@ use super::body::ReplyBody;
 use super::shared_pace::SharedRates;
 use super::small_texts::may_be_gzipped;
 use super::state::{HttpSettings, MediaState};
-use crate::config::ServerTiming;
+use crate::config::ReplyField;
 use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, begin_head, head_text};
 
+/// Fields that differ between replies to the same request.
+const DIFFERING: [ReplyField; 3] = [
+    ReplyField::ServerTiming,
+    ReplyField::Cmsd,
+    ReplyField::RequestId,
+];
 /// Memory for pieces per cached head; a head takes a kilobyte or two.
 const BYTES_PER_REPLY: u64 = 1 << 20;
 /// Lower and upper bound of entries.
@@ -124,9 +130,7 @@ pub(super) fn keep(
         && Method::parse(head.method.as_str()) == Method::Get
         && settings.access.is_open(&made.path)
         && !may_be_gzipped(settings, &made.file)
-        && settings.server_timing != ServerTiming::Always
-        && !settings.cmsd
-        && !settings.request_id
+        && !DIFFERING.iter().any(|field| settings.has(*field))
         && settings.shared_rates == SharedRates::default();
     let fields = fields_of(head);
     let plain = CacheableFields::read(fields.iter().copied(), head.version == Version::HTTP_11)

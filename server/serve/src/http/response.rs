@@ -13,7 +13,7 @@ use super::answer::Answer;
 use super::asked::Asked;
 use super::body::ReplyBody;
 use super::state::HttpSettings;
-use crate::config;
+use crate::config::ReplyField;
 use crate::disk::PieceInfo;
 use crate::log::ServerTiming;
 
@@ -22,7 +22,7 @@ const FIELDS_USUAL: usize = 12;
 
 /// Adds the CMSD fields for a player, if enabled. Needs no disk access.
 pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str, &FileEntry)) {
-    if !asked.settings.cmsd {
+    if !asked.settings.has(ReplyField::Cmsd) {
         return;
     }
     let object = Object {
@@ -72,7 +72,7 @@ pub(super) fn build(
     };
     let timing = timing_field(settings, head, came_from);
     let cache_status = came_from
-        .filter(|_| settings.cache_status && answer.from.is_none())
+        .filter(|_| settings.has(ReplyField::CacheStatus) && answer.from.is_none())
         .map(cache_status);
     let body = match (answer.first, answer.gzipped) {
         (Some((begun, piece, asking)), _) => {
@@ -100,7 +100,8 @@ pub(super) fn build(
         response.headers_mut().insert("cache-status", value);
     }
     if let Some(from) = &answer.from {
-        from.add_fields(response.headers_mut(), settings.cache_status);
+        let has_cache_status = settings.has(ReplyField::CacheStatus);
+        from.add_fields(response.headers_mut(), has_cache_status);
     }
     if let Some(timing) = timing {
         response.headers_mut().insert("server-timing", timing);
@@ -135,11 +136,9 @@ fn timing_field(
     head: &http::request::Parts,
     first: Option<PieceInfo>,
 ) -> Option<HeaderValue> {
-    let is_wanted = match settings.server_timing {
-        config::ServerTiming::Always => true,
-        config::ServerTiming::OnRequest => head.headers.contains_key("server-timing"),
-        config::ServerTiming::Off => false,
-    };
+    let is_wanted = settings.has(ReplyField::ServerTiming)
+        || settings.has(ReplyField::ServerTimingOnRequest)
+            && head.headers.contains_key("server-timing");
     let info = first.filter(|_| is_wanted)?;
     let timing = ServerTiming {
         queue_time: info.queue_time,

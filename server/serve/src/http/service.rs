@@ -26,6 +26,7 @@ use super::response::{add_cmsd, append, build};
 use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::MediaState;
+use crate::config::ReplyField;
 use crate::disk::Piece;
 use crate::log::{LimitedKind, REQUEST_ID, Stage};
 use crate::net::{AtHand, ConnectionInfo, HeadCacheService, NoBody, RawHead};
@@ -135,7 +136,7 @@ async fn respond(
     asked.account.turn(Stage::Other);
     let of_copies = answer.of_copies.take();
     let id = settings
-        .request_id
+        .has(ReplyField::RequestId)
         .then(|| HeaderValue::try_from(asked.account.record.id.to_string()));
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();

@@ -8,11 +8,21 @@ use http::header;
 use super::asked::{Asked, fields_of};
 use super::gzip::Turn;
 use super::state::{HttpSettings, MediaState};
+use crate::config::Gzip;
+
+/// Largest text that is compressed as it is sent: it is in memory as a whole, and takes
+/// milliseconds of a processor.
+const TEXT_BYTES_MAX: u64 = 512 << 10;
 
 /// Whether a file's type and size allow gzip.
 pub(super) fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
-    let is_small = (1..=settings.gzip_max).contains(&file.size);
-    (is_small || settings.gzip_static) && is_text(media_type(&file.path))
+    let may_be = settings.gzip.contains(&Gzip::Static) || is_small(settings, file);
+    may_be && is_text(media_type(&file.path))
+}
+
+/// Whether a file may be compressed as it is sent.
+fn is_small(settings: &HttpSettings, file: &FileEntry) -> bool {
+    settings.gzip.contains(&Gzip::Dynamic) && (1..=TEXT_BYTES_MAX).contains(&file.size)
 }
 
 /// A gzip slot, if the reply should be compressed: a whole small text for a client that accepts
@@ -23,8 +33,7 @@ pub(super) fn gzip_turn(
     asked: &Asked,
     file: &FileEntry,
 ) -> Option<Turn> {
-    let is_small = (1..=asked.settings.gzip_max).contains(&file.size);
-    let may_be = is_small && takes_gzip(head, asked, file);
+    let may_be = is_small(&asked.settings, file) && takes_gzip(head, asked, file);
     may_be.then(|| state.gzip_turns.take())?
 }
 
@@ -34,7 +43,7 @@ pub(super) fn packed_path(
     asked: &Asked,
     (path, file): (&str, &FileEntry),
 ) -> Option<String> {
-    let may_be = asked.settings.gzip_static && takes_gzip(head, asked, file);
+    let may_be = asked.settings.gzip.contains(&Gzip::Static) && takes_gzip(head, asked, file);
     may_be.then(|| format!("{path}.gz"))
 }
 

@@ -15,7 +15,7 @@ use super::gzip;
 use super::lookup::Lookups;
 use super::shared_pace::{Shared, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
-use crate::config::{Proxies, ServerTiming};
+use crate::config::{Gzip, Proxies, ReplyField};
 use crate::disk::Device;
 use crate::log::{AccessLog, LimitedLog, RequestIds};
 use crate::net::{AddressLimits, Held, Subscriber};
@@ -40,18 +40,10 @@ pub struct HttpSettings {
     pub cache_control: Option<String>,
     /// Access rules and cache fields of paths.
     pub access: AccessRules,
-    /// Whether replies have a request id.
-    pub request_id: bool,
-    /// Texts up to this size are compressed with gzip.
-    pub gzip_max: u64,
-    /// Whether texts are replaced by gzip files beside them.
-    pub gzip_static: bool,
-    /// When replies have a `Server-Timing` field.
-    pub server_timing: ServerTiming,
-    /// Whether replies have a `Cache-Status` field.
-    pub cache_status: bool,
-    /// Whether replies have CMSD fields.
-    pub cmsd: bool,
+    /// Optional fields of replies.
+    pub reply_fields: Vec<ReplyField>,
+    /// How texts are compressed.
+    pub gzip: Vec<Gzip>,
     /// Rate limits shared by an address and a session.
     pub shared_rates: SharedRates,
     /// Requests in progress of an address on one device.
@@ -67,6 +59,11 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
+    /// Whether replies carry this optional field.
+    pub(super) fn has(&self, field: ReplyField) -> bool {
+        self.reply_fields.contains(&field)
+    }
+
     /// Whether a query argument, as written, identifies the viewer, not the content.
     pub(super) fn is_of_viewer(&self, argument: &str) -> bool {
         let session = self.session.query.as_deref();

@@ -57,9 +57,8 @@ pub(super) fn take_head<R>(
 ) -> Result<Option<Taken<R>>, StatusCode> {
     let bytes_max = limits.header_bytes_max.max(8192);
     let mut fields = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS_MAX];
-    let allowed = &mut fields[..limits.headers_max.min(FIELDS_MAX)];
     let mut parsed = httparse::Request::new(&mut []);
-    let length = match parsed.parse_with_uninit_headers(buffer, allowed) {
+    let length = match parsed.parse_with_uninit_headers(buffer, &mut fields) {
         Ok(httparse::Status::Complete(length)) if length <= bytes_max => length,
         Ok(httparse::Status::Partial) if buffer.len() < bytes_max => return Ok(None),
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(too_large(buffer, bytes_max)),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Upper bound of `headers_max`.
-pub const FIELDS_MAX: usize = 128;
+/// Header fields of a request; more get 431. Apache's default, which no player comes near.
+pub(super) const FIELDS_MAX: usize = 100;
 
 /// Limits of a listener and its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,6 @@ pub struct Limits {
     /// the limit. HTTP/2 announces the limit to the client: a longer head gets 431, and GOAWAY from
     /// four times the limit on. At least 8192.
     pub header_bytes_max: usize,
-    /// Header fields of a request; more get 431. At most [`FIELDS_MAX`].
-    pub headers_max: usize,
     /// Time from the first byte of a request's head to its last, and for a TLS handshake.
     pub header_timeout: Duration,
     /// A connection without a request is closed after this time.
@@ -46,7 +44,6 @@ impl Default for Limits {
             connections_max: 16_384,
             connections_per_address_max: 8_192,
             header_bytes_max: 16 * 1024,
-            headers_max: 100,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             send_timeout: Duration::from_secs(30),

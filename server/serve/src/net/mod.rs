@@ -59,7 +59,7 @@ pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub(crate) use head::{begin_head, head_text};
 pub use info::{ActiveRequest, ConnectionInfo};
-pub use limits::{FIELDS_MAX, Limits};
+pub use limits::Limits;
 #[cfg(test)]
 pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};

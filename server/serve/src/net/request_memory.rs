@@ -2,7 +2,7 @@
 //! accounts.
 //!
 //! Over HTTP/1.1 a connection has one request, so `connections_max` is a bound. An HTTP/2
-//! connection has up to `requests_at_once_max`, each for some hundred bytes on the wire. All of
+//! connection has up to `Limits::streams_max`, each for some hundred bytes on the wire. All of
 //! them share a budget; one address may use a quarter of it.
 
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! Socket buffer size by reader speed.
 //!
 //! Bytes that wait in a socket are lost if the viewer leaves, so the limit is small
-//! (`tcp.unsent_max`). The kernel wakes the sender each time half of it is sent, and for a fast
+//! ([`super::tcp::UNSENT_BYTES_MAX`]). The kernel wakes the sender each time half of it is sent, and for a fast
 //! reader these wake-ups cost more than the bytes. A reader that took the last [`WINDOW_BYTES`]
 //! within [`FAST_WITHIN`] therefore gets [`FAST_UNSENT_BYTES`], which it takes in less than a tenth
 //! of a second. It is slow again once a window takes longer than [`SLOW_BEYOND`].

@@ -3,24 +3,16 @@
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
+/// Unsent bytes that the kernel accepts beyond those in flight (TCP_NOTSENT_LOWAT). A slow reader
+/// then holds this much kernel memory instead of megabytes, and the send timeout sees its progress
+/// early; a fast reader is not slowed down.
+pub(super) const UNSENT_BYTES_MAX: u32 = 256 * 1024;
+
 /// Options of each accepted socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TcpOptions {
     /// Name of the congestion control (`bbr`); `None` for the system's default.
     pub congestion_control: Option<String>,
-    /// Unsent bytes that the kernel accepts beyond those in flight (TCP_NOTSENT_LOWAT). A slow
-    /// reader then holds this much kernel memory instead of megabytes, and the send timeout sees
-    /// its progress early; a fast reader is not slowed down. Zero keeps the default.
-    pub unsent_bytes_max: u32,
-}
-
-impl Default for TcpOptions {
-    fn default() -> Self {
-        Self {
-            congestion_control: None,
-            unsent_bytes_max: 256 * 1024,
-        }
-    }
 }
 
 impl TcpOptions {
@@ -45,11 +37,9 @@ impl TcpOptions {
     pub(super) fn apply(&self, stream: &TcpStream) {
         let socket = SockRef::from(stream);
         let mut outcome = stream.set_nodelay(true);
+        outcome = outcome.and(socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX));
         if let Some(name) = &self.congestion_control {
             outcome = outcome.and(socket.set_tcp_congestion(name.as_bytes()));
-        }
-        if self.unsent_bytes_max > 0 {
-            outcome = outcome.and(socket.set_tcp_notsent_lowat(self.unsent_bytes_max));
         }
         if let Err(error) = outcome {
             tracing::debug!(%error, "cannot set TCP option");
@@ -65,7 +55,6 @@ mod tests {
     fn unknown_congestion_control_error_names_sysctl() {
         let options = TcpOptions {
             congestion_control: Some("no-such-rule".to_owned()),
-            ..TcpOptions::default()
         };
         let error = options.check().expect_err("unknown");
         assert!(

@@ -29,6 +29,10 @@ use crate::config::{PullRule, target_of};
 use crate::log::{REQUEST_ID, RequestId};
 use crate::time_scale::TimeScale;
 
+/// Time limit for a connection to an origin, including TLS.
+pub(super) const CONNECT_TIMEOUT: headlong_units::Duration = headlong_units::Duration::from_secs(5);
+/// Concurrent fetches from one origin; each holds a slice in memory until it is written.
+pub(super) const FETCHES_MAX: usize = 16;
 const REDIRECTS_MAX: u32 = 3;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 100;
@@ -73,12 +77,12 @@ impl Origin {
         let connector = Connector {
             rules: Arc::clone(&rules),
             tls: tls(),
-            timeout: scale.wall(rule.connect_timeout),
+            timeout: scale.wall(CONNECT_TIMEOUT),
         };
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(rule.fetches_max as usize)
+            .pool_max_idle_per_host(FETCHES_MAX)
             .http1_max_buf_size(HEAD_BYTES_MAX)
             .http1_max_headers(HEADERS_MAX)
             .build(connector);

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::counters::{Counters, PullCounts, Purged};
 use super::fills::Fills;
-use super::origin::Origin;
+use super::origin::{CONNECT_TIMEOUT, FETCHES_MAX, Origin};
 use super::state::State;
 use super::store::{self, About, Left, Store};
 use super::title;
@@ -97,7 +97,7 @@ impl Pull {
                 negative: Negative::new(rule.negative, NEGATIVE_MAX),
                 looked: 0,
             }),
-            fetches: Semaphore::new(rule.fetches_max as usize),
+            fetches: Semaphore::new(FETCHES_MAX),
             looks: Semaphore::new(LOOKS_MAX),
             counters: Counters::default(),
             fills: Fills::default(),
@@ -263,7 +263,7 @@ impl Pull {
 
     /// Waits for a query or fetch, with a time limit, because many may be queued before it.
     pub(super) async fn wait(&self, answer: &mut watch::Receiver<Outcome>) -> Result<(), Fault> {
-        let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + self.rule.connect_timeout;
+        let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + CONNECT_TIMEOUT;
         let said = answer.wait_for(Option::is_some);
         let said = tokio::time::timeout(self.scale.wall(patience), said).await;
         let said = said.map_err(|_| Fault::TimedOut)?;

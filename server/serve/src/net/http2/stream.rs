@@ -21,6 +21,7 @@ use crate::net::context::ListenerContext;
 use crate::net::counters::add;
 use crate::net::head::date_value;
 use crate::net::info::{ActiveRequest, ConnectionInfo};
+use crate::net::limits::FIELDS_MAX;
 use crate::net::progress::ReplyProgress;
 use crate::net::reply_body::ReplyBytes;
 use crate::net::request_memory::RequestShare;
@@ -47,7 +48,7 @@ where
     let active = info.begin_request();
     request.extensions_mut().insert(Arc::clone(info));
     let share = context.share(info.remote(), request.headers());
-    let reply = if request.headers().len() > info.limits().headers_max {
+    let reply = if request.headers().len() > FIELDS_MAX {
         // As over HTTP/1.1. The `h2` library limits bytes, not the number of fields.
         add(&info.counters().heads_refused);
         Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
