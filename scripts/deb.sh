@@ -1,5 +1,6 @@
 #!/bin/sh
-# The Debian packages: target/debian/headlong_VERSION_ARCH.deb, and headlong-lab beside it.
+# The Debian packages: target/debian/headlong_VERSION_ARCH.deb, and headlong-lab beside it. Programs
+# are stripped; their debug information is in headlong-dbgsym and headlong-lab-dbgsym.
 #
 #   scripts/deb.sh                      # builds the programs (make build)
 #   BIN_DIR=target/debug scripts/deb.sh # packs existing programs
@@ -58,6 +59,30 @@ begin_package() {
     } | gzip -9n >"$root/$doc/changelog.gz"
 }
 
+# strip_program FILE: strips it; its debug information goes to the package PACKAGE-dbgsym, where gdb
+# and backtraces find it by the build id.
+strip_program() {
+    id=$(readelf -n "$root/$1" | sed -n 's/^ *Build ID: *//p')
+    [ -n "$id" ] || {
+        echo "deb: $1 has no build id; link with -Wl,--build-id" >&2
+        exit 1
+    }
+    rest=${id#??}
+    symbols=$work/$package-dbgsym/usr/lib/debug/.build-id/${id%"$rest"}
+    mkdir -p "$symbols"
+    objcopy --only-keep-debug --compress-debug-sections "$root/$1" "$symbols/$rest.debug"
+    chmod 644 "$symbols/$rest.debug"
+    strip --strip-unneeded "$root/$1"
+}
+
+# symbols_package PACKAGE
+symbols_package() {
+    begin_package "$1-dbgsym"
+    end_package debug "Depends: $1 (= $version)
+Auto-Built-Package: debug-symbols" "debug symbols for $1" \
+        " Function names and line numbers for backtraces, gdb and perf."
+}
+
 # end_package SECTION "FIELDS" SUMMARY TEXT
 end_package() {
     mkdir -p "$root/DEBIAN" "$work/debian"
@@ -82,7 +107,8 @@ end_package() {
 begin_package headlong
 put 755 "$bin/headlong" usr/bin/headlong
 put 644 "$bin/libheadlong.so" usr/lib/headlong/libheadlong.so
-strip --strip-unneeded "$root/usr/bin/headlong" "$root/usr/lib/headlong/libheadlong.so"
+strip_program usr/bin/headlong
+strip_program usr/lib/headlong/libheadlong.so
 for unit in headlong headlong-reception headlong-mount@; do
     put 644 "packaging/$unit.service" "usr/lib/systemd/system/$unit.service"
 done
@@ -98,10 +124,11 @@ done
 put 644 CHANGELOG.md "$doc/CHANGELOG.md"
 put 644 packaging/prometheus/alerts.yml "$doc/prometheus/alerts.yml"
 put 644 packaging/grafana/headlong.json "$doc/grafana/headlong.json"
-mkdir -p "$root/usr/share/man/man1" "$root/usr/share/bash-completion/completions" \
+mkdir -p "$root/usr/share/man/man1" "$root/usr/share/man/man5" "$root/usr/share/bash-completion/completions" \
     "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
 "$bin/headlong" manual "$root/usr/share/man/man1"
-gzip -9n "$root"/usr/share/man/man1/*
+mv "$root"/usr/share/man/man1/*.5 "$root/usr/share/man/man5"
+gzip -9n "$root"/usr/share/man/man?/*
 "$bin/headlong" completions bash >"$root/usr/share/bash-completion/completions/headlong"
 "$bin/headlong" completions zsh >"$root/usr/share/zsh/vendor-completions/_headlong"
 "$bin/headlong" completions fish >"$root/usr/share/fish/vendor_completions.d/headlong.fish"
@@ -118,11 +145,13 @@ Provides: httpd" "server of long-tail HTTP streaming video on hard disks" \
  viewer, in the order in which the data lies on the disk, and lets in only as
  many viewers as the disk can serve in time. URLs are file paths, as with root
  in nginx."
+symbols_package headlong
 
 begin_package headlong-lab
 put 755 "$bin/headlong-lab" usr/bin/headlong-lab
-strip --strip-unneeded "$root/usr/bin/headlong-lab"
+strip_program usr/bin/headlong-lab
 end_package net "Depends: @NEEDS@
 Suggests: headlong, fuse3, nginx" "instruments that measure servers of video" \
     " Emulated disks, generated viewers, experiments with any HTTP server, the
  engine of Headlong in virtual time, and reports from request logs."
+symbols_package headlong-lab

@@ -13,8 +13,8 @@ listen=${LISTEN:-127.0.0.1:8080}
 admin=${ADMIN:-127.0.0.1:8081}
 
 scripts/setup.sh run
-scripts/web.sh
-cargo build --release --package headlong
+# The programs of `make build`: another set of packages would be compiled with other features.
+make --no-print-directory build
 [ -n "${LIBRARY:-}" ] || scripts/sample.sh "$library"
 # Its logs are written there; see scripts/run.toml.
 mkdir -p target

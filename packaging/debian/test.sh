@@ -86,6 +86,10 @@ for page in headlong headlong-serve headlong-tune; do
     man --warnings -l "/usr/share/man/man1/$page.1.gz" >/clean/page 2>&1 || fail "man rejects the page $page"
     grep -q SYNOPSIS /clean/page || fail "the page $page has no SYNOPSIS"
 done
+man --warnings -l /usr/share/man/man5/headlong.toml.5.gz >/clean/page 2>/clean/warnings ||
+    fail "man rejects the page headlong.toml"
+[ ! -s /clean/warnings ] || fail "man warns about headlong.toml: $(cat /clean/warnings)"
+grep -q memory_prefault /clean/page || fail "the page headlong.toml lacks settings"
 bash -n /usr/share/bash-completion/completions/headlong || fail "bash rejects the completions"
 headlong run -- true || fail "headlong run does not start a program"
 

@@ -17,7 +17,7 @@ use crate::workload::Workload;
 #[command(
     name = "headlong-lab",
     bin_name = "headlong",
-    version,
+    version = env!("HEADLONG_VERSION"),
     arg_required_else_help = true
 )]
 pub(crate) struct Args {

@@ -15,7 +15,7 @@ use crate::mount::{MountArgs, MountKeeperArgs};
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
-#[command(name = "headlong", version, arg_required_else_help = true)]
+#[command(name = "headlong", version = env!("HEADLONG_VERSION"), arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -60,7 +60,7 @@ fn package_installs_serves_and_finishes_replies_at_removal() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
         .collect();
     packages.sort();
-    assert_eq!(packages.len(), 2, "{built}");
+    assert_eq!(packages.len(), 4, "{built}");
     for package in &packages {
         run(Command::new("lintian")
             .args(["--allow-root", "--fail-on", "error"])
