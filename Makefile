@@ -1,5 +1,5 @@
 # Targets only; the logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb systemd sbom web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build book deb systemd sbom web sample clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -39,6 +39,9 @@ bench-hot: ## Cost of a byte from memory, compared with nginx (root): OPTIONS="-
 
 build: web ## The programs, optimised: target/release/headlong, headlong-lab and libheadlong.so
 	cargo build --release --package headlong --package headlong-lab --package headlong-deception
+
+book: ## The documents as a searchable site in target/book; installs mdbook if needed
+	@scripts/book.sh
 
 deb: ## Debian packages in target/debian; of existing programs: BIN_DIR=target/debug
 	@scripts/deb.sh

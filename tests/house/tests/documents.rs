@@ -20,6 +20,12 @@ fn links_in_documents_have_targets() {
 }
 
 #[test]
+fn summary_of_the_book_lists_every_page() {
+    let wrong = documents::wrong_in_summary(&sources());
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn each_feature_has_a_test() {
     let wrong = features::without_test(&sources());
     assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
