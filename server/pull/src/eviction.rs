@@ -8,8 +8,12 @@
 //! viewer that has not reached it yet is worth more than one that was read once; otherwise a viewer
 //! that reads more than fits would lose each slice just before reading it.
 //!
-//! Invariants: `used_bytes` is the sum of the sizes; each slice has one place in the order; the
-//! first slice of a version is never chosen while another evictable one of it is present.
+//! Sizes are disk usage: a slice occupies whole blocks, and a version with slices a folder beside
+//! them, so that many small titles count as much as they take.
+//!
+//! Invariants: `used_bytes` is the sum of the sizes of slices and folders; each slice has one place
+//! in the order; the first slice of a version is never chosen while another evictable one of it is
+//! present.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -24,6 +28,17 @@ pub struct SliceKey {
     pub version: u128,
     /// Index of the slice.
     pub index: u32,
+}
+
+/// Block size of the usual file systems.
+const BLOCK_BYTES: u64 = 4096;
+/// Disk usage of a version beside its slices: a block for its folder, one for its description, and
+/// the folder's entry.
+pub const FOLDER_BYTES: u64 = 2 * BLOCK_BYTES + 128;
+
+/// Disk usage of a file of `length` bytes in whole blocks.
+pub const fn file_bytes(length: u64) -> u64 {
+    length.next_multiple_of(BLOCK_BYTES)
 }
 
 /// Upper limit of counted reads, so that a once popular slice can be evicted eventually.
@@ -43,13 +58,15 @@ struct SliceValue {
 pub struct Space {
     kept: BTreeMap<SliceKey, SliceValue>,
     order: BTreeSet<(u64, Reverse<u32>, u128)>,
+    /// Number of slices per version.
+    counts: BTreeMap<u128, u32>,
     used_bytes: u64,
     /// Value of the last evicted slice.
     floor: u64,
 }
 
 impl Space {
-    /// Total size of the slices in bytes.
+    /// Disk usage of all slices and their folders in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
@@ -64,7 +81,7 @@ impl Space {
         self.kept.is_empty()
     }
 
-    /// Adds a slice of `bytes` bytes.
+    /// Adds a slice that occupies `bytes` bytes of the disk.
     pub fn add(&mut self, key: SliceKey, bytes: u32) {
         self.add_worth(key, bytes, self.floor, false);
     }
@@ -91,6 +108,11 @@ impl Space {
         };
         self.used_bytes += u64::from(bytes);
         self.kept.insert(key, kept);
+        let count = self.counts.entry(key.version).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            self.used_bytes += FOLDER_BYTES;
+        }
         self.order.insert(place(key, worth));
         self.lift_first(key.version, worth);
         if key.index == 0 {
@@ -144,7 +166,7 @@ impl Space {
     /// The slices to evict to free `bytes`, least valuable first, except those for which `is_used`
     /// holds. Frees less if there are no more. They stay present until [`Space::remove`].
     pub fn victims(&self, bytes: u64, is_used: impl Fn(SliceKey) -> bool) -> Vec<SliceKey> {
-        self.least(bytes, u64::MAX, is_used)
+        self.least(bytes, u64::MAX, is_used).0
     }
 
     /// The slices that a fill may evict: only the least valuable ones, which any viewer's fetch
@@ -154,20 +176,20 @@ impl Space {
         bytes: u64,
         is_used: impl Fn(SliceKey) -> bool,
     ) -> Option<Vec<SliceKey>> {
-        let victims = self.least(bytes, self.floor, is_used);
-        let found = victims.iter().filter_map(|key| self.kept.get(key));
-        let found: u64 = found.map(|kept| u64::from(kept.bytes)).sum();
+        let (victims, found) = self.least(bytes, self.floor, is_used);
         (found >= bytes).then_some(victims)
     }
 
+    /// The victims, and the disk usage that their removal frees.
     fn least(
         &self,
         bytes: u64,
         worth_max: u64,
         is_used: impl Fn(SliceKey) -> bool,
-    ) -> Vec<SliceKey> {
+    ) -> (Vec<SliceKey>, u64) {
         let mut found = 0;
         let mut victims = Vec::new();
+        let mut of_versions: BTreeMap<u128, u32> = BTreeMap::new();
         for (worth, Reverse(index), version) in &self.order {
             if found >= bytes || *worth > worth_max {
                 break;
@@ -179,26 +201,41 @@ impl Space {
             if !is_used(key) {
                 found += self.kept.get(&key).map_or(0, |kept| u64::from(kept.bytes));
                 victims.push(key);
+                let chosen = of_versions.entry(key.version).or_insert(0);
+                *chosen += 1;
+                if self.counts.get(&key.version) == Some(chosen) {
+                    found += FOLDER_BYTES;
+                }
             }
         }
-        victims
+        (victims, found)
     }
 
-    /// Evicts a slice for lack of space, and raises the base value of the others. Returns its size.
+    /// Evicts a slice for lack of space, and raises the base value of the others. Returns the bytes
+    /// freed.
     pub fn evict(&mut self, key: SliceKey) -> u64 {
         let worth = self.kept.get(&key).map(|kept| kept.worth);
         self.floor = self.floor.max(worth.unwrap_or(0));
         self.remove(key)
     }
 
-    /// Removes a slice for another reason. Returns its size.
+    /// Removes a slice for another reason. Returns the bytes freed: its own, and those of the folder
+    /// with the last slice of a version.
     pub fn remove(&mut self, key: SliceKey) -> u64 {
         let Some(kept) = self.kept.remove(&key) else {
             return 0;
         };
         self.order.remove(&place(key, kept.worth));
-        self.used_bytes -= u64::from(kept.bytes);
-        u64::from(kept.bytes)
+        let mut freed = u64::from(kept.bytes);
+        if let Some(count) = self.counts.get_mut(&key.version) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&key.version);
+                freed += FOLDER_BYTES;
+            }
+        }
+        self.used_bytes -= freed;
+        freed
     }
 }
 
@@ -217,7 +254,7 @@ mod tests {
 
     #[test]
     fn prefetched_slices_survive_until_read_when_space_is_short() {
-        const ROOM: u64 = 10;
+        const ROOM: u64 = FOLDER_BYTES + 10;
         let mut space = Space::default();
         let mut fetched = 0;
         for round in 1..=2 {
@@ -251,12 +288,17 @@ mod tests {
         let order = [(2, 2), (2, 1), (1, 1), (2, 0), (1, 2), (1, 0)];
         let order = order.map(|(version, index)| key(version, index));
         // Among equals, ordered by version.
-        let victims = space.victims(60, |_| false);
+        let victims = space.victims(space.used_bytes(), |_| false);
         assert_eq!(victims.len(), 6);
         assert_eq!(victims[4..], order[4..]);
         assert_eq!(space.victims(15, |_| false).len(), 2);
         assert_eq!(space.victims(0, |_| false), []);
-        assert!(!space.victims(60, |at| at == key(1, 1)).contains(&key(1, 1)));
+        let all = space.used_bytes();
+        assert!(
+            !space
+                .victims(all, |at| at == key(1, 1))
+                .contains(&key(1, 1))
+        );
     }
 
     #[test]
@@ -311,6 +353,23 @@ mod tests {
         );
     }
 
+    #[test]
+    fn folder_counts_from_first_to_last_slice_of_version() {
+        let mut space = Space::default();
+        space.add(key(1, 0), 4096);
+        space.add(key(1, 1), 4096);
+        assert_eq!(space.used_bytes(), 2 * 4096 + FOLDER_BYTES);
+        // A title of one byte frees its folder too, so two of them suffice here.
+        for version in 2..=4 {
+            space.add(key(version, 0), file_bytes(1) as u32);
+        }
+        let victims = space.victims(4096 + FOLDER_BYTES + 1, |of| of.version == 1);
+        assert_eq!(victims.len(), 2);
+        assert_eq!(space.evict(key(1, 1)), 4096);
+        assert_eq!(space.evict(key(1, 0)), 4096 + FOLDER_BYTES);
+        assert_eq!(space.used_bytes(), 3 * (4096 + FOLDER_BYTES));
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
         Add(SliceKey, u32),
@@ -354,8 +413,10 @@ mod tests {
                         }
                     }
                 }
-                let sum: u64 = space.kept.values().map(|kept| u64::from(kept.bytes)).sum();
-                prop_assert_eq!(sum, space.used_bytes());
+                let slices: u64 = space.kept.values().map(|kept| u64::from(kept.bytes)).sum();
+                let versions: BTreeSet<u128> = space.kept.keys().map(|key| key.version).collect();
+                let folders = versions.len() as u64 * FOLDER_BYTES;
+                prop_assert_eq!(slices + folders, space.used_bytes());
                 prop_assert_eq!(space.order.len(), space.kept.len());
             }
         }

@@ -23,7 +23,7 @@ mod response;
 mod slices;
 mod target;
 
-pub use eviction::{SliceKey, Space};
+pub use eviction::{FOLDER_BYTES, SliceKey, Space, file_bytes};
 pub use fill::{Fill, Turn, Viewers};
 pub use freshness::{Freshness, Judgement, Rules, fresh_for};
 pub use negative::Negative;

@@ -85,7 +85,8 @@ async fn serve(
     let encryption = encryption.transpose()?;
     let degraded = Arc::new(DegradedParts::default());
     let library = start::library(&config)?;
-    let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
+    let pulls = Pulls::open(&config, &library, predecessor.is_some(), &degraded);
+    let pulls = pulls.map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices(), !library.had_missing_root())?;
     let mut doors = Listeners::new(config.unix_mode);
     let listeners = doors.open_all(&config, &mut inherited)?;

@@ -5,6 +5,7 @@
 //! Every test starts its own server over its own titles and stops it at the end.
 
 pub mod conformance;
+pub mod edge;
 pub mod haproxy;
 pub mod history;
 pub mod library;

@@ -4,27 +4,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use headlong_e2e_tests::edge::{
+    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, settings,
+    settle,
+};
 use headlong_e2e_tests::origin::{Mode, Origin};
 use headlong_e2e_tests::{Nginx, eventually, have_or_skip};
 use headlong_testkit::client::{ClientError, Connection, Response, fetch};
 use headlong_testkit::server::{Server, ServerBuilder};
 use headlong_testkit::{Scratch, pattern};
-
-const SLICE: u64 = 64 << 10;
-
-/// Settings of an edge that pulls from `origin` and stores titles in `folder`.
-fn settings(origin: &str, folder: &Path, more: &str) -> String {
-    let ahead = match more.contains("ahead_bytes") {
-        true => "",
-        false => "ahead_bytes = \"128KiB\"\n",
-    };
-    format!(
-        "reply_fields = [\"cache-status\"]\n[pull.\"/vod/\"]\norigin = \"{origin}\"\nfolder = \"{}\"\n\
-         slice_bytes = \"64KiB\"\n{ahead}free_bytes_min = \"0B\"\n\
-         {more}\n",
-        folder.display()
-    )
-}
 
 /// Dates a file an hour back: the tag of a file that was just written changes once its time has
 /// settled, and that would be another version.
@@ -35,38 +23,6 @@ fn age(path: &Path) {
         .expect("a title")
         .set_modified(hour_ago)
         .expect("a time");
-}
-
-/// An origin, and a folder for the stored titles of an edge.
-fn ground() -> (Origin, Scratch) {
-    let origin = Origin::start().expect("an origin");
-    (origin, Scratch::new("edge").expect("a folder"))
-}
-
-fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
-    let url = format!("http://{}/o/", origin.address());
-    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, folder, more));
-    builder.start().expect("an edge")
-}
-
-fn range(server: &Server, path: &str, first: u64, end: u64) -> Result<Response, ClientError> {
-    let span = format!("bytes={first}-{}", end - 1);
-    fetch(server.address(), "GET", path, &[("Range", &span)])
-}
-
-fn assert_right(reply: &Response, title: u64, first: u64, end: u64) {
-    assert_eq!(reply.status(), 206, "{}", reply.text());
-    assert_eq!(reply.body.len() as u64, end - first);
-    pattern::verify(title, first, &reply.body).expect("correct bytes");
-}
-
-fn metric(server: &Server, name: &str) -> u64 {
-    let metrics = server.metrics().expect("metrics");
-    let line = metrics.lines().find(|line| line.starts_with(name));
-    let value = line.and_then(|line| line.rsplit(' ').next());
-    value
-        .and_then(|value| value.parse().ok())
-        .unwrap_or_else(|| panic!("{name} in {metrics}"))
 }
 
 /// Pseudo-random numbers, the same each time.
@@ -122,7 +78,9 @@ fn random_ranges_through_edge_fetch_each_byte_once() {
         metric(&origin, "headlong_response_body_bytes_total"),
         3 * size
     );
-    assert_eq!(metric(&edge, "headlong_pull_used_bytes"), 3 * size);
+    settle(&edge);
+    let used = metric(&edge, "headlong_pull_used_bytes");
+    assert!((3 * size..3 * size + SLICE).contains(&used), "{used}");
     // Its folder is not a root: nothing in it has a path.
     std::fs::write(cache.path().join("own.mp4"), "own").expect("written");
     let own = fetch(edge.address(), "GET", "/own.mp4", &[]).expect("a reply");
@@ -195,6 +153,7 @@ fn edge_reports_cache_status_and_caches_not_found() {
     assert_eq!(head().as_deref(), Some("headlong; hit; detail=head"));
     let first = range(&edge, "/vod/a.mp4", 10, 100_000).expect("a reply");
     assert_right(&first, 5, 10, 100_000);
+    settle(&edge);
     assert_eq!(head().as_deref(), Some("headlong; hit; detail=slice"));
     assert_eq!(
         first.field("cache-status"),
@@ -355,6 +314,7 @@ fn serves_stored_slices_while_the_origin_is_down() {
         0,
         130_000,
     );
+    settle(&edge);
     origin.be(Mode::Down);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -403,6 +363,7 @@ fn two_servers_cannot_share_a_pull_folder() {
     let first = edge(&origin, folder.path(), "");
     let reply = range(&first, "/vod/4-400000", 0, SLICE).expect("answered");
     assert_right(&reply, 4, 0, SLICE);
+    settle(&first);
     let url = format!("http://{}/o/", origin.address());
     let text = settings(&url, folder.path(), "");
     let second = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
@@ -425,9 +386,13 @@ fn interrupted_fetch_resumes() {
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     origin.be(Mode::Short);
     // Half of the remainder arrives until the retries are used up; the next request starts again.
-    let _ = range(&edge, "/vod/4-60000", 0, 100);
-    let sent = origin.sent_bytes();
-    assert_eq!(sent, 30_000 + 15_000 + 7_500);
+    let begun = range(&edge, "/vod/4-60000", 0, 100).expect("a reply");
+    assert_right(&begun, 4, 0, 100);
+    let sent = || origin.sent_bytes();
+    eventually("three attempts", sent, |sent| {
+        *sent == 30_000 + 15_000 + 7_500
+    });
+    settle(&edge);
     origin.be(Mode::Well);
     assert_right(
         &range(&edge, "/vod/4-60000", 0, 60_000).expect("a reply"),
@@ -453,28 +418,13 @@ fn stored_titles_stay_within_the_size_limit() {
             });
         }
     });
+    settle(&edge);
     assert!(metric(&edge, "headlong_pull_used_bytes") <= 1 << 20);
     assert!(metric(&edge, "headlong_pull_evicted_bytes_total") > 0);
+    // The folders of the prefix and the lock file are not counted.
     let is_few = |bytes: &u64| *bytes <= (1 << 20) + 20_000;
-    eventually("bytes on the disk", || bytes_below(cache.path()), is_few);
-}
-
-fn bytes_below(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>());
-    let size = |entry: &std::fs::DirEntry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
-        _ => entry.metadata().map_or(0, |of| of.len()),
-    };
-    entries.unwrap_or_default().iter().map(size).sum()
-}
-
-fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
-    let files = entries.flat_map(|entry| match entry.path().is_dir() {
-        true => files_below(&entry.path()),
-        false => vec![entry.path()],
-    });
-    files.collect()
+    let usage = || disk_usage_below(cache.path());
+    eventually("the disk usage", usage, is_few);
 }
 
 #[test]
@@ -488,6 +438,7 @@ fn restarted_edge_keeps_whole_slices_only() {
         0,
         300_000,
     );
+    settle(&first);
     first.stop();
     let files = files_below(cache.path());
     let slice = files
@@ -517,6 +468,7 @@ fn restarted_edge_keeps_whole_slices_only() {
             .iter()
             .any(|file| file.to_string_lossy().contains("tmp-"))
     );
+    settle(&again);
     again.stop();
     // The origin is down at the start: stored slices are served.
     origin.be(Mode::Down);
@@ -540,6 +492,7 @@ fn duplicate_title_of_two_processes_is_stored_once() {
         0,
         SLICE,
     );
+    settle(&first);
     first.stop();
     // As left by a process that was replaced after the next one had started.
     let files = files_below(cache.path());
@@ -555,7 +508,9 @@ fn duplicate_title_of_two_processes_is_stored_once() {
     let again = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     let reply = range(&again, path, 0, 300_000).expect("a reply");
     assert_right(&reply, 6, 0, 300_000);
-    assert_eq!(metric(&again, "headlong_pull_used_bytes"), 300_000);
+    settle(&again);
+    let used = metric(&again, "headlong_pull_used_bytes");
+    assert!((300_000..600_000).contains(&used), "{used}");
     let left = || folder.exists() && twin.exists();
     eventually("the removal of one of them", left, |both| !both);
 }
@@ -569,6 +524,7 @@ fn purge_removes_title_or_prefix_and_reports_bytes() {
             let reply = range(&edge, &format!("/vod/{title}-100000"), 0, 100_000);
             assert_right(&reply.expect("a reply"), title, 0, 100_000);
         }
+        settle(&edge);
     };
     read_all();
     let purge = |query: &str, fields: &[(&str, &str)]| {
@@ -596,39 +552,6 @@ fn purge_removes_title_or_prefix_and_reports_bytes() {
     let get = fetch(edge.admin(), "GET", "/purge?prefix=/", &[]).expect("a reply");
     assert_eq!(get.status(), 404);
     read_all();
-}
-
-#[test]
-fn full_disk_is_reported_and_serves_again_with_space() {
-    let (origin, cache) = ground();
-    let bound = "free_bytes_min = \"1000000TiB\"";
-    let url = format!("http://{}/o/", origin.address());
-    let all = settings(&url, cache.path(), "").replace("free_bytes_min = \"0B\"", bound);
-    let full = ServerBuilder::new(Vec::<&Path>::new())
-        .config(&all)
-        .start()
-        .expect("an edge");
-    let reply = range(&full, "/vod/1-100000", 0, 1000).expect("a reply");
-    assert_eq!(reply.status(), 503, "{}", reply.text());
-    assert!(
-        metric(
-            &full,
-            "headlong_pull_faults_total{path=\"/vod/\",kind=\"no-space\"}"
-        ) > 0
-    );
-    full.stop();
-    assert_eq!(
-        bytes_below(cache.path()) / 1000,
-        0,
-        "only what says which title it would be"
-    );
-    let roomy = edge(&origin, cache.path(), "");
-    assert_right(
-        &range(&roomy, "/vod/1-100000", 0, 1000).expect("a reply"),
-        1,
-        0,
-        1000,
-    );
 }
 
 #[test]
@@ -731,6 +654,7 @@ fn query_is_part_of_title_if_enabled_but_tokens_never() {
         let path = format!("/vod/1-100000{query}");
         let reply = range(edge, &path, 0, 50_000).expect("a reply");
         assert_right(&reply, title, 0, 50_000);
+        settle(edge);
         reply.field("cache-status").map(str::to_owned)
     };
     let rule = "[path.\"/vod/\"]\nsecret_arguments = [\"ticket\"]\n[session]\nquery = \"who\"\n";

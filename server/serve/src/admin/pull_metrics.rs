@@ -10,8 +10,8 @@ use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, 
 use crate::pull::PullCounts;
 
 #[rustfmt::skip]
-const ROWS: [Row<PullCounts>; 10] = [
-    gauge_bytes("used", "Bytes stored of an origin's titles", |of| of.used_bytes),
+const ROWS: [Row<PullCounts>; 11] = [
+    gauge_bytes("used", "Disk usage of an origin's titles, with their folders", |of| of.used_bytes),
     gauge("titles", "Titles of an origin that are known", |of| of.titles),
     gauge("fetches_running", "Slices being fetched", |of| of.in_flight),
     gauge("fills_running", "Titles being filled ahead of viewers", |of| of.fills_running),
@@ -20,6 +20,7 @@ const ROWS: [Row<PullCounts>; 10] = [
     count("misses", "Slices that a reply had to wait for", |of| of.misses),
     count_bytes("evicted", "Bytes evicted for lack of space", |of| of.evicted_bytes),
     count_bytes("filled", "Of the bytes fetched from the origin, those fetched by fills", |of| of.filled_bytes),
+    count_bytes("unstored", "Bytes sent on without being stored, because the disk was full or failed", |of| of.unstored_bytes),
     count("stale_replies", "Replies from titles that the origin could not confirm", |of| of.stale),
 ];
 

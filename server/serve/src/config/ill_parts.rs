@@ -14,6 +14,7 @@ use super::machine::{folder_of, is_pipe};
 use super::settings::Config;
 use crate::flash;
 use crate::log::LogTarget;
+use crate::pull::store_folder;
 
 impl Config {
     /// A message for each part that is unavailable now: roots, SSDs of the flash tier, logs,
@@ -35,8 +36,13 @@ impl Config {
             }
         }
         for (prefix, rule) in &self.pull {
-            if rule.folder.is_dir()
-                && let Err(error) = try_to_write(&rule.folder)
+            // The server's own folder may belong to another user.
+            let own = store_folder(&rule.folder, prefix);
+            let mut folders = own
+                .ancestors()
+                .take_while(|of| of.starts_with(&rule.folder));
+            if let Some(folder) = folders.find(|folder| folder.is_dir())
+                && let Err(error) = try_to_write(folder)
             {
                 let text = cannot_write(&rule.folder, &error, "name another folder");
                 add(&format!("pull.{prefix}.folder"), text);
@@ -79,10 +85,12 @@ fn try_to_write(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Describes why a folder is not writable, with a remedy.
-fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
+pub(crate) fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
     let name = folder.display();
     let remedy = match error.kind() {
         ErrorKind::ReadOnlyFilesystem => "make it writable for the systemd unit by ReadWritePaths=",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space for it",
+        ErrorKind::NotFound => "create it",
         _ => "give the server's user write access",
     };
     format!("{name} cannot be written to: {error}; {remedy}, or {or}")

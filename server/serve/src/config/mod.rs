@@ -29,6 +29,7 @@ mod tests;
 
 pub use changes::Changes;
 pub use headlong_settings::Mistakes;
+pub(crate) use ill_parts::cannot_write;
 pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};

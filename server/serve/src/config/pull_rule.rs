@@ -19,7 +19,7 @@ pub struct PullRule {
     pub query: QueryKey,
     /// Folder whose disk keeps the slices.
     pub folder: PathBuf,
-    /// Upper limit of the size of all slices.
+    /// Upper limit of the disk usage of all slices and their folders.
     pub bytes_max: u64,
     /// Bytes to leave free on the file system.
     pub free_bytes_min: u64,

@@ -52,11 +52,11 @@ pub(super) fn pull_rows() -> Rows<PullRule> {
     rows.add("folder", path(), |p| &mut p.folder,
         "A folder on the disk that keeps the fetched slices, in the subfolder `.headlong-pull`; it may be a root.").restart();
     rows.add("bytes_max", size().at_least(MIB), |p| &mut p.bytes_max,
-        "Upper limit of the bytes kept. The least read slices are evicted first, ends of titles before their beginnings.").restart();
+        "Upper limit of the disk space used, with that of folders and of the unused ends of blocks. The least read slices are evicted first, ends of titles before their beginnings.").restart();
     rows.add("free_bytes_min", size(), |p| &mut p.free_bytes_min,
         "Bytes to leave free on that file system.").restart().tier(Expert);
     rows.add("slice_bytes", size().between(64 * KIB, SLICE_BYTES_MAX), |p| &mut p.slice_bytes,
-        "Size of the slices in which titles are fetched and kept. A request that misses waits until the whole slice has been fetched. Slices of a different size from an earlier setting are dropped.").restart().tier(Expert);
+        "Size of the slices in which titles are fetched and kept. Slices of a different size from an earlier setting are dropped.").restart().tier(Expert);
     rows.add("ahead_bytes", size(), |p| &mut p.ahead_bytes,
         "Bytes prefetched for sequential readers, beyond the slice being read.").restart().tier(Expert);
     rows.add("fresh", time(), |p| &mut p.fresh,

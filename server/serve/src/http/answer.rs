@@ -13,11 +13,10 @@ use headlong_pull::Fault;
 use http::{HeaderMap, HeaderValue};
 
 use super::asked::{Asked, fields_of};
-use super::asking::{Asking, Begun, RangeError};
+use super::asking::{Asking, FirstBytes, RangeError};
 use super::door::Denied;
 use super::gzip::Gzipped;
 use super::head_cache::CopiedRange;
-use crate::disk::Piece;
 
 /// Attempts when the file changes during the request.
 pub(super) const VERSIONS_TRIED_MAX: u32 = 3;
@@ -25,7 +24,7 @@ pub(super) const VERSIONS_TRIED_MAX: u32 = 3;
 /// A reply plan and the part of its body that was already fetched.
 pub(super) struct Answer {
     pub(super) plan: ReplyPlan,
-    pub(super) first: Option<(Begun, Piece, Asking)>,
+    pub(super) first: Option<(FirstBytes, Asking)>,
     /// The whole body, if it is compressed with gzip.
     pub(super) gzipped: Option<Gzipped>,
     /// Set for a title from an origin.
@@ -35,7 +34,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether bytes were requested from a device.
+    /// Whether bytes were requested from a device or an origin.
     pub(super) fn has_bytes(&self) -> bool {
         self.first.is_some()
     }
@@ -64,6 +63,8 @@ pub(super) struct FromOrigin {
     pub(super) is_miss: bool,
     /// Whether bytes of it are stored here, not only its metadata.
     pub(super) has_bytes: bool,
+    /// Whether fetched bytes can be stored now.
+    pub(super) is_storing: bool,
 }
 
 impl FromOrigin {
@@ -81,6 +82,7 @@ impl FromOrigin {
         headers.insert(http::header::AGE, HeaderValue::from(self.age_s));
         if with_status {
             let text = match (self.is_stale, self.is_miss) {
+                (_, true) if !self.is_storing => "headlong; fwd=miss; detail=origin",
                 (_, true) => "headlong; fwd=miss; stored; detail=origin",
                 (true, false) => "headlong; hit; ttl=-1; detail=stale",
                 (false, false) if self.has_bytes => "headlong; hit; detail=slice",

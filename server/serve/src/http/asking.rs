@@ -1,19 +1,21 @@
-//! Requests to a device for ranges of a file or title, after their slices were fetched from the
-//! origin.
+//! Requests for ranges of a file or title: to a device, or for slices that come from the origin.
 //!
 //! A range of a title from an origin is requested slice by slice, each after the previous one was
-//! delivered. So a reply waits for one slice only, and pins only one against eviction.
+//! delivered. So a reply waits for one slice only, and pins only one against eviction. A slice that
+//! is being fetched is passed on in chunks; after each, the reply asks again, so that it reads the
+//! rest from the device once the slice is stored.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use headlong_engine::{Refusal, Request};
 use headlong_http::{Pacer, Part};
 use headlong_pull::Fault;
 use headlong_units::ByteRange;
 
-use crate::disk::{Device, Reply, StreamSource};
+use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestId;
-use crate::pull::{Pinned, Pull, Version};
+use crate::pull::{Brought, Pinned, Pull, Version, WantedBytes};
 
 /// A title of an origin, and the pull that fetches its slices.
 #[derive(Clone)]
@@ -48,6 +50,46 @@ pub(super) struct Begun {
     /// Whether the viewer named no end.
     open_ended: bool,
     pinned: Option<Pinned>,
+}
+
+/// The beginning of a range, as the origin sent it.
+#[derive(Debug)]
+pub(super) struct Passed {
+    /// The bytes; not empty.
+    pub(super) bytes: Bytes,
+    /// Their end in the title.
+    pub(super) end: u64,
+    /// Remainder to request afterwards.
+    rest: Option<Part>,
+    /// Whether the viewer named no end.
+    open_ended: bool,
+}
+
+/// The answer to a request for a range.
+pub(super) enum Answered {
+    /// By the device.
+    Begun(Begun),
+    /// By the origin.
+    Passed(Passed),
+}
+
+/// The first bytes of a body, which were awaited before the status is sent.
+pub(super) enum FirstBytes {
+    /// Read by a device.
+    Read(Begun, Piece),
+    /// From the origin.
+    Passed(Passed),
+}
+
+/// Why a range is requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// The reply gets there.
+    New,
+    /// It is the remainder of a range whose beginning was passed on.
+    Further,
+    /// The slice was stored before but has disappeared.
+    Again,
 }
 
 /// Why a range cannot be served.
@@ -87,6 +129,20 @@ impl Begun {
     }
 }
 
+impl Passed {
+    /// Takes the remainder to request after these bytes.
+    pub(super) fn rest(&mut self) -> Option<Part> {
+        self.rest.take()
+    }
+
+    /// The whole range, to request it again.
+    pub(super) fn left(self) -> Part {
+        let end = self.rest.as_ref().map_or(self.end, |rest| rest.range.end);
+        let start = self.end - self.bytes.len() as u64;
+        part(ByteRange::new(start, end), self.open_ended)
+    }
+}
+
 /// A part without a preamble, for continuing inside a part.
 pub(super) fn part(range: ByteRange, open_ended: bool) -> Part {
     Part {
@@ -102,30 +158,57 @@ impl Asking {
         self.bringing.is_some()
     }
 
-    /// Requests one part of the plan. `is_again`: the slice was present before but has disappeared.
-    pub(super) async fn ask(&self, wanted: &Part, is_again: bool) -> Result<Begun, RangeError> {
-        let open_ended = wanted.open_ended || self.whole;
-        let ByteRange { start, end } = wanted.range;
+    /// Requests one part of the plan.
+    pub(super) async fn ask(&self, wanted: &Part, why: Occasion) -> Result<Answered, RangeError> {
         let Some(OriginSource { pull, version, by }) = &self.bringing else {
-            let request = self.request_for(self.request.part, (start, end - start), open_ended);
-            let begun = self.begin(request, end, None, None).await;
-            return begun.map(|begun| Begun {
-                open_ended: wanted.open_ended,
-                ..begun
-            });
+            return self.ask_device(wanted).await.map(Answered::Begun);
         };
+        let ByteRange { start, end } = wanted.range;
         let slices = version.slices();
         let index = slices.at(start);
-        if is_again {
+        if why == Occasion::Again {
             pull.check(version, index).await;
         }
-        let pinned = pull.bring(version, index, end, by).await;
-        let pinned = pinned.map_err(RangeError::Fault)?;
         let slice = slices.range(index);
         let here = end.min(slice.end);
-        let rest = (here < end).then(|| part(ByteRange::new(here, end), wanted.open_ended));
-        let request = self.request_for(index, (start - slice.start, here - start), open_ended);
-        self.begin(request, here, rest, Some(pinned)).await
+        let wanted_bytes = WantedBytes {
+            index,
+            range: ByteRange::new(start - slice.start, here - slice.start),
+            until: end,
+            is_further: why == Occasion::Further && start > slice.start,
+        };
+        let brought = pull.bring(version, wanted_bytes, by).await;
+        let rest = |from| (from < end).then(|| part(ByteRange::new(from, end), wanted.open_ended));
+        match brought.map_err(RangeError::Fault)? {
+            Brought::Bytes(bytes) => {
+                let end = start + bytes.len() as u64;
+                Ok(Answered::Passed(Passed {
+                    rest: rest(end),
+                    bytes,
+                    end,
+                    open_ended: wanted.open_ended,
+                }))
+            }
+            Brought::Stored(pinned) => {
+                let open_ended = wanted.open_ended || self.whole;
+                let range = (start - slice.start, here - start);
+                let request = self.request_for(index, range, open_ended);
+                let begun = self.begin(request, here, rest(here), Some(pinned)).await;
+                begun.map(Answered::Begun)
+            }
+        }
+    }
+
+    /// Requests one part of a file on the device.
+    pub(super) async fn ask_device(&self, wanted: &Part) -> Result<Begun, RangeError> {
+        let ByteRange { start, end } = wanted.range;
+        let open_ended = wanted.open_ended || self.whole;
+        let request = self.request_for(self.request.part, (start, end - start), open_ended);
+        let begun = self.begin(request, end, None, None).await;
+        begun.map(|begun| Begun {
+            open_ended: wanted.open_ended,
+            ..begun
+        })
     }
 
     async fn begin(

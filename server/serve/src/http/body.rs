@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal};
@@ -16,7 +16,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::account::Account;
-use super::asking::{Asking, Begun, RangeError, part};
+use super::asking::{Answered, Asking, Begun, FirstBytes, Occasion, Passed, RangeError, part};
 use super::shared_pace::Shared;
 use crate::disk::{Piece, PieceInfo};
 use crate::log::Stage;
@@ -59,7 +59,11 @@ pub(super) fn refusal_name(refusal: Refusal) -> &'static str {
 /// Consecutive attempts to fetch a slice that was evicted again.
 const REFETCH_MAX: u32 = 3;
 
-type PendingReply = Pin<Box<dyn Future<Output = Result<Begun, RangeError>> + Send>>;
+/// Unsent bytes of a reply beyond which it takes no more from a slice that is being fetched: they
+/// are copies, which no memory budget covers.
+const PASSED_BYTES_MAX: u64 = 64 << 10;
+
+type PendingReply = Pin<Box<dyn Future<Output = Result<Answered, RangeError>> + Send>>;
 
 /// A step of a body.
 enum Next {
@@ -67,24 +71,27 @@ enum Next {
     /// A piece that was awaited before the status was sent.
     Piece(Piece),
     Part(Part),
+    /// The remainder of a part whose beginning the origin sent.
+    Further(Part),
     Asked(PendingReply, Part),
     Replying(Begun),
+    Passed(Passed),
 }
 
 /// The last data that a body yielded.
 enum LastYielded {
     Nothing,
     Text(Bytes),
-    /// A piece that ends at this offset of the file.
-    Piece(u64, PieceInfo),
+    /// Bytes that end at this offset of the file: of a piece, or from the origin.
+    Bytes(u64, Option<PieceInfo>),
     /// A piece that cannot be requested again.
     Copy,
 }
 
-/// Data of a body: a text, or a piece in the memory that the disk wrote to.
+/// Data of a body: bytes, or a piece in the memory that the disk wrote to.
 #[derive(Debug)]
 pub enum Chunk {
-    /// Generated text.
+    /// Generated text, or bytes from an origin.
     Text(Bytes),
     /// A piece of a file, from an offset on.
     Piece(Piece, usize),
@@ -145,6 +152,8 @@ pub struct ReplyBody {
     account: Box<Account>,
     /// Consecutive attempts whose data had disappeared.
     vain: u32,
+    /// Waits until enough bytes are sent.
+    sender: Option<Waker>,
     pacer: Option<Pacer>,
     shared: Shared,
     /// Fires when the pacing allows the next bytes.
@@ -174,6 +183,7 @@ impl ReplyBody {
             last: LastYielded::Nothing,
             account,
             vain: 0,
+            sender: None,
             pacer: None,
             shared: Shared::default(),
             alarm: None,
@@ -192,10 +202,10 @@ impl ReplyBody {
         body
     }
 
-    /// A body of parts; the device's reply to the first part and its first piece are given.
+    /// A body of parts; the first bytes of the first part are given.
     pub(super) fn parts(
         body: headlong_http::Body,
-        first: (Begun, Piece),
+        first: FirstBytes,
         (asking, shared): (Asking, Shared),
         account: Box<Account>,
     ) -> Self {
@@ -207,10 +217,11 @@ impl ReplyBody {
                 steps.push_back(Next::Text(Bytes::from(part.preamble.clone())));
             }
             match first.take() {
-                Some((reply, piece)) => {
+                Some(FirstBytes::Read(reply, piece)) => {
                     steps.push_back(Next::Piece(piece));
                     steps.push_back(Next::Replying(reply));
                 }
+                Some(FirstBytes::Passed(passed)) => steps.push_back(Next::Passed(passed)),
                 None => steps.push_back(Next::Part(part)),
             }
         }
@@ -226,6 +237,7 @@ impl ReplyBody {
             last: LastYielded::Nothing,
             account,
             vain: 0,
+            sender: None,
             pacer,
             shared,
             alarm: None,
@@ -237,6 +249,7 @@ impl ReplyBody {
         let asking = self.asking.as_ref();
         match self.steps.front() {
             Some(Next::Asked(..)) if asking.is_some_and(Asking::is_of_origin) => Stage::Origin,
+            Some(Next::Further(_)) => Stage::Send,
             _ => Stage::Device,
         }
     }
@@ -252,21 +265,25 @@ impl ReplyBody {
                     return Poll::Ready(Some(Ok(Chunk::Text(text))));
                 }
                 Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
-                Next::Part(part) => {
-                    let Some(asking) = self.asking.clone() else {
-                        return Poll::Ready(None);
-                    };
-                    let is_again = self.vain > 0;
-                    let wanted = part.clone();
-                    let reply = Box::pin(async move { asking.ask(&wanted, is_again).await });
-                    self.steps.push_front(Next::Asked(reply, part));
+                Next::Further(part) if self.account.unsent_bytes > PASSED_BYTES_MAX => {
+                    self.sender = Some(context.waker().clone());
+                    self.steps.push_front(Next::Further(part));
+                    return Poll::Pending;
                 }
+                Next::Further(part) => self.request(part, Occasion::Further),
+                Next::Part(part) if self.vain > 0 => self.request(part, Occasion::Again),
+                Next::Part(part) => self.request(part, Occasion::New),
                 Next::Asked(mut asked, part) => match asked.as_mut().poll(context) {
                     Poll::Pending => {
                         self.steps.push_front(Next::Asked(asked, part));
                         return Poll::Pending;
                     }
-                    Poll::Ready(Ok(reply)) => self.steps.push_front(Next::Replying(reply)),
+                    Poll::Ready(Ok(Answered::Begun(reply))) => {
+                        self.steps.push_front(Next::Replying(reply));
+                    }
+                    Poll::Ready(Ok(Answered::Passed(passed))) => {
+                        self.steps.push_front(Next::Passed(passed));
+                    }
                     Poll::Ready(Err(RangeError::Fault(fault))) => {
                         return Poll::Ready(Some(Err(BodyError(fault.name()))));
                     }
@@ -274,6 +291,14 @@ impl ReplyBody {
                         return Poll::Ready(Some(Err(BodyError(refusal_name(refusal)))));
                     }
                 },
+                Next::Passed(mut passed) => {
+                    self.vain = 0;
+                    self.last = LastYielded::Bytes(passed.end, None);
+                    if let Some(rest) = passed.rest() {
+                        self.steps.push_front(Next::Further(rest));
+                    }
+                    return Poll::Ready(Some(Ok(Chunk::Text(passed.bytes))));
+                }
                 Next::Replying(mut begun) => match begun.reply.poll_next(context) {
                     Poll::Pending => {
                         self.steps.push_front(Next::Replying(begun));
@@ -304,6 +329,16 @@ impl ReplyBody {
         }
     }
 
+    /// Requests a part; without a source there is nothing more.
+    fn request(&mut self, part: Part, why: Occasion) {
+        let Some(asking) = self.asking.clone() else {
+            return self.steps.clear();
+        };
+        let wanted = part.clone();
+        let reply = Box::pin(async move { asking.ask(&wanted, why).await });
+        self.steps.push_front(Next::Asked(reply, part));
+    }
+
     /// Waits until the pacing allows the next bytes.
     fn poll_pace(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.pacer.is_none() && self.shared.is_none() {
@@ -330,7 +365,7 @@ impl ReplyBody {
     }
 
     fn can_give_again(&self) -> bool {
-        matches!(self.last, LastYielded::Text(_) | LastYielded::Piece(..))
+        matches!(self.last, LastYielded::Text(_) | LastYielded::Bytes(..))
     }
 
     /// Drops data and requests of the device; they are requested again when needed.
@@ -343,7 +378,8 @@ impl ReplyBody {
                     piece_bytes = piece.as_ref().len() as u64;
                     continue;
                 }
-                Next::Asked(_, part) => Next::Part(part),
+                Next::Asked(_, part) | Next::Further(part) => Next::Part(part),
+                Next::Passed(passed) => Next::Part(passed.left()),
                 Next::Replying(begun) => {
                     let mut part = begun.left();
                     part.range.start -= std::mem::take(&mut piece_bytes);
@@ -368,8 +404,10 @@ impl ReplyBody {
                 let from = text.len().saturating_sub(bytes as usize);
                 self.steps.push_front(Next::Text(text.slice(from..)));
             }
-            LastYielded::Piece(end, info) => {
-                self.account.forget_piece(info, bytes);
+            LastYielded::Bytes(end, info) => {
+                if let Some(info) = info {
+                    self.account.forget_piece(info, bytes);
+                }
                 match self.steps.front_mut() {
                     Some(Next::Part(next))
                         if next.preamble.is_empty() && next.range.start == end =>
@@ -391,7 +429,7 @@ impl ReplyBody {
     fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
         self.last = match self.steps.front() {
-            Some(Next::Replying(begun)) => LastYielded::Piece(begun.position(), piece.info()),
+            Some(Next::Replying(begun)) => LastYielded::Bytes(begun.position(), Some(piece.info())),
             _ => LastYielded::Copy,
         };
         Chunk::Piece(piece, 0)
@@ -454,6 +492,9 @@ impl http_body::Body for ReplyBody {
 impl ReplyBytes for ReplyBody {
     fn note_left(mut self: Pin<&mut Self>, bytes: u64) {
         self.account.note_left(bytes);
+        if let Some(sender) = self.sender.take() {
+            sender.wake();
+        }
     }
 
     fn suspend(mut self: Pin<&mut Self>, unsent_bytes: u64) -> bool {

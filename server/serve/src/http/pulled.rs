@@ -8,7 +8,7 @@ use headlong_pull::Fault;
 
 use super::answer::{Answer, FileMetadata, FromOrigin, NoAnswer, VERSIONS_TRIED_MAX, plan_for};
 use super::asked::Asked;
-use super::asking::{Asking, OriginSource};
+use super::asking::{Answered, Asking, FirstBytes, Occasion, OriginSource};
 use super::state::MediaState;
 use crate::log::Stage;
 use crate::pull::{Found, Pull, SliceSource};
@@ -79,6 +79,7 @@ async fn begin(
         is_stale: found.is_stale,
         is_miss: false,
         has_bytes: true,
+        is_storing: pull.is_storing(),
     };
     let Some(first_part) = plan.body.parts.first() else {
         from.has_bytes = version.has(0);
@@ -118,29 +119,36 @@ async fn begin(
         }),
     };
     asked.account.turn(Stage::Origin);
-    let mut begun = asking
-        .ask(first_part, is_again)
-        .await
-        .map_err(NoAnswer::from)?;
-    asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
-    asked.account.turn(Stage::Device);
-    from.is_miss = begun.is_miss();
-    asked.account.record.cache = Some(from.name());
-    match begun.reply.next().await {
-        Some(Ok(piece)) => {
-            asked.account.got(&piece, Stage::Other);
-            let pace = asked.settings.access.pace(shown.path);
-            let pacer = pace.pacer(headlong_units::Instant::ZERO, asked.cmcd.bit_rate);
-            let asking = Asking { pacer, ..asking };
-            Ok(Answer {
-                first: Some((begun, piece, asking)),
-                from: Some(from),
-                ..Answer::without_bytes(plan)
-            })
+    let why = match is_again {
+        true => Occasion::Again,
+        false => Occasion::New,
+    };
+    let answered = asking.ask(first_part, why).await.map_err(NoAnswer::from)?;
+    let first = match answered {
+        Answered::Passed(passed) => {
+            asked.account.turn(Stage::Other);
+            from.is_miss = true;
+            FirstBytes::Passed(passed)
         }
-        Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
-        None => Err(NoAnswer::Failed(Failure::Device)),
-    }
+        Answered::Begun(mut begun) => {
+            asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
+            asked.account.turn(Stage::Device);
+            from.is_miss = begun.is_miss();
+            asked.account.record.cache = Some(from.name());
+            let piece = begun.reply.next().await.unwrap_or(Err(Failure::Device));
+            let piece = piece.map_err(NoAnswer::Failed)?;
+            asked.account.got(&piece, Stage::Other);
+            FirstBytes::Read(begun, piece)
+        }
+    };
+    asked.account.record.cache = Some(from.name());
+    let pace = asked.settings.access.pace(shown.path);
+    let pacer = pace.pacer(headlong_units::Instant::ZERO, asked.cmcd.bit_rate);
+    Ok(Answer {
+        first: Some((first, Asking { pacer, ..asking })),
+        from: Some(from),
+        ..Answer::without_bytes(plan)
+    })
 }
 
 /// Status and detail for a failed origin, and the seconds after which the client may retry.
@@ -157,12 +165,6 @@ pub(super) fn explain(fault: Fault) -> (Status, Option<&'static str>, Option<u64
             Some("the file is being changed at its origin; try again later"),
             Some(1),
         ),
-        Fault::NoSpace => (
-            Status::Unavailable,
-            Some("there is no space to store the file; try again later"),
-            Some(10),
-        ),
-        Fault::Disk => (Status::InternalError, None, None),
         _ => (
             Status::BadGateway,
             Some("the origin did not send the file; see the server's log and metrics"),

@@ -11,6 +11,7 @@ use http::{HeaderValue, Response};
 use super::account::Account;
 use super::answer::Answer;
 use super::asked::Asked;
+use super::asking::FirstBytes;
 use super::body::ReplyBody;
 use super::state::HttpSettings;
 use crate::config::ReplyField;
@@ -67,7 +68,8 @@ pub(super) fn build(
     } = answer.plan;
     account.record.status = status.code();
     let came_from = match (&answer.first, &answer.gzipped) {
-        (Some((_, piece, _)), _) => Some(piece.info()),
+        (Some((FirstBytes::Read(_, piece), _)), _) => Some(piece.info()),
+        (Some((FirstBytes::Passed(_), _)), _) => None,
         (None, gzipped) => gzipped.as_ref().map(|gzipped| gzipped.came_from),
     };
     let timing = timing_field(settings, head, came_from);
@@ -75,11 +77,11 @@ pub(super) fn build(
         .filter(|_| settings.has(ReplyField::CacheStatus) && answer.from.is_none())
         .map(cache_status);
     let body = match (answer.first, answer.gzipped) {
-        (Some((begun, piece, asking)), _) => {
+        (Some((first, asking)), _) => {
             let client = account.record.remote;
             let state = Arc::clone(&account.state);
             let shared = state.shared(settings, client, asking.request.viewer);
-            ReplyBody::parts(body, (begun, piece), (asking, shared), account)
+            ReplyBody::parts(body, first, (asking, shared), account)
         }
         (None, Some(gzipped)) => {
             account.gzip_turn = Some(gzipped.turn);

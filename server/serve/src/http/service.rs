@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::answer::{Answer, FileMetadata, NoAnswer, VERSIONS_TRIED_MAX, plan_for};
 use super::asked::Asked;
-use super::asking::Asking;
+use super::asking::{Asking, FirstBytes};
 use super::body::ReplyBody;
 use super::client_hint::expect_next;
 use super::door::{AccessRequest, Denied};
@@ -393,10 +393,8 @@ async fn fetch(
         bringing: None,
     };
     asked.account.turn(Stage::Device);
-    let mut begun = asking
-        .ask(first_part, false)
-        .await
-        .map_err(NoAnswer::from)?;
+    let begun = asking.ask_device(first_part).await;
+    let mut begun = begun.map_err(NoAnswer::from)?;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
     if let Some(turn) = gzip_turn {
         let account = &mut asked.account;
@@ -430,7 +428,7 @@ async fn fetch(
                 of_copies: is_of_copies
                     .then(|| CopiedRange::of(&plan, path, file))
                     .flatten(),
-                first: Some((begun, piece, asking)),
+                first: Some((FirstBytes::Read(begun, piece), asking)),
                 ..Answer::without_bytes(plan)
             })
         }

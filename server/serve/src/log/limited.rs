@@ -29,9 +29,13 @@ pub enum LimitedKind {
     Lookup,
     /// A file is not readable.
     Forbidden,
+    /// A slice was not stored for lack of space.
+    SliceNoSpace,
+    /// A slice was not stored because the disk failed.
+    SliceDisk,
 }
 
-const KINDS: usize = LimitedKind::Forbidden as usize + 1;
+const KINDS: usize = LimitedKind::SliceDisk as usize + 1;
 
 /// Per kind, the time of the last line and the number of lines suppressed since.
 #[derive(Debug, Default)]

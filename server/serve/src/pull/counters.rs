@@ -16,6 +16,7 @@ pub(super) struct Counters {
     pub(super) evicted_bytes: AtomicU64,
     pub(super) stale: AtomicU64,
     pub(super) filled_bytes: AtomicU64,
+    pub(super) unstored_bytes: AtomicU64,
     /// Number of replies that wait for a slice.
     waiting: AtomicU64,
     faults: Mutex<BTreeMap<Fault, u64>>,
@@ -53,6 +54,7 @@ impl Counters {
             evicted_bytes: self.evicted_bytes.load(Relaxed),
             stale: self.stale.load(Relaxed),
             filled_bytes: self.filled_bytes.load(Relaxed),
+            unstored_bytes: self.unstored_bytes.load(Relaxed),
             fills_running: 0,
             used_bytes: 0,
             titles: 0,
@@ -91,9 +93,11 @@ pub struct PullCounts {
     pub stale: u64,
     /// Bytes fetched by fills.
     pub filled_bytes: u64,
+    /// Bytes fetched that could not be stored.
+    pub unstored_bytes: u64,
     /// Titles being filled.
     pub fills_running: u64,
-    /// Bytes kept.
+    /// Disk usage of the slices.
     pub used_bytes: u64,
     /// Titles known.
     pub titles: u64,

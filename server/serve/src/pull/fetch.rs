@@ -1,23 +1,29 @@
-//! Fetches missing slices: one fetch for all waiting replies, then the slice is written and the
-//! engine is notified.
+//! Fetches missing slices: one fetch for all replies that need a slice. They receive the bytes as
+//! they arrive; then the slice is written and the engine is notified.
 //!
 //! Invariants: a fetch is independent of the replies that wait for it, so a client that disconnects
 //! does not affect others; a fetch that no reply waits for when its turn comes is skipped, unless
-//! it is a prefetch.
+//! it is a prefetch; bytes that cannot be stored are still delivered, in pieces while the store
+//! fails.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use headlong_engine::PartSpec;
-use headlong_pull::{Fault, SliceKey};
+use headlong_pull::{FOLDER_BYTES, Fault, SliceKey, file_bytes};
+use headlong_units::ByteRange;
 use tokio::sync::watch;
 
 use super::counters::Counters;
+use super::incoming::{IncomingBytes, IncomingSlice};
+use super::origin::FETCHES_MAX;
 use super::pinned::Pinned;
 use super::store;
+use super::store_task::is_no_space;
 use super::title;
 use super::titles::Pull;
-use super::version::{Outcome, Version};
+use super::version::{SlicePart, Version};
 use crate::log::RequestId;
 
 /// Upper limit of attempts per slice, and the pause between them. Each attempt continues after the
@@ -26,6 +32,28 @@ const TRIES_MAX: u32 = 3;
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Number of slices to evict when the disk is unexpectedly full.
 const SLICES_FREED: u64 = 8;
+
+/// The bytes of a title that a reply needs next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WantedBytes {
+    /// Their slice.
+    pub(crate) index: u32,
+    /// Their range in the slice; not empty.
+    pub(crate) range: ByteRange,
+    /// The end of the reply in the title.
+    pub(crate) until: u64,
+    /// Whether the reply has received bytes of this slice before.
+    pub(crate) is_further: bool,
+}
+
+/// Where a reply finds the bytes that it needs.
+#[derive(Debug)]
+pub(crate) enum Brought {
+    /// In a stored slice.
+    Stored(Pinned),
+    /// Here: the first of them, as they came from the origin.
+    Bytes(Bytes),
+}
 
 /// Purpose of a slice lookup.
 #[derive(Clone, Copy)]
@@ -40,11 +68,11 @@ struct FetchPurpose {
 
 /// Whether no reply waits for a slice any more; then its fetch is cancelled. One receiver is held
 /// by the table.
-fn is_given_up(version: &Version, index: u32, say: &watch::Sender<Outcome>) -> bool {
+fn is_given_up(version: &Version, part: SlicePart, say: &watch::Sender<IncomingSlice>) -> bool {
     let mut table = version.table();
     let is_given_up = say.receiver_count() <= 1;
     if is_given_up {
-        table.coming.remove(&index);
+        table.coming.remove(&part);
     }
     is_given_up
 }
@@ -52,88 +80,100 @@ fn is_given_up(version: &Version, index: u32, say: &watch::Sender<Outcome>) -> b
 /// Result of a slice lookup.
 enum SliceLookup {
     Here(Pinned),
-    Coming(watch::Receiver<Outcome>),
+    Coming(SlicePart, watch::Receiver<IncomingSlice>),
 }
 
 impl Pull {
-    /// Fetches a slice for the reply to request `by`, which reads up to the byte `until` of the
-    /// title.
+    /// Brings bytes of a slice to the reply to request `by`.
     ///
     /// # Errors
-    /// If the slice cannot be fetched.
-    pub async fn bring(
+    /// If they cannot be fetched.
+    pub(crate) async fn bring(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        index: u32,
-        until: u64,
+        wanted: WantedBytes,
         by: &RequestId,
-    ) -> Result<Pinned, Fault> {
-        let (mut is_miss, mut tried) = (false, 0);
-        let pinned = loop {
-            match self.look(
-                version,
-                index,
-                FetchPurpose {
-                    is_miss,
-                    is_ahead: false,
-                    is_fill: false,
-                },
-                Some(by),
-            ) {
-                SliceLookup::Here(pinned) => break pinned,
-                SliceLookup::Coming(mut outcome) => {
+    ) -> Result<Brought, Fault> {
+        let WantedBytes {
+            index,
+            range,
+            until,
+            is_further,
+        } = wanted;
+        let mut is_miss = is_further;
+        let brought = loop {
+            let purpose = FetchPurpose {
+                is_miss,
+                is_ahead: false,
+                is_fill: false,
+            };
+            match self.look(version, (index, range.start), purpose, Some(by)) {
+                SliceLookup::Here(pinned) => break Brought::Stored(pinned),
+                SliceLookup::Coming(part, mut incoming) => {
                     is_miss = true;
-                    self.ahead(version, index, until, by);
+                    if !is_further {
+                        self.ahead(version, index, until, by);
+                    }
                     let _waits = self.counters.wait();
-                    match self.wait(&mut outcome).await {
-                        // A fill may use less space than a viewer.
-                        Err(Fault::NoSpace) if tried == 0 => tried += 1,
-                        outcome => outcome?,
+                    let start = part.offset();
+                    let range = ByteRange::new(range.start - start, range.end - start);
+                    match self
+                        .wait(&mut incoming, |slice| slice.read(range))
+                        .await??
+                    {
+                        IncomingBytes::Bytes(bytes) => break Brought::Bytes(bytes),
+                        IncomingBytes::Ended => {}
                     }
                 }
             }
         };
-        let counter = if is_miss {
-            &self.counters.misses
-        } else {
-            &self.counters.hits
-        };
-        Counters::add(counter, 1);
-        self.state().space.touch(SliceKey {
-            version: version.key,
-            index,
-        });
+        if !is_further {
+            let counter = if is_miss {
+                &self.counters.misses
+            } else {
+                &self.counters.hits
+            };
+            Counters::add(counter, 1);
+        }
+        if let Brought::Stored(_) = brought {
+            self.touch(version, index);
+        }
         if !is_miss {
             self.ahead(version, index, until, by);
         }
-        Ok(pinned)
+        Ok(brought)
     }
 
     /// Fetches a slice for a fill.
     ///
     /// # Errors
-    /// If the slice cannot be fetched; [`Fault::NoSpace`] also if that would evict more valuable
-    /// slices.
+    /// If the slice cannot be fetched or stored; [`Fault::NoSpace`] also if that would evict more
+    /// valuable slices.
     pub(super) async fn bring_for_fill(
         self: &Arc<Self>,
         version: &Arc<Version>,
         index: u32,
     ) -> Result<(), Fault> {
+        if let Some(fault) = self.health.fault() {
+            return Err(fault);
+        }
         let wanted = FetchPurpose {
             is_miss: true,
             is_ahead: true,
             is_fill: true,
         };
-        match self.look(version, index, wanted, None) {
+        match self.look(version, (index, 0), wanted, None) {
             SliceLookup::Here(_) => Ok(()),
-            SliceLookup::Coming(mut outcome) => self.wait(&mut outcome).await,
+            SliceLookup::Coming(_, mut incoming) => {
+                self.wait(&mut incoming, |slice| slice.end).await?
+            }
         }
     }
 
     /// Whether `bytes` fit without evicting slices more valuable to viewers.
     pub(super) fn has_room_for_fill(&self, bytes: u64) -> bool {
         let state = self.state();
-        let wanted = state.space.used_bytes() + state.coming_bytes + bytes;
+        let wanted = state.space.used_bytes() + state.coming_bytes + usage_of(bytes);
         let over = wanted.saturating_sub(self.rule.bytes_max);
         let victims = state
             .space
@@ -158,10 +198,12 @@ impl Pull {
         }
     }
 
+    /// Finds the slice, or the part of it with this offset that is being fetched, or starts to fetch
+    /// it.
     fn look(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        index: u32,
+        (index, offset): (u32, u64),
         wanted: FetchPurpose,
         by: Option<&RequestId>,
     ) -> SliceLookup {
@@ -170,18 +212,35 @@ impl Pull {
             *table.pins.entry(index).or_insert(0) += 1;
             return SliceLookup::Here(Pinned::new(version, index, wanted.is_miss));
         }
-        if let Some(coming) = table.coming.get(&index) {
-            return SliceLookup::Coming(coming.clone());
+        let whole = SlicePart::whole(index);
+        let piece = SlicePart::piece_at(index, offset);
+        for part in [whole, piece] {
+            // A fill needs slices.
+            if wanted.is_fill && !part.is_whole() {
+                continue;
+            }
+            if let Some(coming) = table.coming.get(&part) {
+                return SliceLookup::Coming(part, coming.clone());
+            }
         }
-        let (say, coming) = watch::channel(None);
-        table.coming.insert(index, coming.clone());
+        let part = match self.health.fault() {
+            None => whole,
+            Some(_) => piece,
+        };
+        let length = part.range(version.slices).len();
+        let (say, coming) = watch::channel(IncomingSlice::new(length));
+        table.coming.insert(part, coming.clone());
         let (pull, by) = (Arc::clone(self), by.cloned());
-        tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted), by, say));
-        SliceLookup::Coming(coming)
+        tokio::spawn(pull.fetch(Arc::clone(version), (part, wanted), by, say));
+        SliceLookup::Coming(part, coming)
     }
 
     /// Prefetches the slices that a reader of this one needs next.
     fn ahead(self: &Arc<Self>, version: &Arc<Version>, index: u32, until: u64, by: &RequestId) {
+        if self.health.fault().is_some() {
+            // It would be dropped before it is read.
+            return;
+        }
         let reads_on = index > 0 && version.table().present.get(index as usize - 1) == Some(&true);
         let ahead = version
             .slices
@@ -193,25 +252,25 @@ impl Pull {
                 is_ahead: true,
                 is_fill: false,
             };
-            drop(self.look(version, next as u32, wanted, Some(by)));
+            drop(self.look(version, (next as u32, 0), wanted, Some(by)));
         }
     }
 
     async fn fetch(
         self: Arc<Self>,
         version: Arc<Version>,
-        (index, wanted): (u32, FetchPurpose),
+        (part, wanted): (SlicePart, FetchPurpose),
         by: Option<RequestId>,
-        say: watch::Sender<Outcome>,
+        say: watch::Sender<IncomingSlice>,
     ) {
         let outcome = match self.fetches.acquire().await {
             Ok(_turn) => {
-                if !wanted.is_ahead && is_given_up(&version, index, &say) {
+                if !wanted.is_ahead && is_given_up(&version, part, &say) {
                     return;
                 }
                 Counters::add(&self.counters.in_flight, 1);
                 let outcome = self
-                    .fetch_now(&version, (index, wanted.is_fill), by.as_ref())
+                    .fetch_now(&version, (part, wanted.is_fill), by.as_ref(), &say)
                     .await;
                 self.counters
                     .in_flight
@@ -220,41 +279,52 @@ impl Pull {
             }
             Err(_) => Err(Fault::Unreachable),
         };
+        let is_whole = say.borrow().is_whole();
         if let Err(fault) = outcome {
             self.counters.fault(fault);
             tracing::debug!(
                 path = title::split(&version.about.path).0,
-                index,
+                index = part.index,
                 fault = fault.name(),
-                "slice not fetched"
+                "slice not fetched or not stored"
             );
             if matches!(fault, Fault::Changed | Fault::WrongLength | Fault::Absent) {
                 self.distrust(&version);
             }
         }
-        version.table().coming.remove(&index);
-        let _ = say.send(Some(outcome));
+        match (outcome, self.health.fault()) {
+            (Err(fault), Some(_)) if is_whole && !version.is_retired() => {
+                let length = part.range(version.slices).len();
+                Counters::add(&self.counters.unstored_bytes, length);
+                self.health.note_unstored(fault);
+                let bytes_max = self.rule.slice_bytes * FETCHES_MAX as u64;
+                self.state().add_unstored(&version, part, bytes_max);
+            }
+            _ => drop(version.table().coming.remove(&part)),
+        }
+        say.send_modify(|slice| slice.end(outcome));
     }
 
+    /// Fetches a part of a slice into `slice`, and stores it if it is a whole one.
     async fn fetch_now(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        (index, is_fill): (u32, bool),
+        (part, is_fill): (SlicePart, bool),
         by: Option<&RequestId>,
+        slice: &watch::Sender<IncomingSlice>,
     ) -> Result<(), Fault> {
-        let range = version.slices.range(index);
-        let mut bytes = Vec::with_capacity(range.len() as usize);
+        let range = part.range(version.slices);
         let mut tried = 0;
         loop {
             if version.is_retired() {
                 return Err(Fault::Changed);
             }
-            let before = bytes.len();
+            let before = slice.borrow().received();
             let fetched = self
                 .origin
-                .fetch(&version.about.path, &version.told, (range, by), &mut bytes)
+                .fetch(&version.about.path, &version.told, (range, by), slice)
                 .await;
-            let more = bytes.len().saturating_sub(before) as u64;
+            let more = slice.borrow().received() - before;
             Counters::add(&self.counters.fetched_bytes, more);
             if is_fill {
                 Counters::add(&self.counters.filled_bytes, more);
@@ -267,7 +337,24 @@ impl Pull {
             }
             tokio::time::sleep(RETRY_PAUSE * tried).await;
         }
-        self.keep(version, (index, is_fill), Arc::new(bytes)).await
+        let mut bytes = Arc::default();
+        slice.send_modify(|slice| bytes = slice.complete());
+        if !part.is_whole() {
+            return Err(self.health.fault().unwrap_or(Fault::NoSpace));
+        }
+        self.keep(version, (part.index, is_fill), bytes).await?;
+        if slice.borrow().was_read() {
+            self.touch(version, part.index);
+        }
+        Ok(())
+    }
+
+    /// Counts a read of a stored slice.
+    fn touch(&self, version: &Version, index: u32) {
+        self.state().space.touch(SliceKey {
+            version: version.key,
+            index,
+        });
     }
 
     /// Writes a slice after making room for it.
@@ -277,10 +364,13 @@ impl Pull {
         (index, is_fill): (u32, bool),
         bytes: Arc<Vec<u8>>,
     ) -> Result<(), Fault> {
-        let length = bytes.len() as u64;
-        self.state().coming_bytes += length;
+        if let Some(fault) = self.health.fault() {
+            return Err(fault);
+        }
+        let usage = usage_of(bytes.len() as u64);
+        self.state().coming_bytes += usage;
         if !self.free(0, is_fill).await {
-            self.state().coming_bytes -= length;
+            self.state().coming_bytes -= usage;
             return Err(Fault::NoSpace);
         }
         let mut written = self.write(version, index, &bytes).await;
@@ -289,24 +379,18 @@ impl Pull {
                 break;
             }
             // Other fetches may have used the freed space, or be freeing all that can be freed now.
-            self.free(SLICES_FREED * self.rule.slice_bytes, false).await;
+            self.free_more().await;
             // Time for the engine to close its open files of evicted slices.
             tokio::time::sleep(RETRY_PAUSE).await;
             written = self.write(version, index, &bytes).await;
         }
-        if let Err(error) = written.as_ref()
-            && !(is_fill && is_no_space(error))
-        {
-            let folder = version.folder.display();
-            tracing::warn!(%folder, %error, "cannot write slice");
-        }
-        let written = written.map_err(|error| match is_no_space(&error) {
+        let written = written.map_err(|error| match is_fill && is_no_space(&error) {
             true => Fault::NoSpace,
-            false => Fault::Disk,
+            false => self.lose_store(&error),
         });
         let mut state = self.state();
-        state.coming_bytes -= length;
-        let part = written?;
+        state.coming_bytes -= usage;
+        let (part, disk_bytes) = written?;
         if version.is_retired() || state.version(version.key).is_none() {
             let folder = version.folder.clone();
             self.store.begin(move || store::remove_version(&folder));
@@ -317,8 +401,8 @@ impl Pull {
             index,
         };
         match is_fill {
-            true => state.space.add_filled(key, length as u32),
-            false => state.space.add_awaited(key, length as u32),
+            true => state.space.add_filled(key, disk_bytes),
+            false => state.space.add_awaited(key, disk_bytes),
         }
         version.table().present[index as usize] = true;
         if let Some(device) = self.device.get() {
@@ -327,20 +411,34 @@ impl Pull {
         Ok(())
     }
 
+    /// Writes a slice; returns it as a part of the stream, and its disk usage.
     async fn write(
         self: &Arc<Self>,
         version: &Arc<Version>,
         index: u32,
         bytes: &Arc<Vec<u8>>,
-    ) -> std::io::Result<PartSpec> {
+    ) -> std::io::Result<(PartSpec, u32)> {
         let (of, bytes, library) = (Arc::clone(version), Arc::clone(bytes), self.library.clone());
         let free_bytes_min = self.store.free_bytes_min();
         let job = move || {
-            let file = store::write(&of.folder, &of.about, index, &bytes, free_bytes_min)?;
-            Ok(of.part(index, &library, Some(&file)))
+            let files = of.files.read().unwrap_or_else(PoisonError::into_inner);
+            let written = store::write(&of.folder, &of.about, index, &bytes, free_bytes_min);
+            drop(files);
+            if written.is_err() {
+                let _files = of.files.write().unwrap_or_else(PoisonError::into_inner);
+                store::remove_if_empty(&of.folder);
+            }
+            let file = written?;
+            let disk_bytes = store::disk_bytes(&file.metadata()?);
+            Ok((of.part(index, &library, Some(&file)), disk_bytes))
         };
-        let written: Option<std::io::Result<PartSpec>> = self.store.run(job).await;
+        let written = self.store.run(job).await;
         written.unwrap_or_else(|| Err(std::io::Error::other("too many jobs wait for the disk")))
+    }
+
+    /// Evicts several slices, when the disk is unexpectedly full.
+    pub(super) async fn free_more(&self) {
+        self.free(SLICES_FREED * self.rule.slice_bytes, false).await;
     }
 
     /// Evicts slices until the pending slices and `more` bytes fit, and waits for their removal.
@@ -350,12 +448,16 @@ impl Pull {
             return false;
         };
         for mut going in all_going {
-            let _ = going.wait_for(Option::is_some).await;
+            let _ = going.wait_for(|slice| slice.end.is_some()).await;
         }
         true
     }
 
-    fn begin_freeing(&self, more: u64, is_fill: bool) -> Option<Vec<watch::Receiver<Outcome>>> {
+    fn begin_freeing(
+        &self,
+        more: u64,
+        is_fill: bool,
+    ) -> Option<Vec<watch::Receiver<IncomingSlice>>> {
         let mut state = self.state();
         let wanted = state.space.used_bytes() + state.coming_bytes;
         let over = wanted.saturating_sub(self.rule.bytes_max).max(more);
@@ -374,19 +476,24 @@ impl Pull {
                 let part = version.part(key.index, &self.library, None);
                 device.part(version.stream, key.index, part);
             }
-            let (say, going) = watch::channel(None);
+            let (say, going) = watch::channel(IncomingSlice::default());
             all_going.push(going.clone());
             {
                 // A request for the evicted slice waits for the removal, so that the removal does
                 // not delete a new file.
                 let mut table = version.table();
                 table.present[key.index as usize] = false;
-                table.coming.insert(key.index, going);
+                table.coming.insert(SlicePart::whole(key.index), going);
             }
             self.store.begin(move || {
+                let files = version
+                    .files
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner);
                 store::remove_slice(&version.folder, key.index);
-                version.table().coming.remove(&key.index);
-                let _ = say.send(Some(Ok(())));
+                drop(files);
+                version.table().coming.remove(&SlicePart::whole(key.index));
+                say.send_modify(|slice| slice.end(Ok(())));
             });
         }
         Counters::add(&self.counters.evicted_bytes, gone);
@@ -394,7 +501,7 @@ impl Pull {
     }
 }
 
-fn is_no_space(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded)
+/// Disk usage of a slice of `bytes` bytes before it is written, with its folder.
+const fn usage_of(bytes: u64) -> u64 {
+    file_bytes(bytes) + FOLDER_BYTES
 }

@@ -2,12 +2,14 @@
 //!
 //! Fetched data is kept as slices, files that are complete or absent. The slices of one version of
 //! a title are the parts of one engine stream, so a present slice is served like any file. A
-//! missing slice is fetched first, once for all waiting replies. The decisions are in
-//! `headlong-pull`; this module performs the I/O with the origin and the disk.
+//! missing slice is fetched once for all replies that need it; they receive its bytes as the origin
+//! sends them, and the rest from the disk if the slice was stored before they had all. The decisions
+//! are in `headlong-pull`; this module performs the I/O with the origin and the disk.
 //!
 //! Invariants: a slice gets its name only after all its bytes are on disk; fetched bytes count only
-//! if the origin confirmed the requested version and range; memory use is at most one slice per
-//! running fetch; the disk is accessed only on this path's own threads.
+//! if the origin confirmed the requested version and range; memory holds at most one slice per
+//! running fetch, and as many that could not be stored; the disk is accessed only on this path's own
+//! threads.
 
 mod answers;
 mod connect;
@@ -15,6 +17,7 @@ mod counters;
 mod fetch;
 mod fill_task;
 mod fills;
+mod incoming;
 mod origin;
 mod origin_health;
 mod pinned;
@@ -22,14 +25,18 @@ mod pulls;
 mod s3;
 mod state;
 mod store;
+mod store_health;
+mod store_task;
 mod title;
 mod titles;
 mod version;
 
 pub use counters::{PullCounts, Purged};
+pub(crate) use fetch::{Brought, WantedBytes};
 pub use fills::{FillState, FillView};
 pub use pinned::Pinned;
 pub use pulls::Pulls;
 pub(crate) use s3::check as check_s3;
+pub(crate) use store::folder_of as store_folder;
 pub use titles::{Found, Pull};
 pub use version::{SliceSource, Version};

@@ -18,10 +18,12 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::{field, head_of};
 use super::connect::{Connector, tls};
+use super::incoming::IncomingSlice;
 use super::origin_health::Trouble;
 use super::s3::{Signer, is_refusal};
 use super::title;
@@ -112,16 +114,17 @@ impl Origin {
         Ok((version, fresh))
     }
 
-    /// Appends the rest of a range to `bytes`, which holds its beginning. Bytes received before a
+    /// Appends the rest of a range to `slice`, which holds its beginning. Bytes received before a
     /// failure are kept.
     pub(super) async fn fetch(
         &self,
         name: &str,
         version: &Version,
         (range, by): (ByteRange, Option<&RequestId>),
-        bytes: &mut Vec<u8>,
+        slice: &watch::Sender<IncomingSlice>,
     ) -> Result<(), Fault> {
-        let left = ByteRange::new(range.start + bytes.len() as u64, range.end);
+        let received = || slice.borrow().received();
+        let left = ByteRange::new(range.start + received(), range.end);
         let until = Instant::now() + self.idle_timeout * PAUSES_MAX;
         let span = format!("bytes={}-{}", left.start, left.end - 1);
         let validators = &version.validators;
@@ -133,7 +136,7 @@ impl Origin {
         let response = self.ask(&Method::GET, name, (&fields, by)).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();
-        while (bytes.len() as u64) < range.len() {
+        while received() < range.len() {
             let deadline = until.min(Instant::now() + self.idle_timeout);
             let frame = timeout_at(deadline, body.frame()).await;
             let frame = frame.map_err(|_| Fault::TimedOut)?;
@@ -141,16 +144,15 @@ impl Origin {
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if bytes.len() as u64 + data.len() as u64 > range.len() {
-                bytes.clear();
+            let mut is_fit = false;
+            slice.send_modify(|slice| is_fit = slice.add(&data));
+            if !is_fit {
                 return Err(Fault::WrongLength);
             }
-            bytes.extend_from_slice(&data);
         }
         // Read the end of the reply, so that the connection can be reused.
         match timeout(self.idle_timeout, body.frame()).await {
             Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => {
-                bytes.clear();
                 Err(Fault::WrongLength)
             }
             _ => Ok(()),

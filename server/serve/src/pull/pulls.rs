@@ -1,6 +1,5 @@
 //! All paths that are filled from origins, and their lookup by request path.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use headlong_library::Library;
@@ -8,6 +7,7 @@ use headlong_library::Library;
 use super::counters::{PullCounts, Purged};
 use super::titles::Pull;
 use crate::config::Config;
+use crate::degraded::DegradedParts;
 use crate::disk::Device;
 
 /// All paths that are filled from origins.
@@ -15,33 +15,30 @@ use crate::disk::Device;
 pub struct Pulls(Vec<Arc<Pull>>);
 
 impl Pulls {
-    /// Recovers the slices of an earlier process and removes invalid ones. May block on disks.
-    /// `is_heir`: another process holds the lock and is about to end.
+    /// Recovers the slices of an earlier process and removes invalid ones. May block on disks. A
+    /// path whose folder is not usable is degraded. `is_heir`: another process holds the lock and is
+    /// about to end.
     ///
     /// # Errors
-    /// If a path's folder is not usable.
-    pub fn open(config: &Config, library: &Library, is_heir: bool) -> Result<Self, String> {
+    /// If another server uses a path's folder, or an origin's settings are wrong.
+    pub fn open(
+        config: &Config,
+        library: &Library,
+        is_heir: bool,
+        degraded: &Arc<DegradedParts>,
+    ) -> Result<Self, String> {
         let folders = config.folders();
         let mut pulls = Vec::new();
         for (prefix, rule) in &config.pull {
             let root = folders.iter().position(|folder| *folder == rule.folder);
-            let folder = rule.folder.display();
             let pull = Pull::open(
                 prefix,
                 rule,
                 (library, root.unwrap_or(0)),
                 (config.time_scale(), is_heir),
+                degraded,
             );
-            let pull = pull.map_err(|error| {
-                let remedy = match error.kind() {
-                    ErrorKind::PermissionDenied => "; give the server's user write access",
-                    ErrorKind::ReadOnlyFilesystem => {
-                        "; in a systemd unit, ReadWritePaths= makes it writable"
-                    }
-                    _ => "",
-                };
-                format!("pull.{prefix}: {folder} cannot be used for titles: {error}{remedy}")
-            })?;
+            let pull = pull.map_err(|error| format!("pull.{prefix}: {error}"))?;
             pulls.push(Arc::new(pull));
         }
         // Longest prefix first.
@@ -49,9 +46,10 @@ impl Pulls {
         Ok(Self(pulls))
     }
 
-    /// Attaches the devices.
+    /// Attaches the devices, and starts to retry stores that fail.
     pub fn attach(&self, devices: &[Device]) {
         for pull in &self.0 {
+            tokio::spawn(Arc::clone(pull).tend_store());
             let index = pull.device_index();
             if let Some(device) = index.and_then(|index| devices.get(index)) {
                 let _ = pull.device.set(device.clone());

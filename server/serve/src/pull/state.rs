@@ -1,6 +1,6 @@
 //! State of the titles of one path: their versions by name and by key, and the space they use.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use headlong_pull::{Negative, SliceKey, Space};
 use tokio::sync::watch;
 
 use super::title::Title;
-use super::version::{Outcome, Version};
+use super::version::{Outcome, SlicePart, Version};
 
 /// Upper limit of remembered titles without slices.
 pub(super) const TITLES_MAX: usize = 65_536;
@@ -18,8 +18,11 @@ pub(super) struct State {
     pub(super) titles: HashMap<Arc<str>, Title>,
     pub(super) by_key: HashMap<u128, Arc<Version>>,
     pub(super) space: Space,
-    /// Bytes of slices being written.
+    /// Disk usage of the slices being written.
     pub(super) coming_bytes: u64,
+    /// Slices and pieces in memory that could not be stored, oldest first, and their size in bytes.
+    pub(super) unstored: VecDeque<(Arc<Version>, SlicePart)>,
+    pub(super) unstored_bytes: u64,
     pub(super) negative: Negative,
     pub(super) looked: usize,
 }
@@ -65,6 +68,32 @@ impl State {
             self.titles.remove(path);
         }
         gives_up
+    }
+
+    /// Keeps bytes that could not be stored in memory, at most `bytes_max` in all.
+    pub(super) fn add_unstored(&mut self, version: &Arc<Version>, part: SlicePart, bytes_max: u64) {
+        self.unstored_bytes += part.range(version.slices).len();
+        self.unstored.push_back((Arc::clone(version), part));
+        while self.unstored_bytes > bytes_max
+            && let Some((version, part)) = self.unstored.pop_front()
+        {
+            self.unstored_bytes -= part.range(version.slices).len();
+            version.table().coming.remove(&part);
+        }
+    }
+
+    /// Forgets the bytes of these versions that could not be stored.
+    pub(super) fn forget_unstored(&mut self, is_meant: impl Fn(&Version) -> bool) {
+        let mut forgotten_bytes = 0;
+        self.unstored.retain(|(version, part)| {
+            let is_meant = is_meant(version);
+            if is_meant {
+                forgotten_bytes += part.range(version.slices).len();
+                version.table().coming.remove(part);
+            }
+            !is_meant
+        });
+        self.unstored_bytes -= forgotten_bytes;
     }
 
     /// Whether a reply uses a slice.

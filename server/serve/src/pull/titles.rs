@@ -1,7 +1,7 @@
 //! The titles of one path that is filled from an origin: current versions, validation with the
 //! origin, and removal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,10 +16,12 @@ use super::counters::{Counters, PullCounts, Purged};
 use super::fills::Fills;
 use super::origin::{CONNECT_TIMEOUT, FETCHES_MAX, Origin};
 use super::state::State;
-use super::store::{self, About, Left, Store};
+use super::store::{self, About, Left, OpenError, Store};
+use super::store_health::StoreHealth;
 use super::title;
 use super::version::{Outcome, Version};
 use crate::config::PullRule;
+use crate::degraded::DegradedParts;
 use crate::disk::Device;
 use crate::log::RequestId;
 use crate::time_scale::TimeScale;
@@ -40,6 +42,7 @@ pub struct Pull {
     pub(super) rule: PullRule,
     pub(super) origin: Origin,
     pub(super) store: Store,
+    pub(super) health: StoreHealth,
     pub(super) library: Library,
     root: usize,
     pub(super) device: OnceLock<Device>,
@@ -49,6 +52,8 @@ pub struct Pull {
     pub(super) counters: Counters,
     pub(super) fills: Fills,
     pub(super) scale: TimeScale,
+    /// Whether this process replaces another, which holds the store at the start.
+    pub(super) is_heir: bool,
     started: std::time::Instant,
 }
 
@@ -79,13 +84,14 @@ impl Pull {
         rule: &PullRule,
         (library, root): (&Library, usize),
         (scale, is_heir): (TimeScale, bool),
-    ) -> std::io::Result<Self> {
-        let store = Store::new(&rule.folder, prefix, rule.free_bytes_min, is_heir)?;
-        let left = store.recover(rule.slice_bytes)?;
+        degraded: &Arc<DegradedParts>,
+    ) -> Result<Self, String> {
+        let store = Store::new(&rule.folder, prefix, rule.free_bytes_min);
         let pull = Self {
             prefix: prefix.to_owned(),
-            origin: Origin::new(rule, scale).map_err(std::io::Error::other)?,
-            store,
+            origin: Origin::new(rule, scale)?,
+            store: store.map_err(|error| format!("no thread for its disk: {error}"))?,
+            health: StoreHealth::new(prefix, Arc::clone(degraded)),
             library: library.clone(),
             root,
             device: OnceLock::new(),
@@ -94,6 +100,8 @@ impl Pull {
                 by_key: HashMap::new(),
                 space: Space::default(),
                 coming_bytes: 0,
+                unstored: VecDeque::new(),
+                unstored_bytes: 0,
                 negative: Negative::new(rule.negative, NEGATIVE_MAX),
                 looked: 0,
             }),
@@ -102,14 +110,18 @@ impl Pull {
             counters: Counters::default(),
             fills: Fills::default(),
             scale,
+            is_heir,
             // Leaves room for confirmation times before the start.
             started: std::time::Instant::now(),
             rule: rule.clone(),
         };
-        for version in left {
-            pull.take_over(version);
+        match pull.open_store() {
+            Err(error @ OpenError::InUse) => {
+                Err(format!("{} cannot be used: {error}", rule.folder.display()))
+            }
+            // The store is retried; meanwhile bytes are sent on.
+            Ok(()) | Err(OpenError::Io(_)) => Ok(pull),
         }
-        Ok(pull)
     }
 
     pub(super) fn device_index(&self) -> Option<usize> {
@@ -119,6 +131,11 @@ impl Pull {
     /// Its device, with the index among all devices.
     pub fn device(&self) -> Option<(usize, &Device)> {
         self.device_index().zip(self.device.get())
+    }
+
+    /// Whether fetched slices can be stored.
+    pub fn is_storing(&self) -> bool {
+        self.health.fault().is_none()
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -131,7 +148,8 @@ impl Pull {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_over(
+    /// Takes over a version of an earlier process.
+    pub(super) fn take_over(
         &self,
         Left {
             about,
@@ -151,19 +169,25 @@ impl Pull {
         let path: Arc<str> = Arc::from(about.path.as_str());
         let version = self.version(about, slices, folder);
         let mut state = self.state();
+        // The store was opened late, and replies may use the version found meanwhile.
+        if self.health.fault().is_some() && state.titles.contains_key(&path) {
+            self.store
+                .begin(move || store::remove_version(&version.folder));
+            return;
+        }
         // One version may have two folders, left by an ended process and its successor. The state
         // by key belongs to the first one, which is retired before.
         let known = state.titles.get_mut(&path);
         if let Some((before, _)) = known.and_then(|title| title.version.take()) {
             self.retire(&mut state, &before);
         }
-        for index in present {
+        for (index, disk_bytes) in present {
             version.table().present[index as usize] = true;
             let key = SliceKey {
                 version: version.key,
                 index,
             };
-            state.space.add(key, slices.range(index).len() as u32);
+            state.space.add(key, disk_bytes);
         }
         // Not fresh: it is validated before it is served.
         let known = (version, Freshness::new(confirmed, Duration::ZERO));
@@ -220,7 +244,7 @@ impl Pull {
             };
             (self.ask(&mut state, path, by), old)
         };
-        let answered = async { self.wait(&mut answer).await };
+        let answered = async { self.wait(&mut answer, |outcome| *outcome).await? };
         let outcome = match old {
             None => answered.await,
             Some(old) => {
@@ -261,15 +285,23 @@ impl Pull {
         }
     }
 
-    /// Waits for a query or fetch, with a time limit, because many may be queued before it.
-    pub(super) async fn wait(&self, answer: &mut watch::Receiver<Outcome>) -> Result<(), Fault> {
+    /// Waits until `find` finds something in the state of a query or fetch, with a time limit,
+    /// because many may be queued before it.
+    pub(super) async fn wait<T, R>(
+        &self,
+        state: &mut watch::Receiver<T>,
+        mut find: impl FnMut(&T) -> Option<R>,
+    ) -> Result<R, Fault> {
         let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + CONNECT_TIMEOUT;
-        let said = answer.wait_for(Option::is_some);
-        let said = tokio::time::timeout(self.scale.wall(patience), said).await;
-        let said = said.map_err(|_| Fault::TimedOut)?;
-        said.ok()
-            .and_then(|said| *said)
-            .unwrap_or(Err(Fault::Unreachable))
+        let mut found = None;
+        let wait = state.wait_for(|state| {
+            found = find(state);
+            found.is_some()
+        });
+        let waited = tokio::time::timeout(self.scale.wall(patience), wait).await;
+        waited.map(drop).map_err(|_| Fault::TimedOut)?;
+        // The query or fetch ended without a result.
+        found.ok_or(Fault::Unreachable)
     }
 
     fn stale(&self, known: Found) -> Found {
@@ -415,12 +447,16 @@ impl Pull {
     fn retire(&self, state: &mut State, version: &Version) -> u64 {
         version.is_retired.store(true, Ordering::Relaxed);
         state.by_key.remove(&version.key);
+        state.forget_unstored(|of| std::ptr::eq(of, version));
         let mut bytes = 0;
         for index in 0..version.slices.count() {
-            bytes += state.space.remove(SliceKey {
+            let freed = state.space.remove(SliceKey {
                 version: version.key,
                 index,
             });
+            if freed > 0 {
+                bytes += version.slices.range(index).len();
+            }
         }
         version.table().present.fill(false);
         if let Some(device) = self.device.get() {

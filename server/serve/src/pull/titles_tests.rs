@@ -1,6 +1,8 @@
 use super::*;
+use crate::pull::incoming::IncomingSlice;
 use crate::pull::state::TITLES_MAX;
 use crate::pull::title::Title;
+use crate::pull::version::SlicePart;
 
 fn version(path: &str) -> Arc<Version> {
     version_in(path, "")
@@ -38,6 +40,8 @@ fn state() -> State {
         by_key: HashMap::new(),
         space: Space::default(),
         coming_bytes: 0,
+        unstored: VecDeque::new(),
+        unstored_bytes: 0,
         negative: Negative::new(Duration::from_secs(1), 10),
         looked: 0,
     }
@@ -83,8 +87,10 @@ fn forgets_only_unused_titles_without_slices() {
     let mut state = state();
     drop(add(&mut state, "unused"));
     add(&mut state, "kept").table().present[1] = true;
-    let (_coming, comes) = watch::channel(None);
-    add(&mut state, "coming").table().coming.insert(0, comes);
+    let (_coming, comes) = watch::channel(IncomingSlice::new(50));
+    let coming = add(&mut state, "coming");
+    coming.table().coming.insert(SlicePart::whole(0), comes);
+    drop(coming);
     let read = add(&mut state, "read");
     let (_asked, answer) = watch::channel(None);
     let asked = state.titles.entry(Arc::from("asked")).or_default();
@@ -111,4 +117,24 @@ fn forgets_only_unused_titles_without_slices() {
         state.make_room();
     }
     assert!(!state.titles.contains_key("read"));
+}
+
+#[test]
+fn unstored_slices_in_memory_are_bounded() {
+    let mut state = state();
+    let versions = ["a", "b", "c"].map(|path| add(&mut state, path));
+    for version in &versions {
+        for index in 0..2 {
+            let part = SlicePart::whole(index);
+            let (_coming, comes) = watch::channel(IncomingSlice::new(50));
+            version.table().coming.insert(part, comes);
+            state.add_unstored(version, part, 200);
+        }
+    }
+    let held = || versions.each_ref().map(|of| of.table().coming.len());
+    assert_eq!((held(), state.unstored_bytes), ([0, 2, 2], 200));
+    state.forget_unstored(|of| of.about.path == "c");
+    assert_eq!((held(), state.unstored_bytes), ([0, 2, 0], 100));
+    state.forget_unstored(|_| true);
+    assert_eq!((held(), state.unstored_bytes), ([0, 0, 0], 0));
 }

@@ -1,24 +1,70 @@
-//! One version of a title of an origin: present slices, fetches in flight, and slices in use.
+//! One version of a title of an origin: present slices, slices on their way, and slices in use.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
 use headlong_library::Library;
 use headlong_pull::{Fault, Slices, Version as Told};
+use headlong_units::ByteRange;
 use rustix::io::Errno;
 use tokio::sync::watch;
 
+use super::incoming::IncomingSlice;
 use super::store::{self, About};
 use crate::disk::StreamSource;
 
-/// Result of a fetch; `None` while it runs.
+/// Result of a query; `None` while it runs.
 pub(super) type Outcome = Option<Result<(), Fault>>;
+
+/// Size of the pieces that are fetched while no slice can be stored. A reply that falls behind has to
+/// fetch its piece again, so it is about as large as what a reply takes at once.
+const PIECE_BYTES: u64 = 128 << 10;
+
+/// What one fetch brings: a slice, or a piece of one that cannot be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct SlicePart {
+    pub(super) index: u32,
+    piece: Option<u32>,
+}
+
+impl SlicePart {
+    /// The whole slice.
+    pub(super) fn whole(index: u32) -> Self {
+        Self { index, piece: None }
+    }
+
+    /// The piece with this offset of the slice.
+    pub(super) fn piece_at(index: u32, offset: u64) -> Self {
+        let piece = Some((offset / PIECE_BYTES) as u32);
+        Self { index, piece }
+    }
+
+    pub(super) fn is_whole(self) -> bool {
+        self.piece.is_none()
+    }
+
+    /// Its offset in the slice.
+    pub(super) fn offset(self) -> u64 {
+        u64::from(self.piece.unwrap_or(0)) * PIECE_BYTES
+    }
+
+    /// Its range in the title.
+    pub(super) fn range(self, slices: Slices) -> ByteRange {
+        let slice = slices.range(self.index);
+        let start = slice.start + self.offset();
+        let end = match self.piece {
+            None => slice.end,
+            Some(_) => slice.end.min(start + PIECE_BYTES),
+        };
+        ByteRange::new(start, end)
+    }
+}
 
 /// One version of one title.
 pub struct Version {
@@ -31,6 +77,9 @@ pub struct Version {
     pub stream: StreamId,
     /// Set when no path refers to the version any more.
     pub(super) is_retired: AtomicBool,
+    /// Held for writing while slices are removed: the folder is removed with the last one, which
+    /// must not happen while another is written. Only disk jobs take it.
+    pub(super) files: RwLock<()>,
     table: Mutex<Table>,
 }
 
@@ -39,7 +88,8 @@ pub(super) struct Table {
     pub(super) present: Vec<bool>,
     /// Number of replies that use a slice.
     pub(super) pins: HashMap<u32, u32>,
-    pub(super) coming: HashMap<u32, watch::Receiver<Outcome>>,
+    /// Slices that are being fetched or removed, or could not be stored.
+    pub(super) coming: HashMap<SlicePart, watch::Receiver<IncomingSlice>>,
 }
 
 impl std::fmt::Debug for Version {
@@ -64,6 +114,7 @@ impl Version {
             folder,
             stream: StreamId(stream),
             is_retired: AtomicBool::new(false),
+            files: RwLock::default(),
             table: Mutex::new(table),
         }
     }
@@ -181,5 +232,29 @@ impl StreamSource for SliceSource {
     fn unchanged(&self, part: u32, file: &File) -> bool {
         let length = file.metadata().map(|of| of.len());
         length.is_ok_and(|length| length == self.version.slices.range(part).len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_slice() {
+        let slices = Slices::new(1_000_000, 300_000).expect("few");
+        for index in 0..slices.count() {
+            let slice = slices.range(index);
+            assert_eq!(SlicePart::whole(index).range(slices), slice);
+            let mut at = slice.start;
+            while at < slice.end {
+                let piece = SlicePart::piece_at(index, at - slice.start);
+                let range = piece.range(slices);
+                assert_eq!((range.start, piece.offset()), (at, at - slice.start));
+                let last = SlicePart::piece_at(index, range.end - 1 - slice.start);
+                assert_eq!(last, piece, "the last byte is in the same piece");
+                at = range.end;
+            }
+            assert_eq!(at, slice.end);
+        }
     }
 }

@@ -1,0 +1,93 @@
+//! Whether the slices of one path can be stored. While they cannot, fetched bytes are sent on
+//! without being stored, `/healthz` names the path, and a task retries the store.
+
+use std::sync::Arc;
+
+use headlong_pull::Fault;
+use tokio::sync::watch;
+
+use crate::degraded::{DegradedParts, PartKind};
+use crate::log::{LimitedKind, LimitedLog};
+
+/// State of the store of one path.
+pub(super) struct StoreHealth {
+    prefix: String,
+    /// Why slices cannot be stored, if they cannot.
+    failing: watch::Sender<Option<Fault>>,
+    degraded: Arc<DegradedParts>,
+    log: LimitedLog,
+}
+
+impl StoreHealth {
+    pub(super) fn new(prefix: &str, degraded: Arc<DegradedParts>) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+            failing: watch::Sender::new(None),
+            degraded,
+            log: LimitedLog::default(),
+        }
+    }
+
+    /// Why slices cannot be stored, if they cannot.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        *self.failing.borrow()
+    }
+
+    /// The store failed; `reason` names the folder and a remedy.
+    pub(super) fn lose(&self, fault: Fault, reason: &str) {
+        self.degraded.lose(PartKind::Edge, &self.prefix, reason);
+        self.failing.send_replace(Some(fault));
+    }
+
+    /// The store accepts slices again.
+    pub(super) fn recover(&self) {
+        self.failing.send_replace(None);
+        self.degraded.recover(PartKind::Edge, &self.prefix);
+    }
+
+    /// Waits until the store fails.
+    pub(super) async fn until_failing(&self) {
+        // The sender outlives the wait.
+        let _ = self.failing.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// A slice was not stored.
+    pub(super) fn note_unstored(&self, fault: Fault) {
+        let kind = match fault {
+            Fault::NoSpace => LimitedKind::SliceNoSpace,
+            _ => LimitedKind::SliceDisk,
+        };
+        self.log.write(kind, |left_out| {
+            let (prefix, fault) = (self.prefix.as_str(), fault.name());
+            tracing::warn!(
+                prefix,
+                fault,
+                left_out,
+                "slice sent on without being stored; /healthz names the reason"
+            );
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn failing_store_is_degraded_until_it_recovers() {
+        let degraded = Arc::new(DegradedParts::default());
+        let health = StoreHealth::new("/vod/", Arc::clone(&degraded));
+        assert_eq!(health.fault(), None);
+        health.lose(Fault::NoSpace, "/srv/edge is full");
+        health.until_failing().await;
+        assert_eq!(health.fault(), Some(Fault::NoSpace));
+        let list = degraded.list();
+        let [part] = &list[..] else {
+            panic!("{list:?}");
+        };
+        assert_eq!((part.kind, part.name.as_str()), ("edge", "/vod/"));
+        health.recover();
+        assert_eq!(health.fault(), None);
+        assert!(degraded.list().is_empty());
+    }
+}

@@ -1,0 +1,260 @@
+//! An edge that sends bytes on as they come from the origin: while a slice is being fetched, and
+//! while its disk cannot store slices.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use headlong_e2e_tests::edge::{
+    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, settle,
+};
+use headlong_e2e_tests::eventually;
+use headlong_e2e_tests::loop_fs::LoopFs;
+use headlong_e2e_tests::origin::{Mode, Origin};
+use headlong_testkit::client::{ClientError, Connection, fetch};
+use headlong_testkit::pattern;
+use headlong_testkit::server::{Server, binary};
+
+const HIT: &str = "headlong; hit; detail=slice";
+const DEGRADED: &str = "headlong_degraded_parts{kind=\"edge\"}";
+
+/// Requests a whole title, and receives the head of the reply.
+fn begun(edge: &Server, path: &str) -> Connection {
+    let mut connection = Connection::open(edge.address()).expect("a connection");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    connection.send(request.as_bytes()).expect("sent");
+    let head = connection.receive_head().expect("a head");
+    assert_eq!(head.status, 200);
+    connection
+}
+
+/// Receives the bytes `first..end` of a title.
+fn receive(connection: &mut Connection, title: u64, first: u64, end: u64) {
+    let bytes = connection.receive_body(end - first).expect("bytes");
+    pattern::verify(title, first, &bytes).expect("correct bytes");
+}
+
+fn health(edge: &Server) -> String {
+    let reply = fetch(edge.admin(), "GET", "/healthz", &[]).expect("a reply");
+    assert_eq!(reply.status(), 200, "{}", reply.text());
+    reply.text()
+}
+
+fn until_healthy(edge: &Server) {
+    eventually("a healthy edge", || health(edge), |text| text == "ok");
+    assert_eq!(metric(edge, DEGRADED), 0);
+}
+
+/// Requests the beginning of a title, and waits until it is stored.
+fn assert_stores(edge: &Server, title: u64) {
+    let path = format!("/vod/{title}-400000");
+    for _ in 0..2 {
+        let reply = range(edge, &path, 0, SLICE).expect("a reply");
+        assert_right(&reply, title, 0, SLICE);
+        settle(edge);
+    }
+    let reply = range(edge, &path, 0, SLICE).expect("a reply");
+    assert_eq!(reply.field("cache-status"), Some(HIT));
+}
+
+/// Requests titles whose slices cannot be stored.
+fn assert_passes_on(edge: &Server, titles: std::ops::Range<u64>) {
+    for title in titles {
+        let reply = range(edge, &format!("/vod/{title}-400000"), 0, 400_000);
+        assert_right(&reply.expect("a reply"), title, 0, 400_000);
+    }
+    settle(edge);
+    let text = health(edge);
+    assert!(text.starts_with("ok, but degraded"), "{text}");
+    assert!(text.contains("edge") && text.contains("/vod/"), "{text}");
+    assert_eq!(metric(edge, DEGRADED), 1);
+    assert!(metric(edge, "headlong_pull_unstored_bytes_total") > 0);
+}
+
+/// Writes a file that leaves no space.
+fn fill_disk(path: &Path) {
+    let mut file = fs::File::create(path).expect("a file");
+    let zeros = vec![0; 1 << 20];
+    while std::io::Write::write_all(&mut file, &zeros).is_ok() {}
+}
+
+fn slices_below(folder: &Path) -> usize {
+    let files = files_below(folder).into_iter();
+    let is_slice = |name: &str| name.len() == 7 && name.bytes().all(|byte| byte.is_ascii_digit());
+    files
+        .filter(|file| {
+            file.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(is_slice)
+        })
+        .count()
+}
+
+#[test]
+fn replies_begin_before_their_slice_is_whole() {
+    let (origin, cache) = ground();
+    let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    let path = format!("/vod/1-{SLICE}");
+    origin.be(Mode::Hang);
+    let mut replies: Vec<_> = (0..3).map(|_| begun(&edge, &path)).collect();
+    let half = SLICE / 2;
+    for reply in &mut replies {
+        receive(reply, 1, 0, half);
+    }
+    assert_eq!(origin.asked(), 2, "one HEAD and one fetch");
+    assert_eq!(slices_below(cache.path()), 0);
+    origin.be(Mode::Well);
+    for reply in &mut replies {
+        receive(reply, 1, half, SLICE);
+    }
+    settle(&edge);
+    assert_eq!(origin.sent_bytes(), SLICE);
+    let reply = range(&edge, &path, 0, SLICE).expect("a reply");
+    assert_right(&reply, 1, 0, SLICE);
+    assert_eq!(reply.field("cache-status"), Some(HIT));
+    assert_eq!(origin.sent_bytes(), SLICE);
+}
+
+#[test]
+fn failing_origin_cuts_replies_that_have_begun() {
+    let (origin, cache) = ground();
+    let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    let path = format!("/vod/1-{SLICE}");
+    origin.be(Mode::Short);
+    let cut = fetch(edge.address(), "GET", &path, &[]);
+    match cut {
+        Err(ClientError::CutShort {
+            status: 200,
+            received_bytes,
+            ..
+        }) => assert!(received_bytes >= SLICE / 2, "{received_bytes}"),
+        other => panic!("{other:?}"),
+    }
+    settle(&edge);
+    assert_eq!(slices_below(cache.path()), 0);
+    origin.be(Mode::Well);
+    let reply = range(&edge, &path, 0, SLICE).expect("a reply");
+    assert_right(&reply, 1, 0, SLICE);
+}
+
+#[test]
+fn edge_with_full_disk_serves_and_later_stores_again() {
+    let test = "edge_with_full_disk_serves_and_later_stores_again";
+    let Some(disk) = LoopFs::new_or_skip(test, "tmpfs", &[]) else {
+        return;
+    };
+    let origin = Origin::start().expect("an origin");
+    let edge = edge(&origin, disk.root(), "");
+    let filler = disk.root().join("filler");
+    fill_disk(&filler);
+    assert_passes_on(&edge, 0..6);
+    let no_space = "headlong_pull_faults_total{path=\"/vod/\",kind=\"no-space\"}";
+    let unstored = metric(&edge, no_space);
+    assert!(unstored >= 6 * 400_000 / (128 << 10), "{unstored}");
+    let said = edge.output();
+    let lines = said.matches("slice sent on without being stored").count();
+    assert!((1..=2).contains(&lines), "{said}");
+    assert_eq!(slices_below(disk.root()), 0);
+    let reply = range(&edge, "/vod/100-400000", 0, SLICE).expect("a reply");
+    let expected = Some("headlong; fwd=miss; detail=origin");
+    assert_eq!(reply.field("cache-status"), expected);
+    fs::remove_file(filler).expect("removed");
+    until_healthy(&edge);
+    assert_stores(&edge, 5);
+}
+
+#[test]
+fn slow_client_of_edge_with_full_disk_gets_right_bytes() {
+    let test = "slow_client_of_edge_with_full_disk_gets_right_bytes";
+    let Some(disk) = LoopFs::new_or_skip(test, "tmpfs", &[]) else {
+        return;
+    };
+    let origin = Origin::start().expect("an origin");
+    let edge = edge(&origin, disk.root(), "");
+    fill_disk(&disk.root().join("filler"));
+    assert_passes_on(&edge, 0..1);
+    let size = 16_000_000;
+    let mut slow = begun(&edge, &format!("/vod/7-{size}"));
+    receive(&mut slow, 7, 0, 100_000);
+    // Memory holds sixteen slices that cannot be stored.
+    assert_passes_on(&edge, 1..5);
+    receive(&mut slow, 7, 100_000, size);
+}
+
+#[test]
+fn edge_whose_folder_disappears_serves_and_later_stores_again() {
+    let (origin, cache) = ground();
+    let edge = edge(&origin, cache.path(), "");
+    assert_stores(&edge, 1);
+    let (folder, away) = (
+        cache.path().join(".headlong-pull"),
+        cache.path().join("away"),
+    );
+    fs::rename(&folder, &away).expect("renamed");
+    fs::write(&folder, "").expect("a file in its place");
+    assert_passes_on(&edge, 1..4);
+    let disk = "headlong_pull_faults_total{path=\"/vod/\",kind=\"disk\"}";
+    assert!(metric(&edge, disk) > 0);
+    fs::remove_file(&folder).expect("removed");
+    fs::rename(&away, &folder).expect("renamed");
+    until_healthy(&edge);
+    assert_stores(&edge, 2);
+}
+
+#[test]
+fn edge_starts_on_read_only_disk_and_uses_it_later() {
+    let test = "edge_starts_on_read_only_disk_and_uses_it_later";
+    let Some(disk) = LoopFs::new_or_skip(test, "tmpfs", &[]) else {
+        return;
+    };
+    let remount = |how: &str| {
+        let mut mount = Command::new("mount");
+        let done = mount.args(["-o", how]).arg(disk.root()).status();
+        assert!(done.expect("started").success(), "{how}");
+    };
+    let origin = Origin::start().expect("an origin");
+    let first = edge(&origin, disk.root(), "ahead_bytes = \"0B\"");
+    assert_stores(&first, 1);
+    first.stop();
+    remount("remount,ro");
+    let edge = edge(&origin, disk.root(), "ahead_bytes = \"0B\"");
+    assert_passes_on(&edge, 2..4);
+    let mut check = Command::new(binary());
+    check.arg("check").arg("--config").arg(edge.config_path());
+    let checked = check.output().expect("started");
+    let checked =
+        String::from_utf8_lossy(&checked.stderr) + String::from_utf8_lossy(&checked.stdout);
+    let text = health(&edge);
+    let reason = text.split_once("/vod/").expect("the part").1;
+    let reason = reason.trim_start_matches([':', ' ']).trim_end();
+    assert!(reason.contains("Read-only file system"), "{reason}");
+    assert!(checked.contains(reason), "{reason:?} in {checked}");
+    remount("remount,rw");
+    until_healthy(&edge);
+    // The slice of the earlier process is still there.
+    let sent = origin.sent_bytes();
+    let reply = range(&edge, "/vod/1-400000", 0, SLICE).expect("a reply");
+    assert_right(&reply, 1, 0, SLICE);
+    assert_eq!(origin.sent_bytes(), sent);
+    assert_stores(&edge, 2);
+}
+
+#[test]
+fn small_titles_stay_within_the_size_limit() {
+    let (origin, cache) = ground();
+    let bytes_max = 1 << 20;
+    let first = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
+    for title in 0..300 {
+        let reply = range(&first, &format!("/vod/{title}-1"), 0, 1).expect("a reply");
+        assert_right(&reply, title, 0, 1);
+    }
+    settle(&first);
+    let used = metric(&first, "headlong_pull_used_bytes");
+    assert!((bytes_max / 2..=bytes_max).contains(&used), "{used}");
+    // The folders of the prefix and the lock file are not counted.
+    let is_few = |bytes: &u64| *bytes <= bytes_max + 20_000;
+    eventually("the disk usage", || disk_usage_below(cache.path()), is_few);
+    first.stop();
+    let again = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
+    assert_eq!(metric(&again, "headlong_pull_used_bytes"), used);
+}
