@@ -21,6 +21,11 @@ pub struct Medium {
     pub track_bytes_max: u64,
     /// Shortest time without transfer when moving from one track to another, seconds.
     pub switch_s: f64,
+    /// Bytes of the largest cylinder; two addresses further apart are in different cylinders.
+    pub cylinder_bytes_max: u64,
+    /// Shortest time without wanted data when moving over more than a cylinder, seconds: a seek, or
+    /// reading all that lies between.
+    pub seek_s: f64,
     /// The drive's own read cache.
     pub cache_bytes: u64,
 }
@@ -65,6 +70,8 @@ impl DriveSpec {
                 arms: 1,
                 track_bytes_max: 0,
                 switch_s: 0.0,
+                cylinder_bytes_max: 0,
+                seek_s: 0.0,
                 cache_bytes: 0,
             },
         }
@@ -82,10 +89,14 @@ fn of_disk(spec: &HardDriveSpec) -> Medium {
         spec.cylinder_switch_us,
         spec.seek.settle_us,
     ];
+    let track_bytes_max = tracks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    let heads = spec.heads.max(1);
     Medium {
         zones: rates.collect(),
         arms: 1,
-        track_bytes_max: tracks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
+        track_bytes_max,
+        cylinder_bytes_max: track_bytes_max * u64::from(heads),
+        seek_s: spec.seek.least_ns().min(spec.turn_ns() * u64::from(heads)) as f64 / 1e9,
         switch_s: f64::from(switches.into_iter().min().unwrap_or(0)) / 1e6,
         cache_bytes: u64::from(spec.read_cache.segments) * spec.read_cache.segment_bytes,
     }

@@ -26,6 +26,8 @@ pub struct DrawnDrive {
     pub request_bytes_max: u64,
     /// From the completion of a request until the host sees it.
     pub turnaround: Duration,
+    /// Whether the host reads the metadata of a file from the drive when it first opens it.
+    pub has_cold_metadata: bool,
 }
 
 /// Mechanics of drawn drives: all presets with one arm that hold a library of 1 TB.
@@ -84,6 +86,7 @@ impl DrawnDrive {
             drive,
             request_bytes_max: pick(&mut host, &REQUEST_BYTES_MAX),
             turnaround: Duration::from_micros(pick(&mut host, &TURNAROUNDS)),
+            has_cold_metadata: pick(&mut root.fork("metadata"), &[false, true]),
         })
     }
 }
@@ -122,7 +125,7 @@ mod tests {
     #[test]
     fn hundred_seeds_cover_every_queue_and_host() {
         let drawn = |seed| DrawnDrive::draw(seed).expect("presets exist");
-        let (mut queues, mut hosts) = (BTreeSet::new(), BTreeSet::new());
+        let (mut queues, mut hosts, mut cold) = (BTreeSet::new(), BTreeSet::new(), 0);
         for drawn in (0..100).map(drawn) {
             let DriveSpec::HardDrive(disk) = drawn.drive else {
                 continue;
@@ -130,8 +133,10 @@ mod tests {
             let order = format!("{:?}", disk.queue.order);
             queues.insert((order, disk.queue.wait_ms_max));
             hosts.insert((drawn.request_bytes_max, drawn.turnaround.0));
+            cold += u32::from(drawn.has_cold_metadata);
         }
         assert_eq!(queues.len(), QUEUES.len());
         assert!(hosts.len() > 15, "{hosts:?}");
+        assert!((30..70).contains(&cold), "{cold}");
     }
 }

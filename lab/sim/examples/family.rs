@@ -1,29 +1,98 @@
-//! Randomly drawn drives in virtual time: the failure-free limit of each, and the cost of a cold
-//! start at shares of it.
+//! Randomly drawn drives in virtual time: the failure-free limit of each, the cost of a cold start
+//! at shares of it, and the automatic choice of sizes beside fixed ones.
 //!
-//!     cargo run --release -p headlong-sim --example family -- limit|cold youtube-sd FROM TO [KEY=VALUE,...]...
+//!     cargo run --release -p headlong-sim --example family -- limit|cold|grid youtube-sd FROM TO [--json] [KEY=VALUE,...]...
 //!
 //! Each drive of the seeds `FROM..TO` ([`DrawnDrive`]) runs with each set of engine settings, or
-//! with the defaults if no set is given. `limit`: the highest rate, in steps of 6 %, without a
-//! failure in 600 s after a ramp of 300 s. `cold`: 300 s after a restart in which all viewers
-//! return within 225 s, at 60, 80 and 95 % of the limit of the first set. Admission control is off;
-//! viewers have no session ids.
+//! with the defaults if no set is given. Admission control is off; viewers have no session ids.
+//!
+//! - `limit`: the highest rate, in steps of 4 %, without a failure in 600 s after a ramp of 300 s.
+//! - `cold`: 300 s after a restart in which all viewers return within 225 s, at 60, 80 and 95 % of
+//!   the limit of the first set, beside the least number that any server must lose
+//!   ([`LossBound`]).
+//! - `grid`: limit, and 99th percentile of the time to the first byte at 80 % of the automatic
+//!   choice's limit, of the automatic choice and of every fixed size with every most number of reads
+//!   at a time (`outstanding_reads`; an arm gets fewer if more do not help). A fixed choice that
+//!   fails one step above the automatic limit is not searched further down.
 
 use headlong_drive::{DrawnDrive, DriveSpec};
-use headlong_sim::{Experiment, Placement, Record, Setup, Window, settings};
+use headlong_sim::{ColdOpen, Experiment, LossBound, Placement, Record, Setup, Window, settings};
 use headlong_units::{Duration, GIB, Instant, KIB};
 use headlong_workload::Specification;
+use serde::Serialize;
 
 type Settings = Vec<(String, String)>;
 
 /// Two seeds, so that the cold starts have other viewers than the limit.
 const SEED_OF_LIMIT: u64 = 7;
 const SEED_OF_STARTS: u64 = 9;
-const STEP: f64 = 1.06;
+const STEP: f64 = 1.04;
 const RATE_FIRST_MIB_S: f64 = 70.0;
+/// Steps from the first rate to the lowest and the highest: 1 MiB/s and 1.8 GiB/s.
+const STEPS_MAX: i32 = 108;
+const STEPS_MIN: i32 = -STEPS_MAX;
+/// Steps of the coarse part of a search.
+const STRIDE: i32 = 4;
+/// Shares of the limit for cold starts.
+const SHARES: [f64; 3] = [0.6, 0.8, 0.95];
+/// Viewers that a start may lose above the bound.
+const ABOVE_BOUND_MAX: f64 = 0.002;
+const FIXED_MIB: [u64; 5] = [2, 4, 6, 8, 12];
+const READS: [u64; 4] = [1, 2, 4, 8];
+const SHARE_OF_WAITS: f64 = 0.8;
 
-fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_cold: bool) -> Experiment {
-    let (ramp, measured) = if is_cold { (1, 300) } else { (300, 600) };
+/// A cold start.
+#[derive(Debug, Serialize)]
+struct Start {
+    drive: String,
+    settings: Settings,
+    share_of_limit: f64,
+    rate_mib_s: f64,
+    sessions: u64,
+    lost: u64,
+    bound: LossBound,
+    /// Lost viewers above the bound, by viewers.
+    above_bound: f64,
+    first_byte_ms_p99: f64,
+    mb_per_seek: f64,
+    late_jobs: f64,
+    asked_for_mib_s: f64,
+    disk_mib_s: f64,
+}
+
+/// One choice of sizes for a drive.
+#[derive(Debug, Clone, Serialize)]
+struct Choice {
+    settings: Settings,
+    /// A lower bound if the choice is not above the automatic one.
+    limit_mib_s: Option<f64>,
+    first_byte_ms_p99: f64,
+}
+
+/// The automatic choice beside the best fixed ones.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    drive: String,
+    automatic: Choice,
+    limit_best: Choice,
+    first_byte_best: Choice,
+    /// The automatic limit by the best of all.
+    limit_ratio: f64,
+    /// The automatic time to the first byte by the best of all.
+    first_byte_ratio: f64,
+    fixed: Vec<Choice>,
+}
+
+/// The limit of a set of settings.
+#[derive(Debug, Serialize)]
+struct Limit {
+    drive: String,
+    settings: Settings,
+    limit_mib_s: Option<f64>,
+}
+
+fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_start: bool) -> Experiment {
+    let (ramp, measured) = if is_start { (1, 300) } else { (300, 600) };
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let mut setup = Setup {
         window: Window {
@@ -32,8 +101,8 @@ fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_cold: bo
         },
         request_bytes_max: drawn.request_bytes_max,
         turnaround: drawn.turnaround,
+        cold_open: drawn.has_cold_metadata.then(ColdOpen::default),
         placement: Placement::Spread,
-        stops_at_failure: !is_cold,
         ..Setup::default()
     };
     setup.engine.memory_bytes = 7 * GIB / 2;
@@ -43,7 +112,7 @@ fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_cold: bo
         settings::set(&mut setup.engine, name, value).expect("a valid engine setting");
     }
     let resuming = [("sessions.resume_time".to_owned(), "225s".to_owned())];
-    let overrides = if is_cold { &resuming[..] } else { &[] };
+    let overrides = if is_start { &resuming[..] } else { &[] };
     Experiment {
         workload: Specification::preset(workload, overrides).expect("a preset"),
         drive: drawn.drive.clone(),
@@ -52,49 +121,279 @@ fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_cold: bo
     }
 }
 
-/// The highest rate without a failure, MiB/s.
-fn limit(experiment: &Experiment) -> f64 {
-    let holds = |rate: f64| {
-        let record = experiment.run(rate, SEED_OF_LIMIT).expect("a world");
-        record.failures == 0
-    };
-    let mut rate = RATE_FIRST_MIB_S;
-    match holds(rate) {
-        true => {
-            while rate < 1_000.0 && holds(rate * STEP) {
-                rate *= STEP;
-            }
-        }
-        false => {
-            while rate > 1.0 && !holds(rate) {
-                rate /= STEP;
-            }
-        }
-    }
-    rate
+fn rate_of(step: i32) -> f64 {
+    RATE_FIRST_MIB_S * STEP.powi(step)
 }
 
-fn print_start(share: f64, settings: &Settings, record: &Record) {
-    let bytes_for_each_reposition =
-        record.read_kib * KIB as f64 / record.repositions_per_read.max(0.01);
+fn holds(experiment: &Experiment, step: i32) -> bool {
+    let mut strict = experiment.clone();
+    strict.setup.stops_at_failure = true;
+    let record = strict.run(rate_of(step), SEED_OF_LIMIT).expect("a world");
+    record.failures == 0
+}
+
+/// The highest step without a failure, if there is one.
+fn limit(experiment: &Experiment) -> Option<i32> {
+    let (mut passed, mut failed) = (None, None);
+    let mut next = 0;
+    loop {
+        match holds(experiment, next) {
+            true => passed = Some(next),
+            false => failed = Some(next),
+        }
+        next = match (passed, failed) {
+            (Some(passed), None) if passed < STEPS_MAX => passed + STRIDE,
+            (None, Some(failed)) if failed > STEPS_MIN => failed - STRIDE,
+            (Some(passed), Some(failed)) if failed - passed > 1 => (passed + failed) / 2,
+            _ => return passed,
+        };
+    }
+}
+
+fn bytes_per_seek(record: &Record) -> f64 {
+    record.read_kib * KIB as f64 / record.repositions_per_read.max(0.01)
+}
+
+fn name_of(drawn: &DrawnDrive) -> String {
+    format!("family-{}", drawn.seed)
+}
+
+fn show_drive(drawn: &DrawnDrive) {
+    if let DriveSpec::HardDrive(disk) = &drawn.drive {
+        eprintln!(
+            "{}: {:?}, requests of {} KiB, {:?} to the host, read cache {:?}, metadata {}",
+            disk.name,
+            disk.queue,
+            drawn.request_bytes_max / KIB,
+            drawn.turnaround,
+            disk.read_cache,
+            if drawn.has_cold_metadata {
+                "cold"
+            } else {
+                "warm"
+            },
+        );
+    }
+}
+
+fn limits(workload: &str, drawn: &DrawnDrive, sets: &[Settings]) -> Vec<Limit> {
+    let limit = |set: &Settings| {
+        let step = limit(&experiment(workload, drawn, set, false));
+        let limit_mib_s = step.map(rate_of);
+        eprintln!("  {set:?}: limit {:.1} MiB/s", limit_mib_s.unwrap_or(0.0));
+        Limit {
+            drive: name_of(drawn),
+            settings: set.clone(),
+            limit_mib_s,
+        }
+    };
+    sets.iter().map(limit).collect()
+}
+
+fn starts(workload: &str, drawn: &DrawnDrive, sets: &[Settings]) -> Vec<Start> {
+    let first = limits(workload, drawn, &sets[..1]);
+    let Some(limit_mib_s) = first[0].limit_mib_s else {
+        return Vec::new();
+    };
+    let each = SHARES
+        .iter()
+        .flat_map(|share| sets.iter().map(move |set| (*share, set)));
+    each.map(|(share, set)| {
+        let start = start(workload, drawn, set, (share, limit_mib_s));
+        eprintln!(
+            "  at {:.0} % {set:?}: {:.1} MiB/s, {} sessions, lost {}, bound {}, above it {:.2} %; \
+             first byte p99 {:.0} ms; {:.2} MB a seek; {:.1} MiB/s asked for, {:.1} read; late jobs \
+             {:.1} %; drive used {:.0} % at least",
+            100.0 * share,
+            start.rate_mib_s,
+            start.sessions,
+            start.lost,
+            start.bound.lost,
+            100.0 * start.above_bound,
+            start.first_byte_ms_p99,
+            start.mb_per_seek,
+            start.asked_for_mib_s,
+            start.disk_mib_s,
+            100.0 * start.late_jobs,
+            100.0 * start.bound.disk_share,
+        );
+        start
+    })
+    .collect()
+}
+
+fn start(
+    workload: &str,
+    drawn: &DrawnDrive,
+    set: &Settings,
+    (share, limit_mib_s): (f64, f64),
+) -> Start {
+    let cold = experiment(workload, drawn, set, true);
+    let rate = limit_mib_s * share;
+    let record = cold.run(rate, SEED_OF_STARTS).expect("a world");
+    let bound = cold.loss_bound(rate, SEED_OF_STARTS).expect("a bound");
+    // A viewer leaves at its first failure.
+    let lost = record.failures + record.ramp_failures;
+    Start {
+        drive: name_of(drawn),
+        settings: set.clone(),
+        share_of_limit: share,
+        rate_mib_s: rate,
+        sessions: record.sessions,
+        lost,
+        bound,
+        above_bound: (lost as f64 - bound.lost as f64) / record.sessions.max(1) as f64,
+        first_byte_ms_p99: record.wait_ms.p99,
+        mb_per_seek: bytes_per_seek(&record) / 1e6,
+        late_jobs: record.jobs_late_ratio,
+        asked_for_mib_s: record.asked_for_mib_s,
+        disk_mib_s: record.disk_mib_s,
+    }
+}
+
+/// Drives whose starts are all within the bound, of all drives, and the worst start.
+fn show_starts(starts: &[Start]) {
+    println!("| drive | share | MiB/s | sessions | lost | bound | above, % | first byte p99, ms |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for start in starts {
+        println!(
+            "| {} | {:.0} % | {:.1} | {} | {} | {} | {:.2} | {:.0} |",
+            start.drive,
+            100.0 * start.share_of_limit,
+            start.rate_mib_s,
+            start.sessions,
+            start.lost,
+            start.bound.lost,
+            100.0 * start.above_bound,
+            start.first_byte_ms_p99,
+        );
+    }
+    let drives = starts.chunk_by(|a, b| a.drive == b.drive);
+    let is_good = |starts: &&[Start]| {
+        let is_within = |start: &Start| start.above_bound <= ABOVE_BOUND_MAX;
+        starts.iter().all(is_within)
+    };
+    let (all, good) = (drives.clone().count(), drives.filter(is_good).count());
+    let most = 100.0 * ABOVE_BOUND_MAX;
+    println!("\n{good} of {all} drives lose at most {most} % of viewers above the bound");
+    let worst = starts
+        .iter()
+        .max_by(|a, b| a.above_bound.total_cmp(&b.above_bound));
+    if let Some(worst) = worst {
+        println!(
+            "worst: {} at {:.0} %: lost {} of {}, bound {}",
+            worst.drive,
+            100.0 * worst.share_of_limit,
+            worst.lost,
+            worst.sessions,
+            worst.bound.lost,
+        );
+    }
+}
+
+/// Compares the automatic choice with fixed ones; `set` applies to all of them.
+fn compare(workload: &str, drawn: &DrawnDrive, set: &Settings) -> Option<Comparison> {
+    let step = limit(&experiment(workload, drawn, set, false))?;
+    let rate_of_waits = rate_of(step) * SHARE_OF_WAITS;
+    let choice = |settings: Settings, step: Option<i32>| {
+        let experiment = experiment(workload, drawn, &settings, false);
+        let record = experiment
+            .run(rate_of_waits, SEED_OF_LIMIT)
+            .expect("a world");
+        Choice {
+            settings,
+            limit_mib_s: step.map(rate_of),
+            first_byte_ms_p99: record.wait_ms.p99,
+        }
+    };
+    let automatic = choice(set.clone(), Some(step));
+    let mut fixed = Vec::new();
+    for reads in READS {
+        for mib in FIXED_MIB {
+            // The usual `outstanding_max` would allow fewer reads of this size.
+            let outstanding = (reads * mib).max(24);
+            let more = [
+                ("policy", "fixed".to_owned()),
+                ("prefetch", format!("{mib}MiB")),
+                ("outstanding_reads", reads.to_string()),
+                ("outstanding_max", format!("{outstanding}MiB")),
+            ];
+            let more = more.map(|(name, value)| (name.to_owned(), value));
+            let settings: Settings = set.iter().cloned().chain(more).collect();
+            let tried = experiment(workload, drawn, &settings, false);
+            let above = (step + 1..STEPS_MAX).take_while(|step| holds(&tried, *step));
+            fixed.push(choice(settings, above.last()));
+        }
+    }
+    let limit_of = |choice: &Choice| choice.limit_mib_s.unwrap_or(0.0);
+    let all = || std::iter::once(&automatic).chain(&fixed);
+    let limit_best = all()
+        .max_by(|a, b| limit_of(a).total_cmp(&limit_of(b)))?
+        .clone();
+    let wait = |choice: &&Choice| choice.first_byte_ms_p99;
+    let first_byte_best = all().min_by(|a, b| wait(a).total_cmp(&wait(b)))?.clone();
+    Some(Comparison {
+        drive: name_of(drawn),
+        limit_ratio: limit_of(&automatic) / limit_of(&limit_best),
+        first_byte_ratio: automatic.first_byte_ms_p99
+            / first_byte_best.first_byte_ms_p99.max(0.001),
+        automatic,
+        limit_best,
+        first_byte_best,
+        fixed,
+    })
+}
+
+fn show_comparisons(comparisons: &[Comparison]) {
+    let words = |choice: &Choice| {
+        let values = choice.settings.iter();
+        let values = values.filter(|(name, _)| name == "prefetch" || name == "outstanding_reads");
+        let values: Vec<&str> = values.map(|(_, value)| value.as_str()).collect();
+        if values.is_empty() {
+            "automatic".to_owned()
+        } else {
+            values.join(" x ")
+        }
+    };
     println!(
-        "  at {share:.2} {settings:?}: {} of {} calls failed; {} sessions; first byte p99 {:.0} ms; {:.2} \
-         MB a seek; {:.1} MiB/s asked for, {:.1} read; late jobs {:.1} %",
-        record.failures,
-        record.calls,
-        record.sessions,
-        record.wait_ms.p99,
-        bytes_for_each_reposition / 1e6,
-        record.asked_for_mib_s,
-        record.disk_mib_s,
-        100.0 * record.jobs_late_ratio,
+        "| drive | automatic, MiB/s | best | automatic / best | first byte p99, ms | best | \
+         automatic / best |"
     );
+    println!("|---|---|---|---|---|---|---|");
+    for one in comparisons {
+        println!(
+            "| {} | {:.1} | {:.1} ({}) | {:.2} | {:.0} | {:.0} ({}) | {:.2} |",
+            one.drive,
+            one.automatic.limit_mib_s.unwrap_or(0.0),
+            one.limit_best.limit_mib_s.unwrap_or(0.0),
+            words(&one.limit_best),
+            one.limit_ratio,
+            one.automatic.first_byte_ms_p99,
+            one.first_byte_best.first_byte_ms_p99,
+            words(&one.first_byte_best),
+            one.first_byte_ratio,
+        );
+    }
+}
+
+/// Prints the rows as JSON, or with `show`.
+fn print<T: Serialize>(is_json: bool, rows: &[T], show: impl FnOnce(&[T])) {
+    match is_json {
+        true => println!(
+            "{}",
+            serde_json::to_string_pretty(rows).expect("no map keys")
+        ),
+        false => show(rows),
+    }
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (options, words): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|word| word.starts_with("--"));
+    let is_json = options.iter().any(|word| word == "--json");
     let [mode, workload, from, to, sets @ ..] = &words[..] else {
-        eprintln!("usage: family limit|cold WORKLOAD FROM TO [KEY=VALUE,...]...");
+        eprintln!("usage: family limit|cold|grid WORKLOAD FROM TO [--json] [KEY=VALUE,...]...");
         std::process::exit(2);
     };
     let seed = |text: &str| text.parse::<u64>().expect("a seed");
@@ -103,43 +402,40 @@ fn main() {
         (name.to_owned(), value.to_owned())
     };
     let of_set = |set: &String| {
-        set.split(',')
-            .filter(|word| !word.is_empty())
-            .map(pair)
-            .collect()
+        let words = set.split(',').filter(|word| !word.is_empty());
+        words.map(pair).collect()
     };
     let mut sets: Vec<Settings> = sets.iter().map(of_set).collect();
     if sets.is_empty() {
         sets.push(Settings::new());
     }
-    for seed in seed(from)..seed(to) {
+    let drives = (seed(from)..seed(to)).map(|seed| {
         let drawn = DrawnDrive::draw(seed).expect("presets of the family exist");
-        if let DriveSpec::HardDrive(disk) = &drawn.drive {
-            println!(
-                "{}: {:?}, requests of {} KiB, {:?} to the host, read cache {:?}",
-                disk.name,
-                disk.queue,
-                drawn.request_bytes_max / KIB,
-                drawn.turnaround,
-                disk.read_cache
-            );
+        show_drive(&drawn);
+        drawn
+    });
+    match mode.as_str() {
+        "limit" => {
+            let rows: Vec<Limit> = drives
+                .flat_map(|drawn| limits(workload, &drawn, &sets))
+                .collect();
+            // The text is written as the limits are found.
+            print(is_json, &rows, |_| ());
         }
-        let limits = sets.iter().map(|set| {
-            let limit = limit(&experiment(workload, &drawn, set, false));
-            println!("  {set:?}: limit {limit:.1} MiB/s");
-            limit
-        });
-        if mode == "limit" {
-            limits.for_each(drop);
-            continue;
+        "cold" => {
+            let rows: Vec<Start> = drives
+                .flat_map(|drawn| starts(workload, &drawn, &sets))
+                .collect();
+            print(is_json, &rows, show_starts);
         }
-        let of_first = { limits }.next().unwrap_or_default();
-        for share in [0.6, 0.8, 0.95] {
-            for set in &sets {
-                let cold = experiment(workload, &drawn, set, true);
-                let record = cold.run(of_first * share, SEED_OF_STARTS).expect("a world");
-                print_start(share, set, &record);
-            }
+        "grid" => {
+            let compare = |drawn: DrawnDrive| compare(workload, &drawn, &sets[0]);
+            let rows: Vec<Comparison> = drives.filter_map(compare).collect();
+            print(is_json, &rows, show_comparisons);
+        }
+        other => {
+            eprintln!("unknown mode {other}: choose limit, cold or grid");
+            std::process::exit(2);
         }
     }
 }

@@ -57,17 +57,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_drive::Medium;
-use headlong_player::{Call, Plan};
-use headlong_units::{Duration, Instant};
-use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream};
+use headlong_player::{Call, ObjectId};
+use headlong_units::Instant;
+use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Specification};
 use serde::{Deserialize, Serialize};
 
 use crate::Experiment;
+use crate::call_times::CallTimes;
 use crate::layout::{Place, TitlePlacement};
 use crate::setup::SetupError;
 
 /// Bytes that are accounted for together. A call counts with the whole units in it.
-const UNIT_BYTES: u64 = 128 * 1024;
+pub(crate) const UNIT_BYTES: u64 = 128 * 1024;
 
 /// The bound for one rate and seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -141,16 +142,11 @@ impl Experiment {
     /// The bound at a rate.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive, the setup has several disks, or players adapt their
-    /// bit rate.
+    /// If the titles do not fit on the drive, the setup has several disks or an SSD, or players
+    /// adapt their bit rate.
     pub fn bound(&self, rate_mib_s: f64, seed: u64) -> Result<Bound, SetupError> {
         let specification = self.specification(rate_mib_s);
-        if specification.has_adaptive_players() {
-            return Err(SetupError::NoBound);
-        }
-        if self.setup.disks != 1 {
-            return Err(SetupError::OneDisk("the bound"));
-        }
+        self.check_bound(&specification)?;
         let catalogue = Catalogue::of(&specification);
         let ground =
             TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
@@ -164,15 +160,24 @@ impl Experiment {
             let class = &specification.classes[session.class as usize];
             ledger.add(number as u32, &session, class);
         }
-        let places: Vec<Option<Place>> = (0..sessions.object_count() as u32)
-            .map(|id| {
-                let key = sessions.object(headlong_player::ObjectId(id));
-                key.and_then(|key| ground.place(key))
-            })
-            .collect();
+        let places = places_of(&sessions, &ground);
         let medium = self.drive.medium();
         let memory = self.setup.engine.memory_bytes + medium.cache_bytes;
         Ok(ledger.settle(&places, &medium, memory, rate_mib_s, seed))
+    }
+
+    /// Whether bounds are known for this setup.
+    pub(crate) fn check_bound(&self, specification: &Specification) -> Result<(), SetupError> {
+        if specification.has_adaptive_players() {
+            return Err(SetupError::NoBound);
+        }
+        if self.setup.flash.is_some() {
+            return Err(SetupError::FlashBound);
+        }
+        if self.setup.disks != 1 {
+            return Err(SetupError::OneDisk("the bound"));
+        }
+        Ok(())
     }
 
     /// The highest rate, to a resolution, at which the bound leaves the workload possible for every
@@ -222,6 +227,15 @@ impl Experiment {
     }
 }
 
+/// The place of each object of the sessions drawn so far, by object number.
+pub(crate) fn places_of(
+    sessions: &SessionStream<'_>,
+    ground: &TitlePlacement<'_>,
+) -> Vec<Option<Place>> {
+    let place = |id| ground.place(sessions.object(ObjectId(id))?);
+    (0..sessions.object_count() as u32).map(place).collect()
+}
+
 /// All requested units.
 struct WantLedger {
     from: f64,
@@ -243,43 +257,12 @@ impl WantLedger {
 
     /// Adds one session: its calls with the interval in which their bytes leave the server.
     fn add(&mut self, number: u32, session: &Session, class: &NetworkClass) {
-        let Plan::Script(script) = &session.plan else {
-            return;
-        };
-        let delay = class.delay.as_secs_f64();
-        let (mut earliest, mut latest) =
-            (session.arrival.as_secs_f64(), session.arrival.as_secs_f64());
-        let mut rest = &script.calls[..];
-        while !rest.is_empty() {
-            let count = 1 + rest
-                .iter()
-                .skip(1)
-                .take_while(|call| call.with_previous)
-                .count();
-            let (burst, after) = rest.split_at(count);
-            let timeout = burst.iter().map(|call| {
-                let timeout = call.timeout.map(Duration::as_secs_f64);
-                timeout.unwrap_or(f64::INFINITY)
-            });
-            let timeout = timeout.fold(0.0, f64::max);
-            let bytes: u64 = burst.iter().filter_map(|call| call.expected_bytes).sum();
-            let line = class
-                .bandwidth
-                .map_or(0.0, |rate| rate.time_for(bytes).as_secs_f64());
-            for call in burst {
-                self.want(number, call, earliest + delay, latest + timeout);
+        let bursts = CallTimes::new(session, class);
+        let until = self.to + class.delay.as_secs_f64();
+        for burst in bursts.take_while(|burst| burst.earliest <= until) {
+            for call in burst.calls {
+                self.want(number, call, burst.earliest, burst.latest);
             }
-            let Some(next) = after.first() else {
-                return;
-            };
-            let (pace, think) = (seconds(next.pace), seconds(next.think));
-            let ended = (earliest + 2.0 * delay + line, latest + timeout);
-            earliest = (earliest + pace).max(ended.0 + think);
-            latest = (latest + pace).max(ended.1 + think);
-            if earliest > self.to {
-                return;
-            }
-            rest = after;
         }
     }
 
@@ -377,30 +360,34 @@ impl WantLedger {
 
     /// Files that one session wants, with no other wanted file within a track's length.
     fn lonely(&self, places: &[Option<Place>], medium: &Medium) -> BTreeSet<u32> {
-        let mut wanted: Vec<(u64, u64, u32, bool)> = self
-            .sessions
-            .iter()
-            .filter_map(|(file, session)| {
-                let place = places.get(*file as usize)?.as_ref()?;
-                let end = place.physical + place.size_bytes;
-                Some((place.physical, end, *file, session.is_some()))
-            })
-            .collect();
-        wanted.sort_unstable();
-        let is_far = |before: Option<&(u64, u64, u32, bool)>,
-                      after: Option<&(u64, u64, u32, bool)>| {
-            match (before, after) {
-                (Some(before), Some(after)) => after.0 >= before.1 + medium.track_bytes_max,
-                _ => true,
-            }
-        };
-        let lonely = (0..wanted.len()).filter(|&index| {
-            let this = &wanted[index];
-            let before = index.checked_sub(1).and_then(|index| wanted.get(index));
-            this.3 && is_far(before, Some(this)) && is_far(Some(this), wanted.get(index + 1))
-        });
-        lonely.map(|index| wanted[index].2).collect()
+        let mut lonely = isolated(self.sessions.keys(), places, medium.track_bytes_max);
+        lonely.retain(|file| self.sessions.get(file).is_some_and(Option::is_some));
+        lonely
     }
+}
+
+/// Of some files, those that are at least `gap_bytes` from every other of them.
+pub(crate) fn isolated<'f>(
+    files: impl Iterator<Item = &'f u32>,
+    places: &[Option<Place>],
+    gap_bytes: u64,
+) -> BTreeSet<u32> {
+    let mut wanted: Vec<(u64, u64, u32)> = files
+        .filter_map(|file| {
+            let place = places.get(*file as usize)?.as_ref()?;
+            Some((place.physical, place.physical + place.size_bytes, *file))
+        })
+        .collect();
+    wanted.sort_unstable();
+    let is_far = |pair: &[(u64, u64, u32)]| pair[1].0 >= pair[0].1 + gap_bytes;
+    let far: Vec<bool> = wanted.windows(2).map(is_far).collect();
+    let is_far = |index: Option<usize>| {
+        let far = index.and_then(|index| far.get(index));
+        far.copied().unwrap_or(true)
+    };
+    let is_isolated = |index: &usize| is_far(index.checked_sub(1)) && is_far(Some(*index));
+    let isolated = (0..wanted.len()).filter(is_isolated);
+    isolated.map(|index| wanted[index].2).collect()
 }
 
 /// Units that the knapsack leaves to be read.
@@ -440,10 +427,6 @@ fn fill(items: Vec<Item>, units: f64, length_s: f64) -> Missed {
         }
     }
     missed
-}
-
-fn seconds(time: Option<Duration>) -> f64 {
-    time.map_or(0.0, Duration::as_secs_f64)
 }
 
 #[cfg(test)]

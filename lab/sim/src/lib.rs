@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod bound;
+mod call_times;
 mod dealing;
 mod device;
 mod disk;
@@ -27,6 +28,7 @@ mod histogram;
 mod host;
 mod layout;
 mod link;
+mod loss_bound;
 mod measure;
 mod origin;
 mod record;
@@ -63,6 +65,7 @@ pub use flash_use::{FlashCounts, FlashUse};
 pub use histogram::Histogram;
 pub use host::IMITATED;
 pub use layout::{File, Placement};
+pub use loss_bound::LossBound;
 pub use measure::{Calls, Measure, RampUp, Seen, Viewing, Window};
 pub use origin::CacheUse;
 pub use record::{Record, SCHEMA};

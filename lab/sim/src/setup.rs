@@ -152,4 +152,7 @@ pub enum SetupError {
          choose simple players (--set player.kind=simple)"
     )]
     NoBound,
+    /// There is no bound for servers with an SSD.
+    #[error("the bound knows no SSD between memory and the drive; omit --flash")]
+    FlashBound,
 }

@@ -1,12 +1,13 @@
 //! `headlong simulate sweep` and `simulate bound`: grids, and bounds for all servers.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use headlong_bench::grid::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
 use headlong_bench::{VirtualCell, grid_table, sweep_page};
 use headlong_report::command_line;
-use headlong_sim::{Bound, settings};
+use headlong_sim::{Bound, Experiment, LossBound, settings};
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -77,11 +78,17 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
     #[arg(conflicts_with = "rate")]
     resolution: f64,
+    /// Compute the least number of viewers that any server loses until the measured time ends, if
+    /// it starts with empty memory
+    #[arg(long, requires = "rate")]
+    lost: bool,
 }
 
 pub(crate) const BOUND_EXAMPLES: &str = "Examples:
   headlong simulate bound youtube-sd --memory 3.5GiB
-  headlong simulate bound youtube-hd --rate 80MiB/s --rate 120MiB/s --json";
+  headlong simulate bound youtube-hd --rate 80MiB/s --rate 120MiB/s --json
+  headlong simulate bound youtube-hd --rate 200MiB/s --lost --ramp 0s --measure 300s \\
+    --set sessions.resume_time=225s";
 
 /// `prefetch=1MiB,2MiB`.
 fn axis(text: &str) -> Result<Axis, String> {
@@ -233,6 +240,9 @@ pub(crate) fn sweep(arguments: &SweepArgs) -> anyhow::Result<()> {
 pub(crate) fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
     let experiment = arguments.world.experiment()?;
     let seeds = arguments.world.seed..arguments.world.seed.saturating_add(arguments.seeds);
+    if arguments.lost {
+        return lost(arguments, &experiment, seeds);
+    }
     let mut bounds: Vec<Bound> = Vec::new();
     for rate in &arguments.rate {
         for seed in seeds.clone() {
@@ -254,6 +264,22 @@ pub(crate) fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
         print_line(&bound.line())?;
     }
     Ok(())
+}
+
+/// Computes the least numbers of viewers lost.
+fn lost(arguments: &BoundArgs, experiment: &Experiment, seeds: Range<u64>) -> anyhow::Result<()> {
+    let mut bounds: Vec<LossBound> = Vec::new();
+    for rate in &arguments.rate {
+        for seed in seeds.clone() {
+            bounds.push(experiment.loss_bound(*rate, seed)?);
+        }
+    }
+    if arguments.world.json {
+        return print_line(&serde_json::to_string_pretty(&bounds)?);
+    }
+    bounds
+        .iter()
+        .try_for_each(|bound| print_line(&bound.line()))
 }
 
 #[cfg(test)]

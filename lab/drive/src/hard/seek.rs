@@ -74,7 +74,7 @@ impl SeekCurve {
 
     /// Lower bound of seeks to another cylinder, in nanoseconds; zero if the curve decreases
     /// anywhere.
-    pub(super) fn least_ns(&self) -> u64 {
+    pub(crate) fn least_ns(&self) -> u64 {
         let mut last_us = self.settle_us;
         for knot in &self.knots {
             if knot.arm_us < last_us {

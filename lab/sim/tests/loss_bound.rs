@@ -1,0 +1,98 @@
+//! The least number of lost viewers against the simulated server.
+
+use headlong_drive::{DrawnDrive, preset};
+use headlong_engine::{Admission, Policy};
+use headlong_sim::{Experiment, FlashSetup, LossBound, Placement, Setup, SetupError, Window};
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+/// Viewers who all return within half of the seconds that are measured.
+fn start(name: &str, memory_mib: u64, seconds: u64) -> Experiment {
+    let resumed = format!("{}s", seconds / 2);
+    let keys = [("sessions.resume_time", resumed.as_str())];
+    let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut setup = Setup {
+        window: Window {
+            from: Instant::ZERO,
+            to: Instant::ZERO + Duration::from_secs(seconds),
+        },
+        placement: Placement::Spread,
+        ..Setup::default()
+    };
+    setup.engine.memory_bytes = memory_mib * MIB;
+    setup.engine.admission = Admission::Accept;
+    Experiment {
+        workload: Specification::preset(name, &keys).expect("right"),
+        drive: preset("wd-red-wd10efrx").expect("known"),
+        setup,
+        steps: Vec::new(),
+    }
+}
+
+/// The bound, and the viewers that the simulated server loses.
+fn both(experiment: &Experiment, rate: f64, seed: u64) -> (LossBound, u64) {
+    let bound = experiment.loss_bound(rate, seed).expect("a bound");
+    let record = experiment.run(rate, seed).expect("a world");
+    (bound, record.failures + record.ramp_failures)
+}
+
+#[test]
+fn server_never_loses_fewer_viewers_than_bound() {
+    let (mut above_zero, mut share_most) = (0, 0.0_f64);
+    for (seed, name, memory_mib, policy, rates) in [
+        (1, "youtube-sd", 64, Policy::Fixed, [60.0, 250.0]),
+        (2, "youtube-sd", 1024, Policy::FirstGrow, [150.0, 400.0]),
+        (3, "youtube-hd", 256, Policy::Fixed, [120.0, 300.0]),
+        (4, "youtube-hd", 1024, Policy::FirstGrow, [160.0, 500.0]),
+    ] {
+        let mut tried = start(name, memory_mib, 50);
+        tried.setup.engine.sizing.policy = policy;
+        tried.drive = DrawnDrive::draw(seed).expect("presets exist").drive;
+        for rate in rates {
+            let (bound, lost) = both(&tried, rate, seed);
+            let what = format!("{name} {memory_mib} MiB {policy:?} {rate}: {bound:?}");
+            assert!(bound.lost <= lost, "{what}, lost {lost}");
+            assert!(bound.lost <= bound.sessions, "{what}");
+            above_zero += u32::from(bound.lost > 0);
+            share_most = share_most.max(bound.lost as f64 / lost.max(1) as f64);
+        }
+    }
+    assert!(above_zero >= 3, "only {above_zero} bounds above zero");
+    assert!(
+        share_most > 0.1,
+        "at most {share_most} of the server's losses"
+    );
+}
+
+#[test]
+fn drive_that_serves_all_viewers_is_never_said_to_lose_one() {
+    let experiment = start("youtube-sd", 512, 80);
+    let (bound, lost) = both(&experiment, 30.0, 5);
+    assert_eq!((bound.lost, lost), (0, 0), "{bound:?}");
+    assert!((0.1..1.0).contains(&bound.disk_share), "{bound:?}");
+}
+
+#[test]
+fn bound_on_losses_rises_with_rate_and_falls_with_memory() {
+    let lost = |memory_mib, rate| {
+        let experiment = start("youtube-sd", memory_mib, 80);
+        experiment.loss_bound(rate, 1).expect("a bound").lost
+    };
+    assert!(lost(64, 400.0) > lost(64, 200.0));
+    assert!(lost(64, 300.0) > lost(4096, 300.0));
+}
+
+#[test]
+fn bounds_refuse_servers_with_an_ssd() {
+    let mut experiment = start("youtube-sd", 64, 60);
+    experiment.setup.flash = Some(FlashSetup {
+        drive: preset("ssd-sata-low-end").expect("known"),
+        bytes: 1 << 30,
+        ssds: 1,
+        block_bytes: 16 << 20,
+        is_warm: false,
+        content: headlong_sim::WarmContent::default(),
+    });
+    assert_eq!(experiment.loss_bound(60.0, 1), Err(SetupError::FlashBound));
+    assert_eq!(experiment.bound(60.0, 1), Err(SetupError::FlashBound));
+}
