@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration as WallDuration, Instant};
 
+use serde_json::Value;
+
 use crate::admin;
 use crate::climb::{DriveCounters, DriveSample, StepLoadResult};
 use crate::command_lines::{ADMIN_PORT, PORT, load_words};
@@ -17,6 +19,7 @@ use crate::rig::{
     Disks, Group, Guard, Output, PrivateNetwork, Process, RigError, Ssd, Start, is_mounted,
     make_folder, with_path,
 };
+use crate::run_phases::{PhaseSample, RunPhase, bytes_received, phase_ends};
 use crate::servers::{self, LaunchSpec, Listens, Place, Status};
 
 /// A server scans 28,000 files before it listens.
@@ -33,7 +36,19 @@ pub(crate) struct RunObservation {
     pub(crate) server: ServerFacts,
     pub(crate) disk: DiskFacts,
     pub(crate) climbed: Option<StepLoadResult>,
+    pub(crate) phases: Vec<RunPhase>,
     pub(crate) cpu: CpuUse,
+}
+
+/// Observations while viewers are present.
+struct Watched {
+    cpu: CpuUse,
+    /// Exit status of a server that died.
+    died: Option<String>,
+    /// The drives' counters over time, if the rate rises.
+    looks: Vec<DriveSample>,
+    /// Counters at the ends of the phases, and at the end of a run that ended early.
+    samples: Vec<PhaseSample>,
 }
 
 /// A server and its companion processes.
@@ -102,15 +117,12 @@ impl Attempt<'_> {
         };
         let mut load = Process::start(self.guard, start, &words, Output::Kept)?;
         load.drain();
-        let (cpu, died, looks) = self.watch(&mut load, &mut serving, &group)?;
+        let watched = self.watch(&mut load, &mut serving, &group)?;
+        let died = watched.died;
         let memory = group.memory();
-        let told = match (&serving.status, &died) {
-            (Status::Nowhere, _) | (_, Some(_)) => None,
-            (Status::Http(path), None) => {
-                Some(admin::status(self.network.process(), ADMIN_PORT, path))
-            }
-            (Status::Reception(socket), None) => Some(admin::reception_status(socket)),
-            (Status::Mount(point), None) => Some(admin::mount_status(point)),
+        let told = match &died {
+            Some(_) => Value::Null,
+            None => self.status(&serving.status),
         };
         let mut counters = self.disks.end()?.into_iter();
         let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
@@ -139,8 +151,10 @@ impl Attempt<'_> {
         let climbed = self.experiment.climb.map(|climb| {
             let climb = climb.starting_at(rate);
             let ssd_bytes = cell.flash.as_ref().and_then(|tier| tier.size_bytes);
-            StepLoadResult::of(&climb, ssd_bytes, &looks, &load_result.whole)
+            StepLoadResult::of(&climb, ssd_bytes, &watched.looks, &load_result.whole)
         });
+        let received = |from, to| bytes_received(&load_result.whole, from, to);
+        let phases = RunPhase::all(phases, &watched.samples, received);
         Ok(RunObservation {
             load: load_result,
             load_died: load_died.map(|status| format!("{status}: {}", load.last_words())),
@@ -150,7 +164,7 @@ impl Attempt<'_> {
                 last_words: (cache_words.into_iter())
                     .chain(reader_words)
                     .fold(server.last_words(), |all, more| all + &more),
-                status: told.unwrap_or_default(),
+                status: told,
             },
             disk: DiskFacts {
                 counters: counters.next().unwrap_or_default(),
@@ -162,8 +176,19 @@ impl Attempt<'_> {
                 ssd_counters,
             },
             climbed,
-            cpu,
+            phases,
+            cpu: watched.cpu,
         })
+    }
+
+    /// The server's own status, or null.
+    fn status(&self, status: &Status) -> Value {
+        match status {
+            Status::Nowhere => Value::Null,
+            Status::Http(path) => admin::status(self.network.process(), ADMIN_PORT, path),
+            Status::Reception(socket) => admin::reception_status(socket),
+            Status::Mount(point) => admin::mount_status(point),
+        }
     }
 
     fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<RunningServer, RigError> {
@@ -242,14 +267,13 @@ impl Attempt<'_> {
         Ok(program)
     }
 
-    /// Waits until the viewers have left; returns the CPU use, the exit status of a server that
-    /// died, and the drives' counters over time if the rate rises.
+    /// Waits until the viewers have left.
     fn watch(
         &mut self,
         load: &mut Process,
         serving: &mut RunningServer,
         group: &Group,
-    ) -> Result<(CpuUse, Option<String>, Vec<DriveSample>), RigError> {
+    ) -> Result<Watched, RigError> {
         let wall = |model: headlong_units::Duration| {
             WallDuration::from_secs_f64(model.as_secs_f64() / f64::from(self.experiment.time_scale))
         };
@@ -260,6 +284,8 @@ impl Attempt<'_> {
         let mut next_look = Instant::now();
         // Sessions of the ramp do not count, so the drives' work for them is excluded, too.
         let mut ramp_end = Some(Instant::now() + wall(phases.ramp_up));
+        let mut ends = phase_ends(phases).into_iter().peekable();
+        let mut samples = Vec::new();
         let mut died = None;
         while load.ended().is_none() {
             if let Some(status) = serving.ended() {
@@ -275,6 +301,12 @@ impl Attempt<'_> {
                 if let Some(ssd) = &mut self.ssd {
                     ssd.forget_lateness()?;
                 }
+            }
+            if ends
+                .next_if(|(_, end)| began.elapsed() >= wall(*end))
+                .is_some()
+            {
+                samples.push(self.sample(began, &serving.status)?);
             }
             if Instant::now() >= next_look {
                 next_look += LOOK_INTERVAL;
@@ -292,18 +324,37 @@ impl Attempt<'_> {
         if self.experiment.climb.is_some() {
             looks.push(self.look(began)?);
         }
+        if died.is_none() && ends.peek().is_some() {
+            samples.push(self.sample(began, &serving.status)?);
+        }
         let from = wall(phases.ramp_up);
-        let cpu = cpu.between(from, from + wall(phases.measured));
-        Ok((cpu, died, looks))
+        Ok(Watched {
+            cpu: cpu.between(from, from + wall(phases.measured)),
+            died,
+            looks,
+            samples,
+        })
+    }
+
+    /// The counters of all drives and of the server since the viewers started.
+    fn sample(&mut self, began: Instant, status: &Status) -> Result<PhaseSample, RigError> {
+        let at = self.model_time(began);
+        let drives = self.disks.counters()?;
+        Ok(PhaseSample::of(at, &drives, &self.status(status)))
+    }
+
+    /// Model time since the viewers started.
+    fn model_time(&self, began: Instant) -> headlong_units::Duration {
+        let wall = headlong_units::Duration(began.elapsed().as_nanos() as u64);
+        wall.times(u64::from(self.experiment.time_scale))
     }
 
     /// The counters of all drives since the viewers started.
     fn look(&mut self, began: Instant) -> Result<DriveSample, RigError> {
         let disks = self.disks.counters()?;
         let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;
-        let wall = headlong_units::Duration(began.elapsed().as_nanos() as u64);
         Ok(DriveSample {
-            at: wall.times(u64::from(self.experiment.time_scale)),
+            at: self.model_time(began),
             disk: DriveCounters::of_all(&disks),
             ssd: ssd.as_ref().map(DriveCounters::of),
         })

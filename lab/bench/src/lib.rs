@@ -35,6 +35,7 @@ mod report;
 mod rig;
 mod run;
 mod run_identity;
+mod run_phases;
 mod search;
 mod search_driver;
 mod servers;
@@ -43,7 +44,9 @@ mod virtual_command;
 mod virtual_run;
 mod words;
 
-pub use agree::{CrossValidation, Figures, Tolerance, ValidationPair, agree};
+pub use agree::{
+    CrossValidation, Figures, PhaseComparison, PhaseFigure, Tolerance, ValidationPair, agree,
+};
 pub use climb::{StepLoadResult, Stretch, Work};
 pub use command::{BenchError, CommandOutcome, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
@@ -67,6 +70,7 @@ pub use report::{
 };
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
+pub use run_phases::RunPhase;
 pub use search::{CompletedSearch, Found, Outcome, Probe, Search};
 pub use search_driver::{Limit, Runner, SearchDriver};
 pub use virtual_command::{Virtual, limits, simulate, simulate_run};

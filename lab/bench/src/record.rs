@@ -12,6 +12,7 @@ use crate::climb::StepLoadResult;
 use crate::cpu_usage::{CpuUse, Machine};
 use crate::disk_trace::DiskPattern;
 use crate::rig::{MemoryUse, QueueSettings};
+use crate::run_phases::RunPhase;
 use crate::search::Outcome;
 
 /// Name and version of the format. New fields are added under the same name.
@@ -49,6 +50,9 @@ pub struct RunRecord {
     /// The steps of a run with rising rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub climbed: Option<StepLoadResult>,
+    /// Viewers, server and drives by phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<RunPhase>,
     /// CPU use in the measured period.
     pub cpu: CpuUse,
     /// Everything that determines the run.

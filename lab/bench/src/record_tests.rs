@@ -37,6 +37,16 @@ fn record_matches_schema_and_round_trips() {
         fill: step,
         steps: vec![step],
     });
+    record.phases = vec![RunPhase {
+        name: "start".to_owned(),
+        from_s: 0.0,
+        to_s: 100.0,
+        delivered: 1e6,
+        read_bytes: 1 << 30,
+        seeks: 200,
+        jobs: Some(200),
+        jobs_late: Some(3),
+    }];
     let value = serde_json::to_value(&record).expect("JSON");
     let mut found = Vec::new();
     differences(&schema, &value, "record", &mut found);
@@ -109,6 +119,7 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
         server_facts: ServerFacts::default(),
         disk: DiskFacts::default(),
         climbed: None,
+        phases: Vec::new(),
         cpu: CpuUse::default(),
         setup: Setup {
             version: "0".into(),

@@ -132,6 +132,7 @@ impl Bench {
             server_facts: seen.server,
             disk: seen.disk,
             climbed: seen.climbed,
+            phases: seen.phases,
             cpu: seen.cpu,
             setup: Setup {
                 version: self.version.clone(),

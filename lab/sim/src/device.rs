@@ -14,7 +14,7 @@ use headlong_units::{Duration, Instant};
 const EXCERPT_REQUESTS: usize = 250;
 
 /// Time and activity of a drive.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DriveUse {
     /// Completed block requests.
     pub requests: u64,

@@ -365,7 +365,12 @@ impl Measure {
         }
     }
 
-    pub(crate) fn look(&mut self, at: Instant, state: &ServerState, live: usize) {
+    pub(crate) fn look(
+        &mut self,
+        at: Instant,
+        (state, drive): (&ServerState, DriveUse),
+        live: usize,
+    ) {
         let queue = state.queue;
         let look = Look {
             at,
@@ -378,6 +383,7 @@ impl Measure {
             control: state.control,
             head_physical: queue.head_physical,
             stats: state.stats,
+            drive,
             asked_for_bytes: self.so_far.0,
             delivered_bytes: self.so_far.1,
         };

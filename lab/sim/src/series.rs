@@ -7,6 +7,8 @@
 use headlong_engine::{ControlView, MemoryUse, Stats};
 use headlong_units::{Duration, Instant};
 
+use crate::device::DriveUse;
+
 /// Interval of snapshots.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// Most snapshots kept: two hours at the full interval.
@@ -33,8 +35,10 @@ pub struct Look {
     pub control: ControlView,
     /// Position of the latest read, bytes from the start of the device.
     pub head_physical: u64,
-    /// Counters of the shard so far.
+    /// Counters of the shards so far.
     pub stats: Stats,
+    /// Activity of the drives so far.
+    pub drive: DriveUse,
     /// Bytes requested so far.
     pub asked_for_bytes: u64,
     /// Bytes delivered to viewers so far.
@@ -106,6 +110,7 @@ mod tests {
             },
             head_physical: 0,
             stats: Stats::default(),
+            drive: DriveUse::default(),
             asked_for_bytes: 0,
             delivered_bytes: 0,
         }

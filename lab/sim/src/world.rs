@@ -315,7 +315,8 @@ impl<'a> World<'a> {
             }
             Coming::Look => {
                 let live = self.visits.len() + self.events.len() + self.server.live();
-                self.measure.look(now, &self.server.state(), live);
+                let seen = (&self.server.state(), self.server.drive_use());
+                self.measure.look(now, seen, live);
                 self.events.plan(now + LOOK_INTERVAL, Coming::Look);
             }
             Coming::StateWritten => self.server.write_state(now),

@@ -415,6 +415,18 @@ fn real_and_virtual_runs_agree_at_small_load() {
                 "{server}: {name}: {real} {imagined}: {pair:#}"
             );
         }
+        let phases = pair["phases"].as_array().expect("phases");
+        let has_both = |figure: &str| {
+            let is_start = |one: &&Value| one["phase"] == "start" && one["figure"] == figure;
+            let found = phases.iter().find(is_start).expect(figure);
+            found["real"].is_f64() && found["imagined"].is_f64()
+        };
+        assert!(
+            has_both("delivered") && has_both("bytes_per_seek"),
+            "{server}: {pair:#}"
+        );
+        // Only headlong has jobs.
+        assert_eq!(has_both("late_jobs"), server == "headlong", "{pair:#}");
     }
     place.expect_nothing_left(&[]);
 }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::record::RunRecord;
+use crate::record::{DiskFacts, RunRecord};
+use crate::run_phases::sum_of_devices;
 
 /// Results of one run at a given rate. Rates in bytes per second of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -12,13 +13,13 @@ pub struct Figures {
     pub asked_for: Option<f64>,
     /// Received by viewers in steady state.
     pub delivered: f64,
-    /// Read by the drive in steady state.
+    /// Read by the first drive in steady state.
     pub disk: f64,
     /// Mean bytes of a sequence of adjacent requests.
     pub bytes_per_seek: f64,
     /// Block requests per second.
     pub requests_per_second: f64,
-    /// Share of the whole run in which the drive was busy.
+    /// Share of the whole run in which a drive was busy, on average over all drives.
     pub disk_busy: Option<f64>,
     /// Read commands of the server per second, over the whole run.
     pub reads_per_second: Option<f64>,
@@ -38,11 +39,7 @@ impl Figures {
         let pattern = &record.disk.pattern;
         let drive = |path: &str| record.disk.counters.pointer(path).and_then(Value::as_f64);
         let elapsed = drive("/counters/elapsed_ns").filter(|ns| *ns > 0.0);
-        let served = |name: &str| {
-            let path = format!("/devices/0/counters/{name}");
-            let counter = record.server_facts.status.pointer(&path)?;
-            counter.as_f64()
-        };
+        let served = |name: &str| sum_of_devices(&record.server_facts.status, name);
         let ratio = |part: &str, whole: &str| {
             let whole = served(whole).filter(|whole| *whole > 0.0)?;
             Some(served(part)? / whole)
@@ -60,9 +57,7 @@ impl Figures {
             disk: pattern.rate(),
             bytes_per_seek: pattern.bytes_per_sequence,
             requests_per_second: pattern.requests as f64 / seconds,
-            disk_busy: drive("/counters/busy_ns")
-                .zip(elapsed)
-                .map(|(busy, elapsed)| busy / elapsed),
+            disk_busy: busy_share(&record.disk),
             reads_per_second: of_engine(
                 served("reads_done")
                     .zip(elapsed)
@@ -74,4 +69,16 @@ impl Figures {
             failure_share: record.verdict.failure_share,
         }
     }
+}
+
+fn busy_share(disk: &DiskFacts) -> Option<f64> {
+    let drives = std::iter::once(&disk.counters).chain(&disk.others);
+    let share = |drive: &Value| {
+        let of = |path: &str| drive.pointer(path).and_then(Value::as_f64);
+        let elapsed = of("/counters/elapsed_ns").filter(|ns| *ns > 0.0)?;
+        Some(of("/counters/busy_ns")? / elapsed)
+    };
+    let shares: Option<Vec<f64>> = drives.map(share).collect();
+    let shares = shares?;
+    Some(shares.iter().sum::<f64>() / shares.len() as f64)
 }

@@ -15,6 +15,7 @@
 //! found a rate.
 
 mod figures;
+mod phases;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -24,12 +25,13 @@ use std::collections::BTreeMap;
 use headlong_report::{Page, Section};
 use headlong_units::Duration;
 use serde::Serialize;
-use serde_json::Value;
 
 pub use self::figures::Figures;
+pub use self::phases::{PhaseComparison, PhaseFigure};
 use crate::command::{BenchError, CommandOutcome, Options, print};
 use crate::experiment::{Cell, Experiment, ServerKind};
 use crate::record::{OutcomeName, RunRecord};
+use crate::run_phases::sum_of_devices;
 use crate::search_driver::{Limit, Runner, SearchDriver};
 use crate::virtual_command::{Virtual, limits};
 use crate::virtual_run::VirtualBench;
@@ -84,6 +86,8 @@ pub struct ValidationPair {
     pub real: Option<Figures>,
     /// Figures in virtual time at that rate, with the same sessions.
     pub imagined: Option<Figures>,
+    /// Both by phase of the run, over all drives of the server.
+    pub phases: Vec<PhaseComparison>,
     /// The command that repeats the virtual run.
     pub replay: Option<String>,
 }
@@ -273,6 +277,11 @@ fn pair(
         rate: best.map(|best| best.rate),
         real: best.map(Figures::of),
         imagined: at_the_rate.as_ref().map(Figures::of),
+        phases: best
+            .zip(at_the_rate.as_ref())
+            .map_or_else(Vec::new, |(real, imagined)| {
+                phases::compare(&real.phases, &imagined.phases)
+            }),
         replay: best.map(|best| bench.replay_line(cell, best.rate, best.seed)),
     })
 }
@@ -309,12 +318,10 @@ fn turnaround(real: &[Limit], serial: &[Cell], time_scale: u32) -> Option<Durati
         if best.verdict.outcome == OutcomeName::Refused || !serial.iter().any(is_serial) {
             continue;
         }
-        let served = |name: &str| {
-            let path = format!("/devices/0/counters/{name}");
-            best.server_facts.status.pointer(&path)?.as_f64()
-        };
-        let drive = best.disk.counters.pointer("/counters/busy_ns");
-        let busy = drive.and_then(Value::as_f64);
+        let served = |name: &str| sum_of_devices(&best.server_facts.status, name);
+        let drives = std::iter::once(&best.disk.counters).chain(&best.disk.others);
+        let busy = drives.map(|drive| drive.pointer("/counters/busy_ns")?.as_f64());
+        let busy: Option<f64> = busy.sum();
         if let (Some(server), Some(drive), Some(reads)) =
             (served("busy_seconds"), busy, served("reads_done"))
         {
@@ -341,9 +348,13 @@ fn tell(
         .command(&options.command_line)
         .table(agreement.rates_table());
     let figures = Section::new("At the same rate, real / virtual").table(agreement.figures_table());
+    let phases = Section::new("By phase, at the same rate")
+        .text("All drives of a server together. A difference is a share of the real figure.")
+        .table(agreement.phases_table());
     let page = Page::new(format!("{}: real and virtual", experiment.name)).lead(lead.as_str());
     page.section(section)
         .section(figures)
+        .section(phases)
         .write(&options.report())?;
     let value = serde_json::to_value(agreement).unwrap_or_default();
     print(options, &value, || {
@@ -352,6 +363,8 @@ fn tell(
             .figures_table()
             .caption("Real / virtual")
             .to_markdown();
+        text += "\n";
+        text += &agreement.phases_table().caption("By phase").to_markdown();
         for pair in agreement.pairs.iter().filter(|pair| !pair.agrees) {
             if let Some(replay) = &pair.replay {
                 text += &format!("\n{}, {}: again: {replay}", pair.server, pair.workload);

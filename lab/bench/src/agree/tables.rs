@@ -2,7 +2,7 @@
 
 use headlong_report::{Cell, Table};
 
-use super::{CrossValidation, Figures, ValidationPair};
+use super::{CrossValidation, Figures, PhaseFigure, ValidationPair};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -54,6 +54,43 @@ impl CrossValidation {
                 row.push(format!("{} / {}", told(real), told(imagined)).into());
             }
             table.push(row);
+        }
+        table
+    }
+}
+
+impl CrossValidation {
+    /// Figures by phase at the same rate, with their differences.
+    pub fn phases_table(&self) -> Table {
+        let heads = "Workload | Server | Phase | Seconds | Figure | Real | Virtual | Difference (%) \
+                     | Within 5 %";
+        let mut table = Table::headed(heads);
+        for pair in &self.pairs {
+            for phase in &pair.phases {
+                let (scale, decimals) = match phase.figure {
+                    PhaseFigure::Delivered => (1.0 / MIB, 1),
+                    PhaseFigure::BytesPerSeek => (1e-6, 2),
+                    PhaseFigure::LateJobs => (100.0, 2),
+                };
+                let told = |value: Option<f64>| Cell::maybe(value.map(|v| v * scale), decimals);
+                let difference = phase.difference.map(|difference| difference * 100.0);
+                table.push([
+                    pair.workload.as_str().into(),
+                    pair.server.as_str().into(),
+                    phase.phase.as_str().into(),
+                    format!("{:.0} to {:.0}", phase.from_s, phase.to_s).into(),
+                    phase.figure.title().into(),
+                    told(phase.real),
+                    told(phase.imagined),
+                    Cell::maybe(difference, 1),
+                    match phase.agrees {
+                        Some(true) => "yes",
+                        Some(false) => "no",
+                        None => "-",
+                    }
+                    .into(),
+                ]);
+            }
         }
         table
     }

@@ -32,6 +32,7 @@ use crate::playback_quality::{PlaybackQuality, QualityRules, QualityShortfall};
 use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run_identity::{of_run, own_build, settings};
+use crate::run_phases::RunPhase;
 use crate::search::{CompletedSearch, Probe, Search};
 use crate::search_driver::Runner;
 
@@ -336,6 +337,7 @@ impl VirtualCell {
                 ssd_counters: None,
             },
             climbed: None,
+            phases: RunPhase::of_virtual(setup, seen),
             cpu: CpuUse::default(),
             setup: Setup {
                 version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -58,6 +58,36 @@ fn cell(server: &str) -> Cell {
 }
 
 #[test]
+fn phases_divide_virtual_run() {
+    let cell = cell("headlong");
+    let record = bench().clone().run(&cell, 6e6, 1, false).expect("a run");
+    let told: Vec<(&str, f64, f64)> = record
+        .phases
+        .iter()
+        .map(|phase| (phase.name.as_str(), phase.from_s, phase.to_s))
+        .collect();
+    // The first 100 s are longer than the ramp and the measured time.
+    assert_eq!(told, [("start", 0.0, 90.0)]);
+    let start = &record.phases[0];
+    let counters = &record.disk.counters["counters"];
+    let all = counters["reads"]["bytes"].as_u64().expect("a counter");
+    assert!(
+        start.read_bytes > all / 2 && start.read_bytes <= all,
+        "{start:?}"
+    );
+    assert!(
+        start.jobs > Some(0) && start.jobs_late <= start.jobs,
+        "{start:?}"
+    );
+    assert!(start.delivered > 1e6, "{start:?}");
+    let of_nginx = bench()
+        .run(&self::cell("nginx"), 6e6, 1, false)
+        .expect("a run");
+    assert_eq!(of_nginx.phases[0].jobs, None);
+    assert!(of_nginx.phases[0].bytes_per_seek() > Some(4096.0));
+}
+
+#[test]
 fn workload_may_override_drive() {
     let other = "[workload.other]\npreset = \"youtube-sd\"\n\
                  drive = { queue = \"fcfs\", queue_depth = 4, request_max = \"4MiB\" }\n";
