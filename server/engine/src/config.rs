@@ -237,6 +237,8 @@ pub enum ConfigError {
     ReadSize,
     /// `outstanding_reads_max` is zero.
     OutstandingReads,
+    /// `outstanding_reads_flash` is zero.
+    OutstandingFlashReads,
     /// One of the tables has no room at all.
     EmptyTable,
 }
@@ -249,7 +251,8 @@ impl ConfigError {
             Self::Memory => "memory",
             Self::ReferenceSize => "prefetch",
             Self::ReadSize => "read_max",
-            Self::OutstandingReads => "outstanding_reads",
+            Self::OutstandingReads => "outstanding_reads_rotating",
+            Self::OutstandingFlashReads => "outstanding_reads_flash",
             Self::EmptyTable => "requests_max, chains_max and streams_max",
         }
     }
@@ -262,7 +265,9 @@ impl ConfigError {
             Self::ReferenceSize | Self::ReadSize => {
                 "must be at least one piece; raise it or lower piece"
             }
-            Self::OutstandingReads | Self::EmptyTable => "must be at least 1",
+            Self::OutstandingReads | Self::OutstandingFlashReads | Self::EmptyTable => {
+                "must be at least 1"
+            }
         }
     }
 }
@@ -421,8 +426,12 @@ impl EngineConfig {
                 ConfigError::ReadSize,
             ),
             (
-                self.outstanding_reads_max == 0 || self.outstanding_reads_flash == 0,
+                self.outstanding_reads_max == 0,
                 ConfigError::OutstandingReads,
+            ),
+            (
+                self.outstanding_reads_flash == 0,
+                ConfigError::OutstandingFlashReads,
             ),
             (
                 self.requests_max == 0 || self.chains_max == 0 || self.streams_max == 0,

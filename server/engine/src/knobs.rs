@@ -131,7 +131,10 @@ fn power_of_two(bytes: &u64, written: &Value) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
+    use crate::config::ConfigError;
 
     #[test]
     fn prefetch_is_a_size_or_a_controller() {
@@ -146,6 +149,29 @@ mod tests {
         rows.set(&mut config, "prefetch", &Value::of_word("6MiB"))
             .expect("a size");
         assert_eq!(config.prefetch(), Prefetch::Size(6 * MIB));
+    }
+
+    #[test]
+    fn errors_name_existing_settings() {
+        let mut wrong = EngineConfig {
+            piece_bytes: 5000,
+            memory_bytes: 0,
+            read_bytes_max: 0,
+            outstanding_reads_max: 0,
+            outstanding_reads_flash: 0,
+            requests_max: 0,
+            ..EngineConfig::default()
+        };
+        wrong.sizing.reference_bytes = 0;
+        let errors: Vec<ConfigError> = wrong.check().collect();
+        assert_eq!(errors.len(), 7, "{errors:?}");
+        let rows = knobs();
+        for error in errors {
+            let names = error.setting().replace(" and ", ", ");
+            for name in names.split(", ") {
+                assert!(rows.iter().any(|row| row.split().1 == name), "{name}");
+            }
+        }
     }
 
     #[test]
