@@ -98,7 +98,11 @@ impl PublicKey {
                 Ok(Parsed::RSA(key)) if key.key_size() >= RSA_BITS_MIN => {
                     Ok(of("RS256", &RSA_PKCS1_2048_8192_SHA256))
                 }
-                _ => Err("contains an RSA key of fewer than 2048 bits"),
+                // The size of a negative or empty modulus is zero.
+                Ok(Parsed::RSA(key)) if key.key_size() > 0 => {
+                    Err("contains an RSA key of fewer than 2048 bits")
+                }
+                _ => Err("contains a malformed RSA key"),
             },
             ELLIPTIC if curve().is_some_and(|curve| curve.to_id_string() == P_256) => {
                 Ok(of("ES256", &ECDSA_P256_SHA256_FIXED))

@@ -75,6 +75,21 @@ const P_256_PREFIX: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 3, 1, 7, 3, 0x42, 0,
 ];
+/// The algorithm of RSA keys in a file (RFC 3279).
+const RSA_ALGORITHM: [u8; 15] = [
+    0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 5, 0,
+];
+
+/// An RSA key file; `key` is the DER of the key, in at most 100 bytes.
+fn rsa_pem(key: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(key.len()).expect("a short key");
+    let prefix = [
+        &[0x30, 18 + length][..],
+        &RSA_ALGORITHM,
+        &[3, 1 + length, 0],
+    ];
+    pem(&prefix.concat(), key)
+}
 
 #[test]
 fn token_is_valid_until_expiry_plus_skew() {
@@ -131,6 +146,18 @@ fn unusable_key_file_error_names_problem() {
         other_curve,
         "contains a key that is not RSA, P-256 or Ed25519"
     );
+    // 512 bits, and 65537.
+    let short = [&[0x30, 72, 2, 65, 0][..], &[0xff; 64], &[2, 3, 1, 0, 1]].concat();
+    let short = wrong(&rsa_pem(&short));
+    assert_eq!(short, "contains an RSA key of fewer than 2048 bits");
+    // No sequence, and a negative modulus.
+    for malformed in [&b"x"[..], &[0x30, 8, 2, 1, 0x80, 2, 3, 1, 0, 1]] {
+        assert_eq!(
+            wrong(&rsa_pem(malformed)),
+            "contains a malformed RSA key",
+            "{malformed:?}"
+        );
+    }
     let missing = PublicKey::read(std::path::Path::new("/nonexistent/k.pem"));
     assert!(missing.expect_err("no file").contains("cannot be read"));
 }
