@@ -78,8 +78,8 @@ impl Load {
 
     /// Whether a new viewer is refused now, with these jobs waiting and viewers of this patience.
     ///
-    /// In virtual time (docs/lab/results.md) no admitted viewer failed at up to twice the load that
-    /// a disk can serve, and one call in a thousand at three times, where replies are large.
+    /// In virtual time at most 0.05 % of the admitted calls failed at up to twice the load that a
+    /// disk can serve, and 0.14 % at three times (docs/lab/results.md, "More viewers than fit").
     pub(crate) fn refuses(
         &mut self,
         now: Instant,

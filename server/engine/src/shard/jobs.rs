@@ -23,8 +23,9 @@ use crate::sizing;
 const PATIENCE_STRETCH: u64 = 4;
 
 /// With this many jobs waiting no further one is queued ahead of need. A busy device has as many
-/// from waiting replies, and sweeps over them. In virtual time (docs/lab/results.md) one to eight
-/// make no difference to the throughput of a busy device, and all sustain more than no limit does.
+/// from waiting replies, and sweeps over them. In virtual time one to eight make no difference to
+/// the throughput of a busy device, and all sustain more than no limit does
+/// (docs/history/2026-11-23-short-sweeps.md).
 const JOBS_AHEAD_MAX: usize = 4;
 
 /// For a waiting viewer, at most this many unread bytes are taken from others: a chunk of the usual

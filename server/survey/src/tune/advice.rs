@@ -2,14 +2,15 @@
 //!
 //! Headlong uses direct I/O, in long reads that it orders itself, several outstanding at once. The
 //! kernel should pass them on unchanged: in few requests, enough of them, not reordered for
-//! fairness between programs. The costs are those of docs/lab/results.md.
+//! fairness between programs.
 
 use headlong_engine::EngineConfig;
 use serde::Serialize;
 
 use super::facts::{Facts, Mounted};
 
-/// Requests of at least this size are optimal (the matrix of drives in results.md), KiB.
+/// Requests of at least this size are optimal, KiB (docs/lab/results.md, "Drives that differ in
+/// their firmware").
 const REQUEST_KB_ENOUGH: u64 = 1024;
 /// Advised size if requests are smaller: the default of newer kernels, KiB.
 const REQUEST_KB: u64 = 4096;
@@ -171,8 +172,9 @@ fn max_sectors(facts: &Facts) -> Option<Row> {
         },
         why: "a long read is split into requests of this size, and a drive may serve others \
               between them",
-        cost: "on a modelled disk none: SD 94 to 96 MiB/s with 128 KiB to 4 MiB; nginx alone with read-ahead \
-               of 1 MiB: 64 MB/s with 512 KiB, 68 with 1280",
+        // docs/lab/results.md, "Drives that differ in their firmware" and "The kernel's read-ahead".
+        cost: "on a modelled disk none: SD 92 to 94 MiB/s with 128 KiB to 4 MiB; nginx alone with \
+               read-ahead of 1 MiB: 64 MB/s with 512 KiB, 68 with 1280",
         remedy: write("queue/max_sectors_kb", advised),
     })
 }
