@@ -8,6 +8,8 @@ import { elapsed, History, rate } from './pure/rates';
 const PERIOD_MS = 1000;
 /** Longer than the 5 s after which the server itself names an unresponsive device. */
 const PATIENCE_MS = 8000;
+/** The server renders a long list for up to ten seconds, and it may be large. */
+const LIBRARY_PATIENCE_MS = 30_000;
 /** Longest error text shown. */
 const REASON_CHARS_MAX = 200;
 
@@ -95,8 +97,8 @@ async function reason(response: Response): Promise<string> {
 }
 
 /** Fetches JSON from the server that serves this page. */
-export async function fetchJson(path: string): Promise<unknown> {
-  const signal = AbortSignal.timeout(PATIENCE_MS);
+export async function fetchJson(path: string, patience_ms = PATIENCE_MS): Promise<unknown> {
+  const signal = AbortSignal.timeout(patience_ms);
   const response = await fetch(new URL(path, document.baseURI), { cache: 'no-cache', signal });
   if (!response.ok) {
     throw new StatusError(`the server answered ${response.status} for ${path}${await reason(response)}`);
@@ -107,6 +109,11 @@ export async function fetchJson(path: string): Promise<unknown> {
     if (error instanceof SyntaxError) throw new StatusError(`${path} is not JSON`);
     throw error;
   }
+}
+
+/** Fetches the list of titles. */
+export function fetchLibrary(): Promise<unknown> {
+  return fetchJson('library.json', LIBRARY_PATIENCE_MS);
 }
 
 async function poll(): Promise<void> {

@@ -1,11 +1,11 @@
 /** The library: a grid of all titles of the server. */
 import { h, icon, setText, type Page } from './dom';
-import { feed, fetchJson, onPoll } from './feed';
-import { decodeLibrary, type Title } from './pure/api';
+import { feed, fetchLibrary, onPoll } from './feed';
+import { decodeLibrary, decodeTitleCount, type Title } from './pure/api';
 import { bitRateRange, bytes, clock, spokenClock, text } from './pure/format';
 import { mediaBase, mediaUrl } from './pure/media_base';
 import { routeHash } from './pure/route';
-import { matches, tellApart } from './pure/search';
+import { matches, quantity, tellApart } from './pure/search';
 
 const REFRESH_MS = 5000;
 /** Refresh interval: a long list is a large answer, and rarely changes. */
@@ -152,6 +152,8 @@ export function libraryPage(): Page {
   );
 
   let titles: Title[] | null = null;
+  /** Of the server, which lists no more than fit in its answer. */
+  let total = 0;
   let shown: Title[] = [];
   let marks = new Map<string, string>();
   let base: URL | null = null;
@@ -169,7 +171,7 @@ export function libraryPage(): Page {
     const isSameQuery = search.value === query;
     query = search.value;
     shown = titles.filter((title) => matches(title, query));
-    const many = `${titles.length} ${titles.length === 1 ? 'title' : 'titles'}`;
+    const many = quantity(titles.length, total);
     setText(found, query.trim() === '' ? many : `${shown.length} of ${many}`);
     notice.replaceChildren();
     if (titles.length === 0) {
@@ -185,11 +187,12 @@ export function libraryPage(): Page {
 
   const load = async () => {
     try {
-      const answer = await fetchJson('library.json');
+      const answer = await fetchLibrary();
       const text = JSON.stringify(answer);
       if (closed || text === known) return;
       known = text;
       titles = decodeLibrary(answer).sort((a, b) => order.compare(a.name, b.name));
+      total = decodeTitleCount(answer);
       marks = tellApart(titles);
       draw();
     } catch {

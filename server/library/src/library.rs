@@ -21,6 +21,18 @@ use crate::title::{TitleRecord, TitleView};
 use crate::walk::Counts;
 use crate::warning::Warning;
 
+/// Views of titles that are in memory at a time.
+const TITLES_AT_ONCE: usize = 256;
+
+/// The first warning about each file, by its URL path.
+fn by_path(warnings: Vec<Warning>) -> HashMap<String, String> {
+    let mut odd = HashMap::with_capacity(warnings.len());
+    for Warning { path, reason } in warnings {
+        odd.entry(encode_path(&path)).or_insert(reason);
+    }
+    odd
+}
+
 /// All titles of all roots. Cheap to clone; may be used from any thread.
 #[derive(Debug, Clone)]
 pub struct Library {
@@ -109,11 +121,16 @@ impl Library {
 
     /// Warnings of the last scans, and those found since.
     pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.warnings_of_scans();
+        warnings.extend(self.state.maker.ground.late_warnings.all());
+        warnings
+    }
+
+    fn warnings_of_scans(&self) -> Vec<Warning> {
         let found = lock(&self.state.found);
         let of_scans = found.iter().flat_map(|found| &found.warnings);
         let mut warnings: Vec<Warning> = of_scans.map(|(warning, _)| warning.clone()).collect();
         warnings.extend(lock(&self.state.missing).iter().cloned());
-        warnings.extend(self.state.maker.ground.late_warnings.all());
         warnings
     }
 
@@ -124,17 +141,24 @@ impl Library {
 
     /// The titles, in path order. Accesses no disk.
     pub fn titles(&self) -> Vec<TitleView> {
-        // The headers of a file may be invalid; such warnings are found while its view is made.
-        let views = self.state.of_titles(TitleRecord::view);
-        let mut views: Vec<TitleView> = views.collect();
-        let mut odd = HashMap::new();
-        for Warning { path, reason } in self.warnings() {
-            odd.entry(encode_path(&path)).or_insert(reason);
-        }
-        for view in &mut views {
-            view.odd = odd.get(&view.path).cloned();
-        }
-        views
+        self.each_title().collect()
+    }
+
+    /// As [`Library::titles`], some of them in memory at a time.
+    pub fn each_title(&self) -> impl Iterator<Item = TitleView> {
+        let mut views = self.state.of_titles(TitleRecord::view);
+        let of_scans = by_path(self.warnings_of_scans());
+        let some = std::iter::from_fn(move || {
+            let mut some: Vec<TitleView> = views.by_ref().take(TITLES_AT_ONCE).collect();
+            // The headers of a file may be invalid; such warnings are found while its view is made.
+            let late = by_path(self.state.maker.ground.late_warnings.all());
+            for view in &mut some {
+                let odd = of_scans.get(&view.path).or_else(|| late.get(&view.path));
+                view.odd = odd.cloned();
+            }
+            (!some.is_empty()).then_some(some)
+        });
+        some.flatten()
     }
 
     /// Loads records of [`Library::take_new_facts`] and [`Library::all_facts`]; to be called before

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use headlong_engine::StreamId;
 use tokio::task::JoinSet;
 
-use crate::admin::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
+use crate::admin::{
+    AdminState, BoxFuture, Devices, Library, LibraryDocument, StreamName, StreamNames,
+};
 use crate::config::Config;
 use crate::degraded::DegradedParts;
 use crate::disk::DeviceSnapshot;
@@ -36,7 +38,7 @@ pub(crate) fn admin_state(
         media_addresses,
         host_names: config.admin_hosts.clone(),
         devices: Arc::<View>::clone(&view),
-        library: Arc::<View>::clone(&view),
+        library: LibraryDocument::new(Arc::<View>::clone(&view)),
         streams: view,
         requests: Arc::clone(&state.metrics),
         pulls: Arc::clone(&state.pulls),
@@ -71,34 +73,60 @@ impl Devices for View {
 
 impl Library for View {
     fn json(&self) -> Bytes {
-        document(&self.0.library)
+        let document = document(&self.0.library, TITLES_BYTES_MAX);
+        document.map_or_else(|_| Bytes::new(), Bytes::from)
     }
 }
 
 /// Upper limit of listed warnings; the total count is always included.
 const ODD_MAX: usize = 1000;
+/// Upper limit of the listed titles: those of more than 100,000 files.
+const TITLES_BYTES_MAX: usize = 64 << 20;
 
-/// `/library.json`.
-fn document(library: &headlong_library::Library) -> Bytes {
+/// `/library.json`, with the first titles that fit in `titles_bytes_max`; `title_count` includes the
+/// others. Titles are written one by one, so their views are never in memory all at once.
+///
+/// # Errors
+/// None: the document consists of texts and numbers, which JSON can represent.
+fn document(
+    library: &headlong_library::Library,
+    titles_bytes_max: usize,
+) -> serde_json::Result<Vec<u8>> {
     #[derive(serde::Serialize)]
-    struct Document {
-        titles: Vec<headlong_library::TitleView>,
+    struct Rest {
+        title_count: usize,
         odd: Vec<headlong_library::Warning>,
         odd_count: usize,
     }
-    // A title's warning may come from facts of an earlier process, so build the titles before the
-    // list.
-    let titles = library.titles();
+    let (mut text, mut title_count) = (b"{\"titles\":[".to_vec(), 0);
+    for title in library.each_title() {
+        let end = text.len();
+        if title_count > 0 {
+            text.push(b',');
+        }
+        serde_json::to_writer(&mut text, &title)?;
+        if text.len() > titles_bytes_max {
+            text.truncate(end);
+            title_count = library.title_count();
+            break;
+        }
+        title_count += 1;
+    }
+    text.extend_from_slice(b"],");
+    // A title's warning may come from facts of an earlier process, so the warnings are read after
+    // the titles.
     let mut odd = library.warnings();
     let odd_count = odd.len();
     odd.truncate(ODD_MAX);
-    let document = Document {
-        titles,
+    let rest = serde_json::to_vec(&Rest {
+        title_count,
         odd,
         odd_count,
-    };
-    // The document consists of texts and numbers, which JSON can represent.
-    serde_json::to_vec(&document).map_or_else(|_| Bytes::new(), Bytes::from)
+    })?;
+    // Without its opening brace.
+    text.extend_from_slice(&rest[1..]);
+    text.shrink_to_fit();
+    Ok(text)
 }
 
 impl StreamNames for View {
@@ -127,6 +155,34 @@ mod tests {
     }
 
     #[test]
+    fn lists_titles_up_to_size_limit_and_counts_all() {
+        let root = tempfile::tempdir().expect("a folder");
+        for number in 100..400 {
+            std::fs::write(root.path().join(format!("{number}.mp4")), "no film").expect("written");
+        }
+        let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
+        let library = library.expect("a library");
+        let parsed = |bytes_max| -> serde_json::Value {
+            let document = document(&library, bytes_max).expect("JSON");
+            assert!(document.len() < bytes_max + 1000, "{}", document.len());
+            serde_json::from_slice(&document).expect("JSON")
+        };
+        for (bytes_max, listed) in [(TITLES_BYTES_MAX, 300..=300), (10_000, 10..=99), (0, 0..=0)] {
+            let document = parsed(bytes_max);
+            let titles = document["titles"].as_array().expect("a list");
+            assert!(listed.contains(&titles.len()), "{}", titles.len());
+            assert_eq!(document["title_count"], 300);
+            let expected = (100..400).map(|number| format!("/{number}.mp4"));
+            assert!(
+                titles
+                    .iter()
+                    .zip(expected)
+                    .all(|(title, path)| title["path"] == path)
+            );
+        }
+    }
+
+    #[test]
     fn lists_bounded_number_of_odd_files_with_reasons() {
         let root = tempfile::tempdir().expect("a folder");
         let write = |name: &str| std::fs::write(root.path().join(name), "no film");
@@ -139,7 +195,8 @@ mod tests {
         let entry = library.resolve("bad.mp4").expect("it is there");
         assert_eq!(entry.stream.learn(0, 0, b"no film"), None);
         let document: serde_json::Value =
-            serde_json::from_slice(&document(&library)).expect("JSON");
+            serde_json::from_slice(&document(&library, TITLES_BYTES_MAX).expect("JSON"))
+                .expect("JSON");
         assert_eq!(document["odd_count"], ODD_MAX + 1);
         let odd = document["odd"].as_array().expect("a list");
         assert_eq!(odd.len(), ODD_MAX);

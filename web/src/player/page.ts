@@ -1,6 +1,6 @@
 /** Playback of one title. */
 import { h, setText, type Page } from '../dom';
-import { feed, fetchJson, onPoll } from '../feed';
+import { feed, fetchLibrary, onPoll } from '../feed';
 import { decodeLibrary, type Title } from '../pure/api';
 import { bitRateRange, bytes, clock, text } from '../pure/format';
 import { mediaBase, mediaUrl } from '../pure/media_base';
@@ -21,7 +21,7 @@ const ASK_WAIT_MS = 5000;
 const LOOK_MS = 250;
 
 async function findTitle(id: string): Promise<Title | null> {
-  const titles = decodeLibrary(await fetchJson('library.json'));
+  const titles = decodeLibrary(await fetchLibrary());
   return titles.find((title) => title.id === id) ?? null;
 }
 

@@ -192,6 +192,11 @@ export function decodeLibrary(value: unknown): Title[] {
   });
 }
 
+/** The number of titles of a library, listed or not; 0 if the answer does not contain it. */
+export function decodeTitleCount(value: unknown): number {
+  return number(object(value)['title_count']);
+}
+
 function decodeCounters(value: unknown): Counters {
   const given = object(value);
   return Object.fromEntries(COUNTERS.map((name) => [name, number(given[name])])) as Counters;

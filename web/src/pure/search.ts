@@ -12,6 +12,12 @@ export function matches(title: Pick<Title, 'name' | 'path'>, query: string): boo
   return words.every((word) => text.includes(word));
 }
 
+/** How many titles there are, in words, if only the first `listed` of `total` are known. */
+export function quantity(listed: number, total: number): string {
+  if (total > listed) return `the first ${listed} of ${total} titles`;
+  return `${listed} ${listed === 1 ? 'title' : 'titles'}`;
+}
+
 /**
  * Suffixes for titles whose names are not unique, by id: the file extension if that distinguishes
  * them, otherwise the path.

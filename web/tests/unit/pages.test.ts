@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { COUNTERS, decodeLibrary, decodeStatus } from '../../src/pure/api';
+import { COUNTERS, decodeLibrary, decodeStatus, decodeTitleCount } from '../../src/pure/api';
 import { chainsOf } from '../../src/pure/chains';
 import { bufferAhead, renditionMenu, renditionName, type Rendition } from '../../src/pure/rendition';
 import { parseRoute, routeHash } from '../../src/pure/route';
-import { matches, tellApart } from '../../src/pure/search';
+import { matches, quantity, tellApart } from '../../src/pure/search';
 import { explain, ofPlainFile } from '../../src/pure/trouble';
 
 describe('routes', () => {
@@ -30,6 +30,7 @@ describe('answers of a server', () => {
   test('that are invalid are empty, not exceptions', () => {
     for (const nonsense of [null, 3, 'x', [], {}, { titles: 4, devices: {} }]) {
       expect(decodeLibrary(nonsense)).toEqual([]);
+      expect(decodeTitleCount(nonsense)).toBe(0);
       expect(decodeStatus(nonsense).devices).toEqual([]);
     }
   });
@@ -111,6 +112,12 @@ describe('a search', () => {
       expect(matches(title, query)).toBe(true);
     }
     expect(matches(title, 'kun cow')).toBe(false);
+  });
+
+  test('says how many of the titles it covers', () => {
+    expect(quantity(1, 1)).toBe('1 title');
+    expect(quantity(300, 0)).toBe('300 titles');
+    expect(quantity(300, 4000)).toBe('the first 300 of 4000 titles');
   });
 });
 

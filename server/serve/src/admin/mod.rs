@@ -24,6 +24,7 @@ mod exposition;
 mod fill;
 mod flash_metrics;
 mod host;
+mod library_document;
 mod metrics;
 mod pages;
 mod pull_metrics;
@@ -33,9 +34,10 @@ mod server_metrics;
 mod state;
 mod status;
 
+pub use library_document::{Library, LibraryDocument};
 pub use metrics::{RequestMetrics, RequestTotals};
 pub use router::serve_admin;
-pub use state::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
+pub use state::{AdminState, BoxFuture, Devices, StreamName, StreamNames};
 pub use status::device_status;
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::service::service_fn;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::exposition::Exposition;
+use super::library_document::Unavailable;
 use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
@@ -26,6 +26,8 @@ use crate::net::{
 /// A device thread that does not respond for this long is stuck. Many clients of this listener time
 /// out after five seconds and should receive the error before.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(3);
+/// `Retry-After` while the list of titles is being rendered.
+const LIBRARY_RETRY_S: &str = "5";
 const CONNECTIONS_MAX: usize = 256;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -134,11 +136,21 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
     }
 }
 
-/// Rendering a large library takes time, so it runs outside of the event loop.
 async fn library(state: &AdminState) -> Answer {
-    let library = Arc::clone(&state.library);
-    let document = spawn_blocking(move || library.json()).await;
-    rendered(JSON, document)
+    match state.library.get().await {
+        Ok(document) => typed(StatusCode::OK, JSON, document),
+        Err(Unavailable::Late) => {
+            let words = "the list of titles is still being rendered; try again\n";
+            let mut response = text(StatusCode::SERVICE_UNAVAILABLE, words);
+            let seconds = HeaderValue::from_static(LIBRARY_RETRY_S);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            response
+        }
+        Err(Unavailable::Failed) => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "cannot render the list of titles; see the server's log\n",
+        ),
+    }
 }
 
 async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {

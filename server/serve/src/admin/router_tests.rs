@@ -211,6 +211,34 @@ async fn stuck_device_thread_gets_503() {
     }
 }
 
+/// A library whose rendering does not end before the test.
+struct Rendering(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl crate::admin::Library for Rendering {
+    fn json(&self) -> Bytes {
+        let end = self.0.lock().expect("one rendering at a time");
+        let _ = end.recv();
+        Bytes::new()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn library_that_renders_too_long_gets_503_with_retry_after() {
+    let (mut state, _trigger) = testing::state(Vec::new());
+    let (end, ended) = std::sync::mpsc::channel();
+    let library = Arc::new(Rendering(ended.into()));
+    state.library = crate::admin::LibraryDocument::new(library);
+    let request = Request::get("/library.json").header("host", "localhost");
+    let asking =
+        tokio::spawn(async move { answer(&state, request.body(()).expect("a request")).await });
+    tokio::task::yield_now().await;
+    tokio::time::advance(Duration::from_secs(11)).await;
+    let response = asking.await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[header::RETRY_AFTER], "5");
+    drop(end);
+}
+
 #[tokio::test]
 async fn other_methods_get_405_and_unknown_paths_404() {
     let (state, _trigger) = testing::state(Vec::new());

@@ -4,10 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytes::Bytes;
 use headlong_engine::StreamId;
 use headlong_units::BitRate;
 
+use super::library_document::LibraryDocument;
 use super::metrics::RequestMetrics;
 use crate::degraded::DegradedParts;
 use crate::disk::DeviceSnapshot;
@@ -23,12 +23,6 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Devices: Send + Sync + 'static {
     /// A snapshot of each device, in a fixed order, with distinct names.
     fn snapshots(&self) -> BoxFuture<'_, Vec<DeviceSnapshot>>;
-}
-
-/// The titles of the library.
-pub trait Library: Send + Sync + 'static {
-    /// The document `{"titles":[...]}`.
-    fn json(&self) -> Bytes;
 }
 
 /// Resolves stream ids to names.
@@ -61,7 +55,7 @@ pub struct AdminState {
     /// The devices.
     pub devices: Arc<dyn Devices>,
     /// The titles.
-    pub library: Arc<dyn Library>,
+    pub library: LibraryDocument,
     /// Names of streams.
     pub streams: Arc<dyn StreamNames>,
     /// Metrics of viewers' requests.

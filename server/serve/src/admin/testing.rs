@@ -10,7 +10,10 @@ use headlong_engine::{
 };
 use headlong_units::{BitRate, Duration};
 
-use super::{AdminState, BoxFuture, Devices, Library, RequestMetrics, StreamName, StreamNames};
+use super::{
+    AdminState, BoxFuture, Devices, Library, LibraryDocument, RequestMetrics, StreamName,
+    StreamNames,
+};
 use crate::disk::{CopiesUse, DeviceSnapshot};
 use crate::log::{AccessLog, LogConfig};
 use crate::net::{ConnectionCounters, ShutdownTrigger, shutdown};
@@ -105,7 +108,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         media_addresses: vec!["http://127.0.0.1:8080".to_owned()],
         host_names: vec!["video.example".to_owned()],
         devices: fixed.clone(),
-        library: fixed.clone(),
+        library: LibraryDocument::new(fixed.clone()),
         streams: fixed,
         requests: Arc::new(RequestMetrics::default()),
         pulls: Arc::default(),
