@@ -1,6 +1,6 @@
 //! A slice, or a piece of one, while it comes from the origin, and afterwards if it could not be
-//! stored. Replies read it
-//! as it grows, in copies of bounded size, so that a slow client holds no slice in memory.
+//! stored. Replies read it as it grows, in copies of bounded size, so that a slow client holds no
+//! slice in memory.
 //!
 //! Invariant: the last byte is not readable before the origin's reply was read to its end, so a
 //! reply to a client is complete only if its slices are.
