@@ -5,12 +5,13 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, TryLockError};
 
 use headlong_library::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled, Library};
 
-use crate::whole_file::write_whole;
+use crate::whole_file::{MODE, write_whole};
 
 /// Limit of the file: twice the size of the live records.
 const FILE_BYTES_MAX: u64 = 2 * (FACTS_MAX * FACTS_RECORD_BYTES) as u64;
@@ -116,7 +117,11 @@ impl FactsFile {
 /// A single call, so that two processes append whole records. A record truncated by a crash is
 /// detected by its checksum.
 fn append(path: &Path, records: &[u8]) -> io::Result<()> {
-    let mut file = File::options().append(true).create(true).open(path)?;
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .mode(MODE)
+        .open(path)?;
     file.write_all(records)
 }
 

@@ -3,6 +3,7 @@
 pub mod admin;
 mod auth_subrequest;
 pub mod config;
+mod core_dumps;
 pub mod degraded;
 pub mod descriptors;
 pub mod devices;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::admin::serve_admin;
 use crate::config::{Admin, Config};
+use crate::core_dumps;
 use crate::degraded::{DegradedParts, PartKind};
 use crate::descriptors::{self, Shares};
 use crate::devices;
@@ -47,6 +48,7 @@ pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
     let of_manager = Inherited::of_manager()?;
     let program = Program::of_this_process()?;
     let daemon_log = crate::log::init_daemon_log(config.log.level.name())?;
+    core_dumps::disable();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

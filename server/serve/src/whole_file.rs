@@ -1,8 +1,12 @@
-//! Atomic replacement of files in the state folder.
+//! Files in the state folder: their mode, and atomic replacement.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+/// Mode of a new file: not readable by all users, because these files hold hashes of viewers'
+/// addresses and the titles they watch.
+pub(crate) const MODE: u32 = 0o640;
 
 /// Replaces a file by renaming a new one after it was synced, then syncs the folder.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -13,8 +17,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
             .write(true)
             .create(true)
             .truncate(true)
-            // Not world-readable: it holds hashes of viewers' addresses and the titles they watch.
-            .mode(0o640)
+            .mode(MODE)
             .open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
