@@ -98,12 +98,13 @@ check_units() {
     systemd-analyze verify $unit headlong-reception.service headlong-mount@x.service \
         >/clean/told 2>&1 || fail "verify: $(cat /clean/told)"
     [ ! -s /clean/told ] || fail "verify: $(cat /clean/told)"
-    for of in $unit:17 headlong-reception.service:48 headlong-mount@x.service:64; do
+    for of in $unit:17 headlong-reception.service:13 headlong-mount@x.service:37; do
         score=$(systemd-analyze security --no-pager "${of%:*}" 2>/dev/null |
             sed -n 's/.*exposure level for .*: \([0-9.]*\) .*/\1/p')
         [ "$(echo "$score" | tr -d .)" -le "${of#*:}" ] || fail "${of%:*} is open: $score"
         # This option blocks openat2, which resolves paths below a folder.
         [ "$(property RestrictSUIDSGID "${of%:*}")" = no ] || fail "${of%:*} may not openat2"
+        [ "$(property LimitCORE "${of%:*}")" = 0 ] || fail "${of%:*} may dump core"
         say "units: ${of%:*} has an exposure of $score"
     done
     man -w headlong headlong-serve >/dev/null || fail "no manual pages"

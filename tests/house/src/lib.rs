@@ -16,5 +16,6 @@ pub mod modules;
 pub mod purity;
 pub mod source;
 pub mod tidy;
+pub mod units;
 pub mod watching;
 pub mod workspace;
