@@ -135,7 +135,7 @@ pub enum SetupError {
     #[error("a vanilla server cannot be restarted in virtual time; omit the restart")]
     NoRestart,
     /// Sharing a server between disks is not modelled here.
-    #[error("{0} supports only one disk in virtual time; omit --disks")]
+    #[error("{0} supports only one disk in virtual time; simulate one disk")]
     OneDisk(&'static str),
     /// There are no disks.
     #[error("a world needs at least one disk")]

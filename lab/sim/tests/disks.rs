@@ -330,7 +330,7 @@ fn impossible_setup_is_rejected_with_reason() {
     };
     assert_eq!(
         refused(vanilla, 0, 2),
-        SetupError::OneDisk("a vanilla server").to_string()
+        "a vanilla server supports only one disk in virtual time; simulate one disk"
     );
     let bounded = experiment(2, None).bound(1.0, 1);
     assert_eq!(bounded, Err(SetupError::OneDisk("the bound")));
