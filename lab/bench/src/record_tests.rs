@@ -1,9 +1,38 @@
+use serde_json::json;
+
 use super::*;
 use crate::climb::{Stretch, Work};
 use crate::experiment::Cell;
 
-/// Deviations of `value` from `schema`: missing and unknown fields; types are not compared.
+/// Deviations of `value` from `schema`: types, constants, names of a list, missing and unknown
+/// fields. Supports the subset of JSON Schema in use.
 pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    let is = |kind: &Value| match kind.as_str().expect("a type") {
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{path}: `{other}` is not a JSON type"),
+    };
+    let fits = match &schema["type"] {
+        Value::Null => true,
+        Value::Array(kinds) => kinds.iter().any(is),
+        kind => is(kind),
+    };
+    if !fits {
+        found.push(format!("{path}: {value} is not of type {}", schema["type"]));
+    }
+    let is_constant = schema.get("const").is_none_or(|known| known == value);
+    let names = schema["enum"].as_array();
+    if !is_constant || names.is_some_and(|names| !names.contains(value)) {
+        found.push(format!("{path}: {value} is not allowed"));
+    }
+    for item in value.as_array().into_iter().flatten() {
+        differences(&schema["items"], item, &format!("{path}[]"), found);
+    }
     let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object()) else {
         return;
     };
@@ -22,31 +51,16 @@ pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut
     }
 }
 
+fn schema() -> Value {
+    let schema = include_str!("../../../docs/schemas/bench-1.json");
+    serde_json::from_str(schema).expect("JSON")
+}
+
 #[test]
 fn record_matches_schema_and_round_trips() {
-    let schema = include_str!("../../../docs/schemas/bench-1.json");
-    let schema: Value = serde_json::from_str(schema).expect("JSON");
+    let schema = schema();
     assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
-    let mut record = some();
-    let step = Stretch {
-        ssd: Some(Work::default()),
-        ..Stretch::default()
-    };
-    record.climbed = Some(StepLoadResult {
-        filled_s: Some(1.0),
-        fill: step,
-        steps: vec![step],
-    });
-    record.phases = vec![RunPhase {
-        name: "start".to_owned(),
-        from_s: 0.0,
-        to_s: 100.0,
-        delivered: 1e6,
-        read_bytes: 1 << 30,
-        seeks: 200,
-        jobs: Some(200),
-        jobs_late: Some(3),
-    }];
+    let record = full();
     let value = serde_json::to_value(&record).expect("JSON");
     let mut found = Vec::new();
     differences(&schema, &value, "record", &mut found);
@@ -55,6 +69,27 @@ fn record_matches_schema_and_round_trips() {
         serde_json::from_value::<RunRecord>(value).expect("a record"),
         record
     );
+}
+
+#[test]
+fn detects_schema_violations_of_names_and_values() {
+    let value = serde_json::to_value(full()).expect("JSON");
+    for (place, change) in [
+        ("/schema", json!("headlong-bench-2")),
+        ("/seed", json!(1.5)),
+        ("/verdict/outcome", json!("won")),
+        ("/verdict/missed", json!([1])),
+        ("/server_facts/died", json!(1)),
+        ("/disk/pattern/sequence_cdf/0/1", json!("all")),
+        ("/climbed/steps/0/is_whole", json!(1)),
+        ("/setup/machine", json!({})),
+    ] {
+        let mut value = value.clone();
+        *value.pointer_mut(place).expect(place) = change;
+        let mut found = Vec::new();
+        differences(&schema(), &value, "record", &mut found);
+        assert!(!found.is_empty(), "{place}");
+    }
 }
 
 #[test]
@@ -82,6 +117,37 @@ fn finds_record_only_for_same_unrefused_run() {
     let refused = RunKey { seed: 2, ..key };
     records.keep(&refused, &record).expect("kept");
     assert_eq!(records.find(&refused), None);
+}
+
+/// A record with every list filled.
+fn full() -> RunRecord {
+    let mut record = some();
+    record.verdict.refused_because = vec!["too slow".into()];
+    record.verdict.missed = vec!["stalled".into()];
+    record.server_facts.died = Some("exit status: 1".into());
+    record.disk.pattern.sequence_cdf = vec![(512, 0.5), (1024, 1.0)];
+    record.disk.pattern.excerpt = vec![(2048, 8)];
+    let step = Stretch {
+        ssd: Some(Work::default()),
+        ..Stretch::default()
+    };
+    record.climbed = Some(StepLoadResult {
+        filled_s: Some(1.0),
+        fill: step,
+        steps: vec![step],
+    });
+    record.setup.commands = vec!["nginx".into()];
+    record.phases = vec![RunPhase {
+        name: "start".to_owned(),
+        from_s: 0.0,
+        to_s: 100.0,
+        delivered: 1e6,
+        read_bytes: 1 << 30,
+        seeks: 200,
+        jobs: Some(200),
+        jobs_late: Some(3),
+    }];
+    record
 }
 
 pub(crate) fn some() -> RunRecord {
