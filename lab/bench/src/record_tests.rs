@@ -125,7 +125,7 @@ fn full() -> RunRecord {
     record.verdict.refused_because = vec!["too slow".into()];
     record.verdict.missed = vec!["stalled".into()];
     record.server_facts.died = Some("exit status: 1".into());
-    record.disk.pattern.sequence_cdf = vec![(512, 0.5), (1024, 1.0)];
+    record.disk.pattern.sequence_cdf = vec![(512.0, 0.5), (1024.0, 1.0)];
     record.disk.pattern.excerpt = vec![(2048, 8)];
     let step = Stretch {
         ssd: Some(Work::default()),
