@@ -182,6 +182,31 @@ fn slow_client_of_edge_with_full_disk_gets_right_bytes() {
 }
 
 #[test]
+fn stopped_clients_of_full_edge_hold_little_memory() {
+    let test = "stopped_clients_of_full_edge_hold_little_memory";
+    let Some(disk) = LoopFs::new_or_skip(test, "tmpfs", &[]) else {
+        return;
+    };
+    let origin = Origin::start().expect("an origin");
+    let edge = edge(&origin, disk.root(), "");
+    fill_disk(&disk.root().join("filler"));
+    assert_passes_on(&edge, 0..4);
+    let memory = || edge.memory().expect("a process").anonymous_bytes;
+    let before = memory();
+    let clients: Vec<_> = (0..16).map(|_| begun(&edge, "/vod/5-32000000")).collect();
+    // Until the buffers of all sockets are full.
+    let more = || {
+        let sent = origin.sent_bytes();
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        origin.sent_bytes() - sent
+    };
+    eventually("an idle origin", more, |more| *more == 0);
+    // Without a bound, a connection takes 2 MiB out of a reply.
+    let held = memory().saturating_sub(before);
+    assert!(held < 16 << 20, "{held} of {} clients", clients.len());
+}
+
+#[test]
 fn edge_whose_folder_disappears_serves_and_later_stores_again() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "");
