@@ -156,7 +156,7 @@ fn waits_for_client_and_rate_do_not_count_as_slow() {
     let slow = folder.path().join("s.log");
     let config = format!(
         "[log]\nslow = {slow:?}\nslow_after = \"1us\"\n[path.\"/title-0.bin\"]\n\
-         bytes_per_second_max = \"0B\"\n[tcp]\nunsent_max = \"64KiB\"\n"
+         bytes_per_second_max = \"0B\"\n"
     );
     let server = ServerBuilder::new([library.root()]).config(&config);
     let server = server.start().expect("a server");
