@@ -2,10 +2,8 @@
 
 use crate::source::{Source, lines_with, tokens};
 
-/// Longest file of code, in lines.
-pub const LINES_MAX: usize = 800;
-/// Longest file of Rust without its tests, in lines.
-pub const LINES_MAX_UNTESTED: usize = 500;
+/// Longest file of code, in lines, with its tests. Files are divided by subject, not by length.
+pub const LINES_MAX: usize = 1_000;
 
 /// Folders and files that may contain unsafe code, with reasons.
 pub const UNSAFE_PLACES: &[&str] = &[
@@ -32,27 +30,15 @@ pub fn too_long(sources: &[Source]) -> Vec<String> {
     let long = sources.iter().filter(|source| is_code(source));
     long.filter_map(|source| {
         let lines = source.text.lines().count();
-        let before_tests = lines_before_tests(source).filter(|lines| *lines > LINES_MAX_UNTESTED);
-        let (lines, most, of) = match before_tests {
-            Some(lines) => (lines, LINES_MAX_UNTESTED, " before its tests"),
-            None => (lines, LINES_MAX, ""),
-        };
-        (lines > most).then(|| {
+        (lines > LINES_MAX).then(|| {
             format!(
-                "{}: {lines} lines{of}, more than {most}; move a part with a name of its own to another file",
+                "{}: {lines} lines, more than {LINES_MAX}; move a part with a name of its own to \
+                 another file",
                 source.path
             )
         })
     })
     .collect()
-}
-
-/// For Rust files that are not tests themselves.
-fn lines_before_tests(source: &Source) -> Option<usize> {
-    let is_test = source.path.contains("tests/") || source.path.ends_with("tests.rs");
-    let is_rust = source.extension() == "rs" && !is_test;
-    let before = source.text.lines();
-    is_rust.then(|| before.take_while(|line| *line != "#[cfg(test)]").count())
 }
 
 /// Signs of unfinished work.
@@ -137,22 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn allows_800_lines_and_500_of_rust_before_tests() {
-        let (whole, untested) = ("x\n".repeat(LINES_MAX), "x\n".repeat(LINES_MAX_UNTESTED));
+    fn code_may_have_1000_lines() {
+        let most = "x\n".repeat(LINES_MAX);
         let files = [
-            source("a.ts", &whole),
-            source("b.ts", &format!("{whole}x\n")),
-            source("golden.txt", &format!("{whole}x\n")),
-            source("a.rs", &format!("{untested}#[cfg(test)]\nx\nx\n")),
-            source("b.rs", &format!("{untested}x\n#[cfg(test)]\n")),
-            source("b_tests.rs", &whole),
+            source("a.ts", &most),
+            source("b.rs", &format!("{most}x\n")),
+            source("golden.txt", &format!("{most}x\n")),
         ];
         let remedy = "move a part with a name of its own to another file";
-        let wrong = [
-            format!("b.ts: 801 lines, more than 800; {remedy}"),
-            format!("b.rs: 501 lines before its tests, more than 500; {remedy}"),
-        ];
-        assert_eq!(too_long(&files), wrong);
+        let wrong = format!("b.rs: 1001 lines, more than 1000; {remedy}");
+        assert_eq!(too_long(&files), [wrong]);
     }
 
     #[test]
