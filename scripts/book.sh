@@ -9,7 +9,8 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 tools=$target/tools
 PATH=$PATH:$tools/bin
 command -v mdbook >/dev/null ||
-    cargo install --locked mdbook --version "$version" --root "$tools"
+    cargo install --locked mdbook --version "$version" --no-default-features --features search \
+        --root "$tools"
 
 book=$target/book
 rm -rf "$book"

@@ -78,6 +78,9 @@ strip_program() {
 # symbols_package PACKAGE
 symbols_package() {
     begin_package "$1-dbgsym"
+    # Copyright and changelog are those of the package.
+    rm -r "${root:?}/$doc"
+    ln -s "$1" "$root/$doc"
     end_package debug "Depends: $1 (= $version)
 Auto-Built-Package: debug-symbols" "debug symbols for $1" \
         " Function names and line numbers for backtraces, gdb and perf."

@@ -64,7 +64,7 @@ struct Start {
 #[derive(Debug, Clone, Serialize)]
 struct Choice {
     settings: Settings,
-    /// A lower bound if the choice is not above the automatic one.
+    /// Absent for a fixed choice that fails one step above the automatic limit.
     limit_mib_s: Option<f64>,
     first_byte_ms_p99: f64,
 }
@@ -300,10 +300,13 @@ fn compare(workload: &str, drawn: &DrawnDrive, set: &Settings) -> Option<Compari
         let record = experiment
             .run(rate_of_waits, SEED_OF_LIMIT)
             .expect("a world");
+        let limit_mib_s = step.map(rate_of);
+        let p99 = record.wait_ms.p99;
+        eprintln!("  {settings:?}: limit {limit_mib_s:.1?} MiB/s; first byte p99 {p99:.0} ms");
         Choice {
             settings,
-            limit_mib_s: step.map(rate_of),
-            first_byte_ms_p99: record.wait_ms.p99,
+            limit_mib_s,
+            first_byte_ms_p99: p99,
         }
     };
     let automatic = choice(set.clone(), Some(step));

@@ -74,6 +74,10 @@ pub(super) enum Answered {
 }
 
 /// The first bytes of a body, which were awaited before the status is sent.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large variant is the usual one, and boxing it would cost an allocation per reply"
+)]
 pub(super) enum FirstBytes {
     /// Read by a device.
     Read(Begun, Piece),
