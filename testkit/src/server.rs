@@ -106,7 +106,8 @@ fn claim(port: u16) -> io::Result<UnixDatagram> {
 #[derive(Debug, Clone)]
 pub struct ServerBuilder {
     roots: Vec<PathBuf>,
-    memory: String,
+    /// `None` if the configuration sets `process_memory`.
+    memory: Option<String>,
     config: String,
     arguments: Vec<OsString>,
     open_files_max: Option<u32>,
@@ -136,7 +137,7 @@ impl ServerBuilder {
                 .into_iter()
                 .map(|root| root.as_ref().to_owned())
                 .collect(),
-            memory: "32MiB".to_owned(),
+            memory: Some("32MiB".to_owned()),
             config: String::new(),
             arguments: Vec::new(),
             open_files_max: None,
@@ -160,8 +161,14 @@ impl ServerBuilder {
 
     /// Sets `--memory`.
     pub fn memory(mut self, size: &str) -> Self {
-        self.memory = size.to_owned();
+        self.memory = Some(size.to_owned());
         self
+    }
+
+    /// Sets `process_memory` instead of `--memory`.
+    pub fn process_memory(mut self, size: &str) -> Self {
+        self.memory = None;
+        self.config(&format!("process_memory = \"{size}\""))
     }
 
     /// Adds lines to the configuration file (TOML); top-level keys before any table.
@@ -226,7 +233,7 @@ impl ServerBuilder {
                 "--admin",
                 &admin.to_string(),
             ])
-            .args(["--memory", &self.memory])
+            .args(self.memory.iter().flat_map(|size| ["--memory", size]))
             .arg("--config")
             .arg(&config_path)
             .args(&self.arguments)

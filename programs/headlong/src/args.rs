@@ -183,8 +183,11 @@ pub(crate) struct ServeArgs {
     /// Address for metrics, status and the operator's pages, or off
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<String>,
-    /// Memory for video data, all disks together, such as 16GiB
+    /// Memory for the whole process, such as 16GiB
     #[arg(long, value_name = "SIZE")]
+    process_memory: Option<String>,
+    /// Memory for video data alone, all disks together; connections and the program need more
+    #[arg(long, value_name = "SIZE", conflicts_with = "process_memory")]
     memory: Option<String>,
     /// Rule for the size of a prefetch: fixed, proportional, square-root, first-grow,
     /// first-grow-sr
@@ -209,6 +212,7 @@ impl ServeArgs {
             listen: self.listen.clone(),
             admin: self.admin.clone(),
             memory: self.memory.clone(),
+            process_memory: self.process_memory.clone(),
             policy: self.policy.clone(),
             order: self.order.clone(),
             prefetch: self.prefetch.clone(),

@@ -65,6 +65,7 @@ fn report(config: &Config) -> anyhow::Result<String> {
             roots.join(", ")
         );
     }
+    let _ = writeln!(page, "# memory at most: {}", config.memory_parts());
     page.push_str("# Set by the kernel (docs/operate/tune.md):\n");
     for device in &devices {
         for line in headlong_survey::kernel_settings(&device.name).lines() {

@@ -22,7 +22,7 @@ pub fn knobs() -> Rows<EngineConfig> {
     use Tier::{Basic, Expert, Lab};
     let mut rows = Rows::<EngineConfig>::default();
     rows.add("memory", size().at_least(8 * PIECE_MIN), |c| &mut c.memory_bytes,
-        "The whole budget for pieces of files, at least eight of them (`piece`). Devices with a `memory` of their own get that; the others share the rest equally.").restart().tier(Basic);
+        "The whole budget for pieces of files, at least eight of them (`piece`). Devices with a `memory` of their own get that; the others share the rest equally.").restart();
     rows.add("piece", size().between(PIECE_MIN, 2 * MIB).check(power_of_two), |c| &mut c.piece_bytes,
         "The unit of memory and the alignment of reads: a power of two from 4KiB to 2MiB.").restart().tier(Expert);
     rows.add("policy", policy(), |c| &mut c.sizing.policy,

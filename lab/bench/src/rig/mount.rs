@@ -36,9 +36,9 @@ impl Mount {
     pub(crate) fn make_cold(&self) -> Result<(), RigError> {
         self.unmount()?;
         self.check_gone()?;
-        // Pages of the block device itself: blocks read outside the file system.
-        fs::write("/proc/sys/vm/drop_caches", "3")
-            .map_err(|error| RigError::io("/proc/sys/vm/drop_caches", error))?;
+        // Pages of the block device itself: blocks read outside the file system. Only this device's,
+        // because other runs on this machine measure what their page caches save.
+        self.run(&["blockdev", "--flushbufs", &format!("/dev/{}", self.device)])?;
         // Nothing is written, not even access times: the next run finds the same drive.
         let options = match self.file_system.as_str() {
             "xfs" => "ro,noatime,norecovery",

@@ -47,6 +47,12 @@ fn engine(document: &mut Document, config: &Config) {
             continue;
         }
         let text = match error {
+            EngineError::Memory if config.process_memory.is_some() => {
+                let text = "leaves less than eight pieces for file data beside connections and \
+                            the program; raise process_memory or lower limits.connections_max";
+                document.wrong_too("process_memory", text);
+                continue;
+            }
             EngineError::Memory => {
                 let piece = config.engine.piece_bytes;
                 let (piece, least) = (Bytes(piece), Bytes(8 * piece));

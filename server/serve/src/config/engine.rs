@@ -10,10 +10,6 @@ use crate::log::LogTarget;
 use crate::net::ListenAddress;
 use crate::time_scale::TimeScale;
 
-/// HTTP/2 requests in progress may use one part in this many of `memory`, on top of it.
-const REQUEST_PART: u64 = 8;
-const REQUEST_BYTES_MIN: u64 = 8 * headlong_units::MIB;
-
 impl Config {
     /// Speed of the server's clocks.
     pub fn time_scale(&self) -> TimeScale {
@@ -123,11 +119,6 @@ impl Config {
             .chain(self.admin_warning())
             .chain(self.slow_warning())
             .collect()
-    }
-
-    /// Memory that HTTP/2 requests in progress may use on top of `memory`.
-    pub fn request_bytes_max(&self) -> u64 {
-        (self.engine.memory_bytes / REQUEST_PART).max(REQUEST_BYTES_MIN)
     }
 
     /// Warns about an admin address that is reachable from other machines.

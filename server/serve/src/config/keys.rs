@@ -31,6 +31,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Address and port, or unix socket, of metrics, status and the operator's pages. They have no password: keep them on loopback or behind a proxy with one.").restart().tier(Basic);
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Host names accepted for the operator's pages, besides addresses and `localhost`. Other names are refused, which prevents DNS rebinding by other sites.").restart();
+    rows.add("process_memory", size().optional(), |c| &mut c.process_memory,
+        "Upper limit of the memory of the whole process, instead of `memory`, which is derived from it: what connections, HTTP/2 requests, the sendfile cache and the program leave. `headlong check` prints the parts. `limits.connections_max`, if not set, is lowered so that connections need at most an eighth. A limit of the control group (`MemoryMax=`) should be a tenth higher, for the kernel's socket buffers.").restart().tier(Basic);
     rows.include(disk_rows(), |c| c);
     rows.add("revalidate", time(), |c| &mut c.revalidate,
         "How long a file's size and modification time are used before the file is checked again.").restart().tier(Expert);

@@ -27,6 +27,8 @@ pub struct Flags {
     pub admin: Option<String>,
     /// `--memory`.
     pub memory: Option<String>,
+    /// `--process-memory`.
+    pub process_memory: Option<String>,
     /// `--policy`.
     pub policy: Option<String>,
     /// `--order`.
@@ -136,6 +138,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     let words = [
         ("--admin", "admin", &flags.admin),
         ("--memory", "memory", &flags.memory),
+        ("--process-memory", "process_memory", &flags.process_memory),
         ("--policy", "policy", &flags.policy),
         ("--order", "order", &flags.order),
         ("--prefetch", "prefetch", &flags.prefetch),
@@ -160,6 +163,10 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     if !config.flash.is_empty() && !document.is_written("piece") {
         config.engine.piece_bytes = PIECE_BYTES_WITH_FLASH;
     }
+    if document.wins("memory", "process_memory") {
+        config.process_memory = None;
+    }
+    config.divide_process_memory(document.is_written("limits.connections_max"));
     paths::read(&mut document, &mut config);
     pulls::read(&mut document, &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));

@@ -127,20 +127,29 @@ impl Config {
     }
 
     fn check_memory(&self, document: &mut Document) {
+        let (key, bytes) = self.memory_setting();
         if let Some(there) = memory::available()
-            && self.engine.memory_bytes > there.bytes
+            && bytes > there.bytes
         {
             let text = format!(
-                "{} is more than {} has ({}); lower memory",
-                Bytes(self.engine.memory_bytes),
+                "{} is more than {} has ({}); lower {key}",
+                Bytes(bytes),
                 there.owner,
                 Bytes(there.bytes - there.bytes % (KIB * KIB))
             );
-            document.wrong_too("memory", text);
+            document.wrong_too(key, text);
         }
     }
 
-    /// Additional memory for a device's sendfile cache: an eighth of its share of `memory`, but at
+    /// The setting that bounds the memory, and its value.
+    fn memory_setting(&self) -> (&'static str, u64) {
+        match self.process_memory {
+            Some(bytes) => ("process_memory", bytes),
+            None => ("memory", self.engine.memory_bytes),
+        }
+    }
+
+    /// Additional memory for a device's sendfile cache: a part of its share of `memory`, but at
     /// most a quarter of the memory that `memory` leaves free.
     pub(crate) fn hot_bytes(&self, share: u64) -> u64 {
         if !self.copies {
@@ -149,18 +158,20 @@ impl Config {
         let memory = self.engine.memory_bytes.max(1);
         let left = memory::available().map_or(0, |there| there.bytes.saturating_sub(memory));
         let of_left = u128::from(left / 4) * u128::from(share) / u128::from(memory);
-        u64::try_from(of_left).unwrap_or(u64::MAX).min(share / 8)
+        u64::try_from(of_left)
+            .unwrap_or(u64::MAX)
+            .min(Self::sendfile_bytes_max(share))
     }
 
     /// Warns if less than a tenth of the available memory is left for connections, the kernel and
     /// the file system, as the kernel may then kill the server.
     pub(super) fn memory_warning(&self) -> Option<String> {
-        let (memory, there) = (self.engine.memory_bytes, memory::available()?);
-        (memory > there.bytes - there.bytes / 10).then(|| {
+        let ((key, bytes), there) = (self.memory_setting(), memory::available()?);
+        (bytes > there.bytes - there.bytes / 10).then(|| {
             format!(
-                "memory: {} of the {} that {} has leave too little for connections and the \
+                "{key}: {} of the {} that {} has leave too little for connections and the \
                  kernel, which may end the server; keep a tenth free",
-                Bytes(memory),
+                Bytes(bytes),
                 Bytes(there.bytes - there.bytes % (KIB * KIB)),
                 there.owner
             )
@@ -221,6 +232,9 @@ impl Config {
 
     /// Checks the settings against the devices of the roots; devices of missing roots are unknown.
     fn check_devices(&self, devices: &[DeviceInfo], are_all: bool, document: &mut Document) {
+        if document.mistakes.is_about("process_memory") {
+            return;
+        }
         if let Err(mistakes) = self.engines_for(&devices::names(devices), are_all) {
             for mistake in mistakes.iter() {
                 match document.is_written(&mistake.key) {

@@ -129,6 +129,10 @@ impl Config {
         if !self.flash.is_empty() {
             default.engine.piece_bytes = PIECE_BYTES_WITH_FLASH;
         }
+        if self.process_memory.is_some() {
+            // The file that this text forms derives `memory` again.
+            default.engine.memory_bytes = self.engine.memory_bytes;
+        }
         rows().write(&mut text, "", (self, &default));
         for (device, settings) in &self.device {
             text.push_str(&format!("\n[device.{}]\n", quote(device)));

@@ -21,6 +21,7 @@ mod manual;
 mod memory;
 mod path_rule;
 mod paths;
+mod process_memory;
 mod pull_rule;
 mod pulls;
 mod settings;
@@ -35,6 +36,7 @@ pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
 pub use path_rule::{Access, AuthBy, Door, PathRule, TokenPlace};
+pub use process_memory::MemoryParts;
 pub use pull_rule::{PullRule, target_of};
 pub use settings::{
     Admin, Config, Cors, DeviceOverride, Gzip, Limits, ListenOn, Log, LogLevel, Pacing, Proxies,

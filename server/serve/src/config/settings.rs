@@ -31,6 +31,9 @@ pub struct Config {
     pub admin_hosts: Vec<String>,
     /// Settings of every device's engine; `memory_bytes` is the budget for all of them together.
     pub engine: EngineConfig,
+    /// Upper limit of the memory of the process, from which `memory_bytes` was derived; `None` if
+    /// `memory` itself was set.
+    pub process_memory: Option<u64>,
     /// Whether all memory is allocated at start.
     pub memory_prefault: bool,
     /// Whether frequently sent pieces are copied to the sendfile cache, in addition to `memory`.
@@ -368,6 +371,7 @@ impl Default for Config {
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),
             admin_hosts: Vec::new(),
             engine,
+            process_memory: None,
             memory_prefault: false,
             copies: true,
             io: IoMode::Auto,

@@ -209,6 +209,7 @@ fn error_messages_match_golden_file() {
 fn reports_all_mistakes_of_file_and_flags_in_order() {
     let flags = Flags {
         memory: Some("1Gig".into()),
+        process_memory: None,
         ..Flags::default()
     };
     let text = "ordr = 1\npolicy = 3\n[tls]\nkey = \"k\"\n";
@@ -268,6 +269,7 @@ fn flags_override_file_and_file_overrides_defaults() {
         listen: vec!["127.0.0.1:2".into(), "[::1]:2".into()],
         admin: Some("127.0.0.1:3".into()),
         memory: Some("3GiB".into()),
+        process_memory: None,
         policy: Some("first-grow".into()),
         order: Some("elevator".into()),
         prefetch: Some("2MiB".into()),
@@ -650,6 +652,7 @@ fn size_without_unit_is_reported_with_its_minimum() {
     let flags = Flags {
         roots: vec!["/videos".into()],
         memory: Some("8".into()),
+        process_memory: None,
         ..Flags::default()
     };
     let mistakes = Config::from_text(Path::new(""), "", &flags).expect_err("no unit");
@@ -668,6 +671,7 @@ fn complete_machine_has_no_mistakes() {
     let flags = Flags {
         roots: vec![folder.path().into()],
         memory: Some("8MiB".into()),
+        process_memory: None,
         ..Flags::default()
     };
     let config = Config::load(None, &flags).expect("nothing is missing");
