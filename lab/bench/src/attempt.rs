@@ -10,17 +10,17 @@ use serde_json::Value;
 use crate::admin;
 use crate::climb::{DriveCounters, DriveSample, StepLoadResult};
 use crate::command_lines::{ADMIN_PORT, PORT, load_words};
-use crate::cpu_usage::{CpuUse, CpuWatch, WatchedProcesses};
+use crate::cpu_usage::{CpuSampler, CpuUsage, WatchedProcesses};
 use crate::disk_trace::DiskPattern;
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Experiment, ExperimentCell};
 use crate::load_result::LoadResult;
 use crate::record::{DiskFacts, ServerFacts};
 use crate::rig::{
-    Disks, Group, Guard, Output, PrivateNetwork, Process, RigError, Ssd, Start, is_mounted,
-    make_folder, with_path,
+    ChildProcess, CleanupGuard, ControlGroup, PrivateNetwork, ProcessContext, RigError,
+    RunningDisks, RunningSsd, StderrHandling, is_mounted, make_folder, with_path,
 };
 use crate::run_phases::{PhaseSample, RunPhase, bytes_received, phase_ends};
-use crate::servers::{self, LaunchSpec, Listens, Place, Status};
+use crate::servers::{self, LaunchSpec, ListenAddress, ServerEnvironment, StatusSource};
 
 /// A server scans 28,000 files before it listens.
 const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
@@ -37,12 +37,12 @@ pub(crate) struct RunObservation {
     pub(crate) disk: DiskFacts,
     pub(crate) climbed: Option<StepLoadResult>,
     pub(crate) phases: Vec<RunPhase>,
-    pub(crate) cpu: CpuUse,
+    pub(crate) cpu: CpuUsage,
 }
 
 /// Observations while viewers are present.
-struct Watched {
-    cpu: CpuUse,
+struct LoadObservations {
+    cpu: CpuUsage,
     /// Exit status of a server that died.
     died: Option<String>,
     /// The drives' counters over time, if the rate rises.
@@ -53,11 +53,11 @@ struct Watched {
 
 /// A server and its companion processes.
 struct RunningServer {
-    server: Process,
-    reader: Option<Process>,
-    cache: Option<Process>,
-    front: Option<Process>,
-    status: Status,
+    server: ChildProcess,
+    reader: Option<ChildProcess>,
+    cache: Option<ChildProcess>,
+    front: Option<ChildProcess>,
+    status: StatusSource,
 }
 
 impl RunningServer {
@@ -65,37 +65,37 @@ impl RunningServer {
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
         let beside = [&mut self.reader, &mut self.cache, &mut self.front];
         let mut beside = beside.into_iter().map(Option::as_mut);
-        let beside = beside.find_map(|process| process.and_then(Process::ended));
+        let beside = beside.find_map(|process| process.and_then(ChildProcess::ended));
         self.server.ended().or(beside)
     }
 }
 
 /// One run in progress.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct ActiveRun<'a> {
     pub(crate) experiment: &'a Experiment,
-    pub(crate) guard: &'a Guard,
+    pub(crate) guard: &'a CleanupGuard,
     pub(crate) network: &'a PrivateNetwork,
-    pub(crate) disks: &'a mut Disks,
-    pub(crate) ssd: Option<Ssd>,
+    pub(crate) disks: &'a mut RunningDisks,
+    pub(crate) ssd: Option<RunningSsd>,
     pub(crate) headlong: &'a Path,
     pub(crate) folder: &'a Path,
     pub(crate) commands: Vec<String>,
     pub(crate) files: BTreeMap<String, String>,
 }
 
-impl Attempt<'_> {
+impl ActiveRun<'_> {
     /// Starts the server, then the viewers, and waits until all viewers have left.
     ///
     /// # Errors
     /// If the machine failed.
     pub(crate) fn make(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         group_name: &str,
         (rate, trace): (f64, &Path),
         ends_at_failure: bool,
     ) -> Result<RunObservation, RigError> {
-        let group = Group::make(self.guard, group_name, self.experiment.memory)?;
+        let group = ControlGroup::make(self.guard, group_name, self.experiment.memory)?;
         let mut serving = self.start_server(cell, &group)?;
         let disk_trace = self.folder.join("disk-trace");
         self.disks.begin(&disk_trace)?;
@@ -111,11 +111,11 @@ impl Attempt<'_> {
             ends_at_failure,
         );
         self.commands.push(words.join(" "));
-        let start = Start {
+        let start = ProcessContext {
             network: Some(self.network.process()),
-            ..Start::PLAIN
+            ..ProcessContext::PLAIN
         };
-        let mut load = Process::start(self.guard, start, &words, Output::Kept)?;
+        let mut load = ChildProcess::start(self.guard, start, &words, StderrHandling::Kept)?;
         load.drain();
         let watched = self.watch(&mut load, &mut serving, &group)?;
         let died = watched.died;
@@ -125,7 +125,7 @@ impl Attempt<'_> {
             None => self.status(&serving.status),
         };
         let mut counters = self.disks.end()?.into_iter();
-        let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
+        let ssd_counters = self.ssd.as_mut().map(RunningSsd::end).transpose()?;
         // Viewers connect to the cache, so its log explains their failures.
         let cache_words = serving.cache.as_mut().map(|cache| {
             cache.stop();
@@ -182,18 +182,27 @@ impl Attempt<'_> {
     }
 
     /// The server's own status, or null.
-    fn status(&self, status: &Status) -> Value {
+    fn status(&self, status: &StatusSource) -> Value {
         match status {
-            Status::Nowhere => Value::Null,
-            Status::Http(path) => admin::status(self.network.process(), ADMIN_PORT, path),
-            Status::Reception(socket) => admin::reception_status(socket),
-            Status::Mount(point) => admin::mount_status(point),
+            StatusSource::Nowhere => Value::Null,
+            StatusSource::Http(path) => admin::status(self.network.process(), ADMIN_PORT, path),
+            StatusSource::Reception(socket) => admin::reception_status(socket),
+            StatusSource::Mount(point) => admin::mount_status(point),
         }
     }
 
-    fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<RunningServer, RigError> {
-        let space = self.ssd.as_ref().map(Ssd::space).transpose()?.flatten();
-        let place = Place {
+    fn start_server(
+        &mut self,
+        cell: &ExperimentCell,
+        group: &ControlGroup,
+    ) -> Result<RunningServer, RigError> {
+        let space = self
+            .ssd
+            .as_ref()
+            .map(RunningSsd::space)
+            .transpose()?
+            .flatten();
+        let place = ServerEnvironment {
             root: self.disks.root().to_path_buf(),
             folder: self.folder.to_path_buf(),
             port: PORT,
@@ -209,7 +218,9 @@ impl Attempt<'_> {
                 .zip(cell.flash.clone())
                 .filter(|_| cell.server.cache.is_none())
                 .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
-            pool: self.disks.pool_of(self.ssd.as_ref().map(Ssd::device)),
+            pool: self
+                .disks
+                .pool_of(self.ssd.as_ref().map(RunningSsd::device)),
             cache: cell.server.cache.zip(space),
         };
         let launches = servers::launches(&cell.server.kind, &place);
@@ -234,7 +245,11 @@ impl Attempt<'_> {
     }
 
     /// Starts a program and waits until it serves requests.
-    fn start(&mut self, launch: LaunchSpec, group: Option<&Group>) -> Result<Process, RigError> {
+    fn start(
+        &mut self,
+        launch: LaunchSpec,
+        group: Option<&ControlGroup>,
+    ) -> Result<ChildProcess, RigError> {
         for (path, text) in launch.files {
             if let Some(around) = path.parent() {
                 make_folder(around)?;
@@ -243,25 +258,25 @@ impl Attempt<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             self.files.insert(name.into_owned(), text);
         }
-        if let Listens::Mount(point) = &launch.listens {
+        if let ListenAddress::Mount(point) = &launch.listens {
             make_folder(point)?;
         }
         let mut words = with_path(launch.under);
         words.extend(with_path(launch.command));
         self.commands.push(words.join(" "));
-        let start = Start {
-            group: group.map(Group::folder),
+        let start = ProcessContext {
+            group: group.map(ControlGroup::folder),
             network: Some(self.network.process()),
-            ..Start::PLAIN
+            ..ProcessContext::PLAIN
         };
-        let mut program = Process::start(self.guard, start, &words, Output::Kept)?;
+        let mut program = ChildProcess::start(self.guard, start, &words, StderrHandling::Kept)?;
         program.drain();
         let is_listening = || match &launch.listens {
-            Listens::Port(port) => {
+            ListenAddress::Port(port) => {
                 self.network.is_listening(*port) && admin::answers(self.network.process(), *port)
             }
-            Listens::Socket(path) => path.exists(),
-            Listens::Mount(point) => is_mounted(point),
+            ListenAddress::Socket(path) => path.exists(),
+            ListenAddress::Mount(point) => is_mounted(point),
         };
         program.wait_until(&words.join(" "), START_PATIENCE, is_listening)?;
         Ok(program)
@@ -270,16 +285,16 @@ impl Attempt<'_> {
     /// Waits until the viewers have left.
     fn watch(
         &mut self,
-        load: &mut Process,
+        load: &mut ChildProcess,
         serving: &mut RunningServer,
-        group: &Group,
-    ) -> Result<Watched, RigError> {
+        group: &ControlGroup,
+    ) -> Result<LoadObservations, RigError> {
         let wall = |model: headlong_units::Duration| {
             WallDuration::from_secs_f64(model.as_secs_f64() / f64::from(self.experiment.time_scale))
         };
         let phases = &self.experiment.phases;
         let deadline = Instant::now() + 2 * wall(phases.whole()) + END_PATIENCE;
-        let mut cpu = CpuWatch::start();
+        let mut cpu = CpuSampler::start();
         let (began, mut looks) = (Instant::now(), Vec::new());
         let mut next_look = Instant::now();
         // Sessions of the ramp do not count, so the drives' work for them is excluded, too.
@@ -328,7 +343,7 @@ impl Attempt<'_> {
             samples.push(self.sample(began, &serving.status)?);
         }
         let from = wall(phases.ramp_up);
-        Ok(Watched {
+        Ok(LoadObservations {
             cpu: cpu.between(from, from + wall(phases.measured)),
             died,
             looks,
@@ -337,7 +352,7 @@ impl Attempt<'_> {
     }
 
     /// The counters of all drives and of the server since the viewers started.
-    fn sample(&mut self, began: Instant, status: &Status) -> Result<PhaseSample, RigError> {
+    fn sample(&mut self, began: Instant, status: &StatusSource) -> Result<PhaseSample, RigError> {
         let at = self.model_time(began);
         let drives = self.disks.counters()?;
         Ok(PhaseSample::of(at, &drives, &self.status(status)))
@@ -352,7 +367,7 @@ impl Attempt<'_> {
     /// The counters of all drives since the viewers started.
     fn look(&mut self, began: Instant) -> Result<DriveSample, RigError> {
         let disks = self.disks.counters()?;
-        let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;
+        let ssd = self.ssd.as_mut().map(RunningSsd::counters).transpose()?;
         Ok(DriveSample {
             at: self.model_time(began),
             disk: DriveCounters::of_all(&disks),

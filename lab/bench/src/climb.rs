@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::experiment::StepLoad;
-use crate::search::Found;
+use crate::search::SearchResult;
 
 /// A cache counts as filled when this share of its SSD was written: no cache can use all of it.
 const FILLED_SHARE: f64 = 0.8;
@@ -23,14 +23,14 @@ pub struct StepLoadResult {
     /// When four fifths of the SSD's capacity had been written to it, in seconds; `None` if never.
     pub filled_s: Option<f64>,
     /// The phase in which caches are filled.
-    pub fill: Stretch,
+    pub fill: LoadStep,
     /// The completed steps.
-    pub steps: Vec<Stretch>,
+    pub steps: Vec<LoadStep>,
 }
 
 /// A period of constant offered load. Rates are in bytes per second of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct LoadStep {
     /// Offered rate.
     pub rate: f64,
     /// Duration in seconds.
@@ -42,15 +42,15 @@ pub struct Stretch {
     /// Bytes of bodies that reached viewers.
     pub delivered: f64,
     /// Work of the drive.
-    pub disk: Work,
+    pub disk: DriveWork,
     /// Work of the SSD, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ssd: Option<Work>,
+    pub ssd: Option<DriveWork>,
 }
 
 /// Work of a drive per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Work {
+pub struct DriveWork {
     /// Bytes read.
     pub read: f64,
     /// Bytes written.
@@ -102,9 +102,9 @@ impl DriveCounters {
     }
 
     /// The work since `earlier`, over the given number of seconds.
-    fn since(self, earlier: Self, seconds: f64) -> Work {
+    fn since(self, earlier: Self, seconds: f64) -> DriveWork {
         let of_a_second = |from: f64, to: f64| (to - from) / seconds.max(1e-9);
-        Work {
+        DriveWork {
             read: of_a_second(earlier.read_bytes, self.read_bytes),
             written: of_a_second(earlier.written_bytes, self.written_bytes),
             busy: of_a_second(earlier.busy_ns, self.busy_ns) / 1e9,
@@ -146,13 +146,13 @@ impl StepLoadResult {
     }
 
     /// The last successful step before the first failed one.
-    pub fn passed(&self) -> Option<&Stretch> {
-        let passed = |step: &&Stretch| step.failures == 0 && step.is_whole;
+    pub fn passed(&self) -> Option<&LoadStep> {
+        let passed = |step: &&LoadStep| step.failures == 0 && step.is_whole;
         self.steps.iter().take_while(passed).last()
     }
 
     /// The first step with a failure.
-    pub fn failed(&self) -> Option<&Stretch> {
+    pub fn failed(&self) -> Option<&LoadStep> {
         self.steps.iter().find(|step| step.failures > 0)
     }
 
@@ -160,14 +160,14 @@ impl StepLoadResult {
     /// call fails seconds after the drive falls behind.
     pub(crate) fn was_limited_by_drive(&self) -> bool {
         let end = self.steps.iter().rev().take(2);
-        let busy = |step: &Stretch| step.disk.busy.max(step.ssd.map_or(0.0, |ssd| ssd.busy));
+        let busy = |step: &LoadStep| step.disk.busy.max(step.ssd.map_or(0.0, |ssd| ssd.busy));
         end.map(busy).any(|busy| busy >= BUSY_SHARE)
     }
 
     /// As the result of a search.
-    pub(crate) fn found(&self) -> Found {
+    pub(crate) fn found(&self) -> SearchResult {
         let failed = self.failed().map(|step| step.rate);
-        Found {
+        SearchResult {
             rate: self.passed().map(|step| step.rate),
             failed,
             refused: None,
@@ -177,7 +177,7 @@ impl StepLoadResult {
     }
 }
 
-fn stretch(rate: f64, (from, to): (f64, f64), looks: &[DriveSample], load: &Value) -> Stretch {
+fn stretch(rate: f64, (from, to): (f64, f64), looks: &[DriveSample], load: &Value) -> LoadStep {
     let at = |time: f64| {
         let before = |look: &&DriveSample| look.at.as_secs_f64() <= time;
         looks.iter().rev().find(before).or_else(|| looks.first())
@@ -190,14 +190,14 @@ fn stretch(rate: f64, (from, to): (f64, f64), looks: &[DriveSample], load: &Valu
     let points: Vec<&Value> = points.filter(inside).collect();
     let sum = |name: &str| -> u64 { points.iter().filter_map(|p| p[name].as_u64()).sum() };
     let (Some(first), Some(last)) = (at(from), at(to)) else {
-        return Stretch::default();
+        return LoadStep::default();
     };
     let end = looks.last().map_or(0.0, |look| look.at.as_secs_f64());
     // The last sample shows the end of the run, or is up to a second before it.
     let is_whole = end + 1.0 >= to;
     let seconds = to.min(end) - from;
     let looked = (last.at - first.at).as_secs_f64();
-    Stretch {
+    LoadStep {
         rate,
         seconds,
         is_whole,

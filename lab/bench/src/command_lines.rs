@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Experiment, ExperimentCell};
 use crate::rig;
 use crate::words::CommandBuilder;
 
@@ -26,7 +26,7 @@ pub(crate) fn stretches(
 /// The command that writes the sessions of one period.
 pub(crate) fn generate_words(
     headlong: &Path,
-    cell: &Cell,
+    cell: &ExperimentCell,
     (rate, length): (f64, headlong_units::Duration),
     seed: u64,
     file: &Path,

@@ -4,7 +4,7 @@ use crate::attempt::RunObservation;
 use crate::climb::StepLoadResult;
 use crate::drive_lateness::DriveLateness;
 use crate::experiment::Experiment;
-use crate::record::{OutcomeName, Verdict};
+use crate::record::{OutcomeName, RunVerdict};
 use crate::rig::QueueSettings;
 
 /// With a busier machine, the result may be the machine's limit.
@@ -16,7 +16,7 @@ pub(crate) fn verdict(
     seen: &RunObservation,
     before: &[QueueSettings],
     after: &[QueueSettings],
-) -> Verdict {
+) -> RunVerdict {
     let mut refused_because = seen.load.refused_because.clone();
     let mut limit = None;
     if let Some(how) = &seen.server.died {
@@ -73,7 +73,7 @@ pub(crate) fn verdict(
         (true, true) => OutcomeName::Failed,
         (true, false) => OutcomeName::Passed,
     };
-    Verdict {
+    RunVerdict {
         outcome,
         refused_because,
         limit,

@@ -3,19 +3,19 @@
 use headlong_units::Instant;
 
 use crate::checker::Checker;
-use crate::disk::Disk;
+use crate::disk::SimulatedDisk;
 use crate::ssd::Ssd;
-use crate::trace::Trace;
+use crate::trace::EventTrace;
 
 /// The environment of one device.
 pub(crate) struct DeviceEnv<'a> {
     pub(crate) now: Instant,
     pub(crate) wall_ns: i64,
     pub(crate) number: usize,
-    pub(crate) disk: &'a mut Disk,
+    pub(crate) disk: &'a mut SimulatedDisk,
     pub(crate) ssds: &'a mut [Ssd],
     pub(crate) oracle: &'a mut Checker,
-    pub(crate) trace: &'a mut Trace,
+    pub(crate) trace: &'a mut EventTrace,
 }
 
 impl DeviceEnv<'_> {

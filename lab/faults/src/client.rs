@@ -5,8 +5,8 @@ use headlong_http::Method;
 use headlong_units::Duration;
 
 use crate::check::Check;
-use crate::exchange::{Asked, Chunk, tag_of};
-use crate::session::Ask;
+use crate::exchange::{PendingPiece, UnresolvedRequest, tag_of};
+use crate::session::SessionRequest;
 use crate::world::World;
 
 /// A reader that accepts nothing for this long is disconnected.
@@ -112,7 +112,7 @@ impl World<'_> {
         }
     }
 
-    fn judge_bytes(&mut self, number: u64, chunk: Chunk) {
+    fn judge_bytes(&mut self, number: u64, chunk: PendingPiece) {
         let exchange = &self.exchanges[&number];
         let Some(entry) = exchange.entry.clone() else {
             return;
@@ -240,7 +240,7 @@ impl World<'_> {
     fn serve_title_again(&mut self, disk: usize, title: usize) {
         let name = crate::session::path(disk, title, 0);
         let is_there = self.disks[disk].files.lookup(&name).is_some();
-        let session = crate::session::Session {
+        let session = crate::session::ViewerSession {
             disk,
             address: [198, 51, 100, 1],
             connection: 0,
@@ -252,7 +252,7 @@ impl World<'_> {
             if self.oracle.violation.is_some() {
                 return;
             }
-            let ask = Ask {
+            let ask = SessionRequest {
                 after: Duration::ZERO,
                 method: "GET",
                 target: name.clone(),
@@ -262,7 +262,7 @@ impl World<'_> {
                 patience: None,
                 stalls_at: None,
             };
-            let asked = Asked::read(&session, &ask, None, 0);
+            let asked = UnresolvedRequest::read(&session, &ask, None, 0);
             let before = self.counts.whole;
             self.last_status = 0;
             let end = self.now + Duration::from_secs(100);

@@ -5,9 +5,9 @@ use headlong_units::Duration;
 
 /// A generator with more distributions.
 #[derive(Debug, Clone)]
-pub(crate) struct Draw(pub(crate) Generator);
+pub(crate) struct RandomSource(pub(crate) Generator);
 
-impl Draw {
+impl RandomSource {
     /// Uniform in `from..=to`.
     pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.0.below(to.saturating_sub(from) + 1)
@@ -30,7 +30,7 @@ impl Draw {
         self.between(base, (base * 2).min(to.max(base)))
     }
 
-    /// [`Draw::scaled`] in milliseconds.
+    /// [`RandomSource::scaled`] in milliseconds.
     pub(crate) fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(self.scaled(from.max(1), to))
     }

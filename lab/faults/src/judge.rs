@@ -9,7 +9,7 @@ use headlong_units::Instant;
 
 use crate::check::{Check, Violation};
 use crate::plan::Plan;
-use crate::world::{Counts, Outcome, World};
+use crate::world::{RunCounts, RunOutcome, World};
 
 thread_local! {
     /// Message of the last panic of this thread; `None` outside of a run.
@@ -18,7 +18,7 @@ thread_local! {
 
 /// How a plan is run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct How {
+pub struct RunOptions {
     /// The mutant of the code under test to activate; needs the feature `mutants`.
     pub mutant: Option<Mutant>,
     /// Whether the trace is kept as text.
@@ -26,14 +26,14 @@ pub struct How {
 }
 
 /// Runs a plan with checks after every step; for some plans also checks the isolation of disks.
-pub fn run(plan: &Plan, how: How) -> Outcome {
+pub fn run(plan: &Plan, how: RunOptions) -> RunOutcome {
     let mut outcome = run_once(plan, how);
     let is_for_islands = plan.ssds.is_empty() && plan.disks.len() > 1;
     if outcome.violation.is_none() && is_for_islands {
         outcome.violation = (0..plan.disks.len()).find_map(|disk| {
             let alone = run_once(
                 &plan.with_trouble_of(disk),
-                How {
+                RunOptions {
                     with_lines: false,
                     ..how
                 },
@@ -50,13 +50,13 @@ pub fn run(plan: &Plan, how: How) -> Outcome {
     outcome
 }
 
-fn run_once(plan: &Plan, how: How) -> Outcome {
+fn run_once(plan: &Plan, how: RunOptions) -> RunOutcome {
     silence_panics();
     let _mutated = activate(how.mutant);
     SAID.with_borrow_mut(|said| *said = Some(String::new()));
     let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, how.with_lines).run()));
     let said = SAID.with_borrow_mut(Option::take).unwrap_or_default();
-    ran.unwrap_or_else(|_| Outcome {
+    ran.unwrap_or_else(|_| RunOutcome {
         violation: Some(Violation {
             check: Check::Panic,
             at: Instant::ZERO,
@@ -64,7 +64,7 @@ fn run_once(plan: &Plan, how: How) -> Outcome {
         }),
         trace: 0,
         lines: Vec::new(),
-        counts: Counts::default(),
+        counts: RunCounts::default(),
         of_disks: Vec::new(),
     })
 }

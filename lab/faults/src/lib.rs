@@ -7,7 +7,8 @@
 //!
 //! Real: device cores with their shards, files, reads, replies and flash tier, its format and
 //! recovery, and the planning of replies. Imitated: memory, file systems, disks and SSDs below
-//! them, look-ups (`library.rs`), and the request path from requests to replies (`request_path.rs`).
+//! them, look-ups (`library.rs`), and the request path from requests to replies
+//! (`request_path.rs`).
 //!
 //! Invariants: a plan and a mutant give the same trace on any machine; every byte delivered to a
 //! viewer is verified.
@@ -49,11 +50,11 @@ mod trace;
 mod trouble;
 mod world;
 
-pub use campaign::{Campaign, Report};
+pub use campaign::{Campaign, CampaignReport};
 pub use check::{Check, Violation};
 pub use headlong_mutants::Mutant;
-pub use judge::{How, run};
+pub use judge::{RunOptions, run};
 pub use plan::Plan;
-pub use shrink::{Shrunk, shrink};
+pub use shrink::{ShrinkResult, shrink};
 pub use theme::Profile;
-pub use world::{Counts, Outcome};
+pub use world::{RunCounts, RunOutcome};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use headlong_flash::format::ReadFailed;
 
-use crate::draw::Draw;
+use crate::draw::RandomSource;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
@@ -20,7 +20,7 @@ type Pages = BTreeMap<u64, Page>;
 
 /// Pages. Absent pages consist of the byte `blank`.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Medium {
+pub(crate) struct PersistentPages {
     visible: Pages,
     durable: Pages,
     /// Writes since the last flush, in order.
@@ -30,7 +30,7 @@ pub(crate) struct Medium {
     blank: u8,
 }
 
-impl Medium {
+impl PersistentPages {
     fn page(&self, number: u64) -> Page {
         let page = self.visible.get(&number).cloned();
         page.unwrap_or_else(|| Rc::new([self.blank; PAGE]))
@@ -83,7 +83,7 @@ impl Medium {
     }
 
     /// Writes only some lines.
-    pub(crate) fn write_torn(&mut self, draw: &mut Draw, at: u64, bytes: &[u8]) {
+    pub(crate) fn write_torn(&mut self, draw: &mut RandomSource, at: u64, bytes: &[u8]) {
         for (index, part) in bytes.chunks(PAGE).enumerate() {
             let number = at / PAGE as u64 + index as u64;
             let mut whole = [0; PAGE];
@@ -106,7 +106,7 @@ impl Medium {
     }
 
     /// Any part of the pending writes survives, down to lines.
-    pub(crate) fn cut_power(&mut self, draw: &mut Draw) {
+    pub(crate) fn cut_power(&mut self, draw: &mut RandomSource) {
         let kept = draw.pick(&[0, 30, 50, 80, 100]);
         for (number, page) in std::mem::take(&mut self.pending) {
             if draw.percent(kept) {
@@ -123,7 +123,7 @@ impl Medium {
     }
 
     /// Flips a bit of the stored content.
-    pub(crate) fn flip(&mut self, draw: &mut Draw) {
+    pub(crate) fn flip(&mut self, draw: &mut RandomSource) {
         let count = self.visible.len() as u64;
         let Some((&number, page)) = self.visible.iter().nth(draw.0.below(count) as usize) else {
             return;
@@ -157,7 +157,7 @@ impl Medium {
     }
 }
 
-fn torn(draw: &mut Draw, before: &[u8; PAGE], after: &[u8; PAGE]) -> [u8; PAGE] {
+fn torn(draw: &mut RandomSource, before: &[u8; PAGE], after: &[u8; PAGE]) -> [u8; PAGE] {
     let mut page = *before;
     for fate in 0..FATES {
         if draw.percent(50) {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use headlong_random::Generator;
 
-    fn read(medium: &Medium, page: u64) -> u8 {
+    fn read(medium: &PersistentPages, page: u64) -> u8 {
         let mut bytes = [0; PAGE];
         medium.read(page * PAGE as u64, &mut bytes);
         bytes[0]
@@ -184,11 +184,11 @@ mod tests {
     fn flushed_data_survives_power_cut_and_pending_may() {
         let (mut kept, mut lost) = (0, 0);
         for seed in 0..200 {
-            let mut medium = Medium::default();
+            let mut medium = PersistentPages::default();
             medium.write(0, &[1; PAGE]);
             medium.flush();
             medium.write(PAGE as u64, &[2; PAGE]);
-            medium.cut_power(&mut Draw(Generator::new(seed)));
+            medium.cut_power(&mut RandomSource(Generator::new(seed)));
             assert_eq!(read(&medium, 0), 1);
             match read(&medium, 1) {
                 2 => kept += 1,
@@ -201,12 +201,12 @@ mod tests {
 
     #[test]
     fn data_of_failed_flush_is_readable_until_power_cut() {
-        let mut medium = Medium::default();
+        let mut medium = PersistentPages::default();
         medium.write(0, &[1; PAGE]);
         medium.fail_flush();
         medium.flush();
         assert_eq!(read(&medium, 0), 1);
-        medium.cut_power(&mut Draw(Generator::new(1)));
+        medium.cut_power(&mut RandomSource(Generator::new(1)));
         assert_eq!(read(&medium, 0), 0);
     }
 }

@@ -29,12 +29,12 @@ pub(crate) enum Event {
 
 /// Future events.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct EventQueue {
     things: BTreeMap<(Instant, u64), Event>,
     planned: u64,
 }
 
-impl Queue {
+impl EventQueue {
     pub(crate) fn plan(&mut self, at: Instant, what: Event) {
         self.planned += 1;
         self.things.insert((at, self.planned), what);

@@ -14,7 +14,7 @@ use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 use crate::around::DeviceEnv;
 use crate::block_model::BlockError;
 use crate::check::Check;
-use crate::ssd::{Medium, Ssd};
+use crate::ssd::{Ssd, SsdMedium};
 
 /// Recovery of a disk's blocks on all SSDs.
 pub(crate) struct Recoverer {
@@ -178,7 +178,7 @@ impl BlockSearch {
         let search = self.recovery.search().clone();
         let wall_s = around.wall_s();
         let ssd = &mut around.ssds[self.ssd];
-        let mut found = search.look(groups.clone(), &mut Medium::sound(&mut ssd.drive));
+        let mut found = search.look(groups.clone(), &mut SsdMedium::sound(&mut ssd.drive));
         let again = groups.clone().rev().map(|group| group..group + 1);
         let again = again.map(|group| found_in(ssd, group).summaries);
         let again: Vec<Vec<Summary>> = again.collect();
@@ -191,7 +191,7 @@ impl BlockSearch {
         search.save(
             &mut found,
             &mut ssd.checkpoints,
-            &mut Medium::new(&mut ssd.drive),
+            &mut SsdMedium::new(&mut ssd.drive),
         );
         let bare = found.bare.clone();
         let own = self.recovery.take(found, wall_s);
@@ -210,7 +210,7 @@ impl BlockSearch {
         } = &mut around.ssds[self.ssd];
         drive.ledger.give(&summary);
         let head = summary.head;
-        let written = write_summary(&mut Medium::new(drive), &summary);
+        let written = write_summary(&mut SsdMedium::new(drive), &summary);
         match written.1 {
             true => drive.ledger.seal(head.block, head.filling),
             false => self.has_failed = true,

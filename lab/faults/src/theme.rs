@@ -7,12 +7,20 @@
 
 use headlong_random::Generator;
 
-use crate::draw::Draw;
-use crate::fault::{Moment, Restart};
+use crate::draw::RandomSource;
+use crate::fault::{CrashPoint, RestartKind};
 use crate::kinds::{
     ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, FaultMix, HANG,
     LOST_WRITES, MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, WRITE_ERRORS,
 };
+
+/// Half of the servers shut down gracefully.
+const HALF_CLEAN: &[RestartKind] = &[
+    RestartKind::Clean,
+    RestartKind::Clean,
+    RestartKind::Kill,
+    RestartKind::PowerCut,
+];
 
 macro_rules! themes {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $lean:expr);+ $(;)?) => {
@@ -66,7 +74,7 @@ pub(crate) struct Distributions {
     pub(crate) trouble: FaultMix,
 }
 
-const ALL_ENDS: &[Restart] = &[Restart::Clean, Restart::Kill, Restart::PowerCut];
+const ALL_ENDS: &[RestartKind] = &[RestartKind::Clean, RestartKind::Kill, RestartKind::PowerCut];
 
 const MIX: Distributions = Distributions {
     disks: &[1, 1, 2, 2, 3],
@@ -147,8 +155,8 @@ themes! {
     Rounds => "rounds", Distributions {
         disk_blocks: &[1, 1, 2],
         trouble: FaultMix {
-            ends: (100, 14, &[Restart::Kill, Restart::PowerCut]),
-            moments: &[Moment::Any, Moment::Records, Moment::Seal, Moment::Seal],
+            ends: (100, 14, &[RestartKind::Kill, RestartKind::PowerCut]),
+            moments: &[CrashPoint::Any, CrashPoint::Records, CrashPoint::Seal, CrashPoint::Seal],
             again: 20,
             ..CALM
         },
@@ -159,8 +167,8 @@ themes! {
         disk_blocks: &[2, 2, 3],
         first_block: &[14, 15, 15],
         trouble: FaultMix {
-            ends: (100, 14, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
-            moments: &[Moment::Checkpoint, Moment::Checkpoint, Moment::Records],
+            ends: (100, 14, HALF_CLEAN),
+            moments: &[CrashPoint::Checkpoint, CrashPoint::Checkpoint, CrashPoint::Records],
             again: 40,
             ..CALM
         },
@@ -181,7 +189,7 @@ themes! {
         first_block: &[0, 14, 14, 15],
         trouble: FaultMix {
             of_ssds: (100, 16, &[READ_ERRORS, WRITE_ERRORS, AWAY]),
-            ends: (100, 6, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
+            ends: (100, 6, HALF_CLEAN),
             ssd_ill_ms: (100, 6000),
             ..CALM
         },
@@ -236,7 +244,9 @@ const SHARES: &[(Profile, u64)] = &[
 impl Profile {
     /// The theme of a seed.
     pub fn of(seed: u64) -> Self {
-        let mut at = Draw(Generator::new(seed).fork("theme")).0.below(100);
+        let mut at = RandomSource(Generator::new(seed).fork("theme"))
+            .0
+            .below(100);
         for (theme, share) in SHARES {
             if at < *share {
                 return *theme;

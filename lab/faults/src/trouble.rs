@@ -6,12 +6,12 @@
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::draw::Draw;
-use crate::fault::{Moment, SsdFault};
+use crate::draw::RandomSource;
+use crate::fault::{CrashPoint, SsdFault};
 use crate::kinds::{FaultMix, disk_fault, ssd_fault};
 use crate::machine::DiskPlan;
 use crate::settings::SettingChange;
-use crate::step::{Step, Timed};
+use crate::step::{PlanStep, TimedStep};
 
 /// Adds the faults of a seed.
 pub(crate) fn faults(
@@ -20,9 +20,9 @@ pub(crate) fn faults(
     disks: &[DiskPlan],
     ssds: usize,
     of: &FaultMix,
-    steps: &mut Vec<Timed>,
+    steps: &mut Vec<TimedStep>,
 ) {
-    let mut draw = Draw(chance.fork("faults"));
+    let mut draw = RandomSource(chance.fork("faults"));
     let shares = [
         of.of_disks.0,
         of.of_ssds.0,
@@ -34,19 +34,19 @@ pub(crate) fn faults(
     let is_on = shares.map(|share| draw.percent(share));
     let files = [draw.pick(of.of_files.2), draw.pick(of.of_files.2)];
     let ssd_faults: Vec<SsdFault> = (0..2).map(|_| ssd_fault(&mut draw, of.of_ssds.2)).collect();
-    let mut add = |draw: &mut Draw, step| {
+    let mut add = |draw: &mut RandomSource, step| {
         let at = Instant(draw.0.below(length.0));
         steps.push((at, step));
         at
     };
     let mut again = Vec::new();
-    let count = |draw: &mut Draw, most| draw.between(1, most);
+    let count = |draw: &mut RandomSource, most| draw.between(1, most);
     if is_on[0] {
         for _ in 0..count(&mut draw, of.of_disks.1) {
             let disk = draw.between(0, disks.len() as u64 - 1) as usize;
             let fault = disk_fault(&mut draw, of.of_disks.2);
             let lasts = draw.millis(of.ill_ms.0, of.ill_ms.1);
-            add(&mut draw, Step::Disk(disk, fault, lasts));
+            add(&mut draw, PlanStep::Disk(disk, fault, lasts));
         }
     }
     if is_on[1] && ssds > 0 {
@@ -56,7 +56,7 @@ pub(crate) fn faults(
                 draw.millis(of.ssd_ill_ms.0, of.ssd_ill_ms.1),
             );
             let fault = draw.pick(&ssd_faults);
-            add(&mut draw, Step::Ssd(ssd as usize, fault, lasts));
+            add(&mut draw, PlanStep::Ssd(ssd as usize, fault, lasts));
         }
     }
     if is_on[2] {
@@ -66,7 +66,7 @@ pub(crate) fn faults(
             let parts = disks[disk].titles[title].sizes.len() as u64;
             let (part, change) = (draw.between(0, parts - 1) as usize, draw.pick(&files));
             let change = change(&mut draw);
-            add(&mut draw, Step::File(disk, title, part, change));
+            add(&mut draw, PlanStep::File(disk, title, part, change));
         }
     }
     // Restarts break a tier most easily.
@@ -75,16 +75,16 @@ pub(crate) fn faults(
         for _ in 0..count(&mut draw, if ssds > 0 { most } else { most.div_ceil(2) }) {
             let restart = draw.pick(kinds);
             let moment = match of.moments {
-                [] => Moment::Any,
+                [] => CrashPoint::Any,
                 moments => draw.pick(moments),
             };
-            let at = add(&mut draw, Step::Restart(restart, moment));
+            let at = add(&mut draw, PlanStep::Restart(restart, moment));
             // Some follow during recovery.
             if draw.percent(of.again) {
                 let restart = draw.pick(kinds);
                 again.push((
                     at + draw.millis(1, 300),
-                    Step::Restart(restart, Moment::Any),
+                    PlanStep::Restart(restart, CrashPoint::Any),
                 ));
             }
         }
@@ -92,13 +92,13 @@ pub(crate) fn faults(
     if is_on[4] && draw.percent(40) {
         let by = draw.scaled(1, 40_000_000) as i64;
         let by = if draw.percent(50) { by } else { -by };
-        add(&mut draw, Step::Clock(by));
+        add(&mut draw, PlanStep::Clock(by));
     }
     if is_on[5] {
         for _ in 0..count(&mut draw, of.settings.1) {
             let disk = draw.between(0, disks.len() as u64 - 1) as usize;
             let change = SettingChange::draw(&mut draw, 6);
-            add(&mut draw, Step::Settings(disk, change));
+            add(&mut draw, PlanStep::Settings(disk, change));
         }
     }
     steps.extend(again);

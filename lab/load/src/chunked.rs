@@ -1,6 +1,6 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read in place.
 
-use crate::malformed::Malformed;
+use crate::malformed::MalformedReply;
 
 /// A decoded part of a chunked body.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ enum ChunkedState {
 
 /// Decoder of a chunked body.
 #[derive(Debug, Default)]
-pub(crate) struct Chunked {
+pub(crate) struct ChunkedDecoder {
     place: ChunkedState,
     /// Size of the chunk, or its remaining bytes.
     size: u64,
@@ -41,12 +41,12 @@ pub(crate) struct Chunked {
 /// Longest line of a size, extension or trailer.
 const LINE_BYTES_MAX: u32 = 16 << 10;
 
-impl Chunked {
+impl ChunkedDecoder {
     /// Decodes the next piece of `input` and removes it from there; `None` when `input` is empty.
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
-    ) -> Result<Option<ChunkedEvent<'a>>, Malformed> {
+    ) -> Result<Option<ChunkedEvent<'a>>, MalformedReply> {
         while let Some((&byte, rest)) = input.split_first() {
             if let ChunkedState::Data = self.place {
                 let most = usize::try_from(self.size).unwrap_or(usize::MAX);
@@ -67,18 +67,18 @@ impl Chunked {
     }
 
     /// Consumes one byte that is not data; returns whether the body has ended.
-    fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
+    fn step(&mut self, byte: u8) -> Result<bool, MalformedReply> {
         match (self.place, byte) {
             (ChunkedState::Size, b'\n') => self.end_size()?,
             (ChunkedState::Size, b';' | b' ' | b'\t' | b'\r') => {
                 self.place = ChunkedState::Extension
             }
             (ChunkedState::Size, _) => {
-                let digit = char::from(byte).to_digit(16).ok_or(Malformed)?;
+                let digit = char::from(byte).to_digit(16).ok_or(MalformedReply)?;
                 self.digits += 1;
                 // Sixteen digits are 64 bits.
                 if self.digits > 16 {
-                    return Err(Malformed);
+                    return Err(MalformedReply);
                 }
                 self.size = self.size << 4 | u64::from(digit);
             }
@@ -93,19 +93,19 @@ impl Chunked {
             (ChunkedState::Extension | ChunkedState::Trailer, _) => {
                 self.line_bytes += 1;
                 if self.line_bytes > LINE_BYTES_MAX {
-                    return Err(Malformed);
+                    return Err(MalformedReply);
                 }
             }
             (ChunkedState::DataEnd | ChunkedState::Data | ChunkedState::Over, _) => {
-                return Err(Malformed);
+                return Err(MalformedReply);
             }
         }
         Ok(false)
     }
 
-    fn end_size(&mut self) -> Result<(), Malformed> {
+    fn end_size(&mut self) -> Result<(), MalformedReply> {
         if self.digits == 0 {
-            return Err(Malformed);
+            return Err(MalformedReply);
         }
         self.place = match self.size {
             0 => ChunkedState::Trailer,

@@ -32,14 +32,14 @@ mod viewer;
 mod world;
 
 pub use clock::TimeScale;
-pub use play::{Progress, Watch, play};
+pub use play::{LoadProgress, RunObserver, play};
 pub use play_error::PlayError;
 pub use progress::ProgressOutput;
-pub use recording::{Calls, ClassTally, FailureReport, Interval, Recording};
+pub use recording::{CallCounts, ClassTally, FailureReport, IntervalFigures, Recording};
 pub use report::{
-    ClassReport, REPORT_SCHEMA, Report, SeriesPoint, SessionsReport, StallsReport, WindowReport,
+    ClassReport, LoadReport, REPORT_SCHEMA, SeriesPoint, SessionsReport, StallsReport, WindowReport,
 };
 pub use self_check::CPU_SHARE_MAX;
-pub use settings::{Settings, Sources, parse_ramp};
+pub use settings::{LoadSettings, SourceAddresses, parse_ramp};
 pub use target::{Target, TargetError};
-pub use times::{Sparse, Spread, Times};
+pub use times::{DistributionSummary, SparseCounts, TimeDistribution};

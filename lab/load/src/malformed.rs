@@ -2,4 +2,4 @@
 
 /// The reply violates HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedReply;

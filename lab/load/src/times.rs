@@ -13,16 +13,16 @@ const DIGITS: u8 = 3;
 
 /// A distribution of times.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Times(Histogram<u64>);
+pub struct TimeDistribution(Histogram<u64>);
 
-impl Default for Times {
+impl Default for TimeDistribution {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, MICROS_MAX, DIGITS);
         Self(histogram.expect("the bounds are constants, and in order"))
     }
 }
 
-impl Times {
+impl TimeDistribution {
     /// Records a time.
     pub fn record(&mut self, time: Duration) {
         self.record_micros(time.0.div_ceil(1000), 1);
@@ -49,10 +49,10 @@ impl Times {
     }
 
     /// Its summary.
-    pub fn spread(&self) -> Spread {
+    pub fn spread(&self) -> DistributionSummary {
         let quantile = |share| self.quantile_ms(share);
         let any = self.count() > 0;
-        Spread {
+        DistributionSummary {
             count: self.count(),
             mean: any.then(|| self.0.mean() / 1000.0),
             p50: quantile(0.5),
@@ -69,28 +69,28 @@ impl Times {
     }
 
     /// The nonzero counts.
-    pub fn sparse(&self) -> Sparse {
+    pub fn sparse(&self) -> SparseCounts {
         let recorded = self.0.iter_recorded();
         let pairs = recorded.map(|step| (step.value_iterated_to(), step.count_at_value()));
-        Sparse(pairs.collect())
+        SparseCounts(pairs.collect())
     }
 }
 
 /// The nonzero counts of a distribution: time in microseconds, count.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sparse(Vec<(u64, u64)>);
+pub struct SparseCounts(Vec<(u64, u64)>);
 
-impl Sparse {
+impl SparseCounts {
     /// Restores the distribution.
-    pub fn times(&self) -> Times {
-        let mut times = Times::default();
+    pub fn times(&self) -> TimeDistribution {
+        let mut times = TimeDistribution::default();
         for &(micros, count) in &self.0 {
             times.record_micros(micros, count);
         }
         times
     }
 
-    /// Like [`Times::quantile_ms`].
+    /// Like [`TimeDistribution::quantile_ms`].
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         self.times().quantile_ms(share)
     }
@@ -98,7 +98,7 @@ impl Sparse {
 
 /// Summary of a distribution, in milliseconds of model time; an empty one has only a count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Spread {
+pub struct DistributionSummary {
     /// Number of values.
     pub count: u64,
     /// Mean.
@@ -120,8 +120,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(values: &[u64]) -> Times {
-        let mut times = Times::default();
+    fn of(values: &[u64]) -> TimeDistribution {
+        let mut times = TimeDistribution::default();
         for &value in values {
             times.record(Duration(value));
         }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn empty_distribution_has_only_count() {
-        let spread = Times::default().spread();
-        assert_eq!(spread, Spread::default());
+        let spread = TimeDistribution::default().spread();
+        assert_eq!(spread, DistributionSummary::default());
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             other in proptest::collection::vec(0..100_000_000_000u64, 0..200),
         ) {
             let whole = of(&[one.clone(), other.clone()].concat());
-            let mut sum = Times::default();
+            let mut sum = TimeDistribution::default();
             for part in [&one, &other] {
                 sum.add(&of(part).sparse().times());
             }

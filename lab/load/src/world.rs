@@ -4,25 +4,25 @@ use std::io;
 
 use headlong_player::{CallRecord, ExportedCall, ObjectId, SessionEnd};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
-use headlong_workload::Identity;
+use headlong_workload::ViewerIdentity;
 use headlong_workload::content::Content;
 use rustix::fd::OwnedFd;
 
 use crate::clock::Clock;
 use crate::connection::CurrentCall;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
-use crate::recording::{FailureReport, Interval, Recording};
-use crate::settings::Sources;
+use crate::recording::{FailureReport, IntervalFigures, Recording};
+use crate::settings::SourceAddresses;
 use crate::target::{PlayerIdentity, Target};
 use crate::timers::Timers;
-use crate::times::Times;
+use crate::times::TimeDistribution;
 
 /// After this many consecutive refused connections the server counts as dead.
 const REFUSED_IN_ROW_MAX: u64 = 10;
 
 /// An object of the trace.
 #[derive(Debug, Clone)]
-pub(crate) struct Object {
+pub(crate) struct TraceObject {
     /// Request path.
     pub(crate) path: String,
     /// Its content and its offset in the title, if known.
@@ -31,15 +31,15 @@ pub(crate) struct Object {
 
 /// State shared by all viewers.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct SharedState {
     pub(crate) clock: Clock,
     pub(crate) epoll: OwnedFd,
     pub(crate) timers: Timers,
     pub(crate) target: Target,
-    pub(crate) sources: Sources,
+    pub(crate) sources: SourceAddresses,
     /// How players identify themselves.
-    pub(crate) identity: Identity,
-    pub(crate) objects: Vec<Object>,
+    pub(crate) identity: ViewerIdentity,
+    pub(crate) objects: Vec<TraceObject>,
     /// By network class.
     pub(crate) lines: Vec<LineKind>,
     pub(crate) recording: Recording,
@@ -56,19 +56,19 @@ pub(crate) struct World {
     /// Bytes of bodies received.
     pub(crate) bytes: u64,
     interval_index: u64,
-    interval: Interval,
-    interval_first_byte: Times,
+    interval: IntervalFigures,
+    interval_first_byte: TimeDistribution,
     refused_in_row: u64,
     /// Why the run cannot continue.
     pub(crate) fatal: Option<String>,
 }
 
-impl World {
+impl SharedState {
     pub(crate) fn new(
         clock: Clock,
         epoll: OwnedFd,
         target: &Target,
-        sources: Sources,
+        sources: SourceAddresses,
         recording: Recording,
     ) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl World {
             timers: Timers::default(),
             target: target.clone(),
             sources,
-            identity: Identity::default(),
+            identity: ViewerIdentity::default(),
             objects: Vec::new(),
             lines: Vec::new(),
             recording,
@@ -88,8 +88,8 @@ impl World {
             steady_active: 0,
             bytes: 0,
             interval_index: 0,
-            interval: Interval::default(),
-            interval_first_byte: Times::default(),
+            interval: IntervalFigures::default(),
+            interval_first_byte: TimeDistribution::default(),
             refused_in_row: 0,
             fatal: None,
         }
@@ -249,9 +249,9 @@ impl World {
 
     /// Closes the current interval.
     pub(crate) fn close_interval(&mut self) {
-        let next = Interval {
+        let next = IntervalFigures {
             active_max: self.active,
-            ..Interval::default()
+            ..IntervalFigures::default()
         };
         let mut done = core::mem::replace(&mut self.interval, next);
         done.first_byte = self.interval_first_byte.sparse();

@@ -21,7 +21,7 @@ pub(crate) struct CallRequest {
 
 /// A call in progress.
 #[derive(Debug, Clone)]
-struct Open {
+struct PendingCall {
     call: CallId,
     intended: Instant,
     sent: Instant,
@@ -37,7 +37,7 @@ struct Open {
     headed: bool,
 }
 
-impl Open {
+impl PendingCall {
     /// The end of the call, if its head causes it.
     fn judge_head(&mut self, status: u16, length: Option<u64>) -> Option<CallEnd> {
         match (status, self.range_start) {
@@ -80,16 +80,16 @@ impl Open {
 
 /// Open calls, with pending commands and records.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calls {
+pub(crate) struct CallTable {
     /// In order of `CallId`.
-    open: Vec<Open>,
+    open: Vec<PendingCall>,
     commands: VecDeque<Command>,
     records: VecDeque<CallRecord>,
     sent: u32,
     bytes: u64,
 }
 
-impl Calls {
+impl CallTable {
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
@@ -130,7 +130,7 @@ impl Calls {
     ) -> CallId {
         let call = CallId(self.sent);
         self.sent = self.sent.saturating_add(1);
-        self.open.push(Open {
+        self.open.push(PendingCall {
             call,
             intended,
             sent: now,
@@ -208,7 +208,7 @@ impl Calls {
         self.commands.push_back(Command::Close);
     }
 
-    fn record(&mut self, now: Instant, open: &Open, end: CallEnd) {
+    fn record(&mut self, now: Instant, open: &PendingCall, end: CallEnd) {
         self.records.push_back(CallRecord {
             call: open.call,
             intended: open.intended,

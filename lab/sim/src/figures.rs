@@ -7,7 +7,7 @@ use crate::histogram::Histogram;
 
 /// Summary of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Spread {
+pub struct DistributionSummary {
     /// Number of values.
     pub count: usize,
     /// Mean.
@@ -24,7 +24,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
+impl DistributionSummary {
     pub(crate) fn of(times: &Histogram) -> Self {
         let milliseconds = |time: Duration| round(time.0 as f64 / 1e6, 3);
         Self {

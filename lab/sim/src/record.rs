@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use headlong_units::{Duration, KIB, MIB};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{Spread, is_zero, ratio, round};
+use crate::figures::{DistributionSummary, is_zero, ratio, round};
 use crate::histogram::Histogram;
-use crate::measure::Measure;
+use crate::measure::RunMeasurements;
 use crate::record_devices::{DiskFigures, SsdFigures, devices_of, lines};
 use crate::record_flash::FlashFigures;
-use crate::record_series::{MemoryShares, Sample, eviction_s, score_ms};
+use crate::record_series::{MemoryShares, SeriesSample, eviction_s, score_ms};
 use crate::record_viewing::ViewingRecord;
 
-/// Name and version of the schema of [`Record`]. New fields may be added under the same name.
+/// Name and version of the schema of [`RunFigures`]. New fields may be added under the same name.
 pub const SCHEMA: &str = "headlong-simulate-1";
 
 /// Figures of one run in virtual time, measured within its window unless stated otherwise. Times
 /// are in seconds or, where the name says so, milliseconds; rates are in MiB/s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RunFigures {
     /// [`SCHEMA`].
     pub schema: Cow<'static, str>,
     /// Sessions that began within the window and ended.
@@ -122,11 +122,11 @@ pub struct Record {
     /// Share of calls whose first piece was not in memory on arrival.
     pub waited_ratio: f64,
     /// Wait for the first piece, at the server.
-    pub wait_ms: Spread,
+    pub wait_ms: DistributionSummary,
     /// From sending a call to its last byte.
-    pub response_ms: Spread,
+    pub response_ms: DistributionSummary,
     /// The same by network class.
-    pub response_ms_by_class: Vec<Spread>,
+    pub response_ms_by_class: Vec<DistributionSummary>,
     /// Mean division of memory.
     pub memory: MemoryShares,
     /// Mean prefetch size in use.
@@ -142,12 +142,12 @@ pub struct Record {
     #[serde(default)]
     pub viewing: Vec<ViewingRecord>,
     /// Time series from the start of the run.
-    pub series: Vec<Sample>,
+    pub series: Vec<SeriesSample>,
 }
 
-impl Record {
+impl RunFigures {
     /// Computes the figures from the measurements.
-    pub fn new(rate_mib_s: f64, seed: u64, seen: &Measure) -> Self {
+    pub fn new(rate_mib_s: f64, seed: u64, seen: &RunMeasurements) -> Self {
         let (stats, drive) = (&seen.stats, &seen.drive);
         let seconds = seen.length().as_secs_f64();
         let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
@@ -212,9 +212,13 @@ impl Record {
             queue_mean: ratio(stats.queue_time.as_secs_f64(), seconds),
             queue_demanded_mean: share(looks.queue_demanded, looks.looks),
             waited_ratio: share(waited, seen.waits.count()),
-            wait_ms: Spread::of(&seen.waits),
-            response_ms: Spread::of(&all),
-            response_ms_by_class: seen.response_times.iter().map(Spread::of).collect(),
+            wait_ms: DistributionSummary::of(&seen.waits),
+            response_ms: DistributionSummary::of(&all),
+            response_ms_by_class: seen
+                .response_times
+                .iter()
+                .map(DistributionSummary::of)
+                .collect(),
             memory: MemoryShares::mean_of(looks),
             prefetch_mib: ratio(prefetch, looks.looks as f64),
             evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
@@ -224,7 +228,7 @@ impl Record {
             series: {
                 let pairs = seen.looks().windows(2);
                 pairs
-                    .map(|pair| Sample::between(pair, disk_count))
+                    .map(|pair| SeriesSample::between(pair, disk_count))
                     .collect()
             },
         }

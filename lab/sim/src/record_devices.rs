@@ -6,8 +6,8 @@ use headlong_units::MIB;
 use serde::{Deserialize, Serialize};
 
 use crate::disk_use::DiskUse;
-use crate::figures::{Spread, ratio, round};
-use crate::measure::{Calls, Measure};
+use crate::figures::{DistributionSummary, ratio, round};
+use crate::measure::{CallCounts, RunMeasurements};
 use crate::ssd_use::SsdUse;
 
 /// Activity of one of several disks within the window.
@@ -41,9 +41,9 @@ pub struct SsdFigures {
     /// Bytes written per day at the rate of the window, 10^9 bytes.
     pub written_gb_per_day: f64,
     /// Latency of reads of adjacent records.
-    pub read_ms: Spread,
+    pub read_ms: DistributionSummary,
     /// Latency of writes to a block.
-    pub write_ms: Spread,
+    pub write_ms: DistributionSummary,
     /// Mean number of reads in progress.
     pub reads_mean: f64,
     /// Most reads in progress.
@@ -59,7 +59,7 @@ pub struct SsdFigures {
 const DAY_S: f64 = 86_400.0;
 
 impl DiskFigures {
-    fn of(used: &DiskUse, calls: &Calls, seconds: f64) -> Self {
+    fn of(used: &DiskUse, calls: &CallCounts, seconds: f64) -> Self {
         let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
         let stats = &used.stats;
         Self {
@@ -75,7 +75,7 @@ impl DiskFigures {
 }
 
 impl SsdFigures {
-    fn of(used: &SsdUse, seen: &Measure) -> Self {
+    fn of(used: &SsdUse, seen: &RunMeasurements) -> Self {
         let seconds = seen.length().as_secs_f64();
         let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
         Self {
@@ -83,8 +83,8 @@ impl SsdFigures {
             read_mib_s: mib_s(used.read_bytes),
             written_mib_s: mib_s(used.written_bytes),
             written_gb_per_day: ratio(used.written_bytes as f64 / 1e9 * DAY_S, seconds),
-            read_ms: Spread::of(&used.reads),
-            write_ms: Spread::of(&used.writes),
+            read_ms: DistributionSummary::of(&used.reads),
+            write_ms: DistributionSummary::of(&used.writes),
             reads_mean: round(used.readers.mean(seen.length()), 2),
             reads_max: used.readers.max,
             writes_mean: round(used.writers.mean(seen.length()), 2),
@@ -96,7 +96,7 @@ impl SsdFigures {
 
 /// Disks and SSDs of a world; empty for a world with at most one of each, which the record itself
 /// covers.
-pub(crate) fn devices_of(seen: &Measure) -> (Vec<DiskFigures>, Vec<SsdFigures>) {
+pub(crate) fn devices_of(seen: &RunMeasurements) -> (Vec<DiskFigures>, Vec<SsdFigures>) {
     if seen.disks.len() < 2 && seen.ssds.len() < 2 {
         return (Vec::new(), Vec::new());
     }

@@ -7,12 +7,12 @@ use headlong_units::{Instant, MIB};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{ratio, round};
-use crate::measure::{Seen, classes};
-use crate::series::Look;
+use crate::measure::{StateSums, classes};
+use crate::series::Snapshot;
 
 /// State at one moment, and activity since the previous sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct SeriesSample {
     /// Time from the start of the run.
     pub second: f64,
     /// Viewers present.
@@ -74,9 +74,9 @@ pub struct MemoryShares {
     pub read: f64,
 }
 
-impl Sample {
+impl SeriesSample {
     /// The sample for two consecutive snapshots.
-    pub(crate) fn between(looks: &[Look], disks: f64) -> Self {
+    pub(crate) fn between(looks: &[Snapshot], disks: f64) -> Self {
         let (before, look) = (&looks[0], &looks[looks.len() - 1]);
         let stats = look.stats - before.stats;
         let seconds = look.at.since(before.at).as_secs_f64();
@@ -111,7 +111,7 @@ impl Sample {
 }
 
 impl MemoryShares {
-    pub(crate) fn mean_of(seen: &Seen) -> Self {
+    pub(crate) fn mean_of(seen: &StateSums) -> Self {
         Self::of(seen.memory)
     }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{Spread, ratio, round};
-use crate::measure::Viewing;
+use crate::figures::{DistributionSummary, ratio, round};
+use crate::measure::ViewingQuality;
 
 /// Viewing quality in one network class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct ViewingRecord {
     /// Sessions whose viewers left before playback started.
     pub gave_up: u64,
     /// From arrival to the start of playback.
-    pub startup_ms: Spread,
+    pub startup_ms: DistributionSummary,
     /// Sessions with at least one stall.
     pub stalled: u64,
     /// Number of stalls.
@@ -29,14 +29,14 @@ pub struct ViewingRecord {
 }
 
 impl ViewingRecord {
-    pub(crate) fn of(seen: &Viewing) -> Self {
+    pub(crate) fn of(seen: &ViewingQuality) -> Self {
         let stalled_s = seen.stall_time.as_secs_f64();
         let (rated, sum) = seen.bit_rates;
         Self {
             class: seen.class.clone(),
             sessions: seen.sessions,
             gave_up: seen.gave_up,
-            startup_ms: Spread::of(&seen.startup),
+            startup_ms: DistributionSummary::of(&seen.startup),
             stalled: seen.stalled,
             stalls: seen.stalls,
             stall_ratio: ratio(stalled_s, stalled_s + seen.played.as_secs_f64()),

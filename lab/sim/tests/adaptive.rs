@@ -1,7 +1,7 @@
 //! Adaptive players in virtual time.
 
 use headlong_drive::preset;
-use headlong_sim::{Experiment, Record, Setup, SetupError, ViewingRecord, Window};
+use headlong_sim::{Experiment, MeasuredWindow, RunFigures, SetupError, ViewingRecord, WorldSetup};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -12,12 +12,12 @@ fn experiment(changes: &[(&str, &str)]) -> Experiment {
     let keys: Vec<_> = keys
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO + Duration::from_secs(60),
             to: Instant::ZERO + Duration::from_secs(360),
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = 512 * MIB;
     let workload = Specification::preset("dash-vod", &keys);
@@ -29,7 +29,7 @@ fn experiment(changes: &[(&str, &str)]) -> Experiment {
     }
 }
 
-fn run(changes: &[(&str, &str)]) -> Record {
+fn run(changes: &[(&str, &str)]) -> RunFigures {
     experiment(changes).run(4.0, 1).expect("a world")
 }
 

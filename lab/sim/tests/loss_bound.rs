@@ -2,7 +2,9 @@
 
 use headlong_drive::{DrawnDrive, preset};
 use headlong_engine::{Admission, Policy};
-use headlong_sim::{Experiment, FlashSetup, LossBound, Placement, Setup, SetupError, Window};
+use headlong_sim::{
+    Experiment, FlashSetup, LossBound, MeasuredWindow, Placement, SetupError, WorldSetup,
+};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -11,13 +13,13 @@ fn start(name: &str, memory_mib: u64, seconds: u64) -> Experiment {
     let resumed = format!("{}s", seconds / 2);
     let keys = [("sessions.resume_time", resumed.as_str())];
     let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO,
             to: Instant::ZERO + Duration::from_secs(seconds),
         },
         placement: Placement::Spread,
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = memory_mib * MIB;
     setup.engine.admission = Admission::Accept;

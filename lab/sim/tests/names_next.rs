@@ -2,12 +2,12 @@
 
 use headlong_drive::preset;
 use headlong_engine::{EngineConfig, Stats};
-use headlong_sim::{Experiment, Setup, Window};
+use headlong_sim::{Experiment, MeasuredWindow, WorldSetup};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 /// Viewers of segments in separate files, for a minute.
-fn stats(workload: &str, setup: Setup) -> Stats {
+fn stats(workload: &str, setup: WorldSetup) -> Stats {
     let group = if workload == "dash-vod" { "dash" } else { "sd" };
     let changes = [
         ("catalogue.chunk".to_owned(), "segment".to_owned()),
@@ -16,12 +16,12 @@ fn stats(workload: &str, setup: Setup) -> Stats {
     let experiment = Experiment {
         workload: Specification::preset(workload, &changes).expect("a workload"),
         drive: preset("wd-red-wd10efrx").expect("a drive"),
-        setup: Setup {
+        setup: WorldSetup {
             engine: EngineConfig {
                 memory_bytes: 512 * MIB,
                 ..EngineConfig::default()
             },
-            window: Window {
+            window: MeasuredWindow {
                 from: Instant::ZERO + Duration::from_secs(20),
                 to: Instant::ZERO + Duration::from_secs(80),
             },
@@ -37,11 +37,11 @@ fn stats(workload: &str, setup: Setup) -> Stats {
 
 #[test]
 fn announced_next_file_rarely_misses_without_playlist() {
-    let unknown = Setup {
+    let unknown = WorldSetup {
         playlists_known: false,
-        ..Setup::default()
+        ..WorldSetup::default()
     };
-    let names = Setup {
+    let names = WorldSetup {
         names_next: true,
         ..unknown.clone()
     };
@@ -68,10 +68,10 @@ fn announced_next_file_rarely_misses_without_playlist() {
 fn adaptive_players_mostly_request_announced_segment() {
     let named = stats(
         "dash-vod",
-        Setup {
+        WorldSetup {
             playlists_known: false,
             names_next: true,
-            ..Setup::default()
+            ..WorldSetup::default()
         },
     );
     assert!(named.expected_read > 0, "{named:?}");

@@ -5,14 +5,14 @@
 use headlong_drive::preset;
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
 use headlong_sim::{
-    Access, CacheKind, Experiment, PageCacheServerSetup, Placement, Record, Scheduler, ServerKind,
-    Setup, Window,
+    AccessMethod, CacheKind, Experiment, MeasuredWindow, PageCacheServerSetup, Placement,
+    RunFigures, Scheduler, ServerKind, WorldSetup,
 };
 use headlong_units::{Duration, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
 /// A few titles on a small drive, viewers for a minute.
-fn experiment(setup: Setup) -> Experiment {
+fn experiment(setup: WorldSetup) -> Experiment {
     let changes = [("title.sd.count", "60"), ("title.hd.count", "4")];
     let changes: Vec<(String, String)> = changes
         .iter()
@@ -25,8 +25,8 @@ fn experiment(setup: Setup) -> Experiment {
     Experiment {
         workload,
         drive,
-        setup: Setup {
-            window: Window {
+        setup: WorldSetup {
+            window: MeasuredWindow {
                 from: Instant::ZERO + Duration::from_secs(20),
                 to: Instant::ZERO + Duration::from_secs(60),
             },
@@ -38,16 +38,16 @@ fn experiment(setup: Setup) -> Experiment {
 }
 
 /// All measurements of a world, as text.
-fn bytes(setup: &Setup, rate: f64, seed: u64) -> String {
+fn bytes(setup: &WorldSetup, rate: f64, seed: u64) -> String {
     let seen = experiment(setup.clone())
         .observe(rate, seed)
         .expect("a world");
     assert!(seen.calls.whole > 20, "too few calls: {:?}", seen.calls);
-    let record = Record::new(rate, seed, &seen);
+    let record = RunFigures::new(rate, seed, &seen);
     serde_json::to_string(&record).expect("JSON") + &format!("{seen:?}")
 }
 
-fn run_twice(setup: &Setup) {
+fn run_twice(setup: &WorldSetup) {
     let (rate, seed) = (6.0, 7);
     let again = format!("experiment({setup:?}).observe({rate}, {seed})");
     let first = bytes(setup, rate, seed);
@@ -74,9 +74,9 @@ fn engine_worlds_are_deterministic() {
             engine.sizing.policy = *policy;
             engine.order = *order;
             engine.retention = *retention;
-            run_twice(&Setup {
+            run_twice(&WorldSetup {
                 engine,
-                ..Setup::default()
+                ..WorldSetup::default()
             });
         }
     }
@@ -84,7 +84,7 @@ fn engine_worlds_are_deterministic() {
 
 #[test]
 fn worlds_with_other_settings_are_deterministic() {
-    run_twice(&Setup {
+    run_twice(&WorldSetup {
         engine: EngineConfig {
             outstanding_reads_max: 4,
             ..engine()
@@ -94,7 +94,7 @@ fn worlds_with_other_settings_are_deterministic() {
         queue_depth: Some(2),
         bit_rates_known: true,
         stops_at_failed_session: true,
-        ..Setup::default()
+        ..WorldSetup::default()
     });
 }
 
@@ -106,7 +106,11 @@ fn vanilla_worlds_are_deterministic() {
     };
     let mut kinds: Vec<PageCacheServerSetup> = Vec::new();
     for cache in CacheKind::ALL {
-        for access in [Access::Sendfile, Access::Read(32 * KIB), Access::Mapped] {
+        for access in [
+            AccessMethod::Sendfile,
+            AccessMethod::Read(32 * KIB),
+            AccessMethod::Mapped,
+        ] {
             kinds.push(PageCacheServerSetup {
                 cache: *cache,
                 access,
@@ -128,9 +132,9 @@ fn vanilla_worlds_are_deterministic() {
         ..usual
     });
     for vanilla in kinds {
-        run_twice(&Setup {
+        run_twice(&WorldSetup {
             server: ServerKind::Vanilla(vanilla),
-            ..Setup::default()
+            ..WorldSetup::default()
         });
     }
 }

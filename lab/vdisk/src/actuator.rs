@@ -25,15 +25,15 @@ use headlong_units::Instant;
 
 use crate::answer_time::{AnswerTime, SleepOverrun};
 use crate::clock::Clock;
-use crate::counters::{Counters, Tally};
-use crate::fault::{Fault, Faults};
+use crate::counters::{CounterTally, Counters};
+use crate::fault::{ActiveFaults, Fault};
 use crate::priority;
-use crate::queue::{DriveQueue, Outcome};
-use crate::store::Store;
-use crate::trace::Record;
+use crate::queue::{DriveQueue, FinishedRequest};
+use crate::store::ContentStore;
+use crate::trace::TraceRecord;
 use headlong_report::say;
-use job::{Answer, Job};
-use state::{Disposition, State};
+use job::{PendingRequest, ReplyHandle};
+use state::{ActuatorState, Disposition};
 
 /// Sleep of the arm without outstanding requests; a new request wakes it.
 const IDLE: WallDuration = WallDuration::from_secs(3_600);
@@ -46,9 +46,9 @@ thread_local! {
 }
 
 pub(crate) struct Actuator {
-    store: Arc<Store>,
+    store: Arc<ContentStore>,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<ActuatorState>,
     changed: Condvar,
     /// Set when the state changes while the arm polls the clock.
     has_news: AtomicBool,
@@ -60,7 +60,7 @@ pub(crate) struct Actuator {
 
 impl Actuator {
     pub(crate) fn new(
-        store: Arc<Store>,
+        store: Arc<ContentStore>,
         drive: Box<dyn Drive>,
         queue_depth: Option<usize>,
         time_scale: f64,
@@ -69,12 +69,12 @@ impl Actuator {
         Self {
             store,
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(ActuatorState {
                 is_closed: false,
                 is_timed: false,
                 queue: DriveQueue::new(drive, queue_depth),
-                faults: Faults::default(),
-                tally: Tally::new(clock.now()),
+                faults: ActiveFaults::default(),
+                tally: CounterTally::new(clock.now()),
                 records: None,
                 trace: None,
                 asleep_until: None,
@@ -91,7 +91,7 @@ impl Actuator {
         self.clock.now()
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &ContentStore {
         &self.store
     }
 
@@ -107,14 +107,14 @@ impl Actuator {
         self.clock.model(here.checked_sub(journey).unwrap_or(here))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ActuatorState> {
         // A panic elsewhere must not keep the guards from cleaning up.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Handles a read from the kernel.
     pub(crate) fn read(&self, offset: u64, length: u32, reply: fuser::ReplyData) {
-        self.submit(None, offset, length, Answer::Read(reply));
+        self.submit(None, offset, length, ReplyHandle::Read(reply));
     }
 
     /// Handles a write from the kernel.
@@ -130,7 +130,7 @@ impl Actuator {
             return reply.error(fuser::Errno::EIO);
         }
         let length = data.len() as u32;
-        self.submit(Some(arrived), offset, length, Answer::Write(reply));
+        self.submit(Some(arrived), offset, length, ReplyHandle::Write(reply));
     }
 
     /// Zeroes `length` bytes at `offset` without writing them; an error while the timing is on,
@@ -150,7 +150,7 @@ impl Actuator {
         })
     }
 
-    fn submit(&self, arrived: Option<Wall>, offset: u64, length: u32, answer: Answer) {
+    fn submit(&self, arrived: Option<Wall>, offset: u64, length: u32, answer: ReplyHandle) {
         priority::raise();
         let mut state = self.lock();
         let here = arrived.unwrap_or_else(Wall::now);
@@ -159,7 +159,7 @@ impl Actuator {
             false => self.clock.model(here),
         };
         let now = state.queue.arrival(now);
-        let job = Job {
+        let job = PendingRequest {
             offset,
             length,
             arrived: now,
@@ -199,7 +199,7 @@ impl Actuator {
     }
 
     /// Generates the content of a read.
-    fn prepare(&self, job: &Job, buffer: &mut Vec<u8>) -> Result<(), ()> {
+    fn prepare(&self, job: &PendingRequest, buffer: &mut Vec<u8>) -> Result<(), ()> {
         if job.direction() == Direction::Write {
             return Ok(());
         }
@@ -256,18 +256,18 @@ impl Actuator {
 
     /// Ends a hang.
     pub(crate) fn release(&self) {
-        self.change(State::release);
+        self.change(ActuatorState::release);
     }
 
     /// Ends all faults.
     pub(crate) fn clear_faults(&self) {
         self.change(|state, now| {
-            state.faults = Faults::default();
+            state.faults = ActiveFaults::default();
             state.queue.change_pace(now, 1.0, false);
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State, Instant)) {
+    fn change(&self, change: impl FnOnce(&mut ActuatorState, Instant)) {
         let mut state = self.lock();
         change(&mut state, self.clock.now());
         self.has_news.store(true, Ordering::Relaxed);
@@ -303,12 +303,12 @@ impl Actuator {
         self.lock().records = keep.then(Vec::new);
     }
 
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<TraceRecord> {
         self.lock().records.clone().unwrap_or_default()
     }
 
     /// Sets the receiver of a copy of each record.
-    pub(crate) fn trace_to(&self, sender: Option<Sender<Record>>) {
+    pub(crate) fn trace_to(&self, sender: Option<Sender<TraceRecord>>) {
         self.lock().trace = sender;
     }
 
@@ -353,10 +353,10 @@ impl Actuator {
     /// for the last part, which a sleep would overrun.
     fn sleep<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, ActuatorState>,
         lead: WallDuration,
         oversleep: &mut SleepOverrun,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, ActuatorState> {
         let wall = Wall::now();
         let timeout = state.queue.poll_timeout().filter(|_| state.is_timed);
         let due = timeout.map(|at| self.clock.wall(at));
@@ -391,14 +391,14 @@ impl Actuator {
     /// Answers a request that the drive has completed, at its due time.
     fn answer<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
-        outcome: Outcome<Job>,
+        mut state: MutexGuard<'a, ActuatorState>,
+        outcome: FinishedRequest<PendingRequest>,
         rehearsal: &mut AnswerTime,
         buffer: &mut Vec<u8>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, ActuatorState> {
         let (job, times) = match outcome {
-            Outcome::Done(job, times) => (job, times),
-            Outcome::Refused(job) => {
+            FinishedRequest::Done(job, times) => (job, times),
+            FinishedRequest::Refused(job) => {
                 let now = self.clock.now();
                 state.note_untimed(&job, now, true);
                 drop(state);
@@ -448,10 +448,10 @@ impl Actuator {
     /// Answers requests released without the drive.
     fn answer_released<'a>(
         &'a self,
-        state: MutexGuard<'a, State>,
-        released: Vec<(Job, bool)>,
+        state: MutexGuard<'a, ActuatorState>,
+        released: Vec<(PendingRequest, bool)>,
         buffer: &mut Vec<u8>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, ActuatorState> {
         drop(state);
         for (job, is_failed) in released {
             if is_failed || self.prepare(&job, buffer).is_err() {

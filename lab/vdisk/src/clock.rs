@@ -50,7 +50,7 @@ impl Clock {
 
 /// Converts between model time and drive time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct DriveClock {
     model: Instant,
     drive: Instant,
     /// Model time per drive time.
@@ -58,7 +58,7 @@ pub(crate) struct Pace {
     is_frozen: bool,
 }
 
-impl Pace {
+impl DriveClock {
     pub(crate) const NORMAL: Self = Self {
         model: Instant::ZERO,
         drive: Instant::ZERO,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn slow_and_hung_drive_time_never_gains() {
-        let mut pace = Pace::NORMAL;
+        let mut pace = DriveClock::NORMAL;
         assert_eq!(pace.drive(at(100)), at(100));
         pace.change(at(100), 4.0, false);
         assert_eq!(pace.drive(at(300)), at(150));

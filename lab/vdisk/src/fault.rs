@@ -41,7 +41,7 @@ impl Fault {
 
 /// Active faults.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faults {
+pub(crate) struct ActiveFaults {
     errors: Vec<(Range<u64>, bool)>,
     flips: Vec<Range<u64>>,
     is_gone: bool,
@@ -55,7 +55,7 @@ enum HangEnd {
     Never,
 }
 
-impl Faults {
+impl ActiveFaults {
     pub(crate) fn add_error(&mut self, bytes: Range<u64>, once: bool) {
         self.errors.push((bytes, once));
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn flip_changes_one_bit_per_sector() {
-        let mut faults = Faults::default();
+        let mut faults = ActiveFaults::default();
         faults.add_flips(600..1536);
         let mut content = [0; 1024];
         faults.flip(512, &mut content);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn error_applies_to_overlapping_reads_and_once() {
-        let mut faults = Faults::default();
+        let mut faults = ActiveFaults::default();
         let (read, write) = (Direction::Read, Direction::Write);
         faults.add_error(100..200, true);
         assert!(!faults.strikes(0, 100, read));

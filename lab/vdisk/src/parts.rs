@@ -14,12 +14,12 @@ use crate::error::Error;
 use crate::file_system::FileSystem;
 use crate::loop_device::LoopDevice;
 use crate::mount::{self, BRIEFLY, END_TIMEOUT, RELEASE_TIMEOUT};
-use crate::store::Usage;
+use crate::store::StoreUsage;
 use headlong_report::say;
 
 /// Information for clients of the disk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Info {
+pub struct DiskInfo {
     /// The block device.
     pub device: PathBuf,
     /// Root of its file system, if it has one.
@@ -37,13 +37,13 @@ pub struct Info {
     /// The client's label of the content.
     pub label: String,
     /// Use of the store.
-    pub usage: Usage,
+    pub usage: StoreUsage,
 }
 
 /// Everything but the control socket, whose threads share it.
-pub(crate) struct Parts {
+pub(crate) struct DiskComponents {
     // Dropped in this order.
-    pub(crate) mounted: Mutex<Option<Mounted>>,
+    pub(crate) mounted: Mutex<Option<MountedFileSystem>>,
     pub(crate) loop_device: LoopDevice,
     pub(crate) file: DiskFile,
     pub(crate) is_reopened: bool,
@@ -52,15 +52,15 @@ pub(crate) struct Parts {
     pub(crate) label: Mutex<String>,
 }
 
-pub(crate) struct Mounted {
+pub(crate) struct MountedFileSystem {
     kind: FileSystem,
     device: PathBuf,
     point: PathBuf,
     is_made: bool,
 }
 
-impl Parts {
-    fn lock_mounted(&self) -> MutexGuard<'_, Option<Mounted>> {
+impl DiskComponents {
+    fn lock_mounted(&self) -> MutexGuard<'_, Option<MountedFileSystem>> {
         self.mounted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Parts {
             .map(|mounted| mounted.point.clone())
     }
 
-    pub(crate) fn info(&self) -> Info {
+    pub(crate) fn info(&self) -> DiskInfo {
         let kind = self.lock_mounted().as_ref().map(|mounted| mounted.kind);
         let manifest = self.file.store().manifest();
         let label = || {
@@ -79,7 +79,7 @@ impl Parts {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone()
         };
-        Info {
+        DiskInfo {
             device: self.loop_device.path().to_owned(),
             mount: self.mount_point(),
             control: self.control.clone(),
@@ -120,7 +120,7 @@ impl Parts {
     }
 }
 
-impl Mounted {
+impl MountedFileSystem {
     pub(crate) fn new(kind: FileSystem, device: &Path, point: &Path) -> Result<Self, Error> {
         let is_made = !point.exists();
         if is_made {
@@ -153,7 +153,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedFileSystem {
     fn drop(&mut self) {
         let end = Wall::now() + END_TIMEOUT;
         let mut result = mount::unmount_if_free(&self.point, Wall::now() + BRIEFLY);

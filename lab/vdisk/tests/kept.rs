@@ -6,15 +6,15 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use headlong_vdisk::store::{Manifest, Sequence};
-use headlong_vdisk::{FileSystem, Options, StoreOptions, VirtualDisk};
+use headlong_vdisk::store::{StoreManifest, WordSequence};
+use headlong_vdisk::{DiskOptions, FileSystem, StoreOptions, VirtualDisk};
 use rig::{can_run, options};
 
 const MIB: u64 = 1 << 20;
 /// The minimum size of all kinds of file systems.
 const SIZE: u64 = 512 * MIB;
 
-fn kept(directory: &Path, kind: FileSystem) -> Options {
+fn kept(directory: &Path, kind: FileSystem) -> DiskOptions {
     let mut options = options(SIZE, 1.0);
     options.file_system = Some(kind);
     options.file.store = Some(StoreOptions {
@@ -27,7 +27,7 @@ fn kept(directory: &Path, kind: FileSystem) -> Options {
 
 fn title(bytes: u64) -> Vec<u8> {
     let mut title = vec![0; bytes as usize];
-    let sequence = Sequence {
+    let sequence = WordSequence {
         first: 17,
         step: 0x0123_4567_89ab_cdef,
     };
@@ -84,7 +84,7 @@ fn vanished_disk_leaves_store_unclean() {
     }
     let store = tempfile::tempdir().expect("a directory");
     let is_clean = || {
-        Manifest::read(store.path())
+        StoreManifest::read(store.path())
             .expect("a store")
             .expect("a manifest")
             .is_clean

@@ -9,7 +9,7 @@ use headlong_units::Bytes;
 
 /// Division of a title into files (thesis 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum TitleForm {
     /// One file.
     #[default]
     Whole,
@@ -20,7 +20,7 @@ pub enum Form {
     Segments,
 }
 
-impl Form {
+impl TitleForm {
     /// Bytes of a chunk file, if the files have equal sizes.
     pub const fn chunk_bytes(self) -> Option<u64> {
         match self {
@@ -44,7 +44,7 @@ impl Form {
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for TitleForm {
     /// In the format that [`FromStr`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -55,7 +55,7 @@ impl fmt::Display for Form {
     }
 }
 
-impl FromStr for Form {
+impl FromStr for TitleForm {
     type Err = String;
 
     /// Parses `off`, `segment`, and sizes of chunk files like `512KiB`.
@@ -79,10 +79,14 @@ mod tests {
 
     #[test]
     fn display_and_parse_round_trip() {
-        for form in [Form::Whole, Form::Chunks(512 << 10), Form::Segments] {
+        for form in [
+            TitleForm::Whole,
+            TitleForm::Chunks(512 << 10),
+            TitleForm::Segments,
+        ] {
             assert_eq!(form.to_string().parse(), Ok(form));
         }
-        let error = "segments".parse::<Form>().expect_err("no size");
+        let error = "segments".parse::<TitleForm>().expect_err("no size");
         assert!(error.ends_with("; or write segment, or off"), "{error}");
     }
 }

@@ -32,9 +32,9 @@ pub mod trace;
 
 pub use catalogue::{Catalogue, CatalogueFile, Title, locate};
 pub use curves::Curve;
-pub use form::Form;
+pub use form::TitleForm;
 pub use generate::{SessionStream, Workload, generate};
-pub use identity::Identity;
+pub use identity::ViewerIdentity;
 pub use network::NetworkClass;
-pub use specification::{Mistakes, Rate, Specification};
-pub use trace::{About, Dialect, Ramp, Session, Trace, TraceErrors, Warming};
+pub use specification::{ArrivalRate, Mistakes, Specification};
+pub use trace::{Dialect, Ramp, Session, Trace, TraceErrors, TraceMetadata, WarmupRange};

@@ -10,7 +10,9 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_player::{Estimate, PlanError, PlayerConfig, Probing, Rule, Shape};
+use headlong_player::{
+    PlanError, PlayerConfig, ProbeSettings, RateRule, RequestExtent, ThroughputEstimate,
+};
 use headlong_units::{Duration, nearest};
 
 /// All words, in the order in which they are written.
@@ -48,7 +50,7 @@ const CONNECTIONS_MAX: u64 = 255;
 const AFTER_PAUSE: Duration = Duration::from_secs(40);
 
 /// Source of words, and receiver of errors.
-pub(crate) trait Source {
+pub(crate) trait WordSource {
     /// The value of a word, if it is present and readable.
     fn take(&mut self, key: &'static str) -> Option<String>;
     /// Reports an error.
@@ -81,9 +83,9 @@ const ESTIMATES: [(&str, bool); 2] = [("ewma", false), ("harmonic-mean", true)];
 const TRUTHS: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// Reads a make from a source. All errors are reported to the source.
-pub(crate) fn read(source: &mut dyn Source) -> PlayerConfig {
+pub(crate) fn read(source: &mut dyn WordSource) -> PlayerConfig {
     let base = PlayerConfig::default();
-    let mut words = Words(source);
+    let mut words = PlayerWords(source);
     let buffer_high = words.time("buffer_high").unwrap_or(base.buffer_high);
     // The same distance as in dash.js: one request for each segment.
     let buffer_low = buffer_high - (base.buffer_high - base.buffer_low);
@@ -122,9 +124,9 @@ pub(crate) fn read(source: &mut dyn Source) -> PlayerConfig {
     make
 }
 
-struct Words<'a>(&'a mut dyn Source);
+struct PlayerWords<'a>(&'a mut dyn WordSource);
 
-impl Words<'_> {
+impl PlayerWords<'_> {
     fn value<T>(
         &mut self,
         key: &'static str,
@@ -179,31 +181,33 @@ impl Words<'_> {
         }
     }
 
-    fn shape(&mut self) -> Option<Shape> {
+    fn shape(&mut self) -> Option<RequestExtent> {
         self.value("request_segments", |text| match text {
-            "open-ended" => Ok(Shape::OpenEnded),
+            "open-ended" => Ok(RequestExtent::OpenEnded),
             text => count(text, 1, u64::from(u32::MAX))
-                .map(Shape::Segments)
+                .map(RequestExtent::Segments)
                 .map_err(|reason| format!("{reason}, or open-ended")),
         })
     }
 
-    fn estimate(&mut self, base: Estimate) -> Estimate {
+    fn estimate(&mut self, base: ThroughputEstimate) -> ThroughputEstimate {
         let is_harmonic = self.one_of("estimate", &ESTIMATES).unwrap_or(false);
         if is_harmonic {
             self.only_with("estimate_fast", "estimate", "estimate ewma");
             self.only_with("estimate_slow", "estimate", "estimate ewma");
             let samples = self.count("estimate_samples", 1, 20).unwrap_or(20);
-            return Estimate::HarmonicMean {
+            return ThroughputEstimate::HarmonicMean {
                 samples: samples as u8,
             };
         }
         self.only_with("estimate_samples", "estimate", "estimate harmonic-mean");
         let (fast, slow) = match base {
-            Estimate::Ewma { fast, slow } => (fast, slow),
-            Estimate::HarmonicMean { .. } => (Duration::from_secs(3), Duration::from_secs(8)),
+            ThroughputEstimate::Ewma { fast, slow } => (fast, slow),
+            ThroughputEstimate::HarmonicMean { .. } => {
+                (Duration::from_secs(3), Duration::from_secs(8))
+            }
         };
-        Estimate::Ewma {
+        ThroughputEstimate::Ewma {
             fast: self.time("estimate_fast").unwrap_or(fast),
             slow: self.time("estimate_slow").unwrap_or(slow),
         }
@@ -216,7 +220,7 @@ impl Words<'_> {
         })
     }
 
-    fn rule(&mut self, buffer_high: Duration) -> Rule {
+    fn rule(&mut self, buffer_high: Duration) -> RateRule {
         let name = self.one_of("rule", &RULES).unwrap_or(RuleName::Dynamic);
         if !matches!(name, RuleName::Fixed) {
             self.only_with("rendition", "rule", "rule fixed");
@@ -231,11 +235,11 @@ impl Words<'_> {
         let low = |words: &mut Self| words.time("low").unwrap_or(Duration::from_secs(10));
         match name {
             RuleName::Fixed => {
-                Rule::Fixed(self.count("rendition", 0, u64::from(u32::MAX)).unwrap_or(0))
+                RateRule::Fixed(self.count("rendition", 0, u64::from(u32::MAX)).unwrap_or(0))
             }
-            RuleName::Throughput => Rule::Throughput,
+            RuleName::Throughput => RateRule::Throughput,
             // For a buffer of 240 s: 90 s, and 126 s above them (Huang et al. 2014, section 4).
-            RuleName::Buffer => Rule::Buffer {
+            RuleName::Buffer => RateRule::Buffer {
                 reservoir: self
                     .time("reservoir")
                     .unwrap_or(Duration(buffer_high.0 / 240 * 90)),
@@ -243,12 +247,12 @@ impl Words<'_> {
                     .time("cushion")
                     .unwrap_or(Duration(buffer_high.0 / 240 * 126)),
             },
-            RuleName::Bola => Rule::Bola { low: low(self) },
-            RuleName::Dynamic => Rule::Dynamic { low: low(self) },
+            RuleName::Bola => RateRule::Bola { low: low(self) },
+            RuleName::Dynamic => RateRule::Dynamic { low: low(self) },
         }
     }
 
-    fn probing(&mut self) -> Option<Probing> {
+    fn probing(&mut self) -> Option<ProbeSettings> {
         let segments = self.value("probing", |text| match text {
             "off" => Ok(None),
             text => count(text, 1, u64::from(u32::MAX))
@@ -265,7 +269,7 @@ impl Words<'_> {
             }
             return None;
         };
-        Some(Probing {
+        Some(ProbeSettings {
             segments,
             duplicate: self.one_of("probing_duplicate", &TRUTHS).unwrap_or(false),
             after_pause: self.time("probing_after_pause").unwrap_or(AFTER_PAUSE),
@@ -294,21 +298,21 @@ pub(crate) fn words(make: &PlayerConfig) -> Vec<(&'static str, String)> {
     let time = |time: Duration| time.to_string();
     let or_off = |time: Option<Duration>| time.map_or("off".to_owned(), |time| time.to_string());
     match make.rule {
-        Rule::Fixed(rendition) => {
+        RateRule::Fixed(rendition) => {
             say("rule", "fixed".to_owned());
             say("rendition", rendition.to_string());
         }
-        Rule::Throughput => say("rule", "throughput".to_owned()),
-        Rule::Buffer { reservoir, cushion } => {
+        RateRule::Throughput => say("rule", "throughput".to_owned()),
+        RateRule::Buffer { reservoir, cushion } => {
             say("rule", "buffer".to_owned());
             say("reservoir", time(reservoir));
             say("cushion", time(cushion));
         }
-        Rule::Bola { low } => {
+        RateRule::Bola { low } => {
             say("rule", "bola".to_owned());
             say("low", time(low));
         }
-        Rule::Dynamic { low } => {
+        RateRule::Dynamic { low } => {
             say("rule", "dynamic".to_owned());
             say("low", time(low));
         }
@@ -322,17 +326,17 @@ pub(crate) fn words(make: &PlayerConfig) -> Vec<(&'static str, String)> {
     say(
         "request_segments",
         match make.shape {
-            Shape::Segments(most) => most.to_string(),
-            Shape::OpenEnded => "open-ended".to_owned(),
+            RequestExtent::Segments(most) => most.to_string(),
+            RequestExtent::OpenEnded => "open-ended".to_owned(),
         },
     );
     match make.estimate {
-        Estimate::Ewma { fast, slow } => {
+        ThroughputEstimate::Ewma { fast, slow } => {
             say("estimate", "ewma".to_owned());
             say("estimate_fast", time(fast));
             say("estimate_slow", time(slow));
         }
-        Estimate::HarmonicMean { samples } => {
+        ThroughputEstimate::HarmonicMean { samples } => {
             say("estimate", "harmonic-mean".to_owned());
             say("estimate_samples", samples.to_string());
         }

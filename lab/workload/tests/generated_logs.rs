@@ -7,33 +7,33 @@ use headlong_characterise::{Characterisation, Observed, Points};
 use headlong_random::Generator;
 use headlong_trace::{CharacteriseSettings, Intake, Silent, take_in};
 use headlong_workload::phased::{
-    self, Catalogue, FILES_HEADER, LOG_HEADER, Log, Specification, fit,
+    self, FILES_HEADER, LOG_HEADER, PhasedCatalogue, PhasedSpecification, RequestLog, fit,
 };
 
-fn preset(sessions: u64, changes: &[(&str, &str)]) -> Specification {
+fn preset(sessions: u64, changes: &[(&str, &str)]) -> PhasedSpecification {
     let changes: Vec<(String, String)> = changes
         .iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))
         .collect();
-    let preset = Specification::preset("netflix-2014-catalog", &changes);
+    let preset = PhasedSpecification::preset("netflix-2014-catalog", &changes);
     preset.expect("well formed").scaled(sessions)
 }
 
 /// Characterises the log of a specification without an intermediate file.
-fn measured(specification: &Specification, seed: u64) -> Characterisation {
-    let catalogue = Catalogue::of(&specification.catalogue);
+fn measured(specification: &PhasedSpecification, seed: u64) -> Characterisation {
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     phased::characterise(specification, &catalogue, seed)
 }
 
 /// The same through files, as a user would do it.
 fn measured_from_files(
-    specification: &Specification,
+    specification: &PhasedSpecification,
     seed: u64,
     folder: &Path,
 ) -> Characterisation {
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let mut text = format!("{LOG_HEADER}\n").into_bytes();
-    for entry in Log::new(specification, &catalogue, seed) {
+    for entry in RequestLog::new(specification, &catalogue, seed) {
         entry.write_csv(&catalogue, &mut text);
     }
     let mut table = format!("{FILES_HEADER}\n").into_bytes();
@@ -170,10 +170,10 @@ fn generated_log_measures_equal_with_and_without_files() {
 
 /// From a log to a specification, and to a log of that: checks the agreement stated in the manual
 /// (docs/lab/trace-characterise.md, "There and back").
-fn there_and_back(meant: &Specification) {
+fn there_and_back(meant: &PhasedSpecification) {
     let first = measured(meant, 21);
     let text = fit(&first.observed).to_toml();
-    let fitted = Specification::read("fitted", &text, &[]).expect("it reads back");
+    let fitted = PhasedSpecification::read("fitted", &text, &[]).expect("it reads back");
     let (one, other) = (&first.observed, &measured(&fitted, 22).observed);
     let lengths = (&one.viewing.session_s, &other.viewing.session_s);
     let ratio = |of: fn(&Points) -> f64| of(lengths.1) / of(lengths.0);
@@ -272,7 +272,7 @@ fn films_there_and_back(seed: u64, steps: [u64; 2]) {
     let (text, table) = plain_films(seed, steps);
     let first = characterised(&text, &table, folder.path());
     let text = fit(&first.observed).to_toml();
-    let fitted = Specification::read("fitted", &text, &[]).expect("it reads back");
+    let fitted = PhasedSpecification::read("fitted", &text, &[]).expect("it reads back");
     let (one, other) = (&first.observed, &measured(&fitted, 22).observed);
     let bytes = |seen: &Observed| -> f64 {
         let sent: u64 = seen.renditions.iter().map(|one| one.bytes).sum();

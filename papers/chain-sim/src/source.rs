@@ -13,7 +13,7 @@ use headlong_chains::{Chain, Joiner};
 use headlong_characterise::SCHEMA;
 use headlong_trace::{PartsError, TableLines};
 use headlong_units::BitRate;
-use headlong_workload::phased::{Catalogue, Sessions, Specification};
+use headlong_workload::phased::{PhasedCatalogue, PhasedSessions, PhasedSpecification};
 use serde_json::Value;
 
 use crate::read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
@@ -150,13 +150,13 @@ fn specification_in(json: &[u8]) -> Result<String, String> {
 
 /// The chains of a log generated from a specification.
 fn generated(name: &str, text: &str) -> Result<(Read, Option<FilesTable>), ChainsError> {
-    let specification = Specification::read(name, text, &[]);
+    let specification = PhasedSpecification::read(name, text, &[]);
     let specification = specification.map_err(|error| ChainsError::Wrong(error.to_string()))?;
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let bit_rate = |file: u32| BitRate::from_kbps(u64::from(catalogue.files[file as usize].kbps));
     let mut joiner = Joiner::new(headlong_chains::Rules::default());
     let (mut lines, mut chains, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sessions = Sessions::new(&specification, &catalogue, SEED);
+    let mut sessions = PhasedSessions::new(&specification, &catalogue, SEED);
     while let Some(session) = sessions.next() {
         session.logged(&catalogue, &mut lines);
         joiner.join(&lines, &mut chains);

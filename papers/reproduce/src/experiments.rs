@@ -5,8 +5,8 @@ use std::path::Path;
 
 use headlong_bench::command::{print, summary};
 use headlong_bench::{
-    BenchError, CommandOutcome, Compared, Experiment, MB, Mistakes, Options, RunRecord, Virtual,
-    compare, comparison_page, limits,
+    BenchError, BenchOptions, CommandOutcome, ComparisonResult, Experiment, MB, Mistakes,
+    RunRecord, VirtualOptions, compare, comparison_page, limits,
 };
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
 use headlong_units::Duration;
@@ -42,7 +42,7 @@ pub fn reproduce(
     paper: Paper,
     experiment: &Experiment,
     is_quick: bool,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let mut driver = options.driver(
@@ -75,8 +75,8 @@ pub fn reproduce(
 pub fn reproduce_imitated(
     paper: Paper,
     experiment: &Experiment,
-    how: &Virtual,
-    options: &Options,
+    how: &VirtualOptions,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let compared = limits(experiment, &experiment.cells(), how, options)?;
     let result = Reproduced {
@@ -91,12 +91,12 @@ pub fn reproduce_imitated(
 struct Reproduced<'e> {
     paper: Paper,
     experiment: &'e Experiment,
-    compared: Compared,
+    compared: ComparisonResult,
     readings: Vec<Reading>,
 }
 
 impl Reproduced<'_> {
-    fn write(&self, options: &Options) -> Result<CommandOutcome, BenchError> {
+    fn write(&self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
         self.page(options).write(&options.report())?;
         print(options, &self.json(), || self.text(options));
         Ok(CommandOutcome::Done)
@@ -157,7 +157,7 @@ impl Reproduced<'_> {
         shapes_table(self.paper, |of| self.rate(of))
     }
 
-    fn page(&self, options: &Options) -> Page {
+    fn page(&self, options: &BenchOptions) -> Page {
         let mut bars = maximum_rates("Maximum failure-free rate, here and published");
         for figure in &self.paper.said().figures {
             let ours = self.rate(&figure.of).map(|rate| rate / MB);
@@ -182,7 +182,7 @@ impl Reproduced<'_> {
         comparison_page(self.experiment, &self.compared, &options.command_line).section(section)
     }
 
-    fn text(&self, options: &Options) -> String {
+    fn text(&self, options: &BenchOptions) -> String {
         let readings = (!self.readings.is_empty()).then(|| reading::table(&self.readings));
         let tables = readings
             .into_iter()

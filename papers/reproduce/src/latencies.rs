@@ -1,7 +1,7 @@
 //! Durations of calls that read files (libception 6.6): reproduces Figure 17.
 
 use headlong_bench::{
-    BenchError, CommandOutcome, Experiment, Options, OutcomeName, RunRecord, runs_table,
+    BenchError, BenchOptions, CommandOutcome, Experiment, OutcomeName, RunRecord, runs_table,
 };
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
@@ -20,7 +20,10 @@ const IN_MEMORY_US: u64 = 100;
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn latencies(experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub fn latencies(
+    experiment: &Experiment,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let mut driver = options.driver(experiment, &cells, cells.len())?;
     let mut runs = Vec::new();
@@ -192,7 +195,7 @@ impl Timed {
     fn write(
         &self,
         experiment: &Experiment,
-        options: &Options,
+        options: &BenchOptions,
     ) -> Result<CommandOutcome, BenchError> {
         let section = Section::new("Comparison with published results")
             .text(Paper::Latencies.said().mapping.as_str())

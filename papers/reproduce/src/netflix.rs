@@ -17,7 +17,9 @@ use headlong_published::{Beside, Judgement, Published};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
-use headlong_workload::phased::{Catalogue, Measure, Sessions, Specification};
+use headlong_workload::phased::{
+    PhasedCatalogue, PhasedSessions, PhasedSpecification, SessionStatistics,
+};
 use serde::Serialize;
 
 /// The shipped specification.
@@ -101,11 +103,12 @@ pub fn netflix(
     reproducing: &NetflixOptions,
     mut seen: impl FnMut(Step<'_>),
 ) -> Result<Netflix, NetflixError> {
-    let specification = Specification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
-    let catalogue = Catalogue::of(&specification.catalogue);
-    let mut log = Measure::new(&specification, &catalogue);
+    let specification =
+        PhasedSpecification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
+    let mut log = SessionStatistics::new(&specification, &catalogue);
     let mut rows = Vec::new();
-    let mut sessions = Sessions::new(&specification, &catalogue, reproducing.seed);
+    let mut sessions = PhasedSessions::new(&specification, &catalogue, reproducing.seed);
     while let Some(session) = sessions.next() {
         log.add(&session, |view| {
             let row = |chain: &Chain| row(chain, &catalogue);
@@ -143,7 +146,7 @@ pub fn netflix(
     })
 }
 
-fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
+fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
     let kbps = catalogue.files[chain.file as usize].kbps;
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }

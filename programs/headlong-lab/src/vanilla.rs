@@ -1,6 +1,6 @@
 //! Arguments of `headlong simulate` for a vanilla server.
 
-use headlong_sim::{Access, CacheKind, PageCacheServerSetup, Scheduler, ServerKind};
+use headlong_sim::{AccessMethod, CacheKind, PageCacheServerSetup, Scheduler, ServerKind};
 use headlong_units::{Bytes, KIB, nearest_three};
 
 /// Arguments that select and configure a vanilla server.
@@ -118,17 +118,17 @@ impl VanillaArgs {
         given.map(|(flag, _)| flag).collect()
     }
 
-    fn access(&self, mistakes: &mut Vec<String>) -> Access {
+    fn access(&self, mistakes: &mut Vec<String>) -> AccessMethod {
         let text = self.access.as_deref().unwrap_or("sendfile");
         match (text, text.parse::<Bytes>()) {
-            ("sendfile", _) => Access::Sendfile,
-            ("mapped", _) => Access::Mapped,
-            (_, Ok(Bytes(bytes @ 1..))) => Access::Read(bytes),
+            ("sendfile", _) => AccessMethod::Sendfile,
+            ("mapped", _) => AccessMethod::Mapped,
+            (_, Ok(Bytes(bytes @ 1..))) => AccessMethod::Read(bytes),
             (text, _) => {
                 mistakes.push(format!(
                     "--access {text}: write sendfile, mapped, or a size such as 32KiB"
                 ));
-                Access::Sendfile
+                AccessMethod::Sendfile
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::run_phases::sum_of_devices;
 
 /// Results of one run at a given rate. Rates in bytes per second of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Figures {
+pub struct ValidationFigures {
     /// Requested by calls sent in steady state.
     pub asked_for: Option<f64>,
     /// Received by viewers in steady state.
@@ -33,7 +33,7 @@ pub struct Figures {
     pub failure_share: f64,
 }
 
-impl Figures {
+impl ValidationFigures {
     /// Takes the figures from a record, real or virtual.
     pub fn of(record: &RunRecord) -> Self {
         let pattern = &record.disk.pattern;

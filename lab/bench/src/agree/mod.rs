@@ -26,14 +26,14 @@ use headlong_report::{Page, Section};
 use headlong_units::Duration;
 use serde::Serialize;
 
-pub use self::figures::Figures;
+pub use self::figures::ValidationFigures;
 pub use self::phases::{PhaseComparison, PhaseFigure};
-use crate::command::{BenchError, CommandOutcome, Options, print};
-use crate::experiment::{Cell, Experiment, ServerKind};
+use crate::command::{BenchError, BenchOptions, CommandOutcome, print};
+use crate::experiment::{Experiment, ExperimentCell, ServerKind};
 use crate::record::{OutcomeName, RunRecord};
 use crate::run_phases::sum_of_devices;
-use crate::search_driver::{Limit, Runner, SearchDriver};
-use crate::virtual_command::{Virtual, limits};
+use crate::search_driver::{Runner, SearchDriver, ServerLimit};
+use crate::virtual_command::{VirtualOptions, limits};
 use crate::virtual_run::VirtualBench;
 
 /// Name and version of the result's schema.
@@ -44,14 +44,14 @@ const TURNAROUND_USUAL: Duration = Duration::from_micros(200);
 
 /// Largest accepted difference of the rates, as a share of the real one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Tolerance {
+pub struct RateTolerance {
     /// For the engine.
     pub headlong: f64,
     /// For servers simulated together with the kernel's page cache.
     pub vanilla: f64,
 }
 
-impl Default for Tolerance {
+impl Default for RateTolerance {
     fn default() -> Self {
         Self {
             headlong: 0.10,
@@ -83,9 +83,9 @@ pub struct ValidationPair {
     /// The rate at which the figures are compared.
     pub rate: Option<f64>,
     /// Figures on the emulated drive at that rate.
-    pub real: Option<Figures>,
+    pub real: Option<ValidationFigures>,
     /// Figures in virtual time at that rate, with the same sessions.
-    pub imagined: Option<Figures>,
+    pub imagined: Option<ValidationFigures>,
     /// Both by phase of the run, over all drives of the server.
     pub phases: Vec<PhaseComparison>,
     /// The command that repeats the virtual run.
@@ -120,22 +120,22 @@ impl CrossValidation {
 /// If the machine failed, or a result cannot be written.
 pub fn agree(
     experiment: &Experiment,
-    cells: &[Cell],
+    cells: &[ExperimentCell],
     (rate, said): (Option<f64>, Option<Duration>),
-    how: &Virtual,
-    options: &Options,
+    how: &VirtualOptions,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let cells = how.imitable(experiment, cells)?;
-    let cells: &Vec<Cell> = &cells.into_iter().cloned().collect();
-    let with_turnaround = |turnaround: Duration| Virtual {
+    let cells: &Vec<ExperimentCell> = &cells.into_iter().cloned().collect();
+    let with_turnaround = |turnaround: Duration| VirtualOptions {
         turnaround,
         replay: format!("{} --turnaround {turnaround}", how.replay),
         ..how.clone()
     };
     // A record is valid only for the turnaround it was made with.
-    let imagine = |how: &Virtual| {
+    let imagine = |how: &VirtualOptions| {
         let folder = format!("virtual-{}", how.turnaround);
-        let options = Options {
+        let options = BenchOptions {
             results: options.results.join(folder),
             ..options.clone()
         };
@@ -185,10 +185,10 @@ pub fn agree(
 /// Searches the limits, starting from the virtual limits of the same servers.
 fn searches<R: Runner>(
     experiment: &Experiment,
-    cells: &[Cell],
-    imagined: &[Limit],
+    cells: &[ExperimentCell],
+    imagined: &[ServerLimit],
     driver: &mut SearchDriver<'_, R>,
-) -> Result<Vec<Limit>, BenchError> {
+) -> Result<Vec<ServerLimit>, BenchError> {
     let mut limits = Vec::new();
     for repeat in 0..experiment.repeats {
         for cell in cells {
@@ -199,12 +199,12 @@ fn searches<R: Runner>(
     Ok(limits)
 }
 
-fn is_of(cell: &Cell) -> impl Fn(&&Limit) -> bool + Copy {
+fn is_of(cell: &ExperimentCell) -> impl Fn(&&ServerLimit) -> bool + Copy {
     |limit| limit.workload == cell.workload_name && limit.server == cell.server_name
 }
 
 /// The mean rate of this server under this workload over the limits that were found.
-fn mean_rate(cell: &Cell, limits: &[Limit]) -> Option<f64> {
+fn mean_rate(cell: &ExperimentCell, limits: &[ServerLimit]) -> Option<f64> {
     let of_cell = limits.iter().filter(is_of(cell));
     let rates: Vec<f64> = of_cell.filter_map(|limit| limit.found.rate).collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
@@ -213,22 +213,22 @@ fn mean_rate(cell: &Cell, limits: &[Limit]) -> Option<f64> {
 /// One run of each server at the given rate, in the form of limits.
 fn runs<R: Runner>(
     experiment: &Experiment,
-    cells: &[Cell],
+    cells: &[ExperimentCell],
     rate: f64,
     driver: &mut SearchDriver<'_, R>,
-) -> Result<Vec<Limit>, BenchError> {
+) -> Result<Vec<ServerLimit>, BenchError> {
     let mut limits = Vec::new();
     for cell in cells {
         let record = driver.run(cell, rate, experiment.seed, false)?;
-        limits.push(Limit::of_run(cell, record));
+        limits.push(ServerLimit::of_run(cell, record));
     }
     Ok(limits)
 }
 
 fn pair(
-    cell: &Cell,
-    real: &[Limit],
-    imagined: &[Limit],
+    cell: &ExperimentCell,
+    real: &[ServerLimit],
+    imagined: &[ServerLimit],
     bench: &VirtualBench,
     is_one_run: bool,
 ) -> Result<ValidationPair, BenchError> {
@@ -249,7 +249,7 @@ fn pair(
     let ratio = real_rate
         .zip(virtual_rate)
         .map(|(real, imagined)| imagined / real);
-    let tolerance = Tolerance::default();
+    let tolerance = RateTolerance::default();
     let tolerance = match cell.server.kind {
         ServerKind::Headlong { .. } => tolerance.headlong,
         _ => tolerance.vanilla,
@@ -275,8 +275,8 @@ fn pair(
         is_machine_limited,
         agrees,
         rate: best.map(|best| best.rate),
-        real: best.map(Figures::of),
-        imagined: at_the_rate.as_ref().map(Figures::of),
+        real: best.map(ValidationFigures::of),
+        imagined: at_the_rate.as_ref().map(ValidationFigures::of),
         phases: best
             .zip(at_the_rate.as_ref())
             .map_or_else(Vec::new, |(real, imagined)| {
@@ -292,26 +292,35 @@ fn both_pass(real: Option<&RunRecord>, imagined: Option<&RunRecord>, tolerance: 
         return false;
     };
     let is_near = |a: f64, b: f64| (a - b).abs() <= tolerance * a.max(b);
-    let (r, i) = (Figures::of(real), Figures::of(imagined));
+    let (r, i) = (ValidationFigures::of(real), ValidationFigures::of(imagined));
     real.verdict.outcome == imagined.verdict.outcome
         && is_near(r.delivered, i.delivered)
         && is_near(r.disk, i.disk)
 }
 
 /// The cells whose server has one read outstanding at a time.
-fn serial(experiment: &Experiment, cells: &[Cell], how: &Virtual) -> Vec<Cell> {
+fn serial(
+    experiment: &Experiment,
+    cells: &[ExperimentCell],
+    how: &VirtualOptions,
+) -> Vec<ExperimentCell> {
     let bench = how.bench(experiment);
-    let is_serial = |cell: &&Cell| bench.reads_at_a_time(cell) == Some(1);
+    let is_serial = |cell: &&ExperimentCell| bench.reads_at_a_time(cell) == Some(1);
     cells.iter().filter(is_serial).cloned().collect()
 }
 
 /// Time that the machine adds to a read of these servers, in wall time: how long their reads were
 /// outstanding beyond the busy time of the drive.
-fn turnaround(real: &[Limit], serial: &[Cell], time_scale: u32) -> Option<Duration> {
+fn turnaround(
+    real: &[ServerLimit],
+    serial: &[ExperimentCell],
+    time_scale: u32,
+) -> Option<Duration> {
     let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
     for limit in real {
-        let is_serial =
-            |cell: &Cell| cell.server_name == limit.server && cell.workload_name == limit.workload;
+        let is_serial = |cell: &ExperimentCell| {
+            cell.server_name == limit.server && cell.workload_name == limit.workload
+        };
         let Some(best) = limit.best.as_ref() else {
             continue;
         };
@@ -337,7 +346,7 @@ fn turnaround(real: &[Limit], serial: &[Cell], time_scale: u32) -> Option<Durati
 fn tell(
     experiment: &Experiment,
     agreement: &CrossValidation,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<(), BenchError> {
     let lead = format!(
         "The emulated drive compared with virtual time. Added by the machine per request: \

@@ -2,7 +2,7 @@
 
 use headlong_report::{Cell, Table};
 
-use super::{CrossValidation, Figures, PhaseFigure, ValidationPair};
+use super::{CrossValidation, PhaseFigure, ValidationFigures, ValidationPair};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -34,7 +34,7 @@ impl CrossValidation {
     /// Figures at the same rate: each one twice, the real one first.
     pub fn figures_table(&self) -> Table {
         let mut heads = vec!["Figure".to_owned()];
-        let both: Vec<(&ValidationPair, Figures, Figures)> = self
+        let both: Vec<(&ValidationPair, ValidationFigures, ValidationFigures)> = self
             .pairs
             .iter()
             .filter_map(|pair| Some((pair, pair.real?, pair.imagined?)))
@@ -47,7 +47,7 @@ impl CrossValidation {
         for (name, figure, scale, decimals) in FIGURES {
             let mut row = vec![Cell::from(*name)];
             for (_, real, imagined) in &both {
-                let told = |figures: &Figures| match figure(figures) {
+                let told = |figures: &ValidationFigures| match figure(figures) {
                     Some(value) => format!("{:.1$}", value * scale, decimals),
                     None => "-".to_owned(),
                 };
@@ -96,10 +96,10 @@ impl CrossValidation {
     }
 }
 
-type Figure = fn(&Figures) -> Option<f64>;
+type FigureAccessor = fn(&ValidationFigures) -> Option<f64>;
 
 /// Name, accessor, scale and decimals of each row.
-const FIGURES: &[(&str, Figure, f64, usize)] = &[
+const FIGURES: &[(&str, FigureAccessor, f64, usize)] = &[
     ("Asked for (MiB/s)", |f| f.asked_for, 1.0 / MIB, 1),
     ("Delivered (MiB/s)", |f| Some(f.delivered), 1.0 / MIB, 1),
     ("Drive (MiB/s)", |f| Some(f.disk), 1.0 / MIB, 1),

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::search::Found;
+use crate::search::SearchResult;
 
 const MIB: f64 = 1_048_576.0;
 const TEXT: &str = r#"
@@ -31,7 +31,7 @@ config = { admission = "accept" }
 kind = "nginx"
 "#;
 
-fn cell(server: &str) -> (Experiment, Cell) {
+fn cell(server: &str) -> (Experiment, ExperimentCell) {
     let experiment = Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right");
     let cell = experiment
         .cell(Some(server), None)
@@ -39,18 +39,18 @@ fn cell(server: &str) -> (Experiment, Cell) {
     (experiment, cell)
 }
 
-fn limit(cell: &Cell, rate: f64, refused: Option<f64>) -> Limit {
+fn limit(cell: &ExperimentCell, rate: f64, refused: Option<f64>) -> ServerLimit {
     let record = crate::record::tests::record(cell, rate * MIB, 1, OutcomeName::Passed);
-    let found = Found {
+    let found = SearchResult {
         rate: Some(rate * MIB),
         failed: None,
         refused: refused.map(|rate| rate * MIB),
         is_settled: true,
         probes: 3,
     };
-    Limit {
+    ServerLimit {
         found,
-        ..Limit::of_run(cell, record)
+        ..ServerLimit::of_run(cell, record)
     }
 }
 
@@ -86,14 +86,14 @@ fn figures_come_from_same_record_fields() {
     } }] });
     record.disk.counters =
         json!({ "counters": { "busy_ns": 5_000_000_000_u64, "elapsed_ns": 10_000_000_000_u64 } });
-    let figures = Figures::of(&record);
+    let figures = ValidationFigures::of(&record);
     assert_eq!(figures.prefetch_bytes, Some(8.0));
     assert_eq!(figures.hit_ratio, Some(0.25));
     assert_eq!(figures.evicted_ratio, Some(0.05));
     assert_eq!(figures.disk_busy, Some(0.5));
     assert_eq!(figures.reads_per_second, Some(2.0));
     record.server_facts.status = Value::Null;
-    let figures = Figures::of(&record);
+    let figures = ValidationFigures::of(&record);
     assert_eq!(
         (figures.prefetch_bytes, figures.hit_ratio),
         (None, Some(1.0))

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn policies_match_server() {
         for policy in POLICIES {
-            let mut engine = headlong_sim::Setup::default().engine;
+            let mut engine = headlong_sim::WorldSetup::default().engine;
             let set = headlong_sim::settings::set(&mut engine, "flash_policy", policy);
             assert_eq!(set, Ok(()), "{policy}");
         }

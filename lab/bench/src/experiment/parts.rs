@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use headlong_settings::{Document, Kind, Rows, Value, choice, quote, suggestion, whole};
 
-use super::KernelChange;
+use super::BlockQueueOverrides;
 
 const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
 
 #[rustfmt::skip]
-pub(super) fn kernel_rows() -> Rows<KernelChange> {
-    let mut rows = Rows::<KernelChange>::default();
+pub(super) fn kernel_rows() -> Rows<BlockQueueOverrides> {
+    let mut rows = Rows::<BlockQueueOverrides>::default();
     rows.add("scheduler", one_of(SCHEDULERS).optional(), |k| &mut k.scheduler, "");
     rows.add("read_ahead_kb", whole().at_least(0).optional(), |k| &mut k.read_ahead_kb, "");
     rows.add("max_sectors_kb", some().optional(), |k| &mut k.max_sectors_kb, "");

@@ -8,7 +8,7 @@ use headlong_settings::{
     suggestion, text, time, whole,
 };
 use headlong_units::{BitRate, Duration};
-use headlong_workload::{Form, preset};
+use headlong_workload::{TitleForm, preset};
 
 use super::climb;
 use super::drive::drive_rows;
@@ -17,8 +17,8 @@ use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
 use super::workloads::is_file;
 use super::{
-    Baseline, Cache, CacheKind, Experiment, Kernel, KernelChange, Phases, SearchRules, Server,
-    ServerKind, Workload,
+    Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, Experiment,
+    PhaseDurations, SearchRules, ServerKind, ServerSpec, WorkloadSpec,
 };
 
 /// The manual page that lists all settings.
@@ -107,8 +107,8 @@ fn quick_rows() -> Rows<Experiment> {
     rows
 }
 
-fn workload_rows() -> Rows<Workload> {
-    let mut rows = Rows::<Workload>::default();
+fn workload_rows() -> Rows<WorkloadSpec> {
+    let mut rows = Rows::<WorkloadSpec>::default();
     rows.add("preset", text(), |w| &mut w.preset, "");
     rows.add("rate", rate().optional(), |w| &mut w.rate, "");
     rows.add("chunk", form().optional(), |w| &mut w.form, "");
@@ -134,10 +134,10 @@ fn some_rate() -> Kind<BitRate> {
 }
 
 /// Division of a title into files.
-fn form() -> Kind<Form> {
+fn form() -> Kind<TitleForm> {
     let kind = parsed("a size such as \"512KiB\", or \"segment\", or \"off\"");
     kind.check(|form, _| match form {
-        Form::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),
+        TitleForm::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),
         _ => Ok(()),
     })
 }
@@ -148,15 +148,15 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     drive_rows().read(document, "drive", &mut experiment.drive);
     experiment.flash = flash(document);
     experiment.climb = climb::climb(document);
-    let kernel = &mut KernelChange::default();
+    let kernel = &mut BlockQueueOverrides::default();
     kernel_rows().read(document, "kernel", kernel);
-    experiment.kernel = Kernel::default().with(kernel);
+    experiment.kernel = BlockQueueSettings::default().with(kernel);
     experiment.files.set = words(document, "files.set");
     check_named(document, &experiment);
     check_search(document, "search", &experiment.search);
     for name in document.children("workload") {
         let table = format!("workload.{name}");
-        let mut workload = Workload::default();
+        let mut workload = WorkloadSpec::default();
         workload_rows().read(document, &table, &mut workload);
         workload.drive = experiment.drive.clone();
         let drive = format!("{table}.drive");
@@ -186,7 +186,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     for experiment in [&mut experiment, &mut quick] {
         if let Some(climb) = experiment.climb {
             // The fill phase replaces the ramp.
-            experiment.phases = Phases {
+            experiment.phases = PhaseDurations {
                 ramp_up: climb.fill,
                 measured: climb.step_time.times(u64::from(climb.steps)),
                 ramp_down: Duration::ZERO,
@@ -214,7 +214,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
 
 /// A pool's clocks cannot be accelerated.
 fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: &Experiment) {
-    let is_pool = |server: &&Server| {
+    let is_pool = |server: &&ServerSpec| {
         server
             .cache
             .is_some_and(|cache| cache.kind == CacheKind::Zfs)
@@ -227,7 +227,7 @@ fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: 
 
 /// A server that does not follow symbolic links reads from one drive.
 fn check_drives(document: &mut Document, experiment: &Experiment) {
-    let reads_one = |server: &Server| {
+    let reads_one = |server: &ServerSpec| {
         let is_headlong = matches!(server.kind, ServerKind::Headlong { .. });
         let is_zfs = |cache: Cache| cache.kind == CacheKind::Zfs;
         is_headlong || server.mount || server.cache.is_some_and(is_zfs)

@@ -4,12 +4,12 @@ use headlong_report::{Cell, Table};
 
 use super::MIB;
 use super::tables::{limits_table, servers};
-use crate::climb::{StepLoadResult, Stretch, Work};
-use crate::compare::Compared;
-use crate::search_driver::Limit;
+use crate::climb::{DriveWork, LoadStep, StepLoadResult};
+use crate::compare::ComparisonResult;
+use crate::search_driver::ServerLimit;
 
 /// One row for each server under one workload: for searches, or for step-load runs.
-pub(crate) fn workload_table(compared: &Compared, workload: &str) -> Table {
+pub(crate) fn workload_table(compared: &ComparisonResult, workload: &str) -> Table {
     let mut best = compared
         .limits
         .iter()
@@ -21,22 +21,22 @@ pub(crate) fn workload_table(compared: &Compared, workload: &str) -> Table {
 }
 
 /// One row for each server under one workload: means over repeats, of the last step that passed.
-fn climb_table(compared: &Compared, workload: &str) -> Table {
+fn climb_table(compared: &ComparisonResult, workload: &str) -> Table {
     let heads = "Server | Failure-free (MiB/s) | Fails at | Minutes until the SSD was filled | \
         Delivered (MiB/s) | Disk reads (MiB/s) | SSD reads (MiB/s) | SSD writes (MiB/s) | Disk \
         busy (%) | SSD busy (%) | At first: SSD reads | SSD writes | Note";
     let mut table = Table::headed(heads);
     for server in servers(compared, workload) {
-        let limits: Vec<&Limit> = compared.of(workload, server).collect();
-        let climbed = |limit: &&Limit| limit.best.as_ref()?.climbed.clone();
+        let limits: Vec<&ServerLimit> = compared.of(workload, server).collect();
+        let climbed = |limit: &&ServerLimit| limit.best.as_ref()?.climbed.clone();
         let climbed: Vec<StepLoadResult> = limits.iter().filter_map(climbed).collect();
         let rates = compared.rates(workload, server);
         let failed = limits.iter().filter_map(|limit| limit.found.failed);
         let filled = climbed.iter().filter_map(|climbed| climbed.filled_s);
-        let last = |of: fn(&Stretch) -> Option<f64>| {
+        let last = |of: fn(&LoadStep) -> Option<f64>| {
             mean(climbed.iter().filter_map(|c| c.passed().and_then(of)))
         };
-        let first = |of: fn(&Stretch) -> Option<f64>| {
+        let first = |of: fn(&LoadStep) -> Option<f64>| {
             mean(climbed.iter().filter_map(|c| c.steps.first().and_then(of)))
         };
         table.push([
@@ -58,7 +58,7 @@ fn climb_table(compared: &Compared, workload: &str) -> Table {
     table
 }
 
-fn of_ssd(step: &Stretch, figure: fn(Work) -> f64) -> Option<f64> {
+fn of_ssd(step: &LoadStep, figure: fn(DriveWork) -> f64) -> Option<f64> {
     step.ssd.map(figure)
 }
 
@@ -68,8 +68,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| sum / values.len() as f64)
 }
 
-fn note(limits: &[&Limit]) -> String {
-    let of = |what: fn(&&&Limit) -> bool| limits.iter().filter(what).count();
+fn note(limits: &[&ServerLimit]) -> String {
+    let of = |what: fn(&&&ServerLimit) -> bool| limits.iter().filter(what).count();
     let refused = of(|limit| limit.machine.is_some());
     let open = of(|limit| limit.machine.is_none() && limit.found.failed.is_none());
     let mut notes = Vec::new();

@@ -7,35 +7,35 @@ use std::process::ChildStdout;
 use serde_json::{Value, json};
 
 use super::RigError;
-use super::control::Control;
-use super::guard::{Guard, Kind, Start};
-use super::process::{Output, Process};
+use super::control::ControlConnection;
+use super::guard::{CleanupGuard, ProcessContext, ProcessKind};
+use super::process::{ChildProcess, StderrHandling};
 
 const PROGRAM: &str = "headlong disk emulate";
 
 /// The drive; it is terminated when dropped.
 #[derive(Debug)]
-pub(crate) struct Emulated {
-    process: Process,
-    pub(crate) control: Control,
+pub(crate) struct EmulatedDrive {
+    process: ChildProcess,
+    pub(crate) control: ControlConnection,
     /// Device name, such as `loop0`.
     pub(crate) device: String,
     /// Kept open, so that the process can continue to print.
     _stdout: BufReader<ChildStdout>,
 }
 
-impl Emulated {
+impl EmulatedDrive {
     /// Starts it with its control socket at `socket`, and waits until it is ready.
     pub(crate) fn start(
-        guard: &Guard,
+        guard: &CleanupGuard,
         command: &[String],
         socket: &Path,
     ) -> Result<Self, RigError> {
-        let start = Start {
-            kind: Kind::Disk,
-            ..Start::PLAIN
+        let start = ProcessContext {
+            kind: ProcessKind::Disk,
+            ..ProcessContext::PLAIN
         };
-        let mut process = Process::start(guard, start, command, Output::Kept)?;
+        let mut process = ChildProcess::start(guard, start, command, StderrHandling::Kept)?;
         let (ready, stdout) = ready_line(&mut process)?;
         let device = ready["device"].as_str();
         let device = device.and_then(|path| path.strip_prefix("/dev/"));
@@ -44,7 +44,7 @@ impl Emulated {
             answer: ready.to_string(),
         })?;
         Ok(Self {
-            control: Control::connect(socket)?,
+            control: ControlConnection::connect(socket)?,
             process,
             device: device.to_owned(),
             _stdout: stdout,
@@ -68,14 +68,14 @@ impl Emulated {
     }
 }
 
-impl Drop for Emulated {
+impl Drop for EmulatedDrive {
     fn drop(&mut self) {
         self.process.stop();
     }
 }
 
 /// Reads the line of JSON by which the drive reports that it is ready.
-fn ready_line(process: &mut Process) -> Result<(Value, BufReader<ChildStdout>), RigError> {
+fn ready_line(process: &mut ChildProcess) -> Result<(Value, BufReader<ChildStdout>), RigError> {
     let mut line = String::new();
     if let Some(stdout) = process.stdout() {
         let mut stdout = BufReader::new(stdout);

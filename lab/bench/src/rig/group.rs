@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::RigError;
-use super::guard::Guard;
+use super::guard::CleanupGuard;
 
 /// Version 2: a single hierarchy.
 const ROOT_V2: &str = "/sys/fs/cgroup";
@@ -19,19 +19,19 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// The cgroup interface of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum CgroupVersion {
     One,
     Two,
 }
 
 /// The available version, if memory can be limited.
-pub(crate) fn version() -> Option<Version> {
+pub(crate) fn version() -> Option<CgroupVersion> {
     if Path::new(ROOT_V1).join("memory.limit_in_bytes").exists() {
-        return Some(Version::One);
+        return Some(CgroupVersion::One);
     }
     let controllers = fs::read_to_string(Path::new(ROOT_V2).join("cgroup.controllers"));
     let has_memory = controllers.is_ok_and(|text| text.split_whitespace().any(|c| c == "memory"));
-    has_memory.then_some(Version::Two)
+    has_memory.then_some(CgroupVersion::Two)
 }
 
 /// Memory use of a group.
@@ -49,23 +49,27 @@ pub struct MemoryUse {
 
 /// A group; when dropped, its processes are killed and it is removed.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     folder: PathBuf,
-    version: Version,
+    version: CgroupVersion,
 }
 
-impl Group {
+impl ControlGroup {
     /// Creates a group. The name must be unique on the machine.
-    pub(crate) fn make(guard: &Guard, name: &str, limit: Option<u64>) -> Result<Self, RigError> {
+    pub(crate) fn make(
+        guard: &CleanupGuard,
+        name: &str,
+        limit: Option<u64>,
+    ) -> Result<Self, RigError> {
         let lack = "memory cannot be limited: no memory controller below /sys/fs/cgroup; mount one";
         let version = version().ok_or_else(|| RigError::Machine(lack.to_owned()))?;
         let root = match version {
-            Version::One => ROOT_V1,
-            Version::Two => ROOT_V2,
+            CgroupVersion::One => ROOT_V1,
+            CgroupVersion::Two => ROOT_V2,
         };
         let folder = Path::new(root).join(name);
         guard.note_group(&folder)?;
-        if version == Version::Two {
+        if version == CgroupVersion::Two {
             // Already enabled, or not permitted: then writing the limit below fails.
             let _ = fs::write(Path::new(root).join("cgroup.subtree_control"), "+memory");
         }
@@ -73,8 +77,8 @@ impl Group {
         let group = Self { folder, version };
         if let Some(limit) = limit {
             let file = match version {
-                Version::One => "memory.limit_in_bytes",
-                Version::Two => "memory.max",
+                CgroupVersion::One => "memory.limit_in_bytes",
+                CgroupVersion::Two => "memory.max",
             };
             let written = fs::write(group.folder.join(file), limit.to_string());
             written.map_err(|error| RigError::io(group.folder.join(file).display(), error))?;
@@ -94,8 +98,8 @@ impl Group {
 
     pub(crate) fn memory(&self) -> MemoryUse {
         let (peak, cache, anonymous) = match self.version {
-            Version::One => ("memory.max_usage_in_bytes", "cache", "rss"),
-            Version::Two => ("memory.peak", "file", "anon"),
+            CgroupVersion::One => ("memory.max_usage_in_bytes", "cache", "rss"),
+            CgroupVersion::Two => ("memory.peak", "file", "anon"),
         };
         let text = |file: &str| fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         let stat = text("memory.stat");
@@ -123,7 +127,7 @@ impl Group {
                     let _ = kill_process(pid, Signal::KILL);
                 }
             }
-            if self.version == Version::One && self.processes().is_empty() {
+            if self.version == CgroupVersion::One && self.processes().is_empty() {
                 // Otherwise its page cache would stay in memory without an owner.
                 let _ = fs::write(self.folder.join("memory.force_empty"), "0");
             }
@@ -136,7 +140,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // The guardian retries.
         let _ = self.remove();

@@ -25,7 +25,7 @@ const LAUNCH: &str = include_str!("launch.sh");
 
 /// Kind of a process, which determines the shutdown order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProcessKind {
     /// An emulated drive: terminated last, because others wait for its I/O.
     Disk,
     /// Any other process: killed.
@@ -34,18 +34,18 @@ pub(crate) enum Kind {
 
 /// Where a program is started.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Start<'a> {
-    pub(crate) kind: Kind,
+pub(crate) struct ProcessContext<'a> {
+    pub(crate) kind: ProcessKind,
     /// Folder of a control group to join.
     pub(crate) group: Option<&'a Path>,
     /// Process whose network namespace to join.
     pub(crate) network: Option<u32>,
 }
 
-impl Start<'_> {
+impl ProcessContext<'_> {
     /// No group, the machine's own network.
     pub(crate) const PLAIN: Self = Self {
-        kind: Kind::Other,
+        kind: ProcessKind::Other,
         group: None,
         network: None,
     };
@@ -53,10 +53,10 @@ impl Start<'_> {
 
 /// The working folder of one bench and its guardian.
 #[derive(Debug, Clone)]
-pub(crate) struct Guard(Arc<Inner>);
+pub(crate) struct CleanupGuard(Arc<GuardState>);
 
 #[derive(Debug)]
-struct Inner {
+struct GuardState {
     folder: PathBuf,
     /// `None` after the shutdown; no process can be started any more.
     guardian: Mutex<Option<Child>>,
@@ -67,7 +67,7 @@ struct Inner {
 /// Longest wait for the thread that shuts down: the sum of the guardian's timeouts.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
-impl Guard {
+impl CleanupGuard {
     /// Creates the folder and starts the guardian.
     pub(crate) fn start() -> Result<Self, RigError> {
         let made = tempfile::Builder::new().prefix("headlong-bench-").tempdir();
@@ -90,7 +90,7 @@ impl Guard {
         let guardian = command.spawn().map_err(|error| RigError::io("sh", error))?;
         let guardian = Mutex::new(Some(guardian));
         let is_stopping = AtomicBool::new(false);
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(GuardState {
             folder,
             guardian,
             is_stopping,
@@ -105,7 +105,7 @@ impl Guard {
     /// Starts a program that ends with the bench; `adjust` sets up its standard streams.
     pub(crate) fn spawn(
         &self,
-        start: Start<'_>,
+        start: ProcessContext<'_>,
         words: &[String],
         adjust: impl FnOnce(&mut Command),
     ) -> Result<Child, RigError> {
@@ -187,7 +187,7 @@ impl Guard {
     }
 }
 
-impl Inner {
+impl GuardState {
     fn lock(&self) -> MutexGuard<'_, Option<Child>> {
         self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,13 +201,13 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for GuardState {
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-impl Kind {
+impl ProcessKind {
     /// Name used by the scripts.
     fn name(self) -> &'static str {
         match self {
@@ -218,7 +218,7 @@ impl Kind {
 }
 
 /// Process id, start time and kind, in the format that the guardian parses.
-fn record_line(child: &Child, kind: Kind) -> String {
+fn record_line(child: &Child, kind: ProcessKind) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
     let fields = stat
         .rsplit_once(") ")

@@ -2,19 +2,19 @@
 //! the server are kept alive, nothing is buffered on disk, and `X-Forwarded-For` has the client's
 //! address.
 
-use super::launch::{LaunchSpec, Place, scaled_ms, text};
+use super::launch::{LaunchSpec, ServerEnvironment, scaled_ms, text};
 use super::nginx::command;
-use crate::experiment::Front;
+use crate::experiment::FrontProxy;
 
 /// Listens on the place's port and forwards to the server at `behind`.
-pub(super) fn launch(front: Front, place: &Place, behind: u16) -> LaunchSpec {
+pub(super) fn launch(front: FrontProxy, place: &ServerEnvironment, behind: u16) -> LaunchSpec {
     let (file, config, command) = match front {
-        Front::Nginx => {
+        FrontProxy::Nginx => {
             let file = place.folder.join("front-nginx.conf");
             let command = command(&file, place);
             (file, nginx(place, behind), command)
         }
-        Front::HaProxy => {
+        FrontProxy::HaProxy => {
             let file = place.folder.join("front-haproxy.cfg");
             let command = ["haproxy", "-db", "-f", &text(&file)].map(str::to_owned);
             (file, haproxy(place, behind), command.to_vec())
@@ -23,7 +23,7 @@ pub(super) fn launch(front: Front, place: &Place, behind: u16) -> LaunchSpec {
     LaunchSpec::of_others(place, command, vec![(file, config)])
 }
 
-fn nginx(place: &Place, behind: u16) -> String {
+fn nginx(place: &ServerEnvironment, behind: u16) -> String {
     let (folder, port) = (text(&place.folder), place.port);
     let ms = |seconds| scaled_ms(seconds, place);
     let (idle, patience) = (ms(75.0), ms(60.0));
@@ -65,7 +65,7 @@ http {{
     )
 }
 
-fn haproxy(place: &Place, behind: u16) -> String {
+fn haproxy(place: &ServerEnvironment, behind: u16) -> String {
     let port = place.port;
     let ms = |seconds| scaled_ms(seconds, place);
     let (connect, patience, idle) = (ms(5.0), ms(60.0), ms(75.0));

@@ -19,21 +19,24 @@ use std::num::NonZeroUsize;
 use headlong_player::ExportedCall;
 use headlong_report::shell_word;
 use headlong_sim::{
-    Experiment as World, Measure, Record, Scheduler, ServerKind as Origin, Setup as Made,
+    Experiment as World, RunFigures, RunMeasurements, Scheduler, ServerKind as Origin,
+    WorldSetup as Made,
 };
 use headlong_units::{Duration, KIB};
 use serde_json::{Value, json};
 
-use crate::cpu_usage::{CpuUse, Machine};
+use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
-use crate::experiment::{Cell, Experiment, Kernel, SearchRules};
+use crate::experiment::{BlockQueueSettings, Experiment, ExperimentCell, SearchRules};
 use crate::parallel::in_parallel;
 use crate::playback_quality::{PlaybackQuality, QualityRules, QualityShortfall};
-use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+use crate::record::{
+    DiskFacts, LoadFigures, OutcomeName, RunRecord, RunSetup, RunVerdict, SCHEMA, ServerFacts,
+};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run_identity::{of_run, own_build, settings};
 use crate::run_phases::RunPhase;
-use crate::search::{CompletedSearch, Probe, Search};
+use crate::search::{CompletedSearch, LimitSearch, Probe};
 use crate::search_driver::Runner;
 
 /// Name of the machine in the record of a virtual run.
@@ -78,13 +81,16 @@ impl VirtualBench {
     }
 
     /// The cells that cannot be simulated, with reasons.
-    pub fn lacks<'c>(&self, cells: impl IntoIterator<Item = &'c Cell>) -> Vec<NotSimulatable> {
+    pub fn lacks<'c>(
+        &self,
+        cells: impl IntoIterator<Item = &'c ExperimentCell>,
+    ) -> Vec<NotSimulatable> {
         let cells = cells.into_iter();
         cells.filter_map(|cell| self.world(cell).err()).collect()
     }
 
     /// Largest number of outstanding reads of the server, if it is headlong.
-    pub(crate) fn reads_at_a_time(&self, cell: &Cell) -> Option<u32> {
+    pub(crate) fn reads_at_a_time(&self, cell: &ExperimentCell) -> Option<u32> {
         let setup = self.world(cell).ok()?.setup;
         match setup.server {
             Origin::Headlong => Some(setup.engine.outstanding_reads_max),
@@ -93,7 +99,7 @@ impl VirtualBench {
     }
 
     /// The command that repeats a run.
-    pub fn replay_line(&self, cell: &Cell, rate: f64, seed: u64) -> String {
+    pub fn replay_line(&self, cell: &ExperimentCell, rate: f64, seed: u64) -> String {
         replay_line(&self.replay_words(cell), rate, seed)
     }
 
@@ -101,7 +107,7 @@ impl VirtualBench {
     ///
     /// # Errors
     /// If the cell cannot be simulated.
-    pub fn cell(&self, cell: &Cell) -> Result<VirtualCell, NotSimulatable> {
+    pub fn cell(&self, cell: &ExperimentCell) -> Result<VirtualCell, NotSimulatable> {
         Ok(VirtualCell {
             experiment: self.experiment.name.clone(),
             server: cell.server_name.clone(),
@@ -115,7 +121,7 @@ impl VirtualBench {
         })
     }
 
-    fn replay_words(&self, cell: &Cell) -> String {
+    fn replay_words(&self, cell: &ExperimentCell) -> String {
         let [server, workload] = [&cell.server_name, &cell.workload_name].map(shell_word);
         format!("{} --server {server} --workload {workload}", self.replay)
     }
@@ -137,7 +143,7 @@ pub struct VirtualCell {
     rules: Option<SearchRules>,
     time_scale: u32,
     settings: Value,
-    kernel: Kernel,
+    kernel: BlockQueueSettings,
     replay: String,
 }
 
@@ -167,7 +173,7 @@ impl VirtualCell {
             rules: None,
             time_scale: 1,
             settings,
-            kernel: Kernel {
+            kernel: BlockQueueSettings {
                 scheduler: scheduler.to_owned(),
                 read_ahead_kb: (read_ahead_bytes / KIB) as u32,
                 max_sectors_kb: None,
@@ -257,7 +263,7 @@ impl VirtualCell {
             confirm: wanted.seeds.max(1),
             probes_max: PROBES_MAX,
         };
-        let search = Search::new(wanted.start, rules).in_steps_of(wanted.resolution);
+        let search = LimitSearch::new(wanted.start, rules).in_steps_of(wanted.resolution);
         let run = |probe: &Probe| {
             let seed = wanted.seed + u64::from(probe.seed_index);
             self.run(probe.rate, seed, true)
@@ -278,9 +284,9 @@ impl VirtualCell {
         seed: u64,
         settings: Value,
         setup: &Made,
-        seen: &Measure,
+        seen: &RunMeasurements,
     ) -> RunRecord {
-        let figures = Record::new(rate / MIB, seed, seen);
+        let figures = RunFigures::new(rate / MIB, seed, seen);
         let (part, whole, most, short) = match self.rules {
             None => (
                 figures.failures,
@@ -318,7 +324,7 @@ impl VirtualCell {
             time_scale: self.time_scale,
             started_unix: 0,
             wall_seconds: 0.0,
-            verdict: Verdict {
+            verdict: RunVerdict {
                 outcome,
                 refused_because,
                 limit: None,
@@ -328,7 +334,7 @@ impl VirtualCell {
                 asked_for: Some(of_a_second(seen.asked_for_bytes())),
                 delivered: of_a_second(seen.delivered_bytes()),
             },
-            load: Load::Virtual(Box::new(figures)),
+            load: LoadFigures::Virtual(Box::new(figures)),
             server_facts: server_facts(setup, seen),
             disk: DiskFacts {
                 others: Vec::new(),
@@ -338,12 +344,12 @@ impl VirtualCell {
             },
             climbed: None,
             phases: RunPhase::of_virtual(setup, seen),
-            cpu: CpuUse::default(),
-            setup: Setup {
+            cpu: CpuUsage::default(),
+            setup: RunSetup {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                machine: Machine {
+                machine: MachineInfo {
                     kernel: VIRTUAL.to_owned(),
-                    ..Machine::default()
+                    ..MachineInfo::default()
                 },
                 experiment: settings,
                 queue: QueueSettings {
@@ -386,7 +392,7 @@ impl Runner for VirtualBench {
 
     fn run(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,
@@ -400,7 +406,7 @@ impl Runner for VirtualBench {
 }
 
 /// Playback quality of viewers that arrived within the window and have left.
-fn viewed(seen: &Measure) -> PlaybackQuality {
+fn viewed(seen: &RunMeasurements) -> PlaybackQuality {
     let mut all = PlaybackQuality::default();
     let (mut rated, mut bits) = (0_u64, 0_u128);
     for class in &seen.viewing {
@@ -414,7 +420,7 @@ fn viewed(seen: &Measure) -> PlaybackQuality {
     all
 }
 
-fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {
+fn server_facts(setup: &Made, seen: &RunMeasurements) -> ServerFacts {
     let stats = &seen.stats_whole;
     let cache = seen.cache.unwrap_or_default();
     let pool = match setup.server {
@@ -452,7 +458,7 @@ fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {
 }
 
 /// Counters with the field names of the emulated drive.
-fn counters(seen: &Measure) -> Value {
+fn counters(seen: &RunMeasurements) -> Value {
     let drive = &seen.drive_whole;
     let parts = &drive.parts;
     json!({ "counters": {
@@ -473,7 +479,7 @@ fn counters(seen: &Measure) -> Value {
     } })
 }
 
-fn pattern(seen: &Measure) -> DiskPattern {
+fn pattern(seen: &RunMeasurements) -> DiskPattern {
     let excerpt = seen.pattern.excerpt.iter().copied().collect();
     let sequences = &seen.pattern.sequences;
     // Of several disks, the first is evaluated.

@@ -51,7 +51,7 @@ fn bench() -> VirtualBench {
     VirtualBench::new(&experiment(), turnaround, "headlong simulate small.toml")
 }
 
-fn cell(server: &str) -> Cell {
+fn cell(server: &str) -> ExperimentCell {
     experiment()
         .cell(Some(server), None)
         .expect("the server exists")
@@ -179,7 +179,7 @@ fn virtual_record_matches_schema_and_repeats() {
 }
 
 /// A run of adaptive players with the given required bit rate.
-fn adaptive(bit_rate: &str) -> Verdict {
+fn adaptive(bit_rate: &str) -> RunVerdict {
     let text = format!(
         "name = \"adaptive\"\nmemory = \"256MiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
          size = \"60GB\"\n[files]\ncatalogue = \"dash-vod\"\nset.title.dash.count = 60\n\

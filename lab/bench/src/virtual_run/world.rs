@@ -4,13 +4,15 @@ use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    Access, Experiment as World, FlashSetup, PageCacheServerSetup, Placement, Scheduler,
-    ServerKind as Origin, Setup as Made, WarmContent, Window,
+    AccessMethod, Experiment as World, FlashSetup, MeasuredWindow, PageCacheServerSetup, Placement,
+    Scheduler, ServerKind as Origin, WarmContent, WorldSetup as Made,
 };
 use headlong_units::{Duration, Instant, KIB};
 
 use super::{LOOP_REQUEST_KB, NotSimulatable, VirtualBench};
-use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind, specification};
+use crate::experiment::{
+    ApacheSettings, ExperimentCell, FlashTier, NginxSettings, ServerKind, specification,
+};
 use crate::servers::pool_memory;
 
 /// Concurrent requests of a loop device.
@@ -21,7 +23,7 @@ const EXPIRES: Duration = Duration::from_millis(500);
 const APACHE_THREADS: u32 = 2048;
 
 impl VirtualBench {
-    pub(super) fn world(&self, cell: &Cell) -> Result<World, NotSimulatable> {
+    pub(super) fn world(&self, cell: &ExperimentCell) -> Result<World, NotSimulatable> {
         let lack = |why: String| NotSimulatable {
             cell: cell.name(),
             why,
@@ -40,7 +42,7 @@ impl VirtualBench {
         time.times(u64::from(self.experiment.time_scale))
     }
 
-    fn setup(&self, cell: &Cell) -> Result<Made, String> {
+    fn setup(&self, cell: &ExperimentCell) -> Result<Made, String> {
         if let Some(link) = self.experiment.network.link {
             return Err(format!("a shared link of {link} is not supported"));
         }
@@ -78,7 +80,7 @@ impl VirtualBench {
         let mut made = Made {
             request_bytes_max,
             turnaround: self.on_the_wall(self.turnaround),
-            window: Window {
+            window: MeasuredWindow {
                 from,
                 to: from + phases.measured,
             },
@@ -142,7 +144,11 @@ impl VirtualBench {
         Ok(())
     }
 
-    fn kernel(&self, cell: &Cell, request_bytes_max: u64) -> Result<PageCacheServerSetup, String> {
+    fn kernel(
+        &self,
+        cell: &ExperimentCell,
+        request_bytes_max: u64,
+    ) -> Result<PageCacheServerSetup, String> {
         let scheduler = match cell.kernel.scheduler.as_str() {
             "mq-deadline" => Scheduler::Deadline,
             "none" => Scheduler::None,
@@ -161,7 +167,10 @@ impl VirtualBench {
     }
 }
 
-fn of_nginx(nginx: &Nginx, kernel: PageCacheServerSetup) -> Result<PageCacheServerSetup, String> {
+fn of_nginx(
+    nginx: &NginxSettings,
+    kernel: PageCacheServerSetup,
+) -> Result<PageCacheServerSetup, String> {
     if nginx.directio_bytes.is_some() {
         return Err("bypassing the page cache (directio) is not supported".to_owned());
     }
@@ -170,21 +179,21 @@ fn of_nginx(nginx: &Nginx, kernel: PageCacheServerSetup) -> Result<PageCacheServ
         workers: nginx.workers,
         threads: if nginx.aio_threads { nginx.threads } else { 1 },
         access: match nginx.sendfile {
-            true => Access::Sendfile,
-            false => Access::Read(buffer),
+            true => AccessMethod::Sendfile,
+            false => AccessMethod::Read(buffer),
         },
         ..kernel
     })
 }
 
-fn of_apache(apache: &Apache, kernel: PageCacheServerSetup) -> PageCacheServerSetup {
+fn of_apache(apache: &ApacheSettings, kernel: PageCacheServerSetup) -> PageCacheServerSetup {
     PageCacheServerSetup {
         workers: 1,
         threads: apache.workers.min(APACHE_THREADS),
         access: match (apache.sendfile, apache.mmap) {
-            (true, _) => Access::Sendfile,
-            (false, true) => Access::Mapped,
-            (false, false) => Access::Read(8 * KIB),
+            (true, _) => AccessMethod::Sendfile,
+            (false, true) => AccessMethod::Mapped,
+            (false, false) => AccessMethod::Read(8 * KIB),
         },
         ..kernel
     }

@@ -3,18 +3,18 @@
 use std::time::Instant as Clock;
 
 use headlong_drive::preset;
-use headlong_sim::{Experiment, Setup, Window};
+use headlong_sim::{Experiment, MeasuredWindow, WorldSetup};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
 /// A workload with calls of a given size or duration, on a WD Red with 3.5 GiB of memory.
 pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> Experiment {
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO,
             to: Instant::ZERO + Duration::from_secs(seconds),
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = 7 * GIB / 2;
     let calls = [("requests.size".into(), call.into())];

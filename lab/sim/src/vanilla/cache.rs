@@ -67,13 +67,13 @@ pub(super) struct Evictions {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct List {
+struct FolioList {
     first: u32,
     last: u32,
     pages: u64,
 }
 
-impl Default for List {
+impl Default for FolioList {
     fn default() -> Self {
         Self {
             first: LIST_END,
@@ -93,8 +93,8 @@ pub(super) struct PageCache {
     blocks: BTreeMap<(u32, u32), Block>,
     folios: Vec<Folio>,
     unused: Vec<u32>,
-    inactive: List,
-    active: List,
+    inactive: FolioList,
+    active: FolioList,
     filling_pages: u64,
     unsent_pages: u64,
     /// Pages evicted or promoted so far: the clock of shadows.
@@ -114,8 +114,8 @@ impl PageCache {
             blocks: BTreeMap::new(),
             folios: Vec::new(),
             unused: Vec::new(),
-            inactive: List::default(),
-            active: List::default(),
+            inactive: FolioList::default(),
+            active: FolioList::default(),
             filling_pages: 0,
             unsent_pages: 0,
             age: 0,
@@ -368,7 +368,7 @@ impl PageCache {
         });
     }
 
-    fn list(&mut self, is_active: bool) -> &mut List {
+    fn list(&mut self, is_active: bool) -> &mut FolioList {
         match is_active {
             true => &mut self.active,
             false => &mut self.inactive,

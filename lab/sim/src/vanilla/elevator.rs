@@ -15,7 +15,7 @@ use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_units::{Duration, Instant};
 
 use super::page::PAGE_BYTES;
-use crate::device::Device;
+use crate::device::QueuedDrive;
 
 /// Requests of a batch (`fifo_batch`).
 const BATCH: u32 = 16;
@@ -39,7 +39,7 @@ pub(super) struct PageRun {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingRead {
     run: PageRun,
     arrived: Instant,
 }
@@ -47,13 +47,13 @@ struct Waiting {
 /// The queue and the device.
 #[derive(Debug)]
 pub(super) struct Elevator {
-    device: Device,
+    device: QueuedDrive,
     scheduler: Scheduler,
     expires: Duration,
     tags: usize,
     pages_max: u32,
     /// By first sector.
-    waiting: BTreeMap<(u64, u64), Waiting>,
+    waiting: BTreeMap<(u64, u64), WaitingRead>,
     /// First sectors by age.
     by_age: BTreeMap<u64, u64>,
     under_way: BTreeMap<RequestId, PageRun>,
@@ -65,7 +65,7 @@ pub(super) struct Elevator {
 }
 
 impl Elevator {
-    pub(super) fn new(device: Device, scheduler: Scheduler, limits: ElevatorLimits) -> Self {
+    pub(super) fn new(device: QueuedDrive, scheduler: Scheduler, limits: ElevatorLimits) -> Self {
         Self {
             device,
             scheduler,
@@ -82,11 +82,11 @@ impl Elevator {
         }
     }
 
-    pub(super) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &QueuedDrive {
         &self.device
     }
 
-    pub(super) fn device_mut(&mut self) -> &mut Device {
+    pub(super) fn device_mut(&mut self) -> &mut QueuedDrive {
         &mut self.device
     }
 
@@ -106,7 +106,7 @@ impl Elevator {
             if !self.merge(part, sector) {
                 self.next_id += 1;
                 let arrived = now;
-                let waiting = Waiting { run: part, arrived };
+                let waiting = WaitingRead { run: part, arrived };
                 self.waiting.insert((sector, self.next_id), waiting);
                 self.by_age.insert(self.next_id, sector);
                 requests += 1;
@@ -157,7 +157,7 @@ impl Elevator {
     fn feed(&mut self, now: Instant) {
         while self.device.outstanding() < self.tags
             && let Some(key) = self.next(now)
-            && let Some(Waiting { run, .. }) = self.waiting.remove(&key)
+            && let Some(WaitingRead { run, .. }) = self.waiting.remove(&key)
         {
             let (sector, id) = key;
             self.by_age.remove(&id);
@@ -223,7 +223,7 @@ mod tests {
             tags,
             pages_max: 320,
         };
-        let device = Device::new(drive, None, Duration::ZERO);
+        let device = QueuedDrive::new(drive, None, Duration::ZERO);
         Elevator::new(device, Scheduler::Deadline, limits)
     }
 

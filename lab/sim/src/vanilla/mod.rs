@@ -32,12 +32,12 @@ use self::cache::{FolioId, PageCache};
 pub use self::elevator::Scheduler;
 use self::elevator::{Elevator, ElevatorLimits, PageRun};
 use self::page::PAGE_BYTES;
-use self::read_ahead::{Limits, ReadAhead, Window};
-pub use self::setup::{Access, PageCacheServerSetup};
-use crate::device::Device;
+use self::read_ahead::{DeviceLimits, ReadAheadState, ReadAheadWindow};
+pub use self::setup::{AccessMethod, PageCacheServerSetup};
+use crate::device::QueuedDrive;
 use crate::histogram::Histogram;
-use crate::layout::{Layout, Place};
-use crate::origin::{Outcome, Piece, Requester};
+use crate::layout::{FileLocation, Layout};
+use crate::origin::{OriginEvent, ReplyPiece, Requester};
 
 /// A request in progress: an open file and the position of its reader.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct Transfer {
     asker: Requester,
     asked_at: Instant,
     file: u32,
-    place: Place,
+    place: FileLocation,
     worker: usize,
     has_thread: bool,
     /// Its thread waits for a folio.
@@ -62,52 +62,52 @@ struct Transfer {
     /// Whether the current step had to wait for the disk.
     waited: bool,
     turn_bytes: u64,
-    read_ahead: ReadAhead,
+    read_ahead: ReadAheadState,
 }
 
 /// Threads of one process.
 #[derive(Debug)]
-struct Worker {
+struct WorkerProcess {
     free: u32,
     waiting: VecDeque<RequestId>,
 }
 
 /// The server in virtual time, with its kernel.
 #[derive(Debug)]
-pub(crate) struct Vanilla {
+pub(crate) struct PageCacheServer {
     setup: PageCacheServerSetup,
     now: Instant,
-    limits: Limits,
+    limits: DeviceLimits,
     layout: Layout,
     cache: PageCache,
     elevator: Elevator,
-    workers: Vec<Worker>,
+    workers: Vec<WorkerProcess>,
     transfers: BTreeMap<RequestId, Transfer>,
     /// Threads that wait for a folio.
     waiters: BTreeMap<FolioId, Vec<RequestId>>,
     /// Requests whose thread can continue.
     runnable: VecDeque<RequestId>,
     next_id: u64,
-    outcomes: VecDeque<Outcome>,
+    outcomes: VecDeque<OriginEvent>,
     waits: Histogram,
     stats: Stats,
 }
 
-impl Vanilla {
-    pub(crate) fn new(setup: &PageCacheServerSetup, layout: Layout, device: Device) -> Self {
+impl PageCacheServer {
+    pub(crate) fn new(setup: &PageCacheServerSetup, layout: Layout, device: QueuedDrive) -> Self {
         let pages = |bytes: u64| u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX / 4);
         let limits = ElevatorLimits {
             expires: setup.expires,
             tags: setup.tags as usize,
             pages_max: pages(setup.request_bytes_max),
         };
-        let worker = || Worker {
+        let worker = || WorkerProcess {
             free: setup.threads.max(1),
             waiting: VecDeque::new(),
         };
         Self {
             now: Instant::ZERO,
-            limits: Limits {
+            limits: DeviceLimits {
                 window: pages(setup.read_ahead_bytes),
                 request: pages(setup.request_bytes_max),
             },
@@ -230,7 +230,7 @@ impl Vanilla {
             let (first, pages) = self.cache.span(folio);
             let (limits, cache) = (self.limits, &self.cache);
             let asked = match self.setup.access {
-                Access::Mapped => limits.window,
+                AccessMethod::Mapped => limits.window,
                 _ => (behind - first).max(1),
             };
             let missing = |from, most| cache.next_missing(file, from, most);
@@ -267,7 +267,7 @@ impl Vanilla {
         let (limits, cache) = (self.limits, &self.cache);
         let state = &mut transfer.read_ahead;
         let window = match self.setup.access {
-            Access::Mapped => state.fault(limits, page),
+            AccessMethod::Mapped => state.fault(limits, page),
             _ => state.missing(limits, page, asked, |most| {
                 cache.cached_before(file, page, most)
             }),
@@ -281,7 +281,7 @@ impl Vanilla {
     }
 
     /// Reads the absent pages of a window.
-    fn read(&mut self, now: Instant, transfer: &Transfer, window: Window) {
+    fn read(&mut self, now: Instant, transfer: &Transfer, window: ReadAheadWindow) {
         let file = transfer.file;
         let file_pages = transfer.place.size_bytes.div_ceil(PAGE_BYTES) as u32;
         let behind = window.from.saturating_add(window.pages).min(file_pages);
@@ -354,7 +354,7 @@ impl Vanilla {
         transfer.next = end;
         transfer.turn_bytes += bytes;
         transfer.read_ahead.passed(end.div_ceil(PAGE_BYTES) as u32);
-        self.outcomes.push_back(Outcome::Piece(Piece {
+        self.outcomes.push_back(OriginEvent::Piece(ReplyPiece {
             asker: transfer.asker,
             request: id,
             slot: Slot(0),
@@ -386,8 +386,8 @@ impl Vanilla {
 
     fn step_bytes(&self) -> u64 {
         match self.setup.access {
-            Access::Sendfile | Access::Mapped => 64 * KIB,
-            Access::Read(bytes) => bytes.max(PAGE_BYTES),
+            AccessMethod::Sendfile | AccessMethod::Mapped => 64 * KIB,
+            AccessMethod::Read(bytes) => bytes.max(PAGE_BYTES),
         }
     }
 

@@ -5,13 +5,13 @@ use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 
 use super::page::PAGE_BYTES;
-use super::read_ahead::ReadAhead;
-use super::{Transfer, Vanilla};
-use crate::device::{DriveUse, Pattern};
+use super::read_ahead::ReadAheadState;
+use super::{PageCacheServer, Transfer};
+use crate::device::{AccessPattern, DriveUse};
 use crate::histogram::Histogram;
-use crate::layout::Place;
+use crate::layout::FileLocation;
 use crate::link::Link;
-use crate::origin::{CacheUse, Origin, Outcome, Piece, Requester, ServerState};
+use crate::origin::{CacheUse, Origin, OriginEvent, ReplyPiece, Requester, ServerState};
 
 /// A request yields its thread after this many bytes (nginx: `sendfile_max_chunk`).
 const TURN_BYTES: u64 = 2 * MIB;
@@ -27,7 +27,7 @@ const UNDER_WAY_BYTES_MIN: u64 = 64 * KIB;
 /// Limit of the kernel for links without a bandwidth limit (`tcp_wmem`).
 const SOCKET_BYTES_MAX: u64 = 4 * MIB;
 
-impl Origin for Vanilla {
+impl Origin for PageCacheServer {
     fn socket_bytes(&self, bandwidth: Option<BitRate>, delay: Duration) -> u64 {
         self.setup.socket_bytes.unwrap_or_else(|| {
             let line = bandwidth.map(|rate| rate.bytes_in(delay.times(2)));
@@ -71,7 +71,7 @@ impl Origin for Vanilla {
             folio: None,
             waited: false,
             turn_bytes: 0,
-            read_ahead: ReadAhead::default(),
+            read_ahead: ReadAheadState::default(),
         };
         self.stats.requests += 1;
         self.stats.bytes_requested += wanted.len();
@@ -81,7 +81,7 @@ impl Origin for Vanilla {
         Ok(id)
     }
 
-    fn handed(&mut self, now: Instant, piece: &Piece, link: &Link, taken: Instant) -> Instant {
+    fn handed(&mut self, now: Instant, piece: &ReplyPiece, link: &Link, taken: Instant) -> Instant {
         let id = piece.request;
         let has_had_enough = self
             .transfers
@@ -137,7 +137,7 @@ impl Origin for Vanilla {
         self.elevator.poll_timeout()
     }
 
-    fn poll_outcome(&mut self) -> Option<Outcome> {
+    fn poll_outcome(&mut self) -> Option<OriginEvent> {
         self.outcomes.pop_front()
     }
 
@@ -149,7 +149,7 @@ impl Origin for Vanilla {
         self.elevator.device().used()
     }
 
-    fn pattern(&self) -> Option<&Pattern> {
+    fn pattern(&self) -> Option<&AccessPattern> {
         Some(self.elevator.device().pattern())
     }
 
@@ -161,7 +161,7 @@ impl Origin for Vanilla {
         std::mem::take(&mut self.waits)
     }
 
-    fn know(&mut self, object: ObjectId, place: Place) {
+    fn know(&mut self, object: ObjectId, place: FileLocation) {
         self.layout.know(object, place);
     }
 

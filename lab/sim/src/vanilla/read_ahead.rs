@@ -9,7 +9,7 @@
 
 /// Limits of the block device, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct DeviceLimits {
     /// `read_ahead_kb`.
     pub(super) window: u32,
     /// `max_sectors_kb`: how far one large request may exceed `window`.
@@ -18,7 +18,7 @@ pub(super) struct Limits {
 
 /// Pages to read, and the page whose access triggers the next window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct ReadAheadWindow {
     pub(super) from: u32,
     pub(super) pages: u32,
     pub(super) mark: Option<u32>,
@@ -28,7 +28,7 @@ pub(super) struct Window {
 
 /// State of one open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ReadAhead {
+pub(super) struct ReadAheadState {
     start: u32,
     size: u32,
     async_size: u32,
@@ -37,7 +37,7 @@ pub(super) struct ReadAhead {
     previous: Option<u32>,
 }
 
-impl ReadAhead {
+impl ReadAheadState {
     /// The reader has reached the end of the page before `next`.
     pub(super) fn passed(&mut self, next: u32) {
         self.previous = Some(next);
@@ -47,13 +47,13 @@ impl ReadAhead {
     /// `cached_before` counts resident pages directly before it, up to a limit.
     pub(super) fn missing(
         &mut self,
-        limits: Limits,
+        limits: DeviceLimits,
         page: u32,
         asked: u32,
         cached_before: impl FnOnce(u32) -> u32,
-    ) -> Window {
+    ) -> ReadAheadWindow {
         if limits.window == 0 {
-            return Window::plain(page, 1);
+            return ReadAheadWindow::plain(page, 1);
         }
         let most = limits.most(asked);
         let goes_on = self
@@ -68,7 +68,7 @@ impl ReadAhead {
         } else {
             let mut before = cached_before(most);
             if before <= asked {
-                return Window::plain(page, asked);
+                return ReadAheadWindow::plain(page, asked);
             }
             if before >= page {
                 // Resident from the beginning of the file: strong evidence of a sequential reader.
@@ -84,9 +84,9 @@ impl ReadAhead {
 
     /// Handles a fault in a memory-mapped file: reads the pages around it
     /// (`do_sync_mmap_readahead`).
-    pub(super) fn fault(&mut self, limits: Limits, page: u32) -> Window {
+    pub(super) fn fault(&mut self, limits: DeviceLimits, page: u32) -> ReadAheadWindow {
         if limits.window == 0 {
-            return Window::plain(page, 1);
+            return ReadAheadWindow::plain(page, 1);
         }
         self.start = page.saturating_sub(limits.window / 2);
         self.size = limits.window;
@@ -100,12 +100,12 @@ impl ReadAhead {
     /// page on, within a number of pages.
     pub(super) fn marked(
         &mut self,
-        limits: Limits,
+        limits: DeviceLimits,
         page: u32,
         folio_pages: u32,
         asked: u32,
         next_missing: impl FnOnce(u32, u32) -> Option<u32>,
-    ) -> Option<Window> {
+    ) -> Option<ReadAheadWindow> {
         if limits.window == 0 {
             return None;
         }
@@ -125,9 +125,9 @@ impl ReadAhead {
         Some(self.window())
     }
 
-    fn window(&mut self) -> Window {
+    fn window(&mut self) -> ReadAheadWindow {
         self.order = self.order.min(self.size.max(1).ilog2()).min(ORDER_MAX);
-        Window {
+        ReadAheadWindow {
             from: self.start,
             pages: self.size,
             mark: Some(self.start + self.size - self.async_size),
@@ -139,7 +139,7 @@ impl ReadAhead {
 /// The largest allocation of the page cache: 2 MiB.
 const ORDER_MAX: u32 = 9;
 
-impl Window {
+impl ReadAheadWindow {
     fn plain(from: u32, pages: u32) -> Self {
         Self {
             from,
@@ -150,7 +150,7 @@ impl Window {
     }
 }
 
-impl Limits {
+impl DeviceLimits {
     /// `ractl_max_pages`.
     fn most(self, asked: u32) -> u32 {
         match asked > self.window && self.request > self.window {
@@ -187,11 +187,11 @@ fn next(size: u32, most: u32) -> u32 {
 mod tests {
     use super::*;
 
-    const KB_128: Limits = Limits {
+    const KB_128: DeviceLimits = DeviceLimits {
         window: 32,
         request: 320,
     };
-    const KB_2048: Limits = Limits {
+    const KB_2048: DeviceLimits = DeviceLimits {
         window: 512,
         request: 320,
     };
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn windows_double_up_to_limit_for_sequential_reader() {
-        let mut state = ReadAhead::default();
+        let mut state = ReadAheadState::default();
         let first = state.missing(KB_2048, 0, 16, nothing_before);
         assert_eq!((first.pages, first.mark), (64, Some(16)));
         let mut sizes = Vec::new();
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn request_mid_file_reads_exact_range_until_sequential() {
-        let mut state = ReadAhead::default();
+        let mut state = ReadAheadState::default();
         let first = state.missing(KB_128, 1000, 16, nothing_before);
         assert_eq!((first.pages, first.mark), (16, None));
         state.passed(1016);
@@ -229,17 +229,17 @@ mod tests {
 
     #[test]
     fn resident_pages_before_request_imply_sequential_reader() {
-        let mut state = ReadAhead::default();
+        let mut state = ReadAheadState::default();
         let window = state.missing(KB_2048, 1024, 16, |most| most.min(128));
         assert_eq!((window.pages, window.mark), (144, Some(1024 + 143)));
         // Resident from the beginning of the file: the count doubles.
-        let window = ReadAhead::default().missing(KB_2048, 128, 16, |most| most.min(128));
+        let window = ReadAheadState::default().missing(KB_2048, 128, 16, |most| most.min(128));
         assert_eq!(window.pages, 272);
     }
 
     #[test]
     fn mark_of_earlier_request_continues_after_resident_pages() {
-        let mut state = ReadAhead::default();
+        let mut state = ReadAheadState::default();
         let window = state.marked(KB_128, 100, 1, 16, |from, most| {
             assert_eq!((from, most), (101, 32));
             Some(110)
@@ -251,14 +251,14 @@ mod tests {
 
     #[test]
     fn single_pages_are_read_without_readahead() {
-        let off = Limits {
+        let off = DeviceLimits {
             window: 0,
             request: 320,
         };
-        let window = ReadAhead::default().missing(off, 7, 16, nothing_before);
+        let window = ReadAheadState::default().missing(off, 7, 16, nothing_before);
         assert_eq!((window.from, window.pages), (7, 1));
         assert_eq!(
-            ReadAhead::default().marked(off, 7, 1, 16, |_, _| None),
+            ReadAheadState::default().marked(off, 7, 1, 16, |_, _| None),
             None
         );
     }

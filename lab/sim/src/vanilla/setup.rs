@@ -7,7 +7,7 @@ use super::elevator::Scheduler;
 
 /// File access method of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Access {
+pub enum AccessMethod {
     /// `sendfile`: sixteen pages at a time, the capacity of a pipe.
     #[default]
     Sendfile,
@@ -38,7 +38,7 @@ pub struct PageCacheServerSetup {
     /// Threads of each process that read files: 1 for a process that blocks.
     pub threads: u32,
     /// File access method.
-    pub access: Access,
+    pub access: AccessMethod,
     /// Replacement policy of the page cache.
     pub cache: CacheKind,
     /// Unsent bytes that a socket accepts; autotuned from the link, as in the kernel, if `None`.
@@ -57,7 +57,7 @@ impl Default for PageCacheServerSetup {
             tags: 32,
             workers: 2,
             threads: 64,
-            access: Access::Sendfile,
+            access: AccessMethod::Sendfile,
             cache: CacheKind::default(),
             socket_bytes: None,
         }

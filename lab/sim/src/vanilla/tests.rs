@@ -5,26 +5,26 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, MIB};
 
 use super::*;
-use crate::layout::{Disks, File, Placement};
+use crate::layout::{DiskArray, LayoutFile, Placement};
 use crate::link::Link;
 use crate::origin::Origin;
 
 const LINE: BitRate = BitRate(3_500_000);
 const DELAY: Duration = Duration::from_millis(50);
 
-struct Rig {
-    server: Vanilla,
+struct ServerRig {
+    server: PageCacheServer,
     link: Link,
     now: Instant,
     sent: u64,
     wakes: Vec<(Instant, RequestId)>,
 }
 
-impl Rig {
+impl ServerRig {
     fn new(setup: &PageCacheServerSetup, line: Option<BitRate>) -> Self {
         let drive = preset("wd-red-wd10efrx").expect("a preset").build();
-        let files: Vec<File> = (0..40)
-            .map(|index| File {
+        let files: Vec<LayoutFile> = (0..40)
+            .map(|index| LayoutFile {
                 object: Some(ObjectId(index)),
                 size_bytes: 64 * MIB,
                 bit_rate: None,
@@ -32,13 +32,14 @@ impl Rig {
                 disk: 0,
             })
             .collect();
-        let disks = Disks {
+        let disks = DiskArray {
             count: 1,
             capacity_bytes: 1 << 40,
             placement: Placement::Packed,
         };
         let layout = Layout::new(&files, disks).expect("it fits");
-        let server = Vanilla::new(setup, layout, Device::new(drive, None, Duration::ZERO));
+        let server =
+            PageCacheServer::new(setup, layout, QueuedDrive::new(drive, None, Duration::ZERO));
         let socket_bytes = server.socket_bytes(line, DELAY);
         Self {
             server,
@@ -66,7 +67,7 @@ impl Rig {
 
     fn pass_on(&mut self) {
         while let Some(outcome) = self.server.poll_outcome() {
-            let Outcome::Piece(piece) = outcome else {
+            let OriginEvent::Piece(piece) = outcome else {
                 panic!("unexpected failure");
             };
             let taken = self.link.give(self.now, piece.bytes).taken;
@@ -109,7 +110,7 @@ impl Rig {
 
 #[test]
 fn file_is_read_in_growing_windows_past_the_range() {
-    let mut rig = Rig::new(&PageCacheServerSetup::default(), None);
+    let mut rig = ServerRig::new(&PageCacheServerSetup::default(), None);
     rig.ask(0, 0, 0, MIB);
     rig.run();
     assert_eq!(rig.sent, MIB);
@@ -122,7 +123,7 @@ fn file_is_read_in_growing_windows_past_the_range() {
 
 #[test]
 fn next_request_continues_from_readahead() {
-    let mut rig = Rig::new(&PageCacheServerSetup::default(), None);
+    let mut rig = ServerRig::new(&PageCacheServerSetup::default(), None);
     rig.ask(0, 0, 0, MIB);
     rig.run();
     rig.ask(0, 0, MIB, MIB);
@@ -141,7 +142,7 @@ fn next_request_continues_from_readahead() {
 
 #[test]
 fn resident_pages_are_not_read_again() {
-    let mut rig = Rig::new(&PageCacheServerSetup::default(), None);
+    let mut rig = ServerRig::new(&PageCacheServerSetup::default(), None);
     rig.ask(0, 3, 0, MIB);
     rig.run();
     let before = rig.disk();
@@ -158,7 +159,7 @@ fn full_socket_releases_thread_until_third_is_free() {
         threads: 1,
         ..PageCacheServerSetup::default()
     };
-    let mut rig = Rig::new(&setup, Some(LINE));
+    let mut rig = ServerRig::new(&setup, Some(LINE));
     rig.ask(0, 0, 0, 2 * MIB);
     while rig.wakes.is_empty() || rig.wakes.iter().any(|(at, _)| *at <= rig.now) {
         let at = rig.wakes.iter().map(|(at, _)| *at).min();
@@ -194,7 +195,7 @@ fn concurrent_reads_equal_number_of_threads() {
             threads,
             ..PageCacheServerSetup::default()
         };
-        let mut rig = Rig::new(&setup, Some(LINE));
+        let mut rig = ServerRig::new(&setup, Some(LINE));
         for session in 0..16 {
             rig.ask(session, session, 0, 64 * KIB);
         }
@@ -213,7 +214,7 @@ fn disconnect_releases_thread() {
         threads: 1,
         ..PageCacheServerSetup::default()
     };
-    let mut rig = Rig::new(&setup, Some(LINE));
+    let mut rig = ServerRig::new(&setup, Some(LINE));
     let first = rig.ask(0, 0, 0, 2 * MIB);
     rig.ask(1, 1, 0, 64 * KIB);
     rig.server.gone(rig.now, first);
@@ -225,10 +226,10 @@ fn disconnect_releases_thread() {
 #[test]
 fn mapped_files_are_read_around_fault() {
     let setup = PageCacheServerSetup {
-        access: Access::Mapped,
+        access: AccessMethod::Mapped,
         ..PageCacheServerSetup::default()
     };
-    let mut rig = Rig::new(&setup, None);
+    let mut rig = ServerRig::new(&setup, None);
     rig.ask(0, 0, 4 * MIB, 32 * KIB);
     rig.run();
     assert_eq!(rig.disk(), (1, 128 * KIB));
@@ -245,7 +246,7 @@ fn large_folios_become_active_when_sent_once() {
             cache,
             ..PageCacheServerSetup::default()
         };
-        let mut rig = Rig::new(&setup, None);
+        let mut rig = ServerRig::new(&setup, None);
         rig.ask(0, 0, 0, 8 * MIB);
         rig.run();
         rig.server.cache().expect("one").active_bytes

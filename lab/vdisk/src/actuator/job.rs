@@ -3,32 +3,32 @@
 use headlong_drive::{Direction, Request, SECTOR_BYTES};
 use headlong_units::Instant;
 
-use crate::queue::Times;
-use crate::trace::Record;
+use crate::queue::DriveTimes;
+use crate::trace::TraceRecord;
 
 /// The reply handle.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ReplyHandle {
     Read(fuser::ReplyData),
     Write(fuser::ReplyWrite),
 }
 
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct PendingRequest {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) arrived: Instant,
     /// The actual arrival: `arrived` may be earlier by the round-trip time.
     pub(super) here: Instant,
     pub(super) outstanding: usize,
-    pub(super) answer: Answer,
+    pub(super) answer: ReplyHandle,
 }
 
-impl Job {
+impl PendingRequest {
     pub(super) fn direction(&self) -> Direction {
         match self.answer {
-            Answer::Read(_) => Direction::Read,
-            Answer::Write(_) => Direction::Write,
+            ReplyHandle::Read(_) => Direction::Read,
+            ReplyHandle::Write(_) => Direction::Write,
         }
     }
 
@@ -40,8 +40,13 @@ impl Job {
         }
     }
 
-    pub(super) fn record(&self, times: &Times, answered: Instant, is_failed: bool) -> Record {
-        Record {
+    pub(super) fn record(
+        &self,
+        times: &DriveTimes,
+        answered: Instant,
+        is_failed: bool,
+    ) -> TraceRecord {
+        TraceRecord {
             offset: self.offset,
             length: u64::from(self.length),
             direction: self.direction(),
@@ -58,16 +63,16 @@ impl Job {
 
     pub(super) fn fail(self) {
         match self.answer {
-            Answer::Read(reply) => reply.error(fuser::Errno::EIO),
-            Answer::Write(reply) => reply.error(fuser::Errno::EIO),
+            ReplyHandle::Read(reply) => reply.error(fuser::Errno::EIO),
+            ReplyHandle::Write(reply) => reply.error(fuser::Errno::EIO),
         }
     }
 
     /// Answers with success; `content` is the data of a read.
     pub(super) fn succeed(self, content: &[u8]) {
         match self.answer {
-            Answer::Read(reply) => reply.data(content),
-            Answer::Write(reply) => reply.written(self.length),
+            ReplyHandle::Read(reply) => reply.data(content),
+            ReplyHandle::Write(reply) => reply.written(self.length),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::catalogue::Title;
 use crate::specification::{RequestSize, request_bytes};
 
 /// A title divided into requests.
-pub(super) struct Pieces<'a> {
+pub(super) struct TitleRequests<'a> {
     pub(super) title: &'a Title,
     /// Bytes of each request, unless `segments` is set.
     bytes: u64,
@@ -16,7 +16,7 @@ pub(super) struct Pieces<'a> {
     pub(super) time: Duration,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> TitleRequests<'a> {
     pub(super) fn of(title: &'a Title, size: RequestSize) -> Self {
         let (time, segment) = match size {
             RequestSize::Time(time) => (time, title.segment_time.0.max(1)),

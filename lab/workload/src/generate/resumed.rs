@@ -11,11 +11,11 @@ use headlong_random::Generator;
 use headlong_units::Duration;
 
 use crate::catalogue::Catalogue;
-use crate::specification::{Arrivals, SESSIONS_MAX, Specification};
+use crate::specification::{ArrivalDistribution, SESSIONS_MAX, Specification};
 
 /// A viewer that resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Resumed {
+pub(super) struct ResumedViewer {
     /// Time of its arrival, from the start of the trace.
     pub(super) arrival: Duration,
     /// Index of its session: above those of all new sessions.
@@ -31,7 +31,7 @@ pub(super) fn resumed(
     mean_gap_s: f64,
     mut chance: Generator,
     goes_on: impl Fn(u64, Duration) -> bool,
-) -> Vec<Resumed> {
+) -> Vec<ResumedViewer> {
     let sessions = &specification.sessions;
     let within_s = sessions.resume_time.as_secs_f64();
     let longest_s = longest_s(specification, catalogue);
@@ -43,8 +43,8 @@ pub(super) fn resumed(
     // Newest first: a viewer who began longer ago than the longest session has left.
     for index in SESSIONS_MAX..2 * SESSIONS_MAX {
         age_s += match sessions.arrivals {
-            Arrivals::Poisson => chance.exponential(mean_gap_s),
-            Arrivals::Constant => mean_gap_s,
+            ArrivalDistribution::Poisson => chance.exponential(mean_gap_s),
+            ArrivalDistribution::Constant => mean_gap_s,
         };
         if age_s > longest_s {
             break;
@@ -53,7 +53,7 @@ pub(super) fn resumed(
         let seen = Duration(libm::round((age_s + arrival_s) * 1e9) as u64);
         if goes_on(index, seen) {
             let arrival = Duration(libm::round(arrival_s * 1e9) as u64);
-            found.push(Resumed {
+            found.push(ResumedViewer {
                 arrival,
                 index,
                 seen,

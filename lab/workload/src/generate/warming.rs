@@ -3,22 +3,22 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use headlong_player::Plan;
+use headlong_player::SessionPlan;
 
 use crate::ideal_server;
-use crate::trace::{Trace, Warming};
+use crate::trace::{Trace, WarmupRange};
 
 /// The `count` most frequently requested ranges; ties are broken by first use. For adaptive
 /// players, their requests to an ideal server.
-pub(super) fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
+pub(super) fn warming(trace: &Trace, count: u64) -> Vec<WarmupRange> {
     if count == 0 {
         return Vec::new();
     }
-    let mut asked: BTreeMap<Warming, (u64, usize)> = BTreeMap::new();
+    let mut asked: BTreeMap<WarmupRange, (u64, usize)> = BTreeMap::new();
     let mut index = 0;
     let mut note = |object, range| {
         asked
-            .entry(Warming { object, range })
+            .entry(WarmupRange { object, range })
             .or_insert((0, index))
             .0 += 1;
         index += 1;
@@ -27,7 +27,7 @@ pub(super) fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
         for call in session.calls() {
             note(call.object, call.range);
         }
-        if let Plan::Adaptive(_) = session.plan {
+        if let SessionPlan::Adaptive(_) = session.plan {
             let class = &trace.classes[session.class as usize];
             ideal_server::watch(&session.plan, class, &mut |sent| {
                 note(sent.object, sent.range);

@@ -7,7 +7,7 @@ use headlong_random::{Empirical, Generator};
 
 use super::Kind;
 use super::catalogue::popularity;
-use super::specification::{Device, Form, Rates, Specification};
+use super::specification::{DeviceType, PhasedSpecification, RateSelection, RequestForm};
 
 /// Longest wait with a full buffer, s: with its variation it stays below the 40 s that end a chain.
 const SPACING_MAX_S: f64 = 28.0;
@@ -20,7 +20,7 @@ const POPULARITY_DRAWS: u64 = 4;
 const SESSIONS_DRAWN: u64 = 200_000;
 
 /// Adjusts every parameter by the error of its figure.
-pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
+pub(super) fn correct(specification: &mut PhasedSpecification, seen: &Observed, got: &Observed) {
     let viewing = &mut specification.viewing;
     let (want, have) = (&seen.viewing, &got.viewing);
     if !want.session_s.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
             3600.0,
         );
         scale(&mut viewing.pause_at_start, |of| of.pause_at_start, 1.0);
-        if specification.catalogue.rates == Rates::Several {
+        if specification.catalogue.rates == RateSelection::Several {
             scale(
                 &mut viewing.changes_per_hour,
                 |of| of.changes_per_hour,
@@ -58,7 +58,7 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
         specification.network.transient_share = 1.0 / slowness.max(1.0);
     }
     correct_rates(specification, seen, got);
-    let is_adaptive = specification.catalogue.rates == Rates::Several;
+    let is_adaptive = specification.catalogue.rates == RateSelection::Several;
     for device in &mut specification.devices {
         let find = |all: &Observed| {
             all.devices
@@ -77,7 +77,7 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
 /// were drawn from. The exponent is adjusted until draws from it look like the log, whose
 /// popularity was measured on `sessions` sessions.
 pub(super) fn correct_popularity(
-    specification: &mut Specification,
+    specification: &mut PhasedSpecification,
     want: &Popularity,
     sessions: u64,
 ) {
@@ -113,7 +113,7 @@ pub(super) fn correct_popularity(
     }
 }
 
-fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Observed) {
+fn correct_rates(specification: &mut PhasedSpecification, seen: &Observed, got: &Observed) {
     for kind in Kind::ALL {
         let seconds = |all: &Observed, kbps: Option<u32>| -> f64 {
             let of_kind = all.renditions.iter().filter(|one| one.kind == kind);
@@ -135,7 +135,12 @@ fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Obser
     }
 }
 
-fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_adaptive: bool) {
+fn correct_device(
+    device: &mut DeviceType,
+    want: &DeviceSeen,
+    have: &DeviceSeen,
+    is_adaptive: bool,
+) {
     if have.sessions < 20 {
         return;
     }
@@ -162,7 +167,7 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
         |of| of.audio_ahead_s,
         (1.0, 36_000.0),
     );
-    if device.form == Form::Chunk {
+    if device.form == RequestForm::Chunk {
         scale(&mut device.spacing_s, |of| of.spacing_s, 3600.0);
         scale(&mut device.request_s, |of| of.request_s, 3600.0);
         device.request_s = device.request_s.max(0.1);
@@ -178,14 +183,14 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
         // Longer waits would split chains, and then are not measured as waits.
         device.spacing_s = device.spacing_s.min(SPACING_MAX_S);
     }
-    if device.is_separate && device.audio_form == Form::Chunk {
+    if device.is_separate && device.audio_form == RequestForm::Chunk {
         scale(&mut device.audio_request_s, |of| of.audio_request_s, 3600.0);
         device.audio_request_s = device.audio_request_s.max(0.1);
     }
 }
 
 /// All devices share one curve: that of the device with the most values is used.
-fn correct_headroom(specification: &mut Specification, seen: &Observed, got: &Observed) {
+fn correct_headroom(specification: &mut PhasedSpecification, seen: &Observed, got: &Observed) {
     let measured = seen.devices.iter().filter(|one| one.headroom.len() > 20);
     let Some(want) = measured.max_by_key(|one| one.sessions) else {
         return;

@@ -12,7 +12,7 @@ use headlong_random::Generator;
 use headlong_units::Duration;
 
 use super::Kind;
-use super::specification::{Rates, Titles};
+use super::specification::{RateSelection, TitleSettings};
 use crate::Title;
 use crate::catalogue::Catalogue as FileCatalogue;
 
@@ -50,7 +50,7 @@ pub struct PhasedFile {
 
 /// All titles and files.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Catalogue {
+pub struct PhasedCatalogue {
     /// Titles by popularity.
     pub titles: Vec<PhasedTitle>,
     /// Files by title, kind and bit rate; a file's number is its index.
@@ -62,12 +62,12 @@ pub struct Catalogue {
     popularity: Vec<f64>,
 }
 
-impl Catalogue {
+impl PhasedCatalogue {
     /// The catalogue of a specification; a pure function of it.
-    pub fn of(titles: &Titles) -> Self {
+    pub fn of(titles: &TitleSettings) -> Self {
         let root = Generator::new(titles.seed).fork("phased catalogue");
         let popularity = popularity(titles);
-        let chosen = Chosen::of(titles, &popularity);
+        let chosen = PopularTitles::of(titles, &popularity);
         let mut catalogue = Self {
             titles: Vec::with_capacity(titles.count as usize),
             files: Vec::new(),
@@ -82,7 +82,13 @@ impl Catalogue {
         catalogue
     }
 
-    fn add(&mut self, titles: &Titles, chosen: &Chosen, number: u32, mut generator: Generator) {
+    fn add(
+        &mut self,
+        titles: &TitleSettings,
+        chosen: &PopularTitles,
+        number: u32,
+        mut generator: Generator,
+    ) {
         let unit = generator.unit();
         let duration_s = chosen.duration_s(titles, number as usize, unit);
         let segments = libm::ceil(duration_s / titles.segment_s) as u32;
@@ -97,8 +103,8 @@ impl Catalogue {
             for (index, rendition) in all.iter().enumerate() {
                 let is_there = match titles.rates {
                     // The lowest bit rate always exists: every viewer can start with it.
-                    Rates::Several => index == 0 || quality < rendition.titles_share,
-                    Rates::One => Some(index) == only,
+                    RateSelection::Several => index == 0 || quality < rendition.titles_share,
+                    RateSelection::One => Some(index) == only,
                 };
                 if !is_there {
                     continue;
@@ -196,7 +202,7 @@ impl Catalogue {
             groups: Kind::ALL.iter().map(|kind| kind.name().into()).collect(),
             titles: titles.collect(),
             creation_order,
-            form: crate::Form::Whole,
+            form: crate::TitleForm::Whole,
         }
     }
 }
@@ -204,7 +210,7 @@ impl Catalogue {
 /// Values that are not drawn independently for each title: a few popular titles account for a large
 /// share of the sessions, so with independent draws chance would determine the mean length and
 /// bytes of sessions.
-struct Chosen {
+struct PopularTitles {
     /// For each title, its group by duration; empty if durations are drawn.
     parts: Vec<usize>,
     count: usize,
@@ -212,8 +218,8 @@ struct Chosen {
     rates: [Vec<usize>; 3],
 }
 
-impl Chosen {
-    fn of(titles: &Titles, popularity: &[f64]) -> Self {
+impl PopularTitles {
+    fn of(titles: &TitleSettings, popularity: &[f64]) -> Self {
         let before = core::iter::once(0.0).chain(popularity.iter().copied());
         let sessions: Vec<f64> = before
             .zip(popularity)
@@ -229,7 +235,7 @@ impl Chosen {
             count,
             rates: [Vec::new(), Vec::new(), Vec::new()],
         };
-        if titles.rates == Rates::Several {
+        if titles.rates == RateSelection::Several {
             return chosen;
         }
         // Estimate so far: without groups, all titles have the same length.
@@ -249,7 +255,7 @@ impl Chosen {
     }
 
     /// Duration of a title; `unit` draws from its group.
-    fn duration_s(&self, titles: &Titles, number: usize, unit: f64) -> f64 {
+    fn duration_s(&self, titles: &TitleSettings, number: usize, unit: f64) -> f64 {
         let share = match self.parts.get(number) {
             Some(part) => (*part as f64 + unit) / self.count as f64,
             None => unit,
@@ -296,7 +302,7 @@ fn assign(watched: &[f64], shares: &[f64], weights: &[f64]) -> Vec<usize> {
     classes
 }
 
-pub(super) fn popularity(titles: &Titles) -> Vec<f64> {
+pub(super) fn popularity(titles: &TitleSettings) -> Vec<f64> {
     let mut sum = 0.0;
     let weights = (0..titles.count).map(|rank| {
         let head = if rank < titles.head_titles {

@@ -16,9 +16,11 @@ use headlong_random::Empirical;
 
 use super::Kind;
 use super::calibration::{correct, correct_popularity, curve};
-use super::catalogue::Catalogue;
+use super::catalogue::PhasedCatalogue;
 use super::measure::observe;
-use super::specification::{Device, Form, Rates, Rendition, Specification};
+use super::specification::{
+    DeviceType, PhasedRendition, PhasedSpecification, RateSelection, RequestForm,
+};
 
 /// Number of trials.
 const ROUNDS: usize = 4;
@@ -29,7 +31,7 @@ const FOREVER: f64 = 1e7;
 
 /// The specification of the observed log. Parameters without measurements keep the values of
 /// `netflix-2014-catalog`.
-pub fn fit(seen: &Observed) -> Specification {
+pub fn fit(seen: &Observed) -> PhasedSpecification {
     let mut specification = guess(seen);
     if seen.sessions_kept == 0 {
         return specification;
@@ -42,16 +44,16 @@ pub fn fit(seen: &Observed) -> Specification {
     for round in 0..ROUNDS {
         let sessions = specification.sessions.count.min(TRIAL_SESSIONS);
         let trial = specification.clone().scaled(sessions);
-        let catalogue = Catalogue::of(&trial.catalogue);
+        let catalogue = PhasedCatalogue::of(&trial.catalogue);
         let got = observe(&trial, &catalogue, 1000 + round as u64);
         correct(&mut specification, seen, &got);
     }
     specification
 }
 
-fn base() -> Specification {
+fn base() -> PhasedSpecification {
     // The preset is part of the program and covered by a test.
-    Specification::preset("netflix-2014-catalog", &[]).expect("the preset is well formed")
+    PhasedSpecification::preset("netflix-2014-catalog", &[]).expect("the preset is well formed")
 }
 
 fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
@@ -75,7 +77,7 @@ fn has_one_rate(seen: &Observed) -> bool {
 }
 
 /// Parameters taken directly from the measurements.
-fn guess(seen: &Observed) -> Specification {
+fn guess(seen: &Observed) -> PhasedSpecification {
     let mut specification = base();
     let (titles, visits) = (&mut specification.catalogue, &mut specification.sessions);
     if !seen.name.is_empty() {
@@ -123,8 +125,8 @@ fn guess(seen: &Observed) -> Specification {
             .renditions
             .iter()
             .filter(|one| one.kind == kind && one.kbps > 0);
-        let mut renditions: Vec<Rendition> = of_kind
-            .map(|one| Rendition {
+        let mut renditions: Vec<PhasedRendition> = of_kind
+            .map(|one| PhasedRendition {
                 kbps: one.kbps,
                 titles_share: one.titles_share.clamp(0.0, 1.0),
                 weight: one.seconds.max(0.0),
@@ -162,7 +164,7 @@ fn guess(seen: &Observed) -> Specification {
         titles.table_entry_bytes = 0.0;
     }
     if has_one_rate(seen) {
-        titles.rates = Rates::One;
+        titles.rates = RateSelection::One;
     }
     guess_viewing(&mut specification, &seen.viewing, ahead_s(seen));
     guess_devices(&mut specification, seen);
@@ -179,7 +181,7 @@ fn ahead_s(seen: &Observed) -> f64 {
     if sessions > 0.0 { sum / sessions } else { 0.0 }
 }
 
-fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen, ahead_s: f64) {
+fn guess_viewing(specification: &mut PhasedSpecification, seen: &ViewingSeen, ahead_s: f64) {
     if seen.session_s.is_empty() {
         return;
     }
@@ -197,22 +199,22 @@ fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen, ahead_s:
     viewing.pause_at_start = seen.pause_at_start.clamp(0.0, 1.0);
     set(&mut viewing.pause_s, &seen.pause_s, 0.0, FOREVER);
     viewing.changes_per_hour = match specification.catalogue.rates {
-        Rates::Several => seen.changes_per_hour.clamp(0.0, 3600.0),
-        Rates::One => 0.0,
+        RateSelection::Several => seen.changes_per_hour.clamp(0.0, 3600.0),
+        RateSelection::One => 0.0,
     };
     viewing.up_share = seen.up_share.clamp(0.0, 1.0);
     viewing.down_share = seen.down_share.clamp(0.0, 1.0 - viewing.up_share);
 }
 
-fn form(open_share: f64) -> Form {
+fn form(open_share: f64) -> RequestForm {
     if open_share > 0.5 {
-        Form::Open
+        RequestForm::Open
     } else {
-        Form::Chunk
+        RequestForm::Chunk
     }
 }
 
-fn guess_devices(specification: &mut Specification, seen: &Observed) {
+fn guess_devices(specification: &mut PhasedSpecification, seen: &Observed) {
     let models = specification.devices.clone();
     let titles = &specification.catalogue;
     let has = |kind| !titles.of_kind(kind).is_empty();
@@ -227,7 +229,7 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
                 (separate, _) => separate,
             };
             let (content, sound) = (form(one.open_content_share), form(one.open_audio_share));
-            let alike = |model: &&Device| {
+            let alike = |model: &&DeviceType| {
                 usize::from(model.is_separate == is_separate) * 4
                     + usize::from(model.form == content) * 2
                     + usize::from(model.audio_form == sound)
@@ -242,7 +244,7 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
             if titles.table_entry_bytes <= 0.0 {
                 device.table_bytes = 0;
             }
-            if titles.rates == Rates::One {
+            if titles.rates == RateSelection::One {
                 (device.probes_first, device.probes_next) = (0.0, 0.0);
             }
             (device.is_separate, device.form, device.audio_form) = (is_separate, content, sound);
@@ -256,7 +258,7 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
             }
             device
         });
-    let devices: Vec<Device> = devices.collect();
+    let devices: Vec<DeviceType> = devices.collect();
     if !devices.is_empty() {
         specification.devices = devices;
     }

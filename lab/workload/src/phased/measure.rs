@@ -13,16 +13,16 @@ use headlong_characterise::{
     About, Accumulators, Characterisation, Log, Observed, SessionSplitter, SessionView,
 };
 
-use super::catalogue::Catalogue;
-use super::log::Sessions;
-use super::session::Session;
-use super::specification::Specification;
+use super::catalogue::PhasedCatalogue;
+use super::log::PhasedSessions;
+use super::session::PhasedSession;
+use super::specification::PhasedSpecification;
 
 /// Statistics over the sessions of a specification.
 #[derive(Debug)]
-pub struct Measure<'a> {
-    specification: &'a Specification,
-    catalogue: &'a Catalogue,
+pub struct SessionStatistics<'a> {
+    specification: &'a PhasedSpecification,
+    catalogue: &'a PhasedCatalogue,
     log: Log,
     splitter: SessionSplitter,
     sums: Accumulators,
@@ -31,10 +31,10 @@ pub struct Measure<'a> {
     bytes: u64,
 }
 
-impl<'a> Measure<'a> {
+impl<'a> SessionStatistics<'a> {
     /// Empty statistics. Only names are taken from the specification, and only the data of a files
     /// table from the catalogue, which belongs to the specification.
-    pub fn new(specification: &'a Specification, catalogue: &'a Catalogue) -> Self {
+    pub fn new(specification: &'a PhasedSpecification, catalogue: &'a PhasedCatalogue) -> Self {
         let files = catalogue.files.iter().map(|file| FileInfo {
             title: file.title,
             kind: file.kind,
@@ -62,7 +62,7 @@ impl<'a> Measure<'a> {
 
     /// Adds a session; one without requests would not appear in a log and does not count. `each`
     /// receives it if statistics include it (A16), with its chains.
-    pub fn add(&mut self, session: &Session, mut each: impl FnMut(&SessionView<'_>)) {
+    pub fn add(&mut self, session: &PhasedSession, mut each: impl FnMut(&SessionView<'_>)) {
         session.logged(self.catalogue, &mut self.lines);
         self.requests += self.lines.len() as u64;
         self.bytes += self.lines.iter().map(|line| line.sent_bytes).sum::<u64>();
@@ -97,12 +97,12 @@ impl<'a> Measure<'a> {
 
 /// Characterises the log of `specification` with this seed.
 pub fn characterise(
-    specification: &Specification,
-    catalogue: &Catalogue,
+    specification: &PhasedSpecification,
+    catalogue: &PhasedCatalogue,
     seed: u64,
 ) -> Characterisation {
-    let mut measure = Measure::new(specification, catalogue);
-    let mut sessions = Sessions::new(specification, catalogue, seed);
+    let mut measure = SessionStatistics::new(specification, catalogue);
+    let mut sessions = PhasedSessions::new(specification, catalogue, seed);
     while let Some(session) = sessions.next() {
         measure.add(&session, |_| ());
         sessions.recycle(session);
@@ -111,6 +111,10 @@ pub fn characterise(
 }
 
 /// The measurements from which a specification is fitted.
-pub fn observe(specification: &Specification, catalogue: &Catalogue, seed: u64) -> Observed {
+pub fn observe(
+    specification: &PhasedSpecification,
+    catalogue: &PhasedCatalogue,
+    seed: u64,
+) -> Observed {
     characterise(specification, catalogue, seed).observed
 }

@@ -17,7 +17,7 @@ pub struct PlayerKind {
     /// Share of sessions with it; shares add up to 1.
     pub share: f64,
     /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), whose
-    /// requests [`super::Requests`] describes.
+    /// requests [`super::RequestSettings`] describes.
     pub make: Option<Arc<PlayerConfig>>,
 }
 

@@ -16,10 +16,11 @@ use headlong_units::{Bytes, Duration, KIB, MIB};
 
 use super::players::{check_players, players};
 use super::{
-    Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification, Start, Storage,
-    TITLES_MAX, TitleGroup, Viewing, check,
+    ArrivalDistribution, ArrivalRate, Ramp, RequestSettings, RequestSize, SessionArrivals,
+    Specification, StartPosition, TITLES_MAX, TitleGroup, TitleStorage, TraceExtent, ViewingRange,
+    check,
 };
-use crate::{Curve, Form, Identity, NetworkClass, preset};
+use crate::{Curve, NetworkClass, TitleForm, ViewerIdentity, preset};
 use headlong_units::nearest;
 
 /// Largest number of bytes per segment in a table of offsets.
@@ -89,7 +90,7 @@ impl Specification {
                 .unwrap_or_else(|| "unnamed".to_owned()),
             groups: groups(table),
             catalogue_seed: table.get_or("catalogue.seed", &whole::<u64>(), 1),
-            storage: Storage {
+            storage: TitleStorage {
                 form: table.get("catalogue.chunk", &form()).unwrap_or_default(),
                 pad_bytes: table.get_or("catalogue.pad", &size(), 4 * KIB),
             },
@@ -179,15 +180,15 @@ fn group(table: &mut Document, name: String) -> TitleGroup {
     }
 }
 
-fn sessions(table: &mut Document) -> Sessions {
+fn sessions(table: &mut Document) -> SessionArrivals {
     let count = table.get(
         "sessions.count",
         &whole::<u64>().at_most(super::SESSIONS_MAX),
     );
     let length = table.get("sessions.length", &time());
     let arrivals = [
-        ("poisson", Arrivals::Poisson),
-        ("constant", Arrivals::Constant),
+        ("poisson", ArrivalDistribution::Poisson),
+        ("constant", ArrivalDistribution::Constant),
     ];
     let ramp = |table: &mut Document, end: &str| Ramp {
         sessions: table.get_or(&format!("sessions.ramp_{end}"), &whole::<u64>(), 0),
@@ -198,18 +199,22 @@ fn sessions(table: &mut Document) -> Sessions {
         ),
     };
     let count_wins = table.wins("sessions.count", "sessions.length");
-    Sessions {
+    SessionArrivals {
         extent: match (count, length) {
-            (Some(count), Some(_)) if count_wins => Extent::Sessions(count),
-            (_, Some(time)) => Extent::Time(time),
-            (count, None) => Extent::Sessions(count.unwrap_or(1000)),
+            (Some(count), Some(_)) if count_wins => TraceExtent::Sessions(count),
+            (_, Some(time)) => TraceExtent::Time(time),
+            (count, None) => TraceExtent::Sessions(count.unwrap_or(1000)),
         },
         rate: table.get_or(
             "sessions.rate",
             &sessions_rate(),
-            Rate::Bytes(20.0 * MIB as f64),
+            ArrivalRate::Bytes(20.0 * MIB as f64),
         ),
-        arrivals: table.get_or("sessions.arrivals", &choice(&arrivals), Arrivals::Poisson),
+        arrivals: table.get_or(
+            "sessions.arrivals",
+            &choice(&arrivals),
+            ArrivalDistribution::Poisson,
+        ),
         ramp_up: ramp(table, "up"),
         ramp_down: ramp(table, "down"),
         resume_time: table.get_or("sessions.resume_time", &time(), Duration::ZERO),
@@ -217,15 +222,15 @@ fn sessions(table: &mut Document) -> Sessions {
     }
 }
 
-fn viewing(table: &mut Document) -> Viewing {
+fn viewing(table: &mut Document) -> ViewingRange {
     let starts = [
-        ("beginning", Start::Beginning),
-        ("random-segment", Start::RandomSegment),
+        ("beginning", StartPosition::Beginning),
+        ("random-segment", StartPosition::RandomSegment),
     ];
     let chance =
         |table: &mut Document, key: &str| table.get_or(key, &number().between(0.0, 1.0), 0.0);
-    Viewing {
-        start: table.get_or("viewing.start", &choice(&starts), Start::Beginning),
+    ViewingRange {
+        start: table.get_or("viewing.start", &choice(&starts), StartPosition::Beginning),
         fraction: table
             .get("viewing.fraction", &curve(false))
             .unwrap_or_else(|| named("youtube-2011-fraction")),
@@ -238,8 +243,8 @@ fn viewing(table: &mut Document) -> Viewing {
     }
 }
 
-fn requests(table: &mut Document) -> Requests {
-    Requests {
+fn requests(table: &mut Document) -> RequestSettings {
+    RequestSettings {
         size: table.get_or(
             "requests.size",
             &request_size(),
@@ -258,7 +263,7 @@ fn requests(table: &mut Document) -> Requests {
         ),
         connections: table.get_or("requests.connections", &whole::<u64>().at_most(64), 1) as u32,
         identity: table
-            .get("requests.identity", &choice(&Identity::ALL))
+            .get("requests.identity", &choice(&ViewerIdentity::ALL))
             .unwrap_or_default(),
         open_ended: table.get_or("requests.open_ended", &flag(), false),
     }
@@ -336,11 +341,11 @@ pub(crate) fn read_only<V: 'static>(
     Kind::new(form, read, |_| String::new())
 }
 
-fn form() -> Kind<Form> {
+fn form() -> Kind<TitleForm> {
     parsed("a size such as \"512KiB\", or \"segment\", or \"off\"")
 }
 
-fn sessions_rate() -> Kind<Rate> {
+fn sessions_rate() -> Kind<ArrivalRate> {
     parsed("sessions such as \"2.5/s\", or bytes that they ask for such as \"60MiB/s\"")
 }
 

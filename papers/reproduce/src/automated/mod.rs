@@ -21,8 +21,8 @@ use headlong_sim::{Experiment, SetupError};
 use headlong_units::{Instant, MIB};
 
 use headlong_bench::{
-    BenchError, CommandOutcome, Options, Outcome as Ended, Probe, QualityRules, Search,
-    SearchRules, in_parallel,
+    BenchError, BenchOptions, CommandOutcome, LimitSearch, Probe, QualityRules,
+    RunOutcome as Ended, SearchRules, in_parallel,
 };
 use headlong_report::say;
 use results::{InAction, Limit, Outcome, Reproduced, name_of};
@@ -98,7 +98,10 @@ pub fn scenario_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// If a result cannot be written.
-pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub fn reproduce_virtual(
+    choice: &Choice,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let started = Clock::now();
     let is_quick = choice.is_quick;
     let usual = if is_quick { QUICK } else { FULL };
@@ -284,7 +287,7 @@ impl Task {
                 confirm: 1,
                 probes_max: 64,
             };
-            let search = Search::new(guess_mib_s * MIB as f64, rules);
+            let search = LimitSearch::new(guess_mib_s * MIB as f64, rules);
             let search = search.in_steps_of(effort.resolution_mib_s * MIB as f64);
             let run = |probe: &Probe| experiment.run(probe.rate / MIB as f64, seed);
             let searched = search.run(

@@ -1,12 +1,12 @@
 //! Output of the reproduction: an HTML page, JSON, and Markdown tables for the documentation.
 
 use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table};
-use headlong_sim::Record;
+use headlong_sim::RunFigures;
 
 use super::published::{TABLE_1, said};
 use super::results::{InAction, Limit, Outcome, Reproduced, name_of};
 use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
-use headlong_bench::{BenchError, CommandOutcome, Options, series_charts};
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome, series_charts};
 
 /// Name of the section in the documentation.
 const MARKS: &str = "automated-prefetching";
@@ -15,7 +15,10 @@ const MARKS: &str = "automated-prefetching";
 const MB_PER_MIB: f64 = 1.048_576;
 
 /// Writes the page, its JSON and the tables of the documentation, and prints the result.
-pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub(super) fn tell(
+    result: &Reproduced,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let (json, text) = (result.json(), result.text(&options.command_line));
     options.keep(&json)?;
     let page = result.page(&options.command_line);
@@ -202,7 +205,7 @@ fn scenario_section(outcome: &Outcome) -> Section {
         (Memory::PageCache, "page cache"),
         (Memory::Own, "own memory"),
     ] {
-        type Drawn = (&'static str, fn(&Record) -> f64);
+        type Drawn = (&'static str, fn(&RunFigures) -> f64);
         let drawn: [Drawn; 3] = [
             (GOODPUT, |r| r.served_mib_s),
             ("disk", |r| r.disk_mib_s),
@@ -253,7 +256,7 @@ fn scenario_section(outcome: &Outcome) -> Section {
 
 /// Figure 2 and Table 1, for the SD titles.
 fn extra_section(outcome: &Outcome) -> Section {
-    let by_served = |limit: &Limit, figure: fn(&Record) -> f64| {
+    let by_served = |limit: &Limit, figure: fn(&RunFigures) -> f64| {
         limit.mean(|r| figure(r) / r.served_mib_s.max(1e-9))
     };
     let x = || Axis::new("Prefetch size", "MB").from(0.0);
@@ -298,7 +301,7 @@ fn extra_section(outcome: &Outcome) -> Section {
                 .find(|limit| limit.size_mib == row.size_mib)
         };
         let cells = |memory| {
-            let figures: [fn(&Record) -> f64; 3] = [
+            let figures: [fn(&RunFigures) -> f64; 3] = [
                 |r| r.disk_mib_s,
                 |r| r.evicted_mib_s,
                 |r| r.waste_ratio * r.disk_mib_s,

@@ -1,7 +1,7 @@
 //! Results of the reproduction: the limits of each scenario, and the runs in which a controller
 //! finds its size.
 
-use headlong_sim::Record;
+use headlong_sim::RunFigures;
 use serde::Serialize;
 
 use super::scenarios::{Memory, SQUARE_ROOT_SCALE, Scenario, Sizing};
@@ -19,11 +19,11 @@ pub(super) struct Limit {
     pub(super) size_mib: Option<u64>,
     pub(super) rate_mib_s: f64,
     pub(super) worlds: usize,
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<RunFigures>,
 }
 
 impl Limit {
-    pub(super) fn mean(&self, figure: impl Fn(&Record) -> f64) -> f64 {
+    pub(super) fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> f64 {
         let sum: f64 = self.records.iter().map(figure).sum();
         sum / self.records.len() as f64
     }
@@ -101,7 +101,7 @@ pub(super) struct InAction {
     pub(super) controller: String,
     pub(super) start_mib: u64,
     pub(super) rate_mib_s: f64,
-    pub(super) record: Record,
+    pub(super) record: RunFigures,
 }
 
 /// The whole result.

@@ -2,7 +2,9 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
-use headlong_sim::{CacheKind, Experiment, PageCacheServerSetup, ServerKind, Setup, Window};
+use headlong_sim::{
+    CacheKind, Experiment, MeasuredWindow, PageCacheServerSetup, ServerKind, WorldSetup,
+};
 use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
@@ -187,12 +189,12 @@ impl Scenario {
     ) -> Experiment {
         let ramp = times.ramp;
         let seconds = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let mut setup = Setup {
-            window: Window {
+        let mut setup = WorldSetup {
+            window: MeasuredWindow {
                 from: seconds(ramp),
                 to: seconds(ramp + times.measured),
             },
-            ..Setup::default()
+            ..WorldSetup::default()
         };
         let engine = &mut setup.engine;
         engine.piece_bytes = PIECE_BYTES;

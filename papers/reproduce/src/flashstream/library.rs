@@ -1,7 +1,7 @@
 //! The workload (FlashStream 5.1): single segments of many titles, at a constant rate.
 
 use headlong_units::Duration;
-use headlong_workload::specification::Extent;
+use headlong_workload::specification::TraceExtent;
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
 /// Titles in the paper's data set.
@@ -11,7 +11,7 @@ const FILE_BLOCK_BYTES: u64 = 4_096;
 /// Extent size of titles; no segment is larger.
 const EXTENT_BYTES: u64 = 4 << 20;
 /// More requests than any measurement needs.
-const ENDLESS: Extent = Extent::Time(Duration::from_secs(1_000_000_000));
+const ENDLESS: TraceExtent = TraceExtent::Time(Duration::from_secs(1_000_000_000));
 
 /// A segment: its byte range on the disk, which also identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

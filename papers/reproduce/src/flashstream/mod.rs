@@ -26,7 +26,7 @@ mod writes;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Instant as Clock;
 
-use headlong_bench::{BenchError, CommandOutcome, Options, in_parallel};
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome, in_parallel};
 use headlong_plan::Prices;
 use headlong_units::{Duration, MIB};
 
@@ -114,7 +114,7 @@ impl FlashstreamOptions {
 /// If a result cannot be written.
 pub fn flashstream(
     flashing: &FlashstreamOptions,
-    options: &Options,
+    options: &BenchOptions,
     mut tell: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
     let started = Clock::now();

@@ -4,9 +4,10 @@
 //! It starts with an empty tier, runs at half the rate until it has been filled several times over,
 //! and is then measured.
 
-use headlong_bench::{Outcome, Probe, Search};
+use headlong_bench::{LimitSearch, Probe, RunOutcome};
 use headlong_sim::{
-    Experiment, FlashSetup, Placement, Record, Setup, WarmContent, Window, settings,
+    Experiment, FlashSetup, MeasuredWindow, Placement, RunFigures, WarmContent, WorldSetup,
+    settings,
 };
 use headlong_units::{Duration, Instant, MIB};
 use serde::Serialize;
@@ -68,13 +69,13 @@ impl Ours {
         let bytes = SSD_BYTES / scale;
         let filling = Duration::from_secs(FILLINGS * bytes / FILLED_BYTES_PER_S);
         let warmed = filling + effort.ramp;
-        let mut setup = Setup {
+        let mut setup = WorldSetup {
             placement: Placement::Spread,
-            window: Window {
+            window: MeasuredWindow {
                 from: Instant::ZERO + warmed,
                 to: Instant::ZERO + warmed + effort.measured,
             },
-            ..Setup::default()
+            ..WorldSetup::default()
         };
         setup.engine.memory_bytes = (MEMORY_GIB * 1024 - 512) * MIB / scale;
         for (key, value) in [("admission", "accept"), ("prefetch", "auto")] {
@@ -108,7 +109,7 @@ impl Ours {
     /// Its highest rate without a missed segment.
     pub(super) fn limit(&self, effort: &Effort) -> OursLimit {
         let experiment = self.experiment(effort);
-        let search = Search::new(GUESS_MIB_S * MIB as f64, rules(effort));
+        let search = LimitSearch::new(GUESS_MIB_S * MIB as f64, rules(effort));
         let search = search.in_steps_of(effort.resolution * MIB as f64);
         let make = |probes: &[Probe]| {
             let of = |probe: &Probe| {
@@ -119,14 +120,17 @@ impl Ours {
                     effort.seed + u64::from(probe.seed_index),
                 )
             };
-            probes.iter().map(of).collect::<Result<Vec<Record>, _>>()
+            probes
+                .iter()
+                .map(of)
+                .collect::<Result<Vec<RunFigures>, _>>()
         };
         let searched = search.run(1, make, |record| match record.failures {
-            0 => Outcome::Passed,
-            _ => Outcome::Failed,
+            0 => RunOutcome::Passed,
+            _ => RunOutcome::Failed,
         });
         let passed = searched.map(|searched| searched.passed).unwrap_or_default();
-        let mean = |of: &dyn Fn(&Record) -> f64| {
+        let mean = |of: &dyn Fn(&RunFigures) -> f64| {
             let sum: f64 = passed.iter().map(of).sum();
             sum / passed.len().max(1) as f64
         };

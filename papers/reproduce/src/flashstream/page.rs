@@ -1,6 +1,6 @@
 //! Tables and HTML page.
 
-use headlong_bench::{BenchError, CommandOutcome, Options};
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
 use headlong_published::Beside;
 use headlong_report::{
     Axis, Bars, Cell, Chart, Page, Section, Series, Table, divergence_by_size, latency_cdf,
@@ -24,7 +24,7 @@ const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as i
 /// Writes the page and prints the tables.
 pub(super) fn tell(
     streamed: &FlashstreamResult,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut json = serde_json::to_value(streamed).unwrap_or_default();
     json["beside"] = serde_json::to_value(streamed.beside()).unwrap_or_default();
@@ -121,7 +121,7 @@ fn ours(streamed: &FlashstreamResult) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-fn page(streamed: &FlashstreamResult, options: &Options) -> Page {
+fn page(streamed: &FlashstreamResult, options: &BenchOptions) -> Page {
     let mut page = Page::new("FlashStream")
         .lead(format!(
             "Scale {}, run time {:.0} s.",

@@ -15,10 +15,12 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::time::Instant as Clock;
 
-use headlong_bench::grid::{Aim, Axis, Journal, Point, Row, Sweep, SweepError, combinations};
-use headlong_bench::{BenchError, CommandOutcome, Options, VirtualCell};
+use headlong_bench::grid::{
+    GridAxis, GridPoint, GridRow, Sweep, SweepError, SweepJournal, SweepQuantity, combinations,
+};
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome, VirtualCell};
 use headlong_drive::preset;
-use headlong_sim::{Experiment, Placement, Setup, Window, settings};
+use headlong_sim::{Experiment, MeasuredWindow, Placement, WorldSetup, settings};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
@@ -81,7 +83,7 @@ pub struct OverloadExperiment {
 /// If a result cannot be written.
 pub fn hold(
     holding: &OverloadExperiment,
-    options: &Options,
+    options: &BenchOptions,
     tell: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
     let started = Clock::now();
@@ -98,9 +100,9 @@ pub fn hold(
     }
     let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let mut run = Run {
-        journal: Journal::open(&file).map_err(told)?,
+        journal: SweepJournal::open(&file).map_err(told)?,
         sweep: Sweep {
-            aim: Aim::Rates(Vec::new()),
+            aim: SweepQuantity::Rates(Vec::new()),
             seed: holding.seed,
             seeds: effort.seeds,
             threads: holding.threads.unwrap_or_else(processors),
@@ -132,7 +134,7 @@ fn remove(file: &Path) -> std::io::Result<()> {
 
 /// State of the experiment.
 struct Run<T> {
-    journal: Journal,
+    journal: SweepJournal,
     sweep: Sweep,
     effort: Effort,
     done: usize,
@@ -147,7 +149,7 @@ impl<T: FnMut(usize, usize)> Run<T> {
         preset: &str,
         guess_mib_s: f64,
     ) -> Result<Vec<Series>, BenchError> {
-        let aim = Aim::Maximum {
+        let aim = SweepQuantity::Maximum {
             guess_mib_s,
             resolution_mib_s: self.effort.resolution_mib_s,
         };
@@ -161,7 +163,7 @@ impl<T: FnMut(usize, usize)> Run<T> {
             axis("admission", ADMISSIONS),
         ];
         let combined = combinations(&axes);
-        let points: Vec<Point> = combined
+        let points: Vec<GridPoint> = combined
             .iter()
             .map(|values| point(preset, &values[0], &values[1], self.effort))
             .collect();
@@ -176,7 +178,7 @@ impl<T: FnMut(usize, usize)> Run<T> {
             })
             .collect();
         for load in LOADS {
-            let rows = self.rows(&points, Aim::Rates(vec![limit_mib_s * load]))?;
+            let rows = self.rows(&points, SweepQuantity::Rates(vec![limit_mib_s * load]))?;
             for (series, row) in series.iter_mut().zip(&rows) {
                 series.loads.push(Load::of(load, row));
             }
@@ -184,7 +186,11 @@ impl<T: FnMut(usize, usize)> Run<T> {
         Ok(series)
     }
 
-    fn rows(&mut self, points: &[Point], aim: Aim) -> Result<Vec<Row>, BenchError> {
+    fn rows(
+        &mut self,
+        points: &[GridPoint],
+        aim: SweepQuantity,
+    ) -> Result<Vec<GridRow>, BenchError> {
         let sweep = Sweep {
             aim,
             ..self.sweep.clone()
@@ -199,22 +205,22 @@ impl<T: FnMut(usize, usize)> Run<T> {
     }
 }
 
-fn axis<const N: usize>(name: &str, values: [&str; N]) -> Axis {
-    Axis {
+fn axis<const N: usize>(name: &str, values: [&str; N]) -> GridAxis {
+    GridAxis {
         name: name.to_owned(),
         values: values.map(str::to_owned).to_vec(),
     }
 }
 
 /// The world of a preset with an identity and an admission rule, by their names.
-fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> Point {
+fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> GridPoint {
     let world = world(preset, identity, admission, effort);
     let mut replay =
         format!("headlong simulate run {preset} --spread --engine admission={admission}");
     for (key, value) in keys(identity) {
         replay += &format!(" --set {key}={value}");
     }
-    Point {
+    GridPoint {
         values: [preset, identity, admission].map(str::to_owned).to_vec(),
         cell: VirtualCell::of_options(world, preset, &replay),
     }
@@ -231,13 +237,13 @@ fn world(workload: &str, identity: &str, admission: &str, effort: Effort) -> Exp
     let keys = keys.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let keys: Vec<(String, String)> = keys.collect();
     let from = Instant::ZERO + effort.ramp;
-    let mut setup = Setup {
+    let mut setup = WorldSetup {
         placement: Placement::Spread,
-        window: Window {
+        window: MeasuredWindow {
             from,
             to: from + effort.measured,
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = MEMORY_BYTES;
     for (key, value) in [("admission", admission), ("prefetch", "auto")] {

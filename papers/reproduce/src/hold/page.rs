@@ -1,6 +1,6 @@
 //! Tables and HTML page.
 
-use headlong_bench::{BenchError, CommandOutcome, Options};
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
 
 use super::results::{Load, OverloadResult, SHARE_MIN, Series, Set};
@@ -13,7 +13,10 @@ const WORDS: &str = "Goodput is the bytes of calls answered completely in time. 
                      as 100 %.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(held: &OverloadResult, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub(super) fn tell(
+    held: &OverloadResult,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let json = serde_json::to_value(held).unwrap_or_default();
     let text = text(held);
     options.tell(page(held, options), ("hold", &text), (&json, &text))?;
@@ -82,7 +85,7 @@ fn failures(held: &OverloadResult) -> Table {
     table(held, caption, |_, load| Cell::number(load.mean(share), 2))
 }
 
-fn page(held: &OverloadResult, options: &Options) -> Page {
+fn page(held: &OverloadResult, options: &BenchOptions) -> Page {
     let mut section = Section::new("Goodput over the load").text(WORDS);
     let mut workloads: Vec<&str> = held.series.iter().map(|series| series.workload).collect();
     workloads.dedup();

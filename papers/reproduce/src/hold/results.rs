@@ -1,8 +1,8 @@
 //! Results of each load, and their verdict.
 
 use headlong_bench::RunRecord;
-use headlong_bench::grid::Row;
-use headlong_sim::Record;
+use headlong_bench::grid::GridRow;
+use headlong_sim::RunFigures;
 use serde::Serialize;
 
 /// Share of the best of its row that must be delivered at every load.
@@ -23,7 +23,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    fn of(record: &Record) -> Self {
+    fn of(record: &RunFigures) -> Self {
         Self {
             seed: record.seed,
             goodput_mib_s: record.served_mib_s,
@@ -49,7 +49,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn of(load: f64, row: &Row) -> Self {
+    pub(super) fn of(load: f64, row: &GridRow) -> Self {
         let records = row.records.iter().filter_map(RunRecord::figures);
         Self {
             load,

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use headlong_random::Empirical;
 use headlong_settings::{Document, Kind, Value, Wrong, choice, number, seconds, size, text, whole};
 
-use super::visitor::{CONTENTS, FORMS, Keys, RATES};
-use crate::phased::specification::{Form, Rates, Rendition};
+use super::visitor::{CONTENTS, FORMS, KeyVisitor, RATES};
+use crate::phased::specification::{PhasedRendition, RateSelection, RequestForm};
 use crate::specification::{curve, read_only};
 
 /// Largest number of files of a kind per title.
@@ -21,7 +21,7 @@ fn take<V: 'static>(document: &mut Document, key: &str, kind: &Kind<V>, value: &
     }
 }
 
-impl Keys for Document {
+impl KeyVisitor for Document {
     fn text(&mut self, key: &str, value: &mut String) {
         take(self, key, &text(), value);
     }
@@ -57,7 +57,7 @@ impl Keys for Document {
         }
     }
 
-    fn form(&mut self, key: &str, value: &mut Form) {
+    fn form(&mut self, key: &str, value: &mut RequestForm) {
         take(self, key, &choice(&FORMS), value);
     }
 
@@ -65,7 +65,7 @@ impl Keys for Document {
         take(self, key, &choice(&CONTENTS), is_separate);
     }
 
-    fn rates(&mut self, key: &str, value: &mut Rates) {
+    fn rates(&mut self, key: &str, value: &mut RateSelection) {
         take(self, key, &choice(&RATES), value);
     }
 
@@ -85,14 +85,14 @@ impl Keys for Document {
         take(self, key, &weights, value);
     }
 
-    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
+    fn renditions(&mut self, key: &str, value: &mut Vec<PhasedRendition>) {
         let form = "[[kbps, share of titles that have it, weight], ...], bit rates ascending";
         take(self, key, &read_only(form, renditions), value);
     }
 }
 
 /// `[[kbps, share of titles, weight], ...]`.
-fn renditions(value: &Value) -> Result<Vec<Rendition>, Wrong> {
+fn renditions(value: &Value) -> Result<Vec<PhasedRendition>, Wrong> {
     let items = value.items().ok_or(Wrong::Unfit)?;
     if items.len() > RENDITIONS_MAX {
         let count = items.len();
@@ -102,13 +102,13 @@ fn renditions(value: &Value) -> Result<Vec<Rendition>, Wrong> {
         let Some([kbps, share, weight]) = item.items() else {
             return Err(Wrong::Unfit);
         };
-        Ok(Rendition {
+        Ok(PhasedRendition {
             kbps: number().between(1.0, 1e7).read(kbps)? as u32,
             titles_share: number().between(0.0, 1.0).read(share)?,
             weight: number().between(0.0, 1e9).read(weight)?,
         })
     };
-    let all: Vec<Rendition> = items.iter().map(one).collect::<Result<_, _>>()?;
+    let all: Vec<PhasedRendition> = items.iter().map(one).collect::<Result<_, _>>()?;
     let is_ascending = all.windows(2).all(|pair| pair[0].kbps < pair[1].kbps);
     is_ascending.then_some(all).ok_or(Wrong::Unfit)
 }

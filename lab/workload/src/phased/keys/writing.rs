@@ -7,17 +7,17 @@ use alloc::vec::Vec;
 use headlong_random::Empirical;
 use headlong_settings::{quote, toml_line};
 
-use super::visitor::{CONTENTS, FORMS, Keys, RATES};
-use crate::phased::specification::{Form, Rates, Rendition};
+use super::visitor::{CONTENTS, FORMS, KeyVisitor, RATES};
+use crate::phased::specification::{PhasedRendition, RateSelection, RequestForm};
 
 /// Writes TOML.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct TomlWriter {
     pub(super) text: String,
     section: String,
 }
 
-impl Writer {
+impl TomlWriter {
     fn put(&mut self, key: &str, value: &str) {
         toml_line(&mut self.text, &mut self.section, key, value);
     }
@@ -33,7 +33,7 @@ impl Writer {
     }
 }
 
-impl Keys for Writer {
+impl KeyVisitor for TomlWriter {
     fn text(&mut self, key: &str, value: &mut String) {
         self.put(key, &quote(value));
     }
@@ -63,7 +63,7 @@ impl Keys for Writer {
         });
     }
 
-    fn form(&mut self, key: &str, value: &mut Form) {
+    fn form(&mut self, key: &str, value: &mut RequestForm) {
         let name = FORMS.iter().find(|(_, form)| form == value);
         self.put(key, &quote(name.map_or("chunk", |(name, _)| name)));
     }
@@ -73,7 +73,7 @@ impl Keys for Writer {
         self.put(key, &quote(name.map_or("separate", |(name, _)| name)));
     }
 
-    fn rates(&mut self, key: &str, value: &mut Rates) {
+    fn rates(&mut self, key: &str, value: &mut RateSelection) {
         let name = RATES.iter().find(|(_, rates)| rates == value);
         self.put(key, &quote(name.map_or("several", |(name, _)| name)));
     }
@@ -82,7 +82,7 @@ impl Keys for Writer {
         self.list(key, value, ToString::to_string);
     }
 
-    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
+    fn renditions(&mut self, key: &str, value: &mut Vec<PhasedRendition>) {
         self.list(key, value, |one| {
             format!("[{}, {}, {}]", one.kbps, one.titles_share, one.weight)
         });
