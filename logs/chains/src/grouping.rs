@@ -16,7 +16,7 @@ const FEW: usize = 1 << DIGIT_BITS_MAX;
 
 /// Index of a request, with its group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct GroupedIndex {
     /// Session and file in one number: equal within a group, and ordered like session and file.
     pub(crate) group: u64,
     /// Index of the request.
@@ -25,16 +25,16 @@ pub(crate) struct Place {
 
 /// Sorted indexes of a log's requests, and scratch space.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    sorted: Vec<Place>,
-    spare: Vec<Place>,
+pub(crate) struct SortedIndexes {
+    sorted: Vec<GroupedIndex>,
+    spare: Vec<GroupedIndex>,
     /// Counters of each digit.
     counters: Vec<[u32; FEW]>,
 }
 
-impl Places {
+impl SortedIndexes {
     /// Sorts the indexes of all requests that belong to chains, by session, file and index.
-    pub(crate) fn sort(&mut self, requests: &[Request]) -> &[Place] {
+    pub(crate) fn sort(&mut self, requests: &[Request]) -> &[GroupedIndex] {
         self.sorted.clear();
         let mut session_min = u32::MAX;
         let mut session_max = 0;
@@ -45,7 +45,7 @@ impl Places {
                 session_min = session_min.min(request.session);
                 session_max = session_max.max(request.session);
                 file_max = file_max.max(request.file);
-                self.sorted.push(Place {
+                self.sorted.push(GroupedIndex {
                     group: (u64::from(request.session) << u32::BITS) | u64::from(request.file),
                     request: place,
                 });
@@ -85,7 +85,8 @@ impl Places {
             }
         }
         self.spare.clear();
-        self.spare.resize(self.sorted.len(), Place::default());
+        self.spare
+            .resize(self.sorted.len(), GroupedIndex::default());
         for (pass, next) in self.counters.iter_mut().enumerate() {
             let mut sum = 0;
             for counter in next.iter_mut() {
@@ -105,7 +106,7 @@ impl Places {
 mod tests {
     use std::vec::Vec;
 
-    use super::{FEW, Places};
+    use super::{FEW, SortedIndexes};
     use crate::Request;
 
     fn request(session: u32, file: u32, line: u64) -> Request {
@@ -128,7 +129,7 @@ mod tests {
             .filter(|&place| requests[place].sent_bytes > 0)
             .collect();
         expected.sort_by_key(|&place| (requests[place].session, requests[place].file, place));
-        let mut places = Places::default();
+        let mut places = SortedIndexes::default();
         let sorted: Vec<_> = places
             .sort(requests)
             .iter()

@@ -24,9 +24,9 @@ mod rules;
 mod survival;
 
 pub use join::{Joiner, NO_CHAIN, chains};
-pub use lengths::Lengths;
+pub use lengths::LengthCounts;
 pub use parallel::most_at_once;
 pub use phases::{Phase, PhaseKind, PhaseRules, SessionPhases, phases};
-pub use request::{Chain, FileInfo, Kind, Request, UNPLACED};
-pub use rules::{Gap, Link, Rules};
-pub use survival::{Fit, FitPoints, GRID_POINTS, PowerLaw, SEGMENT_STARTS, Survival};
+pub use request::{Chain, ContentKind, FileInfo, Request, UNPLACED};
+pub use rules::{ChainRules, GapRule, LinkRule};
+pub use survival::{FitPoints, GRID_POINTS, PowerLaw, PowerLawFit, SEGMENT_STARTS, Survival};

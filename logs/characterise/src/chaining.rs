@@ -4,26 +4,26 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{Chain, Lengths};
+use headlong_chains::{Chain, LengthCounts};
 
 use crate::merge::{Merge as _, merge_fields};
 use crate::observed::ChainRow;
-use crate::survival::{Segment, segments};
-use crate::tables::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
-use crate::view::{Log, SessionView, nominal_us};
+use crate::survival::{FittedSegment, segments};
+use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
+use crate::view::{LogContext, SessionView, nominal_us};
 
 /// Most points of a distribution, equally spaced on a logarithmic axis.
 const POINTS_MAX: usize = 700;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Sum {
+struct ChainSum {
     chains: u64,
     requests: u64,
     bytes: u64,
     us: u128,
 }
 
-merge_fields!(Sum {
+merge_fields!(ChainSum {
     chains,
     requests,
     bytes,
@@ -41,10 +41,10 @@ const STARTS: [&str; 3] = [
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chaining {
     /// Open-ended first, then chunks; by kind.
-    by_kind: [[Sum; 3]; 2],
+    by_kind: [[ChainSum; 3]; 2],
     mixed: u64,
     /// By [`STARTS`].
-    lengths: [Lengths; 3],
+    lengths: [LengthCounts; 3],
 }
 
 merge_fields!(Chaining {
@@ -55,10 +55,10 @@ merge_fields!(Chaining {
 
 impl Chaining {
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         for chain in view.chains {
             let info = log.file(chain.file);
-            self.by_kind[usize::from(!chain.is_open)][info.kind as usize].merge(Sum {
+            self.by_kind[usize::from(!chain.is_open)][info.kind as usize].merge(ChainSum {
                 chains: 1,
                 requests: u64::from(chain.requests),
                 bytes: chain.length,
@@ -104,8 +104,8 @@ impl Chaining {
     }
 
     /// All lengths.
-    pub(crate) fn all_lengths(&self) -> Lengths {
-        let mut all = Lengths::default();
+    pub(crate) fn all_lengths(&self) -> LengthCounts {
+        let mut all = LengthCounts::default();
         self.lengths
             .iter()
             .for_each(|lengths| all.merge(lengths.clone()));
@@ -138,10 +138,10 @@ impl Chaining {
     }
 
     fn chain_table(&self, table: Table) -> Table {
-        let mut rows: Vec<Sum> = Vec::new();
-        let mut whole = Sum::default();
+        let mut rows: Vec<ChainSum> = Vec::new();
+        let mut whole = ChainSum::default();
         for kinds in &self.by_kind {
-            let mut total = Sum::default();
+            let mut total = ChainSum::default();
             kinds.iter().for_each(|sum| total.merge(*sum));
             rows.extend(kinds.iter().chain([&total]));
             whole.merge(total);
@@ -155,7 +155,7 @@ impl Chaining {
                 per_chain(sum.bytes as f64 / 1e6),
                 // Without a known bit rate, chains have no nominal duration.
                 match sum.us {
-                    0 => Value::None,
+                    0 => CellValue::None,
                     us => per_chain(us as f64 / 1e6),
                 },
             ]
@@ -260,7 +260,7 @@ fn cumulative(figure: Figure, runs: &[(u64, u64)]) -> Figure {
         ))
 }
 
-fn survival_figure(mut figure: Figure, runs: &[(u64, u64)], fitted: &[Segment]) -> Figure {
+fn survival_figure(mut figure: Figure, runs: &[(u64, u64)], fitted: &[FittedSegment]) -> Figure {
     // The largest length is left out: its share is zero, which a logarithmic axis cannot show.
     let longer = cumulative_points(runs, |_| 1.0).into_iter();
     let longer = longer
@@ -277,7 +277,7 @@ fn survival_figure(mut figure: Figure, runs: &[(u64, u64)], fitted: &[Segment]) 
 }
 
 /// Rows of the segments that have a fitted law.
-fn survival_table(mut table: Table, fitted: &[Segment]) -> Table {
+fn survival_table(mut table: Table, fitted: &[FittedSegment]) -> Table {
     for segment in fitted {
         let law = &segment.law;
         let distances = [0.45, 0.5, 0.9].map(|chance| law.multiplier(chance).into());

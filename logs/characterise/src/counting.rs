@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::merge::{Merge, merge_fields};
-use crate::observed::Points;
+use crate::observed::DistributionPoints;
 
 /// Bins per octave of a [`LogHistogram`]: neighbours are 2.2 % apart.
 const BINS_PER_OCTAVE: u32 = 32;
@@ -66,7 +66,7 @@ impl LogHistogram {
     }
 
     /// The points of the distribution, with values multiplied by `scale`.
-    pub(crate) fn points(&self, scale: f64) -> Points {
+    pub(crate) fn points(&self, scale: f64) -> DistributionPoints {
         let share = |step: u32| f64::from(step) / f64::from(QUANTILES);
         let point = |step| Some((self.quantile(share(step))? * scale, share(step)));
         (0..=QUANTILES).filter_map(point).collect()

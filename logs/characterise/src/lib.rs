@@ -46,16 +46,21 @@ mod naive_tests;
 mod pieces_tests;
 
 pub use accumulators::Accumulators;
-pub use comparison::{Comparison, comparison};
+pub use comparison::{ComparisonRow, comparison};
 pub use merge::Merge;
 pub use observed::{
-    ChainRow, ChainsSeen, DURATION_PARTS, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points,
-    Popularity, RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
+    ChainObservations, ChainRow, DURATION_PARTS, DeviceObservations, DistributionPoints, LENGTHS,
+    Observations, PhaseObservations, Popularity, RenditionObservations, TitleObservations,
+    ViewingObservations, distribution, length_at,
 };
 pub use published::{
-    Beside, Published, SESSIONS_PUBLISHED, all as all_published, beside, published,
+    NumberComparison, PublishedNumber, SESSIONS_PUBLISHED, all as all_published, beside, published,
 };
-pub use report::{About, Characterisation, Dropped, SCHEMA, Section};
+pub use report::{Characterisation, DroppedLines, Provenance, ReportSection, SCHEMA};
 pub use sessions::SessionSplitter;
-pub use tables::{Axis, Column, Figure, Form, Row, Scale, Series, Table, Value};
-pub use view::{Cluster, DEVICES_MAX, Log, PhasesOf, RateClass, Rates, SessionView, Span};
+pub use tables::{
+    Axis, AxisScale, CellValue, Figure, Series, SeriesForm, Table, TableColumn, TableRow,
+};
+pub use view::{
+    Cluster, DEVICES_MAX, LogContext, LogRates, PhaseGroups, RateClass, SessionView, TimeSpan,
+};

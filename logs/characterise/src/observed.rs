@@ -14,12 +14,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Points `(value, share of values at or below it)`, from share 0 to share 1.
-pub type Points = Vec<(f64, f64)>;
+pub type DistributionPoints = Vec<(f64, f64)>;
 
 /// All measurements. Fields with default values were not measured: the fit then keeps the values of
 /// the default specification.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Observed {
+pub struct Observations {
     /// Name of the specification.
     pub name: String,
     /// From the first arrival to the last completion, s.
@@ -33,22 +33,22 @@ pub struct Observed {
     /// [`length_s`](Self::length_s), usually hours.
     pub arrivals: Vec<u64>,
     /// Titles and files.
-    pub titles: TitlesSeen,
+    pub titles: TitleObservations,
     /// Encodings, one entry for each kind and bit rate.
-    pub renditions: Vec<RenditionSeen>,
+    pub renditions: Vec<RenditionObservations>,
     /// Behaviour of viewers.
-    pub viewing: ViewingSeen,
+    pub viewing: ViewingObservations,
     /// Devices, one entry for each type.
-    pub devices: Vec<DeviceSeen>,
+    pub devices: Vec<DeviceObservations>,
     /// Phases of thesis 5.4.
-    pub phases: PhasesSeen,
+    pub phases: PhaseObservations,
     /// Chains of thesis 5.3: a fit is judged by them, but not derived from them.
-    pub chains: ChainsSeen,
+    pub chains: ChainObservations,
 }
 
 /// Titles and files (thesis 5.2.1).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct TitlesSeen {
+pub struct TitleObservations {
     /// Titles in the files table, requested or not; 0 without a table.
     pub listed: u64,
     /// Titles requested at least once.
@@ -60,7 +60,7 @@ pub struct TitlesSeen {
     /// Distribution of sessions over titles: [`Popularity::of`] of the sessions of each title.
     pub popularity: Popularity,
     /// Durations of the requested titles, s, each title once (Figure 5.3).
-    pub durations_s: Points,
+    pub durations_s: DistributionPoints,
     /// Shares of sessions by [`DURATION_PARTS`] equal groups of those titles, shortest first:
     /// whether long or short titles are popular. Empty with fewer titles than groups.
     pub duration_shares: Vec<f64>,
@@ -83,9 +83,9 @@ pub struct Popularity {
 
 /// One bit rate of one kind (thesis Figure 5.2).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RenditionSeen {
+pub struct RenditionObservations {
     /// Contents of such files.
-    pub kind: headlong_chains::Kind,
+    pub kind: headlong_chains::ContentKind,
     /// Its nominal bit rate.
     pub kbps: u32,
     /// Share of titles with such a file: of the listed titles, otherwise of the requested ones.
@@ -98,33 +98,33 @@ pub struct RenditionSeen {
 
 /// Behaviour of viewers (thesis 5.2.2). All positions are those of content, not of audio.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ViewingSeen {
+pub struct ViewingObservations {
     /// Position where a session starts: offset of its first content read that is not a header,
     /// divided by the file size (Figure 5.7, rule A18).
-    pub start_share: Points,
+    pub start_share: DistributionPoints,
     /// From the first arrival of a session to its last completion, s.
-    pub session_s: Points,
+    pub session_s: DistributionPoints,
     /// Sessions of at most 40 s, as a share of all (5.4.3: about 33 %).
     pub glance_share: f64,
     /// Their lengths, s.
-    pub glance_s: Points,
+    pub glance_s: DistributionPoints,
     /// For the other sessions: (length - inactive time) / (duration of the title * (1 - start)), at
     /// most 1.2. Near 1 for viewers that watch to the end.
-    pub stay_share: Points,
+    pub stay_share: DistributionPoints,
     /// Nominal content seconds of a session over the duration of its title (Figure 5.5).
-    pub fraction_downloaded: Points,
+    pub fraction_downloaded: DistributionPoints,
     /// Skips per hour of activity (session length minus inactive time, summed): clusters after the
     /// first whose first content read lies more than 30 s of title time from the end of the
     /// previous content read, whatever the break.
     pub skips_per_hour: f64,
     /// Distance of skips in seconds of title time, backwards negative.
-    pub skip_s: Points,
+    pub skip_s: DistributionPoints,
     /// Inactive phases per hour of activity, without those of a session's first minute.
     pub pauses_per_hour: f64,
     /// Share of sessions with an inactive phase that begins in their first minute.
     pub pause_at_start: f64,
     /// Lengths of inactive phases, s, none below 40.
-    pub pause_s: Points,
+    pub pause_s: DistributionPoints,
     /// Adaptations: clusters after the first that are not at a skip and do not begin within 10 s
     /// after an inactive phase, per hour of activity.
     pub changes_per_hour: f64,
@@ -137,7 +137,7 @@ pub struct ViewingSeen {
 
 /// Request behaviour of one type of device (thesis 5.2.4).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct DeviceSeen {
+pub struct DeviceObservations {
     /// Its name in the log.
     pub name: String,
     /// Sessions on it.
@@ -184,12 +184,12 @@ pub struct DeviceSeen {
     /// Bandwidth of a session divided by the bit rate of its first stable phase. Bandwidth is the
     /// maximum, over its chunk requests of at least 64 KiB or its short open-ended chains, of bytes
     /// sent in a whole second of completions. Only sessions with a stable phase.
-    pub headroom: Points,
+    pub headroom: DistributionPoints,
 }
 
 /// Phases (thesis 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct PhasesSeen {
+pub struct PhaseObservations {
     /// Clusters of short content chains.
     pub clusters: u64,
     /// Long content chains.
@@ -233,7 +233,7 @@ pub struct ChainRow {
 
 /// Chains (thesis 5.3).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ChainsSeen {
+pub struct ChainObservations {
     /// Open-ended (by the request at the lowest offset): audio, video, combined.
     pub open: [ChainRow; 3],
     /// Chunk: audio, video, combined.
@@ -243,9 +243,9 @@ pub struct ChainsSeen {
     /// The same for chunk requests.
     pub chunk_requests: [ChainRow; 3],
     /// Share of chains longer than a length, `(bytes, share)`, at the lengths of [`LENGTHS`].
-    pub survival: Points,
+    pub survival: DistributionPoints,
     /// Share of bytes in chains longer than a length, at the same lengths.
-    pub bytes_survival: Points,
+    pub bytes_survival: DistributionPoints,
     /// Exponents c of S(x) = A x^-c below 1 MB, from 1 MB to 200 MB, and beyond (rule A14).
     pub slopes: [f64; 3],
     /// Chains that start at offset zero, as a share of all (5.3.2: 24 %).
@@ -261,7 +261,7 @@ pub struct ChainsSeen {
     pub parallel: [f64; 6],
 }
 
-/// Number of lengths in [`ChainsSeen::survival`]: four per decade, from 1 kB to 10 GB.
+/// Number of lengths in [`ChainObservations::survival`]: four per decade, from 1 kB to 10 GB.
 pub const LENGTHS: usize = 29;
 
 /// The `index`-th of the [`LENGTHS`] lengths, bytes.
@@ -272,13 +272,13 @@ pub fn length_at(index: usize) -> f64 {
 /// Points of the distribution of `values`, which are sorted in place: all values if there are few,
 /// otherwise percentiles, with a finer resolution at the ends, where a few values may carry much of
 /// the sum. Empty without values.
-pub fn distribution(values: &mut [f64]) -> Points {
+pub fn distribution(values: &mut [f64]) -> DistributionPoints {
     values.sort_unstable_by(f64::total_cmp);
     let Some((first, last)) = values.first().zip(values.last()) else {
-        return Points::new();
+        return DistributionPoints::new();
     };
     let count = values.len();
-    let mut points = Points::from([(*first, 0.0)]);
+    let mut points = DistributionPoints::from([(*first, 0.0)]);
     if count <= 100 {
         let shares = (1..count).map(|step| step as f64 / count as f64);
         points.extend(values[1..].iter().copied().zip(shares));

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{FileInfo, Kind, Request, Rules};
+use headlong_chains::{ChainRules, ContentKind, FileInfo, Request};
 
 use super::*;
 
@@ -14,7 +14,7 @@ const PIECE_BYTES: u64 = 700_000;
 fn files() -> Vec<FileInfo> {
     let file = |size_bytes, kbps, duration_s| FileInfo {
         title: 0,
-        kind: Kind::Combined,
+        kind: ContentKind::Combined,
         kbps,
         size_bytes,
         disk: 0,
@@ -27,7 +27,7 @@ fn files() -> Vec<FileInfo> {
 
 /// One viewer that reads the playlist and then these segment files, each once.
 fn told(pieces: core::ops::Range<u32>) -> Characterisation {
-    let mut log = Log::new(files(), (0, 4_000_000));
+    let mut log = LogContext::new(files(), (0, 4_000_000));
     let stream: Vec<u32> = (1..=PIECES).collect();
     log.lay_end_to_end([stream.as_slice()]);
     let read = core::iter::once(0).chain(pieces.map(|piece| piece + 1));
@@ -44,10 +44,10 @@ fn told(pieces: core::ops::Range<u32>) -> Characterisation {
         device: 0,
     });
     let mut sums = Accumulators::new(&log);
-    let mut splitter = SessionSplitter::new(Rules::default());
+    let mut splitter = SessionSplitter::new(ChainRules::default());
     let mut requests: Vec<Request> = requests.collect();
     splitter.split(&log, &mut requests, |view| sums.add(&log, view));
-    sums.finish(&log, About::default())
+    sums.finish(&log, Provenance::default())
 }
 
 fn points<'a>(told: &'a Characterisation, figure: &str, series: &str) -> &'a [Vec<f64>] {
@@ -86,8 +86,8 @@ fn session_positions_are_those_in_the_title() {
 
 #[test]
 fn other_files_are_wholes_by_themselves() {
-    let mut log = Log::new(files(), (0, 1));
-    let key = |log: &Log, file| log.whole(file).key(5);
+    let mut log = LogContext::new(files(), (0, 1));
+    let key = |log: &LogContext, file| log.whole(file).key(5);
     assert_eq!(key(&log, 7), (7, 5));
     log.lay_end_to_end([&[3, 5, 7][..]]);
     assert_eq!(key(&log, 7), (3, 2 * PIECE_BYTES + 5));

@@ -14,7 +14,7 @@ pub const SESSIONS_PUBLISHED: u64 = 126_064;
 
 /// A published number, and the cell of our tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedNumber {
     /// Identifier of our table.
     pub table: &'static str,
     /// Key of the row.
@@ -53,40 +53,42 @@ fn unit(table: &str, row: &str, column: &str) -> f64 {
 }
 
 /// All published numbers.
-pub fn all() -> impl Iterator<Item = Published> {
-    lines(include_str!("published.csv")).map(|[table, row, column, place, how, value]| Published {
-        table,
-        row,
-        column,
-        place,
-        how,
-        value: number(value) * unit(table, row, column),
+pub fn all() -> impl Iterator<Item = PublishedNumber> {
+    lines(include_str!("published.csv")).map(|[table, row, column, place, how, value]| {
+        PublishedNumber {
+            table,
+            row,
+            column,
+            place,
+            how,
+            value: number(value) * unit(table, row, column),
+        }
     })
 }
 
 /// The published number of a cell of our tables.
-pub fn published(table: &str, row: &str, column: &str) -> Option<Published> {
+pub fn published(table: &str, row: &str, column: &str) -> Option<PublishedNumber> {
     all().find(|known| (known.table, known.row, known.column) == (table, row, column))
 }
 
 /// A published number and ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Beside {
+pub struct NumberComparison {
     /// The published number.
     #[serde(flatten)]
-    pub published: Published,
+    pub published: PublishedNumber,
     /// Our number; `None` if the log has no such value.
     pub here: Option<f64>,
 }
 
 /// Every published number with ours, in the order of the thesis.
-pub fn beside<'a>(tables: impl Iterator<Item = &'a Table> + Clone) -> Vec<Beside> {
-    let here = |known: &Published| {
+pub fn beside<'a>(tables: impl Iterator<Item = &'a Table> + Clone) -> Vec<NumberComparison> {
+    let here = |known: &PublishedNumber| {
         let mut mine = tables.clone().filter(|table| table.id == known.table);
         mine.find_map(|table| table.number(known.row, known.column))
     };
     all()
-        .map(|published| Beside {
+        .map(|published| NumberComparison {
             here: here(&published),
             published,
         })

@@ -4,11 +4,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{Chain, Kind, Request};
+use headlong_chains::{Chain, ContentKind, Request};
 
 use crate::merge::merge_fields;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
-use crate::view::{Log, SessionView};
+use crate::view::{LogContext, SessionView};
 
 /// Number of parts of a title.
 const PARTS: usize = 100;
@@ -23,7 +23,7 @@ const FRACTION_BIN_TRILLIONTHS: u128 = TRILLION / 1000 * FRACTION_BIN_PER_MILLE 
 const PAUSE_MS: i64 = 40_000;
 /// Portions of titles fetched by sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Viewing {
+pub(crate) struct ViewingPortions {
     sessions: u64,
     /// For each kind: sessions (per title) by the fraction fetched.
     fractions: [Vec<u64>; 3],
@@ -36,7 +36,7 @@ pub(crate) struct Viewing {
     pauses: [u64; PARTS],
 }
 
-merge_fields!(Viewing {
+merge_fields!(ViewingPortions {
     sessions,
     fractions,
     parts,
@@ -46,7 +46,7 @@ merge_fields!(Viewing {
     pauses
 });
 
-impl Default for Viewing {
+impl Default for ViewingPortions {
     fn default() -> Self {
         Self {
             sessions: 0,
@@ -60,9 +60,9 @@ impl Default for Viewing {
     }
 }
 
-impl Viewing {
+impl ViewingPortions {
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.sessions += 1;
         self.add_fractions_and_parts(log, view);
         if let Some(first) = start_of(log, view) {
@@ -78,9 +78,9 @@ impl Viewing {
         }
     }
 
-    fn add_fractions_and_parts(&mut self, log: &Log, view: &SessionView<'_>) {
+    fn add_fractions_and_parts(&mut self, log: &LogContext, view: &SessionView<'_>) {
         // By title and kind: trillionths fetched, to limit rounding errors with many small files.
-        let mut fetched: Vec<(u32, Kind, u128)> = Vec::new();
+        let mut fetched: Vec<(u32, ContentKind, u128)> = Vec::new();
         let mut touched = [0u128; 3];
         for (file, requests) in view.files() {
             let (info, whole) = (log.file(file), log.whole(file));
@@ -121,7 +121,7 @@ impl Viewing {
     }
 
     /// Share of sessions, in per cent, that fetched more than this fraction of a title in a kind.
-    pub(crate) fn fetched_more_than(&self, kind: Kind, fraction: f64) -> Option<f64> {
+    pub(crate) fn fetched_more_than(&self, kind: ContentKind, fraction: f64) -> Option<f64> {
         let counts = &self.fractions[kind as usize];
         let total: u64 = counts.iter().sum();
         let from = (fraction * 1000.0 / FRACTION_BIN_PER_MILLE as f64) as usize;
@@ -134,14 +134,14 @@ impl Viewing {
         let share =
             |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
         let over = |kind| self.fetched_more_than(kind, 1.0).into();
-        let little = self.fetched_more_than(Kind::Video, 0.2);
+        let little = self.fetched_more_than(ContentKind::Video, 0.2);
         let table = captions.table("table-viewing").filled([
             [share(&self.parts[3][..1]).into()],
             [share(&self.starts[..1]).into()],
             [share(&self.starts[..5]).into()],
             [share(&self.ends[95..]).into()],
-            [over(Kind::Audio)],
-            [over(Kind::Video)],
+            [over(ContentKind::Audio)],
+            [over(ContentKind::Video)],
             [little.map(|share| 100.0 - share).into()],
             [share(&self.pauses).into()],
         ]);
@@ -156,7 +156,7 @@ impl Viewing {
     }
 
     fn fractions_of(&self, figure: Figure) -> Figure {
-        Kind::ALL.into_iter().fold(figure, |figure, kind| {
+        ContentKind::ALL.into_iter().fold(figure, |figure, kind| {
             let counts = &self.fractions[kind as usize];
             let total: u64 = counts.iter().sum();
             if total == 0 {
@@ -174,7 +174,10 @@ impl Viewing {
     }
 
     fn parts_of(&self, mut figure: Figure) -> Figure {
-        let names = Kind::ALL.into_iter().map(Kind::name).chain(["any"]);
+        let names = ContentKind::ALL
+            .into_iter()
+            .map(ContentKind::name)
+            .chain(["any"]);
         let totals = self.with_kind.into_iter().chain([self.sessions]);
         for ((name, counts), total) in names.zip(&self.parts).zip(totals) {
             if total > 0 {
@@ -206,7 +209,7 @@ fn part(at: u64, size: u64) -> usize {
     part.min(PARTS as u128 - 1) as usize
 }
 
-fn part_of(log: &Log, file: u32, at: u64) -> usize {
+fn part_of(log: &LogContext, file: u32, at: u64) -> usize {
     part(log.place(file, at), log.whole(file).bytes)
 }
 
@@ -216,13 +219,13 @@ fn mask(first: usize, last: usize) -> u128 {
 
 /// The first chain that reads content; the first chain if there is none. A segment table is read
 /// separately: a short read at offset zero that continues is content (A18).
-fn start_of<'a>(log: &Log, view: &SessionView<'a>) -> Option<&'a Chain> {
+fn start_of<'a>(log: &LogContext, view: &SessionView<'a>) -> Option<&'a Chain> {
     let first = view.chains.iter().find(|chain| !log.is_header(chain));
     first.or(view.chains.first())
 }
 
 /// Chains that were continued at their end more than 40 s later.
-fn pauses<'a>(log: &Log, chains: &'a [Chain]) -> Vec<&'a Chain> {
+fn pauses<'a>(log: &LogContext, chains: &'a [Chain]) -> Vec<&'a Chain> {
     let mut starts: Vec<((u32, u64), i64)> = chains
         .iter()
         .map(|chain| (log.whole(chain.file).key(chain.start), chain.start_ms))

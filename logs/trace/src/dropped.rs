@@ -1,6 +1,6 @@
 //! Dropped lines, counted by reason, with the first samples of each.
 
-use crate::read::Reason;
+use crate::read::DropReason;
 
 /// Samples kept per reason.
 pub(crate) const SAMPLES_MAX: usize = 5;
@@ -10,7 +10,7 @@ const SHOWN_BYTES_MAX: usize = 160;
 
 /// A line that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sample {
+pub struct DroppedLine {
     /// Global line order, for sorting.
     pub(crate) order: u64,
     /// The file, as it was given.
@@ -25,21 +25,21 @@ pub struct Sample {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedLines {
     /// The reason.
-    pub reason: Reason,
+    pub reason: DropReason,
     /// Their number.
     pub count: u64,
     /// The first samples.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<DroppedLine>,
 }
 
 /// All dropped lines, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Dropped {
+pub struct DropCounts {
     by_reason: Vec<DroppedLines>,
 }
 
-impl Dropped {
-    /// Each reason that occurred, in the order of [`Reason::ALL`].
+impl DropCounts {
+    /// Each reason that occurred, in the order of [`DropReason::ALL`].
     pub fn by_reason(&self) -> &[DroppedLines] {
         &self.by_reason
     }
@@ -52,29 +52,36 @@ impl Dropped {
     /// Number of lines that are not requests of the kind examined: other methods and statuses,
     /// comments, requests that another log contains as well.
     pub fn others(&self) -> u64 {
-        self.sum(Reason::is_other)
+        self.sum(DropReason::is_other)
     }
 
-    fn sum(&self, counts: impl Fn(Reason) -> bool) -> u64 {
+    fn sum(&self, counts: impl Fn(DropReason) -> bool) -> u64 {
         let lines = self.by_reason.iter();
         let lines = lines.filter(|lines| counts(lines.reason));
         lines.map(|lines| lines.count).sum()
     }
 
     /// Number of lines dropped for that reason.
-    pub fn count_of(&self, reason: Reason) -> u64 {
+    pub fn count_of(&self, reason: DropReason) -> u64 {
         let found = self.by_reason.iter().find(|lines| lines.reason == reason);
         found.map_or(0, |lines| lines.count)
     }
 
     /// Counts a line; `text` becomes a sample if it is among the first.
-    pub(crate) fn add(&mut self, reason: Reason, file: &str, line: u64, order: u64, text: &[u8]) {
+    pub(crate) fn add(
+        &mut self,
+        reason: DropReason,
+        file: &str,
+        line: u64,
+        order: u64,
+        text: &[u8],
+    ) {
         let lines = self.lines(reason);
         lines.count += 1;
         let is_first = lines.samples.len() < SAMPLES_MAX
             || lines.samples.last().is_some_and(|last| order < last.order);
         if is_first {
-            lines.samples.push(Sample {
+            lines.samples.push(DroppedLine {
                 order,
                 file: file.to_owned(),
                 line,
@@ -97,7 +104,12 @@ impl Dropped {
     }
 
     /// Counts lines whose text is no longer available.
-    pub(crate) fn add_samples(&mut self, reason: Reason, count: u64, samples: Vec<Sample>) {
+    pub(crate) fn add_samples(
+        &mut self,
+        reason: DropReason,
+        count: u64,
+        samples: Vec<DroppedLine>,
+    ) {
         self.merge(Self {
             by_reason: vec![DroppedLines {
                 reason,
@@ -107,7 +119,7 @@ impl Dropped {
         });
     }
 
-    fn lines(&mut self, reason: Reason) -> &mut DroppedLines {
+    fn lines(&mut self, reason: DropReason) -> &mut DroppedLines {
         let place = self
             .by_reason
             .binary_search_by_key(&reason, |lines| lines.reason);
@@ -148,18 +160,18 @@ mod tests {
 
     #[test]
     fn first_samples_are_kept_in_any_order_of_arrival() {
-        let mut forth = Dropped::default();
-        let mut back = Dropped::default();
+        let mut forth = DropCounts::default();
+        let mut back = DropCounts::default();
         for line in 1..=9 {
-            forth.add(Reason::Shape, "a.log", line, line, b"x");
-            back.add(Reason::Shape, "a.log", 10 - line, 10 - line, b"x");
+            forth.add(DropReason::Shape, "a.log", line, line, b"x");
+            back.add(DropReason::Shape, "a.log", 10 - line, 10 - line, b"x");
         }
         assert_eq!(forth, back);
         let samples = &forth.by_reason()[0].samples;
         let lines: Vec<u64> = samples.iter().map(|sample| sample.line).collect();
         assert_eq!(lines, [1, 2, 3, 4, 5]);
         forth.merge(back);
-        assert_eq!(forth.count_of(Reason::Shape), 18);
+        assert_eq!(forth.count_of(DropReason::Shape), 18);
         assert_eq!(forth.count(), 18);
     }
 

@@ -14,12 +14,12 @@ const NAME_BYTES_MAX: usize = 51;
 
 /// The cache of one thread for one kind of name.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    slots: Vec<Slot>,
+pub(crate) struct NumberCache {
+    slots: Vec<CacheSlot>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct CacheSlot {
     hash: u64,
     number: u32,
     /// Length of the name; impossible value in an empty slot.
@@ -27,16 +27,16 @@ struct Slot {
     name: [u8; NAME_BYTES_MAX],
 }
 
-const EMPTY: Slot = Slot {
+const EMPTY: CacheSlot = CacheSlot {
     hash: 0,
     number: 0,
     len: u8::MAX,
     name: [0; NAME_BYTES_MAX],
 };
 
-impl Known {
+impl NumberCache {
     /// Memory of one instance, bytes.
-    pub(crate) const BYTES: usize = SLOTS * size_of::<Slot>();
+    pub(crate) const BYTES: usize = SLOTS * size_of::<CacheSlot>();
 
     /// As [`Interner::intern`].
     pub(crate) fn intern(&mut self, name: &[u8], names: &Interner) -> (u32, u64) {
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn cache_agrees_with_the_shared_table() {
         let names = Interner::new(8);
-        let mut known = Known::default();
+        let mut known = NumberCache::default();
         let long = "n".repeat(NAME_BYTES_MAX + 1);
         let given: Vec<String> = (0..3 * SLOTS)
             .map(|number| format!("/film-{number}.mp4"))

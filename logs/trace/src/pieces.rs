@@ -14,7 +14,7 @@ const PIECES_MIN: usize = 3;
 
 /// A possible segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Piece {
+struct SegmentFile {
     title: u32,
     /// Hash of its name without its number.
     hash: u64,
@@ -30,14 +30,14 @@ pub(crate) fn streams(files: &Names, titles: &[u32]) -> Vec<Vec<u32>> {
         let place = number_in(&name)?;
         let number = crate::read::number::digits(&name[place.clone()])?;
         let (before, after) = (hash(&name[..place.start]), hash(&name[place.end..]));
-        Some(Piece {
+        Some(SegmentFile {
             title: *title,
             hash: hash_number(before) ^ after,
             number,
             file,
         })
     });
-    let mut pieces: Vec<Piece> = pieces.collect();
+    let mut pieces: Vec<SegmentFile> = pieces.collect();
     pieces.sort_unstable();
     pieces
         .chunk_by(|one, other| (one.title, one.hash) == (other.title, other.hash))

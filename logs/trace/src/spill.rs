@@ -21,11 +21,11 @@ pub(crate) enum StoredBytes {
 pub(crate) struct Spill {
     folder: PathBuf,
     keep_bytes_max: u64,
-    state: Mutex<State>,
+    state: Mutex<SpillState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SpillState {
     kept_bytes: u64,
     spilled_bytes: u64,
     file: Option<File>,

@@ -26,9 +26,9 @@ enum TitleRule {
 
 /// Number of files assigned in each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TitlesBy([u64; 5]);
+pub struct TitleRuleCounts([u64; 5]);
 
-impl fmt::Display for TitlesBy {
+impl fmt::Display for TitleRuleCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WAYS: [&str; 5] = [
             "the table of files",
@@ -98,7 +98,7 @@ const WORDS: [&[u8]; 38] = [
 const UNITS: [&[u8]; 5] = [b"p", b"k", b"kbps", b"kbit", b"mbps"];
 
 /// The parts of a name.
-struct Name<'a> {
+struct NameParts<'a> {
     folder: &'a [u8],
     /// Folder and own words; `None` if it has none.
     own: Option<&'a [u8]>,
@@ -106,7 +106,7 @@ struct Name<'a> {
     is_piece: bool,
 }
 
-impl<'a> Name<'a> {
+impl<'a> NameParts<'a> {
     fn of(name: &'a [u8]) -> Self {
         let slash = memchr::memrchr(b'/', name);
         let start = slash.map_or(0, |slash| slash + 1);
@@ -188,7 +188,7 @@ type Manifests<'a> = HashMap<&'a [u8], Option<Option<&'a [u8]>>>;
 
 /// The title of a file, and how it was found.
 fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], TitleRule) {
-    let told = Name::of(name);
+    let told = NameParts::of(name);
     let folder = titled(told.folder);
     let is_there = |folder: &[u8]| match manifests.get(folder) {
         Some(Some(None)) => true,
@@ -229,13 +229,13 @@ pub(crate) fn of_files(
     facts: &[FileFacts],
     rule: Option<&Regex>,
     titles: &Interner,
-) -> (Vec<u32>, TitlesBy) {
+) -> (Vec<u32>, TitleRuleCounts) {
     let names: Vec<_> = (0..files.len() as u32)
         .map(|file| files.bytes(file))
         .collect();
     let mut manifests = Manifests::new();
     for name in &names {
-        let told = Name::of(name);
+        let told = NameParts::of(name);
         if told.is_manifest && !told.folder.is_empty() {
             let known = manifests.entry(told.folder).or_insert(Some(told.own));
             *known = match *known {
@@ -245,7 +245,7 @@ pub(crate) fn of_files(
             };
         }
     }
-    let mut by = TitlesBy::default();
+    let mut by = TitleRuleCounts::default();
     let numbers = names.iter().enumerate().map(|(file, name)| {
         let row = facts.get(file).and_then(FileFacts::title);
         let ruled = || {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use headlong_characterise::Characterisation;
-use headlong_trace::{CharacteriseSettings, Intake, Silent, take_in};
+use headlong_trace::{CharacteriseSettings, Intake, SilentProgress, take_in};
 
 const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
 
@@ -16,9 +16,9 @@ fn told(lines: &str) -> Characterisation {
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("readable logs");
+    let taken = take_in(&intake, &SilentProgress).expect("readable logs");
     let settings = CharacteriseSettings {
-        rules: headlong_chains::Rules::default(),
+        rules: headlong_chains::ChainRules::default(),
         threads: 2,
         tables: None,
         title: String::new(),

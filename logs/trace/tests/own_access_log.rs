@@ -3,13 +3,13 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use headlong_chains::Rules;
+use headlong_chains::ChainRules;
 use headlong_characterise::Characterisation;
-use headlong_trace::{CharacteriseSettings, Intake, Silent, characterise, page, take_in};
+use headlong_trace::{CharacteriseSettings, Intake, SilentProgress, characterise, page, take_in};
 
 fn settings() -> CharacteriseSettings {
     CharacteriseSettings {
-        rules: Rules::default(),
+        rules: ChainRules::default(),
         threads: 2,
         tables: None,
         title: String::new(),
@@ -23,7 +23,7 @@ fn told(logs: Vec<PathBuf>, settings: &CharacteriseSettings) -> Characterisation
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("read");
+    let taken = take_in(&intake, &SilentProgress).expect("read");
     characterise(&taken, settings, |_| ()).expect("characterised")
 }
 

@@ -1,6 +1,6 @@
 //! Reads chains from request logs.
 
-use headlong_chains::{Chain, Joiner, Request, Rules};
+use headlong_chains::{Chain, ChainRules, Joiner, Request};
 use headlong_trace::IntakeResult;
 use headlong_units::{BitRate, Duration};
 
@@ -31,7 +31,7 @@ pub fn chains_of(
     };
     let rows = |_: usize, requests: &mut Vec<Request>| {
         let mut chains = Vec::new();
-        Joiner::new(Rules::default()).join(requests, &mut chains);
+        Joiner::new(ChainRules::default()).join(requests, &mut chains);
         let sessions = chains.chunk_by(|one, other| one.session == other.session);
         let kept = sessions.filter(|session| {
             let began = session.iter().map(|chain| chain.start_ms).min();
@@ -100,7 +100,7 @@ fn dropped(log: &IntakeResult) -> Dropped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_trace::{Intake, Silent, take_in};
+    use headlong_trace::{Intake, SilentProgress, take_in};
 
     #[test]
     fn uses_incomplete_files_table() {
@@ -119,7 +119,7 @@ mod tests {
             memory_bytes_max: 128 << 20,
             ..Intake::default()
         };
-        let taken = take_in(&intake, &Silent).expect("the intake succeeds");
+        let taken = take_in(&intake, &SilentProgress).expect("the intake succeeds");
         std::fs::remove_dir_all(&folder).expect("removed");
         let (read, listed) = chains_of(&taken, Duration(0), 1).expect("chains");
         let facts = |name: &str| {

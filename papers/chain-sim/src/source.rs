@@ -11,7 +11,7 @@ use std::path::Path;
 
 use headlong_chains::{Chain, Joiner};
 use headlong_characterise::SCHEMA;
-use headlong_trace::{PartsError, TableLines};
+use headlong_trace::{PartitionsError, TableLines};
 use headlong_units::BitRate;
 use headlong_workload::phased::{PhasedCatalogue, PhasedSessions, PhasedSpecification};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub enum ChainsError {
     Wrong(String),
     /// The intake of a log cannot be read again.
     #[error(transparent)]
-    Log(#[from] PartsError),
+    Log(#[from] PartitionsError),
 }
 
 impl ChainsError {
@@ -154,7 +154,7 @@ fn generated(name: &str, text: &str) -> Result<(Read, Option<FilesTable>), Chain
     let specification = specification.map_err(|error| ChainsError::Wrong(error.to_string()))?;
     let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let bit_rate = |file: u32| BitRate::from_kbps(u64::from(catalogue.files[file as usize].kbps));
-    let mut joiner = Joiner::new(headlong_chains::Rules::default());
+    let mut joiner = Joiner::new(headlong_chains::ChainRules::default());
     let (mut lines, mut chains, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     let mut sessions = PhasedSessions::new(&specification, &catalogue, SEED);
     while let Some(session) = sessions.next() {

@@ -11,7 +11,7 @@ use headlong_chain_sim::{
     Sweep, TableError, Wanted, sections,
 };
 use headlong_chains::Chain;
-use headlong_characterise::{Comparison, comparison};
+use headlong_characterise::{ComparisonRow, comparison};
 use headlong_engine::Policy;
 use headlong_published::{Beside, Judgement, Published};
 use headlong_report::{Cell, Page, Section, Table};
@@ -151,7 +151,7 @@ fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
-fn beside(figure: Comparison) -> Beside {
+fn beside(figure: ComparisonRow) -> Beside {
     let published = Published {
         value: figure.published,
         source: figure.source.into(),

@@ -7,7 +7,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use headlong_characterise::comparison;
-use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
+use headlong_trace::{ColumnSpec, ColumnType, RowCells, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
     self, FILES_HEADER, LOG_HEADER, LogEntry, PhasedCatalogue, PhasedSpecification, RequestForm,
     RequestLog, characterise,
@@ -150,19 +150,19 @@ impl LogRow {
 }
 
 impl TableRow for LogRow {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("ts", ColumnType::Int),
-        Column::new("service_ms", ColumnType::Int),
-        Column::new("session", ColumnType::Int),
-        Column::new("device", ColumnType::Int),
-        Column::new("file", ColumnType::Int),
-        Column::new("offset", ColumnType::Int),
-        Column::new("size", ColumnType::Int),
-        Column::new("bytes", ColumnType::Int),
-        Column::new("disk", ColumnType::Int),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("ts", ColumnType::Int),
+        ColumnSpec::new("service_ms", ColumnType::Int),
+        ColumnSpec::new("session", ColumnType::Int),
+        ColumnSpec::new("device", ColumnType::Int),
+        ColumnSpec::new("file", ColumnType::Int),
+        ColumnSpec::new("offset", ColumnType::Int),
+        ColumnSpec::new("size", ColumnType::Int),
+        ColumnSpec::new("bytes", ColumnType::Int),
+        ColumnSpec::new("disk", ColumnType::Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         cells.int(self.ts_s);
         cells.int(self.service_ms);
         cells.int(self.session);

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 use headlong_units::Duration;
 
-use super::Kind;
+use super::ContentKind;
 use super::specification::{RateSelection, TitleSettings};
 use crate::Title;
 use crate::catalogue::Catalogue as FileCatalogue;
@@ -35,7 +35,7 @@ pub struct PhasedFile {
     /// Its title.
     pub title: u32,
     /// Kind of content.
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Its nominal bit rate.
     pub kbps: u32,
     /// Mean bytes of a second.
@@ -97,7 +97,7 @@ impl PhasedCatalogue {
         // One draw for all kinds: a title produced in high quality has all high bit rates.
         let quality = generator.unit();
         let first_file = self.files.len() as u32;
-        for kind in Kind::ALL {
+        for kind in ContentKind::ALL {
             let all = titles.of_kind(kind);
             let only = chosen.only(kind, number as usize);
             for (index, rendition) in all.iter().enumerate() {
@@ -170,7 +170,7 @@ impl PhasedCatalogue {
     }
 
     /// Numbers of a title's files of one kind, in ascending order of bit rate.
-    pub fn files_of(&self, title: u32, kind: Kind) -> impl Iterator<Item = u32> + '_ {
+    pub fn files_of(&self, title: u32, kind: ContentKind) -> impl Iterator<Item = u32> + '_ {
         let title = &self.titles[title as usize];
         let all = title.first_file..title.first_file + title.files;
         all.filter(move |file| self.files[*file as usize].kind == kind)
@@ -199,7 +199,10 @@ impl PhasedCatalogue {
             .fork("creation order")
             .shuffle(&mut creation_order);
         FileCatalogue {
-            groups: Kind::ALL.iter().map(|kind| kind.name().into()).collect(),
+            groups: ContentKind::ALL
+                .iter()
+                .map(|kind| kind.name().into())
+                .collect(),
             titles: titles.collect(),
             creation_order,
             form: crate::TitleForm::Whole,
@@ -242,13 +245,13 @@ impl PopularTitles {
         let time =
             |(number, sessions): (usize, &f64)| sessions * chosen.duration_s(titles, number, 0.5);
         let watched: Vec<f64> = sessions.iter().enumerate().map(time).collect();
-        let rates = Kind::ALL.map(|kind| {
+        let rates = ContentKind::ALL.map(|kind| {
             let all = titles.of_kind(kind);
             let shares: Vec<f64> = all.iter().map(|one| one.titles_share).collect();
             let weights: Vec<f64> = all.iter().map(|one| one.weight).collect();
             assign(&watched, &shares, &weights)
         });
-        for (kind, rates) in Kind::ALL.into_iter().zip(rates) {
+        for (kind, rates) in ContentKind::ALL.into_iter().zip(rates) {
             chosen.rates[kind.number() as usize] = rates;
         }
         chosen
@@ -263,7 +266,7 @@ impl PopularTitles {
         libm::fmax(titles.durations.quantile(share), titles.segment_s)
     }
 
-    fn only(&self, kind: Kind, number: usize) -> Option<usize> {
+    fn only(&self, kind: ContentKind, number: usize) -> Option<usize> {
         self.rates[kind.number() as usize].get(number).copied()
     }
 }

@@ -11,10 +11,10 @@
 
 use alloc::vec::Vec;
 
-use headlong_characterise::{Observed, Points, Popularity, ViewingSeen};
+use headlong_characterise::{DistributionPoints, Observations, Popularity, ViewingObservations};
 use headlong_random::Empirical;
 
-use super::Kind;
+use super::ContentKind;
 use super::calibration::{correct, correct_popularity, curve};
 use super::catalogue::PhasedCatalogue;
 use super::measure::observe;
@@ -31,7 +31,7 @@ const FOREVER: f64 = 1e7;
 
 /// The specification of the observed log. Parameters without measurements keep the values of
 /// `netflix-2014-catalog`.
-pub fn fit(seen: &Observed) -> PhasedSpecification {
+pub fn fit(seen: &Observations) -> PhasedSpecification {
     let mut specification = guess(seen);
     if seen.sessions_kept == 0 {
         return specification;
@@ -56,7 +56,7 @@ fn base() -> PhasedSpecification {
     PhasedSpecification::preset("netflix-2014-catalog", &[]).expect("the preset is well formed")
 }
 
-fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
+fn set(value: &mut Empirical, points: &DistributionPoints, from: f64, to: f64) {
     if let Some(curve) = curve(points, from, to) {
         *value = curve;
     }
@@ -67,17 +67,17 @@ fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
 const FILES_OF_ONE: f64 = 1.05;
 
 /// Whether no title has content at several bit rates, so that players cannot adapt.
-fn has_one_rate(seen: &Observed) -> bool {
-    let files = |kind: Kind| -> f64 {
+fn has_one_rate(seen: &Observations) -> bool {
+    let files = |kind: ContentKind| -> f64 {
         let of_kind = seen.renditions.iter().filter(|one| one.kind == kind);
         of_kind.map(|one| one.titles_share).sum()
     };
-    let content = files(Kind::Video) + files(Kind::Combined);
-    content > 0.0 && content <= FILES_OF_ONE && files(Kind::Audio) <= FILES_OF_ONE
+    let content = files(ContentKind::Video) + files(ContentKind::Combined);
+    content > 0.0 && content <= FILES_OF_ONE && files(ContentKind::Audio) <= FILES_OF_ONE
 }
 
 /// Parameters taken directly from the measurements.
-fn guess(seen: &Observed) -> PhasedSpecification {
+fn guess(seen: &Observations) -> PhasedSpecification {
     let mut specification = base();
     let (titles, visits) = (&mut specification.catalogue, &mut specification.sessions);
     if !seen.name.is_empty() {
@@ -111,16 +111,17 @@ fn guess(seen: &Observed) -> PhasedSpecification {
             .duration_weights
             .clone_from(&seen.titles.duration_shares);
     }
-    let has = |kind: Kind| {
+    let has = |kind: ContentKind| {
         let mut all = seen.renditions.iter();
         all.any(|one| one.kind == kind && one.kbps > 0)
     };
-    let is_whole = has(Kind::Combined) || (has(Kind::Video) && has(Kind::Audio));
+    let is_whole =
+        has(ContentKind::Combined) || (has(ContentKind::Video) && has(ContentKind::Audio));
     if is_whole && seen.devices.iter().any(|one| one.sessions > 0) {
         // A kind without observations is absent, and no device requests it.
         titles.renditions.iter_mut().for_each(Vec::clear);
     }
-    for kind in Kind::ALL {
+    for kind in ContentKind::ALL {
         let of_kind = seen
             .renditions
             .iter()
@@ -172,7 +173,7 @@ fn guess(seen: &Observed) -> PhasedSpecification {
 }
 
 /// Mean distance of reads ahead of the playback position, s.
-fn ahead_s(seen: &Observed) -> f64 {
+fn ahead_s(seen: &Observations) -> f64 {
     let known = seen.devices.iter().filter(|one| one.ahead_s > 0.0);
     let (sum, sessions) = known.fold((0.0, 0.0), |(sum, all), one| {
         let sessions = one.sessions as f64;
@@ -181,7 +182,11 @@ fn ahead_s(seen: &Observed) -> f64 {
     if sessions > 0.0 { sum / sessions } else { 0.0 }
 }
 
-fn guess_viewing(specification: &mut PhasedSpecification, seen: &ViewingSeen, ahead_s: f64) {
+fn guess_viewing(
+    specification: &mut PhasedSpecification,
+    seen: &ViewingObservations,
+    ahead_s: f64,
+) {
     if seen.session_s.is_empty() {
         return;
     }
@@ -214,7 +219,7 @@ fn form(open_share: f64) -> RequestForm {
     }
 }
 
-fn guess_devices(specification: &mut PhasedSpecification, seen: &Observed) {
+fn guess_devices(specification: &mut PhasedSpecification, seen: &Observations) {
     let models = specification.devices.clone();
     let titles = &specification.catalogue;
     let has = |kind| !titles.of_kind(kind).is_empty();
@@ -224,7 +229,10 @@ fn guess_devices(specification: &mut PhasedSpecification, seen: &Observed) {
         .filter(|one| one.sessions > 0)
         .map(|one| {
             // A device can only read kinds that titles have.
-            let is_separate = match (has(Kind::Video) && has(Kind::Audio), has(Kind::Combined)) {
+            let is_separate = match (
+                has(ContentKind::Video) && has(ContentKind::Audio),
+                has(ContentKind::Combined),
+            ) {
                 (true, true) => one.separate_share > 0.5,
                 (separate, _) => separate,
             };

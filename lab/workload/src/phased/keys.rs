@@ -158,7 +158,7 @@ fn check(specification: &PhasedSpecification, table: &mut Document) {
     for device in &specification.devices {
         let mut needed = vec![device.content()];
         if device.is_separate {
-            needed.push(super::Kind::Audio);
+            needed.push(super::ContentKind::Audio);
         }
         for kind in needed {
             let lowest = specification.catalogue.of_kind(kind).first();
@@ -213,7 +213,7 @@ fn visit(specification: &mut PhasedSpecification, keys: &mut impl KeyVisitor) {
     keys.number("catalogue.rate_variation", rate_variation, 0.0, 0.99);
     keys.number("catalogue.table_entry_bytes", table_entry_bytes, 0.0, 1e6);
     keys.rates("catalogue.rates", rates);
-    for (kind, renditions) in super::Kind::ALL.iter().zip(renditions) {
+    for (kind, renditions) in super::ContentKind::ALL.iter().zip(renditions) {
         keys.renditions(&format!("catalogue.{}", kind.name()), renditions);
     }
     let SessionSettings {

@@ -8,9 +8,10 @@ use alloc::string::ToString as _;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{FileInfo, Request, Rules};
+use headlong_chains::{ChainRules, FileInfo, Request};
 use headlong_characterise::{
-    About, Accumulators, Characterisation, Log, Observed, SessionSplitter, SessionView,
+    Accumulators, Characterisation, LogContext, Observations, Provenance, SessionSplitter,
+    SessionView,
 };
 
 use super::catalogue::PhasedCatalogue;
@@ -23,7 +24,7 @@ use super::specification::PhasedSpecification;
 pub struct SessionStatistics<'a> {
     specification: &'a PhasedSpecification,
     catalogue: &'a PhasedCatalogue,
-    log: Log,
+    log: LogContext,
     splitter: SessionSplitter,
     sums: Accumulators,
     lines: Vec<Request>,
@@ -45,13 +46,13 @@ impl<'a> SessionStatistics<'a> {
             is_estimated: false,
         });
         let length_ms = (specification.sessions.length_s * 1000.0) as i64;
-        let mut log = Log::new(files.collect(), (0, length_ms));
+        let mut log = LogContext::new(files.collect(), (0, length_ms));
         let names = specification.devices.iter();
         log.devices = names.map(|device| device.name.clone()).collect();
         Self {
             specification,
             catalogue,
-            splitter: SessionSplitter::new(Rules::default()),
+            splitter: SessionSplitter::new(ChainRules::default()),
             sums: Accumulators::new(&log),
             log,
             lines: Vec::new(),
@@ -78,7 +79,7 @@ impl<'a> SessionStatistics<'a> {
     /// The result; `command` is the command that repeats it.
     pub fn finish(self, command: &str) -> Characterisation {
         let name = &self.specification.name;
-        let about = About {
+        let about = Provenance {
             title: name.clone(),
             logs: vec![name.clone()],
             format: "generated".to_string(),
@@ -87,7 +88,7 @@ impl<'a> SessionStatistics<'a> {
             requests: self.requests,
             files: self.catalogue.files.len() as u64,
             command: command.to_string(),
-            ..About::default()
+            ..Provenance::default()
         };
         let mut result = self.sums.finish(&self.log, about);
         result.observed.name.clone_from(name);
@@ -115,6 +116,6 @@ pub fn observe(
     specification: &PhasedSpecification,
     catalogue: &PhasedCatalogue,
     seed: u64,
-) -> Observed {
+) -> Observations {
     characterise(specification, catalogue, seed).observed
 }

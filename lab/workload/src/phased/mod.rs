@@ -24,7 +24,7 @@ mod specification;
 mod to_trace;
 mod visit;
 
-pub use headlong_chains::Kind;
+pub use headlong_chains::ContentKind;
 
 pub use catalogue::{PhasedCatalogue, PhasedFile, PhasedTitle};
 pub use fit::fit;

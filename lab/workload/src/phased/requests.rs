@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use headlong_random::Generator;
 
-use super::Kind;
+use super::ContentKind;
 use super::catalogue::PhasedCatalogue;
 use super::specification::{DeviceType, RequestForm};
 
@@ -86,8 +86,8 @@ impl ReadStyle {
         }
     }
 
-    pub(super) fn of(device: &DeviceType, kind: Kind) -> Self {
-        let is_audio = kind == Kind::Audio;
+    pub(super) fn of(device: &DeviceType, kind: ContentKind) -> Self {
+        let is_audio = kind == ContentKind::Audio;
         Self {
             form: if is_audio {
                 device.audio_form

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headlong_random::Empirical;
 
-use super::Kind;
+use super::ContentKind;
 
 /// Sessions of the log in thesis chapter 5, and the default number of its preset.
 pub const SESSIONS_FULL: u64 = headlong_characterise::SESSIONS_PUBLISHED;
@@ -69,7 +69,8 @@ pub struct TitleSettings {
     pub table_entry_bytes: f64,
     /// Whether a title has several bit rates or a single one.
     pub rates: RateSelection,
-    /// Bit rates of sound, video and combined content, each ascending; indexed by [`Kind::number`].
+    /// Bit rates of sound, video and combined content, each ascending; indexed by
+    /// [`ContentKind::number`].
     pub renditions: [Vec<PhasedRendition>; 3],
 }
 
@@ -86,7 +87,7 @@ pub enum RateSelection {
 
 impl TitleSettings {
     /// Bit rates of a kind, ascending.
-    pub fn of_kind(&self, kind: Kind) -> &[PhasedRendition] {
+    pub fn of_kind(&self, kind: ContentKind) -> &[PhasedRendition] {
         &self.renditions[kind.number() as usize]
     }
 }
@@ -206,11 +207,11 @@ pub struct DeviceType {
 
 impl DeviceType {
     /// Kind of its content.
-    pub const fn content(&self) -> Kind {
+    pub const fn content(&self) -> ContentKind {
         if self.is_separate {
-            Kind::Video
+            ContentKind::Video
         } else {
-            Kind::Combined
+            ContentKind::Combined
         }
     }
 }

@@ -3,7 +3,9 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_characterise::{Observed, PhasesSeen, Points, Popularity, comparison};
+use headlong_characterise::{
+    DistributionPoints, Observations, PhaseObservations, Popularity, comparison,
+};
 
 use super::*;
 
@@ -260,7 +262,7 @@ fn chains_equal_exhaustive_search() {
         }
         let (mut lines, mut found) = (Vec::new(), Vec::new());
         session.logged(&catalogue, &mut lines);
-        headlong_chains::chains(&lines, &headlong_chains::Rules::default(), &mut found);
+        headlong_chains::chains(&lines, &headlong_chains::ChainRules::default(), &mut found);
         let mut found: Vec<_> = found
             .iter()
             .map(|chain| (chain.file, chain.start, chain.length, chain.requests))
@@ -308,8 +310,10 @@ fn preset_matches_figures_of_thesis() {
     }
 }
 
-fn distance(one: &Points, other: &Points) -> f64 {
-    let law = |points: &Points| headlong_random::Empirical::new(points.clone()).expect("a curve");
+fn distance(one: &DistributionPoints, other: &DistributionPoints) -> f64 {
+    let law = |points: &DistributionPoints| {
+        headlong_random::Empirical::new(points.clone()).expect("a curve")
+    };
     let (one, other) = (law(one), law(other));
     let values = one
         .points()
@@ -350,7 +354,7 @@ fn fitted_specification_reproduces_log() {
     );
     let again = observe(&fitted, &PhasedCatalogue::of(&fitted.catalogue), 22);
 
-    let slope = |seen: &Observed| seen.titles.popularity.slope;
+    let slope = |seen: &Observations| seen.titles.popularity.slope;
     assert!(
         libm::fabs(slope(&seen) - slope(&again)) < 0.1,
         "{} {}",
@@ -372,7 +376,7 @@ fn fitted_specification_reproduces_log() {
     for (name, of) in [
         (
             "transient",
-            (|phases| phases.transient_share) as fn(&PhasesSeen) -> f64,
+            (|phases| phases.transient_share) as fn(&PhaseObservations) -> f64,
         ),
         ("stable", |phases| phases.stable_share),
         ("inactive", |phases| phases.inactive_share),
@@ -395,7 +399,7 @@ fn fitted_specification_reproduces_log() {
 
 #[test]
 fn no_measurements_give_preset() {
-    let fitted = fit(&Observed::default());
+    let fitted = fit(&Observations::default());
     let preset = preset(SESSIONS_FULL);
     assert_eq!(fitted.viewing, preset.viewing);
     assert_eq!(fitted.catalogue, preset.catalogue);
@@ -474,7 +478,9 @@ fn popular_titles_have_specified_rates_and_durations() {
             if title.duration_s < 600.0 {
                 (short, sessions_short) = (short + 1, sessions_short + sessions);
             }
-            let files: Vec<u32> = catalogue.files_of(number as u32, Kind::Combined).collect();
+            let files: Vec<u32> = catalogue
+                .files_of(number as u32, ContentKind::Combined)
+                .collect();
             let [file] = files[..] else {
                 panic!("{files:?}");
             };

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headlong_random::Generator;
 
-use super::Kind;
+use super::ContentKind;
 use super::catalogue::PhasedCatalogue;
 use super::requests::{PhasedRequest, PlaybackClock, ReadStyle, RequestGenerator, SegmentRun};
 use super::specification::{
@@ -69,8 +69,8 @@ impl<'a> SessionSimulation<'a> {
                 .take(1)
                 .collect();
         }
-        let audio: Vec<u32> = catalogue.files_of(title, Kind::Audio).collect();
-        let pick = |network: &mut Generator, kind: Kind, max: u64| {
+        let audio: Vec<u32> = catalogue.files_of(title, ContentKind::Audio).collect();
+        let pick = |network: &mut Generator, kind: ContentKind, max: u64| {
             let all = specification.catalogue.of_kind(kind);
             let all = &all[..all.partition_point(|one| u64::from(one.kbps) <= max)];
             let sum: f64 = all.iter().map(|one| one.weight).sum();
@@ -87,7 +87,7 @@ impl<'a> SessionSimulation<'a> {
             (RateSelection::One, Some(only)) => kbps(only),
             _ => target,
         };
-        let voice = pick(&mut network, Kind::Audio, u64::MAX);
+        let voice = pick(&mut network, ContentKind::Audio, u64::MAX);
         let bandwidth =
             f64::from(target) * 125.0 * specification.network.headroom.sample(&mut network);
         let at_most = |files: &[u32], most: u32| {
@@ -288,7 +288,7 @@ impl<'a> SessionSimulation<'a> {
         if !self.device.is_separate || self.audio.is_empty() {
             return;
         }
-        let manner = ReadStyle::of(self.device, Kind::Audio);
+        let manner = ReadStyle::of(self.device, ContentKind::Audio);
         let segment_s = self.asker.catalogue.segment_s();
         // A device with open-ended sound does not keep it over a pause.
         let position = self.segment_of(screen.position_s);

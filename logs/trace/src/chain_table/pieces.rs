@@ -7,7 +7,7 @@ use crate::spill::{Spill, Spilled, StoredBytes};
 
 /// Rows of one session of a partition.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct SessionRows {
     /// Position of its name in the table's order.
     pub(super) session: u32,
     pub(super) bytes: u64,
@@ -15,30 +15,30 @@ pub(super) struct Piece {
 
 /// Rows of a partition, and where they are stored.
 #[derive(Debug)]
-pub(super) struct PartRows {
-    pieces: Vec<Piece>,
+pub(super) struct PartitionRows {
+    pieces: Vec<SessionRows>,
     place: StoredBytes,
 }
 
 /// Collects rows of partitions, from any thread.
 #[derive(Debug)]
-pub(super) struct Waiting(Spill);
+pub(super) struct RowCollector(Spill);
 
-impl Waiting {
+impl RowCollector {
     /// Keeps that many bytes in memory; further ones go to a file in this folder.
     pub(super) fn new(folder: &Path, keep_bytes_max: u64) -> Self {
         Self(Spill::new(folder.to_owned(), keep_bytes_max))
     }
 
     /// Stores the rows of a partition.
-    pub(super) fn put(&self, pieces: Vec<Piece>, rows: Vec<u8>) -> io::Result<PartRows> {
+    pub(super) fn put(&self, pieces: Vec<SessionRows>, rows: Vec<u8>) -> io::Result<PartitionRows> {
         let place = self.0.put(rows)?;
-        Ok(PartRows { pieces, place })
+        Ok(PartitionRows { pieces, place })
     }
 
     /// All partitions, in any order.
-    pub(super) fn finish(self, parts: Vec<PartRows>) -> Pieces {
-        Pieces {
+    pub(super) fn finish(self, parts: Vec<PartitionRows>) -> CollectedRows {
+        CollectedRows {
             parts,
             spilled: self.0.finish(),
         }
@@ -47,12 +47,12 @@ impl Waiting {
 
 /// All rows.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    parts: Vec<PartRows>,
+pub(super) struct CollectedRows {
+    parts: Vec<PartitionRows>,
     spilled: Spilled,
 }
 
-impl Pieces {
+impl CollectedRows {
     /// Bytes spilled to a file.
     pub(super) const fn spilled_bytes(&self) -> u64 {
         self.spilled.bytes
@@ -62,9 +62,9 @@ impl Pieces {
     /// end. Spilled partitions are read through buffers, so that the file is not read run by run.
     pub(super) fn each<E: From<io::Error>>(
         &self,
-        mut take: impl FnMut(Piece, &mut dyn Read) -> Result<(), E>,
+        mut take: impl FnMut(SessionRows, &mut dyn Read) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut order: Vec<(Piece, usize)> = Vec::new();
+        let mut order: Vec<(SessionRows, usize)> = Vec::new();
         for (number, part) in self.parts.iter().enumerate() {
             order.extend(part.pieces.iter().map(|piece| (*piece, number)));
         }
@@ -75,7 +75,10 @@ impl Pieces {
                 StoredBytes::Memory(rows) => Box::new(rows.as_slice()),
                 StoredBytes::Spilled { offset, .. } => {
                     let (spilled, offset) = (&self.spilled, *offset);
-                    Box::new(BufReader::with_capacity(1 << 16, At { spilled, offset }))
+                    Box::new(BufReader::with_capacity(
+                        1 << 16,
+                        SpilledReader { spilled, offset },
+                    ))
                 }
             });
         }
@@ -91,12 +94,12 @@ impl Pieces {
 }
 
 /// Reader of the spilled bytes from an offset.
-struct At<'a> {
+struct SpilledReader<'a> {
     spilled: &'a Spilled,
     offset: u64,
 }
 
-impl Read for At<'_> {
+impl Read for SpilledReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.spilled.read_at(buffer, self.offset)?;
         self.offset += bytes as u64;

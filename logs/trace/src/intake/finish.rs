@@ -2,29 +2,29 @@
 //! properties.
 
 use super::error::IntakeError;
-use super::logs::Logs;
+use super::logs::LogFiles;
 use super::options::{Intake, MemoryBound};
-use super::taken::{IntakeResult, LogSummary, SessionsBy};
-use super::worker::{Read, Told};
-use crate::dropped::Sample;
+use super::taken::{IntakeResult, LogSummary, SessionIdentification};
+use super::worker::{ReadResult, ThreadResults};
+use crate::dropped::DroppedLine;
 use crate::files::{self, FileFacts, FilesTable};
 use crate::names::{Names, Renumber};
-use crate::parts::Parts;
+use crate::parts::Partitions;
 use crate::parts::maps::NumberMaps;
 use crate::parts::record::SOURCE_SHIFT;
 use crate::parts::settle::FirstPass;
 use crate::pieces;
-use crate::read::Reason;
+use crate::read::DropReason;
 use crate::titles;
 
 /// Turns the result of reading into the final intake.
 pub(super) fn finish(
     intake: &Intake,
     memory: MemoryBound,
-    logs: Logs,
-    read: Read,
+    logs: LogFiles,
+    read: ReadResult,
 ) -> Result<IntakeResult, IntakeError> {
-    let Read {
+    let ReadResult {
         names,
         table,
         store,
@@ -62,7 +62,7 @@ pub(super) fn finish(
         idle_ms,
         drop_repeated: do_logs_overlap(&told),
     };
-    let mut parts = Parts::new(store.finish(), maps, memory.loaded);
+    let mut parts = Partitions::new(store.finish(), maps, memory.loaded);
     let with_files = intake.estimates && is_anything_unknown(&facts);
     let settled = if has_viewers || with_files || parts.maps.drop_repeated {
         let settled = parts.settle(intake.threads, with_files);
@@ -144,7 +144,12 @@ pub(super) fn title_rule(intake: &Intake) -> Result<Option<regex_lite::Regex>, I
     rule.map(ready).transpose()
 }
 
-fn facts(names: &Names, numbers: &Renumber, table: &FilesTable, told: &Told) -> Vec<FileFacts> {
+fn facts(
+    names: &Names,
+    numbers: &Renumber,
+    table: &FilesTable,
+    told: &ThreadResults,
+) -> Vec<FileFacts> {
     let mut facts = vec![FileFacts::default(); names.len()];
     let mut of = |file: u32, change: &dyn Fn(&mut FileFacts)| {
         let place = numbers.of(file).map(|number| number as usize);
@@ -167,7 +172,7 @@ fn is_anything_unknown(facts: &[FileFacts]) -> bool {
 }
 
 /// Whether two logs overlap in time, so that a request may be in both.
-fn do_logs_overlap(told: &Told) -> bool {
+fn do_logs_overlap(told: &ThreadResults) -> bool {
     let mut spans: Vec<(i64, i64)> = told
         .logs
         .values()
@@ -177,7 +182,7 @@ fn do_logs_overlap(told: &Told) -> bool {
     spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
 }
 
-fn note_repeated(told: &mut Told, settled: &FirstPass, logs: &Logs) {
+fn note_repeated(told: &mut ThreadResults, settled: &FirstPass, logs: &LogFiles) {
     if settled.repeated == 0 {
         return;
     }
@@ -191,17 +196,17 @@ fn note_repeated(told: &mut Told, settled: &FirstPass, logs: &Logs) {
         let log = logs.logs.iter().find(|log| u64::from(log.number) == number);
         log.map_or_else(String::new, |log| log.name.clone())
     };
-    let samples = settled.repeated_lines.iter().map(|place| Sample {
+    let samples = settled.repeated_lines.iter().map(|place| DroppedLine {
         order: *place,
         file: name(place >> SOURCE_SHIFT),
         line: place & ((1 << SOURCE_SHIFT) - 1),
         text: String::new(),
     });
     told.dropped
-        .add_samples(Reason::Repeated, settled.repeated, samples.collect());
+        .add_samples(DropReason::Repeated, settled.repeated, samples.collect());
 }
 
-fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogSummary> {
+fn logs_told(logs: LogFiles, told: &ThreadResults, troubles: &[(u32, String)]) -> Vec<LogSummary> {
     let mut all: Vec<(u32, LogSummary)> = logs
         .logs
         .into_iter()
@@ -237,17 +242,17 @@ fn formats(logs: &[LogSummary]) -> String {
     formats.join(", ")
 }
 
-fn sessions_by(intake: &Intake, told: &Told) -> SessionsBy {
+fn sessions_by(intake: &Intake, told: &ThreadResults) -> SessionIdentification {
     let idle = intake.session_idle;
     match told.unnamed {
-        0 => SessionsBy::Id,
+        0 => SessionIdentification::Id,
         // Requests dropped later do not matter here.
-        unnamed if unnamed >= told.requests => SessionsBy::AddressAgentTitle { idle },
-        unnamed => SessionsBy::Both { unnamed, idle },
+        unnamed if unnamed >= told.requests => SessionIdentification::AddressAgentTitle { idle },
+        unnamed => SessionIdentification::Both { unnamed, idle },
     }
 }
 
-fn span(told: &Told) -> (i64, i64) {
+fn span(told: &ThreadResults) -> (i64, i64) {
     let first = told.logs.values().map(|(_, first, _)| *first).min();
     let last = told.logs.values().map(|(_, _, last)| *last).max();
     (first.unwrap_or(0), last.unwrap_or(0))
@@ -258,8 +263,8 @@ const YEARS_MAX: i64 = 10;
 const YEAR_MS: i64 = 365 * 86_400_000;
 
 fn notes(
-    told: &Told,
-    parts: &Parts,
+    told: &ThreadResults,
+    parts: &Partitions,
     [files_estimated, files_unsized]: [u32; 2],
     logs: &[LogSummary],
     streams: &[Vec<u32>],

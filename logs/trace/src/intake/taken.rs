@@ -6,15 +6,15 @@ use std::time::Duration;
 use headlong_chains::FileInfo;
 
 use super::options::MemoryBound;
-use crate::dropped::Dropped;
+use crate::dropped::DropCounts;
 use crate::files::KnownProperties;
 use crate::names::Names;
-use crate::parts::Parts;
-use crate::titles::TitlesBy;
+use crate::parts::Partitions;
+use crate::titles::TitleRuleCounts;
 
 /// How sessions were identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionsBy {
+pub enum SessionIdentification {
     /// By an id in every line.
     Id,
     /// By address, user agent and title, separated by idle time.
@@ -31,7 +31,7 @@ pub enum SessionsBy {
     },
 }
 
-impl fmt::Display for SessionsBy {
+impl fmt::Display for SessionIdentification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by_address = "address, user agent and title, ending after";
         match self {
@@ -86,7 +86,7 @@ impl IntakeResult {
 #[derive(Debug)]
 pub struct IntakeResult {
     /// The requests.
-    pub parts: Parts,
+    pub parts: Partitions,
     /// Number of sessions; they are numbered from 0.
     pub sessions: u32,
     /// By file number; includes files of the table that were never requested.
@@ -110,11 +110,11 @@ pub struct IntakeResult {
     /// First arrival and last completion, ms.
     pub span_ms: (i64, i64),
     /// Dropped lines, by reason.
-    pub dropped: Dropped,
+    pub dropped: DropCounts,
     /// The formats read, separated by commas.
     pub told_format: String,
     /// How sessions were identified.
-    pub sessions_by: SessionsBy,
+    pub sessions_by: SessionIdentification,
     /// Requests in all partitions.
     pub requests: u64,
     /// Bytes sent.
@@ -124,7 +124,7 @@ pub struct IntakeResult {
     /// Partial requests without an offset; they are in no chain.
     pub unplaced: u64,
     /// How files were assigned to titles.
-    pub titles_by: TitlesBy,
+    pub titles_by: TitleRuleCounts,
     /// Names of columns, variables or keys that are not used.
     pub unused: Vec<String>,
     /// Results of the logs.

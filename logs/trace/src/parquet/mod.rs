@@ -10,7 +10,7 @@ mod write;
 
 pub use lines::TableLines;
 pub use tables::{ChainRow, PhaseRow, RequestRow, SessionRow};
-pub use write::{Cells, Column, ColumnType, TableError, TableRow, TableWriter};
+pub use write::{ColumnSpec, ColumnType, RowCells, TableError, TableRow, TableWriter};
 
 #[cfg(test)]
 #[path = "parquet_tests.rs"]

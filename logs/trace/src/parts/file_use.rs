@@ -29,12 +29,12 @@ const LONG_MS: i64 = 60_000;
 
 /// Usage of files by the requests of whole sessions.
 pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
-    struct Reading {
+    struct SessionFileUse {
         first_ms: i64,
         last_ms: i64,
         bytes: u64,
     }
-    let mut readings: QuickMap<(u32, u32), Reading> = QuickMap::default();
+    let mut readings: QuickMap<(u32, u32), SessionFileUse> = QuickMap::default();
     let mut files: QuickMap<u32, FileUse> = QuickMap::default();
     for request in requests {
         let used = files.entry(request.file).or_default();
@@ -44,7 +44,7 @@ pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
         }
         let reading = readings
             .entry((request.session, request.file))
-            .or_insert(Reading {
+            .or_insert(SessionFileUse {
                 first_ms: request.received_ms,
                 last_ms: request.completed_ms,
                 bytes: 0,

@@ -37,7 +37,7 @@ const JOINED_MAX: u64 = u32::MAX as u64 - 1;
 
 /// Why partitions could not be read back.
 #[derive(Debug, thiserror::Error)]
-pub enum PartsError {
+pub enum PartitionsError {
     /// The spill file could not be read.
     #[error("cannot read the spill file of requests: {0}; check its folder")]
     Read(#[from] io::Error),
@@ -60,7 +60,7 @@ pub enum PartsError {
     },
 }
 
-impl PartsError {
+impl PartitionsError {
     /// Adds the name of the session; viewers follow sessions in the numbering.
     pub(crate) fn named(mut self, sessions: &Names, viewers: &Names) -> Self {
         if let Self::TooMany { session, name, .. } = &mut self {
@@ -76,7 +76,7 @@ impl PartsError {
 
 /// All requests, in partitions.
 #[derive(Debug)]
-pub struct Parts {
+pub struct Partitions {
     chunks: Chunks,
     units: Vec<LoadUnit>,
     pub(crate) maps: NumberMaps,
@@ -92,7 +92,7 @@ struct LoadUnit {
     requests_max: u64,
 }
 
-impl Parts {
+impl Partitions {
     /// Partitions of these chunks, of which `load_bytes_max` bytes may be loaded at a time.
     pub(crate) fn new(chunks: Chunks, maps: NumberMaps, load_bytes_max: u64) -> Self {
         let mut units = Vec::new();
@@ -139,7 +139,7 @@ impl Parts {
         &self,
         threads: usize,
         f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
-    ) -> Result<Vec<T>, PartsError> {
+    ) -> Result<Vec<T>, PartitionsError> {
         self.each_loaded(threads, |number, loader, unit| {
             loader.load(unit)?;
             Ok(f(number, &mut loader.requests))
@@ -149,8 +149,8 @@ impl Parts {
     fn each_loaded<'s, T: Send>(
         &'s self,
         threads: usize,
-        f: impl Fn(usize, &mut Loader<'s>, LoadUnit) -> Result<T, PartsError> + Sync,
-    ) -> Result<Vec<T>, PartsError> {
+        f: impl Fn(usize, &mut Loader<'s>, LoadUnit) -> Result<T, PartitionsError> + Sync,
+    ) -> Result<Vec<T>, PartitionsError> {
         let largest = self.units.iter().map(|unit| unit.requests_max).max();
         let fitting = self.load_bytes_max / (largest.unwrap_or(1).max(1) * REQUEST_BYTES);
         let threads = threads
@@ -161,7 +161,7 @@ impl Parts {
         let share = share.clamp(1, JOINED_MAX) as usize;
         let next = AtomicUsize::new(0);
         let outcomes: Mutex<Vec<Option<T>>> = Mutex::new(self.units.iter().map(|_| None).collect());
-        let work = || -> Result<(), PartsError> {
+        let work = || -> Result<(), PartitionsError> {
             let mut loader = Loader::new(self, share);
             loop {
                 let number = next.fetch_add(1, Relaxed);
@@ -193,7 +193,7 @@ impl Parts {
 
 /// Loads units one at a time, reusing its memory.
 struct Loader<'a> {
-    parts: &'a Parts,
+    parts: &'a Partitions,
     buffer: Vec<u8>,
     requests: Vec<Request>,
     /// Limit of their number.
@@ -201,7 +201,7 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(parts: &'a Parts, requests_max: usize) -> Self {
+    fn new(parts: &'a Partitions, requests_max: usize) -> Self {
         Self {
             parts,
             requests_max,
@@ -211,7 +211,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a unit: final numbers, divided sessions, no duplicates.
-    fn load(&mut self, unit: LoadUnit) -> Result<(), PartsError> {
+    fn load(&mut self, unit: LoadUnit) -> Result<(), PartitionsError> {
         self.decode(unit)?;
         let maps = &self.parts.maps;
         if maps.drop_repeated {
@@ -226,7 +226,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a unit with final numbers; sessions are undivided, and the order is unspecified.
-    fn decode(&mut self, unit: LoadUnit) -> Result<(), PartsError> {
+    fn decode(&mut self, unit: LoadUnit) -> Result<(), PartitionsError> {
         let (maps, requests) = (&self.parts.maps, &mut self.requests);
         let requests_max = self.requests_max;
         requests.clear();
@@ -235,8 +235,8 @@ impl<'a> Loader<'a> {
             .chunks
             .read(unit.part, &mut self.buffer, |bytes| {
                 let mut decoder = Decoder::new(bytes);
-                while let Some(record) = decoder.next().map_err(|_| PartsError::Damaged)? {
-                    let request = maps.settled(&record).ok_or(PartsError::Damaged)?;
+                while let Some(record) = decoder.next().map_err(|_| PartitionsError::Damaged)? {
+                    let request = maps.settled(&record).ok_or(PartitionsError::Damaged)?;
                     let hash = hash_number(u64::from(request.session));
                     if unit.of == 1 || hash % u64::from(unit.of) == u64::from(unit.division) {
                         if requests.len() == requests_max {
@@ -245,18 +245,18 @@ impl<'a> Loader<'a> {
                         requests.push(request);
                     }
                 }
-                Ok::<_, PartsError>(())
+                Ok::<_, PartitionsError>(())
             })
     }
 }
 
 /// The error for too many requests, naming the session with the most.
-fn too_many(requests: &mut [Request]) -> PartsError {
+fn too_many(requests: &mut [Request]) -> PartitionsError {
     requests.sort_unstable_by_key(|request| request.session);
     let sessions = requests.chunk_by(|one, other| one.session == other.session);
     let largest = sessions.max_by_key(|session| session.len());
     let session = largest.map_or(0, |session| session[0].session);
-    PartsError::TooMany {
+    PartitionsError::TooMany {
         session,
         name: format!("session number {session}"),
         allowed: requests.len() as u64 * REQUEST_BYTES,

@@ -61,14 +61,14 @@ pub(crate) struct Encoder {
 }
 
 /// A record being written.
-struct Writing<'a> {
+struct RecordWriter<'a> {
     window: &'a mut [u8; WINDOW],
     len: usize,
     tag: u32,
     tag_bits: u32,
 }
 
-impl Writing<'_> {
+impl RecordWriter<'_> {
     /// A number of one to four bytes.
     #[inline(always)]
     fn put_short(&mut self, number: u32) {
@@ -120,7 +120,7 @@ impl Encoder {
         let Some(window) = self.bytes[self.len..].first_chunk_mut() else {
             unreachable!("the buffer was grown above");
         };
-        let mut writing = Writing {
+        let mut writing = RecordWriter {
             window,
             len: 4,
             tag: 0,
@@ -142,7 +142,7 @@ impl Encoder {
             Some(asked) if asked == request.sent_bytes => writing.tag(ASKED_IS_SENT, 4),
             Some(asked) => writing.put_long(asked),
         }
-        let Writing {
+        let RecordWriter {
             window, len, tag, ..
         } = writing;
         if let Some(place) = window.first_chunk_mut() {
@@ -177,13 +177,13 @@ pub(crate) struct Decoder<'a> {
 }
 
 /// A record being read.
-struct Reading<'a> {
+struct RecordReader<'a> {
     window: &'a [u8; WINDOW],
     len: usize,
     tag: u32,
 }
 
-impl Reading<'_> {
+impl RecordReader<'_> {
     #[inline(always)]
     fn short(&mut self) -> u32 {
         let len = self.code(2) + 1;
@@ -191,20 +191,20 @@ impl Reading<'_> {
     }
 
     #[inline(always)]
-    fn long(&mut self) -> Result<u64, Damaged> {
+    fn long(&mut self) -> Result<u64, DecodeError> {
         match self.code(4) {
             len @ 0..=8 => Ok(self.get(len)),
-            _ => Err(Damaged),
+            _ => Err(DecodeError),
         }
     }
 
     #[inline(always)]
-    fn signed(&mut self) -> Result<i64, Damaged> {
+    fn signed(&mut self) -> Result<i64, DecodeError> {
         Ok(unfolded(self.long()?))
     }
 
     #[inline(always)]
-    fn asked(&mut self, sent_bytes: u64) -> Result<Option<u64>, Damaged> {
+    fn asked(&mut self, sent_bytes: u64) -> Result<Option<u64>, DecodeError> {
         match self.tag {
             OPEN => Ok(None),
             ASKED_IS_SENT => Ok(Some(sent_bytes)),
@@ -239,13 +239,13 @@ impl<'a> Decoder<'a> {
 
     /// The next record. `Ok(None)` at the end; `Err` if the bytes are damaged.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Result<Option<Record>, Damaged> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, DecodeError> {
         let (record, len) = match self.rest.first_chunk() {
             Some(window) => read(window, &self.before)?,
             None if self.rest.is_empty() => return Ok(None),
             None => read_last(self.rest, &self.before)?,
         };
-        self.rest = self.rest.get(len..).ok_or(Damaged)?;
+        self.rest = self.rest.get(len..).ok_or(DecodeError)?;
         self.before = PreviousRecord {
             line: record.request.line,
             completed_ms: record.request.completed_ms,
@@ -256,7 +256,7 @@ impl<'a> Decoder<'a> {
 
 /// As [`read`], when less than a whole window is left.
 #[cold]
-fn read_last(rest: &[u8], before: &PreviousRecord) -> Result<(Record, usize), Damaged> {
+fn read_last(rest: &[u8], before: &PreviousRecord) -> Result<(Record, usize), DecodeError> {
     let mut window = [0; WINDOW];
     window[..rest.len()].copy_from_slice(rest);
     read(&window, before)
@@ -265,8 +265,8 @@ fn read_last(rest: &[u8], before: &PreviousRecord) -> Result<(Record, usize), Da
 /// A record and its length. Inlined with everything it calls: a record is then never copied, which
 /// would take longer than decoding it.
 #[inline(always)]
-fn read(window: &[u8; WINDOW], before: &PreviousRecord) -> Result<(Record, usize), Damaged> {
-    let mut reading = Reading {
+fn read(window: &[u8; WINDOW], before: &PreviousRecord) -> Result<(Record, usize), DecodeError> {
+    let mut reading = RecordReader {
         window,
         len: 4,
         tag: u32::from_le_bytes([window[0], window[1], window[2], window[3]]),
@@ -312,7 +312,7 @@ const fn unfolded(number: u64) -> i64 {
 
 /// The bytes were not written by an [`Encoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) struct DecodeError;
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use headlong_chains::Request;
 
 use super::file_use::{FileUse, file_uses};
 use super::maps::{divide, drop_repeated};
-use super::{Parts, PartsError};
+use super::{Partitions, PartitionsError};
 use crate::names::QuickMap;
 
 /// Result of the first pass.
@@ -20,10 +20,14 @@ pub(crate) struct FirstPass {
     pub(crate) files: QuickMap<u32, FileUse>,
 }
 
-impl Parts {
+impl Partitions {
     /// Passes over all partitions once: counts the sessions of viewers, finds duplicates, and
     /// collects the usage of files.
-    pub(crate) fn settle(&self, threads: usize, with_files: bool) -> Result<FirstPass, PartsError> {
+    pub(crate) fn settle(
+        &self,
+        threads: usize,
+        with_files: bool,
+    ) -> Result<FirstPass, PartitionsError> {
         let outcomes = self.each_loaded(threads, |_, loader, unit| {
             loader.decode(unit)?;
             let mut settled = FirstPass::default();

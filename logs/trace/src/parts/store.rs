@@ -19,12 +19,12 @@ pub(crate) struct Chunk {
 
 /// Collects chunks of all partitions, from any thread.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct ChunkStore {
     spill: Spill,
     by_part: Mutex<Vec<Vec<Chunk>>>,
 }
 
-impl Store {
+impl ChunkStore {
     /// An empty store for that many partitions; chunks beyond the memory limit are spilled to a
     /// file in `folder`.
     pub(crate) fn new(parts: usize, keep_bytes_max: u64, folder: PathBuf) -> Self {

@@ -1,15 +1,15 @@
 //! Parses a text as a log without intake.
 
-use super::Reason;
+use super::DropReason;
 use super::format::{Format, FormatError};
 use super::reader::trimmed;
-use super::recognise::{NotFound, Tried, recognise};
-use super::row::Row;
-use crate::dropped::Dropped;
+use super::recognise::{RecognitionError, TriedFormat, recognise};
+use super::row::LineFields;
+use crate::dropped::DropCounts;
 
 /// Result of parsing a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Understood {
+pub struct ParsedLog {
     /// Its format.
     pub format: String,
     /// Number of requests.
@@ -17,12 +17,12 @@ pub struct Understood {
     /// Bytes sent.
     pub bytes: u64,
     /// Lines that are not requests.
-    pub dropped: Dropped,
+    pub dropped: DropCounts,
 }
 
 /// Why a text could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotUnderstood {
+pub enum ParsedLogError {
     /// The text is empty.
     #[error("it is empty")]
     Empty,
@@ -31,7 +31,7 @@ pub enum NotUnderstood {
     Binary,
     /// Its format is unknown.
     #[error("it is in no known format")]
-    Unknown(Vec<Tried>),
+    Unknown(Vec<TriedFormat>),
     /// The given format is invalid.
     #[error(transparent)]
     Format(#[from] FormatError),
@@ -39,22 +39,22 @@ pub enum NotUnderstood {
 
 /// Parses a text in the given format, or in the recognised one, and returns the result: for trying
 /// a format on a few lines before a long run.
-pub fn understand(text: &[u8], format: Option<&Format>) -> Result<Understood, NotUnderstood> {
+pub fn understand(text: &[u8], format: Option<&Format>) -> Result<ParsedLog, ParsedLogError> {
     let found = recognise(text, format, None).map_err(|error| match error {
-        NotFound::Empty => NotUnderstood::Empty,
-        NotFound::Binary => NotUnderstood::Binary,
-        NotFound::Tried(tried) => NotUnderstood::Unknown(tried),
-        NotFound::Format(error) => NotUnderstood::Format(error),
+        RecognitionError::Empty => ParsedLogError::Empty,
+        RecognitionError::Binary => ParsedLogError::Binary,
+        RecognitionError::Tried(tried) => ParsedLogError::Unknown(tried),
+        RecognitionError::Format(error) => ParsedLogError::Format(error),
         // No session field was given.
-        NotFound::NoSession(_) => NotUnderstood::Unknown(Vec::new()),
+        RecognitionError::NoSession(_) => ParsedLogError::Unknown(Vec::new()),
     })?;
-    let mut understood = Understood {
+    let mut understood = ParsedLog {
         format: found.name,
         requests: 0,
         bytes: 0,
-        dropped: Dropped::default(),
+        dropped: DropCounts::default(),
     };
-    let mut row = Row::new();
+    let mut row = LineFields::new();
     let mut reader = found.reader;
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = trimmed(line);
@@ -70,7 +70,7 @@ pub fn understand(text: &[u8], format: Option<&Format>) -> Result<Understood, No
                 understood.bytes += entry.sent_bytes;
             }
             outcome => {
-                let reason = outcome.err().unwrap_or(Reason::UnknownOffset);
+                let reason = outcome.err().unwrap_or(DropReason::UnknownOffset);
                 let number = index as u64 + 1;
                 understood.dropped.add(reason, "", number, number, line);
             }
@@ -88,7 +88,7 @@ mod tests {
         let text = b"ts,session,file,offset,bytes\n1,1,1,0,5\n2,1,1,5,x\n";
         let understood = understand(text, None).expect("columns");
         assert_eq!((understood.requests, understood.bytes), (1, 5));
-        assert_eq!(understood.dropped.count_of(Reason::BadNumber), 1);
-        assert_eq!(understand(b"\n", None), Err(NotUnderstood::Empty));
+        assert_eq!(understood.dropped.count_of(DropReason::BadNumber), 1);
+        assert_eq!(understand(b"\n", None), Err(ParsedLogError::Empty));
     }
 }

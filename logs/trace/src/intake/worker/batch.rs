@@ -1,6 +1,6 @@
 //! Numbers of the names in a batch of rows.
 
-use crate::known::Known;
+use crate::known::NumberCache;
 use crate::names::Interner;
 use crate::parquet::plain::NameColumn;
 
@@ -25,7 +25,7 @@ impl BatchNumbers {
 
 /// Assigns numbers to the names of a column, in order.
 pub(super) fn put_numbers(
-    known: &mut Known,
+    known: &mut NumberCache,
     column: NameColumn<'_>,
     names: &Interner,
     mut put: impl FnMut(u32, u64),

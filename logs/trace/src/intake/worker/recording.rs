@@ -2,26 +2,26 @@
 
 use headlong_chains::{Request, UNPLACED};
 
-use super::super::logs::Log;
+use super::super::logs::LogFile;
 use super::super::options::PART_BUFFER_BYTES;
 use super::batch::{BatchNumbers, put_numbers};
-use super::{Failure, Worker};
+use super::{IntakeWorker, WorkerFailure};
 use crate::names::{hash, hash_number};
 use crate::parquet::plain::PlainBatch;
 use crate::parts::PARTS;
 use crate::parts::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
-use crate::read::Reason;
-use crate::read::entry::{ClientIdentity, Entry};
+use crate::read::DropReason;
+use crate::read::entry::{ClientIdentity, LogEntry};
 
-impl Worker<'_> {
+impl IntakeWorker<'_> {
     /// Stores a request in its partition.
     pub(super) fn push(
         &mut self,
-        log: &Log,
+        log: &LogFile,
         line_number: u64,
-        entry: &Entry<'_>,
+        entry: &LogEntry<'_>,
         line: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WorkerFailure> {
         let names = self.shared.names;
         let (file, _) = self.files.intern(&entry.file, &names.files);
         let offset = match entry.offset {
@@ -33,7 +33,7 @@ impl Worker<'_> {
                 UNPLACED
             }
             None => {
-                self.drop_line(log, Reason::UnknownOffset, line_number, line);
+                self.drop_line(log, DropReason::UnknownOffset, line_number, line);
                 return Ok(());
             }
         };
@@ -78,10 +78,10 @@ impl Worker<'_> {
     /// The same for a batch of numeric rows, the first of which has this line number.
     pub(super) fn push_batch(
         &mut self,
-        log: &Log,
+        log: &LogFile,
         first_line: u64,
         batch: &PlainBatch<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WorkerFailure> {
         let shared = self.shared.names;
         let mut numbers = std::mem::take(&mut self.batch);
         numbers.clear();
@@ -124,7 +124,7 @@ impl Worker<'_> {
         first_line: u64,
         batch: &PlainBatch<'_>,
         numbers: &BatchNumbers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WorkerFailure> {
         let mut span = self.span;
         let mut bytes = 0;
         for (index, line) in (0..batch.completed_ms.len()).zip(first_line..) {
@@ -185,7 +185,12 @@ impl Worker<'_> {
         (viewer | VIEWER, viewer_hash)
     }
 
-    fn put(&mut self, record: &Record, session_hash: u64, is_timed: bool) -> Result<(), Failure> {
+    fn put(
+        &mut self,
+        record: &Record,
+        session_hash: u64,
+        is_timed: bool,
+    ) -> Result<(), WorkerFailure> {
         let request = &record.request;
         self.told.requests += 1;
         self.told.bytes += request.sent_bytes;
