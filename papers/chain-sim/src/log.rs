@@ -4,7 +4,7 @@ use headlong_chains::{Chain, ChainRules, Joiner, Request};
 use headlong_trace::IntakeResult;
 use headlong_units::{BitRate, Duration};
 
-use crate::read::{Dropped, FileFacts, FilesTable, Read};
+use crate::read::{DroppedLines, FileFacts, FilesTable, ParsedTable};
 use crate::source::ChainsError;
 use crate::table::{ChainRow, ChainTable};
 
@@ -20,7 +20,7 @@ pub fn chains_of(
     log: &IntakeResult,
     leave_out: Duration,
     threads: usize,
-) -> Result<(Read, FilesTable), ChainsError> {
+) -> Result<(ParsedTable, FilesTable), ChainsError> {
     let leave_out_ms = i64::try_from(leave_out.0 / 1_000_000).unwrap_or(i64::MAX);
     let last_ms = log.span_ms.1.saturating_sub(leave_out_ms);
     // Time zero is the start of the log, rounded to a full minute so that minutes keep their
@@ -44,7 +44,7 @@ pub fn chains_of(
     let table = ChainTable::new(parts.into_iter().flatten());
     let table = table.map_err(|error| ChainsError::Wrong(format!("the log: {error}")))?;
     let listed = files_table(log);
-    let read = Read {
+    let read = ParsedTable {
         table,
         files: (0..log.file_names.len())
             .map(|number| log.file_names.get(number as u32).to_string())
@@ -82,16 +82,16 @@ fn files_table(log: &IntakeResult) -> FilesTable {
     });
     FilesTable {
         files: facts.collect(),
-        dropped: Dropped::default(),
+        dropped: DroppedLines::default(),
     }
 }
 
-fn dropped(log: &IntakeResult) -> Dropped {
+fn dropped(log: &IntakeResult) -> DroppedLines {
     let samples = log.dropped.by_reason().iter().filter_map(|lines| {
         let sample = lines.samples.first()?;
         Some(format!("{}:{}: {}", sample.file, sample.line, lines.reason))
     });
-    Dropped {
+    DroppedLines {
         lines: log.dropped.count(),
         samples: samples.collect(),
     }

@@ -11,8 +11,8 @@ use headlong_bench::{
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
 use headlong_units::Duration;
 
-use crate::published::{Of, Paper};
-use crate::reading::{self, Reading};
+use crate::published::{ConfigurationKey, Paper};
+use crate::reading::{self, ReadThroughput};
 use crate::shapes::shapes_table;
 
 /// Duration of one measurement of plain reads, with the drive in real time.
@@ -59,7 +59,7 @@ pub fn reproduce(
         readings = reading::measure(driver.runner(), experiment, time, times)?;
     }
     let compared = compare(experiment, &mut driver)?;
-    let result = Reproduced {
+    let result = ReproducedPaper {
         paper,
         experiment,
         compared,
@@ -79,7 +79,7 @@ pub fn reproduce_imitated(
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let compared = limits(experiment, &experiment.cells(), how, options)?;
-    let result = Reproduced {
+    let result = ReproducedPaper {
         paper,
         experiment,
         compared,
@@ -88,14 +88,14 @@ pub fn reproduce_imitated(
     result.write(options)
 }
 
-struct Reproduced<'e> {
+struct ReproducedPaper<'e> {
     paper: Paper,
     experiment: &'e Experiment,
     compared: ComparisonResult,
-    readings: Vec<Reading>,
+    readings: Vec<ReadThroughput>,
 }
 
-impl Reproduced<'_> {
+impl ReproducedPaper<'_> {
     fn write(&self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
         self.page(options).write(&options.report())?;
         print(options, &self.json(), || self.text(options));
@@ -103,7 +103,7 @@ impl Reproduced<'_> {
     }
 
     /// The mean rate of a workload with a server, bytes per second.
-    fn rate(&self, (workload, server): &Of) -> Option<f64> {
+    fn rate(&self, (workload, server): &ConfigurationKey) -> Option<f64> {
         Some(self.compared.rates(workload, server)?.mean)
     }
 
@@ -126,8 +126,8 @@ impl Reproduced<'_> {
     fn disk_table(&self) -> Option<Table> {
         let heads = "Configuration | Drive (MB/s) | published | ms for 128 KiB | published | \
             Bytes in sequences up to 128 KiB (%) | published | above 1920 KiB (%) | published";
-        type Ours = (fn(&RunRecord) -> f64, usize);
-        let ours: [Ours; 4] = [
+        type FigureColumn = (fn(&RunRecord) -> f64, usize);
+        let ours: [FigureColumn; 4] = [
             (|best| best.disk.pattern.rate() / MB, 1),
             (ms_per_transaction, 2),
             (|best| share_up_to(best, 128.0) * 100.0, 0),

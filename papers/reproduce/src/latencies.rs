@@ -7,7 +7,7 @@ use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::published::{Of, Paper};
+use crate::published::{ConfigurationKey, Paper};
 use crate::shapes::shapes_table;
 
 /// Limit of short calls: the paper's millisecond, rounded up to the end of a bucket.
@@ -32,22 +32,22 @@ pub fn latencies(
         runs.push(driver.run(cell, rate, experiment.seed, false)?);
     }
     drop(driver);
-    let timed = Timed {
-        calls: runs.iter().map(Calls::of).collect(),
+    let timed = TimedRuns {
+        calls: runs.iter().map(CallDurations::of).collect(),
         runs,
     };
     timed.write(experiment, options)
 }
 
 /// Runs, and the calls of each.
-struct Timed {
+struct TimedRuns {
     runs: Vec<RunRecord>,
-    calls: Vec<Calls>,
+    calls: Vec<CallDurations>,
 }
 
 /// The calls of one run, by duration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Calls {
+struct CallDurations {
     workload: String,
     server: String,
     /// All calls that were considered: sequential reads of part of a file, or of much of it.
@@ -58,7 +58,7 @@ struct Calls {
     timed: Vec<(Option<u64>, u64)>,
 }
 
-impl Calls {
+impl CallDurations {
     /// From the reception's final status.
     fn of(run: &RunRecord) -> Self {
         let told = &run.server_facts.status["calls"];
@@ -125,13 +125,13 @@ impl Calls {
     }
 }
 
-impl Timed {
-    fn calls(&self, (workload, server): &Of) -> Option<&Calls> {
-        let is_it = |calls: &&Calls| calls.workload == *workload && calls.server == *server;
+impl TimedRuns {
+    fn calls(&self, (workload, server): &ConfigurationKey) -> Option<&CallDurations> {
+        let is_it = |calls: &&CallDurations| calls.workload == *workload && calls.server == *server;
         self.calls.iter().find(is_it)
     }
 
-    fn short(&self, of: &Of) -> Option<f64> {
+    fn short(&self, of: &ConfigurationKey) -> Option<f64> {
         self.calls(of)?.short()
     }
 
@@ -180,7 +180,7 @@ impl Timed {
         let x = Axis::new("Time of a call", "ms").log();
         let mut chart = Chart::steps("Duration of calls", x, "calls").line_at_x(1.0, "1 ms");
         for figure in &Paper::Latencies.said().figures {
-            let points = self.calls(&figure.of).map(Calls::points);
+            let points = self.calls(&figure.of).map(CallDurations::points);
             let points = points.unwrap_or_default();
             chart = chart.series(Series::new(figure.name.as_str(), points));
         }
@@ -226,8 +226,8 @@ impl Timed {
 mod tests {
     use super::*;
 
-    fn calls() -> Calls {
-        Calls {
+    fn calls() -> CallDurations {
+        CallDurations {
             workload: "sd".to_owned(),
             server: "nginx".to_owned(),
             all: 100,
@@ -257,11 +257,11 @@ mod tests {
 
     #[test]
     fn compares_with_published_and_refuses_missing() {
-        let timed = Timed {
+        let timed = TimedRuns {
             runs: Vec::new(),
             calls: vec![
                 calls(),
-                Calls {
+                CallDurations {
                     server: "nginx-libception".to_owned(),
                     in_memory: 70,
                     ..calls()
@@ -274,14 +274,14 @@ mod tests {
             "{text}"
         );
         assert_eq!(timed.ending(), CommandOutcome::Done);
-        let none = Calls {
+        let none = CallDurations {
             all: 0,
             in_memory: 0,
             timed: Vec::new(),
             ..calls()
         };
         assert_eq!(none.short(), None);
-        let timed = Timed {
+        let timed = TimedRuns {
             runs: Vec::new(),
             calls: vec![none],
         };

@@ -19,10 +19,10 @@ mod published;
 mod reading;
 mod shapes;
 
-pub use automated::{Choice, reproduce_virtual, scenario_names};
+pub use automated::{ScenarioSelection, reproduce_virtual, scenario_names};
 pub use diffs::{DiffOptions, diff_again};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
-pub use flashstream::{FlashPart, FlashstreamOptions, flashstream};
+pub use flashstream::{FlashstreamOptions, FlashstreamPart, flashstream};
 pub use hold::{OverloadExperiment, hold};
 pub use latencies::latencies;
-pub use published::{Figure, Of, Paper, Said, Shape};
+pub use published::{ConfigurationKey, Paper, PublishedFigure, PublishedResults, PublishedShape};

@@ -7,8 +7,8 @@
 //! kept in memory.
 
 use headlong_chain_sim::{
-    Algorithm, ChainRow, ChainTable, Claim, Point, Report, Settings, SimulationError, Source,
-    Sweep, TableError, Wanted, sections,
+    Algorithm, ChainRow, ChainTable, Claim, CostPoint, SimulationError, SimulationReport,
+    SimulationSettings, Sweep, SweepOptions, TableError, TableSource, sections,
 };
 use headlong_chains::Chain;
 use headlong_characterise::{ComparisonRow, comparison};
@@ -37,7 +37,7 @@ pub struct NetflixOptions {
     /// Sizes, MB.
     pub sizes_mb: Vec<f64>,
     /// Settings of the simulation.
-    pub settings: Settings,
+    pub settings: SimulationSettings,
 }
 
 /// The result.
@@ -54,14 +54,14 @@ pub struct Netflix {
     /// Statistics of the log, compared with the published ones.
     pub statistics: Vec<Beside>,
     /// The published orders, and whether they were reproduced.
-    pub orders: Vec<Order>,
+    pub orders: Vec<PublishedOrder>,
     /// The simulation.
-    pub simulation: Report,
+    pub simulation: SimulationReport,
 }
 
 /// A published order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Order {
+pub struct PublishedOrder {
     /// The published statement.
     pub published: String,
     /// Our result.
@@ -88,11 +88,11 @@ pub enum NetflixError {
 
 /// Progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Step<'p> {
+pub enum NetflixProgress<'p> {
     /// Number of sessions to generate.
     Sessions(u64),
     /// A simulated point.
-    Point(&'p Point),
+    Point(&'p CostPoint),
 }
 
 /// Generates, measures and simulates.
@@ -101,7 +101,7 @@ pub enum Step<'p> {
 /// If the specification or a setting is invalid.
 pub fn netflix(
     reproducing: &NetflixOptions,
-    mut seen: impl FnMut(Step<'_>),
+    mut seen: impl FnMut(NetflixProgress<'_>),
 ) -> Result<Netflix, NetflixError> {
     let specification =
         PhasedSpecification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
@@ -115,7 +115,7 @@ pub fn netflix(
             rows.extend(view.chains.iter().map(row));
         });
         if session.number % 1_000 == 999 {
-            seen(Step::Sessions(session.number + 1));
+            seen(NetflixProgress::Sessions(session.number + 1));
         }
         sessions.recycle(session);
     }
@@ -123,17 +123,17 @@ pub fn netflix(
     let statistics = told.into_iter().map(beside).collect();
     let table = ChainTable::new(rows)?;
     let settings = &reproducing.settings;
-    let source = Source::of(SPECIFICATION, &table, settings);
+    let source = TableSource::of(SPECIFICATION, &table, settings);
     let sweep = Sweep {
         algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
         sizes_mb: reproducing.sizes_mb.clone(),
     };
-    let wanted = Wanted {
+    let wanted = SweepOptions {
         fitted: true,
         frontier: true,
     };
-    let simulation = Report::make(source, &table, &sweep, settings, wanted, |point| {
-        seen(Step::Point(point));
+    let simulation = SimulationReport::make(source, &table, &sweep, settings, wanted, |point| {
+        seen(NetflixProgress::Point(point));
     })?;
     Ok(Netflix {
         specification: SPECIFICATION,
@@ -162,7 +162,7 @@ fn beside(figure: ComparisonRow) -> Beside {
 
 /// The published orders (thesis 5.6.3), by the steady figures: an order holds if all of its claims
 /// do.
-fn orders(claims: &[Claim]) -> Vec<Order> {
+fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
     let mut names: Vec<&str> = claims.iter().filter_map(|c| c.order.as_deref()).collect();
     names.dedup();
     // The claims of an order need not be adjacent.
@@ -187,7 +187,7 @@ fn orders(claims: &[Claim]) -> Vec<Order> {
             });
             words.collect::<Vec<_>>().join(", ")
         };
-        Order {
+        PublishedOrder {
             published: name.to_owned(),
             here: format!(
                 "busiest minute: {}; all time: {}",
@@ -204,7 +204,8 @@ fn orders(claims: &[Claim]) -> Vec<Order> {
 impl Netflix {
     /// The result as one page.
     pub fn page(&self, command: &str) -> Page {
-        let holding = |of: fn(&Order) -> bool| self.orders.iter().filter(|one| of(one)).count();
+        let holding =
+            |of: fn(&PublishedOrder) -> bool| self.orders.iter().filter(|one| of(one)).count();
         let page = Page::new("Thesis chapter 5 on a generated log")
             .lead(format!(
                 "{} sessions of {} (seed {}), {} chains. Of {} published orders {} are reproduced \
@@ -302,7 +303,7 @@ mod tests {
             sessions,
             seed: 1,
             sizes_mb: vec![1.0, 7.0, 16.0],
-            settings: Settings::default(),
+            settings: SimulationSettings::default(),
         };
         netflix(&reproducing, |_| ()).expect("a result")
     }

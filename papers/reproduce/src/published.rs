@@ -27,28 +27,28 @@ pub enum Paper {
 }
 
 /// Our workload and server for a configuration of a paper.
-pub type Of = (String, String);
+pub type ConfigurationKey = (String, String);
 
 /// Published results of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Said {
+pub struct PublishedResults {
     /// How the paper's configurations are mapped to ours.
     pub mapping: String,
     /// Configurations.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<PublishedFigure>,
     /// Shapes that must be reproduced.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<PublishedShape>,
 }
 
 /// A configuration and its results.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "FigureRow")]
-pub struct Figure {
+pub struct PublishedFigure {
     /// Name in the paper.
     pub name: String,
     /// Our workload and server.
-    pub of: Of,
+    pub of: ConfigurationKey,
     /// Its failure-free rate, MB/s.
     pub rate: Published,
     /// Percentage of its calls shorter than a millisecond (libception Figure 17).
@@ -61,13 +61,13 @@ pub struct Figure {
 /// A shape of a figure that must be reproduced: a ratio of rates within bounds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "ShapeRow")]
-pub struct Shape {
+pub struct PublishedShape {
     /// Description.
     pub name: String,
     /// Numerator.
-    pub this: Of,
+    pub this: ConfigurationKey,
     /// Denominator.
-    pub that: Of,
+    pub that: ConfigurationKey,
     /// Source and bounds.
     pub ratio: Published,
 }
@@ -76,7 +76,7 @@ pub struct Shape {
 #[serde(deny_unknown_fields)]
 struct FigureRow {
     name: String,
-    of: Of,
+    of: ConfigurationKey,
     rate: Option<f64>,
     short_calls: Option<f64>,
     drive: Option<Vec<f64>>,
@@ -87,8 +87,8 @@ struct FigureRow {
 #[serde(deny_unknown_fields)]
 struct ShapeRow {
     name: String,
-    this: Of,
-    that: Of,
+    this: ConfigurationKey,
+    that: ConfigurationKey,
     within: Tolerance,
     source: String,
 }
@@ -101,7 +101,7 @@ fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> Publis
     }
 }
 
-impl From<FigureRow> for Figure {
+impl From<FigureRow> for PublishedFigure {
     fn from(row: FigureRow) -> Self {
         Self {
             name: row.name,
@@ -115,7 +115,7 @@ impl From<FigureRow> for Figure {
     }
 }
 
-impl From<ShapeRow> for Shape {
+impl From<ShapeRow> for PublishedShape {
     fn from(row: ShapeRow) -> Self {
         Self {
             name: row.name,
@@ -126,7 +126,7 @@ impl From<ShapeRow> for Shape {
     }
 }
 
-static SAID: LazyLock<BTreeMap<String, Said>> = LazyLock::new(|| {
+static SAID: LazyLock<BTreeMap<String, PublishedResults>> = LazyLock::new(|| {
     // The file is part of the program and covered by a test.
     toml::from_str(include_str!("published.toml")).expect("published.toml is right")
 });
@@ -178,7 +178,7 @@ impl Paper {
     }
 
     /// Its published results.
-    pub fn said(self) -> &'static Said {
+    pub fn said(self) -> &'static PublishedResults {
         &SAID[self.experiment().0]
     }
 }

@@ -36,7 +36,7 @@ const PUBLISHED: [(&str, &str, bool, f64); 6] = [
 
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct ReadThroughput {
     name: &'static str,
     published_mb: f64,
     rates: Vec<f64>,
@@ -48,7 +48,7 @@ pub(super) fn measure(
     experiment: &Experiment,
     time: Duration,
     times: u32,
-) -> Result<Vec<Reading>, RigError> {
+) -> Result<Vec<ReadThroughput>, RigError> {
     let mut readings = Vec::new();
     for (name, workload, is_high, published_mb) in PUBLISHED {
         let server = experiment.servers.keys().next().map(String::as_str);
@@ -70,7 +70,7 @@ pub(super) fn measure(
             "{name}: {:.1} MB/s, published {published_mb}",
             mean(&rates) / MB
         );
-        readings.push(Reading {
+        readings.push(ReadThroughput {
             name,
             published_mb,
             rates,
@@ -128,7 +128,7 @@ fn read_titles(
     Ok(bytes as f64 / passed())
 }
 
-pub(super) fn table(readings: &[Reading]) -> Table {
+pub(super) fn table(readings: &[ReadThroughput]) -> Table {
     let heads = "File set | Here (MB/s) | 95 % | Published (MB/s) | Here / published";
     let mut table = Table::headed(heads);
     for reading in readings {

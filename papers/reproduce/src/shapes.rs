@@ -3,10 +3,13 @@
 use headlong_published::Beside;
 use headlong_report::Table;
 
-use crate::published::{Of, Paper};
+use crate::published::{ConfigurationKey, Paper};
 
 /// The shapes of a paper with our results: a ratio of two values, either of which may be unknown.
-pub(crate) fn shapes_table(paper: Paper, value: impl Fn(&Of) -> Option<f64>) -> Table {
+pub(crate) fn shapes_table(
+    paper: Paper,
+    value: impl Fn(&ConfigurationKey) -> Option<f64>,
+) -> Table {
     let mut table = Table::new(["Published", "Here", "Reproduced"]);
     for shape in &paper.said().shapes {
         let values = value(&shape.this).zip(value(&shape.that));

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::library::specification;
 use super::ssds::ssd_b;
-use super::systems::{Effort, MEMORY_GIB, SSD_BYTES, rules};
+use super::systems::{FlashstreamScope, MEMORY_GIB, SSD_BYTES, rules};
 
 /// Number of times the tier is filled before the measurement, at the rate of a disk alone.
 const FILLINGS: u64 = 4;
@@ -24,7 +24,7 @@ const GUESS_MIB_S: f64 = 80.0;
 
 /// A configuration of this server's tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ours {
+pub(super) struct HeadlongTier {
     pub(super) name: &'static str,
     /// `None`: without a tier.
     policy: Option<&'static str>,
@@ -32,8 +32,8 @@ pub(super) struct Ours {
     has_budget: bool,
 }
 
-const fn ours(name: &'static str, policy: Option<&'static str>, has_budget: bool) -> Ours {
-    Ours {
+const fn ours(name: &'static str, policy: Option<&'static str>, has_budget: bool) -> HeadlongTier {
+    HeadlongTier {
         name,
         policy,
         has_budget,
@@ -41,7 +41,7 @@ const fn ours(name: &'static str, policy: Option<&'static str>, has_budget: bool
 }
 
 /// All configurations; quick ones first.
-pub(super) const ALL: [Ours; 6] = [
+pub(super) const ALL: [HeadlongTier; 6] = [
     ours("headlong, no SSD", None, false),
     ours("headlong, lru", Some("lru"), false),
     ours("headlong, adaptive (default)", Some("adaptive"), true),
@@ -52,7 +52,7 @@ pub(super) const ALL: [Ours; 6] = [
 
 /// Result of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct OursLimit {
+pub(super) struct HeadlongLimit {
     pub(super) name: &'static str,
     /// Highest rate without a missed segment.
     pub(super) requests_per_s: Option<f64>,
@@ -63,8 +63,8 @@ pub(super) struct OursLimit {
     pub(super) written_gb_per_day: f64,
 }
 
-impl Ours {
-    fn experiment(&self, effort: &Effort) -> Experiment {
+impl HeadlongTier {
+    fn experiment(&self, effort: &FlashstreamScope) -> Experiment {
         let scale = effort.scale.max(1);
         let bytes = SSD_BYTES / scale;
         let filling = Duration::from_secs(FILLINGS * bytes / FILLED_BYTES_PER_S);
@@ -107,7 +107,7 @@ impl Ours {
     }
 
     /// Its highest rate without a missed segment.
-    pub(super) fn limit(&self, effort: &Effort) -> OursLimit {
+    pub(super) fn limit(&self, effort: &FlashstreamScope) -> HeadlongLimit {
         let experiment = self.experiment(effort);
         let search = LimitSearch::new(GUESS_MIB_S * MIB as f64, rules(effort));
         let search = search.in_steps_of(effort.resolution * MIB as f64);
@@ -134,7 +134,7 @@ impl Ours {
             let sum: f64 = passed.iter().map(of).sum();
             sum / passed.len().max(1) as f64
         };
-        OursLimit {
+        HeadlongLimit {
             name: self.name,
             requests_per_s: (!passed.is_empty()).then(|| mean(&|of| of.calls as f64 / of.seconds)),
             flash_share: mean(&|of| of.flash_ratio),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn configurations_are_valid_worlds() {
-        let effort = Effort {
+        let effort = FlashstreamScope {
             scale: 100,
             seed: 1,
             seeds: 1,

@@ -9,7 +9,7 @@ use headlong_stats::Cdf;
 
 use super::results::FlashstreamResult;
 use super::systems::BlockRun;
-use super::writes::Latencies;
+use super::writes::SizeLatencies;
 
 const WORDS: &str = "The paper's own system, ZFS and flashcache are models of this repository, \
                      over its drive models; measurements on a real kernel are reported elsewhere. \
@@ -173,7 +173,7 @@ fn page(streamed: &FlashstreamResult, options: &BenchOptions) -> Page {
     page.footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
 }
 
-fn latency_charts(section: Section, latencies: &Latencies) -> Section {
+fn latency_charts(section: Section, latencies: &SizeLatencies) -> Section {
     let mib = latencies.bytes >> 20;
     let x = Axis::new("Write", "").from(0.0);
     let y = Axis::new("Latency", "ms").from(0.0);
@@ -206,7 +206,7 @@ fn block_section(runs: &[BlockRun]) -> Section {
         let x = Axis::new("Time", "min").from(0.0);
         let mut chart = Chart::lines(title, x, Axis::new(title, unit).from(0.0));
         for run in runs {
-            let value = |stretch: &super::machine::Stretch| match of {
+            let value = |stretch: &super::machine::SsdSample| match of {
                 0 => stretch.read_mb_s,
                 1 => stretch.written_mb_s,
                 _ => stretch.busy * 100.0,

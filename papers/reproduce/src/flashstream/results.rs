@@ -3,8 +3,8 @@
 use headlong_published::{Beside, Published, Tolerance};
 use serde::Serialize;
 
-use super::ours::OursLimit;
-use super::systems::{BlockRun, Limit};
+use super::ours::HeadlongLimit;
+use super::systems::{BlockRun, SystemLimit};
 use super::writes::SsdFigures;
 
 /// Time to fill an empty SSD.
@@ -20,13 +20,13 @@ pub(super) struct FillTime {
 /// A machine of Table 5.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct MachineResult {
-    pub(super) limit: Limit,
+    pub(super) limit: SystemLimit,
     pub(super) watts: f64,
     pub(super) requests_per_joule: Option<f64>,
 }
 
 impl MachineResult {
-    pub(super) fn new(limit: Limit, watts: f64) -> Self {
+    pub(super) fn new(limit: SystemLimit, watts: f64) -> Self {
         Self {
             requests_per_joule: limit.requests_per_s.map(|rate| rate / watts),
             limit,
@@ -37,13 +37,13 @@ impl MachineResult {
 
 /// Result of one measurement.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum MeasurementResult {
     Ssds(Box<SsdFigures>),
-    Limit(Limit),
+    Limit(SystemLimit),
     Machine(MachineResult),
     Fill(FillTime),
     Blocks(BlockRun),
-    Ours(OursLimit),
+    Ours(HeadlongLimit),
 }
 
 /// All results.
@@ -56,11 +56,11 @@ pub(super) struct FlashstreamResult {
     pub(super) seeds: Vec<u64>,
     pub(super) seconds: f64,
     pub(super) ssds: Option<SsdFigures>,
-    pub(super) limits: Vec<Limit>,
+    pub(super) limits: Vec<SystemLimit>,
     pub(super) machines: Vec<MachineResult>,
     pub(super) fills: Vec<FillTime>,
     pub(super) blocks: Vec<BlockRun>,
-    pub(super) ours: Vec<OursLimit>,
+    pub(super) ours: Vec<HeadlongLimit>,
 }
 
 /// A published number.
@@ -74,18 +74,18 @@ const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> Publishe
 }
 
 impl FlashstreamResult {
-    pub(super) fn take(&mut self, answer: Answer) {
+    pub(super) fn take(&mut self, answer: MeasurementResult) {
         match answer {
-            Answer::Ssds(ssds) => self.ssds = Some(*ssds),
-            Answer::Limit(limit) => self.limits.push(limit),
-            Answer::Machine(machine) => self.machines.push(machine),
-            Answer::Fill(fill) => self.fills.push(fill),
-            Answer::Blocks(run) => self.blocks.push(run),
-            Answer::Ours(ours) => self.ours.push(ours),
+            MeasurementResult::Ssds(ssds) => self.ssds = Some(*ssds),
+            MeasurementResult::Limit(limit) => self.limits.push(limit),
+            MeasurementResult::Machine(machine) => self.machines.push(machine),
+            MeasurementResult::Fill(fill) => self.fills.push(fill),
+            MeasurementResult::Blocks(run) => self.blocks.push(run),
+            MeasurementResult::Ours(ours) => self.ours.push(ours),
         }
     }
 
-    fn limit(&self, name: &str) -> Option<&Limit> {
+    fn limit(&self, name: &str) -> Option<&SystemLimit> {
         self.limits.iter().find(|limit| limit.name == name)
     }
 

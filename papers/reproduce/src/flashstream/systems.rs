@@ -6,10 +6,10 @@ use headlong_units::{Duration, GIB, MIB};
 use serde::Serialize;
 
 use super::flashcache::Flashcache;
-use super::flashstream_model::{Stream, StreamSpec, Victim};
+use super::flashstream_model::{FlashStream, FlashStreamSpec, ReplacementPolicy};
 use super::l2arc::L2arc;
-use super::library::{Library, Requests};
-use super::machine::{Machine, MachineSpec, Stretch, library};
+use super::library::{SegmentRequests, TitleLibrary};
+use super::machine::{Machine, MachineSpec, SsdSample, library};
 use super::ssds::{ssd_a, ssd_b};
 use super::tier::{NoTier, Tier};
 
@@ -30,9 +30,9 @@ const SLOWEST: f64 = 64.0;
 
 /// A system with its machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct System {
+pub(super) struct TieredSystem {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: TierKind,
     pub(super) memory_gib: u64,
     pub(super) ssd_bytes: u64,
     pub(super) disks: usize,
@@ -42,16 +42,16 @@ pub(super) struct System {
 
 /// The tier between memory and disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TierKind {
     None,
-    Stream(Victim),
+    Stream(ReplacementPolicy),
     /// With `l2arc_noprefetch` or without.
     L2arc(bool),
     Flashcache,
 }
 
-const fn figure_7(name: &'static str, kind: Kind, guess: f64) -> System {
-    System {
+const fn figure_7(name: &'static str, kind: TierKind, guess: f64) -> TieredSystem {
+    TieredSystem {
         name,
         kind,
         memory_gib: MEMORY_GIB,
@@ -62,45 +62,57 @@ const fn figure_7(name: &'static str, kind: Kind, guess: f64) -> System {
 }
 
 /// The systems of Figure 7, and the same machine without an SSD.
-pub(super) const FIGURE_7: [System; 7] = [
-    figure_7("no SSD", Kind::None, 28.0),
-    figure_7("FlashStream (LRU)", Kind::Stream(Victim::Lru), 48.0),
+pub(super) const FIGURE_7: [TieredSystem; 7] = [
+    figure_7("no SSD", TierKind::None, 28.0),
+    figure_7(
+        "FlashStream (LRU)",
+        TierKind::Stream(ReplacementPolicy::Lru),
+        48.0,
+    ),
     figure_7(
         "FlashStream (LFU-Mean)",
-        Kind::Stream(Victim::LfuMean),
+        TierKind::Stream(ReplacementPolicy::LfuMean),
         48.0,
     ),
     figure_7(
         "FlashStream (LFU-Median)",
-        Kind::Stream(Victim::LfuMedian),
+        TierKind::Stream(ReplacementPolicy::LfuMedian),
         48.0,
     ),
-    figure_7("ZFS (model), no read-ahead on SSD", Kind::L2arc(true), 32.0),
-    figure_7("ZFS (model), read-ahead on SSD", Kind::L2arc(false), 40.0),
-    figure_7("flashcache (model)", Kind::Flashcache, 2.0),
+    figure_7(
+        "ZFS (model), no read-ahead on SSD",
+        TierKind::L2arc(true),
+        32.0,
+    ),
+    figure_7(
+        "ZFS (model), read-ahead on SSD",
+        TierKind::L2arc(false),
+        40.0,
+    ),
+    figure_7("flashcache (model)", TierKind::Flashcache, 2.0),
 ];
 
 /// The machines of Table 5.
-pub(super) const TABLE_5: [System; 3] = [
-    System {
+pub(super) const TABLE_5: [TieredSystem; 3] = [
+    TieredSystem {
         name: "FlashStream",
-        kind: Kind::Stream(Victim::Lru),
+        kind: TierKind::Stream(ReplacementPolicy::Lru),
         memory_gib: 2,
         ssd_bytes: SSD_TABLE_5_BYTES,
         disks: 1,
         guess: 48.0,
     },
-    System {
+    TieredSystem {
         name: "Traditional A",
-        kind: Kind::None,
+        kind: TierKind::None,
         memory_gib: 12,
         ssd_bytes: 0,
         disks: 1,
         guess: 30.0,
     },
-    System {
+    TieredSystem {
         name: "Traditional B",
-        kind: Kind::None,
+        kind: TierKind::None,
         memory_gib: 2,
         ssd_bytes: 0,
         disks: 2,
@@ -110,7 +122,7 @@ pub(super) const TABLE_5: [System; 3] = [
 
 /// Accuracy and scale.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Effort {
+pub(super) struct FlashstreamScope {
     /// Reduction factor of titles, memory and flash.
     pub(super) scale: u64,
     pub(super) seed: u64,
@@ -125,7 +137,7 @@ pub(super) struct Effort {
 
 /// The highest rate of a system, with the figures at that rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Limit {
+pub(super) struct SystemLimit {
     pub(super) name: &'static str,
     /// Highest rate without a missed segment; nothing if none was found.
     pub(super) requests_per_s: Option<f64>,
@@ -138,18 +150,18 @@ pub(super) struct Limit {
 
 /// A run at a rate.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct RateRun {
     missed: u64,
     ssd_share: f64,
     memory_share: f64,
     longest_s: f64,
 }
 
-impl System {
-    pub(super) fn spec(&self, effort: &Effort) -> MachineSpec {
+impl TieredSystem {
+    pub(super) fn spec(&self, effort: &FlashstreamScope) -> MachineSpec {
         // flashcache was measured with SSD A, on which it was faster (5).
         let ssd = match self.kind {
-            Kind::Flashcache => ssd_a(),
+            TierKind::Flashcache => ssd_a(),
             _ => ssd_b(),
         };
         let scaled = |bytes: u64| bytes / effort.scale.max(1);
@@ -162,29 +174,29 @@ impl System {
         }
     }
 
-    fn ssd_bytes(&self, effort: &Effort) -> u64 {
+    fn ssd_bytes(&self, effort: &FlashstreamScope) -> u64 {
         self.ssd_bytes / effort.scale.max(1)
     }
 
-    fn tier(&self, effort: &Effort) -> Box<dyn Tier> {
+    fn tier(&self, effort: &FlashstreamScope) -> Box<dyn Tier> {
         let bytes = self.ssd_bytes(effort);
         match self.kind {
-            Kind::None => Box::new(NoTier),
-            Kind::Stream(victim) => Box::new(Stream::new(StreamSpec {
+            TierKind::None => Box::new(NoTier),
+            TierKind::Stream(victim) => Box::new(FlashStream::new(FlashStreamSpec {
                 victim,
                 bytes,
                 block_bytes: 16 * MIB,
                 takes_any_block: false,
             })),
-            Kind::L2arc(no_prefetch) => Box::new(L2arc::new(bytes, no_prefetch)),
-            Kind::Flashcache => Box::new(Flashcache::new(bytes)),
+            TierKind::L2arc(no_prefetch) => Box::new(L2arc::new(bytes, no_prefetch)),
+            TierKind::Flashcache => Box::new(Flashcache::new(bytes)),
         }
     }
 
     /// A machine with warm caches.
-    fn warmed(&self, effort: &Effort, requests: &mut Requests<'_>) -> Machine {
+    fn warmed(&self, effort: &FlashstreamScope, requests: &mut SegmentRequests<'_>) -> Machine {
         let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
-        let has_small_writes = self.kind == Kind::Flashcache;
+        let has_small_writes = self.kind == TierKind::Flashcache;
         if has_small_writes {
             machine.age_ssd(self.ssd_bytes(effort));
         }
@@ -204,14 +216,19 @@ impl System {
     }
 
     /// Runs one rate on a warm machine, until a segment is missed.
-    fn run(effort: &Effort, machine: &mut Machine, requests: &mut Requests<'_>, rate: f64) -> Run {
+    fn run(
+        effort: &FlashstreamScope,
+        machine: &mut Machine,
+        requests: &mut SegmentRequests<'_>,
+        rate: f64,
+    ) -> RateRun {
         requests.set_rate(rate);
         machine.run(requests, effort.ramp, |_| false, |_| {});
         machine.begin_count();
         let is_lost = |machine: &Machine| machine.counts.missed > 0;
         machine.run(requests, effort.measured, is_lost, |_| {});
         let counts = machine.counts;
-        Run {
+        RateRun {
             missed: counts.missed,
             ssd_share: counts.ssd_share(),
             memory_share: counts.from_memory as f64 / counts.requests.max(1) as f64,
@@ -222,11 +239,11 @@ impl System {
     /// Raises the rate on one warm machine as in the paper (5.2); returns the last that passed.
     fn raise(
         &self,
-        effort: &Effort,
-        library: &Library,
+        effort: &FlashstreamScope,
+        library: &TitleLibrary,
         seed: u64,
         mut rates: impl Iterator<Item = f64>,
-    ) -> Option<(f64, Run)> {
+    ) -> Option<(f64, RateRun)> {
         let mut requests = library.requests(self.guess, seed);
         let mut machine = self.warmed(effort, &mut requests);
         let mut passed = None;
@@ -238,7 +255,12 @@ impl System {
     }
 
     /// The highest rate that passes with one seed.
-    fn limit_of_seed(&self, effort: &Effort, library: &Library, seed: u64) -> Option<(f64, Run)> {
+    fn limit_of_seed(
+        &self,
+        effort: &FlashstreamScope,
+        library: &TitleLibrary,
+        seed: u64,
+    ) -> Option<(f64, RateRun)> {
         let mut from = self.guess / 2.0;
         let coarse = loop {
             let rates = std::iter::successors(Some(from), |rate| Some(rate * COARSE));
@@ -257,20 +279,20 @@ impl System {
     }
 
     /// Its highest rate without a missed segment, over all seeds.
-    pub(super) fn limit(&self, effort: &Effort) -> Limit {
+    pub(super) fn limit(&self, effort: &FlashstreamScope) -> SystemLimit {
         let library = library(effort.scale, effort.alpha, &self.spec(effort));
         let seeds = (effort.seed..).take(effort.seeds.max(1) as usize);
-        let of_seeds: Option<Vec<(f64, Run)>> = seeds
+        let of_seeds: Option<Vec<(f64, RateRun)>> = seeds
             .map(|seed| self.limit_of_seed(effort, &library, seed))
             .collect();
         let of_seeds = of_seeds.unwrap_or_default();
-        let runs: Vec<Run> = of_seeds.iter().map(|(_, run)| *run).collect();
+        let runs: Vec<RateRun> = of_seeds.iter().map(|(_, run)| *run).collect();
         let rates = of_seeds.iter().map(|(rate, _)| *rate);
-        let mean = |of: fn(&Run) -> f64| {
+        let mean = |of: fn(&RateRun) -> f64| {
             let sum: f64 = runs.iter().map(of).sum();
             sum / runs.len().max(1) as f64
         };
-        Limit {
+        SystemLimit {
             name: self.name,
             requests_per_s: rates.reduce(f64::min),
             ssd_share: mean(|run| run.ssd_share),
@@ -280,10 +302,10 @@ impl System {
     }
 
     /// Minutes to fill its empty SSD, converted to full size; nothing if longer than four days.
-    pub(super) fn minutes_to_fill(&self, effort: &Effort, rate: f64) -> Option<f64> {
+    pub(super) fn minutes_to_fill(&self, effort: &FlashstreamScope, rate: f64) -> Option<f64> {
         let library = library(effort.scale, effort.alpha, &self.spec(effort));
         let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
-        if self.kind == Kind::Flashcache {
+        if self.kind == TierKind::Flashcache {
             machine.age_ssd(self.ssd_bytes(effort));
         }
         let began = machine.now;
@@ -306,7 +328,7 @@ fn disk() -> DriveSpec {
     headlong_drive::preset("seagate-st1000dm003").expect("a preset of this repository")
 }
 
-pub(super) fn rules(effort: &Effort) -> SearchRules {
+pub(super) fn rules(effort: &FlashstreamScope) -> SearchRules {
     SearchRules {
         failures_max: 0.0,
         quality: QualityRules::default(),
@@ -328,15 +350,15 @@ pub(super) struct BlockRun {
     /// Share of those that missed the deadline.
     pub(super) missed_share: f64,
     pub(super) busy: f64,
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<SsdSample>,
 }
 
 /// An hour from a cold cache with blocks of a size, free ones selected at random; scaled.
-pub(super) fn block_run(effort: &Effort, block_bytes: u64, rate: f64) -> BlockRun {
+pub(super) fn block_run(effort: &FlashstreamScope, block_bytes: u64, rate: f64) -> BlockRun {
     let system = FIGURE_7[1];
     let spec = system.spec(effort);
-    let stream = Stream::new(StreamSpec {
-        victim: Victim::Lru,
+    let stream = FlashStream::new(FlashStreamSpec {
+        victim: ReplacementPolicy::Lru,
         bytes: system.ssd_bytes(effort),
         block_bytes,
         takes_any_block: true,
@@ -361,7 +383,7 @@ pub(super) fn block_run(effort: &Effort, block_bytes: u64, rate: f64) -> BlockRu
 }
 
 /// Power of memory, SSD and active disks (Table 6), in watts.
-pub(super) fn watts(system: &System, prices: &headlong_plan::Prices) -> f64 {
+pub(super) fn watts(system: &TieredSystem, prices: &headlong_plan::PriceTable) -> f64 {
     let modules = (system.memory_gib as f64 / prices.ram.module_gb).ceil();
     let of = |spec: &DriveSpec| prices.of(spec).map_or(0.0, |priced| priced.watts);
     let ssd = if system.ssd_bytes > 0 {
@@ -376,8 +398,8 @@ pub(super) fn watts(system: &System, prices: &headlong_plan::Prices) -> f64 {
 mod tests {
     use super::*;
 
-    fn small() -> Effort {
-        Effort {
+    fn small() -> FlashstreamScope {
+        FlashstreamScope {
             scale: 200,
             seed: 1,
             seeds: 1,
@@ -406,7 +428,7 @@ mod tests {
 
     #[test]
     fn watts_of_table_5_follow_from_table_6() {
-        let prices = headlong_plan::Prices::flashstream().expect("prices");
+        let prices = headlong_plan::PriceTable::flashstream().expect("prices");
         let watts = TABLE_5.map(|system| watts(&system, &prices));
         assert_eq!(watts, [22.0, 60.0, 32.0]);
     }

@@ -13,7 +13,7 @@ mod results;
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
-use std::time::Instant as Clock;
+use std::time::Instant as WallInstant;
 
 use headlong_bench::grid::{
     GridAxis, GridPoint, GridRow, Sweep, SweepError, SweepJournal, SweepQuantity, combinations,
@@ -24,7 +24,7 @@ use headlong_sim::{Experiment, MeasuredWindow, Placement, WorldSetup, settings};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
-use results::{Load, OverloadResult, Series};
+use results::{AdmissionSeries, OfferedLoad, OverloadResult};
 
 /// Offered load, relative to the limit.
 const LOADS: [f64; 6] = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0];
@@ -42,21 +42,21 @@ const MEMORY_BYTES: u64 = 7 * GIB / 2;
 
 /// Extent of a reproduction.
 #[derive(Debug, Clone, Copy)]
-struct Effort {
+struct OverloadScope {
     seeds: u32,
     ramp: Duration,
     measured: Duration,
     resolution_mib_s: f64,
 }
 
-const FULL: Effort = Effort {
+const FULL: OverloadScope = OverloadScope {
     seeds: 10,
     ramp: Duration::from_secs(600),
     measured: Duration::from_secs(600),
     resolution_mib_s: 1.0,
 };
 
-const QUICK: Effort = Effort {
+const QUICK: OverloadScope = OverloadScope {
     seeds: 2,
     ramp: Duration::from_secs(420),
     measured: Duration::from_secs(300),
@@ -86,9 +86,9 @@ pub fn hold(
     options: &BenchOptions,
     tell: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
-    let started = Clock::now();
+    let started = WallInstant::now();
     let usual = if holding.is_quick { QUICK } else { FULL };
-    let effort = Effort {
+    let effort = OverloadScope {
         seeds: holding.seeds.map_or(usual.seeds, NonZeroU32::get),
         ..usual
     };
@@ -99,7 +99,7 @@ pub fn hold(
         remove(&file).map_err(at)?;
     }
     let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let mut run = Run {
+    let mut run = OverloadRun {
         journal: SweepJournal::open(&file).map_err(told)?,
         sweep: Sweep {
             aim: SweepQuantity::Rates(Vec::new()),
@@ -133,22 +133,22 @@ fn remove(file: &Path) -> std::io::Result<()> {
 }
 
 /// State of the experiment.
-struct Run<T> {
+struct OverloadRun<T> {
     journal: SweepJournal,
     sweep: Sweep,
-    effort: Effort,
+    effort: OverloadScope,
     done: usize,
     tell: T,
 }
 
-impl<T: FnMut(usize, usize)> Run<T> {
+impl<T: FnMut(usize, usize)> OverloadRun<T> {
     /// All rows of one workload: its limit, then every load.
     fn workload(
         &mut self,
         name: &'static str,
         preset: &str,
         guess_mib_s: f64,
-    ) -> Result<Vec<Series>, BenchError> {
+    ) -> Result<Vec<AdmissionSeries>, BenchError> {
         let aim = SweepQuantity::Maximum {
             guess_mib_s,
             resolution_mib_s: self.effort.resolution_mib_s,
@@ -167,9 +167,9 @@ impl<T: FnMut(usize, usize)> Run<T> {
             .iter()
             .map(|values| point(preset, &values[0], &values[1], self.effort))
             .collect();
-        let mut series: Vec<Series> = combined
+        let mut series: Vec<AdmissionSeries> = combined
             .iter()
-            .map(|values| Series {
+            .map(|values| AdmissionSeries {
                 workload: name,
                 identity: values[0].clone(),
                 admission: values[1].clone(),
@@ -180,7 +180,7 @@ impl<T: FnMut(usize, usize)> Run<T> {
         for load in LOADS {
             let rows = self.rows(&points, SweepQuantity::Rates(vec![limit_mib_s * load]))?;
             for (series, row) in series.iter_mut().zip(&rows) {
-                series.loads.push(Load::of(load, row));
+                series.loads.push(OfferedLoad::of(load, row));
             }
         }
         Ok(series)
@@ -213,7 +213,7 @@ fn axis<const N: usize>(name: &str, values: [&str; N]) -> GridAxis {
 }
 
 /// The world of a preset with an identity and an admission rule, by their names.
-fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> GridPoint {
+fn point(preset: &str, identity: &str, admission: &str, effort: OverloadScope) -> GridPoint {
     let world = world(preset, identity, admission, effort);
     let mut replay =
         format!("headlong simulate run {preset} --spread --engine admission={admission}");
@@ -232,7 +232,7 @@ fn keys(identity: &str) -> &'static [(&'static str, &'static str)] {
     known.map_or(&[], |(_, keys)| keys)
 }
 
-fn world(workload: &str, identity: &str, admission: &str, effort: Effort) -> Experiment {
+fn world(workload: &str, identity: &str, admission: &str, effort: OverloadScope) -> Experiment {
     let keys = keys(identity).iter();
     let keys = keys.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let keys: Vec<(String, String)> = keys.collect();

@@ -1,9 +1,9 @@
 //! Tables and HTML page.
 
 use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
-use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
+use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 
-use super::results::{Load, OverloadResult, SHARE_MIN, Series, Set};
+use super::results::{AdmissionSeries, OfferedLoad, OverloadResult, SHARE_MIN, ViewerSet};
 
 /// Explanation of the figures.
 const WORDS: &str = "Goodput is the bytes of calls answered completely in time. Offered is the \
@@ -35,7 +35,11 @@ fn text(held: &OverloadResult) -> String {
 }
 
 /// A table with a column for each load.
-fn table(held: &OverloadResult, caption: &str, cell: impl Fn(&Series, &Load) -> Cell) -> Table {
+fn table(
+    held: &OverloadResult,
+    caption: &str,
+    cell: impl Fn(&AdmissionSeries, &OfferedLoad) -> Cell,
+) -> Table {
     let loads = held.series.first().map_or(&[][..], |series| &series.loads);
     let heads = ["Viewers", "Told apart by", "Admission", "Limit (MiB/s)"].map(str::to_owned);
     let loads = loads.iter().map(|load| format!("{} x", load.load));
@@ -77,7 +81,7 @@ fn kept(held: &OverloadResult) -> Table {
 }
 
 fn failures(held: &OverloadResult) -> Table {
-    let share = |set: &Set| {
+    let share = |set: &ViewerSet| {
         let let_in = set.calls.saturating_sub(set.refused).max(1);
         100.0 * set.failures as f64 / let_in as f64
     };
@@ -94,10 +98,10 @@ fn page(held: &OverloadResult, options: &BenchOptions) -> Page {
         let y = Axis::new("Goodput", "MiB/s").from(0.0);
         let mut chart = Chart::lines(workload, x, y);
         for series in held.series.iter().filter(|one| one.workload == workload) {
-            let point = |load: &Load| (load.load, load.mean(|set| set.goodput_mib_s));
+            let point = |load: &OfferedLoad| (load.load, load.mean(|set| set.goodput_mib_s));
             let points: Vec<(f64, f64)> = series.loads.iter().map(point).collect();
             let name = format!("{}, {}", series.admission, series.identity);
-            chart = chart.series(Line::new(name, points));
+            chart = chart.series(Series::new(name, points));
         }
         section = section.figure(chart);
     }

@@ -10,7 +10,7 @@ pub(super) const SHARE_MIN: f64 = 0.97;
 
 /// One set of viewers at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Set {
+pub(super) struct ViewerSet {
     pub(super) seed: u64,
     /// Bytes of calls answered completely in time, MiB/s.
     pub(super) goodput_mib_s: f64,
@@ -22,7 +22,7 @@ pub(super) struct Set {
     pub(super) calls: u64,
 }
 
-impl Set {
+impl ViewerSet {
     fn of(record: &RunFigures) -> Self {
         Self {
             seed: record.seed,
@@ -41,24 +41,24 @@ impl Set {
 
 /// One load, all sets of viewers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Load {
+pub(super) struct OfferedLoad {
     /// Relative to the limit.
     pub(super) load: f64,
     pub(super) offered_mib_s: f64,
-    pub(super) sets: Vec<Set>,
+    pub(super) sets: Vec<ViewerSet>,
 }
 
-impl Load {
+impl OfferedLoad {
     pub(super) fn of(load: f64, row: &GridRow) -> Self {
         let records = row.records.iter().filter_map(RunRecord::figures);
         Self {
             load,
             offered_mib_s: row.rate_mib_s.unwrap_or(0.0),
-            sets: records.map(Set::of).collect(),
+            sets: records.map(ViewerSet::of).collect(),
         }
     }
 
-    pub(super) fn mean(&self, figure: impl Fn(&Set) -> f64) -> f64 {
+    pub(super) fn mean(&self, figure: impl Fn(&ViewerSet) -> f64) -> f64 {
         let sum: f64 = self.sets.iter().map(figure).sum();
         sum / self.sets.len().max(1) as f64
     }
@@ -66,18 +66,18 @@ impl Load {
 
 /// One row of the tables: the loads of a workload with one admission rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Series {
+pub(super) struct AdmissionSeries {
     pub(super) workload: &'static str,
     pub(super) identity: String,
     pub(super) admission: String,
     pub(super) limit_mib_s: f64,
-    pub(super) loads: Vec<Load>,
+    pub(super) loads: Vec<OfferedLoad>,
 }
 
-impl Series {
+impl AdmissionSeries {
     /// Each set's goodput at a load relative to its maximum over all loads; a set that got
     /// everything counts as 1.
-    pub(super) fn shares<'s>(&'s self, load: &'s Load) -> impl Iterator<Item = f64> + 's {
+    pub(super) fn shares<'s>(&'s self, load: &'s OfferedLoad) -> impl Iterator<Item = f64> + 's {
         load.sets.iter().enumerate().map(|(index, set)| {
             let same = self.loads.iter().filter_map(|load| load.sets.get(index));
             let best = same.map(|set| set.goodput_mib_s).fold(0.0, f64::max);
@@ -89,13 +89,13 @@ impl Series {
     }
 
     /// The smallest share of any set at a load.
-    pub(super) fn least(&self, load: &Load) -> f64 {
+    pub(super) fn least(&self, load: &OfferedLoad) -> f64 {
         self.shares(load).fold(1.0, f64::min)
     }
 
     /// The smallest share over the sets at a load, relative to each set's maximum with as many
     /// viewers or fewer.
-    pub(super) fn kept(&self, load: &Load) -> f64 {
+    pub(super) fn kept(&self, load: &OfferedLoad) -> f64 {
         let shares = load.sets.iter().enumerate().map(|(index, set)| {
             let fewer = self.loads.iter().filter(|other| other.load <= load.load);
             let same = fewer.filter_map(|other| other.sets.get(index));
@@ -122,7 +122,7 @@ pub(super) struct OverloadResult {
     pub(super) is_quick: bool,
     pub(super) seeds: Vec<u64>,
     pub(super) seconds: f64,
-    pub(super) series: Vec<Series>,
+    pub(super) series: Vec<AdmissionSeries>,
 }
 
 impl OverloadResult {
@@ -138,10 +138,10 @@ pub(super) mod tests {
 
     /// Rows of one set of viewers with these goodputs and failures.
     pub(in crate::hold) fn held(goodputs: &[(f64, u64)]) -> OverloadResult {
-        let load = |(index, (goodput_mib_s, failures)): (usize, &(f64, u64))| Load {
+        let load = |(index, (goodput_mib_s, failures)): (usize, &(f64, u64))| OfferedLoad {
             load: 1.0 + index as f64,
             offered_mib_s: 90.0 * (1.0 + index as f64),
-            sets: vec![Set {
+            sets: vec![ViewerSet {
                 seed: 7,
                 goodput_mib_s: *goodput_mib_s,
                 failures: *failures,
@@ -154,7 +154,7 @@ pub(super) mod tests {
             is_quick: true,
             seeds: vec![7],
             seconds: 1.0,
-            series: vec![Series {
+            series: vec![AdmissionSeries {
                 workload: "SD",
                 identity: "session ids".to_owned(),
                 admission: "accept".to_owned(),
