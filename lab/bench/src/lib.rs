@@ -55,9 +55,9 @@ pub use cpu_usage::{CpuUsage, MachineInfo};
 pub use diffs::{DiffBenchmark, DiffReader, DiffRun, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
-    ApacheSettings, Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, DriveSpec,
-    Experiment, ExperimentCell, FileSet, FlashTier, Mistakes, NetworkSettings, NginxSettings,
-    PhaseDurations, SearchRules, ServerKind, ServerSpec, StepLoad, WorkloadSpec,
+    ApacheSettings, Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind,
+    EmulatedDriveSpec, Experiment, ExperimentCell, FileSet, FlashTier, Mistakes, NetworkSettings,
+    NginxSettings, PhaseDurations, SearchRules, ServerKind, ServerSpec, StepLoad, WorkloadSpec,
 };
 pub use parallel::in_parallel;
 pub use plan::plan;

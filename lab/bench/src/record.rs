@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headlong_sim::RunFigures as Figures;
+use headlong_sim::RunFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ pub struct RunRecord {
 #[serde(untagged)]
 pub enum LoadFigures {
     /// Of a virtual run: includes figures that cannot be observed on a real server.
-    Virtual(Box<Figures>),
+    Virtual(Box<RunFigures>),
     /// Of a real run: the load generator's result (schema `headlong-load-1`).
     Measured(Value),
 }
@@ -162,7 +162,7 @@ pub struct RunSetup {
 
 impl RunRecord {
     /// The figures of a virtual run, if they are complete.
-    pub fn figures(&self) -> Option<&Figures> {
+    pub fn figures(&self) -> Option<&RunFigures> {
         match &self.load {
             LoadFigures::Virtual(figures) => Some(figures),
             LoadFigures::Measured(_) => None,

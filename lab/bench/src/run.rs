@@ -8,7 +8,7 @@ use crate::attempt::ActiveRun;
 use crate::climb::joined;
 use crate::command_lines::{SSD_POINT, generate_words, stretches};
 use crate::cpu_usage::MachineInfo;
-use crate::experiment::{DriveSpec, Experiment, ExperimentCell, FileSet};
+use crate::experiment::{EmulatedDriveSpec, Experiment, ExperimentCell, FileSet};
 use crate::record::{LoadFigures, RunRecord, RunSetup, SCHEMA};
 use crate::rig::{
     ChildProcess, CleanupGuard, DiskSetup, PrivateNetwork, RigError, RunningDisks, RunningSsd,
@@ -30,7 +30,7 @@ pub struct Bench {
     build: String,
     machine: MachineInfo,
     /// The running drives, with their content and time scale.
-    disks: Option<((DriveSpec, FileSet, u32), RunningDisks)>,
+    disks: Option<((EmulatedDriveSpec, FileSet, u32), RunningDisks)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,

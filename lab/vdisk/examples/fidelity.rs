@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration as WallDuration, Instant as Wall};
+use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use headlong_drive::{Direction, Drive, DriveSpec, Request, RequestId, SECTOR_BYTES, preset};
 use headlong_units::{Bytes, Instant};
@@ -80,7 +80,7 @@ fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box
             file.read_exact_at(slice(&mut buffer, PAGE), 0)?;
             disk.file().reset_counters();
             let begun = disk.file().now();
-            let wall = Wall::now();
+            let wall = WallInstant::now();
             let mut count = 0;
             for place in &places {
                 file.read_exact_at(slice(&mut buffer, block / PAGE * PAGE), *place)?;
@@ -224,7 +224,7 @@ fn fill(path: &Path, bytes: u64) -> Result<f64, Box<dyn Error>> {
         first: 3,
         step: 0x1234_5678_9abc_def1,
     };
-    let begun = Wall::now();
+    let begun = WallInstant::now();
     let mut at = 0;
     while at < bytes {
         title.skip(at / PAGE).fill(part);
@@ -243,7 +243,7 @@ fn fill(path: &Path, bytes: u64) -> Result<f64, Box<dyn Error>> {
 
 fn read_on(file: &File, buffer: &mut [u8], bytes: u64) -> io::Result<f64> {
     let part = slice(buffer, 4 << 20);
-    let begun = Wall::now();
+    let begun = WallInstant::now();
     let mut at = 0;
     while at + (part.len() as u64) < bytes {
         file.read_exact_at(part, at)?;

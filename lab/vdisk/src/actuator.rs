@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration as WallDuration, Instant as Wall};
+use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use headlong_drive::{Direction, Drive};
 use headlong_units::Instant;
@@ -102,7 +102,7 @@ impl Actuator {
     }
 
     /// When a request that has arrived now was sent, if only the round trip delayed it.
-    fn asked_at(&self, here: Wall) -> Instant {
+    fn asked_at(&self, here: WallInstant) -> Instant {
         let journey = WallDuration::from_nanos(self.journey_ns.load(Ordering::Relaxed));
         self.clock.model(here.checked_sub(journey).unwrap_or(here))
     }
@@ -121,7 +121,7 @@ impl Actuator {
     pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
         // Storing the data is the emulator's work, not the drive's: the arrival time is taken
         // before.
-        let arrived = Wall::now();
+        let arrived = WallInstant::now();
         if self.lock().must_refuse() {
             self.is_incomplete.store(true, Ordering::Relaxed);
         } else if let Err(error) = self.store.write(offset, data) {
@@ -150,10 +150,10 @@ impl Actuator {
         })
     }
 
-    fn submit(&self, arrived: Option<Wall>, offset: u64, length: u32, answer: ReplyHandle) {
+    fn submit(&self, arrived: Option<WallInstant>, offset: u64, length: u32, answer: ReplyHandle) {
         priority::raise();
         let mut state = self.lock();
-        let here = arrived.unwrap_or_else(Wall::now);
+        let here = arrived.unwrap_or_else(WallInstant::now);
         let now = match state.is_timed && state.tally.outstanding() == 0 {
             true => self.asked_at(here),
             false => self.clock.model(here),
@@ -323,7 +323,7 @@ impl Actuator {
         let mut buffer = Vec::new();
         let mut state = self.lock();
         loop {
-            let wall = Wall::now();
+            let wall = WallInstant::now();
             state.handle_wall(wall, &self.clock);
             // The lock is released only before a new iteration, which inspects everything again
             // before the arm sleeps.
@@ -357,7 +357,7 @@ impl Actuator {
         lead: WallDuration,
         oversleep: &mut SleepOverrun,
     ) -> MutexGuard<'a, ActuatorState> {
-        let wall = Wall::now();
+        let wall = WallInstant::now();
         let timeout = state.queue.poll_timeout().filter(|_| state.is_timed);
         let due = timeout.map(|at| self.clock.wall(at));
         let due = due.map(|at| at.checked_sub(lead).unwrap_or(at));
@@ -371,7 +371,7 @@ impl Actuator {
         if left <= early {
             self.has_news.store(false, Ordering::Relaxed);
             drop(state);
-            while Wall::now() < wake && !self.has_news.load(Ordering::Relaxed) {
+            while WallInstant::now() < wake && !self.has_news.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
             return self.lock();
@@ -411,9 +411,9 @@ impl Actuator {
             .faults
             .strikes(job.offset, u64::from(job.length), direction);
         drop(state);
-        let begun = Wall::now();
+        let begun = WallInstant::now();
         let is_failed = self.prepare(&job, buffer).is_err() || is_struck;
-        let prepared = Wall::now();
+        let prepared = WallInstant::now();
         let bytes = if direction == Direction::Read && !is_failed {
             job.length
         } else {
@@ -432,13 +432,13 @@ impl Actuator {
         state.tally.handle_departure(answered);
         state.note(&job.record(&times, answered, is_failed), true);
         drop(state);
-        let sent_from = Wall::now();
+        let sent_from = WallInstant::now();
         if is_failed {
             job.fail();
         } else {
             job.succeed(buffer);
         }
-        let sent = Wall::now();
+        let sent = WallInstant::now();
         rehearsal.send.learn(bytes, sent - sent_from);
         let mut state = self.lock();
         state.tally.add_answer(came, due, sent);
@@ -466,12 +466,12 @@ impl Actuator {
 
 /// Sleeps until shortly before `end`, then polls the clock: a sleep overruns by tens of
 /// microseconds.
-fn watch_until(end: Wall) {
-    let left = end.saturating_duration_since(Wall::now());
+fn watch_until(end: WallInstant) {
+    let left = end.saturating_duration_since(WallInstant::now());
     if left > 3 * WATCH {
         std::thread::sleep(left - 2 * WATCH);
     }
-    while Wall::now() < end {
+    while WallInstant::now() < end {
         std::hint::spin_loop();
     }
 }

@@ -1,6 +1,6 @@
 //! Counters of the disk's activity, in model time, and the lateness of its answers, in wall time.
 
-use std::time::Instant as Wall;
+use std::time::Instant as WallInstant;
 
 use headlong_drive::{Direction, ServiceTimeBreakdown};
 use headlong_units::{Duration, Instant};
@@ -92,7 +92,7 @@ impl CounterTally {
             changed: now,
             outstanding: 0,
             outstanding_ns: 0,
-            lateness: LatenessTally::new(Wall::now()),
+            lateness: LatenessTally::new(WallInstant::now()),
         }
     }
 
@@ -161,13 +161,13 @@ impl CounterTally {
     }
 
     /// Adds an answer, with the arrival of the request, the due time, and the actual time.
-    pub(crate) fn add_answer(&mut self, came: Wall, due: Wall, given: Wall) {
+    pub(crate) fn add_answer(&mut self, came: WallInstant, due: WallInstant, given: WallInstant) {
         self.lateness.add(came, due, given);
     }
 
     /// Resets the lateness; the sums continue.
     pub(crate) fn reset_lateness(&mut self) {
-        self.lateness = LatenessTally::new(Wall::now());
+        self.lateness = LatenessTally::new(WallInstant::now());
     }
 
     pub(crate) fn counters(&mut self, now: Instant, is_timed: bool, time_scale: f64) -> Counters {
@@ -184,7 +184,7 @@ impl CounterTally {
             reads: with_mean(self.sums.reads),
             writes: with_mean(self.sums.writes),
             outstanding_mean: self.outstanding_ns as f64 / elapsed_ns.max(1) as f64,
-            lateness: self.lateness.lateness(Wall::now()),
+            lateness: self.lateness.lateness(WallInstant::now()),
             ..self.sums
         }
     }

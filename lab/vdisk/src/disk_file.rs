@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant as Wall};
+use std::time::{Duration, Instant as WallInstant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session};
 use headlong_drive::{Drive, SECTOR_BYTES};
@@ -260,13 +260,13 @@ impl DiskFile {
     }
 
     fn unmount(&self, session: BackgroundSession) {
-        let end = Wall::now() + FILE_RELEASE_TIMEOUT;
+        let end = WallInstant::now() + FILE_RELEASE_TIMEOUT;
         let point = self.mount_point.display();
         if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
             say!("headlong: cannot unmount {point}: {error}");
         }
         // A detached file system ends when its last user releases it.
-        while !session.guard.is_finished() && Wall::now() < end {
+        while !session.guard.is_finished() && WallInstant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         if session.guard.is_finished() {

@@ -1,7 +1,7 @@
 //! Faults of the disk, switched while it runs.
 
 use std::ops::Range;
-use std::time::{Duration, Instant as Wall};
+use std::time::{Duration, Instant as WallInstant};
 
 use headlong_drive::{Direction, SECTOR_BYTES};
 use headlong_units::Bytes;
@@ -51,7 +51,7 @@ pub(crate) struct ActiveFaults {
 
 #[derive(Debug, Clone, Copy)]
 enum HangEnd {
-    At(Wall),
+    At(WallInstant),
     Never,
 }
 
@@ -93,7 +93,7 @@ impl ActiveFaults {
 
     pub(crate) fn hang(&mut self, length: Option<Duration>) {
         self.hang = Some(match length {
-            Some(length) => HangEnd::At(Wall::now() + length),
+            Some(length) => HangEnd::At(WallInstant::now() + length),
             None => HangEnd::Never,
         });
     }
@@ -107,7 +107,7 @@ impl ActiveFaults {
     }
 
     /// When a hang ends by itself.
-    pub(crate) fn hang_end(&self) -> Option<Wall> {
+    pub(crate) fn hang_end(&self) -> Option<WallInstant> {
         match self.hang? {
             HangEnd::At(end) => Some(end),
             HangEnd::Never => None,

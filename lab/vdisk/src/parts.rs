@@ -5,7 +5,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant as Wall;
+use std::time::Instant as WallInstant;
 
 use serde::Serialize;
 
@@ -146,7 +146,7 @@ impl MountedFileSystem {
 
     fn renew(&self) -> Result<(), Error> {
         self.sync()?;
-        mount::unmount_if_free(&self.point, Wall::now() + RELEASE_TIMEOUT).map_err(
+        mount::unmount_if_free(&self.point, WallInstant::now() + RELEASE_TIMEOUT).map_err(
             Error::system(format!("unmounting {}", self.point.display())),
         )?;
         self.kind.mount(&self.device, &self.point)
@@ -155,8 +155,8 @@ impl MountedFileSystem {
 
 impl Drop for MountedFileSystem {
     fn drop(&mut self) {
-        let end = Wall::now() + END_TIMEOUT;
-        let mut result = mount::unmount_if_free(&self.point, Wall::now() + BRIEFLY);
+        let end = WallInstant::now() + END_TIMEOUT;
+        let mut result = mount::unmount_if_free(&self.point, WallInstant::now() + BRIEFLY);
         if result.is_err() {
             say!(
                 "headlong: {} is in use; it is written out, and detached in {} s if it is still in \

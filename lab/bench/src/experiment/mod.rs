@@ -18,7 +18,7 @@ mod workloads;
 
 pub use cache::{Cache, CacheKind};
 pub use climb::StepLoad;
-pub use drive::DriveSpec;
+pub use drive::EmulatedDriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
 pub(crate) use workloads::{is_file, specification};
@@ -48,7 +48,7 @@ pub struct Experiment {
     /// Memory of the server, page cache included; unlimited if `None`.
     pub memory: Option<u64>,
     /// The emulated drive, unless a workload overrides it.
-    pub drive: DriveSpec,
+    pub drive: EmulatedDriveSpec,
     /// The SSD between memory and the drive: for headlong's servers and for third-party caches.
     pub flash: Option<FlashTier>,
     /// The files on the drive.
@@ -192,7 +192,7 @@ pub struct WorkloadSpec {
     /// Division of titles into files, for this workload alone.
     pub form: Option<TitleForm>,
     /// The drive that holds its titles.
-    pub drive: DriveSpec,
+    pub drive: EmulatedDriveSpec,
 }
 
 /// A proxy in front of a server.
@@ -365,7 +365,7 @@ impl Default for Experiment {
             seed: 1,
             repeats: 1,
             memory: None,
-            drive: DriveSpec::default(),
+            drive: EmulatedDriveSpec::default(),
             flash: None,
             files: FileSet {
                 catalogue: String::new(),
@@ -424,7 +424,7 @@ impl BlockQueueSettings {
     }
 
     /// With requests limited to the largest that the drive accepts.
-    fn limited_by(self, drive: &DriveSpec) -> Self {
+    fn limited_by(self, drive: &EmulatedDriveSpec) -> Self {
         let limits = [self.max_sectors_kb, drive.request_kb_max()];
         Self {
             max_sectors_kb: limits.into_iter().flatten().min(),

@@ -11,7 +11,7 @@ use super::mount::{ReadOnlyMount, read_metadata};
 use super::process::{ChildProcess, StderrHandling};
 use super::queue::{self, QueueSettings};
 use super::{DriveStore, RigError, make_folder, playlist, pool};
-use crate::experiment::{BlockQueueSettings, DriveSpec, FileSet};
+use crate::experiment::{BlockQueueSettings, EmulatedDriveSpec, FileSet};
 use crate::servers::PoolDevices;
 use crate::words::CommandBuilder;
 use headlong_report::say;
@@ -38,7 +38,7 @@ pub(crate) struct RunningDisk {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiskSetup<'a> {
     pub(crate) headlong: &'a Path,
-    pub(crate) drive: &'a DriveSpec,
+    pub(crate) drive: &'a EmulatedDriveSpec,
     pub(crate) files: &'a FileSet,
     pub(crate) store_root: &'a Path,
     pub(crate) time_scale: u32,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RigError;
 use headlong_workload::TitleForm;
 
-use crate::experiment::{DriveSpec, FileSet};
+use crate::experiment::{EmulatedDriveSpec, FileSet};
 
 const LABEL: &str = "label.json";
 
@@ -45,7 +45,7 @@ impl DriveStore {
     /// several identical drives.
     pub(crate) fn open(
         root: &Path,
-        drive: &DriveSpec,
+        drive: &EmulatedDriveSpec,
         files: &FileSet,
         number: u32,
     ) -> Result<Self, RigError> {
@@ -131,11 +131,11 @@ fn hash(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn drive() -> DriveSpec {
-        DriveSpec {
+    fn drive() -> EmulatedDriveSpec {
+        EmulatedDriveSpec {
             preset: "wd-red".into(),
             size_bytes: Some(1 << 30),
-            ..DriveSpec::default()
+            ..EmulatedDriveSpec::default()
         }
     }
 

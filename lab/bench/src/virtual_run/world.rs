@@ -4,8 +4,8 @@ use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    AccessMethod, Experiment as World, FlashSetup, MeasuredWindow, PageCacheServerSetup, Placement,
-    Scheduler, ServerKind as Origin, WarmContent, WorldSetup as Made,
+    AccessMethod, Experiment as SimExperiment, FlashSetup, MeasuredWindow, PageCacheServerSetup,
+    Placement, Scheduler, ServerKind as SimServerKind, WarmContent, WorldSetup,
 };
 use headlong_units::{Duration, Instant, KIB};
 
@@ -23,12 +23,12 @@ const EXPIRES: Duration = Duration::from_millis(500);
 const APACHE_THREADS: u32 = 2048;
 
 impl VirtualBench {
-    pub(super) fn world(&self, cell: &ExperimentCell) -> Result<World, NotSimulatable> {
+    pub(super) fn world(&self, cell: &ExperimentCell) -> Result<SimExperiment, NotSimulatable> {
         let lack = |why: String| NotSimulatable {
             cell: cell.name(),
             why,
         };
-        Ok(World {
+        Ok(SimExperiment {
             workload: specification(&cell.workload.preset, &cell.changes())
                 .map_err(|mistakes| lack(mistakes.join("\n")))?,
             drive: cell.workload.drive.model().map_err(lack)?,
@@ -42,7 +42,7 @@ impl VirtualBench {
         time.times(u64::from(self.experiment.time_scale))
     }
 
-    fn setup(&self, cell: &ExperimentCell) -> Result<Made, String> {
+    fn setup(&self, cell: &ExperimentCell) -> Result<WorldSetup, String> {
         if let Some(link) = self.experiment.network.link {
             return Err(format!("a shared link of {link} is not supported"));
         }
@@ -77,7 +77,7 @@ impl VirtualBench {
             .unwrap_or(LOOP_REQUEST_KB);
         let request_kb = cell.kernel.max_sectors_kb.unwrap_or(most).min(most);
         let request_bytes_max = u64::from(request_kb) * KIB;
-        let mut made = Made {
+        let mut made = WorldSetup {
             request_bytes_max,
             turnaround: self.on_the_wall(self.turnaround),
             window: MeasuredWindow {
@@ -86,7 +86,7 @@ impl VirtualBench {
             },
             ramp_down: phases.ramp_down,
             placement: Placement::Spread,
-            ..Made::default()
+            ..WorldSetup::default()
         };
         match &cell.server.kind {
             ServerKind::Headlong { config } => {
@@ -94,11 +94,11 @@ impl VirtualBench {
             }
             ServerKind::Nginx(nginx) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
-                made.server = Origin::Vanilla(of_nginx(nginx, vanilla)?);
+                made.server = SimServerKind::Vanilla(of_nginx(nginx, vanilla)?);
             }
             ServerKind::Apache(apache) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
-                made.server = Origin::Vanilla(of_apache(apache, vanilla));
+                made.server = SimServerKind::Vanilla(of_apache(apache, vanilla));
             }
             ServerKind::Command { .. } => {
                 return Err("the behaviour of a command is unknown".to_owned());
@@ -112,7 +112,7 @@ impl VirtualBench {
         &self,
         config: &str,
         flash: Option<&FlashTier>,
-        made: &mut Made,
+        made: &mut WorldSetup,
     ) -> Result<(), String> {
         let mut table: toml::Table = config.parse().unwrap_or_default();
         if let Some(memory) = self.experiment.memory {

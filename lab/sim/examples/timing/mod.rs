@@ -1,6 +1,6 @@
 //! Shared by the two speed examples: the experiment and the timing.
 
-use std::time::Instant as Clock;
+use std::time::Instant as WallInstant;
 
 use headlong_drive::preset;
 use headlong_sim::{Experiment, MeasuredWindow, WorldSetup};
@@ -29,7 +29,7 @@ pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> Experiment
 /// The fastest of three runs: wall-clock seconds and the result.
 pub(crate) fn fastest<T>(run: impl Fn() -> T) -> (f64, T) {
     let timed = || {
-        let started = Clock::now();
+        let started = WallInstant::now();
         let result = run();
         (started.elapsed().as_secs_f64(), result)
     };

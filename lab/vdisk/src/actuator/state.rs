@@ -1,7 +1,7 @@
 //! State shared by the actuator's threads, and all decisions made under its lock.
 
 use std::sync::mpsc::Sender;
-use std::time::Instant as Wall;
+use std::time::Instant as WallInstant;
 
 use headlong_drive::ServiceTimeBreakdown;
 use headlong_units::Instant;
@@ -33,7 +33,7 @@ pub(super) struct ActuatorState {
     pub(super) records: Option<Vec<TraceRecord>>,
     pub(super) trace: Option<Sender<TraceRecord>>,
     /// End of the arm's sleep; `None` while it is awake.
-    pub(super) asleep_until: Option<Wall>,
+    pub(super) asleep_until: Option<WallInstant>,
 }
 
 impl ActuatorState {
@@ -70,7 +70,7 @@ impl ActuatorState {
     }
 
     /// Ends a hang whose time is over.
-    pub(super) fn handle_wall(&mut self, wall: Wall, clock: &Clock) {
+    pub(super) fn handle_wall(&mut self, wall: WallInstant, clock: &Clock) {
         if let Some(end) = self.faults.hang_end().filter(|end| *end <= wall) {
             self.release(clock.model(end));
         }

@@ -14,7 +14,7 @@ use headlong_units::Duration;
 use super::ContentKind;
 use super::specification::{RateSelection, TitleSettings};
 use crate::Title;
-use crate::catalogue::Catalogue as FileCatalogue;
+use crate::catalogue::Catalogue;
 
 /// One title.
 #[derive(Debug, Clone, PartialEq)]
@@ -178,7 +178,7 @@ impl PhasedCatalogue {
 
     /// The same files as a plain catalogue: a title for each file, in a folder for each kind, as
     /// `fill` creates and a server serves them.
-    pub fn to_files(&self) -> FileCatalogue {
+    pub fn to_files(&self) -> Catalogue {
         let titles = self.files.iter().enumerate().map(|(number, file)| Title {
             number: number as u32,
             group: u32::from(file.kind.number()),
@@ -198,7 +198,7 @@ impl PhasedCatalogue {
         Generator::new(self.seed)
             .fork("creation order")
             .shuffle(&mut creation_order);
-        FileCatalogue {
+        Catalogue {
             groups: ContentKind::ALL
                 .iter()
                 .map(|kind| kind.name().into())

@@ -19,7 +19,7 @@ use super::log::PhasedSessions;
 use super::requests::PhasedRequest;
 use super::specification::PhasedSpecification;
 use crate::NetworkClass;
-use crate::trace::{Session as Played, Trace, TraceMetadata};
+use crate::trace::{Session, Trace, TraceMetadata};
 
 /// Duration of a piece of an open-ended transfer, s.
 pub const PIECE_S: f64 = 10.0;
@@ -61,7 +61,7 @@ pub fn trace(specification: &PhasedSpecification, catalogue: &PhasedCatalogue, s
             let arrival = Duration::from_millis(first.received_ms.max(0).unsigned_abs());
             let calls = calls(&pieces, catalogue, &mut object);
             let plan = SessionPlan::Script(Script::new(calls));
-            trace.sessions.push(Played {
+            trace.sessions.push(Session {
                 arrival,
                 class: class.0,
                 plan,

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use ::parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
@@ -304,10 +304,10 @@ fn schema(columns: &[ColumnSpec]) -> Result<Arc<Type>, ParquetError> {
     let mut fields = Vec::new();
     for column in columns {
         let (physical, logical) = match column.kind {
-            ColumnType::Int => (Physical::INT64, None),
-            ColumnType::Real => (Physical::DOUBLE, None),
-            ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            ColumnType::Flag => (Physical::BOOLEAN, None),
+            ColumnType::Int => (PhysicalType::INT64, None),
+            ColumnType::Real => (PhysicalType::DOUBLE, None),
+            ColumnType::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnType::Flag => (PhysicalType::BOOLEAN, None),
         };
         let field = Type::primitive_type_builder(column.name, physical)
             .with_repetition(Repetition::OPTIONAL)
