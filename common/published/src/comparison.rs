@@ -9,7 +9,7 @@ use crate::{Judgement, Published};
 
 /// A measured figure compared with a published one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Beside {
+pub struct PublishedComparison {
     /// Name of the figure, with its unit.
     pub name: String,
     /// The measured figure; `None` if there is none.
@@ -19,7 +19,7 @@ pub struct Beside {
     pub published: Published,
 }
 
-impl Beside {
+impl PublishedComparison {
     /// Headings of the columns that [`Self::cells`] returns.
     pub const HEADS: [&'static str; 5] = ["What", "Here", "Published", "Difference (%)", "Where"];
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_row_has_both_figures_their_difference_and_the_source() {
         let published = Published::new("thesis Table 5.1", 30.8).within(Tolerance::About);
-        let row = Beside::new("data sent, TiB", Some(33.88), published).cells();
+        let row = PublishedComparison::new("data sent, TiB", Some(33.88), published).cells();
         let expected = [
             "data sent, TiB",
             "33.9",
@@ -90,14 +90,16 @@ mod tests {
             row.each_ref().map(|cell| cell.as_deref()),
             expected.map(Some)
         );
-        let row = Beside::new("a curve", None, Published::without_number("Figure 1")).cells();
+        let row = PublishedComparison::new("a curve", None, Published::without_number("Figure 1"))
+            .cells();
         assert_eq!(row[1..4], [None, None, None]);
     }
 
     #[test]
     fn the_json_form_is_flat() {
         let published = Published::new("thesis 5.3", 2.0);
-        let json = serde_json::to_value(Beside::new("a", Some(1.0), published)).expect("JSON");
+        let json = serde_json::to_value(PublishedComparison::new("a", Some(1.0), published))
+            .expect("JSON");
         let expected = serde_json::json!({
             "name": "a", "ours": 1.0, "published": 2.0, "source": "thesis 5.3",
         });

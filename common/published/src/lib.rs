@@ -17,7 +17,7 @@ use alloc::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use comparison::{Beside, number};
+pub use comparison::{PublishedComparison, number};
 pub use tolerance::{Tolerance, ToleranceError};
 
 /// A published figure.

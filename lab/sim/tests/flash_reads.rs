@@ -23,7 +23,7 @@ const SEED: u64 = 901;
 const PART: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
-enum FlashOperation {
+enum SsdOperation {
     Read(BlockId, Instant),
     Write(BlockId, u32),
     Seal(BlockId),
@@ -50,7 +50,7 @@ struct TierRig {
     waiting: VecDeque<(u64, Request)>,
     in_drive: usize,
     of_request: BTreeMap<u64, u64>,
-    tasks: BTreeMap<u64, (FlashOperation, u64)>,
+    tasks: BTreeMap<u64, (SsdOperation, u64)>,
     next_id: u64,
     pieces: u32,
     written: u64,
@@ -122,11 +122,11 @@ impl TierRig {
                 RoomCommand::Write { block, from, to } => {
                     if from == 0 {
                         for (at, bytes) in self.places.begin(block.0) {
-                            self.begin_at(FlashOperation::Aside, Direction::Write, at, at + bytes);
+                            self.begin_at(SsdOperation::Aside, Direction::Write, at, at + bytes);
                         }
                     }
                     self.written += u64::from(to - from);
-                    let doing = FlashOperation::Write(block, to);
+                    let doing = SsdOperation::Write(block, to);
                     self.begin(doing, Direction::Write, block, from, to);
                 }
                 RoomCommand::Seal { block, from, .. } => {
@@ -153,13 +153,13 @@ impl TierRig {
             return;
         };
         self.room.begin_read(self.now, block, &[piece]);
-        let doing = FlashOperation::Read(block, self.now);
+        let doing = SsdOperation::Read(block, self.now);
         let end = Place { block, offset }.end(length);
         self.begin(doing, Direction::Read, block, offset, end);
     }
 
     fn seal(&mut self, block: BlockId, from: u32) {
-        let (doing, direction) = (FlashOperation::Seal(block), Direction::Write);
+        let (doing, direction) = (SsdOperation::Seal(block), Direction::Write);
         match self.order {
             SealOrder::InOrder => self.begin(doing, direction, block, from, BLOCK as u32),
             SealOrder::SummaryInFront => {
@@ -173,7 +173,7 @@ impl TierRig {
     /// Submits a job on bytes `from..to` of a block.
     fn begin(
         &mut self,
-        doing: FlashOperation,
+        doing: SsdOperation,
         direction: Direction,
         block: BlockId,
         from: u32,
@@ -188,7 +188,7 @@ impl TierRig {
         self.begin_at(doing, direction, at(from), at(to));
     }
 
-    fn begin_at(&mut self, doing: FlashOperation, direction: Direction, mut from: u64, to: u64) {
+    fn begin_at(&mut self, doing: SsdOperation, direction: Direction, mut from: u64, to: u64) {
         let task = self.next_id;
         self.tasks
             .insert(task, (doing, (to - from).div_ceil(REQUEST)));
@@ -233,15 +233,15 @@ impl TierRig {
             let doing = *doing;
             self.tasks.remove(&task);
             match doing {
-                FlashOperation::Write(block, to) => {
+                SsdOperation::Write(block, to) => {
                     self.room.handle_written(self.now, block, to, true)
                 }
-                FlashOperation::Aside => {}
-                FlashOperation::Seal(block) => {
+                SsdOperation::Aside => {}
+                SsdOperation::Seal(block) => {
                     self.places.end(block.0);
                     self.room.handle_sealed(self.now, block, true);
                 }
-                FlashOperation::Read(block, since) => {
+                SsdOperation::Read(block, since) => {
                     let took = self.now.since(since);
                     self.room.end_read(self.now, block, (took, took), 1);
                     self.room.handle_right(block, PIECE);

@@ -13,7 +13,7 @@ use headlong_chain_sim::{
 use headlong_chains::Chain;
 use headlong_characterise::{ComparisonRow, comparison};
 use headlong_engine::Policy;
-use headlong_published::{Beside, Judgement, Published};
+use headlong_published::{Judgement, Published, PublishedComparison};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
@@ -52,7 +52,7 @@ pub struct Netflix {
     /// Seed.
     pub seed: u64,
     /// Statistics of the log, compared with the published ones.
-    pub statistics: Vec<Beside>,
+    pub statistics: Vec<PublishedComparison>,
     /// The published orders, and whether they were reproduced.
     pub orders: Vec<PublishedOrder>,
     /// The simulation.
@@ -151,13 +151,13 @@ fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
-fn beside(figure: ComparisonRow) -> Beside {
+fn beside(figure: ComparisonRow) -> PublishedComparison {
     let published = Published {
         value: figure.published,
         source: figure.source.into(),
         ..Published::without_number("")
     };
-    Beside::new(figure.name, Some(figure.ours), published)
+    PublishedComparison::new(figure.name, Some(figure.ours), published)
 }
 
 /// The published orders (thesis 5.6.3), by the steady figures: an order holds if all of its claims
@@ -286,7 +286,7 @@ impl Netflix {
     }
 
     fn statistics_table(&self) -> Table {
-        let mut table = Table::new(Beside::HEADS);
+        let mut table = Table::new(PublishedComparison::HEADS);
         for statistic in &self.statistics {
             table.push(statistic.cells().map(Cell::from));
         }

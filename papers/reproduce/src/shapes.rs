@@ -1,6 +1,6 @@
 //! Shapes: relations that must be reproduced, independent of numbers.
 
-use headlong_published::Beside;
+use headlong_published::PublishedComparison;
 use headlong_report::Table;
 
 use crate::published::{ConfigurationKey, Paper};
@@ -15,7 +15,7 @@ pub(crate) fn shapes_table(
         let values = value(&shape.this).zip(value(&shape.that));
         let ratio = values.map(|(this, that)| this / that);
         let words = format!("{} ({})", shape.name, shape.ratio.source);
-        let row = Beside::new(words, ratio, shape.ratio.clone());
+        let row = PublishedComparison::new(words, ratio, shape.ratio.clone());
         table.push([
             row.name.as_str().into(),
             ratio.map(|ratio| format!("{ratio:.2} times")).into(),

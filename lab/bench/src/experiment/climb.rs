@@ -1,7 +1,7 @@
 //! Step load: caches are filled once, then the offered rate rises until a call fails (FlashStream
 //! 5.2 searches limits this way).
 
-use headlong_settings::{Document, Kind, Rows, rate, share, time, whole};
+use headlong_settings::{Document, Rows, ValueKind, rate, share, time, whole};
 use headlong_units::Duration;
 use serde::{Serialize, Serializer};
 
@@ -70,7 +70,7 @@ impl StepLoad {
 }
 
 fn rows() -> Rows<StepLoad> {
-    let some: fn() -> Kind<Duration> = || time().at_least(Duration::from_secs(1));
+    let some: fn() -> ValueKind<Duration> = || time().at_least(Duration::from_secs(1));
     let mut rows = Rows::<StepLoad>::default();
     rows.add("fill", some(), |c| &mut c.fill, "");
     rows.add("fill_rate", rate(), |c| &mut c.fill_rate, "");

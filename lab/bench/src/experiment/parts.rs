@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headlong_settings::{Document, Kind, Rows, Value, choice, quote, suggestion, whole};
+use headlong_settings::{Document, Rows, Value, ValueKind, choice, quote, suggestion, whole};
 
 use super::BlockQueueOverrides;
 
@@ -18,17 +18,17 @@ pub(super) fn kernel_rows() -> Rows<BlockQueueOverrides> {
 }
 
 /// A whole number, at least 1.
-pub(super) fn some() -> Kind<u32> {
+pub(super) fn some() -> ValueKind<u32> {
     whole().at_least(1)
 }
 
 /// One of these names, as text.
-pub(super) fn one_of(names: &'static [&'static str]) -> Kind<String> {
+pub(super) fn one_of(names: &'static [&'static str]) -> ValueKind<String> {
     let names: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
     let known = choice(&names);
     let form = known.form().to_owned();
     let read = move |value: &Value| Ok(known.read(value)?.to_owned());
-    Kind::new(form, read, |name: &String| quote(name))
+    ValueKind::new(form, read, |name: &String| quote(name))
 }
 
 /// Reports names that are not in `all`.
@@ -48,7 +48,7 @@ pub(super) fn known<'n, T>(
 pub(super) fn by_name<V: 'static>(
     document: &mut Document,
     table: &str,
-    kind: &Kind<V>,
+    kind: &ValueKind<V>,
 ) -> BTreeMap<String, V> {
     let mut found = BTreeMap::new();
     for (name, value) in document.below(table) {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headlong_settings::{
-    Document, Kind, Mistakes, Place, Rows, bit_rate, flag, number, parsed, rate, share, size,
-    suggestion, text, time, whole,
+    Document, Mistakes, Rows, ValueKind, ValueLocation, bit_rate, flag, number, parsed, rate,
+    share, size, suggestion, text, time, whole,
 };
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{TitleForm, preset};
@@ -39,7 +39,7 @@ impl Experiment {
         match std::fs::read_to_string(file) {
             Ok(text) => Self::from_text(file, &text, is_quick),
             Err(error) => {
-                let whole = Place::File(file.display().to_string());
+                let whole = ValueLocation::File(file.display().to_string());
                 Err(Mistakes::at(&whole, [format!("cannot be read: {error}")]))
             }
         }
@@ -55,7 +55,7 @@ impl Experiment {
         document.finish(experiment.clone()).map_err(|mut mistakes| {
             // For a valid experiment, `check_workloads` reports them.
             let others = experiment.wrong_specifications(&mistakes);
-            let whole = Place::File(file.display().to_string());
+            let whole = ValueLocation::File(file.display().to_string());
             mistakes.extend(Mistakes::at(&whole, others));
             mistakes
         })
@@ -116,25 +116,25 @@ fn workload_rows() -> Rows<WorkloadSpec> {
 }
 
 /// A whole number, as in `headlong serve`.
-fn time_scale() -> Kind<u32> {
+fn time_scale() -> ValueKind<u32> {
     whole().between(1, TIME_SCALE_MAX)
 }
 
-fn measured() -> Kind<Duration> {
+fn measured() -> ValueKind<Duration> {
     time().at_least(Duration::from_millis(1))
 }
 
 /// With a finer resolution, a step of the search is lost in the scatter of single runs.
-fn resolution() -> Kind<f64> {
+fn resolution() -> ValueKind<f64> {
     share().between(RESOLUTION_MIN, 1.0)
 }
 
-fn some_rate() -> Kind<BitRate> {
+fn some_rate() -> ValueKind<BitRate> {
     bit_rate().at_least(BitRate::from_kbps(1))
 }
 
 /// Division of a title into files.
-fn form() -> Kind<TitleForm> {
+fn form() -> ValueKind<TitleForm> {
     let kind = parsed("a size such as \"512KiB\", or \"segment\", or \"off\"");
     kind.check(|form, _| match form {
         TitleForm::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headlong_settings::{Mistakes, Place};
+use headlong_settings::{Mistakes, ValueLocation};
 use headlong_workload::{Catalogue, Specification};
 
 use super::{Experiment, FileSet, WorkloadSpec};
@@ -52,7 +52,7 @@ impl Experiment {
         match wrong.is_empty() {
             true => Ok(()),
             false => {
-                let whole = Place::File(file.display().to_string());
+                let whole = ValueLocation::File(file.display().to_string());
                 Err(Mistakes::at(&whole, wrong))
             }
         }

@@ -10,7 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use headlong_settings::{Document, Mistakes, Place};
+use headlong_settings::{Document, Mistakes, ValueLocation};
 use headlong_units::nearest;
 
 use super::specification::{
@@ -63,7 +63,7 @@ impl PhasedSpecification {
         let names: Vec<&str> = preset::phased_names().collect();
         let names = names.join(", ");
         let text = format!("no such preset of phases; {meant}they are {names}");
-        Err(Mistakes::at(&Place::File(name.to_owned()), [text]))
+        Err(Mistakes::at(&ValueLocation::File(name.to_owned()), [text]))
     }
 
     /// Whether a TOML text declares itself a specification of this kind: `model = "phases"`.

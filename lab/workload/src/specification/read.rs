@@ -9,8 +9,8 @@ use core::str::FromStr;
 
 use headlong_random::Empirical;
 use headlong_settings::{
-    Document, Kind, Mistakes, Place, Value, Wrong, bit_rate, choice, flag, number, parsed, size,
-    text, time, whole,
+    Document, Mistakes, Rejection, Value, ValueKind, ValueLocation, bit_rate, choice, flag, number,
+    parsed, size, text, time, whole,
 };
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
@@ -48,7 +48,7 @@ impl Specification {
         overrides: &[(String, String)],
     ) -> Result<Self, Mistakes> {
         if is_of_phases(text) {
-            let place = Place::File(source.to_owned());
+            let place = ValueLocation::File(source.to_owned());
             return Err(Mistakes::at(&place, [OF_PHASES.to_owned()]));
         }
         let mut table = document(source, text, overrides);
@@ -78,7 +78,7 @@ impl Specification {
                         meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
                     format!("no such preset; {meant}the presets are {names}")
                 };
-                Err(Mistakes::at(&Place::File(name.to_owned()), [text]))
+                Err(Mistakes::at(&ValueLocation::File(name.to_owned()), [text]))
             }
         }
     }
@@ -336,28 +336,28 @@ pub(crate) fn document(source: &str, text: &str, overrides: &[(String, String)])
 /// A kind for reading only, without an output form.
 pub(crate) fn read_only<V: 'static>(
     form: &'static str,
-    read: impl Fn(&Value) -> Result<V, Wrong> + 'static,
-) -> Kind<V> {
-    Kind::new(form, read, |_| String::new())
+    read: impl Fn(&Value) -> Result<V, Rejection> + 'static,
+) -> ValueKind<V> {
+    ValueKind::new(form, read, |_| String::new())
 }
 
-fn form() -> Kind<TitleForm> {
+fn form() -> ValueKind<TitleForm> {
     parsed("a size such as \"512KiB\", or \"segment\", or \"off\"")
 }
 
-fn sessions_rate() -> Kind<ArrivalRate> {
+fn sessions_rate() -> ValueKind<ArrivalRate> {
     parsed("sessions such as \"2.5/s\", or bytes that they ask for such as \"60MiB/s\"")
 }
 
-fn request_size() -> Kind<RequestSize> {
+fn request_size() -> ValueKind<RequestSize> {
     let form = "seconds of content such as \"10s\", or bytes such as \"512KiB\"";
     read_only(form, |value| {
-        Ok(value.text().ok_or(Wrong::Unfit)?.parse()?)
+        Ok(value.text().ok_or(Rejection::Unfit)?.parse()?)
     })
 }
 
 /// A curve by name, by its points, or a constant: `120s` (if `is_time`) or a number.
-pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
+pub(crate) fn curve(is_time: bool) -> ValueKind<Curve> {
     read_only(
         "the name of a curve, its points, or a constant",
         move |value| match value {
@@ -385,7 +385,7 @@ pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
                 Ok(Curve { name, law })
             }
             constant => Ok(Curve::constant(
-                number().read(constant).map_err(|_| Wrong::Unfit)?,
+                number().read(constant).map_err(|_| Rejection::Unfit)?,
             )),
         },
     )
@@ -393,7 +393,7 @@ pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
 
 /// `512KiB`, or a mix: `["512KiB", "2560KiB"]` in equal shares, `[["512KiB", 3], ["1MiB", 1]]` in
 /// others.
-fn segment_bytes() -> Kind<Vec<(u64, f64)>> {
+fn segment_bytes() -> ValueKind<Vec<(u64, f64)>> {
     read_only("a size such as \"512KiB\", or a list of sizes", |value| {
         let Some(items) = value.items() else {
             return Ok(vec![(size().read(value)?, 1.0)]);

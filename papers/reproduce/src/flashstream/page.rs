@@ -1,7 +1,7 @@
 //! Tables and HTML page.
 
 use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
-use headlong_published::Beside;
+use headlong_published::PublishedComparison;
 use headlong_report::{
     Axis, Bars, Cell, Chart, Page, Section, Series, Table, divergence_by_size, latency_cdf,
 };
@@ -58,8 +58,8 @@ fn text(streamed: &FlashstreamResult) -> String {
     )
 }
 
-fn beside(lines: &[Beside]) -> Table {
-    let heads = Beside::HEADS.into_iter().chain(["Holds"]);
+fn beside(lines: &[PublishedComparison]) -> Table {
+    let heads = PublishedComparison::HEADS.into_iter().chain(["Holds"]);
     let mut table = Table::new(heads).caption("Comparison with published figures");
     for line in lines {
         let holds = line.judgement().words().map(str::to_owned);

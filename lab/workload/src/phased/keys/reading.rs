@@ -5,7 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use headlong_random::Empirical;
-use headlong_settings::{Document, Kind, Value, Wrong, choice, number, seconds, size, text, whole};
+use headlong_settings::{
+    Document, Rejection, Value, ValueKind, choice, number, seconds, size, text, whole,
+};
 
 use super::visitor::{CONTENTS, FORMS, KeyVisitor, RATES};
 use crate::phased::specification::{PhasedRendition, RateSelection, RequestForm};
@@ -15,7 +17,7 @@ use crate::specification::{curve, read_only};
 const RENDITIONS_MAX: usize = 64;
 
 /// Stores a valid value of a key in `value`.
-fn take<V: 'static>(document: &mut Document, key: &str, kind: &Kind<V>, value: &mut V) {
+fn take<V: 'static>(document: &mut Document, key: &str, kind: &ValueKind<V>, value: &mut V) {
     if let Some(read) = document.get(key, kind) {
         *value = read;
     }
@@ -72,14 +74,14 @@ impl KeyVisitor for Document {
     fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
         let form = "weights like [1, 0.5, 2], one for each part";
         let weights = read_only(form, |value| {
-            let items = value.items().ok_or(Wrong::Unfit)?;
+            let items = value.items().ok_or(Rejection::Unfit)?;
             let weights = items.iter().map(|item| number().read(item));
             let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
             let sum: f64 = weights.iter().sum();
             let is_good = sum > 0.0 && sum.is_finite() && weights.iter().all(|w| *w >= 0.0);
             match is_good && weights.len() <= 100_000 {
                 true => Ok(weights),
-                false => Err(Wrong::Unfit),
+                false => Err(Rejection::Unfit),
             }
         });
         take(self, key, &weights, value);
@@ -92,15 +94,15 @@ impl KeyVisitor for Document {
 }
 
 /// `[[kbps, share of titles, weight], ...]`.
-fn renditions(value: &Value) -> Result<Vec<PhasedRendition>, Wrong> {
-    let items = value.items().ok_or(Wrong::Unfit)?;
+fn renditions(value: &Value) -> Result<Vec<PhasedRendition>, Rejection> {
+    let items = value.items().ok_or(Rejection::Unfit)?;
     if items.len() > RENDITIONS_MAX {
         let count = items.len();
         return Err(format!("has {count} bit rates; at most {RENDITIONS_MAX}").into());
     }
     let one = |item: &Value| {
         let Some([kbps, share, weight]) = item.items() else {
-            return Err(Wrong::Unfit);
+            return Err(Rejection::Unfit);
         };
         Ok(PhasedRendition {
             kbps: number().between(1.0, 1e7).read(kbps)? as u32,
@@ -110,5 +112,5 @@ fn renditions(value: &Value) -> Result<Vec<PhasedRendition>, Wrong> {
     };
     let all: Vec<PhasedRendition> = items.iter().map(one).collect::<Result<_, _>>()?;
     let is_ascending = all.windows(2).all(|pair| pair[0].kbps < pair[1].kbps);
-    is_ascending.then_some(all).ok_or(Wrong::Unfit)
+    is_ascending.then_some(all).ok_or(Rejection::Unfit)
 }
