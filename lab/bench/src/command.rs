@@ -185,7 +185,7 @@ impl BenchOptions {
     ///
     /// # Errors
     /// If the report or the documentation page cannot be written.
-    pub fn tell(
+    pub fn publish(
         &self,
         page: Page,
         (marks, section): (&str, &str),
@@ -220,11 +220,11 @@ pub fn run(
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
-    tell_run(&driver.run(cell, rate, seed, false)?, options)
+    publish_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
 /// Writes the report of one run and prints its figures.
-pub(crate) fn tell_run(
+pub(crate) fn publish_run(
     record: &RunRecord,
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {

@@ -111,7 +111,7 @@ pub fn combinations(axes: &[GridAxis]) -> Vec<Vec<String>> {
 
 impl Sweep {
     /// Evaluates all points. Results in the journal are reused, and new ones are appended to it;
-    /// `tell` receives the number of finished points and of all points.
+    /// `progress` receives the number of finished points and of all points.
     ///
     /// # Errors
     /// The first invalid point in their order, or a journal that cannot be written.
@@ -119,7 +119,7 @@ impl Sweep {
         &self,
         points: &[GridPoint],
         mut journal: Option<&mut SweepJournal>,
-        mut tell: impl FnMut(usize, usize),
+        mut progress: impl FnMut(usize, usize),
     ) -> Result<Vec<GridRow>, SweepError> {
         let keys: Vec<String> = points.iter().map(|point| self.key(point)).collect();
         let known = |index: usize| {
@@ -131,7 +131,7 @@ impl Sweep {
             .filter(|index| rows[*index].is_none())
             .collect();
         let mut done = points.len() - missing.len();
-        tell(done, points.len());
+        progress(done, points.len());
         let mut written = Ok(());
         let found = in_parallel(
             &missing,
@@ -139,7 +139,7 @@ impl Sweep {
             |index| self.point(&points[*index]),
             |place, found| {
                 done += 1;
-                tell(done, points.len());
+                progress(done, points.len());
                 if let (Some(journal), Ok(rows)) = (journal.as_deref_mut(), found)
                     && written.is_ok()
                 {

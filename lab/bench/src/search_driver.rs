@@ -137,7 +137,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         let key = self.key(cell, rate, seed, ends_at_failure);
         let kept = self.records.as_ref().filter(|_| self.resumes);
         if let Some(record) = kept.and_then(|records| records.find(&key)) {
-            self.progress.tell(&record, "from its record");
+            self.progress.print_run(&record, "from its record");
             return Ok(record);
         }
         let mut record = self.made(cell, rate, seed, ends_at_failure)?;
@@ -162,7 +162,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         let record = self.runner.run(cell, rate, seed, ends_at_failure)?;
         let seconds = format!("{:.0} s", record.wall_seconds);
         self.progress.made += 1;
-        self.progress.tell(&record, &seconds);
+        self.progress.print_run(&record, &seconds);
         if let Some(records) = &self.records {
             let kept = records.keep(&self.key(cell, rate, seed, ends_at_failure), &record);
             kept.map_err(|error| RigError::io(records.folder().display(), error))?;
@@ -300,7 +300,7 @@ impl SearchProgress {
         per_run.mul_f64(per_search * (self.searches - done.min(self.searches)) as f64)
     }
 
-    fn tell(&self, record: &RunRecord, how_long: &str) {
+    fn print_run(&self, record: &RunRecord, how_long: &str) {
         let verdict = &record.verdict;
         let what = match verdict.outcome {
             OutcomeName::Passed => "passed".to_owned(),

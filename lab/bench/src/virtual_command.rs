@@ -9,7 +9,9 @@ use std::num::NonZeroUsize;
 
 use headlong_units::Duration;
 
-use crate::command::{BenchError, BenchOptions, CommandOutcome, ComparisonScope, finish, tell_run};
+use crate::command::{
+    BenchError, BenchOptions, CommandOutcome, ComparisonScope, finish, publish_run,
+};
 use crate::compare::ComparisonResult;
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::parallel::in_parallel;
@@ -66,7 +68,7 @@ pub fn simulate_run(
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver_of(experiment, how.bench(experiment), 1)?;
-    tell_run(&driver.run(cell, rate, seed, false)?, options)
+    publish_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
 /// The limits of these servers, and their ratios.

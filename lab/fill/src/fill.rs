@@ -210,7 +210,7 @@ fn write_all(
                 }
                 Err(error) => {
                     remove(&one.path, state, before);
-                    return Err(tell(error, one, state));
+                    return Err(write_error(error, one, state));
                 }
             }
         }
@@ -225,7 +225,7 @@ fn remove(path: &Path, state: &mut FillProgress, bytes: u64) {
     state.bytes = bytes;
 }
 
-fn tell(error: io::Error, one: &MissingFile, state: &FillProgress) -> FillError {
+fn write_error(error: io::Error, one: &MissingFile, state: &FillProgress) -> FillError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             let text = format!(

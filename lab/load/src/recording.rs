@@ -315,7 +315,7 @@ impl Recording {
     }
 
     /// Records a failure, if it is one of the first.
-    pub fn tell(&mut self, failure: impl FnOnce() -> FailureReport) {
+    pub fn record_failure(&mut self, failure: impl FnOnce() -> FailureReport) {
         if self.failures_told.len() < FAILURES_TOLD {
             self.failures_told.push(failure());
         }

@@ -163,7 +163,7 @@ impl SharedState {
     }
 
     /// Records a failed call for the report.
-    pub(crate) fn tell(
+    pub(crate) fn record_failure(
         &mut self,
         session: u64,
         object: ObjectId,
@@ -177,7 +177,7 @@ impl SharedState {
             headlong_player::CallEnd::Refused(status) => format!("status {status}"),
             _ => format!("after {} bytes", record.bytes),
         };
-        self.recording.tell(|| FailureReport {
+        self.recording.record_failure(|| FailureReport {
             at_s: at.0 as f64 / 1e9,
             session,
             url: format!("http://{address}{}", path.unwrap_or_default()),

@@ -289,7 +289,7 @@ impl DiskServer {
 
     /// The next process starts from the saved state.
     pub(crate) fn start_again(&mut self, now: Instant, shared: &mut ServerShared) {
-        self.kept.tell(now, &mut self.core);
+        self.kept.restore(now, &mut self.core);
         // The partition could be attached before.
         let attached = self.attach_flash(now, shared);
         debug_assert!(attached.is_ok(), "{attached:?}");

@@ -39,7 +39,7 @@ impl SavedState {
     }
 
     /// Restores the saved state into a new device before its first request.
-    pub(crate) fn tell(&self, now: Instant, core: &mut DeviceCore<SimulatedResources>) {
+    pub(crate) fn restore(&self, now: Instant, core: &mut DeviceCore<SimulatedResources>) {
         let Some(written) = self.written else {
             return;
         };

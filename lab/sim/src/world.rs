@@ -405,11 +405,11 @@ impl<'a> World<'a> {
     }
 
     /// Calls a player and carries out its commands.
-    fn with_player(&mut self, session: u32, tell: impl FnOnce(&mut Player<SessionPlan>)) {
+    fn with_player(&mut self, session: u32, act: impl FnOnce(&mut Player<SessionPlan>)) {
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             return;
         };
-        tell(&mut visit.player);
+        act(&mut visit.player);
         let delay = visit.link.delay();
         let mut is_over = false;
         let names_next = self.setup.names_next;

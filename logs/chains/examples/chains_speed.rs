@@ -46,18 +46,18 @@ fn main() {
     for _ in 0..rounds {
         let mut joiner = Joiner::new(ChainRules::default());
         let mut out = Vec::new();
-        told("in one call", requests.len(), || {
+        print_speed("in one call", requests.len(), || {
             joiner.join(&requests, &mut out);
             out.len()
         });
-        told("by partition", requests.len(), || {
+        print_speed("by partition", requests.len(), || {
             parts
                 .iter()
                 .map(|part| join(&mut joiner, part, &mut out))
                 .sum()
         });
         let mut chain_of = Vec::new();
-        told(
+        print_speed(
             "by partition, with chain of each request",
             requests.len(),
             || {
@@ -77,7 +77,7 @@ fn join(joiner: &mut Joiner, part: &[Request], out: &mut Vec<Chain>) -> usize {
     out.len()
 }
 
-fn told(how: &str, requests: usize, work: impl FnOnce() -> usize) {
+fn print_speed(how: &str, requests: usize, work: impl FnOnce() -> usize) {
     let start = Instant::now();
     let chains = work();
     let seconds = start.elapsed().as_secs_f64();

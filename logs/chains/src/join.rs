@@ -90,7 +90,7 @@ impl Joiner {
     }
 
     /// Leaves the chains in `unordered`, by session and file, in order of their first items.
-    fn join_groups(&mut self, requests: &[Request], mut tell: impl FnMut(u32, u32)) {
+    fn join_groups(&mut self, requests: &[Request], mut assign: impl FnMut(u32, u32)) {
         assert!(u32::try_from(requests.len()).is_ok_and(|count| count < NONE));
         self.unordered.clear();
         let places = self.places.sort(requests);
@@ -109,7 +109,7 @@ impl Joiner {
                         Some(chain) if is_joined => add(chain, item),
                         _ => self.unordered.push(begin(head, item)),
                     }
-                    tell(item.request, self.unordered.len() as u32 - 1);
+                    assign(item.request, self.unordered.len() as u32 - 1);
                 }
                 continue;
             }
@@ -126,7 +126,7 @@ impl Joiner {
                     chain
                 };
                 self.chain_of_item.push(chain);
-                tell(item.request, chain);
+                assign(item.request, chain);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::assemble::AccumulatorRefs;
 use crate::behaviour::Behaviour;
 use crate::bit_rates::TransientRates;
 use crate::catalogue::CatalogueUse;
-use crate::chaining::Chaining;
+use crate::chaining::ChainStatistics;
 use crate::counting::{LogHistogram, SECONDS_MAX};
 use crate::examples::ExampleSessions;
 use crate::merge::merge_fields;
@@ -32,7 +32,7 @@ pub struct Accumulators {
     viewing: ViewingPortions,
     examples: ExampleSessions,
     requests: RequestKinds,
-    chaining: Chaining,
+    chaining: ChainStatistics,
     seconds: SecondHistogram,
     phases: PhaseShares,
     rates: TransientRates,
@@ -61,7 +61,7 @@ impl Accumulators {
             viewing: ViewingPortions::default(),
             examples: ExampleSessions::default(),
             requests: RequestKinds::new(log),
-            chaining: Chaining::default(),
+            chaining: ChainStatistics::default(),
             seconds: SecondHistogram::default(),
             phases: PhaseShares::default(),
             rates: TransientRates::new(log),

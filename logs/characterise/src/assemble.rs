@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::behaviour::Behaviour;
 use crate::catalogue::CatalogueUse;
-use crate::chaining::Chaining;
+use crate::chaining::ChainStatistics;
 use crate::observed::{
     ChainObservations, DistributionPoints, LENGTHS, Observations, PhaseObservations, Popularity,
     TitleObservations, distribution, length_at,
@@ -26,7 +26,7 @@ pub(crate) struct AccumulatorRefs<'a> {
     /// Titles.
     pub(crate) catalogue: &'a CatalogueUse,
     /// Chains.
-    pub(crate) chaining: &'a Chaining,
+    pub(crate) chaining: &'a ChainStatistics,
     /// Phases.
     pub(crate) phases: &'a PhaseShares,
     /// Requests.
@@ -116,7 +116,7 @@ fn phases(phases: &PhaseShares) -> PhaseObservations {
     }
 }
 
-fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainObservations {
+fn chains(chaining: &ChainStatistics, requests: &RequestKinds) -> ChainObservations {
     let mut all = chaining.all_lengths();
     let runs = all.runs().to_vec();
     let weight = |from: f64, bytes: bool| -> f64 {

@@ -39,7 +39,7 @@ const STARTS: [&str; 3] = [
 
 /// Chains by kind, and their lengths.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Chaining {
+pub(crate) struct ChainStatistics {
     /// Open-ended first, then chunks; by kind.
     by_kind: [[ChainSum; 3]; 2],
     mixed: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Chaining {
     lengths: [LengthCounts; 3],
 }
 
-merge_fields!(Chaining {
+merge_fields!(ChainStatistics {
     by_kind,
     mixed,
     lengths
 });
 
-impl Chaining {
+impl ChainStatistics {
     /// Adds a session.
     pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         for chain in view.chains {

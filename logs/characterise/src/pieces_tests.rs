@@ -26,7 +26,7 @@ fn files() -> Vec<FileInfo> {
 }
 
 /// One viewer that reads the playlist and then these segment files, each once.
-fn told(pieces: core::ops::Range<u32>) -> Characterisation {
+fn characterise_segments(pieces: core::ops::Range<u32>) -> Characterisation {
     let mut log = LogContext::new(files(), (0, 4_000_000));
     let stream: Vec<u32> = (1..=PIECES).collect();
     log.lay_end_to_end([stream.as_slice()]);
@@ -58,7 +58,7 @@ fn points<'a>(told: &'a Characterisation, figure: &str, series: &str) -> &'a [Ve
 
 #[test]
 fn fetching_each_segment_once_is_one_title() {
-    let told = told(0..PIECES);
+    let told = characterise_segments(0..PIECES);
     let fractions = points(&told, "figure-5.5", "combined");
     let most = fractions.last().map(|point| point[0]);
     assert_eq!(most, Some(99.5), "between 99.5 % and 100 %");
@@ -71,7 +71,7 @@ fn fetching_each_segment_once_is_one_title() {
 
 #[test]
 fn session_positions_are_those_in_the_title() {
-    let told = told(75..150);
+    let told = characterise_segments(75..150);
     let at = |series| {
         let points = points(&told, "figure-5.7", series);
         let found: Vec<f64> = points.iter().filter(|p| p[1] > 0.0).map(|p| p[0]).collect();

@@ -285,7 +285,7 @@ pub struct KnownProperties {
 }
 
 /// The known properties of each file.
-pub(crate) fn told(facts: &[FileFacts]) -> Vec<KnownProperties> {
+pub(crate) fn known_properties(facts: &[FileFacts]) -> Vec<KnownProperties> {
     let told = |facts: &FileFacts| KnownProperties {
         kbps: facts.row.is_some_and(|row| row.kbps > 0),
         size: facts.row.is_some_and(|row| row.size_bytes > 0) || facts.hint.size_bytes > 0,

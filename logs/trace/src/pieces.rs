@@ -76,12 +76,12 @@ fn number_in(name: &[u8]) -> Option<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn told(names: &[&str], title: u32) -> Vec<Vec<String>> {
+    fn stream_names(names: &[&str], title: u32) -> Vec<Vec<String>> {
         let names = Names::from_names(names.iter().map(|name| name.as_bytes()));
         let streams = streams(&names, &vec![title; names.len()]);
-        let tell = |file: &u32| names.get(*file).to_string();
+        let name = |file: &u32| names.get(*file).to_string();
         let all = streams.iter();
-        all.map(|stream| stream.iter().map(tell).collect())
+        all.map(|stream| stream.iter().map(name).collect())
             .collect()
     }
 
@@ -96,7 +96,7 @@ mod tests {
         {
             let pieces: Vec<String> = (8..12).map(of).collect();
             let names: Vec<&str> = pieces.iter().map(String::as_str).collect();
-            assert_eq!(told(&names, 0), [pieces.as_slice()]);
+            assert_eq!(stream_names(&names, 0), [pieces.as_slice()]);
         }
     }
 
@@ -121,7 +121,7 @@ mod tests {
             "7",
             "/f/99999999999999999999.ts",
         ];
-        let mut streams = told(&names, 0);
+        let mut streams = stream_names(&names, 0);
         streams.sort();
         assert_eq!(streams, [names[..3].to_vec(), names[3..6].to_vec()]);
         let files = Names::from_names(names[..3].iter().map(|name| name.as_bytes()));

@@ -270,7 +270,7 @@ pub(crate) fn of_files(
 mod tests {
     use super::*;
 
-    fn told(names: &[&str], text: Option<&str>) -> (Vec<String>, String) {
+    fn title_names(names: &[&str], text: Option<&str>) -> (Vec<String>, String) {
         let mut sorted = names.to_vec();
         sorted.sort_unstable();
         let files = Names::from_names(sorted.iter().map(|name| name.as_bytes()));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn of<const N: usize>(names: [&str; N]) -> Vec<String> {
-        told(&names, None).0
+        title_names(&names, None).0
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
             .map(|film| format!("/films/film{film}.mp4"))
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let (mut titles, by) = told(&names, None);
+        let (mut titles, by) = title_names(&names, None);
         titles.sort_unstable();
         titles.dedup();
         assert_eq!((titles.len(), by.as_str()), (20, "20 by their own names"));
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn rule_applies_where_it_matches() {
-        let (titles, by) = told(&["/a/x-1.mp4", "/a/x-2.mp4", "/b.mp4"], Some("/(x)-"));
+        let (titles, by) = title_names(&["/a/x-1.mp4", "/a/x-2.mp4", "/b.mp4"], Some("/(x)-"));
         assert_eq!(titles, ["x", "x", "/b"]);
         assert_eq!(by, "2 by the given rule, 1 by their own names");
         assert_eq!(rule("x").map(|_| ()), Err("it has 0 groups".to_owned()));

@@ -148,7 +148,7 @@ fn taken(text: &[u8]) -> IntakeResult {
 }
 
 /// Offset, bytes requested and sent of each request, in order.
-fn told(taken: &IntakeResult) -> Vec<(u64, Option<u64>, u64)> {
+fn request_fields(taken: &IntakeResult) -> Vec<(u64, Option<u64>, u64)> {
     let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let all = parts.expect("parts").concat();
     let mut told: Vec<_> = all
@@ -188,7 +188,10 @@ fn samples_are_recognised_or_get_advice() {
             assert_eq!(taken.bytes, BYTES, "{name}");
         }
         if sample.has_ranges {
-            let parts: Vec<_> = told(&taken).iter().map(|one| (one.0, one.1)).collect();
+            let parts: Vec<_> = request_fields(&taken)
+                .iter()
+                .map(|one| (one.0, one.1))
+                .collect();
             let asked = [
                 (0, None),
                 (0, None),
@@ -251,8 +254,8 @@ fn compressed_joined_and_cut_logs_agree() {
         packed.write_all(&plain).expect("packed");
         let whole = taken(&plain);
         assert_eq!(
-            told(&taken(&packed.finish().expect("packed"))),
-            told(&whole)
+            request_fields(&taken(&packed.finish().expect("packed"))),
+            request_fields(&whole)
         );
         // A log rotated in the middle of a line, and two concatenated logs.
         let joined = taken(&[plain.as_slice(), &plain].concat());
@@ -370,7 +373,7 @@ fn check(what: &str, log: &[u8], true_ones: &[RequestFields]) -> Option<String> 
     }
     let mut left = true_ones.to_vec();
     let is_told = |words: &str| summary(&taken).iter().any(|line| line.contains(words));
-    let strange = told(&taken).into_iter().find(|one| {
+    let strange = request_fields(&taken).into_iter().find(|one| {
         // Tolerated if reported: nothing was sent, or the offset is unknown.
         let is_same = |other: &&RequestFields| match *one {
             (_, _, 0) if taken.bytes == 0 => is_told("no request sent a byte"),
@@ -438,7 +441,7 @@ fn swapped_columns_are_never_misread() {
     let mut strange = Vec::new();
     for sample in richest() {
         let log = text(sample.name);
-        let true_ones = told(&taken(&log));
+        let true_ones = request_fields(&taken(&log));
         let log = String::from_utf8_lossy(&log);
         let is_json = log.starts_with('{');
         for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
@@ -457,7 +460,11 @@ fn joined_formats_are_read_line_by_line() {
         let log = text(sample.name);
         for other in SAMPLES {
             let second = text(other.name);
-            let true_ones = [told(&taken(&log)), told(&taken(&second))].concat();
+            let true_ones = [
+                request_fields(&taken(&log)),
+                request_fields(&taken(&second)),
+            ]
+            .concat();
             let what = format!("{} and {}", sample.name, other.name);
             let joined = [log.as_slice(), &second].concat();
             assert_eq!(check(&what, &joined, &true_ones), None);
@@ -469,7 +476,7 @@ fn joined_formats_are_read_line_by_line() {
 fn lines_cut_at_every_byte_are_accounted_for() {
     for sample in richest() {
         let log = text(sample.name);
-        let true_ones = told(&taken(&log));
+        let true_ones = request_fields(&taken(&log));
         let lines: Vec<&[u8]> = log.split(|byte| *byte == b'\n').collect();
         let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);
         for at in 0..longest {
@@ -539,7 +546,12 @@ fn rotated_and_compressed_logs_are_one() {
             intake.logs.push(folder.path().join(name));
         }
         let rotated = take_in(&intake, &SilentProgress).expect("read");
-        assert_eq!(told(&rotated), told(&whole), "{}", sample.name);
+        assert_eq!(
+            request_fields(&rotated),
+            request_fields(&whole),
+            "{}",
+            sample.name
+        );
         assert_eq!(rotated.sessions, whole.sessions, "{}", sample.name);
         assert_eq!(rotated.dropped.count(), 0, "{}", sample.name);
     }

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use headlong_published::{Published, Tolerance};
+use headlong_published::{PublishedFigure, Tolerance};
 use serde::{Deserialize, Serialize};
 
 use crate::point::CostPoint;
@@ -24,7 +24,7 @@ pub struct Claim {
     pub unit: String,
     /// The thesis' number, and the tolerance.
     #[serde(flatten)]
-    pub published: Published,
+    pub published: PublishedFigure,
     /// By the worst drive in its worst minute, as in the thesis.
     pub worst: Option<f64>,
     /// By the busiest minute's mean over drives.
@@ -137,7 +137,7 @@ pub fn claims(swept: &SweepResult) -> Vec<Claim> {
         mean: row.value(swept, |point| point.util_mean),
         claim: row.claim,
         unit: row.unit,
-        published: Published {
+        published: PublishedFigure {
             value: row.published,
             source: Cow::Borrowed("thesis 5.6.3"),
             tolerance: row.tolerance,

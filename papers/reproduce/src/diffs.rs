@@ -108,7 +108,7 @@ pub fn diff_again(
     let text = diffed.text();
     let mut json = serde_json::to_value(&diffed).unwrap_or_default();
     json["ending"] = format!("{:?}", diffed.ending()).to_lowercase().into();
-    options.tell(diffed.page(options), ("diff", &text), (&json, &text))?;
+    options.publish(diffed.page(options), ("diff", &text), (&json, &text))?;
     Ok(diffed.ending())
 }
 

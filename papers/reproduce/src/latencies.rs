@@ -217,7 +217,7 @@ impl TimedRuns {
             "calls": self.calls,
             "ending": format!("{:?}", self.ending()).to_lowercase(),
         });
-        options.tell(page, ("latencies", &text), (&json, &text))?;
+        options.publish(page, ("latencies", &text), (&json, &text))?;
         Ok(self.ending())
     }
 }

@@ -25,4 +25,6 @@ pub use experiments::{experiment, reproduce, reproduce_imitated};
 pub use flashstream::{FlashstreamOptions, FlashstreamPart, flashstream};
 pub use hold::{OverloadExperiment, hold};
 pub use latencies::latencies;
-pub use published::{ConfigurationKey, Paper, PublishedFigure, PublishedResults, PublishedShape};
+pub use published::{
+    ConfigurationKey, Paper, PublishedConfiguration, PublishedResults, PublishedShape,
+};

@@ -13,7 +13,7 @@ use headlong_chain_sim::{
 use headlong_chains::Chain;
 use headlong_characterise::{ComparisonRow, comparison};
 use headlong_engine::Policy;
-use headlong_published::{Judgement, Published, PublishedComparison};
+use headlong_published::{Judgement, PublishedComparison, PublishedFigure};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
@@ -152,10 +152,10 @@ fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
 }
 
 fn beside(figure: ComparisonRow) -> PublishedComparison {
-    let published = Published {
+    let published = PublishedFigure {
         value: figure.published,
         source: figure.source.into(),
-        ..Published::without_number("")
+        ..PublishedFigure::without_number("")
     };
     PublishedComparison::new(figure.name, Some(figure.ours), published)
 }

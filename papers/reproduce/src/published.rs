@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use headlong_published::{Published, Tolerance};
+use headlong_published::{PublishedFigure, Tolerance};
 use serde::Deserialize;
 
 /// A paper, or a part of one with its own experiment.
@@ -36,7 +36,7 @@ pub struct PublishedResults {
     /// How the paper's configurations are mapped to ours.
     pub mapping: String,
     /// Configurations.
-    pub figures: Vec<PublishedFigure>,
+    pub figures: Vec<PublishedConfiguration>,
     /// Shapes that must be reproduced.
     pub shapes: Vec<PublishedShape>,
 }
@@ -44,13 +44,13 @@ pub struct PublishedResults {
 /// A configuration and its results.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "FigureRow")]
-pub struct PublishedFigure {
+pub struct PublishedConfiguration {
     /// Name in the paper.
     pub name: String,
     /// Our workload and server.
     pub of: ConfigurationKey,
     /// Its failure-free rate, MB/s.
-    pub rate: Published,
+    pub rate: PublishedFigure,
     /// Percentage of its calls shorter than a millisecond (libception Figure 17).
     pub short_calls: Option<f64>,
     /// Its drive: MB/s, milliseconds per 128 KiB, and per cent of bytes in sequences of at most 128
@@ -69,7 +69,7 @@ pub struct PublishedShape {
     /// Denominator.
     pub that: ConfigurationKey,
     /// Source and bounds.
-    pub ratio: Published,
+    pub ratio: PublishedFigure,
 }
 
 #[derive(Deserialize)]
@@ -93,15 +93,15 @@ struct ShapeRow {
     source: String,
 }
 
-fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> Published {
-    Published {
+fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> PublishedFigure {
+    PublishedFigure {
         value,
         source: Cow::Owned(source),
         tolerance,
     }
 }
 
-impl From<FigureRow> for PublishedFigure {
+impl From<FigureRow> for PublishedConfiguration {
     fn from(row: FigureRow) -> Self {
         Self {
             name: row.name,

@@ -175,7 +175,7 @@ pub fn agree(
         turnaround_us: how.turnaround.as_secs_f64() * 1e6,
         pairs,
     };
-    tell(experiment, &agreement, options)?;
+    write_report(experiment, &agreement, options)?;
     Ok(match agreement.holds() {
         true => CommandOutcome::Done,
         false => CommandOutcome::Missed,
@@ -343,7 +343,7 @@ fn turnaround(
     Some(Duration((seconds * 1e9) as u64))
 }
 
-fn tell(
+fn write_report(
     experiment: &Experiment,
     agreement: &CrossValidation,
     options: &BenchOptions,

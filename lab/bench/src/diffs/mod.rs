@@ -91,7 +91,7 @@ pub struct DiffRun {
 /// If a requirement is missing, or the machine failed.
 pub fn diffs(
     diffing: &DiffBenchmark,
-    mut tell: impl FnMut(&DiffRun),
+    mut on_run: impl FnMut(&DiffRun),
 ) -> Result<Vec<DiffRun>, BenchError> {
     let missing = missing();
     if !missing.is_empty() {
@@ -112,7 +112,7 @@ pub fn diffs(
                     let answer = "output differs from that without a reader".to_owned();
                     return Err(RigError::Answer { what, answer }.into());
                 }
-                tell(&run);
+                on_run(&run);
                 runs.push(run);
             }
         }

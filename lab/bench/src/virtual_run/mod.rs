@@ -245,7 +245,7 @@ impl VirtualCell {
     }
 
     /// Searches the highest rate at which no seed fails, in whole steps of `resolution` bytes per
-    /// second: up or down by an eighth, then in growing steps, then by bisection. `tell` receives
+    /// second: up or down by an eighth, then in growing steps, then by bisection. `on_run` receives
     /// each run that counts.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl VirtualCell {
     pub fn search(
         &self,
         wanted: &RateSearch,
-        mut tell: impl FnMut(&RunRecord),
+        mut on_run: impl FnMut(&RunRecord),
     ) -> Result<CompletedSearch<RunRecord>, RigError> {
         let rules = SearchRules {
             failures_max: 0.0,
@@ -273,7 +273,7 @@ impl VirtualCell {
             made.into_iter().collect::<Result<Vec<_>, _>>()
         };
         search.run(wanted.threads.get(), make, |record| {
-            tell(record);
+            on_run(record);
             record.outcome()
         })
     }

@@ -78,7 +78,7 @@ impl Viewer {
         world.count_call(call, late);
         if let Some(asked) = asked.filter(|_| record.end.is_failure()) {
             let wrong = self.wrong.take();
-            world.tell(self.session, asked.object, at, record, wrong);
+            world.record_failure(self.session, asked.object, at, record, wrong);
         }
     }
 

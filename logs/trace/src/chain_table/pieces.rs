@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use crate::spill::{Spill, Spilled, StoredBytes};
+use crate::spill::{Spill, SpilledBytes, StoredBytes};
 
 /// Rows of one session of a partition.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl RowCollector {
 #[derive(Debug)]
 pub(super) struct CollectedRows {
     parts: Vec<PartitionRows>,
-    spilled: Spilled,
+    spilled: SpilledBytes,
 }
 
 impl CollectedRows {
@@ -95,7 +95,7 @@ impl CollectedRows {
 
 /// Reader of the spilled bytes from an offset.
 struct SpilledReader<'a> {
-    spilled: &'a Spilled,
+    spilled: &'a SpilledBytes,
     offset: u64,
 }
 

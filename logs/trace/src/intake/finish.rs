@@ -82,7 +82,7 @@ pub(super) fn finish(
     let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
     let streams = pieces::streams(&file_names, &titles);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
-    let files_told = files::told(&facts);
+    let files_told = files::known_properties(&facts);
     let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
     let mut unused: Vec<String> = logs
         .logs

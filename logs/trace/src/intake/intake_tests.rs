@@ -38,8 +38,8 @@ fn all(taken: &IntakeResult) -> Vec<Request> {
 }
 
 /// A request as text, with names instead of their numbers.
-fn told(taken: &IntakeResult) -> Vec<String> {
-    let tell = |request: &Request| {
+fn request_lines(taken: &IntakeResult) -> Vec<String> {
+    let line = |request: &Request| {
         format!(
             "{} {} {}..{} {} {:?} {}",
             taken.session_names.get(request.session),
@@ -51,7 +51,7 @@ fn told(taken: &IntakeResult) -> Vec<String> {
             request.sent_bytes,
         )
     };
-    all(taken).iter().map(tell).collect()
+    all(taken).iter().map(line).collect()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn plain_request_log_is_read_with_its_files_table() {
     intake.files = Some(put(folder.path(), "files.csv", files));
     let taken = take_in(&intake, &SilentProgress).expect("readable logs");
     assert_eq!(
-        told(&taken),
+        request_lines(&taken),
         [
             "3 8 98500..101000 0 None 50",
             "20 7 99500..100000 0 Some(1000) 1000",
@@ -220,10 +220,10 @@ fn copies_are_read_once_even_if_compressed_or_grown() {
         "old.csv.gz",
         packed.finish().expect("packed"),
     );
-    let expected = told(&taken(std::slice::from_ref(&grown)));
+    let expected = request_lines(&taken(std::slice::from_ref(&grown)));
     let given = [old.clone(), packed, grown, old];
     let taken = taken(&given);
-    assert_eq!(told(&taken), expected);
+    assert_eq!(request_lines(&taken), expected);
     let notes: Vec<bool> = taken.logs.iter().map(|log| log.note.is_some()).collect();
     assert_eq!(notes, [true, true, false, true]);
     let note = taken.logs[0].note.as_deref().unwrap_or_default();
@@ -284,10 +284,10 @@ fn request_in_two_logs_counts_once_and_a_retry_twice() {
 fn compressed_logs_give_the_same_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n101,0,2,1,1,0,10,10,1\n");
-    let expected = told(&taken(&[put(folder.path(), "a.csv", &text)]));
+    let expected = request_lines(&taken(&[put(folder.path(), "a.csv", &text)]));
     let zstd = zstd::encode_all(text.as_bytes(), 3).expect("packed");
     let log = put(folder.path(), "a.csv.zst", &zstd);
-    assert_eq!(told(&taken(&[log])), expected);
+    assert_eq!(request_lines(&taken(&[log])), expected);
     // pzstd stores the size of each frame in a skippable frame before it.
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
     let log = put(
@@ -295,12 +295,12 @@ fn compressed_logs_give_the_same_requests() {
         "p.csv.zst",
         [&skipped, zstd.as_slice()].concat(),
     );
-    assert_eq!(told(&taken(&[log])), expected);
+    assert_eq!(request_lines(&taken(&[log])), expected);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).expect("packed");
     let gzip = gzip.finish().expect("packed");
     let log = put(folder.path(), "b.csv.gz", &gzip);
-    assert_eq!(told(&taken(&[log])), expected);
+    assert_eq!(request_lines(&taken(&[log])), expected);
     let cut = put(folder.path(), "c.csv.gz", &gzip[..gzip.len() - 9]);
     let taken = taken(&[cut]);
     assert!(
@@ -596,7 +596,7 @@ fn own_log_has_bit_rates_and_drives_without_a_table() {
     let text = format!("{}{}{summary}", line(1000, 0), line(3000, 1000));
     let taken = taken(&[put(folder.path(), "a.log", text)]);
     assert_eq!(
-        told(&taken),
+        request_lines(&taken),
         [
             "x /t/a.mp4 1000..2500 0 None 1000",
             "x /t/a.mp4 3000..4500 1000 None 1000"

@@ -78,7 +78,7 @@ pub(super) fn open(intake: &Intake) -> Result<LogFiles, IntakeError> {
     let (mut unreadable, mut wrong) = (Vec::new(), Vec::new());
     // A head is dropped once its log is recognised: thousands of them would not fit in memory.
     for (number, path) in (0..).zip(&intake.logs) {
-        let name = told(path);
+        let name = display_name(path);
         let head = match look(path, &read_bytes) {
             Ok(head) => head,
             Err(error) => {
@@ -140,7 +140,7 @@ fn contents(
     path: &PathBuf,
     mut head: LogHead,
 ) -> Result<Option<RecognisedLog>, LogFailure> {
-    let log = told(path);
+    let log = display_name(path);
     let wrong = |text: String| Err(LogError(text).into());
     match head.packing {
         Compression::Other(by) => {
@@ -202,7 +202,7 @@ fn contents(
     }
 }
 
-fn told(path: &PathBuf) -> String {
+fn display_name(path: &PathBuf) -> String {
     if path == &PathBuf::from("-") {
         "standard input".to_owned()
     } else {

@@ -71,8 +71,8 @@ fn source(request: &Request) -> u64 {
     request.line >> SOURCE_SHIFT
 }
 
-/// Removes requests that a second log repeats exactly, and passes each to `tell`.
-pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut tell: impl FnMut(&Request)) {
+/// Removes requests that a second log repeats exactly, and passes each to `on_repeated`.
+pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut on_repeated: impl FnMut(&Request)) {
     let what = |request: &Request| {
         (
             (request.session, request.file),
@@ -87,7 +87,7 @@ pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut tell: impl FnMut(&R
         if let Some(first) = first.filter(|first| what(first) == what(request)) {
             let is_repeated = source(&first) != source(request);
             if is_repeated {
-                tell(request);
+                on_repeated(request);
             }
             return !is_repeated;
         }

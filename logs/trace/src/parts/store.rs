@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::record::Decoder;
-use crate::spill::{Spill, Spilled, StoredBytes};
+use crate::spill::{Spill, SpilledBytes, StoredBytes};
 
 /// Encoded records of one partition.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl ChunkStore {
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     by_part: Vec<Vec<Chunk>>,
-    spilled: Spilled,
+    spilled: SpilledBytes,
 }
 
 impl Chunks {

@@ -121,7 +121,7 @@ pub fn reproduce_virtual(
         outcomes,
         in_action,
     };
-    page::tell(&result, options)
+    page::publish(&result, options)
 }
 
 /// Part of a scenario that one thread runs from beginning to end: consecutive sizes, each search

@@ -17,14 +17,14 @@ const MARKS: &str = "automated-prefetching";
 const MB_PER_MIB: f64 = 1.048_576;
 
 /// Writes the page, its JSON and the tables of the documentation, and prints the result.
-pub(super) fn tell(
+pub(super) fn publish(
     result: &AutomatedResult,
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let (json, text) = (result.json(), result.text(&options.command_line));
     options.keep(&json)?;
     let page = result.page(&options.command_line);
-    options.tell(page, (MARKS, &text), (&json, &text))?;
+    options.publish(page, (MARKS, &text), (&json, &text))?;
     let holds = result.judged().iter().all(|line| line.holds != Some(false));
     Ok(if holds {
         CommandOutcome::Done

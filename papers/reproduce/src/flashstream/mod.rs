@@ -107,15 +107,15 @@ impl FlashstreamOptions {
     }
 }
 
-/// Reproduces the figures, writes the page and prints the tables. `tell` receives the numbers of
-/// finished measurements and of all.
+/// Reproduces the figures, writes the page and prints the tables. `progress` receives the numbers
+/// of finished measurements and of all.
 ///
 /// # Errors
 /// If a result cannot be written.
 pub fn flashstream(
     flashing: &FlashstreamOptions,
     options: &BenchOptions,
-    mut tell: impl FnMut(usize, usize),
+    mut progress: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
     let started = WallInstant::now();
     let effort = flashing.effort();
@@ -136,7 +136,7 @@ pub fn flashstream(
     let mut done = 0;
     let mut count = |_: usize, _: &MeasurementResult| {
         done += 1;
-        tell(done, all);
+        progress(done, all);
     };
     let work = |task: &Measurement| task.answer(&effort, None);
     let found = in_parallel(&first, threads, work, &mut count);
@@ -154,7 +154,7 @@ pub fn flashstream(
     let found = in_parallel(&later, threads, work, &mut count);
     found.into_iter().for_each(|answer| streamed.take(answer));
     streamed.seconds = started.elapsed().as_secs_f64();
-    page::tell(&streamed, options)
+    page::publish(&streamed, options)
 }
 
 /// A measurement.

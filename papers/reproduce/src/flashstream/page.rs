@@ -22,7 +22,7 @@ const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as i
                     34 %, corresponds to the second, which is used here unless --alpha is set.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(
+pub(super) fn publish(
     streamed: &FlashstreamResult,
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
@@ -32,7 +32,7 @@ pub(super) fn tell(
     let text = text(streamed);
     let section = format!("    {}\n\n{text}", options.command_line);
     let page = page(streamed, options);
-    options.tell(page, ("flashstream", &section), (&json, &text))?;
+    options.publish(page, ("flashstream", &section), (&json, &text))?;
     Ok(match streamed.holds() {
         true => CommandOutcome::Done,
         false => CommandOutcome::Missed,

@@ -1,6 +1,6 @@
 //! Results, compared with the paper.
 
-use headlong_published::{Published, PublishedComparison, Tolerance};
+use headlong_published::{PublishedComparison, PublishedFigure, Tolerance};
 use serde::Serialize;
 
 use super::ours::HeadlongLimit;
@@ -64,12 +64,12 @@ pub(super) struct FlashstreamResult {
 }
 
 /// A published number.
-const fn said(source: &'static str, value: f64) -> Published {
-    Published::new(source, value)
+const fn said(source: &'static str, value: f64) -> PublishedFigure {
+    PublishedFigure::new(source, value)
 }
 
 /// A published number that must be reproduced within bounds.
-const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> Published {
+const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> PublishedFigure {
     said(source, value).within(Tolerance::Between(from, to))
 }
 
@@ -146,7 +146,7 @@ impl FlashstreamResult {
             let latencies = &of(mib)?.random_s;
             Some(latencies.iter().copied().fold(0.0, f64::max) * 1e3)
         };
-        let spikes = Published::without_number("3.1, Figure 1: spikes of 800 to 1000 ms");
+        let spikes = PublishedFigure::without_number("3.1, Figure 1: spikes of 800 to 1000 ms");
         let spikes = spikes.within(Tolerance::Between(800.0, 1000.0));
         all.push(PublishedComparison::new(
             "SSD B: longest random write of 8 MB, ms",
@@ -215,7 +215,7 @@ impl FlashstreamResult {
             let ratio = lru.zip(other).map(|(lru, other)| lru / other);
             let source = "5.2: LRU is slightly better";
             let published =
-                Published::without_number(source).within(Tolerance::Between(0.97, 1.25));
+                PublishedFigure::without_number(source).within(Tolerance::Between(0.97, 1.25));
             all.push(PublishedComparison::new(
                 format!("FlashStream: LRU / {name}"),
                 ratio,
@@ -333,14 +333,14 @@ impl FlashstreamResult {
             all.push(PublishedComparison::new(
                 "headlong: adaptive / lru, requests per second",
                 by_lru,
-                Published::without_number(source),
+                PublishedFigure::without_number(source),
             ));
             let written = |name: &str| ours(name).map(|of| of.written_gb_per_day);
             let wear = written(default).zip(written("headlong, lru"));
             all.push(PublishedComparison::new(
                 "headlong: adaptive / lru, bytes written",
                 wear.map(|(of, lru)| of / lru.max(1e-9)),
-                Published::without_number(source),
+                PublishedFigure::without_number(source),
             ));
         }
     }

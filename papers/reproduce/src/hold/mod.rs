@@ -76,7 +76,7 @@ pub struct OverloadExperiment {
     pub threads: Option<NonZeroUsize>,
 }
 
-/// Runs the experiment, writes the page and prints the tables. `tell` receives the number of
+/// Runs the experiment, writes the page and prints the tables. `progress` receives the number of
 /// finished points and of all.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub struct OverloadExperiment {
 pub fn hold(
     holding: &OverloadExperiment,
     options: &BenchOptions,
-    tell: impl FnMut(usize, usize),
+    progress: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
     let started = WallInstant::now();
     let usual = if holding.is_quick { QUICK } else { FULL };
@@ -100,7 +100,7 @@ pub fn hold(
     }
     let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let mut run = OverloadRun {
-        journal: SweepJournal::open(&file).map_err(told)?,
+        journal: SweepJournal::open(&file).map_err(bench_error)?,
         sweep: Sweep {
             aim: SweepQuantity::Rates(Vec::new()),
             seed: holding.seed,
@@ -109,7 +109,7 @@ pub fn hold(
         },
         effort,
         done: 0,
-        tell,
+        progress,
     };
     let mut series = Vec::new();
     for (name, preset, guess_mib_s) in WORKLOADS {
@@ -122,7 +122,7 @@ pub fn hold(
         seconds: started.elapsed().as_secs_f64(),
         series,
     };
-    page::tell(&held, options)
+    page::publish(&held, options)
 }
 
 fn remove(file: &Path) -> std::io::Result<()> {
@@ -138,7 +138,7 @@ struct OverloadRun<T> {
     sweep: Sweep,
     effort: OverloadScope,
     done: usize,
-    tell: T,
+    progress: T,
 }
 
 impl<T: FnMut(usize, usize)> OverloadRun<T> {
@@ -196,12 +196,12 @@ impl<T: FnMut(usize, usize)> OverloadRun<T> {
             ..self.sweep.clone()
         };
         let all = WORKLOADS.len() * (1 + LOADS.len() * IDENTITIES.len() * ADMISSIONS.len());
-        let (before, tell) = (self.done, &mut self.tell);
+        let (before, progress) = (self.done, &mut self.progress);
         let rows = sweep.run(points, Some(&mut self.journal), |done, _| {
-            tell(before + done, all);
+            progress(before + done, all);
         });
         self.done += points.len();
-        rows.map_err(told)
+        rows.map_err(bench_error)
     }
 }
 
@@ -258,7 +258,7 @@ fn world(workload: &str, identity: &str, admission: &str, effort: OverloadScope)
 }
 
 /// Converts to an error of the bench.
-fn told(error: SweepError) -> BenchError {
+fn bench_error(error: SweepError) -> BenchError {
     match error {
         SweepError::World(error) => error.into(),
         SweepError::Journal { path, source } => {

@@ -13,13 +13,13 @@ const WORDS: &str = "Goodput is the bytes of calls answered completely in time. 
                      as 100 %.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(
+pub(super) fn publish(
     held: &OverloadResult,
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let json = serde_json::to_value(held).unwrap_or_default();
     let text = text(held);
-    options.tell(page(held, options), ("hold", &text), (&json, &text))?;
+    options.publish(page(held, options), ("hold", &text), (&json, &text))?;
     Ok(match held.holds() {
         true => CommandOutcome::Done,
         false => CommandOutcome::Missed,
