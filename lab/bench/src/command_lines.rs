@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use crate::command_builder::CommandBuilder;
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::rig;
-use crate::words::CommandBuilder;
 
 /// Port of the server, in its own network namespace.
 pub(crate) const PORT: u16 = 8080;

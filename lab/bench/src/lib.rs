@@ -11,14 +11,14 @@
 // Standard error may be closed or full, and then `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
+mod active_run;
 mod admin;
-mod agree;
-mod attempt;
-mod climb;
 pub mod command;
+mod command_builder;
 mod command_lines;
 mod compare;
 mod cpu_usage;
+mod cross_validation;
 mod diffs;
 mod disk_trace;
 mod drive_lateness;
@@ -39,19 +39,18 @@ mod run_phases;
 mod search;
 mod search_driver;
 mod servers;
+mod step_load;
 mod verdict;
 mod virtual_command;
 mod virtual_run;
-mod words;
 
-pub use agree::{
-    CrossValidation, PhaseComparison, PhaseFigure, RateTolerance, ValidationFigures,
-    ValidationPair, agree,
-};
-pub use climb::{DriveWork, LoadStep, StepLoadResult};
 pub use command::{BenchError, BenchOptions, CommandOutcome, default_store};
 pub use compare::{ComparisonResult, RateRatio, ServerRates, compare};
 pub use cpu_usage::{CpuUsage, MachineInfo};
+pub use cross_validation::{
+    CrossValidation, PhaseComparison, PhaseFigure, RateTolerance, ValidationFigures,
+    ValidationPair, agree,
+};
 pub use diffs::{DiffBenchmark, DiffReader, DiffRun, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
@@ -75,5 +74,6 @@ pub use run::Bench;
 pub use run_phases::RunPhase;
 pub use search::{CompletedSearch, LimitSearch, Probe, RunOutcome, SearchResult};
 pub use search_driver::{Runner, SearchDriver, ServerLimit};
+pub use step_load::{DriveWork, LoadStep, StepLoadResult};
 pub use virtual_command::{VirtualOptions, limits, simulate, simulate_run};
 pub use virtual_run::{NotSimulatable, RateSearch, VirtualBench, VirtualCell};

@@ -8,12 +8,12 @@ use headlong_sim::RunFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::climb::StepLoadResult;
 use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
 use crate::rig::{MemoryUse, QueueSettings};
 use crate::run_phases::RunPhase;
 use crate::search::RunOutcome;
+use crate::step_load::StepLoadResult;
 
 /// Name and version of the format. New fields are added under the same name.
 pub const SCHEMA: &str = "headlong-bench-1";

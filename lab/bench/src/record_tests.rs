@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::climb::{DriveWork, LoadStep};
 use crate::experiment::ExperimentCell;
+use crate::step_load::{DriveWork, LoadStep};
 
 /// Deviations of `value` from `schema`: types, constants, names of a list, missing and unknown
 /// fields. Supports the subset of JSON Schema in use.

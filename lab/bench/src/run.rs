@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
-use crate::attempt::ActiveRun;
-use crate::climb::joined;
+use crate::active_run::ActiveRun;
 use crate::command_lines::{SSD_POINT, generate_words, stretches};
 use crate::cpu_usage::MachineInfo;
 use crate::experiment::{EmulatedDriveSpec, Experiment, ExperimentCell, FileSet};
@@ -16,6 +15,7 @@ use crate::rig::{
 };
 use crate::run_identity::{build, of_run, settings};
 use crate::search_driver::Runner;
+use crate::step_load::joined;
 use crate::verdict::verdict;
 
 const GENERATE_PATIENCE: WallDuration = WallDuration::from_secs(300);

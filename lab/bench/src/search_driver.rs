@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::climb::StepLoadResult;
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::record::{OutcomeName, RecordFolder, RunKey, RunRecord};
 use crate::rig::RigError;
 use crate::run_identity::{key, of_run, settings};
 use crate::search::{LimitSearch, Probe, SearchResult};
+use crate::step_load::StepLoadResult;
 use headlong_report::say;
 
 /// Distance of the seeds of consecutive repeats.

@@ -1,11 +1,11 @@
 //! Judges a run: passed, failed, or refused because the machine was the limit.
 
-use crate::attempt::RunObservation;
-use crate::climb::StepLoadResult;
+use crate::active_run::RunObservation;
 use crate::drive_lateness::DriveLateness;
 use crate::experiment::Experiment;
 use crate::record::{OutcomeName, RunVerdict};
 use crate::rig::QueueSettings;
+use crate::step_load::StepLoadResult;
 
 /// With a busier machine, the result may be the machine's limit.
 const MACHINE_SHARE_MAX: f64 = 0.9;

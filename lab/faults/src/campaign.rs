@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::check::Violation;
-use crate::judge::{RunOptions, run};
 use crate::plan::Plan;
+use crate::run_plan::{RunOptions, run};
 use crate::world::RunCounts;
 
 /// The campaign stops after this many failed seeds.

@@ -29,7 +29,9 @@ impl World<'_> {
             .is_some_and(|at| exchange.taken + bytes > at);
         if is_stalled {
             let at = self.now + SEND_TIMEOUT;
-            return self.queue.plan(at, crate::queue::Event::CutOff(number));
+            return self
+                .queue
+                .plan(at, crate::event_queue::Event::CutOff(number));
         }
         let rate = self
             .sessions
@@ -41,7 +43,7 @@ impl World<'_> {
         // A reader that accepts less than a window within its time limit is disconnected, too.
         self.queue.plan(
             self.now + time.min(SEND_TIMEOUT),
-            crate::queue::Event::Taken(number),
+            crate::event_queue::Event::Taken(number),
         );
     }
 
@@ -223,7 +225,7 @@ impl World<'_> {
         if let Some(ask) = next.and_then(|next| asks?.get(next)) {
             let at = self.now + ask.after;
             self.queue
-                .plan(at, crate::queue::Event::Ask(exchange.session));
+                .plan(at, crate::event_queue::Event::Ask(exchange.session));
         }
     }
 

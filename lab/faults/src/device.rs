@@ -11,8 +11,8 @@ use headlong_engine::{
 };
 use headlong_units::Instant;
 
-use crate::around::DeviceEnv;
 use crate::check::Check;
+use crate::device_env::DeviceEnv;
 use crate::disk::ReadCall;
 use crate::files::{FileSystemModel, Inode, StatIdentity};
 use crate::host::{HostState, SimulatedHost};

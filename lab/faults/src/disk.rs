@@ -10,10 +10,10 @@ use headlong_device::{BLOCK_BYTES, IoFailure, OpenJob, OpenProgress, Opened, Rea
 use headlong_engine::ReadOutcome;
 use headlong_units::{BitRate, Duration, Instant};
 
-use crate::draw::RandomSource;
 use crate::fault::DiskFault;
 use crate::files::{FileSystemModel, Inode};
 use crate::machine::DiskPlan;
+use crate::random_source::RandomSource;
 use crate::resources::{SimulatedResources, StreamSource};
 
 /// A system call of a read in progress.

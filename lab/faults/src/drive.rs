@@ -5,9 +5,9 @@ use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
 use crate::block_model::BlockModel;
-use crate::draw::RandomSource;
 use crate::fault::SsdFault;
 use crate::medium::PersistentPages;
+use crate::random_source::RandomSource;
 
 pub(crate) const TIER_BYTES: u64 = 30 << 20;
 const BLOCK_BYTES: u64 = 256 << 10;

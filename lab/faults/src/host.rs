@@ -10,8 +10,8 @@ use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
 
-use crate::around::DeviceEnv;
 use crate::check::Check;
+use crate::device_env::DeviceEnv;
 use crate::disk::ReadCall;
 use crate::files::Inode;
 use crate::pool::{SlotLease, SlotPool};

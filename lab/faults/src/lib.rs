@@ -14,7 +14,6 @@
 //! viewer is verified.
 #![forbid(unsafe_code)]
 
-mod around;
 mod block_model;
 mod campaign;
 mod check;
@@ -22,39 +21,40 @@ mod checker;
 mod client;
 mod content;
 mod device;
+mod device_env;
 mod disk;
-mod draw;
 mod drive;
+mod event_queue;
 mod exchange;
 mod fault;
+mod fault_mix;
+mod fault_schedule;
 mod files;
 mod host;
-mod judge;
-mod kinds;
 mod library;
 mod machine;
 mod medium;
 mod plan;
 mod pool;
-mod queue;
+mod profile;
+mod random_source;
 mod recover;
 mod request_path;
 mod resources;
+mod run_plan;
 mod session;
 mod settings;
 mod shrink;
 mod ssd;
 mod step;
-mod theme;
 mod trace;
-mod trouble;
 mod world;
 
 pub use campaign::{Campaign, CampaignReport};
 pub use check::{Check, Violation};
 pub use headlong_mutants::Mutant;
-pub use judge::{RunOptions, run};
 pub use plan::Plan;
+pub use profile::Profile;
+pub use run_plan::{RunOptions, run};
 pub use shrink::{ShrinkResult, shrink};
-pub use theme::Profile;
 pub use world::{RunCounts, RunOutcome};

@@ -3,9 +3,9 @@
 use headlong_engine::EngineConfig;
 use headlong_units::{BitRate, Duration};
 
-use crate::draw::RandomSource;
+use crate::profile::Distributions;
+use crate::random_source::RandomSource;
 use crate::settings;
-use crate::theme::Distributions;
 
 /// One disk.
 #[derive(Debug, Clone)]

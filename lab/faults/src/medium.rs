@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use headlong_flash::format::ReadFailed;
 
-use crate::draw::RandomSource;
+use crate::random_source::RandomSource;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::draw::RandomSource;
+use crate::fault_schedule::faults;
 use crate::machine::{DiskPlan, SsdPlan, disk_plan};
+use crate::profile::Profile;
+use crate::random_source::RandomSource;
 use crate::session::session;
 use crate::step::{PlanStep, TimedStep};
-use crate::theme::Profile;
-use crate::trouble::faults;
 
 /// Everything that a seed determines.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use headlong_device::flash::{
 use headlong_flash::format::{Found, GROUP_BLOCKS, Summary, recover, verify_block};
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
-use crate::around::DeviceEnv;
 use crate::block_model::BlockError;
 use crate::check::Check;
+use crate::device_env::DeviceEnv;
 use crate::ssd::{Ssd, SsdMedium};
 
 /// Recovery of a disk's blocks on all SSDs.

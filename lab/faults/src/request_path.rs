@@ -51,8 +51,10 @@ impl World<'_> {
         self.next_exchange += 1;
         let number = self.next_exchange;
         if let Some(patience) = ask.patience {
-            self.queue
-                .plan(self.now + patience, crate::queue::Event::Leave(number));
+            self.queue.plan(
+                self.now + patience,
+                crate::event_queue::Event::Leave(number),
+            );
         }
         let exchange = Exchange {
             session,
@@ -109,7 +111,7 @@ impl World<'_> {
             None => {
                 let time = self.disks[disk].look_up_time();
                 self.queue
-                    .plan(self.now + time, crate::queue::Event::GoOn(number));
+                    .plan(self.now + time, crate::event_queue::Event::GoOn(number));
             }
         }
     }
@@ -129,7 +131,7 @@ impl World<'_> {
             if self.now.since(since) < patience {
                 return self
                     .queue
-                    .plan(self.now + AGAIN, crate::queue::Event::GoOn(number));
+                    .plan(self.now + AGAIN, crate::event_queue::Event::GoOn(number));
             }
             return match stage {
                 ExchangeStage::LookUp => self.refuse(number, Status::GatewayTimeout),
@@ -167,7 +169,7 @@ impl World<'_> {
             let at = self.now + Duration::from_millis(lag);
             self.queue.plan(
                 at,
-                crate::queue::Event::Gone(disk, stream.0, self.process()),
+                crate::event_queue::Event::Gone(disk, stream.0, self.process()),
             );
         }
         match entry {
@@ -248,7 +250,7 @@ impl World<'_> {
             let time = self.disks[disk].look_up_time();
             return self
                 .queue
-                .plan(self.now + time, crate::queue::Event::GoOn(number));
+                .plan(self.now + time, crate::event_queue::Event::GoOn(number));
         }
         if exchange.is_head_sent {
             return self.end_exchange(number);

@@ -2,8 +2,8 @@
 
 use headlong_units::Duration;
 
-use crate::draw::RandomSource;
 use crate::machine::DiskPlan;
+use crate::random_source::RandomSource;
 
 /// One viewer.
 #[derive(Debug, Clone)]

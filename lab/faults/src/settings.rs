@@ -6,7 +6,7 @@ use headlong_flash::FlashPolicy;
 use headlong_settings::Value;
 use headlong_units::{Duration, GIB, KIB};
 
-use crate::draw::RandomSource;
+use crate::random_source::RandomSource;
 
 /// Settings that may change, with valid values of each row. Times are short, so that worlds in
 /// which they matter are short, too.

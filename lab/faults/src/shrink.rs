@@ -1,8 +1,8 @@
 //! Shrinks a failing plan: removes steps as long as the same check fails.
 
 use crate::check::Violation;
-use crate::judge::{RunOptions, run};
 use crate::plan::Plan;
+use crate::run_plan::{RunOptions, run};
 
 /// Limit on the runs of one shrinking.
 const RUNS_MAX: u32 = 400;

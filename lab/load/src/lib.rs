@@ -25,11 +25,11 @@ mod report;
 mod schedule;
 mod self_check;
 mod settings;
+mod shared_state;
 mod target;
+mod time_distribution;
 mod timers;
-mod times;
 mod viewer;
-mod world;
 
 pub use clock::TimeScale;
 pub use play::{LoadProgress, RunObserver, play};
@@ -42,4 +42,4 @@ pub use report::{
 pub use self_check::CPU_SHARE_MAX;
 pub use settings::{LoadSettings, SourceAddresses, parse_ramp};
 pub use target::{Target, TargetError};
-pub use times::{DistributionSummary, SparseCounts, TimeDistribution};
+pub use time_distribution::{DistributionSummary, SparseCounts, TimeDistribution};

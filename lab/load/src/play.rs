@@ -21,9 +21,9 @@ use crate::play_error::PlayError;
 use crate::recording::Recording;
 use crate::self_check::CpuMeter;
 use crate::settings::{LoadSettings, SourceAddresses};
+use crate::shared_state::{SharedState, TraceObject};
 use crate::target::Target;
 use crate::viewer::Viewer;
-use crate::world::{SharedState, TraceObject};
 use crate::{limits, schedule};
 
 /// Interval of the self-checks, in wall time.

@@ -5,7 +5,7 @@ use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 use serde::{Deserialize, Serialize};
 
-use crate::times::{SparseCounts, TimeDistribution};
+use crate::time_distribution::{SparseCounts, TimeDistribution};
 
 /// Number of failures reported individually.
 const FAILURES_TOLD: usize = 10;

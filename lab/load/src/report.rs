@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 
 use crate::recording::{CallCounts, ClassTally, FailureReport, Recording};
-use crate::times::{DistributionSummary, TimeDistribution};
+use crate::time_distribution::{DistributionSummary, TimeDistribution};
 
 /// Name and version of the result's format. New fields may be added under the same name; existing
 /// fields keep their names and meanings.

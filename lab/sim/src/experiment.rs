@@ -11,7 +11,7 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
-use crate::dealing::disk_of;
+use crate::disk_assignment::disk_of;
 use crate::layout::DiskArray;
 use crate::warm_flash::WarmInputs;
 use crate::{LayoutFile, RunFigures, RunMeasurements, SetupError, World, WorldSetup};

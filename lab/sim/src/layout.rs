@@ -8,7 +8,7 @@ use headlong_player::ObjectId;
 use headlong_units::{BitRate, Bytes};
 use headlong_workload::{Catalogue, Title};
 
-use crate::dealing::disk_of;
+use crate::disk_assignment::disk_of;
 
 /// One file of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

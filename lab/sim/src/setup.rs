@@ -11,8 +11,8 @@ use crate::disk::ColdOpen;
 use crate::flash::FlashSetup;
 use crate::layout::Placement;
 use crate::measure::MeasuredWindow;
+use crate::page_cache_server::PageCacheServerSetup;
 use crate::restart::Restart;
-use crate::vanilla::PageCacheServerSetup;
 
 /// The kind of server.
 #[derive(Debug, Clone, PartialEq, Default)]

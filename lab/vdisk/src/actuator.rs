@@ -11,7 +11,7 @@
 //! new requests fail with an error at once, so that no process waiting for the disk can block its
 //! unmounting. Writes take effect on arrival.
 
-mod job;
+mod pending_request;
 mod state;
 
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ use crate::queue::{DriveQueue, FinishedRequest};
 use crate::store::ContentStore;
 use crate::trace::TraceRecord;
 use headlong_report::say;
-use job::{PendingRequest, ReplyHandle};
+use pending_request::{PendingRequest, ReplyHandle};
 use state::{ActuatorState, Disposition};
 
 /// Sleep of the arm without outstanding requests; a new request wakes it.

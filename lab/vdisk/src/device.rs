@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::control::{ControlServer, StopSignal};
+use crate::disk_components::{DiskComponents, DiskInfo, MountedFileSystem};
 use crate::disk_file::{self, DiskFile, FileOptions};
 use crate::error::Error;
 use crate::file_system::FileSystem;
 use crate::loop_device::{LoopDevice, QueueSettings};
 use crate::mount::find_program;
-use crate::parts::{DiskComponents, DiskInfo, MountedFileSystem};
 use crate::round_trip;
 use headlong_report::say;
 

@@ -8,9 +8,9 @@
 
 mod adaptive;
 mod objects;
-mod pieces;
-mod resumed;
-mod warming;
+mod resumed_viewers;
+mod title_requests;
+mod warmup;
 
 use alloc::vec::Vec;
 use core::iter::Peekable;
@@ -27,9 +27,9 @@ use crate::specification::{
 };
 use crate::trace::{Session, Trace, TraceMetadata};
 use objects::RequestedObjects;
-use pieces::TitleRequests;
-use resumed::{ResumedViewer, resumed};
-use warming::warming;
+use resumed_viewers::{ResumedViewer, resumed};
+use title_requests::TitleRequests;
+use warmup::warming;
 
 /// Sessions sampled to estimate the mean bytes of a session, which converts a rate in bytes to one
 /// in sessions: always the same ones, however many sessions are played.

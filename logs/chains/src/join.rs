@@ -7,8 +7,8 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::grouping::{GroupedIndex, SortedIndexes};
 use crate::links::{LinkItem, LinkScratch, NONE, are_near};
+use crate::sorted_indexes::{GroupedIndex, SortedIndexes};
 use crate::{Chain, ChainRules, Request};
 
 /// Returned by [`Joiner::join_with_places`] for a request that belongs to no chain (A7).

@@ -13,7 +13,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod grouping;
 mod join;
 mod lengths;
 mod links;
@@ -21,6 +20,7 @@ mod parallel;
 mod phases;
 mod request;
 mod rules;
+mod sorted_indexes;
 mod survival;
 
 pub use join::{Joiner, NO_CHAIN, chains};

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use crate::behaviour::Behaviour;
 use crate::catalogue::CatalogueUse;
-use crate::chaining::ChainStatistics;
-use crate::observed::{
+use crate::chain_statistics::ChainStatistics;
+use crate::observations::{
     ChainObservations, DistributionPoints, LENGTHS, Observations, PhaseObservations, Popularity,
     TitleObservations, distribution, length_at,
 };

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use headlong_chains::{Chain, ContentKind};
 
 use crate::catalogue::CatalogueUse;
-use crate::counting::LogHistogram;
 use crate::devices::DeviceStatistics;
+use crate::histograms::LogHistogram;
 use crate::merge::merge_fields;
-use crate::observed::{DistributionPoints, RenditionObservations, ViewingObservations};
+use crate::observations::{DistributionPoints, RenditionObservations, ViewingObservations};
 use crate::tables::per_cent;
 use crate::view::{LONG_MS, LogContext, SessionView, is_long, nominal_us};
 

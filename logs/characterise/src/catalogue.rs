@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::merge::merge_fields;
-use crate::observed::DURATION_PARTS;
+use crate::observations::DURATION_PARTS;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{LogContext, RateClass, SessionView, nominal_us};
 

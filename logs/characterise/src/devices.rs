@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use headlong_chains::{ContentKind, Request, most_at_once};
 
-use crate::counting::LogHistogram;
+use crate::histograms::LogHistogram;
 use crate::merge::merge_fields;
-use crate::observed::DeviceObservations;
+use crate::observations::DeviceObservations;
 use crate::view::{LogContext, SessionView, is_long, nominal_us};
 
 /// A first long chain shorter than this may not have filled the buffer.

@@ -20,13 +20,13 @@ mod assemble;
 mod behaviour;
 mod bit_rates;
 mod catalogue;
-mod chaining;
+mod chain_statistics;
 mod comparison;
-mod counting;
 mod devices;
 mod examples;
+mod histograms;
 mod merge;
-mod observed;
+mod observations;
 mod phase_shares;
 mod published;
 mod report;
@@ -43,12 +43,12 @@ mod volume;
 #[cfg(test)]
 mod naive_tests;
 #[cfg(test)]
-mod pieces_tests;
+mod segments_tests;
 
 pub use accumulators::Accumulators;
 pub use comparison::{ComparisonRow, comparison};
 pub use merge::Merge;
-pub use observed::{
+pub use observations::{
     ChainObservations, ChainRow, DURATION_PARTS, DeviceObservations, DistributionPoints, LENGTHS,
     Observations, PhaseObservations, Popularity, RenditionObservations, TitleObservations,
     ViewingObservations, distribution, length_at,

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::counting::{LogHistogram, SecondSums, smooth_bins};
+use crate::histograms::{LogHistogram, SecondSums, smooth_bins};
 use crate::merge::{Merge as _, merge_fields};
 use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
 use crate::view::{LONG_MS, LogContext, SessionView, is_long, nominal_us};

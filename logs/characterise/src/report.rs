@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::observed::Observations;
+use crate::observations::Observations;
 use crate::published::{NumberComparison, beside};
 use crate::tables::{Figure, ReportItems, Table};
 

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use headlong_chains::{Request, most_at_once};
 
-use crate::counting::LogHistogram;
+use crate::histograms::LogHistogram;
 use crate::merge::{Merge as _, merge_fields};
-use crate::observed::ChainRow;
+use crate::observations::ChainRow;
 use crate::tables::{Captions, Figure, ReportItems, Series, Table, per_cent};
 use crate::view::{LogContext, SessionView, nominal_us};
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_chains::{ContentKind, Request};
 
-use crate::counting::{ActiveSessions, SECONDS_MAX, SecondSums, smooth_bins, spread};
+use crate::histograms::{ActiveSessions, SECONDS_MAX, SecondSums, smooth_bins, spread};
 use crate::merge::merge_fields;
 use crate::tables::{Captions, ReportItems, Series, mean};
 use crate::view::{LogContext, READINGS, SessionView, is_long};

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::counting::spread;
+use crate::histograms::spread;
 use crate::merge::merge_fields;
 use crate::tables::{Captions, Figure, ReportItems, Series};
 use crate::view::{LogContext, SessionView};

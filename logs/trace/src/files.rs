@@ -5,10 +5,10 @@ use std::path::Path;
 
 use headlong_chains::{ContentKind, FileInfo};
 
-use crate::dropped::DropCounts;
+use crate::drop_counts::DropCounts;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
-use crate::parts::file_use::FileUse;
+use crate::partitions::file_use::FileUse;
 use crate::read::{DropReason, columns, number, trimmed};
 
 /// Columns of a files table; only `file` is required.
@@ -149,7 +149,7 @@ impl FilesTable {
         let (_, header) = lines.next().unwrap_or_default();
         let columns = columns(header).ok_or_else(|| FilesError::NoHeader {
             path: told.to_owned(),
-            line: crate::dropped::shown(header),
+            line: crate::drop_counts::shown(header),
         })?;
         let mut table = Self::default();
         for (index, line) in lines.filter(|(_, line)| !line.is_empty()) {

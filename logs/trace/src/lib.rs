@@ -10,17 +10,17 @@
 
 mod chain_table;
 mod characterise;
-mod dropped;
+mod drop_counts;
 mod files;
 mod intake;
-mod known;
 mod names;
+mod number_cache;
 mod page;
 mod parquet;
-mod parts;
-mod pieces;
+mod partitions;
 mod quoted;
 mod read;
+mod segment_files;
 mod spill;
 mod summary;
 mod titles;
@@ -32,7 +32,7 @@ pub use characterise::{
     CharacteriseError, CharacteriseSettings, TABLES as CHARACTERISE_TABLES, characterise,
     characterise_bytes_max,
 };
-pub use dropped::{DropCounts, DroppedLine, DroppedLines};
+pub use drop_counts::{DropCounts, DroppedLine, DroppedLines};
 pub use files::{FilesError, KnownProperties};
 pub use intake::{
     Intake, IntakeError, IntakeProgress, IntakeResult, LogError, LogSummary, MemoryBound,
@@ -44,7 +44,7 @@ pub use parquet::{
     ChainRow, ColumnSpec, ColumnType, PhaseRow, RequestRow, RowCells, SessionRow, TableError,
     TableLines, TableRow, TableWriter,
 };
-pub use parts::{Partitions, PartitionsError};
+pub use partitions::{Partitions, PartitionsError};
 pub use read::recognise::TriedFormat;
 pub use read::{
     DropReason, FieldMap, FieldMapError, Format, FormatError, ParsedLog, ParsedLogError,

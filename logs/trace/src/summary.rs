@@ -1,6 +1,6 @@
 //! Summary of intake: lines parsed and dropped, and missing information.
 
-use crate::dropped::DroppedLines;
+use crate::drop_counts::DroppedLines;
 use crate::intake::IntakeResult;
 use crate::read::{DropReason, MissingField, lines_to_copy};
 

@@ -12,7 +12,7 @@ use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
 use headlong_units::Duration;
 
 use crate::published::{ConfigurationKey, Paper};
-use crate::reading::{self, ReadThroughput};
+use crate::read_throughput::{self, ReadThroughput};
 use crate::shapes::shapes_table;
 
 /// Duration of one measurement of plain reads, with the drive in real time.
@@ -56,7 +56,7 @@ pub fn reproduce(
             true => (READING_TIME_QUICK, READINGS_QUICK),
             false => (READING_TIME, READINGS),
         };
-        readings = reading::measure(driver.runner(), experiment, time, times)?;
+        readings = read_throughput::measure(driver.runner(), experiment, time, times)?;
     }
     let compared = compare(experiment, &mut driver)?;
     let result = ReproducedPaper {
@@ -176,14 +176,14 @@ impl ReproducedPaper<'_> {
         }
         if !self.readings.is_empty() {
             section = section
-                .text(reading::WORDS)
-                .table(reading::table(&self.readings));
+                .text(read_throughput::WORDS)
+                .table(read_throughput::table(&self.readings));
         }
         comparison_page(self.experiment, &self.compared, &options.command_line).section(section)
     }
 
     fn text(&self, options: &BenchOptions) -> String {
-        let readings = (!self.readings.is_empty()).then(|| reading::table(&self.readings));
+        let readings = (!self.readings.is_empty()).then(|| read_throughput::table(&self.readings));
         let tables = readings
             .into_iter()
             .chain([self.table()])

@@ -6,21 +6,21 @@
 //! default is defined once; the file and the seed alone determine a run.
 
 mod cache;
-mod climb;
 mod drive;
 mod flash;
-mod parts;
 mod read;
+mod read_helpers;
 mod servers;
+mod step_load;
 #[cfg(test)]
 mod tests;
 mod workloads;
 
 pub use cache::{Cache, CacheKind};
-pub use climb::StepLoad;
 pub use drive::EmulatedDriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
+pub use step_load::StepLoad;
 pub(crate) use workloads::{is_file, specification};
 
 use std::collections::BTreeMap;

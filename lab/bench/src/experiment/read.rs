@@ -10,11 +10,11 @@ use headlong_settings::{
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{TitleForm, preset};
 
-use super::climb;
 use super::drive::drive_rows;
 use super::flash::flash;
-use super::parts::{by_name, kernel_rows, known, one_of, some};
+use super::read_helpers::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
+use super::step_load;
 use super::workloads::is_file;
 use super::{
     Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, Experiment,
@@ -147,7 +147,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     rows().read(document, "", &mut experiment);
     drive_rows().read(document, "drive", &mut experiment.drive);
     experiment.flash = flash(document);
-    experiment.climb = climb::climb(document);
+    experiment.climb = step_load::climb(document);
     let kernel = &mut BlockQueueOverrides::default();
     kernel_rows().read(document, "kernel", kernel);
     experiment.kernel = BlockQueueSettings::default().with(kernel);
@@ -182,7 +182,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     experiment.baselines = baselines(document, &experiment);
     let mut quick = experiment.clone();
     quick_rows().read(document, "quick", &mut quick);
-    climb::quick(document, &mut quick.climb);
+    step_load::quick(document, &mut quick.climb);
     for experiment in [&mut experiment, &mut quick] {
         if let Some(climb) = experiment.climb {
             // The fill phase replaces the ramp.

@@ -9,7 +9,7 @@ use headlong_settings::{
 };
 
 use super::cache::{CacheKind, cache};
-use super::parts::{by_name, kernel_rows, known, some};
+use super::read_helpers::{by_name, kernel_rows, known, some};
 use super::{
     ApacheSettings, BlockQueueOverrides, FrontProxy, NginxSettings, ServerKind, ServerSpec,
     WorkloadSpec,

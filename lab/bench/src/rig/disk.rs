@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::emulated::EmulatedDrive;
-use super::guard::CleanupGuard;
+use super::cleanup_guard::CleanupGuard;
+use super::emulated_drive::EmulatedDrive;
 use super::mount::{ReadOnlyMount, read_metadata};
 use super::process::{ChildProcess, StderrHandling};
 use super::queue::{self, QueueSettings};
 use super::{DriveStore, RigError, make_folder, playlist, pool};
+use crate::command_builder::CommandBuilder;
 use crate::experiment::{BlockQueueSettings, EmulatedDriveSpec, FileSet};
 use crate::servers::PoolDevices;
-use crate::words::CommandBuilder;
 use headlong_report::say;
 
 /// Inodes for folders and the file system's own files.

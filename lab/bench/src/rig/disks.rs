@@ -11,8 +11,8 @@ use headlong_workload::Catalogue;
 use serde_json::Value;
 
 use super::RigError;
+use super::cleanup_guard::CleanupGuard;
 use super::disk::{DiskSetup, RunningDisk};
-use super::guard::CleanupGuard;
 use super::queue::QueueSettings;
 use crate::experiment::BlockQueueSettings;
 use crate::servers::PoolDevices;

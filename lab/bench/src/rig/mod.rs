@@ -6,13 +6,13 @@
 //! Invariants: only recorded processes are signalled; nothing outside the folder, the store and the
 //! control groups of this bench is changed; every wait has a timeout.
 
+mod cleanup_guard;
 mod control;
+mod control_group;
 mod disk;
 mod disks;
-mod emulated;
+mod emulated_drive;
 mod error;
-mod group;
-mod guard;
 mod mount;
 mod network;
 mod playlist;
@@ -22,13 +22,13 @@ mod queue;
 mod ssd;
 mod store;
 
+pub(crate) use cleanup_guard::{CleanupGuard, ProcessContext};
+pub(crate) use control_group::ControlGroup;
+pub use control_group::MemoryUse;
 pub(crate) use disk::{DiskSetup, RunningDisk};
 pub(crate) use disks::{LINKED, RunningDisks};
-pub(crate) use emulated::EmulatedDrive;
+pub(crate) use emulated_drive::EmulatedDrive;
 pub use error::RigError;
-pub(crate) use group::ControlGroup;
-pub use group::MemoryUse;
-pub(crate) use guard::{CleanupGuard, ProcessContext};
 pub(crate) use network::PrivateNetwork;
 pub(crate) use process::{ChildProcess, StderrHandling};
 pub use queue::QueueSettings;
@@ -67,7 +67,7 @@ pub fn missing(experiment: &Experiment, cells: &[ExperimentCell]) -> Vec<String>
     if !Path::new("/dev/fuse").exists() {
         missing.push("/dev/fuse: drive emulation needs FUSE; load the module `fuse`".to_owned());
     }
-    if group::version().is_none() {
+    if control_group::version().is_none() {
         missing.push(
             "the memory controller of control groups: mount /sys/fs/cgroup with it".to_owned(),
         );

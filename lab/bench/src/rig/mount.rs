@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::guard::{CleanupGuard, ProcessContext};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use super::{RigError, with_path};
 
 /// An unmount waits for the release of buffers.

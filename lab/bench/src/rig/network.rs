@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use headlong_units::BitRate;
 
 use super::RigError;
-use super::guard::{CleanupGuard, ProcessContext};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use crate::experiment::NetworkSettings;
 
 /// Smallest burst of a link, in wall time: the kernel's timer is not finer.

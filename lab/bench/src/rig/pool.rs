@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::guard::{CleanupGuard, ProcessContext};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use super::process::{ChildProcess, StderrHandling};
 use super::{ControlGroup, RigError, is_mounted, make_folder};
 use crate::servers::{ListenAddress, PoolDevices, pool_launch};

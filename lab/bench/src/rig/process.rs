@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::RigError;
-use super::guard::{CleanupGuard, ProcessContext};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use headlong_report::say;
 
 /// Lines of standard error that are kept.

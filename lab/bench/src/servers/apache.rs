@@ -1,8 +1,8 @@
 //! Apache with its event MPM, with Debian's defaults unless set here.
 
 use super::launch::{LaunchSpec, ServerEnvironment, scaled_ms};
+use crate::command_builder::CommandBuilder;
 use crate::experiment::ApacheSettings;
-use crate::words::CommandBuilder;
 
 /// Debian's folder of modules.
 const MODULES: &str = "/usr/lib/apache2/modules";

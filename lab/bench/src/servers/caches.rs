@@ -10,8 +10,8 @@ use headlong_units::MIB;
 
 use super::launch::{CacheSpace, ConfigFiles, LaunchSpec, ServerEnvironment, scaled_ms, text};
 use super::nginx::command;
+use crate::command_builder::CommandBuilder;
 use crate::experiment::{Cache, CacheKind};
-use crate::words::CommandBuilder;
 
 /// A year: nothing becomes stale during a run.
 const VALID_DAYS: u32 = 365;

@@ -3,7 +3,7 @@
 use headlong_units::{Bytes, MIB};
 
 use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource, text};
-use crate::words::CommandBuilder;
+use crate::command_builder::CommandBuilder;
 
 /// Fraction of a memory limit reserved for the process itself: connections, sockets, tables, and
 /// the allocator's overhead.

@@ -8,7 +8,7 @@
 
 mod apache;
 mod caches;
-mod front;
+mod front_proxy;
 mod headlong;
 mod launch;
 mod mount;
@@ -77,7 +77,7 @@ pub(crate) fn launches(kind: &ServerKind, place: &ServerEnvironment) -> ServerLa
         server,
         cache: (place.cache.as_ref())
             .and_then(|(cache, space)| caches::launch(*cache, space, place, BEHIND_PORT)),
-        front: (place.front).map(|front| front::launch(front, place, BEHIND_PORT)),
+        front: (place.front).map(|front| front_proxy::launch(front, place, BEHIND_PORT)),
     }
 }
 

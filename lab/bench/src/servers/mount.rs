@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource};
-use crate::words::CommandBuilder;
+use crate::command_builder::CommandBuilder;
 
 /// The mount point, which the server uses as its root.
 pub(super) fn point(place: &ServerEnvironment) -> PathBuf {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::launch::{LaunchSpec, ServerEnvironment, scaled_ms, text};
+use crate::command_builder::CommandBuilder;
 use crate::experiment::NginxSettings;
-use crate::words::CommandBuilder;
 
 pub(super) fn launch(settings: &NginxSettings, place: &ServerEnvironment) -> LaunchSpec {
     let file = place.folder.join("nginx.conf");

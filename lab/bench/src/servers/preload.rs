@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource, scaled_ms};
-use crate::words::CommandBuilder;
+use crate::command_builder::CommandBuilder;
 
 /// Default of `headlong run`: how long a call waits for the reception, seconds of model time.
 const WAIT_SECONDS: f64 = 10.0;

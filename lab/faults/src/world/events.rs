@@ -5,8 +5,8 @@ use headlong_units::Duration;
 
 use super::{ViewerState, World};
 use crate::disk::SimulatedDisk;
+use crate::event_queue::Event;
 use crate::fault::{CrashPoint, FileChange, RestartKind};
-use crate::queue::Event;
 use crate::session::path;
 use crate::step::PlanStep;
 

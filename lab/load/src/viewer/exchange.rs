@@ -10,7 +10,7 @@ use super::{CONNECTIONS_MAX, InFlightBytes, Viewer};
 use crate::connection::{Connection, ConnectionSettings, ConnectionStage, CurrentCall};
 use crate::line::PACKET_BYTES;
 use crate::reply::{ReplyEvent, ReplyHead};
-use crate::world::SharedState;
+use crate::shared_state::SharedState;
 
 /// Contents of a slice that was read.
 #[derive(Debug, Default)]

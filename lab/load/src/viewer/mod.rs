@@ -13,7 +13,7 @@ use headlong_workload::Session;
 
 use crate::connection::{Connection, ConnectionStage};
 use crate::line::{AccessLine, LineKind};
-use crate::world::SharedState;
+use crate::shared_state::SharedState;
 
 /// Largest number of reads per turn; then other viewers are served.
 const READS_MAX: u32 = 8;

@@ -8,10 +8,10 @@ use crate::disk::SimulatedDisk;
 use crate::disk_server::DiskServer;
 use crate::layout::{DiskArray, Layout};
 use crate::origin::Origin;
+use crate::page_cache_server::PageCacheServer;
 use crate::server::SimulatedServer;
 use crate::setup::{ServerKind, SetupError, WorldSetup};
 use crate::tier::SimulatedTier;
-use crate::vanilla::PageCacheServer;
 
 /// The disks for the files. The smallest drive determines the capacity.
 pub(super) fn disks_of(drives: &[Box<dyn Drive>], setup: &WorldSetup) -> DiskArray {

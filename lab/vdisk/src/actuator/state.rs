@@ -6,7 +6,7 @@ use std::time::Instant as WallInstant;
 use headlong_drive::ServiceTimeBreakdown;
 use headlong_units::Instant;
 
-use super::job::PendingRequest;
+use super::pending_request::PendingRequest;
 use crate::clock::Clock;
 use crate::counters::CounterTally;
 use crate::fault::ActiveFaults;

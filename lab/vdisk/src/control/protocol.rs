@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stop::StopSignal;
+use crate::disk_components::DiskComponents;
 use crate::disk_file::DiskFile;
 use crate::error::Error;
 use crate::fault::Fault;
-use crate::parts::DiskComponents;
 
 /// A command, in the JSON protocol and on the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Subcommand)]

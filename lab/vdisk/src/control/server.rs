@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use super::protocol::{handle_line, refusal};
 use super::stop::StopSignal;
+use crate::disk_components::DiskComponents;
 use crate::error::Error;
-use crate::parts::DiskComponents;
 
 const CONNECTIONS_MAX: usize = 32;
 const LINE_BYTES_MAX: u64 = 64 << 10;

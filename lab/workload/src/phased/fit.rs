@@ -17,7 +17,7 @@ use headlong_random::Empirical;
 use super::ContentKind;
 use super::calibration::{correct, correct_popularity, curve};
 use super::catalogue::PhasedCatalogue;
-use super::measure::observe;
+use super::session_statistics::observe;
 use super::specification::{
     DeviceType, PhasedRendition, PhasedSpecification, RateSelection, RequestForm,
 };

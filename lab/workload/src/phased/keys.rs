@@ -20,13 +20,13 @@ use crate::preset;
 use crate::specification::{SESSIONS_MAX, TITLES_MAX, document, is_of_phases, no_new_tables};
 
 mod empty;
-mod reading;
+mod toml_reader;
+mod toml_writer;
 mod visitor;
-mod writing;
 
 use empty::{empty, unknown_device};
+use toml_writer::TomlWriter;
 use visitor::KeyVisitor;
-use writing::TomlWriter;
 
 /// Value of `model` in a specification of this kind.
 pub const MODEL: &str = preset::PHASED_MODEL;

@@ -17,9 +17,9 @@ mod catalogue;
 mod fit;
 mod keys;
 mod log;
-mod measure;
 mod requests;
 mod session;
+mod session_statistics;
 mod specification;
 mod to_trace;
 mod visit;
@@ -30,9 +30,9 @@ pub use catalogue::{PhasedCatalogue, PhasedFile, PhasedTitle};
 pub use fit::fit;
 pub use keys::MODEL;
 pub use log::{FILES_HEADER, LOG_HEADER, LogEntry, PhasedSessions, RequestLog};
-pub use measure::{SessionStatistics, characterise, observe};
 pub use requests::{PhasedRequest, SOCKET_BYTES};
 pub use session::PhasedSession;
+pub use session_statistics::{SessionStatistics, characterise, observe};
 pub use specification::{
     DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing, RequestForm,
     SESSIONS_FULL, SessionSettings, TitleSettings,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use headlong_player::PlayerConfig;
 
-use crate::make;
+use crate::player_config_text;
 
 /// Viewers with one kind of player.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ impl PlayerKind {
 
 /// The settings of an adaptive player, in the words of a specification: `rule=bola low=10s ...`.
 pub fn player_text(make: &PlayerConfig) -> String {
-    let words = make::words(make).into_iter();
+    let words = player_config_text::words(make).into_iter();
     let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")
 }

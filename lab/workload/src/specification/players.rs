@@ -10,7 +10,7 @@ use headlong_player::{PlayerConfig, RequestExtent};
 use headlong_settings::{Document, Value, choice, number};
 
 use super::{PlayerKind, Specification, check};
-use crate::{TitleForm, make};
+use crate::{TitleForm, player_config_text};
 
 /// Keys of the requests of simple players, which do not apply to adaptive ones.
 const SIMPLE_KEYS: [&str; 6] = [
@@ -62,10 +62,13 @@ fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Pl
     let kinds = [("adaptive", true), ("simple", false)];
     let kind = table.get(&format!("{prefix}.kind"), &choice(&kinds));
     if kind.unwrap_or(is_written) {
-        return Some(Arc::new(make::read(&mut PlayerTable { table, prefix })));
+        return Some(Arc::new(player_config_text::read(&mut PlayerTable {
+            table,
+            prefix,
+        })));
     }
     let is_changed = table.is_overridden(&format!("{prefix}.kind"));
-    for key in make::KEYS {
+    for key in player_config_text::KEYS {
         let key = format!("{prefix}.{key}");
         // An override of the kind cannot remove the keys of the old kind: they are ignored.
         if table.take(&key).is_some() && !is_changed {
@@ -84,7 +87,7 @@ struct PlayerTable<'a> {
     prefix: &'a str,
 }
 
-impl make::WordSource for PlayerTable<'_> {
+impl player_config_text::WordSource for PlayerTable<'_> {
     fn take(&mut self, key: &'static str) -> Option<String> {
         let key = format!("{}.{key}", self.prefix);
         match self.table.take(&key)? {

@@ -18,7 +18,7 @@ use super::TraceErrors;
 use super::line::{self, LineFlaw, LineWord};
 use super::objects::ObjectTable;
 use super::values::{LineValues, pairs, parsed, value};
-use crate::make;
+use crate::player_config_text;
 
 /// Largest number of segments of a title: the check inspects each of them.
 const SEGMENTS_MAX: u64 = 1_000_000;
@@ -43,14 +43,16 @@ impl ParsedObjects {
         words: &[LineWord],
         errors: &mut TraceErrors,
     ) -> Result<(), LineFlaw> {
-        let keys: Vec<&str> = core::iter::once("id").chain(make::KEYS).collect();
+        let keys: Vec<&str> = core::iter::once("id")
+            .chain(player_config_text::KEYS)
+            .collect();
         let values = pairs(words, &keys)?;
         let id = self.new_id(&values, "player")?;
         let mut source = PlayerLine {
             values: &values,
             flaws: Vec::new(),
         };
-        let make = make::read(&mut source);
+        let make = player_config_text::read(&mut source);
         for (column, reason) in source.flaws {
             errors.push(line, column, reason);
         }
@@ -218,7 +220,7 @@ struct PlayerLine<'a, 'b> {
     flaws: Vec<LineFlaw>,
 }
 
-impl make::WordSource for PlayerLine<'_, '_> {
+impl player_config_text::WordSource for PlayerLine<'_, '_> {
     fn take(&mut self, key: &'static str) -> Option<String> {
         self.values.get(key).map(|word| word.text.clone())
     }

@@ -12,7 +12,7 @@ use headlong_player::{
 
 use super::Trace;
 use super::text::{RangeText, SecondsText};
-use crate::make;
+use crate::player_config_text;
 
 /// Players and titles written so far, with their ids. Sessions that share one share it in the text.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Trace {
         if let alloc::collections::btree_map::Entry::Vacant(new) = make {
             new.insert(count);
             write!(text, "#headlong player id={count}")?;
-            for (key, value) in make::words(&plan.make) {
+            for (key, value) in player_config_text::words(&plan.make) {
                 write!(text, " {key}={value}")?;
             }
             text.push('\n');

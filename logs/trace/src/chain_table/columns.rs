@@ -6,9 +6,9 @@ use std::path::Path;
 
 use headlong_chains::Chain;
 
+use super::collected_rows::CollectedRows;
 use super::error::ChainTableError;
 use super::order::NameOrder;
-use super::pieces::CollectedRows;
 use crate::names::Name;
 use crate::parquet::{ColumnSpec, ColumnType, RowCells, TableError, TableRow, TableWriter};
 

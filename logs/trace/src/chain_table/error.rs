@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::parquet::TableError;
-use crate::parts::PartitionsError;
+use crate::partitions::PartitionsError;
 
 /// Why a chain table could not be written.
 #[derive(Debug, thiserror::Error)]

@@ -7,10 +7,10 @@
 //! Invariants: the same logs give the same table, for any number of threads and any memory; a table
 //! is complete or absent, because it gets its name after its last byte is written.
 
+mod collected_rows;
 mod columns;
 mod error;
 mod order;
-mod pieces;
 mod rows;
 
 use std::io::{self, Write};
@@ -20,9 +20,9 @@ use headlong_chains::{Chain, ChainRules, Joiner};
 use headlong_report::Output;
 
 use crate::intake::IntakeResult;
+use collected_rows::{CollectedRows, RowCollector, SessionRows};
 pub use error::ChainTableError;
 use order::NameOrder;
-use pieces::{CollectedRows, RowCollector, SessionRows};
 
 /// Columns of a chain table. Times are ms; `open` is 1 if the request at the lowest offset is
 /// open-ended.

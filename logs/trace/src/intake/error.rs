@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::files::FilesError;
-use crate::parts::PartitionsError;
+use crate::partitions::PartitionsError;
 use crate::read::FormatError;
 
 /// Why logs could not be read.

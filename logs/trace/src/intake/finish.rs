@@ -4,17 +4,17 @@
 use super::error::IntakeError;
 use super::logs::LogFiles;
 use super::options::{Intake, MemoryBound};
-use super::taken::{IntakeResult, LogSummary, SessionIdentification};
+use super::result::{IntakeResult, LogSummary, SessionIdentification};
 use super::worker::{ReadResult, ThreadResults};
-use crate::dropped::DroppedLine;
+use crate::drop_counts::DroppedLine;
 use crate::files::{self, FileFacts, FilesTable};
 use crate::names::{Names, Renumber};
-use crate::parts::Partitions;
-use crate::parts::maps::NumberMaps;
-use crate::parts::record::SOURCE_SHIFT;
-use crate::parts::settle::FirstPass;
-use crate::pieces;
+use crate::partitions::Partitions;
+use crate::partitions::first_pass::FirstPass;
+use crate::partitions::maps::NumberMaps;
+use crate::partitions::record::SOURCE_SHIFT;
 use crate::read::DropReason;
+use crate::segment_files;
 use crate::titles;
 
 /// Turns the result of reading into the final intake.
@@ -64,23 +64,23 @@ pub(super) fn finish(
     };
     let mut parts = Partitions::new(store.finish(), maps, memory.loaded);
     let with_files = intake.estimates && is_anything_unknown(&facts);
-    let settled = if has_viewers || with_files || parts.maps.drop_repeated {
-        let settled = parts.settle(intake.threads, with_files);
-        settled.map_err(|error| error.named(&ids, &viewer_names))?
+    let first_pass = if has_viewers || with_files || parts.maps.drop_repeated {
+        let first_pass = parts.first_pass(intake.threads, with_files);
+        first_pass.map_err(|error| error.named(&ids, &viewer_names))?
     } else {
         FirstPass::default()
     };
-    note_repeated(&mut told, &settled, &logs);
+    note_repeated(&mut told, &first_pass, &logs);
     let counts: Option<Vec<u32>> = has_viewers.then(|| {
         let whole = ids.whole_len() + viewer_names.whole_len();
         (0..whole as u32)
-            .map(|key| settled.counts.get(&key).copied().unwrap_or(1))
+            .map(|key| first_pass.counts.get(&key).copied().unwrap_or(1))
             .collect()
     });
     let session_names = ids.joined(&viewer_names, counts.as_deref());
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
-    let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
-    let streams = pieces::streams(&file_names, &titles);
+    let files = files::infos(&file_names, &facts, &first_pass.files, &titles, &file_disks);
+    let streams = segment_files::streams(&file_names, &titles);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
     let files_told = files::known_properties(&facts);
     let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
@@ -182,12 +182,12 @@ fn do_logs_overlap(told: &ThreadResults) -> bool {
     spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
 }
 
-fn note_repeated(told: &mut ThreadResults, settled: &FirstPass, logs: &LogFiles) {
-    if settled.repeated == 0 {
+fn note_repeated(told: &mut ThreadResults, first_pass: &FirstPass, logs: &LogFiles) {
+    if first_pass.repeated == 0 {
         return;
     }
-    told.requests -= settled.repeated;
-    told.bytes -= settled.repeated_bytes;
+    told.requests -= first_pass.repeated;
+    told.bytes -= first_pass.repeated_bytes;
     // These counts may include dropped repetitions; which ones is unknown.
     for count in [&mut told.untimed, &mut told.unplaced, &mut told.unnamed] {
         *count = (*count).min(told.requests);
@@ -196,14 +196,14 @@ fn note_repeated(told: &mut ThreadResults, settled: &FirstPass, logs: &LogFiles)
         let log = logs.logs.iter().find(|log| u64::from(log.number) == number);
         log.map_or_else(String::new, |log| log.name.clone())
     };
-    let samples = settled.repeated_lines.iter().map(|place| DroppedLine {
+    let samples = first_pass.repeated_lines.iter().map(|place| DroppedLine {
         order: *place,
         file: name(place >> SOURCE_SHIFT),
         line: place & ((1 << SOURCE_SHIFT) - 1),
         text: String::new(),
     });
     told.dropped
-        .add_samples(DropReason::Repeated, settled.repeated, samples.collect());
+        .add_samples(DropReason::Repeated, first_pass.repeated, samples.collect());
 }
 
 fn logs_told(logs: LogFiles, told: &ThreadResults, troubles: &[(u32, String)]) -> Vec<LogSummary> {

@@ -462,7 +462,7 @@ fn requests_are_spilled_and_large_partitions_divided() {
     let whole = take_in(&intake, &SilentProgress).expect("readable logs");
     let memory = MemoryBound {
         kept: 100_000,
-        loaded: 8 * 150 * crate::parts::REQUEST_BYTES,
+        loaded: 8 * 150 * crate::partitions::REQUEST_BYTES,
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");
@@ -498,7 +498,7 @@ fn viewer_with_too_many_requests_is_named_with_a_remedy() {
     let text: String = (0..2000).map(line).collect();
     let intake = intake(&[put(folder.path(), "a.log", text)]);
     let memory = MemoryBound {
-        loaded: 8 * 100 * crate::parts::REQUEST_BYTES,
+        loaded: 8 * 100 * crate::partitions::REQUEST_BYTES,
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");

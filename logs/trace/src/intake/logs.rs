@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::error::{IntakeError, LogError};
 use super::options::Intake;
-use super::taken::LogSummary;
+use super::result::LogSummary;
 use crate::names::hash;
 use crate::parquet::read::LogTable;
 use crate::read::LineReader;

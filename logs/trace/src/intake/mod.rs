@@ -9,13 +9,13 @@ mod finish;
 mod logs;
 mod options;
 mod progress;
-mod taken;
+mod result;
 mod worker;
 
 pub use error::{IntakeError, LogError};
 pub use options::{Intake, MemoryBound};
 pub use progress::{IntakeProgress, SilentProgress};
-pub use taken::{IntakeResult, LogSummary, SessionIdentification};
+pub use result::{IntakeResult, LogSummary, SessionIdentification};
 
 /// Reads logs.
 ///

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::IntakeError;
-use crate::known::NumberCache;
-use crate::parts::PARTS;
+use crate::number_cache::NumberCache;
+use crate::partitions::PARTS;
 use crate::read::Format;
 use crate::read::source::BLOCK_BYTES;
 

@@ -1,7 +1,7 @@
 //! Reader threads: parse blocks of logs into records of partitions.
 
 mod batch;
-mod recording;
+mod record_requests;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,14 +11,14 @@ use super::error::IntakeError;
 use super::logs::{LogContents, LogFile, LogFiles, LogState};
 use super::options::{Intake, MemoryBound};
 use super::progress::IntakeProgress;
-use crate::dropped::DropCounts;
+use crate::drop_counts::DropCounts;
 use crate::files::{FileHint, FilesTable, Interners};
-use crate::known::NumberCache;
 use crate::names::QuickMap;
+use crate::number_cache::NumberCache;
 use crate::parquet::read::TableEntry;
-use crate::parts::PARTS;
-use crate::parts::record::{Encoder, SOURCE_SHIFT};
-use crate::parts::store::ChunkStore;
+use crate::partitions::PARTS;
+use crate::partitions::record::{Encoder, SOURCE_SHIFT};
+use crate::partitions::store::ChunkStore;
 use crate::read::entry::LogEntry;
 use crate::read::row::LineFields;
 use crate::read::source::{BlockReader, LineBlock};

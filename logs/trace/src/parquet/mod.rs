@@ -2,10 +2,10 @@
 
 mod cells;
 mod lines;
+mod needed_columns;
 pub(crate) mod plain;
 pub(crate) mod read;
 mod tables;
-mod wanted;
 mod write;
 
 pub use lines::TableLines;

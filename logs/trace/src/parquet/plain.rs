@@ -11,7 +11,7 @@
 use ::parquet::data_type::ByteArray;
 
 use super::cells::{BatchValues, GroupColumn};
-use super::wanted::NeededColumn;
+use super::needed_columns::NeededColumn;
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::cells::{BatchValues, GroupColumn, guarded};
+use super::needed_columns::NeededColumn;
 use super::plain::{PlainBatch, PlainColumns};
-use super::wanted::NeededColumn;
 use crate::read::DropReason;
 use crate::read::alias::FieldMap;
 use crate::read::entry::{LogEntry, interpret};

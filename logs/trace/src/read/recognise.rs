@@ -11,7 +11,7 @@ use super::format::{Format, FormatError};
 use super::reader::{LineFormat, LineReader, session_key, trimmed};
 use super::reason::DropReason;
 use super::row::{Field, LineFields};
-use crate::dropped::shown;
+use crate::drop_counts::shown;
 
 /// A larger backward step between lines means that the field is not a clock, ms.
 const CLOCK_BACK_MS: i64 = 86_400_000;

@@ -11,11 +11,11 @@
 mod block_layer;
 mod flashcache;
 mod flashstream_model;
+mod headlong_tier;
 mod l2arc;
 mod library;
 mod machine;
 mod memory;
-mod ours;
 mod page;
 mod results;
 mod ssds;
@@ -178,7 +178,7 @@ fn first_tasks(flashing: &FlashstreamOptions) -> Vec<Measurement> {
         let count = if flashing.is_quick {
             3
         } else {
-            ours::ALL.len()
+            headlong_tier::ALL.len()
         };
         tasks.extend((0..count).map(Measurement::Ours));
     }
@@ -235,7 +235,7 @@ impl Measurement {
             Self::Blocks(bytes) => {
                 MeasurementResult::Blocks(systems::block_run(effort, bytes, rate))
             }
-            Self::Ours(index) => MeasurementResult::Ours(ours::ALL[index].limit(effort)),
+            Self::Ours(index) => MeasurementResult::Ours(headlong_tier::ALL[index].limit(effort)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use headlong_published::{PublishedComparison, PublishedFigure, Tolerance};
 use serde::Serialize;
 
-use super::ours::HeadlongLimit;
+use super::headlong_tier::HeadlongLimit;
 use super::systems::{BlockRun, SystemLimit};
 use super::writes::SsdFigures;
 

@@ -1,7 +1,7 @@
 //! Numbers of the names in a batch of rows.
 
-use crate::known::NumberCache;
 use crate::names::Interner;
+use crate::number_cache::NumberCache;
 use crate::parquet::plain::NameColumn;
 
 /// Numbers of the names in a batch, by row.

@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::merge::{Merge, merge_fields};
-use crate::observed::DistributionPoints;
+use crate::observations::DistributionPoints;
 
 /// Bins per octave of a [`LogHistogram`]: neighbours are 2.2 % apart.
 const BINS_PER_OCTAVE: u32 = 32;

@@ -23,19 +23,19 @@ pub(crate) struct FirstPass {
 impl Partitions {
     /// Passes over all partitions once: counts the sessions of viewers, finds duplicates, and
     /// collects the usage of files.
-    pub(crate) fn settle(
+    pub(crate) fn first_pass(
         &self,
         threads: usize,
         with_files: bool,
     ) -> Result<FirstPass, PartitionsError> {
         let outcomes = self.each_loaded(threads, |_, loader, unit| {
             loader.decode(unit)?;
-            let mut settled = FirstPass::default();
+            let mut first_pass = FirstPass::default();
             if self.maps.drop_repeated {
-                drop_repeated(&mut loader.requests, |request| settled.repeat(request));
+                drop_repeated(&mut loader.requests, |request| first_pass.repeat(request));
             }
             if self.maps.viewers_divide() {
-                let counts = &mut settled.counts;
+                let counts = &mut first_pass.counts;
                 divide(&mut loader.requests, &self.maps, |_, key, number| {
                     if number > 0 {
                         counts.insert(key, number + 1);
@@ -43,9 +43,9 @@ impl Partitions {
                 });
             }
             if with_files {
-                settled.files = file_uses(&loader.requests);
+                first_pass.files = file_uses(&loader.requests);
             }
-            Ok(settled)
+            Ok(first_pass)
         })?;
         let mut all = FirstPass::default();
         for outcome in outcomes {
@@ -58,7 +58,7 @@ impl Partitions {
             }
         }
         all.repeated_lines.sort_unstable();
-        all.repeated_lines.truncate(crate::dropped::SAMPLES_MAX);
+        all.repeated_lines.truncate(crate::drop_counts::SAMPLES_MAX);
         Ok(all)
     }
 }
@@ -70,7 +70,8 @@ impl FirstPass {
         self.repeated_lines.push(request.line);
         if self.repeated_lines.len() > 64 {
             self.repeated_lines.sort_unstable();
-            self.repeated_lines.truncate(crate::dropped::SAMPLES_MAX);
+            self.repeated_lines
+                .truncate(crate::drop_counts::SAMPLES_MAX);
         }
     }
 }

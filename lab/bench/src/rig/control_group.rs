@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::RigError;
-use super::guard::CleanupGuard;
+use super::cleanup_guard::CleanupGuard;
 
 /// Version 2: a single hierarchy.
 const ROOT_V2: &str = "/sys/fs/cgroup";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{DistributionSummary, ratio, round};
+use crate::distribution_summary::{DistributionSummary, ratio, round};
 use crate::measure::ViewingQuality;
 
 /// Viewing quality in one network class.

@@ -9,9 +9,9 @@
 //! and read once for each division.
 
 pub(crate) mod file_use;
+pub(crate) mod first_pass;
 pub(crate) mod maps;
 pub(crate) mod record;
-pub(crate) mod settle;
 pub(crate) mod store;
 
 use std::io;
@@ -264,5 +264,5 @@ fn too_many(requests: &mut [Request]) -> PartitionsError {
 }
 
 #[cfg(test)]
-#[path = "parts_tests.rs"]
+#[path = "partitions_tests.rs"]
 mod tests;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use headlong_chains::FileInfo;
 
 use super::options::MemoryBound;
-use crate::dropped::DropCounts;
+use crate::drop_counts::DropCounts;
 use crate::files::KnownProperties;
 use crate::names::Names;
-use crate::parts::Partitions;
+use crate::partitions::Partitions;
 use crate::titles::TitleRuleCounts;
 
 /// How sessions were identified.

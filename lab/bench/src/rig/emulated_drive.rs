@@ -7,8 +7,8 @@ use std::process::ChildStdout;
 use serde_json::{Value, json};
 
 use super::RigError;
+use super::cleanup_guard::{CleanupGuard, ProcessContext, ProcessKind};
 use super::control::ControlConnection;
-use super::guard::{CleanupGuard, ProcessContext, ProcessKind};
 use super::process::{ChildProcess, StderrHandling};
 
 const PROGRAM: &str = "headlong disk emulate";

@@ -6,10 +6,10 @@
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::draw::RandomSource;
 use crate::fault::{CrashPoint, SsdFault};
-use crate::kinds::{FaultMix, disk_fault, ssd_fault};
+use crate::fault_mix::{FaultMix, disk_fault, ssd_fault};
 use crate::machine::DiskPlan;
+use crate::random_source::RandomSource;
 use crate::settings::SettingChange;
 use crate::step::{PlanStep, TimedStep};
 

@@ -8,8 +8,8 @@ use super::batch::{BatchNumbers, put_numbers};
 use super::{IntakeWorker, WorkerFailure};
 use crate::names::{hash, hash_number};
 use crate::parquet::plain::PlainBatch;
-use crate::parts::PARTS;
-use crate::parts::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
+use crate::partitions::PARTS;
+use crate::partitions::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::DropReason;
 use crate::read::entry::{ClientIdentity, LogEntry};
 

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use headlong_units::{Duration, KIB, MIB};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{DistributionSummary, is_zero, ratio, round};
+use crate::device_figures::{DiskFigures, SsdFigures, devices_of, lines};
+use crate::distribution_summary::{DistributionSummary, is_zero, ratio, round};
+use crate::flash_figures::FlashFigures;
 use crate::histogram::Histogram;
 use crate::measure::RunMeasurements;
-use crate::record_devices::{DiskFigures, SsdFigures, devices_of, lines};
-use crate::record_flash::FlashFigures;
-use crate::record_series::{MemoryShares, SeriesSample, eviction_s, score_ms};
-use crate::record_viewing::ViewingRecord;
+use crate::series_samples::{MemoryShares, SeriesSample, eviction_s, score_ms};
+use crate::viewing_figures::ViewingRecord;
 
 /// Name and version of the schema of [`RunFigures`]. New fields may be added under the same name.
 pub const SCHEMA: &str = "headlong-simulate-1";

@@ -14,8 +14,8 @@ use crate::line::{LineKind, SLICE_BYTES_MAX};
 use crate::recording::{FailureReport, IntervalFigures, Recording};
 use crate::settings::SourceAddresses;
 use crate::target::{PlayerIdentity, Target};
+use crate::time_distribution::TimeDistribution;
 use crate::timers::Timers;
-use crate::times::TimeDistribution;
 
 /// After this many consecutive refused connections the server counts as dead.
 const REFUSED_IN_ROW_MAX: u64 = 10;

@@ -6,7 +6,7 @@ use headlong_units::MIB;
 use serde::{Deserialize, Serialize};
 
 use crate::disk_use::DiskUse;
-use crate::figures::{DistributionSummary, ratio, round};
+use crate::distribution_summary::{DistributionSummary, ratio, round};
 use crate::measure::{CallCounts, RunMeasurements};
 use crate::ssd_use::SsdUse;
 

@@ -137,7 +137,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Rows of one set of viewers with these goodputs and failures.
-    pub(in crate::hold) fn held(goodputs: &[(f64, u64)]) -> OverloadResult {
+    pub(in crate::overload) fn held(goodputs: &[(f64, u64)]) -> OverloadResult {
         let load = |(index, (goodput_mib_s, failures)): (usize, &(f64, u64))| OfferedLoad {
             load: 1.0 + index as f64,
             offered_mib_s: 90.0 * (1.0 + index as f64),

@@ -6,7 +6,7 @@ use headlong_engine::Stats;
 use headlong_units::{Instant, MIB};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{ratio, round};
+use crate::distribution_summary::{ratio, round};
 use crate::measure::{StateSums, classes};
 use crate::series::Snapshot;
 

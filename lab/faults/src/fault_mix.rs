@@ -1,7 +1,7 @@
 //! Kinds of faults of disks, SSDs and files, and their frequency in a plan.
 
-use crate::draw::RandomSource;
 use crate::fault::{CrashPoint, DiskFault, FileChange, RestartKind, SsdFault};
+use crate::random_source::RandomSource;
 
 /// Faults of a plan: of each kind the probability in percent, the maximum number, and the variants.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use headlong_units::MIB;
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{is_none, is_zero, ratio};
+use crate::distribution_summary::{is_none, is_zero, ratio};
 use crate::flash_use::FlashUse;
 
 /// Activity of a flash tier within the window, and its state at the end.

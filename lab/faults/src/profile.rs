@@ -7,12 +7,12 @@
 
 use headlong_random::Generator;
 
-use crate::draw::RandomSource;
 use crate::fault::{CrashPoint, RestartKind};
-use crate::kinds::{
+use crate::fault_mix::{
     ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, FaultMix, HANG,
     LOST_WRITES, MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, WRITE_ERRORS,
 };
+use crate::random_source::RandomSource;
 
 /// Half of the servers shut down gracefully.
 const HALF_CLEAN: &[RestartKind] = &[

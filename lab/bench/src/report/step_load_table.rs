@@ -4,9 +4,9 @@ use headlong_report::{Cell, Table};
 
 use super::MIB;
 use super::tables::{limits_table, servers};
-use crate::climb::{DriveWork, LoadStep, StepLoadResult};
 use crate::compare::ComparisonResult;
 use crate::search_driver::ServerLimit;
+use crate::step_load::{DriveWork, LoadStep, StepLoadResult};
 
 /// One row for each server under one workload: for searches, or for step-load runs.
 pub(crate) fn workload_table(compared: &ComparisonResult, workload: &str) -> Table {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::{Chain, LengthCounts};
 
 use crate::merge::{Merge as _, merge_fields};
-use crate::observed::ChainRow;
+use crate::observations::ChainRow;
 use crate::survival::{FittedSegment, segments};
 use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
 use crate::view::{LogContext, SessionView, nominal_us};

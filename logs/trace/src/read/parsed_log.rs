@@ -5,7 +5,7 @@ use super::format::{Format, FormatError};
 use super::reader::trimmed;
 use super::recognise::{RecognitionError, TriedFormat, recognise};
 use super::row::LineFields;
-use crate::dropped::DropCounts;
+use crate::drop_counts::DropCounts;
 
 /// Result of parsing a text.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use std::time::{Duration as WallDuration, Instant};
 use serde_json::Value;
 
 use crate::admin;
-use crate::climb::{DriveCounters, DriveSample, StepLoadResult};
 use crate::command_lines::{ADMIN_PORT, PORT, load_words};
 use crate::cpu_usage::{CpuSampler, CpuUsage, WatchedProcesses};
 use crate::disk_trace::DiskPattern;
@@ -21,6 +20,7 @@ use crate::rig::{
 };
 use crate::run_phases::{PhaseSample, RunPhase, bytes_received, phase_ends};
 use crate::servers::{self, LaunchSpec, ListenAddress, ServerEnvironment, StatusSource};
+use crate::step_load::{DriveCounters, DriveSample, StepLoadResult};
 
 /// A server scans 28,000 files before it listens.
 const START_PATIENCE: WallDuration = WallDuration::from_secs(120);

@@ -122,7 +122,7 @@ fn page(held: &OverloadResult, options: &BenchOptions) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::results::tests::held;
+    use crate::overload::results::tests::held;
 
     #[test]
     fn tables_have_row_per_rule_and_column_per_load() {
