@@ -4,7 +4,7 @@ use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use super::*;
-use headlong_sim::{Experiment, MeasuredWindow, WorldSetup};
+use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
 
 fn axis(name: &str, values: &[&str]) -> GridAxis {
     GridAxis {
@@ -14,7 +14,7 @@ fn axis(name: &str, values: &[&str]) -> GridAxis {
 }
 
 /// A quarter of a minute with few titles and the given prefetch.
-fn experiment(prefetch_mib: u64) -> Experiment {
+fn experiment(prefetch_mib: u64) -> VirtualExperiment {
     let few = [("title.sd.count", "300"), ("title.hd.count", "30")];
     let few = few.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let mut setup = WorldSetup {
@@ -26,7 +26,7 @@ fn experiment(prefetch_mib: u64) -> Experiment {
     };
     setup.engine.memory_bytes = 64 * MIB;
     setup.engine.sizing.reference_bytes = prefetch_mib * MIB;
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset("youtube-sd", &few).expect("right"),
         drive: headlong_drive::preset("wd-red-wd10efrx").expect("known"),
         setup,

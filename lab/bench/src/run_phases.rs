@@ -3,7 +3,7 @@
 //! Both worlds supply cumulative counters at the ends of the phases, summed over all drives, and
 //! the bytes that viewers received; the figures are computed here for both.
 
-use headlong_sim::{RunMeasurements, ServerKind, Snapshot, WorldSetup};
+use headlong_sim::{RunMeasurements, ServerModel, Snapshot, WorldSetup};
 use headlong_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -140,7 +140,7 @@ impl RunPhase {
             let mut looks = seen.looks().iter().rev();
             looks.find(|look| look.at <= Instant::ZERO + time)
         };
-        let has_jobs = setup.server == ServerKind::Headlong;
+        let has_jobs = setup.server == ServerModel::Headlong;
         let sample = |look: &Snapshot| PhaseSample {
             at: look.at.since(Instant::ZERO),
             read_bytes: look.drive.bytes,

@@ -4,7 +4,7 @@ use headlong_units::Instant;
 
 use crate::checker::Checker;
 use crate::disk::SimulatedDisk;
-use crate::ssd::Ssd;
+use crate::ssd::SimulatedSsd;
 use crate::trace::EventTrace;
 
 /// The environment of one device.
@@ -13,7 +13,7 @@ pub(crate) struct DeviceEnv<'a> {
     pub(crate) wall_ns: i64,
     pub(crate) number: usize,
     pub(crate) disk: &'a mut SimulatedDisk,
-    pub(crate) ssds: &'a mut [Ssd],
+    pub(crate) ssds: &'a mut [SimulatedSsd],
     pub(crate) oracle: &'a mut Checker,
     pub(crate) trace: &'a mut EventTrace,
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use headlong_engine::ConnectionId;
-use headlong_engine::{Hints, Identity as DeviceIdentity, Request, RequestId, Slot, ViewerId};
+use headlong_engine::{Hints, Identity, Request, RequestId, Slot, ViewerId};
 use headlong_http::{
     Boundary, Cmcd, HttpDate, IdSource, Method, Part, RangeLimits, RelativePath, ReplyPlan,
     Representation, RequestHead, SessionRule, Status, Validators, VersionIdentity, entity_tag,
@@ -40,7 +40,7 @@ pub(crate) enum ExchangeStage {
 pub(crate) struct UnresolvedRequest {
     pub(crate) method: Method,
     pub(crate) path: Result<RelativePath, Status>,
-    who: DeviceIdentity,
+    who: Identity,
     hints: Hints,
     fields: Vec<(&'static str, Vec<u8>)>,
 }
@@ -104,11 +104,11 @@ impl UnresolvedRequest {
         let cmcd = Cmcd::read(plain(), query);
         let viewer = SessionRule::default().viewer(&cmcd, plain(), query, &session.address);
         let who = match viewer.found_by {
-            IdSource::Address => DeviceIdentity::Unnamed {
+            IdSource::Address => Identity::Unnamed {
                 origin: ViewerId(viewer.id),
                 connection: (session.connection > 0).then_some(ConnectionId(session.connection)),
             },
-            _ => DeviceIdentity::Named(ViewerId(viewer.id)),
+            _ => Identity::Named(ViewerId(viewer.id)),
         };
         let hints = Hints {
             buffer: cmcd.buffer,

@@ -14,7 +14,7 @@ use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 use crate::block_model::BlockError;
 use crate::check::Check;
 use crate::device_env::DeviceEnv;
-use crate::ssd::{Ssd, SsdMedium};
+use crate::ssd::{SimulatedSsd, SsdMedium};
 
 /// Recovery of a disk's blocks on all SSDs.
 pub(crate) struct Recoverer {
@@ -34,7 +34,7 @@ pub(crate) struct Recoverer {
 
 impl Recoverer {
     /// Recovery for a disk, of these SSDs in this order.
-    pub(crate) fn new(disk: usize, owner: u64, order: &[usize], ssds: &[Ssd]) -> Self {
+    pub(crate) fn new(disk: usize, owner: u64, order: &[usize], ssds: &[SimulatedSsd]) -> Self {
         let mut first = 0;
         let mut shares = Vec::new();
         for &ssd in order {
@@ -68,7 +68,7 @@ impl Recoverer {
     }
 
     /// Whether all its SSDs answer.
-    pub(crate) fn answers(&self, ssds: &[Ssd]) -> bool {
+    pub(crate) fn answers(&self, ssds: &[SimulatedSsd]) -> bool {
         self.order.iter().all(|ssd| !ssds[*ssd].drive.hangs())
     }
 
@@ -205,7 +205,7 @@ impl BlockSearch {
 
     /// Writes the missing summary of a block.
     fn seal(&mut self, around: &mut DeviceEnv<'_>, summary: Summary) -> Option<Summary> {
-        let Ssd {
+        let SimulatedSsd {
             drive, checkpoints, ..
         } = &mut around.ssds[self.ssd];
         drive.ledger.give(&summary);
@@ -304,6 +304,6 @@ impl BlockSearch {
 }
 
 /// Result of recovering groups from their checkpoints or summaries.
-fn found_in(ssd: &Ssd, groups: Range<u32>) -> Found {
+fn found_in(ssd: &SimulatedSsd, groups: Range<u32>) -> Found {
     recover(&ssd.drive.tier, groups, ssd.drive.medium.reader())
 }

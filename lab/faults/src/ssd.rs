@@ -126,7 +126,7 @@ impl ProbedMedium for SsdMedium<'_> {
 
 /// One SSD; it survives restarts of the server.
 #[derive(Debug)]
-pub(crate) struct Ssd {
+pub(crate) struct SimulatedSsd {
     pub(crate) drive: SsdDrive,
     pub(crate) plan: SsdPlan,
     pub(crate) checkpoints: Checkpoints,
@@ -141,7 +141,7 @@ pub(crate) struct Ssd {
     is_open: bool,
 }
 
-impl Ssd {
+impl SimulatedSsd {
     /// A formatted SSD that is not in use.
     pub(crate) fn formatted(plan: SsdPlan, piece_bytes: u64, chance: Generator) -> Self {
         Self {

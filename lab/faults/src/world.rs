@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::random_source::RandomSource;
 use crate::recover::Recoverer;
 use crate::session::{ViewerSession, path};
-use crate::ssd::Ssd;
+use crate::ssd::SimulatedSsd;
 use crate::trace::EventTrace;
 
 mod events;
@@ -81,7 +81,7 @@ pub(crate) struct World<'a> {
     pub(crate) now: Instant,
     pub(crate) wall_offset_ns: i64,
     pub(crate) disks: Vec<SimulatedDisk>,
-    pub(crate) ssds: Vec<Ssd>,
+    pub(crate) ssds: Vec<SimulatedSsd>,
     pub(crate) devices: Vec<SimulatedDevice>,
     pub(crate) libraries: Vec<DiskLibrary>,
     /// Current settings, which survive a restart, and the longest time that a reply may wait.
@@ -130,7 +130,7 @@ impl<'a> World<'a> {
         let piece_bytes = plan.disks[0].engine.piece_bytes;
         let ssds = plan.ssds.iter().enumerate().map(|(number, of)| {
             let chance = chance.fork("ssd").fork_at(number as u64);
-            Ssd::formatted(*of, piece_bytes, chance)
+            SimulatedSsd::formatted(*of, piece_bytes, chance)
         });
         let disks: Vec<SimulatedDisk> = disks.collect();
         let count = disks.len();
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
 
     fn next_at(&self) -> Option<Instant> {
         let disks = self.disks.iter().filter_map(SimulatedDisk::next_at);
-        let ssds = self.ssds.iter().filter_map(Ssd::next_at);
+        let ssds = self.ssds.iter().filter_map(SimulatedSsd::next_at);
         let dues = self.devices.iter().filter_map(|device| device.core.due());
         let queue = self.queue.next_at();
         let ends = self.ends.map(|(.., at)| at);

@@ -18,7 +18,8 @@
 
 use headlong_drive::{DrawnDrive, DriveSpec};
 use headlong_sim::{
-    ColdOpen, Experiment, LossBound, MeasuredWindow, Placement, RunFigures, WorldSetup, settings,
+    ColdOpen, LossBound, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WorldSetup,
+    settings,
 };
 use headlong_units::{Duration, GIB, Instant, KIB};
 use headlong_workload::Specification;
@@ -99,7 +100,7 @@ fn experiment(
     drawn: &DrawnDrive,
     engine: &SettingList,
     is_start: bool,
-) -> Experiment {
+) -> VirtualExperiment {
     let (ramp, measured) = if is_start { (1, 300) } else { (300, 600) };
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let mut setup = WorldSetup {
@@ -121,7 +122,7 @@ fn experiment(
     }
     let resuming = [("sessions.resume_time".to_owned(), "225s".to_owned())];
     let overrides = if is_start { &resuming[..] } else { &[] };
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset(workload, overrides).expect("a preset"),
         drive: drawn.drive.clone(),
         setup,
@@ -133,7 +134,7 @@ fn rate_of(step: i32) -> f64 {
     RATE_FIRST_MIB_S * STEP.powi(step)
 }
 
-fn holds(experiment: &Experiment, step: i32) -> bool {
+fn holds(experiment: &VirtualExperiment, step: i32) -> bool {
     let mut strict = experiment.clone();
     strict.setup.stops_at_failure = true;
     let record = strict.run(rate_of(step), SEED_OF_LIMIT).expect("a world");
@@ -141,7 +142,7 @@ fn holds(experiment: &Experiment, step: i32) -> bool {
 }
 
 /// The highest step without a failure, if there is one.
-fn limit(experiment: &Experiment) -> Option<i32> {
+fn limit(experiment: &VirtualExperiment) -> Option<i32> {
     let (mut passed, mut failed) = (None, None);
     let mut next = 0;
     loop {

@@ -62,7 +62,7 @@ use headlong_units::Instant;
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Specification};
 use serde::{Deserialize, Serialize};
 
-use crate::Experiment;
+use crate::VirtualExperiment;
 use crate::call_times::CallTimes;
 use crate::layout::{FileLocation, TitlePlacement};
 use crate::setup::SetupError;
@@ -138,7 +138,7 @@ struct KnapsackItem {
     is_from_before: bool,
 }
 
-impl Experiment {
+impl VirtualExperiment {
     /// The bound at a rate.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use headlong_workload::{Catalogue, SessionStream};
 
 use crate::device::{DriveUse, QueuedDrive};
 use crate::disk::SimulatedDisk;
-use crate::experiment::Experiment;
+use crate::experiment::VirtualExperiment;
 use crate::layout::{FileLocation, TitlePlacement};
 use crate::resources::{OPEN_FILES_MAX, OPENED, SimulatedResources, start_of};
 use crate::setup::SetupError;
@@ -59,7 +59,11 @@ impl PlannedCalls {
     ///
     /// # Errors
     /// If the titles do not fit on the drive, or the setup has several disks.
-    pub fn drawn(experiment: &Experiment, rate_mib_s: f64, seed: u64) -> Result<Self, SetupError> {
+    pub fn drawn(
+        experiment: &VirtualExperiment,
+        rate_mib_s: f64,
+        seed: u64,
+    ) -> Result<Self, SetupError> {
         let specification = experiment.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
         if experiment.setup.disks != 1 {
@@ -116,7 +120,7 @@ impl PlannedCalls {
     ///
     /// # Errors
     /// If the engine rejects its settings.
-    pub fn run(&self, experiment: &Experiment) -> Result<EngineOnlyResult, SetupError> {
+    pub fn run(&self, experiment: &VirtualExperiment) -> Result<EngineOnlyResult, SetupError> {
         let setup = &experiment.setup;
         let device = QueuedDrive::new(
             experiment.drive.build(),
@@ -306,7 +310,7 @@ mod tests {
     use crate::measure::MeasuredWindow;
     use crate::setup::WorldSetup;
 
-    fn experiment() -> Experiment {
+    fn experiment() -> VirtualExperiment {
         let mut setup = WorldSetup {
             window: MeasuredWindow {
                 from: Instant::ZERO,
@@ -315,7 +319,7 @@ mod tests {
             ..WorldSetup::default()
         };
         setup.engine.memory_bytes = 512 * MIB;
-        Experiment {
+        VirtualExperiment {
             workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
             drive: preset("wd-red-wd10efrx").expect("a preset"),
             setup,

@@ -18,7 +18,7 @@ use crate::{LayoutFile, RunFigures, RunMeasurements, SetupError, World, WorldSet
 
 /// Everything that defines a run except the rate and the seed.
 #[derive(Debug, Clone)]
-pub struct Experiment {
+pub struct VirtualExperiment {
     /// The viewers. Rate and extent are replaced by those of the run.
     pub workload: Specification,
     /// The drive of each disk.
@@ -29,7 +29,7 @@ pub struct Experiment {
     pub steps: Vec<(Duration, f64)>,
 }
 
-impl Experiment {
+impl VirtualExperiment {
     /// Runs one world until its window closes and returns its figures.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ use headlong_units::Instant;
 use headlong_workload::{Catalogue, SessionStream};
 use serde::{Deserialize, Serialize};
 
-use crate::Experiment;
+use crate::VirtualExperiment;
 use crate::bound::{UNIT_BYTES, isolated, places_of};
 use crate::call_times::{CallBurst, CallTimes};
 use crate::layout::{FileLocation, TitlePlacement};
@@ -152,7 +152,7 @@ struct LossProof {
     to: f64,
 }
 
-impl Experiment {
+impl VirtualExperiment {
     /// The least number of viewers that any server loses until the measured time ends, if nothing
     /// is in memory when the run starts.
     ///

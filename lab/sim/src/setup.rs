@@ -16,7 +16,7 @@ use crate::restart::Restart;
 
 /// The kind of server.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum ServerKind {
+pub enum ServerModel {
     /// The engine.
     #[default]
     Headlong,
@@ -28,7 +28,7 @@ pub enum ServerKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorldSetup {
     /// The kind of server.
-    pub server: ServerKind,
+    pub server: ServerModel,
     /// Number of disks of an experiment, all of one kind; a world has one for each drive it gets.
     /// Titles are distributed over them.
     pub disks: u32,
@@ -84,7 +84,7 @@ pub struct WorldSetup {
 impl Default for WorldSetup {
     fn default() -> Self {
         Self {
-            server: ServerKind::default(),
+            server: ServerModel::default(),
             disks: 1,
             engine: EngineConfig::default(),
             flash: None,

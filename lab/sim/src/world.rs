@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::measure::RunMeasurements;
 use crate::origin::Origin;
 use crate::series::LOOK_INTERVAL;
-use crate::setup::{ServerKind, SetupError, WorldSetup};
+use crate::setup::{ServerModel, SetupError, WorldSetup};
 use crate::slab::Slab;
 
 mod builder;
@@ -208,7 +208,7 @@ impl<'a> World<'a> {
         world.events.plan(window.to, WorldEvent::WindowCloses);
         world.events.plan(Instant::ZERO, WorldEvent::Look);
         if let Some(restart) = world.setup.restart {
-            if world.setup.server != ServerKind::Headlong {
+            if world.setup.server != ServerModel::Headlong {
                 return Err(SetupError::NoRestart);
             }
             if let Some(age) = restart.kept {

@@ -1,12 +1,14 @@
 //! Adaptive players in virtual time.
 
 use headlong_drive::preset;
-use headlong_sim::{Experiment, MeasuredWindow, RunFigures, SetupError, ViewingRecord, WorldSetup};
+use headlong_sim::{
+    MeasuredWindow, RunFigures, SetupError, ViewingRecord, VirtualExperiment, WorldSetup,
+};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 /// A few titles, for some minutes, with the given overrides.
-fn experiment(changes: &[(&str, &str)]) -> Experiment {
+fn experiment(changes: &[(&str, &str)]) -> VirtualExperiment {
     let few = [("title.dash.count", "100")];
     let keys = few.iter().chain(changes);
     let keys: Vec<_> = keys
@@ -21,7 +23,7 @@ fn experiment(changes: &[(&str, &str)]) -> Experiment {
     };
     setup.engine.memory_bytes = 512 * MIB;
     let workload = Specification::preset("dash-vod", &keys);
-    Experiment {
+    VirtualExperiment {
         workload: workload.unwrap_or_else(|errors| panic!("{errors}")),
         drive: preset("wd-red-wd10efrx").expect("known"),
         setup,

@@ -2,7 +2,7 @@
 
 use headlong_drive::preset;
 use headlong_engine::{EngineConfig, Stats};
-use headlong_sim::{Experiment, MeasuredWindow, WorldSetup};
+use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -13,7 +13,7 @@ fn stats(workload: &str, setup: WorldSetup) -> Stats {
         ("catalogue.chunk".to_owned(), "segment".to_owned()),
         (format!("title.{group}.count"), "60".to_owned()),
     ];
-    let experiment = Experiment {
+    let experiment = VirtualExperiment {
         workload: Specification::preset(workload, &changes).expect("a workload"),
         drive: preset("wd-red-wd10efrx").expect("a drive"),
         setup: WorldSetup {

@@ -5,14 +5,14 @@
 use headlong_drive::preset;
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
 use headlong_sim::{
-    AccessMethod, CacheKind, Experiment, MeasuredWindow, PageCacheServerSetup, Placement,
-    RunFigures, Scheduler, ServerKind, WorldSetup,
+    AccessMethod, CacheKind, MeasuredWindow, PageCacheServerSetup, Placement, RunFigures,
+    Scheduler, ServerModel, VirtualExperiment, WorldSetup,
 };
 use headlong_units::{Duration, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
 /// A few titles on a small drive, viewers for a minute.
-fn experiment(setup: WorldSetup) -> Experiment {
+fn experiment(setup: WorldSetup) -> VirtualExperiment {
     let changes = [("title.sd.count", "60"), ("title.hd.count", "4")];
     let changes: Vec<(String, String)> = changes
         .iter()
@@ -22,7 +22,7 @@ fn experiment(setup: WorldSetup) -> Experiment {
     let drive = preset("wd-red-wd10efrx")
         .expect("a drive")
         .scaled_to(4_000_000_000);
-    Experiment {
+    VirtualExperiment {
         workload,
         drive,
         setup: WorldSetup {
@@ -133,7 +133,7 @@ fn vanilla_worlds_are_deterministic() {
     });
     for vanilla in kinds {
         run_twice(&WorldSetup {
-            server: ServerKind::Vanilla(vanilla),
+            server: ServerModel::Vanilla(vanilla),
             ..WorldSetup::default()
         });
     }

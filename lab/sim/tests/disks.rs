@@ -6,8 +6,8 @@ use headlong_flash::FlashPolicy;
 use headlong_player::{CallRecord, ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_random::Generator;
 use headlong_sim::{
-    Experiment, FlashSetup, LayoutFile, MeasuredWindow, PageCacheServerSetup, RunFigures,
-    RunMeasurements, ServerKind, SetupError, WarmContent, World, WorldSetup,
+    FlashSetup, LayoutFile, MeasuredWindow, PageCacheServerSetup, RunFigures, RunMeasurements,
+    ServerModel, SetupError, VirtualExperiment, WarmContent, World, WorldSetup,
 };
 use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::{NetworkClass, Session, Specification, Trace};
@@ -155,11 +155,11 @@ proptest! {
 }
 
 /// SD viewers on small drives of one kind, for two minutes after a ramp.
-fn experiment(disks: u32, flash: Option<FlashSetup>) -> Experiment {
+fn experiment(disks: u32, flash: Option<FlashSetup>) -> VirtualExperiment {
     let count = (disks * 300).to_string();
     let changes = [("title.sd.count", count.as_str()), ("title.hd.count", "4")];
     let changes = changes.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset("youtube-sd", &changes).expect("a workload"),
         drive: preset("wd-red-wd10efrx")
             .expect("a drive")
@@ -327,7 +327,7 @@ fn impossible_setup_is_rejected_with_reason() {
     let error = refused(WorldSetup::default(), 0, 0);
     assert!(!error.is_empty());
     let vanilla = WorldSetup {
-        server: ServerKind::Vanilla(PageCacheServerSetup::default()),
+        server: ServerModel::Vanilla(PageCacheServerSetup::default()),
         ..WorldSetup::default()
     };
     assert_eq!(

@@ -3,7 +3,8 @@
 use headlong_drive::preset;
 use headlong_engine::{Control, EngineConfig};
 use headlong_sim::{
-    Experiment, FlashSetup, MeasuredWindow, Restart, RunMeasurements, WarmContent, WorldSetup,
+    FlashSetup, MeasuredWindow, Restart, RunMeasurements, VirtualExperiment, WarmContent,
+    WorldSetup,
 };
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
@@ -24,7 +25,7 @@ fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> RunMeasurement
         ..EngineConfig::default()
     };
     engine.control.mode = Control::Auto;
-    let experiment = Experiment {
+    let experiment = VirtualExperiment {
         workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
         drive: preset("wd-red-wd10efrx").expect("a preset"),
         setup: WorldSetup {
@@ -101,7 +102,7 @@ fn sealed_flash_blocks_survive_restart() {
 
 #[test]
 fn warm_tier_is_rejected_for_adaptive_players() {
-    let experiment = Experiment {
+    let experiment = VirtualExperiment {
         workload: Specification::preset("dash-vod", &[]).expect("a preset"),
         drive: preset("wd-red-wd10efrx").expect("a preset"),
         setup: WorldSetup {

@@ -42,7 +42,7 @@ pub struct NetflixOptions {
 
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Netflix {
+pub struct NetflixResult {
     /// The specification.
     pub specification: &'static str,
     /// Number of generated sessions.
@@ -102,7 +102,7 @@ pub enum NetflixProgress<'p> {
 pub fn netflix(
     reproducing: &NetflixOptions,
     mut seen: impl FnMut(NetflixProgress<'_>),
-) -> Result<Netflix, NetflixError> {
+) -> Result<NetflixResult, NetflixError> {
     let specification =
         PhasedSpecification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
     let catalogue = PhasedCatalogue::of(&specification.catalogue);
@@ -135,7 +135,7 @@ pub fn netflix(
     let simulation = SimulationReport::make(source, &table, &sweep, settings, wanted, |point| {
         seen(NetflixProgress::Point(point));
     })?;
-    Ok(Netflix {
+    Ok(NetflixResult {
         specification: SPECIFICATION,
         sessions: reproducing.sessions,
         statistics_sessions: SESSIONS,
@@ -201,7 +201,7 @@ fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
     names.into_iter().map(order).collect()
 }
 
-impl Netflix {
+impl NetflixResult {
     /// The result as one page.
     pub fn page(&self, command: &str) -> Page {
         let holding =
@@ -298,7 +298,7 @@ impl Netflix {
 mod tests {
     use super::*;
 
-    fn made(sessions: u64) -> Netflix {
+    fn made(sessions: u64) -> NetflixResult {
         let reproducing = NetflixOptions {
             sessions,
             seed: 1,

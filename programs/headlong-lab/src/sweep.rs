@@ -9,7 +9,7 @@ use headlong_bench::grid::{
 };
 use headlong_bench::{VirtualCell, grid_table, sweep_page};
 use headlong_report::command_line;
-use headlong_sim::{Bound, Experiment, LossBound, settings};
+use headlong_sim::{Bound, LossBound, VirtualExperiment, settings};
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -269,7 +269,11 @@ pub(crate) fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
 }
 
 /// Computes the least numbers of viewers lost.
-fn lost(arguments: &BoundArgs, experiment: &Experiment, seeds: Range<u64>) -> anyhow::Result<()> {
+fn lost(
+    arguments: &BoundArgs,
+    experiment: &VirtualExperiment,
+    seeds: Range<u64>,
+) -> anyhow::Result<()> {
     let mut bounds: Vec<LossBound> = Vec::new();
     for rate in &arguments.rate {
         for seed in seeds.clone() {

@@ -4,8 +4,8 @@ use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
 use headlong_engine::{ConfigError, PIECE_BYTES_WITH_FLASH};
 use headlong_sim::{
-    ColdOpen, Experiment, FlashSetup, MeasuredWindow, Placement, Restart, TierLayout, WarmContent,
-    WorldSetup, settings,
+    ColdOpen, FlashSetup, MeasuredWindow, Placement, Restart, TierLayout, VirtualExperiment,
+    WarmContent, WorldSetup, settings,
 };
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
@@ -212,7 +212,7 @@ impl WorldArgs {
 
     /// The world described by the arguments, or all mistakes, including options that do not apply
     /// to the server.
-    pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
+    pub(crate) fn experiment(&self) -> Result<VirtualExperiment, Mistakes> {
         let idle = self.idle();
         match self.experiment_of_any() {
             Ok(experiment) if idle.is_empty() => Ok(experiment),
@@ -288,7 +288,7 @@ impl WorldArgs {
     }
 
     /// The same for a grid with several servers: options need to apply to only one of them.
-    pub(crate) fn experiment_of_any(&self) -> Result<Experiment, Mistakes> {
+    pub(crate) fn experiment_of_any(&self) -> Result<VirtualExperiment, Mistakes> {
         let mut mistakes = Vec::new();
         self.wrong_numbers(&mut mistakes);
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
@@ -380,7 +380,7 @@ impl WorldArgs {
             }));
         }
         match workload {
-            Ok(workload) if mistakes.is_empty() => Ok(Experiment {
+            Ok(workload) if mistakes.is_empty() => Ok(VirtualExperiment {
                 workload,
                 drive: self.drive.clone(),
                 setup,

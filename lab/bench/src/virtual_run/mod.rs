@@ -19,8 +19,7 @@ use std::num::NonZeroUsize;
 use headlong_player::ExportedCall;
 use headlong_report::shell_word;
 use headlong_sim::{
-    Experiment as SimExperiment, RunFigures, RunMeasurements, Scheduler,
-    ServerKind as SimServerKind, WorldSetup,
+    RunFigures, RunMeasurements, Scheduler, ServerModel, VirtualExperiment, WorldSetup,
 };
 use headlong_units::{Duration, KIB};
 use serde_json::{Value, json};
@@ -93,8 +92,8 @@ impl VirtualBench {
     pub(crate) fn reads_at_a_time(&self, cell: &ExperimentCell) -> Option<u32> {
         let setup = self.world(cell).ok()?.setup;
         match setup.server {
-            SimServerKind::Headlong => Some(setup.engine.outstanding_reads_max),
-            SimServerKind::Vanilla(_) => None,
+            ServerModel::Headlong => Some(setup.engine.outstanding_reads_max),
+            ServerModel::Vanilla(_) => None,
         }
     }
 
@@ -138,7 +137,7 @@ pub struct VirtualCell {
     experiment: String,
     server: String,
     workload: String,
-    world: SimExperiment,
+    world: VirtualExperiment,
     /// Pass criteria; without any, a failed call in the measured period fails the run.
     rules: Option<SearchRules>,
     time_scale: u32,
@@ -150,15 +149,15 @@ pub struct VirtualCell {
 impl VirtualCell {
     /// A cell described by options. A run fails if a call fails in the measured period (thesis
     /// 4.4.3). `replay` is the command that repeats a run, up to its rate.
-    pub fn of_options(world: SimExperiment, workload: &str, replay: &str) -> Self {
+    pub fn of_options(world: VirtualExperiment, workload: &str, replay: &str) -> Self {
         let settings = json!({
             "drive": format!("{:?}", world.drive),
             "setup": format!("{:?}", world.setup),
             "workload": format!("{:?}", world.workload),
         });
         let (server, scheduler, read_ahead_bytes) = match &world.setup.server {
-            SimServerKind::Headlong => ("headlong", "none", 0),
-            SimServerKind::Vanilla(vanilla) => {
+            ServerModel::Headlong => ("headlong", "none", 0),
+            ServerModel::Vanilla(vanilla) => {
                 let name = match vanilla.scheduler {
                     Scheduler::Deadline => "mq-deadline",
                     Scheduler::None => "none",
@@ -184,7 +183,7 @@ impl VirtualCell {
     }
 
     /// The world to simulate, except for rate and seed.
-    pub fn world(&self) -> &SimExperiment {
+    pub fn world(&self) -> &VirtualExperiment {
         &self.world
     }
 
@@ -424,8 +423,8 @@ fn server_facts(setup: &WorldSetup, seen: &RunMeasurements) -> ServerFacts {
     let stats = &seen.stats_whole;
     let cache = seen.cache.unwrap_or_default();
     let pool = match setup.server {
-        SimServerKind::Headlong => setup.engine.memory_bytes,
-        SimServerKind::Vanilla(_) => 0,
+        ServerModel::Headlong => setup.engine.memory_bytes,
+        ServerModel::Vanilla(_) => 0,
     };
     ServerFacts {
         memory: MemoryUse {

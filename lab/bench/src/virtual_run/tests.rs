@@ -122,14 +122,14 @@ fn virtual_run_uses_settings_of_real_run() {
     assert_eq!(world.setup.turnaround, Duration::from_millis(1));
     assert_eq!(world.drive.capacity_bytes(), 4_000_000_000);
     let world = bench().world(&cell("nginx")).expect("imitable");
-    let SimServerKind::Vanilla(vanilla) = world.setup.server else {
+    let ServerModel::Vanilla(vanilla) = world.setup.server else {
         panic!("nginx is simulated as a vanilla server");
     };
     assert_eq!(vanilla.read_ahead_bytes, 512 * KIB);
     assert_eq!((vanilla.workers, vanilla.threads), (2, 64));
     assert_eq!(vanilla.expires, Duration::from_secs(5));
     let world = bench().world(&cell("blocking")).expect("imitable");
-    let SimServerKind::Vanilla(vanilla) = world.setup.server else {
+    let ServerModel::Vanilla(vanilla) = world.setup.server else {
         panic!("nginx is simulated as a vanilla server");
     };
     assert_eq!((vanilla.workers, vanilla.threads), (64, 1));

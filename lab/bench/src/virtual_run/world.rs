@@ -4,8 +4,8 @@ use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    AccessMethod, Experiment as SimExperiment, FlashSetup, MeasuredWindow, PageCacheServerSetup,
-    Placement, Scheduler, ServerKind as SimServerKind, WarmContent, WorldSetup,
+    AccessMethod, FlashSetup, MeasuredWindow, PageCacheServerSetup, Placement, Scheduler,
+    ServerModel, VirtualExperiment, WarmContent, WorldSetup,
 };
 use headlong_units::{Duration, Instant, KIB};
 
@@ -23,12 +23,12 @@ const EXPIRES: Duration = Duration::from_millis(500);
 const APACHE_THREADS: u32 = 2048;
 
 impl VirtualBench {
-    pub(super) fn world(&self, cell: &ExperimentCell) -> Result<SimExperiment, NotSimulatable> {
+    pub(super) fn world(&self, cell: &ExperimentCell) -> Result<VirtualExperiment, NotSimulatable> {
         let lack = |why: String| NotSimulatable {
             cell: cell.name(),
             why,
         };
-        Ok(SimExperiment {
+        Ok(VirtualExperiment {
             workload: specification(&cell.workload.preset, &cell.changes())
                 .map_err(|mistakes| lack(mistakes.join("\n")))?,
             drive: cell.workload.drive.model().map_err(lack)?,
@@ -94,11 +94,11 @@ impl VirtualBench {
             }
             ServerKind::Nginx(nginx) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
-                made.server = SimServerKind::Vanilla(of_nginx(nginx, vanilla)?);
+                made.server = ServerModel::Vanilla(of_nginx(nginx, vanilla)?);
             }
             ServerKind::Apache(apache) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
-                made.server = SimServerKind::Vanilla(of_apache(apache, vanilla));
+                made.server = ServerModel::Vanilla(of_apache(apache, vanilla));
             }
             ServerKind::Command { .. } => {
                 return Err("the behaviour of a command is unknown".to_owned());

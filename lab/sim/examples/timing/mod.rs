@@ -3,12 +3,12 @@
 use std::time::Instant as WallInstant;
 
 use headlong_drive::preset;
-use headlong_sim::{Experiment, MeasuredWindow, WorldSetup};
+use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
 /// A workload with calls of a given size or duration, on a WD Red with 3.5 GiB of memory.
-pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> Experiment {
+pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> VirtualExperiment {
     let mut setup = WorldSetup {
         window: MeasuredWindow {
             from: Instant::ZERO,
@@ -18,7 +18,7 @@ pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> Experiment
     };
     setup.engine.memory_bytes = 7 * GIB / 2;
     let calls = [("requests.size".into(), call.into())];
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset(workload, &calls).expect("a preset"),
         drive: preset("wd-red-wd10efrx").expect("a preset"),
         setup,

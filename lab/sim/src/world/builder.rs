@@ -10,7 +10,7 @@ use crate::layout::{DiskArray, Layout};
 use crate::origin::Origin;
 use crate::page_cache_server::PageCacheServer;
 use crate::server::SimulatedServer;
-use crate::setup::{ServerKind, SetupError, WorldSetup};
+use crate::setup::{ServerModel, SetupError, WorldSetup};
 use crate::tier::SimulatedTier;
 
 /// The disks for the files. The smallest drive determines the capacity.
@@ -33,8 +33,8 @@ pub(super) fn origin(
     let device = |drive| QueuedDrive::new(drive, setup.queue_depth, setup.turnaround);
     let mut devices = drives.into_iter().map(device);
     Ok(match &setup.server {
-        ServerKind::Headlong if count == 0 => return Err(SetupError::NoDisk),
-        ServerKind::Headlong => {
+        ServerModel::Headlong if count == 0 => return Err(SetupError::NoDisk),
+        ServerModel::Headlong => {
             let config = EngineConfig {
                 request_bytes_max: setup.request_bytes_max,
                 // Divided as in the server.
@@ -58,7 +58,7 @@ pub(super) fn origin(
             let tier = tier.transpose()?;
             Box::new(SimulatedServer::new(disks.collect(), tier, layout, setup)?)
         }
-        ServerKind::Vanilla(vanilla) => match (devices.next(), devices.next()) {
+        ServerModel::Vanilla(vanilla) => match (devices.next(), devices.next()) {
             (Some(device), None) => Box::new(PageCacheServer::new(vanilla, layout, device)),
             (None, _) => return Err(SetupError::NoDisk),
             _ => return Err(SetupError::OneDisk("a vanilla server")),

@@ -19,11 +19,11 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Listens until dropped; then all connections are closed and their threads have ended.
 pub(crate) struct ControlServer {
     path: PathBuf,
-    shared: Arc<ServerState>,
+    shared: Arc<ControlState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-struct ServerState {
+struct ControlState {
     parts: Mutex<Option<Arc<DiskComponents>>>,
     stop: StopSignal,
     connections: Mutex<Vec<ClientConnection>>,
@@ -43,7 +43,7 @@ impl ControlServer {
         let doing = || format!("control socket {}", path.display());
         forget_dead(path).map_err(Error::system(doing()))?;
         let listener = UnixListener::bind(path).map_err(Error::system(doing()))?;
-        let shared = Arc::new(ServerState {
+        let shared = Arc::new(ControlState {
             parts: Mutex::new(Some(parts)),
             stop,
             connections: Mutex::default(),
@@ -79,7 +79,7 @@ impl Drop for ControlServer {
     }
 }
 
-impl ServerState {
+impl ControlState {
     fn accept(self: &Arc<Self>, listener: &UnixListener) {
         for stream in listener.incoming() {
             if lock(&self.parts).is_none() {

@@ -17,7 +17,7 @@ mod scenarios;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Instant as WallInstant;
 
-use headlong_sim::{Experiment, SetupError};
+use headlong_sim::{SetupError, VirtualExperiment};
 use headlong_units::{Instant, MIB};
 
 use headlong_bench::{
@@ -229,7 +229,7 @@ impl ScenarioTask {
         memory: MemoryModel,
         sizing: PrefetchSizing,
         effort: AutomatedScope,
-    ) -> Experiment {
+    ) -> VirtualExperiment {
         self.scenario
             .experiment(memory, sizing, SQUARE_ROOT_SCALE, effort.times)
     }

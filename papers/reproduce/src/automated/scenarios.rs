@@ -3,7 +3,7 @@
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
 use headlong_sim::{
-    CacheKind, Experiment, MeasuredWindow, PageCacheServerSetup, ServerKind, WorldSetup,
+    CacheKind, MeasuredWindow, PageCacheServerSetup, ServerModel, VirtualExperiment, WorldSetup,
 };
 use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::Specification;
@@ -186,7 +186,7 @@ impl Scenario {
         sizing: PrefetchSizing,
         scale: f64,
         times: PhaseDurations,
-    ) -> Experiment {
+    ) -> VirtualExperiment {
         let ramp = times.ramp;
         let seconds = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let mut setup = WorldSetup {
@@ -231,7 +231,7 @@ impl Scenario {
             }
         }
         let steps = rising(ramp * 3 / 4);
-        Experiment {
+        VirtualExperiment {
             workload: self.workload(),
             drive: preset(self.drive).expect("a preset of this repository"),
             setup,
@@ -241,8 +241,8 @@ impl Scenario {
 
     /// The kernel's readahead equals FreeBSD's largest transaction, in such transactions, into a
     /// cache of single pages (sections 2.4 and 6.1; thesis 4.2.1).
-    fn vanilla(&self) -> ServerKind {
-        ServerKind::Vanilla(PageCacheServerSetup {
+    fn vanilla(&self) -> ServerModel {
+        ServerModel::Vanilla(PageCacheServerSetup {
             memory_bytes: self.memory_gib * GIB - SYSTEM_BYTES,
             read_ahead_bytes: 128 * KIB,
             request_bytes_max: 128 * KIB,

@@ -6,7 +6,7 @@
 
 use headlong_bench::{LimitSearch, Probe, RunOutcome};
 use headlong_sim::{
-    Experiment, FlashSetup, MeasuredWindow, Placement, RunFigures, WarmContent, WorldSetup,
+    FlashSetup, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WarmContent, WorldSetup,
     settings,
 };
 use headlong_units::{Duration, Instant, MIB};
@@ -64,7 +64,7 @@ pub(super) struct HeadlongLimit {
 }
 
 impl HeadlongTier {
-    fn experiment(&self, effort: &FlashstreamScope) -> Experiment {
+    fn experiment(&self, effort: &FlashstreamScope) -> VirtualExperiment {
         let scale = effort.scale.max(1);
         let bytes = SSD_BYTES / scale;
         let filling = Duration::from_secs(FILLINGS * bytes / FILLED_BYTES_PER_S);
@@ -98,7 +98,7 @@ impl HeadlongTier {
                 content: WarmContent::default(),
             });
         }
-        Experiment {
+        VirtualExperiment {
             workload: specification(scale, effort.alpha),
             drive: headlong_drive::preset("seagate-st1000dm003").expect("a preset"),
             setup,

@@ -20,7 +20,7 @@ use headlong_bench::grid::{
 };
 use headlong_bench::{BenchError, BenchOptions, CommandOutcome, VirtualCell};
 use headlong_drive::preset;
-use headlong_sim::{Experiment, MeasuredWindow, Placement, WorldSetup, settings};
+use headlong_sim::{MeasuredWindow, Placement, VirtualExperiment, WorldSetup, settings};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
@@ -232,7 +232,12 @@ fn keys(identity: &str) -> &'static [(&'static str, &'static str)] {
     known.map_or(&[], |(_, keys)| keys)
 }
 
-fn world(workload: &str, identity: &str, admission: &str, effort: OverloadScope) -> Experiment {
+fn world(
+    workload: &str,
+    identity: &str,
+    admission: &str,
+    effort: OverloadScope,
+) -> VirtualExperiment {
     let keys = keys(identity).iter();
     let keys = keys.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let keys: Vec<(String, String)> = keys.collect();
@@ -249,7 +254,7 @@ fn world(workload: &str, identity: &str, admission: &str, effort: OverloadScope)
     for (key, value) in [("admission", admission), ("prefetch", "auto")] {
         settings::set(&mut setup.engine, key, value).expect("a setting of the engine");
     }
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset(workload, &keys).expect("a preset of this repository"),
         drive: preset(DRIVE).expect("a preset of this repository"),
         setup,
