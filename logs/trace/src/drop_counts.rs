@@ -39,7 +39,7 @@ pub struct DropCounts {
 }
 
 impl DropCounts {
-    /// Each reason that occurred, in the order of [`DropReason::ALL`].
+    /// Each reason that occurred, in the order of [`DropReason`].
     pub fn by_reason(&self) -> &[DroppedLines] {
         &self.by_reason
     }

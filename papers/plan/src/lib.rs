@@ -149,7 +149,7 @@ pub struct PurchasePlan {
 /// hard drive with each kind of flash as a tier. `size_of` returns a file's bytes, if known.
 ///
 /// # Errors
-/// Like [`headlong_chain_sim::Point::simulate`].
+/// Like [`headlong_chain_sim::CostPoint::simulate`].
 pub fn plan(
     table: &ChainTable,
     size_of: impl Fn(u32) -> Option<u64>,

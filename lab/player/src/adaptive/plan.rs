@@ -258,7 +258,7 @@ impl Title {
     }
 
     /// The first segment of a rendition without a place. If one is missing, so are all later ones,
-    /// in each form of [`SegmentTable`], so binary search finds it.
+    /// in each form of [`SegmentTable`](super::title::SegmentTable), so binary search finds it.
     fn first_missing(&self, rendition: usize) -> Option<u32> {
         let (mut there, mut nowhere) = (0, self.segments);
         while there < nowhere {
