@@ -6,7 +6,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::block_model::BlockModel;
 use crate::fault::SsdFault;
-use crate::medium::PersistentPages;
+use crate::persistent_pages::PersistentPages;
 use crate::random_source::RandomSource;
 
 pub(crate) const TIER_BYTES: u64 = 30 << 20;

@@ -33,7 +33,7 @@ mod files;
 mod host;
 mod library;
 mod machine;
-mod medium;
+mod persistent_pages;
 mod plan;
 mod pool;
 mod profile;

@@ -10,12 +10,12 @@
 //! whatever its outcome; memory does not grow with the length of a run, except for a few numbers
 //! per five seconds.
 
-mod chunked;
+mod chunked_decoder;
 mod clock;
 mod connection;
 mod limits;
 mod line;
-mod malformed;
+mod malformed_reply;
 mod play;
 mod play_error;
 mod progress;

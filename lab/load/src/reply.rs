@@ -5,8 +5,8 @@
 
 use headlong_units::ByteRange;
 
-use crate::chunked::{ChunkedDecoder, ChunkedEvent};
-use crate::malformed::MalformedReply;
+use crate::chunked_decoder::{ChunkedDecoder, ChunkedEvent};
+use crate::malformed_reply::MalformedReply;
 
 /// Longest head that is accepted.
 const HEAD_BYTES_MAX: usize = 32 << 10;

@@ -43,7 +43,7 @@ extern crate std;
 
 mod adaptive;
 mod call;
-mod calls;
+mod call_table;
 mod object;
 mod player;
 mod playout;

@@ -9,7 +9,7 @@ use core::borrow::Borrow;
 use headlong_units::{BitRate, ByteRange, Instant};
 
 use crate::adaptive::{AdaptivePlayer, EventContext, EventTime};
-use crate::calls::CallTable;
+use crate::call_table::CallTable;
 use crate::record::ViewingOutcome;
 use crate::script::ScriptPlayer;
 use crate::{

@@ -3,7 +3,7 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use crate::calls::{CallRequest, CallTable};
+use crate::call_table::{CallRequest, CallTable};
 use crate::playout::Playout;
 use crate::record::ViewingOutcome;
 use crate::{CallEnd, CallId, ObjectId, Script, ScriptCall};

@@ -21,7 +21,7 @@ use crate::requests::RequestKinds;
 use crate::seconds::SecondHistogram;
 use crate::tables::{Captions, CellValue, ReportItems, Table, per_cent};
 use crate::view::{LogContext, SessionView};
-use crate::viewing::ViewingPortions;
+use crate::viewing_portions::ViewingPortions;
 use crate::volume::LogVolume;
 
 /// The combination of all accumulators.

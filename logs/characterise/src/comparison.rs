@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::published::{SESSIONS_PUBLISHED, lines, number, published};
+use crate::published_numbers::{SESSIONS_PUBLISHED, lines, number, published};
 use crate::report::Characterisation;
 
 /// One number of a log in the short comparison.

@@ -28,7 +28,7 @@ mod histograms;
 mod merge;
 mod observations;
 mod phase_shares;
-mod published;
+mod published_numbers;
 mod report;
 mod requests;
 mod seconds;
@@ -37,7 +37,7 @@ mod sessions;
 mod survival;
 mod tables;
 mod view;
-mod viewing;
+mod viewing_portions;
 mod volume;
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ pub use observations::{
     Observations, PhaseObservations, Popularity, RenditionObservations, TitleObservations,
     ViewingObservations, distribution, length_at,
 };
-pub use published::{
+pub use published_numbers::{
     NumberComparison, PublishedNumber, SESSIONS_PUBLISHED, all as all_published, beside, published,
 };
 pub use report::{Characterisation, DroppedLines, Provenance, ReportSection, SCHEMA};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use crate::observations::Observations;
-use crate::published::{NumberComparison, beside};
+use crate::published_numbers::{NumberComparison, beside};
 use crate::tables::{Figure, ReportItems, Table};
 
 /// Name of the JSON schema of [`Characterisation`]; docs/schemas/characterisation-2.json.

@@ -15,7 +15,7 @@ use super::meter::ThroughputMeter;
 use super::plan::{AdaptivePlan, ProbeSettings};
 use super::playback::PlaybackState;
 use super::window::ReceivedSegments;
-use crate::calls::CallTable;
+use crate::call_table::CallTable;
 use crate::record::ViewingOutcome;
 use crate::{CallEnd, CallId, ObjectId};
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::library::specification;
 use super::ssds::ssd_b;
-use super::systems::{FlashstreamScope, MEMORY_GIB, SSD_BYTES, rules};
+use super::tiered_systems::{FlashstreamScope, MEMORY_GIB, SSD_BYTES, rules};
 
 /// Number of times the tier is filled before the measurement, at the rate of a disk alone.
 const FILLINGS: u64 = 4;

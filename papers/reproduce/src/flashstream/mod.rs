@@ -19,8 +19,8 @@ mod memory;
 mod page;
 mod results;
 mod ssds;
-mod systems;
 mod tier;
+mod tiered_systems;
 mod writes;
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -31,7 +31,7 @@ use headlong_plan::PriceTable;
 use headlong_units::{Duration, MIB};
 
 use results::{FillTime, FlashstreamResult, MachineResult, MeasurementResult};
-use systems::{FIGURE_7, FlashstreamScope, TABLE_5, TierKind};
+use tiered_systems::{FIGURE_7, FlashstreamScope, TABLE_5, TierKind};
 
 /// A part of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,7 +221,7 @@ impl Measurement {
                 let prices = PriceTable::flashstream().expect("prices-2013.toml is right");
                 MeasurementResult::Machine(MachineResult::new(
                     limit,
-                    systems::watts(system, &prices),
+                    tiered_systems::watts(system, &prices),
                 ))
             }
             Self::Fill(index) => {
@@ -233,7 +233,7 @@ impl Measurement {
                 })
             }
             Self::Blocks(bytes) => {
-                MeasurementResult::Blocks(systems::block_run(effort, bytes, rate))
+                MeasurementResult::Blocks(tiered_systems::block_run(effort, bytes, rate))
             }
             Self::Ours(index) => MeasurementResult::Ours(headlong_tier::ALL[index].limit(effort)),
         }

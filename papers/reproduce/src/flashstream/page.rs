@@ -8,7 +8,7 @@ use headlong_report::{
 use headlong_stats::Cdf;
 
 use super::results::FlashstreamResult;
-use super::systems::BlockRun;
+use super::tiered_systems::BlockRun;
 use super::writes::SizeLatencies;
 
 const WORDS: &str = "The paper's own system, ZFS and flashcache are models of this repository, \

@@ -4,7 +4,7 @@ use headlong_published::{PublishedComparison, PublishedFigure, Tolerance};
 use serde::Serialize;
 
 use super::headlong_tier::HeadlongLimit;
-use super::systems::{BlockRun, SystemLimit};
+use super::tiered_systems::{BlockRun, SystemLimit};
 use super::writes::SsdFigures;
 
 /// Time to fill an empty SSD.

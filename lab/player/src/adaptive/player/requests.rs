@@ -9,7 +9,7 @@ use crate::adaptive::playback::PictureState;
 use crate::adaptive::rule::{self, RuleInput};
 use crate::adaptive::title::{ObjectRange, SegmentTable};
 use crate::adaptive::window::WINDOW;
-use crate::calls::CallRequest;
+use crate::call_table::CallRequest;
 
 /// Result of an attempt to request a segment.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read in place.
 
-use crate::malformed::MalformedReply;
+use crate::malformed_reply::MalformedReply;
 
 /// A decoded part of a chunked body.
 #[derive(Debug, PartialEq, Eq)]
