@@ -1,6 +1,6 @@
 //! Input: a trace of viewers, in any dialect.
 
-use headlong_player::Plan;
+use headlong_player::SessionPlan;
 use headlong_workload::{Dialect, Trace};
 
 /// References are valid, and a trace written in our dialect parses to the same text. The first text
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
             assert!((call.object.0 as usize) < trace.objects.len());
             assert!(call.range.is_none_or(|range| range.start < range.end));
         }
-        if let Plan::Adaptive(plan) = &session.plan {
+        if let SessionPlan::Adaptive(plan) = &session.plan {
             assert_eq!(plan.check(), []);
             for rendition in 0..plan.title.renditions.len() {
                 let place = plan.title.place(rendition, 0).expect("checked");

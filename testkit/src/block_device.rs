@@ -7,7 +7,7 @@ use std::process::Command;
 
 use headlong_vdisk::control::StopSignal;
 use headlong_vdisk::mount::find_program;
-use headlong_vdisk::{FileSystem, Options, QueueSettings, VirtualDisk};
+use headlong_vdisk::{DiskOptions, FileSystem, QueueSettings, VirtualDisk};
 
 use crate::slow_disk::{DriveModel, SlowDisk, file_options, io_error};
 
@@ -21,7 +21,7 @@ impl BlockDevice {
     /// Creates a disk (see [`SlowDisk::new`]), makes a file system on it, and mounts it; timing
     /// off.
     pub fn new(size_bytes: u64, model: DriveModel, compression: f64) -> io::Result<Self> {
-        let disk = VirtualDisk::start(Options {
+        let disk = VirtualDisk::start(DiskOptions {
             file: file_options(size_bytes, model, compression),
             file_system: Some(FileSystem::Ext4),
             inodes: None,
@@ -91,7 +91,7 @@ pub struct RawDevice(SlowDisk);
 impl RawDevice {
     /// Creates a disk (see [`SlowDisk::new`]) and a device on it; timing off.
     pub fn new(size_bytes: u64, model: DriveModel) -> io::Result<Self> {
-        let disk = VirtualDisk::start(Options {
+        let disk = VirtualDisk::start(DiskOptions {
             file: file_options(size_bytes, model, 1.0),
             file_system: None,
             inodes: None,

@@ -8,7 +8,7 @@ use headlong_serve::config::{
     page_of, time_scale,
 };
 use headlong_settings::{
-    Document, Mistakes, Place, Rows, Tier, Value, document, flag, named, size, text, time,
+    Document, Mistakes, Rows, Tier, Value, ValueLocation, document, flag, named, size, text, time,
 };
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
@@ -141,7 +141,8 @@ impl Settings {
             None => String::new(),
             Some(Ok(text)) => text,
             Some(Err(error)) => {
-                let place = Place::File(file.unwrap_or(Path::new("")).display().to_string());
+                let place =
+                    ValueLocation::File(file.unwrap_or(Path::new("")).display().to_string());
                 let text = format!("cannot be read: {error}; name a file with --config");
                 return Err(Mistakes::at(&place, [text]));
             }

@@ -6,7 +6,7 @@ use headlong_engine::{Admission, Control, EngineConfig, knobs};
 use headlong_protocol::{REQUEST_BYTES_MAX, SOCKET_DEFAULT};
 use headlong_serve::config::{Config, page_of, time_scale};
 use headlong_settings::{
-    Document, Mistakes, Place, Rows, Tier, Value, document, flag, named, text, time,
+    Document, Mistakes, Rows, Tier, Value, ValueLocation, document, flag, named, text, time,
 };
 use headlong_units::Duration;
 
@@ -126,7 +126,8 @@ impl Settings {
             None => String::new(),
             Some(Ok(text)) => text,
             Some(Err(error)) => {
-                let place = Place::File(file.unwrap_or(Path::new("")).display().to_string());
+                let place =
+                    ValueLocation::File(file.unwrap_or(Path::new("")).display().to_string());
                 let text = format!("cannot be read: {error}; name a file with --config");
                 return Err(Mistakes::at(&place, [text]));
             }

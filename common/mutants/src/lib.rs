@@ -100,14 +100,14 @@ pub fn is_active(mutant: Mutant) -> bool {
 
 /// Keeps a mutant active in this thread until it is dropped.
 #[derive(Debug)]
-pub struct Activated(Option<Mutant>);
+pub struct ActiveMutant(Option<Mutant>);
 
 /// Activates a mutant, or none, in this thread.
-pub fn activate(mutant: Option<Mutant>) -> Activated {
-    Activated(ACTIVE.replace(mutant))
+pub fn activate(mutant: Option<Mutant>) -> ActiveMutant {
+    ActiveMutant(ACTIVE.replace(mutant))
 }
 
-impl Drop for Activated {
+impl Drop for ActiveMutant {
     fn drop(&mut self) {
         ACTIVE.set(self.0);
     }

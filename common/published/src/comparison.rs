@@ -5,26 +5,26 @@ use alloc::string::{String, ToString as _};
 
 use serde::Serialize;
 
-use crate::{Judgement, Published};
+use crate::{Judgement, PublishedFigure};
 
 /// A measured figure compared with a published one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Beside {
+pub struct PublishedComparison {
     /// Name of the figure, with its unit.
     pub name: String,
     /// The measured figure; `None` if there is none.
     pub ours: Option<f64>,
     /// The published figure.
     #[serde(flatten)]
-    pub published: Published,
+    pub published: PublishedFigure,
 }
 
-impl Beside {
+impl PublishedComparison {
     /// Headings of the columns that [`Self::cells`] returns.
     pub const HEADS: [&'static str; 5] = ["What", "Here", "Published", "Difference (%)", "Where"];
 
     /// Compares a measured figure with a published one.
-    pub fn new(name: impl Into<String>, ours: Option<f64>, published: Published) -> Self {
+    pub fn new(name: impl Into<String>, ours: Option<f64>, published: PublishedFigure) -> Self {
         Self {
             name: name.into(),
             ours,
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_row_has_both_figures_their_difference_and_the_source() {
-        let published = Published::new("thesis Table 5.1", 30.8).within(Tolerance::About);
-        let row = Beside::new("data sent, TiB", Some(33.88), published).cells();
+        let published = PublishedFigure::new("thesis Table 5.1", 30.8).within(Tolerance::About);
+        let row = PublishedComparison::new("data sent, TiB", Some(33.88), published).cells();
         let expected = [
             "data sent, TiB",
             "33.9",
@@ -90,14 +90,17 @@ mod tests {
             row.each_ref().map(|cell| cell.as_deref()),
             expected.map(Some)
         );
-        let row = Beside::new("a curve", None, Published::without_number("Figure 1")).cells();
+        let row =
+            PublishedComparison::new("a curve", None, PublishedFigure::without_number("Figure 1"))
+                .cells();
         assert_eq!(row[1..4], [None, None, None]);
     }
 
     #[test]
     fn the_json_form_is_flat() {
-        let published = Published::new("thesis 5.3", 2.0);
-        let json = serde_json::to_value(Beside::new("a", Some(1.0), published)).expect("JSON");
+        let published = PublishedFigure::new("thesis 5.3", 2.0);
+        let json = serde_json::to_value(PublishedComparison::new("a", Some(1.0), published))
+            .expect("JSON");
         let expected = serde_json::json!({
             "name": "a", "ours": 1.0, "published": 2.0, "source": "thesis 5.3",
         });

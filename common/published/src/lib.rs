@@ -17,12 +17,12 @@ use alloc::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use comparison::{Beside, number};
+pub use comparison::{PublishedComparison, number};
 pub use tolerance::{Tolerance, ToleranceError};
 
 /// A published figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The number, in the unit given by the name of the figure; `None` if the paper only shows it
     /// in a graph or describes it in words.
     #[serde(rename = "published")]
@@ -45,7 +45,7 @@ pub enum Judgement {
     NotComparable,
 }
 
-impl Published {
+impl PublishedFigure {
     /// A figure that is compared without a judgement.
     pub const fn new(source: &'static str, value: f64) -> Self {
         Self {
@@ -116,9 +116,9 @@ mod tests {
     use super::*;
 
     fn judged(value: Option<f64>, tolerance: Tolerance, ours: f64) -> Option<bool> {
-        let figure = Published {
+        let figure = PublishedFigure {
             value,
-            ..Published::without_number("nowhere").within(tolerance)
+            ..PublishedFigure::without_number("nowhere").within(tolerance)
         };
         figure.judge(Some(ours)).holds()
     }
@@ -143,10 +143,13 @@ mod tests {
         assert_eq!(judged(None, Tolerance::Share(0.1), 1.0), None);
         assert_eq!(judged(Some(1.0), Tolerance::Unstated, 1.0), None);
         assert_eq!(judged(Some(1.0), Tolerance::About, 1.0), None);
-        let figure = Published::new("nowhere", 1.0).within(Tolerance::Share(0.5));
+        let figure = PublishedFigure::new("nowhere", 1.0).within(Tolerance::Share(0.5));
         assert_eq!(figure.judge(None), Judgement::NotComparable);
         assert_eq!(figure.judge(Some(f64::NAN)), Judgement::NotComparable);
-        assert_eq!(Published::new("nowhere", 0.0).difference(Some(1.0)), None);
+        assert_eq!(
+            PublishedFigure::new("nowhere", 0.0).difference(Some(1.0)),
+            None
+        );
         assert_eq!(figure.difference(Some(1.5)), Some(0.5));
     }
 }

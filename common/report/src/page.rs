@@ -27,7 +27,7 @@ pub struct WriteError {
 
 /// A block in a section.
 #[derive(Debug, Clone, PartialEq)]
-enum Block {
+enum SectionBlock {
     Text(String),
     Note(String),
     Command(String),
@@ -40,7 +40,7 @@ enum Block {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     heading: String,
-    blocks: Vec<Block>,
+    blocks: Vec<SectionBlock>,
 }
 
 impl Section {
@@ -52,24 +52,24 @@ impl Section {
         }
     }
 
-    fn with(mut self, block: Block) -> Self {
+    fn with(mut self, block: SectionBlock) -> Self {
         self.blocks.push(block);
         self
     }
 
     /// Adds a paragraph.
     pub fn text(self, text: impl Into<String>) -> Self {
-        self.with(Block::Text(text.into()))
+        self.with(SectionBlock::Text(text.into()))
     }
 
     /// Adds a highlighted paragraph, for example for an invalid run or a limit of the machine.
     pub fn note(self, text: impl Into<String>) -> Self {
-        self.with(Block::Note(text.into()))
+        self.with(SectionBlock::Note(text.into()))
     }
 
     /// Adds the command, or the file, from which the figures were generated.
     pub fn command(self, text: impl Into<String>) -> Self {
-        self.with(Block::Command(text.into()))
+        self.with(SectionBlock::Command(text.into()))
     }
 
     /// Adds the most important numbers, each with its name.
@@ -80,17 +80,17 @@ impl Section {
         let tiles = tiles
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
-        self.with(Block::Tiles(tiles.collect()))
+        self.with(SectionBlock::Tiles(tiles.collect()))
     }
 
     /// Adds a table.
     pub fn table(self, table: Table) -> Self {
-        self.with(Block::Table(table))
+        self.with(SectionBlock::Table(table))
     }
 
     /// Adds a chart.
     pub fn figure(self, figure: impl Into<Figure>) -> Self {
-        self.with(Block::Figure(Box::new(figure.into())))
+        self.with(SectionBlock::Figure(Box::new(figure.into())))
     }
 }
 
@@ -206,12 +206,12 @@ impl Page {
     }
 }
 
-fn write_block(html: &mut String, block: &Block, figures: &mut usize, is_interactive: bool) {
+fn write_block(html: &mut String, block: &SectionBlock, figures: &mut usize, is_interactive: bool) {
     let _ = match block {
-        Block::Text(text) => writeln!(html, "<p>{}</p>", escape(text)),
-        Block::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", escape(text)),
-        Block::Command(text) => writeln!(html, "<pre>{}</pre>", escape(text)),
-        Block::Tiles(tiles) => {
+        SectionBlock::Text(text) => writeln!(html, "<p>{}</p>", escape(text)),
+        SectionBlock::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", escape(text)),
+        SectionBlock::Command(text) => writeln!(html, "<pre>{}</pre>", escape(text)),
+        SectionBlock::Tiles(tiles) => {
             html.push_str("<dl class=\"tiles\">\n");
             for (name, value) in tiles {
                 let (name, value) = (escape(name), escape(value));
@@ -219,11 +219,11 @@ fn write_block(html: &mut String, block: &Block, figures: &mut usize, is_interac
             }
             writeln!(html, "</dl>")
         }
-        Block::Table(table) => {
+        SectionBlock::Table(table) => {
             html.push_str(&table.to_html());
             Ok(())
         }
-        Block::Figure(figure) => {
+        SectionBlock::Figure(figure) => {
             *figures += 1;
             write_figure(html, figure, &format!("figure-{figures}"), is_interactive);
             Ok(())

@@ -6,10 +6,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::kind::{Kind, Wrong};
+use crate::kind::{Rejection, ValueKind};
 use crate::value::{Value, quote};
 
-impl<V: PartialOrd + Copy + 'static> Kind<V> {
+impl<V: PartialOrd + Copy + 'static> ValueKind<V> {
     /// No less than `min` and no more than `max`.
     #[must_use]
     pub fn between(self, min: V, max: V) -> Self {
@@ -52,7 +52,7 @@ impl<V: PartialOrd + Copy + 'static> Kind<V> {
     }
 }
 
-impl<V: 'static> Kind<V> {
+impl<V: 'static> ValueKind<V> {
     /// Accepts only values that pass `judge`, which receives the value and the written form.
     #[must_use]
     pub fn check(mut self, judge: impl Fn(&V, &Value) -> Result<(), String> + 'static) -> Self {
@@ -66,9 +66,9 @@ impl<V: 'static> Kind<V> {
     }
 
     /// The same values in another type, such as a newtype.
-    pub fn map<W: 'static>(self, to: fn(V) -> W, from: fn(&W) -> V) -> Kind<W> {
+    pub fn map<W: 'static>(self, to: fn(V) -> W, from: fn(&W) -> V) -> ValueKind<W> {
         let (read, show) = (self.read, self.show);
-        Kind {
+        ValueKind {
             form: self.form,
             range: self.range,
             read: Box::new(move |value| read(value).map(to)),
@@ -77,9 +77,9 @@ impl<V: 'static> Kind<V> {
     }
 
     /// Makes the value optional.
-    pub fn optional(self) -> Kind<Option<V>> {
+    pub fn optional(self) -> ValueKind<Option<V>> {
         let (read, show) = (self.read, self.show);
-        Kind {
+        ValueKind {
             form: self.form,
             range: self.range,
             read: Box::new(move |value| read(value).map(Some)),
@@ -88,16 +88,16 @@ impl<V: 'static> Kind<V> {
     }
 
     /// A list of such values.
-    pub fn list(self) -> Kind<Vec<V>> {
+    pub fn list(self) -> ValueKind<Vec<V>> {
         let form = format!("a list, each {}, in square brackets", self.whole_form());
         let range = String::new();
         let item = alloc::rc::Rc::new(self);
         let shown = alloc::rc::Rc::clone(&item);
-        Kind {
+        ValueKind {
             form,
             range,
             read: Box::new(move |value| {
-                let items = value.items().ok_or(Wrong::Unfit)?;
+                let items = value.items().ok_or(Rejection::Unfit)?;
                 let (mut good, mut wrong) = (Vec::new(), Vec::new());
                 for value in items {
                     match item.read(value) {
@@ -118,7 +118,7 @@ impl<V: 'static> Kind<V> {
     }
 }
 
-impl<V: PartialEq + Clone + 'static> Kind<V> {
+impl<V: PartialEq + Clone + 'static> ValueKind<V> {
     /// Also accepts a word, with the value that it stands for.
     #[must_use]
     pub fn or_word(self, word: &'static str, means: V) -> Self {
@@ -130,14 +130,14 @@ impl<V: PartialEq + Clone + 'static> Kind<V> {
             read: Box::new(move |value| match value.text() {
                 Some(text) if text == word => Ok(means.clone()),
                 _ => read(value).map_err(|wrong| match wrong {
-                    Wrong::Told(text) => {
+                    Rejection::Told(text) => {
                         // One word after another: `or write "a" or "b"`.
                         let or = if text.contains("; or write ") {
                             " or"
                         } else {
                             "; or write"
                         };
-                        Wrong::Told(format!("{text}{or} {}", quote(word)))
+                        Rejection::Told(format!("{text}{or} {}", quote(word)))
                     }
                     wrong => wrong,
                 }),

@@ -1,7 +1,7 @@
 //! A TOML text as one flat table of full keys, from which each key is taken once.
 //!
-//! Taking a key makes it known. A key that has not been taken at the end is unknown, and suggestions
-//! are made from the keys that were requested.
+//! Taking a key makes it known. A key that has not been taken at the end is unknown, and
+//! suggestions are made from the keys that were requested.
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,13 @@ use alloc::vec::Vec;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::kind::Kind;
-use crate::mistake::{Mistakes, Place};
+use crate::kind::ValueKind;
+use crate::mistake::{Mistakes, ValueLocation};
 use crate::value::Value;
 
 /// A table in the text.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     pub(crate) above: String,
     pub(crate) name: String,
     /// Its full name.
@@ -28,15 +28,15 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub struct Document {
     /// The whole text, for a mistake without a line.
-    whole: Place,
+    whole: ValueLocation,
     /// The page of the manual that lists all keys.
     pub(crate) manual: &'static str,
     /// The values that have not been taken yet.
     pub(crate) values: BTreeMap<String, Value>,
     /// Where each key was written, taken or not.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, ValueLocation>,
     /// The tables in the order of the text.
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<TextTable>,
     /// Keys that were requested.
     pub(crate) known: BTreeSet<String>,
     /// Tables whose subtables have names chosen by the user.
@@ -44,7 +44,7 @@ pub struct Document {
     /// The mistakes found so far.
     pub mistakes: Mistakes,
     /// Lines that are not TOML: their values are not reported a second time.
-    unreadable: Vec<Place>,
+    unreadable: Vec<ValueLocation>,
 }
 
 impl Document {
@@ -53,8 +53,8 @@ impl Document {
     pub fn new(source: &str, manual: &'static str, text: &str) -> Self {
         let mut document = Self {
             whole: match source {
-                "" => Place::Default,
-                source => Place::File(source.to_owned()),
+                "" => ValueLocation::Default,
+                source => ValueLocation::File(source.to_owned()),
             },
             manual,
             values: BTreeMap::new(),
@@ -69,7 +69,7 @@ impl Document {
         let line = |offset: usize| {
             let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            Place::Line(source.to_owned(), line)
+            ValueLocation::Line(source.to_owned(), line)
         };
         let mut entries = Vec::new();
         flatten(table.get_ref(), "", &mut entries);
@@ -100,7 +100,7 @@ impl Document {
     /// Sets a key from a flag; this replaces the value in the text. `flag` is the name used in
     /// mistakes.
     pub fn set(&mut self, flag: &str, key: &str, value: Value) {
-        let place = Place::Flag(flag.to_owned());
+        let place = ValueLocation::Flag(flag.to_owned());
         let (above, name) = key.rsplit_once('.').unwrap_or(("", key));
         if !above.is_empty() && !self.tables.iter().any(|table| table.path == above) {
             let (outer, table) = above.rsplit_once('.').unwrap_or(("", above));
@@ -109,7 +109,7 @@ impl Document {
         self.put(above, name, place, Some(value));
     }
 
-    fn put(&mut self, above: &str, name: &str, place: Place, value: Option<Value>) {
+    fn put(&mut self, above: &str, name: &str, place: ValueLocation, value: Option<Value>) {
         let path = match above {
             "" => name.to_owned(),
             above => format!("{above}.{name}"),
@@ -121,7 +121,7 @@ impl Document {
             }
             None => {
                 let (above, name) = (above.to_owned(), name.to_owned());
-                self.tables.push(Table { above, name, path });
+                self.tables.push(TextTable { above, name, path });
             }
         }
     }
@@ -145,12 +145,12 @@ impl Document {
 
     /// Whether a flag sets `key`.
     pub fn is_overridden(&self, key: &str) -> bool {
-        matches!(self.places.get(key), Some(Place::Flag(_)))
+        matches!(self.places.get(key), Some(ValueLocation::Flag(_)))
     }
 
     /// Where a key was written; if it was not, where the table is that it belongs to; otherwise the
     /// whole text.
-    pub fn place(&self, key: &str) -> Place {
+    pub fn place(&self, key: &str) -> ValueLocation {
         let mut above = Some(key);
         while let Some(path) = above {
             if let Some(place) = self.places.get(path) {
@@ -174,13 +174,13 @@ impl Document {
 
     /// Takes the value of `key`, if it was written and is valid; an invalid value is recorded as a
     /// mistake.
-    pub fn get<V: 'static>(&mut self, key: &str, kind: &Kind<V>) -> Option<V> {
+    pub fn get<V: 'static>(&mut self, key: &str, kind: &ValueKind<V>) -> Option<V> {
         let value = self.take(key)?;
         kind.read(&value).map_err(|text| self.wrong(key, text)).ok()
     }
 
     /// The same, or `usual` if there is no valid value.
-    pub fn get_or<V: 'static>(&mut self, key: &str, kind: &Kind<V>, usual: V) -> V {
+    pub fn get_or<V: 'static>(&mut self, key: &str, kind: &ValueKind<V>, usual: V) -> V {
         self.get(key, kind).unwrap_or(usual)
     }
 
@@ -265,7 +265,7 @@ impl Document {
 }
 
 /// A value or a table (without a value) of the text.
-struct Entry {
+struct TextEntry {
     offset: usize,
     /// The offset where its value ends.
     end: usize,
@@ -274,7 +274,7 @@ struct Entry {
     value: Option<Value>,
 }
 
-fn flatten(table: &DeTable<'_>, above: &str, entries: &mut Vec<Entry>) {
+fn flatten(table: &DeTable<'_>, above: &str, entries: &mut Vec<TextEntry>) {
     for (key, value) in table.iter() {
         let (above, name) = (above.to_owned(), key.get_ref().to_string());
         let path = match above.as_str() {
@@ -290,7 +290,7 @@ fn flatten(table: &DeTable<'_>, above: &str, entries: &mut Vec<Entry>) {
             leaf => Some(Value::of(leaf)),
         };
         let offset = key.span().start;
-        entries.push(Entry {
+        entries.push(TextEntry {
             offset,
             end,
             above,

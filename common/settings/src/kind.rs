@@ -8,7 +8,7 @@ use crate::value::Value;
 
 /// Why a value is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
+pub enum Rejection {
     /// It is of another kind; the message states what to write.
     Unfit,
     /// It is a number without the required unit; the message states what to write.
@@ -17,28 +17,28 @@ pub enum Wrong {
     Told(String),
 }
 
-impl<T: Into<String>> From<T> for Wrong {
+impl<T: Into<String>> From<T> for Rejection {
     fn from(text: T) -> Self {
         Self::Told(text.into())
     }
 }
 
-pub(crate) type Read<V> = Box<dyn Fn(&Value) -> Result<V, Wrong>>;
-pub(crate) type Show<V> = Box<dyn Fn(&V) -> String>;
+pub(crate) type ReadValue<V> = Box<dyn Fn(&Value) -> Result<V, Rejection>>;
+pub(crate) type ShowValue<V> = Box<dyn Fn(&V) -> String>;
 
 /// The valid values of a setting of type `V`.
-pub struct Kind<V> {
+pub struct ValueKind<V> {
     pub(crate) form: String,
     pub(crate) range: String,
-    pub(crate) read: Read<V>,
-    pub(crate) show: Show<V>,
+    pub(crate) read: ReadValue<V>,
+    pub(crate) show: ShowValue<V>,
 }
 
-impl<V: 'static> Kind<V> {
+impl<V: 'static> ValueKind<V> {
     /// A kind described by `form` ("a size such as \"2MiB\"").
     pub fn new(
         form: impl Into<String>,
-        read: impl Fn(&Value) -> Result<V, Wrong> + 'static,
+        read: impl Fn(&Value) -> Result<V, Rejection> + 'static,
         show: impl Fn(&V) -> String + 'static,
     ) -> Self {
         Self {
@@ -75,9 +75,9 @@ impl<V: 'static> Kind<V> {
         (self.read)(value).map_err(|wrong| {
             let quoted = value.quoted();
             match wrong {
-                Wrong::Unfit => format!("{quoted} does not fit; write {}", self.whole_form()),
-                Wrong::NoUnit => format!("{quoted} has no unit; write {}", self.whole_form()),
-                Wrong::Told(text) => text,
+                Rejection::Unfit => format!("{quoted} does not fit; write {}", self.whole_form()),
+                Rejection::NoUnit => format!("{quoted} has no unit; write {}", self.whole_form()),
+                Rejection::Told(text) => text,
             }
         })
     }

@@ -9,7 +9,7 @@ const PRINTED_MAX: usize = 50;
 
 /// Where a value was written, in the order in which mistakes are reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ValueLocation {
     /// In the file with this name, on this line, counted from 1.
     Line(String, usize),
     /// In the file with this name as a whole, or missing in it.
@@ -22,7 +22,7 @@ pub enum Place {
     Machine,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ValueLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(file, line) => write!(f, "{}:{line}", one_line(file)),
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
     /// Where it is.
-    pub place: Place,
+    pub place: ValueLocation,
     /// The full key as written: `limits.idle_timeout`; empty if there is none.
     pub key: String,
     /// The error, and how to correct it.
@@ -49,7 +49,8 @@ impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.place)?;
         // `--set KEY` already names the key.
-        let is_named = matches!(&self.place, Place::Flag(flag) if flag.ends_with(&self.key));
+        let is_named =
+            matches!(&self.place, ValueLocation::Flag(flag) if flag.ends_with(&self.key));
         if !self.key.is_empty() && !is_named {
             write!(f, "{}: ", one_line(&self.key))?;
         }
@@ -81,7 +82,7 @@ impl Mistakes {
     }
 
     /// Several mistakes at one position, without a key.
-    pub fn at(place: &Place, texts: impl IntoIterator<Item = String>) -> Self {
+    pub fn at(place: &ValueLocation, texts: impl IntoIterator<Item = String>) -> Self {
         let mut mistakes = Self::default();
         for text in texts {
             mistakes.push(place.clone(), "", text);
@@ -90,7 +91,7 @@ impl Mistakes {
     }
 
     /// Records a mistake.
-    pub fn push(&mut self, place: Place, key: impl Into<String>, text: impl Into<String>) {
+    pub fn push(&mut self, place: ValueLocation, key: impl Into<String>, text: impl Into<String>) {
         let (key, text) = (key.into(), text.into());
         self.0.push(Mistake { place, key, text });
     }

@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use crate::document::Document;
-use crate::kind::Kind;
+use crate::kind::ValueKind;
 use crate::unknown::suggestion;
 use crate::value::{Value, key_part};
 
 const LAB_ONLY: &str =
     "is for simulations only (`headlong simulate run --engine`); remove it to use the default";
 
-type Set<T> = Box<dyn Fn(&mut T, &Value) -> Result<(), String>>;
-type Show<T> = Box<dyn Fn(&mut T) -> String>;
+type SetSetting<T> = Box<dyn Fn(&mut T, &Value) -> Result<(), String>>;
+type ShowSetting<T> = Box<dyn Fn(&mut T) -> String>;
 
 /// How many operators need a setting; orders the manual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +46,8 @@ pub struct Row<T> {
     hide: Option<fn(&str) -> String>,
     form: String,
     range: String,
-    set: Set<T>,
-    show: Show<T>,
+    set: SetSetting<T>,
+    show: ShowSetting<T>,
 }
 
 impl<T> Row<T> {
@@ -93,11 +93,11 @@ impl<T: 'static> Rows<T> {
     pub fn add<V: 'static>(
         &mut self,
         name: &'static str,
-        kind: Kind<V>,
+        kind: ValueKind<V>,
         place: fn(&mut T) -> &mut V,
         text: &'static str,
     ) -> &mut Row<T> {
-        let show = move |kind: &Kind<V>, owner: &mut T| kind.show(place(owner));
+        let show = move |kind: &ValueKind<V>, owner: &mut T| kind.show(place(owner));
         self.add_kind(
             name,
             kind,
@@ -111,20 +111,20 @@ impl<T: 'static> Rows<T> {
     pub fn add_with<V: 'static>(
         &mut self,
         name: &'static str,
-        kind: Kind<V>,
+        kind: ValueKind<V>,
         get: fn(&T) -> V,
         put: fn(&mut T, V),
         text: &'static str,
     ) -> &mut Row<T> {
-        let show = move |kind: &Kind<V>, owner: &mut T| kind.show(&get(owner));
+        let show = move |kind: &ValueKind<V>, owner: &mut T| kind.show(&get(owner));
         self.add_kind(name, kind, show, put, text)
     }
 
     fn add_kind<V: 'static>(
         &mut self,
         name: &'static str,
-        kind: Kind<V>,
-        show: impl Fn(&Kind<V>, &mut T) -> String + 'static,
+        kind: ValueKind<V>,
+        show: impl Fn(&ValueKind<V>, &mut T) -> String + 'static,
         put: impl Fn(&mut T, V) + 'static,
         text: &'static str,
     ) -> &mut Row<T> {
@@ -274,13 +274,13 @@ impl<T: 'static> Rows<T> {
     }
 
     /// The entries of the settings of these tiers in the manual; `default` holds the defaults.
-    pub fn entries(&self, default: &T, tiers: &[Tier]) -> Vec<Entry>
+    pub fn entries(&self, default: &T, tiers: &[Tier]) -> Vec<ManualEntry>
     where
         T: Clone,
     {
         let mut default = default.clone();
         let rows = self.0.iter().filter(|row| tiers.contains(&row.tier));
-        let entry = |row: &Row<T>| Entry {
+        let entry = |row: &Row<T>| ManualEntry {
             table: row.split().0,
             name: row.split().1,
             text: row.text,
@@ -296,7 +296,7 @@ impl<T: 'static> Rows<T> {
 
 /// The entry of a setting in the manual.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManualEntry {
     /// Its table; empty at the top level.
     pub table: &'static str,
     /// Its name in the table.
@@ -315,7 +315,7 @@ pub struct Entry {
     pub tier: Tier,
 }
 
-impl Entry {
+impl ManualEntry {
     /// When a change takes effect.
     pub fn when(&self) -> &'static str {
         match self.needs_restart {
@@ -326,7 +326,7 @@ impl Entry {
 }
 
 /// Adds entries to a page in Markdown. Each table gets a heading.
-pub fn document(page: &mut String, entries: &[Entry]) {
+pub fn document(page: &mut String, entries: &[ManualEntry]) {
     let mut table = "";
     for entry in entries {
         // Writing to a String cannot fail.
@@ -378,15 +378,15 @@ mod tests {
     use crate::kinds::whole;
 
     #[derive(Clone, Default, Debug, PartialEq, Eq)]
-    struct Numbers {
+    struct TierCounts {
         basic: u32,
         normal: u32,
         lab: u32,
     }
 
-    fn rows() -> Rows<Numbers> {
+    fn rows() -> Rows<TierCounts> {
         let mut rows = Rows::default();
-        rows.add("basic", whole(), |n: &mut Numbers| &mut n.basic, "B.")
+        rows.add("basic", whole(), |n: &mut TierCounts| &mut n.basic, "B.")
             .tier(Tier::Basic);
         rows.add("normal", whole(), |n| &mut n.normal, "N.")
             .restart();
@@ -395,9 +395,9 @@ mod tests {
         rows
     }
 
-    fn read(text: &str) -> (Numbers, Vec<String>) {
+    fn read(text: &str) -> (TierCounts, Vec<String>) {
         let mut document = Document::new("x.toml", "m.md", text);
-        let mut numbers = Numbers::default();
+        let mut numbers = TierCounts::default();
         document.reject_former("", &[("old", "write normal")]);
         rows().read(&mut document, "", &mut numbers);
         let mistakes = document.finish(()).err();
@@ -417,31 +417,31 @@ mod tests {
             "x.toml:4: lap: unknown key; there are basic, normal",
         ];
         assert_eq!(mistakes, expected);
-        let mut numbers = Numbers::default();
+        let mut numbers = TierCounts::default();
         let set = rows().set(&mut numbers, "lab", &Value::Whole(3));
         assert_eq!((set, numbers.lab), (Ok(()), 3));
     }
 
     #[test]
     fn written_text_has_basic_and_unusual_settings() {
-        let default = Numbers::default();
-        let written = |numbers: &Numbers| {
+        let default = TierCounts::default();
+        let written = |numbers: &TierCounts| {
             let mut text = String::new();
             rows().write(&mut text, "", (numbers, &default));
             text
         };
         assert_eq!(written(&default), "basic = 0\n");
-        let unusual = Numbers {
+        let unusual = TierCounts {
             normal: 7,
             lab: 8,
-            ..Numbers::default()
+            ..TierCounts::default()
         };
         assert_eq!(written(&unusual), "basic = 0\nnormal = 7\n");
     }
 
     #[test]
     fn page_has_entries_of_its_tiers_and_links_to_others() {
-        let default = Numbers::default();
+        let default = TierCounts::default();
         let mut page = String::new();
         document(&mut page, &rows().entries(&default, &[Tier::Normal]));
         let expected = "\n### `normal`\n\nN.\n\n- write: a whole number such as 16\n\
@@ -449,9 +449,9 @@ mod tests {
         assert_eq!(page, expected);
         let mut links = String::new();
         let page_of = |tier| (tier != Tier::Lab).then_some("p.md");
-        let here = Numbers {
+        let here = TierCounts {
             basic: 1,
-            ..Numbers::default()
+            ..TierCounts::default()
         };
         rows().refer(&mut links, page_of, (&here, &default));
         let expected = "- [`basic`](p.md#basic), here by default `1`\n- [`normal`](p.md#normal)\n";

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::parse::{ParseError, Reason, quantity};
+use crate::parse::{ParseError, ParseFailure, quantity};
 use crate::time::Duration;
 
 /// Bits per second. Zero means no data at all, never "unknown", for which an `Option` is used.
@@ -50,16 +50,16 @@ impl FromStr for BitRate {
             "kbps" | "Kbps" => 1_000,
             "Mbps" => 1_000_000,
             "Gbps" => 1_000_000_000,
-            "" => return Err(ParseError::new(text, Reason::NoUnit("2000kbps"))),
+            "" => return Err(ParseError::new(text, ParseFailure::NoUnit("2000kbps"))),
             _ => {
                 let units = "bps, kbps, Mbps and Gbps";
-                return Err(ParseError::new(text, Reason::UnknownUnit(units)));
+                return Err(ParseError::new(text, ParseFailure::UnknownUnit(units)));
             }
         };
         parsed
             .scaled(factor)
             .map(Self)
-            .ok_or_else(|| ParseError::new(text, Reason::TooLarge))
+            .ok_or_else(|| ParseError::new(text, ParseFailure::TooLarge))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::str::FromStr;
 
-use crate::parse::{ParseError, Reason, quantity};
+use crate::parse::{ParseError, ParseFailure, quantity};
 use crate::size::{GIB, KIB, MIB};
 
 /// Bytes per second.
@@ -34,14 +34,14 @@ impl FromStr for ByteRate {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let parsed = quantity(text, "70MiB/s")?;
         if parsed.unit.is_empty() {
-            return Err(ParseError::new(text, Reason::NoUnit("70MiB/s")));
+            return Err(ParseError::new(text, ParseFailure::NoUnit("70MiB/s")));
         }
         let Some((_, factor)) = UNITS.iter().find(|(unit, _)| *unit == parsed.unit) else {
             let units = "B/s, KiB/s, MiB/s, GiB/s, KB/s, MB/s, GB/s, Mbit/s, Gbit/s and Tbit/s";
-            return Err(ParseError::new(text, Reason::UnknownUnit(units)));
+            return Err(ParseError::new(text, ParseFailure::UnknownUnit(units)));
         };
         let rate = parsed.scaled(*factor).map(Self);
-        rate.ok_or_else(|| ParseError::new(text, Reason::TooLarge))
+        rate.ok_or_else(|| ParseError::new(text, ParseFailure::TooLarge))
     }
 }
 

@@ -10,11 +10,11 @@ use core::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     value: String,
-    reason: Reason,
+    reason: ParseFailure,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum ParseFailure {
     NoNumber(&'static str),
     NoUnit(&'static str),
     UnknownUnit(&'static str),
@@ -22,7 +22,7 @@ pub(crate) enum Reason {
 }
 
 impl ParseError {
-    pub(crate) fn new(value: &str, reason: Reason) -> Self {
+    pub(crate) fn new(value: &str, reason: ParseFailure) -> Self {
         Self {
             value: value.to_string(),
             reason,
@@ -34,19 +34,19 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = &self.value;
         match self.reason {
-            Reason::NoNumber(example) => {
+            ParseFailure::NoNumber(example) => {
                 write!(
                     f,
                     "`{value}` does not start with a number; write it like {example}"
                 )
             }
-            Reason::NoUnit(example) => {
+            ParseFailure::NoUnit(example) => {
                 write!(f, "`{value}` has no unit; write it like {example}")
             }
-            Reason::UnknownUnit(units) => {
+            ParseFailure::UnknownUnit(units) => {
                 write!(f, "`{value}` has an unknown unit; the units are {units}")
             }
-            Reason::TooLarge => write!(f, "`{value}` is too large to represent"),
+            ParseFailure::TooLarge => write!(f, "`{value}` is too large to represent"),
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn quantity<'a>(
         .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let no_number = || ParseError::new(text, Reason::NoNumber(example));
+    let no_number = || ParseError::new(text, ParseFailure::NoNumber(example));
     if whole.is_empty() || fraction.contains('.') {
         return Err(no_number());
     }
@@ -90,7 +90,7 @@ pub(crate) fn quantity<'a>(
         digits = digits
             .checked_mul(10)
             .and_then(|d| d.checked_add(u128::from(digit - b'0')))
-            .ok_or_else(|| ParseError::new(text, Reason::TooLarge))?;
+            .ok_or_else(|| ParseError::new(text, ParseFailure::TooLarge))?;
     }
     let denominator = 10u128.pow(fraction.len() as u32);
     Ok(Quantity {

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::parse::{ParseError, Reason, quantity};
+use crate::parse::{ParseError, ParseFailure, quantity};
 
 /// 2^10 bytes.
 pub const KIB: u64 = 1 << 10;
@@ -38,13 +38,13 @@ impl FromStr for Bytes {
             "TB" => 1_000_000_000_000,
             _ => {
                 let units = "B, KiB, MiB, GiB, TiB, KB, MB, GB and TB";
-                return Err(ParseError::new(text, Reason::UnknownUnit(units)));
+                return Err(ParseError::new(text, ParseFailure::UnknownUnit(units)));
             }
         };
         let bytes = parsed.scaled(factor);
         bytes
             .map(Bytes)
-            .ok_or_else(|| ParseError::new(text, Reason::TooLarge))
+            .ok_or_else(|| ParseError::new(text, ParseFailure::TooLarge))
     }
 }
 

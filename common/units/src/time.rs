@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::str::FromStr;
 
-use crate::parse::{ParseError, Reason, quantity};
+use crate::parse::{ParseError, ParseFailure, quantity};
 
 /// A point in time: nanoseconds since an origin chosen by the caller (process start, or simulation
 /// start).
@@ -119,19 +119,19 @@ impl FromStr for Duration {
         let name = match parsed.unit {
             "m" => "min",
             "µs" => "us",
-            "" => return Err(ParseError::new(text, Reason::NoUnit("5s or 250ms"))),
+            "" => return Err(ParseError::new(text, ParseFailure::NoUnit("5s or 250ms"))),
             other => other,
         };
         let Some((_, factor)) = UNITS.iter().find(|(unit, _)| *unit == name) else {
             return Err(ParseError::new(
                 text,
-                Reason::UnknownUnit("h, min, s, ms, us and ns"),
+                ParseFailure::UnknownUnit("h, min, s, ms, us and ns"),
             ));
         };
         let length = parsed.scaled(*factor);
         length
             .map(Duration)
-            .ok_or_else(|| ParseError::new(text, Reason::TooLarge))
+            .ok_or_else(|| ParseError::new(text, ParseFailure::TooLarge))
     }
 }
 

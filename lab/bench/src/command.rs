@@ -7,20 +7,20 @@ use std::slice;
 use headlong_report::{Page, say};
 use serde_json::json;
 
-use crate::compare::{Compared, compare};
-use crate::experiment::{Cell, Experiment};
-use crate::record::{OutcomeName, Records, RunRecord};
+use crate::compare::{ComparisonResult, compare};
+use crate::experiment::{Experiment, ExperimentCell};
+use crate::record::{OutcomeName, RecordFolder, RunRecord};
 use crate::report::{
     MarkdownError, comparison_page, run_page, runs_table, tables, write_markdown, write_section,
 };
 use crate::rig::{RigError, missing};
 use crate::run::Bench;
-use crate::search::Found;
-use crate::search_driver::{Limit, Runner, SearchDriver};
+use crate::search::SearchResult;
+use crate::search_driver::{Runner, SearchDriver, ServerLimit};
 
 /// Options of the bench apart from the experiment.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct BenchOptions {
     /// The program `headlong`.
     pub headlong: PathBuf,
     /// Folder of the filled drives.
@@ -64,14 +64,18 @@ impl CommandOutcome {
     }
 
     /// For searches and the ratios of their results.
-    fn of_ratios(experiment: &Experiment, compared: &Compared, scope: Scope) -> Self {
+    fn of_ratios(
+        experiment: &Experiment,
+        compared: &ComparisonResult,
+        scope: ComparisonScope,
+    ) -> Self {
         let ratios = compared.ratios(experiment);
         let mut ending = match ratios.iter().all(|ratio| ratio.holds()) {
             true => Self::of_searches(&compared.limits),
             false => Self::Missed,
         };
         for (baseline, workload) in compared.without_ratio(experiment) {
-            if scope == Scope::Part && !compared.were_looked_for(baseline, workload) {
+            if scope == ComparisonScope::Part && !compared.were_looked_for(baseline, workload) {
                 continue;
             }
             // A missing ratio cannot hold.
@@ -87,10 +91,10 @@ impl CommandOutcome {
     }
 
     /// For searches alone.
-    fn of_searches(limits: &[Limit]) -> Self {
-        let has_result = |found: &Found| found.rate.is_some() || found.failed.is_some();
+    fn of_searches(limits: &[ServerLimit]) -> Self {
+        let has_result = |found: &SearchResult| found.rate.is_some() || found.failed.is_some();
         // A search limited by the machine is a result, and is reported as such.
-        let is_over = |found: &Found| found.is_settled || found.is_machine_limited();
+        let is_over = |found: &SearchResult| found.is_settled || found.is_machine_limited();
         match limits {
             limits if !limits.iter().any(|limit| has_result(&limit.found)) => Self::Refused,
             limits if limits.iter().all(|limit| is_over(&limit.found)) => Self::Done,
@@ -119,7 +123,7 @@ pub enum BenchError {
     Markdown(#[from] MarkdownError),
 }
 
-impl Options {
+impl BenchOptions {
     /// The search driver for these servers, if the machine meets their requirements.
     ///
     /// # Errors
@@ -127,7 +131,7 @@ impl Options {
     pub fn driver<'e>(
         &self,
         experiment: &'e Experiment,
-        cells: &[Cell],
+        cells: &[ExperimentCell],
         searches: usize,
     ) -> Result<SearchDriver<'e, Bench>, BenchError> {
         let missing = missing(experiment, cells);
@@ -148,7 +152,7 @@ impl Options {
         runner: R,
         searches: usize,
     ) -> Result<SearchDriver<'e, R>, BenchError> {
-        let records = Records::open(&self.results);
+        let records = RecordFolder::open(&self.results);
         let records = Some(records.map_err(|error| self.failed(error))?);
         let driver = SearchDriver::new(experiment, runner, records, self.resumes, searches);
         Ok(driver)
@@ -181,7 +185,7 @@ impl Options {
     ///
     /// # Errors
     /// If the report or the documentation page cannot be written.
-    pub fn tell(
+    pub fn publish(
         &self,
         page: Page,
         (marks, section): (&str, &str),
@@ -210,19 +214,19 @@ impl Options {
 /// If the machine failed, or a result cannot be written.
 pub fn run(
     experiment: &Experiment,
-    cell: &Cell,
+    cell: &ExperimentCell,
     rate: f64,
     seed: u64,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
-    tell_run(&driver.run(cell, rate, seed, false)?, options)
+    publish_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
 /// Writes the report of one run and prints its figures.
-pub(crate) fn tell_run(
+pub(crate) fn publish_run(
     record: &RunRecord,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     run_page(slice::from_ref(record), &options.command_line).write(&options.report())?;
     let value = serde_json::to_value(record).unwrap_or_default();
@@ -239,15 +243,20 @@ pub(crate) fn tell_run(
 /// If the machine failed, or a result cannot be written.
 pub fn search(
     experiment: &Experiment,
-    cell: &Cell,
+    cell: &ExperimentCell,
     start: f64,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
     let limit = driver.search(cell, start, 0)?;
     let limits = vec![limit];
     let ending = CommandOutcome::of_searches(&limits);
-    finish(experiment, &Compared { limits }, options, Scope::Part)?;
+    finish(
+        experiment,
+        &ComparisonResult { limits },
+        options,
+        ComparisonScope::Part,
+    )?;
     Ok(ending)
 }
 
@@ -257,18 +266,18 @@ pub fn search(
 /// If the machine failed, or a result cannot be written.
 pub fn compare_all(
     experiment: &Experiment,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let searches = cells.len() * experiment.repeats as usize;
     let mut driver = options.driver(experiment, &cells, searches)?;
     let compared = compare(experiment, &mut driver)?;
-    finish(experiment, &compared, options, Scope::Whole)
+    finish(experiment, &compared, options, ComparisonScope::Whole)
 }
 
 /// Which part of an experiment was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ComparisonScope {
     /// All comparisons.
     Whole,
     /// Some of them: a ratio whose other side was not selected is not missing.
@@ -278,9 +287,9 @@ pub(crate) enum Scope {
 /// Writes all results, and checks that all ratios hold.
 pub(crate) fn finish(
     experiment: &Experiment,
-    compared: &Compared,
-    options: &Options,
-    scope: Scope,
+    compared: &ComparisonResult,
+    options: &BenchOptions,
+    scope: ComparisonScope,
 ) -> Result<CommandOutcome, BenchError> {
     let page = comparison_page(experiment, compared, &options.command_line);
     page.write(&options.report())?;
@@ -295,7 +304,7 @@ pub(crate) fn finish(
 }
 
 /// The result as JSON.
-pub fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Value {
+pub fn summary(experiment: &Experiment, compared: &ComparisonResult) -> serde_json::Value {
     let limits: Vec<_> = compared.limits.iter().map(limit_summary).collect();
     json!({
         "schema": "headlong-bench-compare-1",
@@ -305,7 +314,7 @@ pub fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Valu
     })
 }
 
-fn limit_summary(limit: &Limit) -> serde_json::Value {
+fn limit_summary(limit: &ServerLimit) -> serde_json::Value {
     let delivered = |record: &RunRecord| record.verdict.delivered;
     json!({
         "workload": limit.workload,
@@ -323,7 +332,7 @@ fn limit_summary(limit: &Limit) -> serde_json::Value {
 }
 
 /// Prints the result, as JSON or as text.
-pub fn print(options: &Options, value: &serde_json::Value, text: impl Fn() -> String) {
+pub fn print(options: &BenchOptions, value: &serde_json::Value, text: impl Fn() -> String) {
     let text = match options.json {
         true => format!("{value}\n"),
         false => text(),
@@ -344,12 +353,12 @@ pub fn default_store() -> PathBuf {
 mod tests {
     use super::*;
 
-    fn limit(rate: Option<f64>, refused: Option<f64>, is_settled: bool) -> Limit {
-        Limit {
+    fn limit(rate: Option<f64>, refused: Option<f64>, is_settled: bool) -> ServerLimit {
+        ServerLimit {
             workload: "sd".into(),
             server: "a".into(),
             repeat: 0,
-            found: Found {
+            found: SearchResult {
                 rate,
                 failed: None,
                 refused,
@@ -369,12 +378,12 @@ mod tests {
                     [server.a]\nkind = \"headlong\"\n[server.b]\nkind = \"nginx\"\n\
                     [baseline.best]\nsubject = \"a\"\nservers = [\"b\"]\nat_least = { sd = 2 }\n";
         let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
-        let of = |server: &str, rate| Limit {
+        let of = |server: &str, rate| ServerLimit {
             server: server.into(),
             ..limit(rate, None, true)
         };
         let both = |a, b| vec![of("a", a), of("b", b)];
-        let (whole, part) = (Scope::Whole, Scope::Part);
+        let (whole, part) = (ComparisonScope::Whole, ComparisonScope::Part);
         let cases = [
             (both(Some(5.0), Some(2.0)), whole, CommandOutcome::Done),
             (both(Some(3.0), Some(2.0)), whole, CommandOutcome::Missed),
@@ -384,7 +393,7 @@ mod tests {
             (vec![of("a", Some(5.0))], part, CommandOutcome::Done),
         ];
         for (limits, scope, ending) in cases {
-            let compared = Compared { limits };
+            let compared = ComparisonResult { limits };
             let found = CommandOutcome::of_ratios(&experiment, &compared, scope);
             assert_eq!(found, ending, "{scope:?} {compared:?}");
         }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::experiment::{Cell, Experiment};
+use crate::command_builder::CommandBuilder;
+use crate::experiment::{Experiment, ExperimentCell};
 use crate::rig;
-use crate::words::CommandBuilder;
 
 /// Port of the server, in its own network namespace.
 pub(crate) const PORT: u16 = 8080;
@@ -26,7 +26,7 @@ pub(crate) fn stretches(
 /// The command that writes the sessions of one period.
 pub(crate) fn generate_words(
     headlong: &Path,
-    cell: &Cell,
+    cell: &ExperimentCell,
     (rate, length): (f64, headlong_units::Duration),
     seed: u64,
     file: &Path,

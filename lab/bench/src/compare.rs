@@ -7,18 +7,18 @@ use headlong_stats::{Comparison, ConfidenceInterval, Summary, USUAL_CONFIDENCE};
 
 use crate::experiment::{Baseline, Experiment};
 use crate::rig::RigError;
-use crate::search_driver::{Limit, Runner, SearchDriver};
+use crate::search_driver::{Runner, SearchDriver, ServerLimit};
 
 /// All limits found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct ComparisonResult {
     /// In measuring order.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<ServerLimit>,
 }
 
 /// Rates of one server under one workload over all repeats, in bytes per second.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rates {
+pub struct ServerRates {
     /// One rate for each repeat that found one.
     pub rates: Vec<f64>,
     /// Their mean; the only rate if there is one.
@@ -29,7 +29,7 @@ pub struct Rates {
 
 /// Ratio of a server's rate to a baseline's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Ratio {
+pub struct RateRatio {
     /// Name of the workload.
     pub workload: String,
     /// Name of the server.
@@ -51,7 +51,7 @@ pub struct Ratio {
     pub is_bound: bool,
 }
 
-impl Ratio {
+impl RateRatio {
     /// Whether the required ratio is reached.
     pub fn holds(&self) -> bool {
         !self.is_bound && self.at_least.is_none_or(|least| self.ratio >= least)
@@ -66,8 +66,8 @@ impl Ratio {
 pub fn compare<R: Runner>(
     experiment: &Experiment,
     driver: &mut SearchDriver<'_, R>,
-) -> Result<Compared, RigError> {
-    let mut compared = Compared { limits: Vec::new() };
+) -> Result<ComparisonResult, RigError> {
+    let mut compared = ComparisonResult { limits: Vec::new() };
     for repeat in 0..experiment.repeats {
         let mut cells = experiment.cells();
         if repeat % 2 == 1 {
@@ -83,7 +83,7 @@ pub fn compare<R: Runner>(
     Ok(compared)
 }
 
-impl Compared {
+impl ComparisonResult {
     /// Names of the experiment's workloads that have limits.
     pub fn workloads<'c>(&'c self, experiment: &'c Experiment) -> impl Iterator<Item = &'c String> {
         let names = experiment.workloads.keys();
@@ -95,19 +95,19 @@ impl Compared {
         &'c self,
         workload: &'c str,
         server: &'c str,
-    ) -> impl Iterator<Item = &'c Limit> + Clone {
+    ) -> impl Iterator<Item = &'c ServerLimit> + Clone {
         let all = self.limits.iter();
         all.filter(move |limit| limit.workload == workload && limit.server == server)
     }
 
     /// Its rates; `None` if none was found.
-    pub fn rates(&self, workload: &str, server: &str) -> Option<Rates> {
+    pub fn rates(&self, workload: &str, server: &str) -> Option<ServerRates> {
         let found = self
             .of(workload, server)
             .filter_map(|limit| limit.found.rate);
         let rates: Vec<f64> = found.collect();
         let summary: Summary = rates.iter().copied().collect();
-        Some(Rates {
+        Some(ServerRates {
             mean: summary.mean()?,
             interval: summary.interval(USUAL_CONFIDENCE),
             rates,
@@ -115,7 +115,7 @@ impl Compared {
     }
 
     /// Ratios to all baselines, for the workloads in which both sides were measured.
-    pub fn ratios(&self, experiment: &Experiment) -> Vec<Ratio> {
+    pub fn ratios(&self, experiment: &Experiment) -> Vec<RateRatio> {
         let baselines = experiment.baselines.iter();
         let pairs = baselines.flat_map(|b| experiment.workloads.keys().map(move |w| (b, w)));
         pairs
@@ -158,7 +158,7 @@ impl Compared {
         found(first).filter_map(pair).unzip()
     }
 
-    fn ratio(&self, baseline: &Baseline, workload: &str) -> Option<Ratio> {
+    fn ratio(&self, baseline: &Baseline, workload: &str) -> Option<RateRatio> {
         let subject = self.rates(workload, &baseline.subject)?;
         let measured = baseline.servers.iter();
         let measured = measured.filter_map(|name| Some((name, self.rates(workload, name)?)));
@@ -169,7 +169,7 @@ impl Compared {
             self.of(workload, server)
                 .any(|limit| limit.found.is_machine_limited())
         });
-        Some(Ratio {
+        Some(RateRatio {
             workload: workload.to_owned(),
             subject: baseline.subject.clone(),
             baseline: baseline.name.clone(),
@@ -188,10 +188,10 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::experiment::Cell;
-    use crate::record::{OutcomeName, Records, RunRecord};
+    use crate::experiment::ExperimentCell;
+    use crate::record::{OutcomeName, RecordFolder, RunRecord};
     use crate::run_identity::{of_run, settings};
-    use crate::search::Found;
+    use crate::search::SearchResult;
 
     const MIB: f64 = 1_048_576.0;
     const TEXT: &str = r#"
@@ -218,21 +218,21 @@ at_least = { sd = 2.4 }
 "#;
 
     /// Servers with known limits.
-    struct StandIn {
+    struct FakeRunner {
         build: &'static str,
         runs: Vec<(String, f64, u64)>,
         refuse_above: f64,
         refused: u32,
     }
 
-    impl Runner for &mut StandIn {
+    impl Runner for &mut FakeRunner {
         fn build(&self) -> &str {
             self.build
         }
 
         fn run(
             &mut self,
-            cell: &Cell,
+            cell: &ExperimentCell,
             rate: f64,
             seed: u64,
             ends_at_failure: bool,
@@ -256,8 +256,8 @@ at_least = { sd = 2.4 }
         }
     }
 
-    fn stand_in() -> StandIn {
-        StandIn {
+    fn stand_in() -> FakeRunner {
+        FakeRunner {
             build: "1.0",
             runs: Vec::new(),
             refuse_above: 1e6,
@@ -269,9 +269,9 @@ at_least = { sd = 2.4 }
         Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right")
     }
 
-    fn compared(runner: &mut StandIn, records: Option<&Path>) -> Compared {
+    fn compared(runner: &mut FakeRunner, records: Option<&Path>) -> ComparisonResult {
         let experiment = experiment();
-        let records = records.map(|folder| Records::open(folder).expect("a folder"));
+        let records = records.map(|folder| RecordFolder::open(folder).expect("a folder"));
         let mut driver = SearchDriver::new(&experiment, runner, records, true, 6);
         compare(&experiment, &mut driver).expect("a stand-in does not fail")
     }
@@ -325,12 +325,12 @@ at_least = { sd = 2.4 }
     }
 
     /// Results of a server's searches, one for each repeat.
-    fn limits(server: &str, rates: &[Option<f64>]) -> Vec<Limit> {
-        let limit = |(repeat, rate): (u32, &Option<f64>)| Limit {
+    fn limits(server: &str, rates: &[Option<f64>]) -> Vec<ServerLimit> {
+        let limit = |(repeat, rate): (u32, &Option<f64>)| ServerLimit {
             workload: "sd".into(),
             server: server.into(),
             repeat,
-            found: Found {
+            found: SearchResult {
                 rate: *rate,
                 failed: Some(100.0),
                 refused: None,
@@ -348,7 +348,7 @@ at_least = { sd = 2.4 }
     fn pairs_rates_by_repeat_not_by_position() {
         let ratio = |fast: &[Option<f64>], slow: &[Option<f64>]| {
             let limits = [limits("fast", fast), limits("slow", slow)].concat();
-            Compared { limits }.ratios(&experiment()).remove(0)
+            ComparisonResult { limits }.ratios(&experiment()).remove(0)
         };
         // Each side lacks another of three repeats: a single pair has no interval.
         let one = ratio(
@@ -367,8 +367,8 @@ at_least = { sd = 2.4 }
     #[test]
     fn lists_required_ratios_without_result() {
         let experiment = experiment();
-        let lacking = |limits: Vec<Limit>| {
-            let compared = Compared { limits };
+        let lacking = |limits: Vec<ServerLimit>| {
+            let compared = ComparisonResult { limits };
             let lacking = compared.without_ratio(&experiment).into_iter();
             let lacking = lacking.map(|(baseline, workload)| {
                 let looked_for = compared.were_looked_for(baseline, workload);
@@ -399,15 +399,15 @@ at_least = { sd = 2.4 }
             assert_eq!(one.found, other.found);
         }
         // A different build may have a higher limit.
-        let mut newer = StandIn {
+        let mut newer = FakeRunner {
             build: "1.1",
             ..stand_in()
         };
         compared(&mut newer, Some(folder.path()));
         assert_eq!(newer.runs, first.runs);
         // A search aborts a run that has failed; a single run continues.
-        let (experiment, records) = (experiment(), Records::open(folder.path()));
-        let mut third = StandIn {
+        let (experiment, records) = (experiment(), RecordFolder::open(folder.path()));
+        let mut third = FakeRunner {
             build: "1.1",
             ..stand_in()
         };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// CPU time so far, in clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Ticks {
+struct CpuTicks {
     machine_busy: u64,
     machine_all: u64,
     server: u64,
@@ -17,7 +17,7 @@ struct Ticks {
 
 /// CPU used over a period, in cores, except `machine_share`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CpuUse {
+pub struct CpuUsage {
     /// Seconds of wall time observed.
     pub seconds: f64,
     /// Share of all cores together: 1 is a saturated machine.
@@ -32,9 +32,9 @@ pub struct CpuUse {
 
 /// Samples CPU times, to report the use of any part of the run afterwards.
 #[derive(Debug)]
-pub(crate) struct CpuWatch {
+pub(crate) struct CpuSampler {
     started: Instant,
-    samples: Vec<(Duration, Ticks)>,
+    samples: Vec<(Duration, CpuTicks)>,
 }
 
 /// The processes to observe.
@@ -45,7 +45,7 @@ pub(crate) struct WatchedProcesses {
     pub(crate) drives: Vec<u32>,
 }
 
-impl CpuWatch {
+impl CpuSampler {
     pub(crate) fn start() -> Self {
         let samples = Vec::new();
         Self {
@@ -57,7 +57,7 @@ impl CpuWatch {
     pub(crate) fn look(&mut self, watched: &WatchedProcesses) {
         let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
         let (machine_busy, machine_all) = machine_ticks(&machine);
-        let ticks = Ticks {
+        let ticks = CpuTicks {
             machine_busy,
             machine_all,
             server: watched.server.iter().map(|pid| process_ticks(*pid)).sum(),
@@ -69,15 +69,15 @@ impl CpuWatch {
 
     /// CPU use between two times since the start; of the whole run if no sample lies between
     /// them.
-    pub(crate) fn between(&self, from: Duration, to: Duration) -> CpuUse {
-        let inside = |(at, _): &&(Duration, Ticks)| (from..=to).contains(at);
+    pub(crate) fn between(&self, from: Duration, to: Duration) -> CpuUsage {
+        let inside = |(at, _): &&(Duration, CpuTicks)| (from..=to).contains(at);
         let part: Vec<_> = self.samples.iter().filter(inside).collect();
         let part: Vec<_> = match part.len() {
             0 | 1 => self.samples.iter().collect(),
             _ => part,
         };
         let (Some((first_at, first)), Some((last_at, last))) = (part.first(), part.last()) else {
-            return CpuUse::default();
+            return CpuUsage::default();
         };
         let seconds = last_at.saturating_sub(*first_at).as_secs_f64();
         let cores = |from: u64, to: u64| {
@@ -86,7 +86,7 @@ impl CpuWatch {
         };
         let all = last.machine_all.saturating_sub(first.machine_all) as f64;
         let busy = last.machine_busy.saturating_sub(first.machine_busy) as f64;
-        CpuUse {
+        CpuUsage {
             seconds,
             machine_share: busy / all.max(1.0),
             server_cores: cores(first.server, last.server),
@@ -122,7 +122,7 @@ fn process_ticks(pid: u32) -> u64 {
 
 /// The machine, as recorded.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// `uname -sr`.
     pub kernel: String,
     /// Processors that may be used.
@@ -131,7 +131,7 @@ pub struct Machine {
     pub memory_bytes: u64,
 }
 
-impl Machine {
+impl MachineInfo {
     /// The machine that this process runs on.
     pub fn this() -> Self {
         let name = rustix::system::uname();
@@ -165,16 +165,16 @@ mod tests {
     fn reports_use_of_requested_period() {
         let second = u64::from(rustix::param::clock_ticks_per_second() as u32);
         let at = |seconds, server, busy| {
-            let ticks = Ticks {
+            let ticks = CpuTicks {
                 machine_busy: busy * second,
                 machine_all: 2 * seconds * second,
                 server: server * second,
-                ..Ticks::default()
+                ..CpuTicks::default()
             };
             (Duration::from_secs(seconds), ticks)
         };
         let samples = vec![at(0, 0, 0), at(10, 9, 20), at(20, 14, 25), at(30, 14, 45)];
-        let watch = CpuWatch {
+        let watch = CpuSampler {
             started: Instant::now(),
             samples,
         };

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use headlong_sim::Record;
+use headlong_sim::RunFigures;
 
 use crate::parallel::in_parallel;
-use crate::record::{Load, RunRecord};
+use crate::record::{LoadFigures, RunRecord};
 use crate::rig::RigError;
 use crate::virtual_run::{RateSearch, VirtualCell};
 
 /// One dimension of the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Axis {
+pub struct GridAxis {
     /// Name of the parameter.
     pub name: String,
     /// Its values, in display order.
@@ -28,7 +28,7 @@ pub struct Axis {
 
 /// The quantity measured at each point of a grid.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Aim {
+pub enum SweepQuantity {
     /// Results at these rates, MiB/s.
     Rates(Vec<f64>),
     /// The highest failure-free rate.
@@ -44,7 +44,7 @@ pub enum Aim {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// The quantity to measure.
-    pub aim: Aim,
+    pub aim: SweepQuantity,
     /// The first seed.
     pub seed: u64,
     /// Number of consecutive seeds.
@@ -55,7 +55,7 @@ pub struct Sweep {
 
 /// A point of a grid.
 #[derive(Debug, Clone)]
-pub struct Point {
+pub struct GridPoint {
     /// Its value on each axis.
     pub values: Vec<String>,
     /// The run to make there.
@@ -64,7 +64,7 @@ pub struct Point {
 
 /// Result at a point of the grid, for one rate if rates were given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct GridRow {
     /// Its value on each axis.
     pub values: Vec<String>,
     /// The given rate, or the highest that passed: `None` if none did.
@@ -79,15 +79,15 @@ pub struct Row {
     pub records: Vec<RunRecord>,
 }
 
-impl Row {
+impl GridRow {
     /// The mean of a figure over the seeds; `None` if no rate passed.
-    pub fn mean(&self, figure: impl Fn(&Record) -> f64) -> Option<f64> {
+    pub fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> Option<f64> {
         mean_of(&self.records, figure)
     }
 }
 
 /// The mean of a figure over some virtual runs; `None` if there are none.
-pub(crate) fn mean_of(records: &[RunRecord], figure: impl Fn(&Record) -> f64) -> Option<f64> {
+pub(crate) fn mean_of(records: &[RunRecord], figure: impl Fn(&RunFigures) -> f64) -> Option<f64> {
     let figures = records.iter().filter_map(RunRecord::figures).map(figure);
     let sum: f64 = figures.sum();
     (!records.is_empty()).then(|| sum / records.len() as f64)
@@ -95,7 +95,7 @@ pub(crate) fn mean_of(records: &[RunRecord], figure: impl Fn(&Record) -> f64) ->
 
 /// All combinations of the axes' values, the last axis varying fastest; with no axes, a single
 /// empty combination.
-pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
+pub fn combinations(axes: &[GridAxis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |combined, axis| {
         let with = |before: &Vec<String>| {
             let before = before.clone();
@@ -111,27 +111,27 @@ pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
 
 impl Sweep {
     /// Evaluates all points. Results in the journal are reused, and new ones are appended to it;
-    /// `tell` receives the number of finished points and of all points.
+    /// `progress` receives the number of finished points and of all points.
     ///
     /// # Errors
     /// The first invalid point in their order, or a journal that cannot be written.
     pub fn run(
         &self,
-        points: &[Point],
-        mut journal: Option<&mut Journal>,
-        mut tell: impl FnMut(usize, usize),
-    ) -> Result<Vec<Row>, SweepError> {
+        points: &[GridPoint],
+        mut journal: Option<&mut SweepJournal>,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Vec<GridRow>, SweepError> {
         let keys: Vec<String> = points.iter().map(|point| self.key(point)).collect();
         let known = |index: usize| {
             let journal = journal.as_ref()?;
             journal.find(&keys[index]).cloned()
         };
-        let mut rows: Vec<Option<Vec<Row>>> = (0..points.len()).map(known).collect();
+        let mut rows: Vec<Option<Vec<GridRow>>> = (0..points.len()).map(known).collect();
         let missing: Vec<usize> = (0..points.len())
             .filter(|index| rows[*index].is_none())
             .collect();
         let mut done = points.len() - missing.len();
-        tell(done, points.len());
+        progress(done, points.len());
         let mut written = Ok(());
         let found = in_parallel(
             &missing,
@@ -139,7 +139,7 @@ impl Sweep {
             |index| self.point(&points[*index]),
             |place, found| {
                 done += 1;
-                tell(done, points.len());
+                progress(done, points.len());
                 if let (Some(journal), Ok(rows)) = (journal.as_deref_mut(), found)
                     && written.is_ok()
                 {
@@ -155,7 +155,7 @@ impl Sweep {
     }
 
     /// A name for everything that the result of a point depends on.
-    fn key(&self, point: &Point) -> String {
+    fn key(&self, point: &GridPoint) -> String {
         // FNV-1a of all inputs of the experiment.
         let words = format!(
             "{} {:?} {} {}",
@@ -169,13 +169,13 @@ impl Sweep {
         format!("{} {hash:016x}", point.values.join(" "))
     }
 
-    fn point(&self, point: &Point) -> Result<Vec<Row>, RigError> {
+    fn point(&self, point: &GridPoint) -> Result<Vec<GridRow>, RigError> {
         match &self.aim {
-            Aim::Rates(rates) => rates
+            SweepQuantity::Rates(rates) => rates
                 .iter()
                 .map(|rate| self.at_rate(point, *rate))
                 .collect(),
-            Aim::Maximum {
+            SweepQuantity::Maximum {
                 guess_mib_s,
                 resolution_mib_s,
             } => {
@@ -188,7 +188,7 @@ impl Sweep {
                 };
                 let searched = point.cell.search(&wanted, |_| {})?;
                 let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB);
-                Ok(vec![Row {
+                Ok(vec![GridRow {
                     values: point.values.clone(),
                     rate_mib_s: mib_s(searched.found.rate),
                     failed_mib_s: mib_s(searched.found.failed),
@@ -200,12 +200,12 @@ impl Sweep {
         }
     }
 
-    fn at_rate(&self, point: &Point, rate_mib_s: f64) -> Result<Row, RigError> {
+    fn at_rate(&self, point: &GridPoint, rate_mib_s: f64) -> Result<GridRow, RigError> {
         let seeds = self.seed..self.seed + u64::from(self.seeds.max(1));
         let runs = seeds.map(|seed| point.cell.run(rate_mib_s * MIB, seed, false));
         let records = without_series(runs.collect::<Result<_, _>>()?);
         let figures = records.iter().filter_map(RunRecord::figures);
-        Ok(Row {
+        Ok(GridRow {
             values: point.values.clone(),
             rate_mib_s: Some(rate_mib_s),
             failed_mib_s: None,
@@ -221,7 +221,7 @@ const MIB: f64 = 1_048_576.0;
 /// Removes the time series of the figures: only the pages of single runs show them.
 pub fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
     for record in &mut records {
-        if let Load::Virtual(figures) = &mut record.load {
+        if let LoadFigures::Virtual(figures) = &mut record.load {
             figures.series.clear();
         }
     }
@@ -247,18 +247,18 @@ pub enum SweepError {
 /// Finished rows in a file: one line of JSON for each point. A truncated line, left by an
 /// interrupted run, is evaluated again.
 #[derive(Debug)]
-pub struct Journal {
+pub struct SweepJournal {
     path: PathBuf,
-    known: Vec<Entry>,
+    known: Vec<JournalEntry>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct JournalEntry {
     point: String,
-    rows: Vec<Row>,
+    rows: Vec<GridRow>,
 }
 
-impl Journal {
+impl SweepJournal {
     /// Reads a journal; empty if the file does not exist.
     ///
     /// # Errors
@@ -284,15 +284,15 @@ impl Journal {
         })
     }
 
-    fn find(&self, point: &str) -> Option<&Vec<Row>> {
+    fn find(&self, point: &str) -> Option<&Vec<GridRow>> {
         let mut entries = self.known.iter();
         entries
             .find(|entry| entry.point == point)
             .map(|entry| &entry.rows)
     }
 
-    fn add(&mut self, point: &str, rows: &[Row]) -> Result<(), SweepError> {
-        let entry = Entry {
+    fn add(&mut self, point: &str, rows: &[GridRow]) -> Result<(), SweepError> {
+        let entry = JournalEntry {
             point: point.to_owned(),
             rows: rows.to_vec(),
         };
@@ -313,10 +313,10 @@ impl Journal {
 }
 
 /// A figure of a row: its name in tables and charts, and how to take it from a record.
-pub type FigureOf = (&'static str, fn(&Record) -> f64);
+pub type RecordFigure = (&'static str, fn(&RunFigures) -> f64);
 
 /// The figures that tables of rows show.
-pub const FIGURES: &[FigureOf] = &[
+pub const FIGURES: &[RecordFigure] = &[
     ("asked_for_mib_s", |r| r.asked_for_mib_s),
     ("delivered_mib_s", |r| r.delivered_mib_s),
     ("disk_mib_s", |r| r.disk_mib_s),
@@ -334,7 +334,7 @@ pub const FIGURES: &[FigureOf] = &[
 ];
 
 /// The rows as comma-separated values with a header line.
-pub fn to_csv(axes: &[Axis], rows: &[Row]) -> String {
+pub fn to_csv(axes: &[GridAxis], rows: &[GridRow]) -> String {
     let heads = axes.iter().map(|axis| quoted(&axis.name));
     let fixed = ["offered_mib_s", "failed_mib_s", "failures", "worlds"];
     let figures = FIGURES.iter().map(|(name, _)| *name);

@@ -4,29 +4,29 @@ use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use super::*;
-use headlong_sim::{Experiment, Setup, Window};
+use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
 
-fn axis(name: &str, values: &[&str]) -> Axis {
-    Axis {
+fn axis(name: &str, values: &[&str]) -> GridAxis {
+    GridAxis {
         name: name.to_owned(),
         values: values.iter().map(ToString::to_string).collect(),
     }
 }
 
 /// A quarter of a minute with few titles and the given prefetch.
-fn experiment(prefetch_mib: u64) -> Experiment {
+fn experiment(prefetch_mib: u64) -> VirtualExperiment {
     let few = [("title.sd.count", "300"), ("title.hd.count", "30")];
     let few = few.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO + Duration::from_secs(5),
             to: Instant::ZERO + Duration::from_secs(15),
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = 64 * MIB;
     setup.engine.sizing.reference_bytes = prefetch_mib * MIB;
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset("youtube-sd", &few).expect("right"),
         drive: headlong_drive::preset("wd-red-wd10efrx").expect("known"),
         setup,
@@ -34,9 +34,9 @@ fn experiment(prefetch_mib: u64) -> Experiment {
     }
 }
 
-fn points() -> Vec<Point> {
+fn points() -> Vec<GridPoint> {
     let sizes = [1, 4];
-    let point = |size| Point {
+    let point = |size| GridPoint {
         values: vec![format!("{size}MiB")],
         cell: VirtualCell::of_options(
             experiment(size),
@@ -47,7 +47,7 @@ fn points() -> Vec<Point> {
     sizes.into_iter().map(point).collect()
 }
 
-fn sweep(aim: Aim, threads: usize) -> Sweep {
+fn sweep(aim: SweepQuantity, threads: usize) -> Sweep {
     Sweep {
         aim,
         seed: 1,
@@ -66,11 +66,11 @@ fn combinations_are_complete_and_ordered() {
 
 #[test]
 fn rows_do_not_depend_on_thread_count() {
-    let maximum = Aim::Maximum {
+    let maximum = SweepQuantity::Maximum {
         guess_mib_s: 16.0,
         resolution_mib_s: 16.0,
     };
-    for aim in [Aim::Rates(vec![4.0]), maximum] {
+    for aim in [SweepQuantity::Rates(vec![4.0]), maximum] {
         let rows = |threads| {
             let run = sweep(aim.clone(), threads).run(&points(), None, |_, _| {});
             run.expect("runs")
@@ -89,10 +89,10 @@ fn journalled_points_are_not_run_again() {
     let folder = std::env::temp_dir().join(format!("headlong-sweep-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("journal.jsonl");
-    let run = |points: &[Point]| {
-        let mut journal = Journal::open(&path).expect("opens");
+    let run = |points: &[GridPoint]| {
+        let mut journal = SweepJournal::open(&path).expect("opens");
         let mut told = Vec::new();
-        let sweep = sweep(Aim::Rates(vec![4.0]), 2);
+        let sweep = sweep(SweepQuantity::Rates(vec![4.0]), 2);
         let rows = sweep.run(points, Some(&mut journal), |done, _| told.push(done));
         (rows.expect("runs"), told)
     };
@@ -112,7 +112,7 @@ fn journalled_points_are_not_run_again() {
 
 #[test]
 fn values_with_commas_are_quoted() {
-    let row = Row {
+    let row = GridRow {
         values: vec!["a,b".to_owned()],
         rate_mib_s: None,
         failed_mib_s: Some(2.0),

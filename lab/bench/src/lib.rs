@@ -11,14 +11,14 @@
 // Standard error may be closed or full, and then `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
+mod active_run;
 mod admin;
-mod agree;
-mod attempt;
-mod climb;
 pub mod command;
+mod command_builder;
 mod command_lines;
 mod compare;
 mod cpu_usage;
+mod cross_validation;
 mod diffs;
 mod disk_trace;
 mod drive_lateness;
@@ -39,30 +39,31 @@ mod run_phases;
 mod search;
 mod search_driver;
 mod servers;
+mod step_load;
 mod verdict;
 mod virtual_command;
 mod virtual_run;
-mod words;
 
-pub use agree::{
-    CrossValidation, Figures, PhaseComparison, PhaseFigure, Tolerance, ValidationPair, agree,
+pub use command::{BenchError, BenchOptions, CommandOutcome, default_store};
+pub use compare::{ComparisonResult, RateRatio, ServerRates, compare};
+pub use cpu_usage::{CpuUsage, MachineInfo};
+pub use cross_validation::{
+    CrossValidation, PhaseComparison, PhaseFigure, RateTolerance, ValidationFigures,
+    ValidationPair, agree,
 };
-pub use climb::{StepLoadResult, Stretch, Work};
-pub use command::{BenchError, CommandOutcome, Options, default_store};
-pub use compare::{Compared, Rates, Ratio, compare};
-pub use cpu_usage::{CpuUse, Machine};
-pub use diffs::{DiffBenchmark, DiffRun, How, diffs};
+pub use diffs::{DiffBenchmark, DiffReader, DiffRun, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
-    Apache, Baseline, Cache, CacheKind, Cell, DriveSpec, Experiment, FileSet, FlashTier, Kernel,
-    KernelChange, Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind, StepLoad,
-    Workload,
+    ApacheSettings, Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind,
+    EmulatedDriveSpec, Experiment, ExperimentCell, FileSet, FlashTier, Mistakes, NetworkSettings,
+    NginxSettings, PhaseDurations, SearchRules, ServerKind, ServerSpec, StepLoad, WorkloadSpec,
 };
 pub use parallel::in_parallel;
 pub use plan::plan;
 pub use playback_quality::QualityRules;
 pub use record::{
-    DiskFacts, Load, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
+    DiskFacts, LoadFigures, OutcomeName, RecordFolder, RunRecord, RunSetup, RunVerdict, SCHEMA,
+    ServerFacts,
 };
 pub use report::{
     MB, MarkdownError, comparison_page, grid_table, limits_table, ratios_table, run_page,
@@ -71,7 +72,8 @@ pub use report::{
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
 pub use run_phases::RunPhase;
-pub use search::{CompletedSearch, Found, Outcome, Probe, Search};
-pub use search_driver::{Limit, Runner, SearchDriver};
-pub use virtual_command::{Virtual, limits, simulate, simulate_run};
+pub use search::{CompletedSearch, LimitSearch, Probe, RunOutcome, SearchResult};
+pub use search_driver::{Runner, SearchDriver, ServerLimit};
+pub use step_load::{DriveWork, LoadStep, StepLoadResult};
+pub use virtual_command::{VirtualOptions, limits, simulate, simulate_run};
 pub use virtual_run::{NotSimulatable, RateSearch, VirtualBench, VirtualCell};

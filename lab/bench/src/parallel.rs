@@ -4,13 +4,13 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Runs jobs on several threads. Results are in the order of the jobs; `tell` is called on the
+/// Runs jobs on several threads. Results are in the order of the jobs; `on_result` is called on the
 /// calling thread for each result as soon as it is available, with the index of its job.
 pub fn in_parallel<J: Sync, R: Send>(
     jobs: &[J],
     threads: NonZeroUsize,
     work: impl Fn(&J) -> R + Sync,
-    mut tell: impl FnMut(usize, &R),
+    mut on_result: impl FnMut(usize, &R),
 ) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let mut answers: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
@@ -33,7 +33,7 @@ pub fn in_parallel<J: Sync, R: Send>(
         }
         drop(sender);
         for (index, answer) in receiver {
-            tell(index, &answer);
+            on_result(index, &answer);
             answers[index] = Some(answer);
         }
     });

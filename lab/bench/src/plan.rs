@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::command_lines::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
-use crate::experiment::{Cell, Experiment};
-use crate::rig::{Disk, DiskSetup, LINKED, SsdSetup, SsdUse, missing};
+use crate::experiment::{Experiment, ExperimentCell};
+use crate::rig::{DiskSetup, LINKED, RunningDisk, SsdSetup, SsdUse, missing};
 use crate::search_driver::{run_guess, runs_guess};
-use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
+use crate::servers::{self, CacheSpace, PoolDevices, ServerEnvironment, pool_launch};
 
 /// Placeholder for the bench's working folder, whose name is not known in advance.
 const FOLDER: &str = "RUN";
@@ -17,7 +17,7 @@ const MIB: f64 = 1_048_576.0;
 /// a search or a single run.
 pub fn plan(
     experiment: &Experiment,
-    cells: &[Cell],
+    cells: &[ExperimentCell],
     searches: bool,
     headlong: &Path,
     store: &Path,
@@ -50,7 +50,13 @@ pub fn plan(
     text
 }
 
-fn disks(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path, store: &Path) {
+fn disks(
+    text: &mut String,
+    experiment: &Experiment,
+    cell: &ExperimentCell,
+    headlong: &Path,
+    store: &Path,
+) {
     let folder = Path::new(FOLDER);
     let drives = cell.workload.drive.drives();
     for number in 0..drives {
@@ -69,7 +75,7 @@ fn disks(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Pat
 fn disk(
     text: &mut String,
     experiment: &Experiment,
-    cell: &Cell,
+    cell: &ExperimentCell,
     headlong: &Path,
     (store, number): (&Path, u32),
 ) {
@@ -85,10 +91,10 @@ fn disk(
     let place = store.join(setup.named("NAME", ""));
     let (point, socket) = setup.places(folder);
     let words = setup.words(&place, &point, &socket);
-    let fill = Disk::fill_command(headlong, &cell.files, &point);
+    let fill = RunningDisk::fill_command(headlong, &cell.files, &point);
     let _ = writeln!(text, "\n$ {}", words.join(" "));
     if cell.files.is_pool() {
-        let pool = Pool {
+        let pool = PoolDevices {
             device: "/dev/loopM".into(),
             ssd: None,
         };
@@ -98,7 +104,7 @@ fn disk(
     let _ = writeln!(text, "$ {}", fill.join(" "));
 }
 
-fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path) {
+fn one(text: &mut String, experiment: &Experiment, cell: &ExperimentCell, headlong: &Path) {
     let folder = Path::new(FOLDER);
     let trace = folder.join("trace");
     let kernel = &cell.kernel;
@@ -149,7 +155,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
             let _ = writeln!(text, "$ {}", format.join(" "));
         }
     }
-    let place = Place {
+    let place = ServerEnvironment {
         root: folder.join("titles"),
         folder: folder.join("server"),
         port: PORT,
@@ -164,7 +170,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         flash: (cell.flash.clone())
             .filter(|_| cell.server.cache.is_none())
             .map(|tier| (ssd.to_path_buf(), tier)),
-        pool: cell.files.is_pool().then(|| Pool {
+        pool: cell.files.is_pool().then(|| PoolDevices {
             device: "/dev/loopM".into(),
             ssd: Some(ssd.to_path_buf()),
         }),

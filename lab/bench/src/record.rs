@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headlong_sim::Record as Figures;
+use headlong_sim::RunFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::climb::StepLoadResult;
-use crate::cpu_usage::{CpuUse, Machine};
+use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
 use crate::rig::{MemoryUse, QueueSettings};
 use crate::run_phases::RunPhase;
-use crate::search::Outcome;
+use crate::search::RunOutcome;
+use crate::step_load::StepLoadResult;
 
 /// Name and version of the format. New fields are added under the same name.
 pub const SCHEMA: &str = "headlong-bench-1";
@@ -40,9 +40,9 @@ pub struct RunRecord {
     /// Duration, in seconds of wall time.
     pub wall_seconds: f64,
     /// Result, as used by a search.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// Figures of viewers and server, in their own schema.
-    pub load: Load,
+    pub load: LoadFigures,
     /// The server as observed by the kernel.
     pub server_facts: ServerFacts,
     /// The drive.
@@ -54,24 +54,24 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<RunPhase>,
     /// CPU use in the measured period.
-    pub cpu: CpuUse,
+    pub cpu: CpuUsage,
     /// Everything that determines the run.
-    pub setup: Setup,
+    pub setup: RunSetup,
 }
 
 /// Figures of viewers and server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Load {
+pub enum LoadFigures {
     /// Of a virtual run: includes figures that cannot be observed on a real server.
-    Virtual(Box<Figures>),
+    Virtual(Box<RunFigures>),
     /// Of a real run: the load generator's result (schema `headlong-load-1`).
     Measured(Value),
 }
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct RunVerdict {
     /// `passed`, `failed` or `refused`.
     pub outcome: OutcomeName,
     /// Reasons for refusing it.
@@ -97,15 +97,15 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutcomeName {
-    /// See [`Outcome::Passed`].
+    /// See [`RunOutcome::Passed`].
     Passed,
-    /// See [`Outcome::Failed`].
+    /// See [`RunOutcome::Failed`].
     Failed,
-    /// See [`Outcome::Refused`].
+    /// See [`RunOutcome::Refused`].
     Refused,
 }
 
-impl From<OutcomeName> for Outcome {
+impl From<OutcomeName> for RunOutcome {
     fn from(name: OutcomeName) -> Self {
         match name {
             OutcomeName::Passed => Self::Passed,
@@ -145,11 +145,11 @@ pub struct DiskFacts {
 
 /// Everything that determines a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct RunSetup {
     /// Version of headlong.
     pub version: String,
     /// The machine.
-    pub machine: Machine,
+    pub machine: MachineInfo,
     /// The drive, the files, the memory limit, phases and network, as in the experiment.
     pub experiment: Value,
     /// The block device's queue settings in effect.
@@ -162,15 +162,15 @@ pub struct Setup {
 
 impl RunRecord {
     /// The figures of a virtual run, if they are complete.
-    pub fn figures(&self) -> Option<&Figures> {
+    pub fn figures(&self) -> Option<&RunFigures> {
         match &self.load {
-            Load::Virtual(figures) => Some(figures),
-            Load::Measured(_) => None,
+            LoadFigures::Virtual(figures) => Some(figures),
+            LoadFigures::Measured(_) => None,
         }
     }
 
     /// Outcome, as used by a search.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> RunOutcome {
         self.verdict.outcome.into()
     }
 
@@ -197,7 +197,7 @@ pub(crate) struct RunKey {
     pub(crate) workload: String,
     pub(crate) rate: f64,
     pub(crate) seed: u64,
-    /// See [`Setup::experiment`].
+    /// See [`RunSetup::experiment`].
     pub(crate) experiment: Value,
 }
 
@@ -216,9 +216,9 @@ impl RunKey {
 
 /// A folder of records.
 #[derive(Debug, Clone)]
-pub struct Records(PathBuf);
+pub struct RecordFolder(PathBuf);
 
-impl Records {
+impl RecordFolder {
     /// Creates the folder if it does not exist.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::climb::{Stretch, Work};
-use crate::experiment::Cell;
+use crate::experiment::ExperimentCell;
+use crate::step_load::{DriveWork, LoadStep};
 
 /// Deviations of `value` from `schema`: types, constants, names of a list, missing and unknown
 /// fields. Supports the subset of JSON Schema in use.
@@ -95,7 +95,7 @@ fn detects_schema_violations_of_names_and_values() {
 #[test]
 fn finds_record_only_for_same_unrefused_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let records = Records::open(folder.path()).expect("a folder");
+    let records = RecordFolder::open(folder.path()).expect("a folder");
     let mut record = some();
     let key = RunKey {
         server: record.server.clone(),
@@ -127,9 +127,9 @@ fn full() -> RunRecord {
     record.server_facts.died = Some("exit status: 1".into());
     record.disk.pattern.sequence_cdf = vec![(512.0, 0.5), (1024.0, 1.0)];
     record.disk.pattern.excerpt = vec![(2048, 8)];
-    let step = Stretch {
-        ssd: Some(Work::default()),
-        ..Stretch::default()
+    let step = LoadStep {
+        ssd: Some(DriveWork::default()),
+        ..LoadStep::default()
     };
     record.climbed = Some(StepLoadResult {
         filled_s: Some(1.0),
@@ -160,7 +160,12 @@ pub(crate) fn some() -> RunRecord {
 }
 
 /// A record with only an outcome.
-pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) -> RunRecord {
+pub(crate) fn record(
+    cell: &ExperimentCell,
+    rate: f64,
+    seed: u64,
+    outcome: OutcomeName,
+) -> RunRecord {
     RunRecord {
         schema: SCHEMA.to_owned(),
         experiment: "x".into(),
@@ -171,7 +176,7 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
         time_scale: 5,
         started_unix: 0,
         wall_seconds: 1.0,
-        verdict: Verdict {
+        verdict: RunVerdict {
             outcome,
             refused_because: Vec::new(),
             limit: None,
@@ -181,15 +186,15 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
             asked_for: Some(rate),
             delivered: rate,
         },
-        load: Load::Measured(Value::Null),
+        load: LoadFigures::Measured(Value::Null),
         server_facts: ServerFacts::default(),
         disk: DiskFacts::default(),
         climbed: None,
         phases: Vec::new(),
-        cpu: CpuUse::default(),
-        setup: Setup {
+        cpu: CpuUsage::default(),
+        setup: RunSetup {
             version: "0".into(),
-            machine: Machine::this(),
+            machine: MachineInfo::this(),
             experiment: Value::Null,
             queue: QueueSettings {
                 scheduler: "none".into(),

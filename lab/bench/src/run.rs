@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
-use crate::attempt::Attempt;
-use crate::climb::joined;
+use crate::active_run::ActiveRun;
 use crate::command_lines::{SSD_POINT, generate_words, stretches};
-use crate::cpu_usage::Machine;
-use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
-use crate::record::{Load, RunRecord, SCHEMA, Setup};
+use crate::cpu_usage::MachineInfo;
+use crate::experiment::{EmulatedDriveSpec, Experiment, ExperimentCell, FileSet};
+use crate::record::{LoadFigures, RunRecord, RunSetup, SCHEMA};
 use crate::rig::{
-    DiskSetup, Disks, Guard, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup, SsdUse,
-    make_folder,
+    ChildProcess, CleanupGuard, DiskSetup, PrivateNetwork, RigError, RunningDisks, RunningSsd,
+    SsdSetup, SsdUse, StderrHandling, make_folder,
 };
 use crate::run_identity::{build, of_run, settings};
 use crate::search_driver::Runner;
+use crate::step_load::joined;
 use crate::verdict::verdict;
 
 const GENERATE_PATIENCE: WallDuration = WallDuration::from_secs(300);
@@ -28,14 +28,14 @@ pub struct Bench {
     store: PathBuf,
     version: String,
     build: String,
-    machine: Machine,
+    machine: MachineInfo,
     /// The running drives, with their content and time scale.
-    disks: Option<((DriveSpec, FileSet, u32), Disks)>,
+    disks: Option<((EmulatedDriveSpec, FileSet, u32), RunningDisks)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,
     // Last: dropped after the fields above.
-    guard: Guard,
+    guard: CleanupGuard,
 }
 
 impl Bench {
@@ -45,7 +45,7 @@ impl Bench {
     /// # Errors
     /// If the machine does not permit it.
     pub fn new(experiment: &Experiment, headlong: &Path, store: &Path) -> Result<Self, RigError> {
-        let guard = Guard::start()?;
+        let guard = CleanupGuard::start()?;
         guard.watch_signals()?;
         let network = PrivateNetwork::start(&guard, &experiment.network, experiment.time_scale)?;
         Ok(Self {
@@ -54,7 +54,7 @@ impl Bench {
             store: store.to_path_buf(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: build(headlong).map_err(|error| RigError::io(headlong.display(), error))?,
-            machine: Machine::this(),
+            machine: MachineInfo::this(),
             disks: None,
             network,
             traces: BTreeMap::new(),
@@ -65,7 +65,7 @@ impl Bench {
 
     fn attempt(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,
@@ -94,9 +94,9 @@ impl Bench {
                 ),
                 time_scale: self.experiment.time_scale,
             };
-            Ssd::start(&self.guard, &folder, &setup)
+            RunningSsd::start(&self.guard, &folder, &setup)
         });
-        let mut attempt = Attempt {
+        let mut attempt = ActiveRun {
             experiment: &self.experiment,
             guard: &self.guard,
             network: &self.network,
@@ -128,13 +128,13 @@ impl Bench {
             started_unix: started_unix.map_or(0, |since| since.as_secs()),
             wall_seconds: started.elapsed().as_secs_f64(),
             verdict,
-            load: Load::Measured(seen.load.whole),
+            load: LoadFigures::Measured(seen.load.whole),
             server_facts: seen.server,
             disk: seen.disk,
             climbed: seen.climbed,
             phases: seen.phases,
             cpu: seen.cpu,
-            setup: Setup {
+            setup: RunSetup {
                 version: self.version.clone(),
                 machine: self.machine.clone(),
                 experiment: of_run(
@@ -160,7 +160,7 @@ impl Bench {
     /// If the drive cannot be started, or `read` fails.
     pub fn read(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         read: impl FnOnce(&Path) -> std::io::Result<f64>,
     ) -> Result<f64, RigError> {
         self.start_disks(cell, 1)?;
@@ -174,7 +174,7 @@ impl Bench {
         rate.map_err(|error| RigError::io(disks.root().display(), error))
     }
 
-    fn start_disks(&mut self, cell: &Cell, time_scale: u32) -> Result<(), RigError> {
+    fn start_disks(&mut self, cell: &ExperimentCell, time_scale: u32) -> Result<(), RigError> {
         let (drive, files) = (&cell.workload.drive, &cell.files);
         let wanted = (drive.clone(), files.clone(), time_scale);
         if self
@@ -194,12 +194,12 @@ impl Bench {
             time_scale,
             number: 0,
         };
-        self.disks = Some((wanted, Disks::start(&self.guard, &setup)?));
+        self.disks = Some((wanted, RunningDisks::start(&self.guard, &setup)?));
         Ok(())
     }
 
     /// Generates the sessions, or reuses those of an earlier run with the same rate and seed.
-    fn trace(&mut self, cell: &Cell, rate: f64, seed: u64) -> Result<PathBuf, RigError> {
+    fn trace(&mut self, cell: &ExperimentCell, rate: f64, seed: u64) -> Result<PathBuf, RigError> {
         let name = format!("{}-{rate}-{seed}", cell.workload_name);
         if let Some(trace) = self.traces.get(&name) {
             return Ok(trace.clone());
@@ -229,13 +229,13 @@ impl Bench {
 
     fn generate(
         &self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         stretch: (f64, headlong_units::Duration),
         seed: u64,
         file: &Path,
     ) -> Result<(), RigError> {
         let words = generate_words(&self.headlong, cell, stretch, seed, file);
-        Process::complete(&self.guard, &words, Output::Kept, GENERATE_PATIENCE)
+        ChildProcess::complete(&self.guard, &words, StderrHandling::Kept, GENERATE_PATIENCE)
     }
 }
 
@@ -247,7 +247,7 @@ impl Runner for Bench {
     /// A run is refused if the server dies or the generator lags.
     fn run(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,

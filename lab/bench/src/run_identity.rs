@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::experiment::{Cell, Experiment, is_file};
+use crate::experiment::{Experiment, ExperimentCell, is_file};
 use crate::playback_quality::QualityRules;
 use crate::record::RunKey;
 
@@ -16,7 +16,7 @@ use crate::record::RunKey;
 const OWN: &str = "/proc/self/exe";
 
 /// The identity of a run; `settings` is the result of [`of_run`].
-pub(crate) fn key(cell: &Cell, rate: f64, seed: u64, settings: Value) -> RunKey {
+pub(crate) fn key(cell: &ExperimentCell, rate: f64, seed: u64, settings: Value) -> RunKey {
     RunKey {
         server: cell.server_name.clone(),
         workload: cell.workload_name.clone(),
@@ -64,7 +64,7 @@ pub(crate) fn of_run(mut settings: Value, ends_at_failure: bool) -> Value {
 }
 
 /// All settings that determine the runs of a pair with this build, as stored in records.
-pub(crate) fn settings(experiment: &Experiment, cell: &Cell, build: &str) -> Value {
+pub(crate) fn settings(experiment: &Experiment, cell: &ExperimentCell, build: &str) -> Value {
     let mut settings = json!({
         "drive": cell.workload.drive,
         "files": cell.files,

@@ -3,12 +3,12 @@
 //! Both worlds supply cumulative counters at the ends of the phases, summed over all drives, and
 //! the bytes that viewers received; the figures are computed here for both.
 
-use headlong_sim::{Look, Measure, ServerKind, Setup};
+use headlong_sim::{RunMeasurements, ServerModel, Snapshot, WorldSetup};
 use headlong_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::experiment::Phases;
+use crate::experiment::PhaseDurations;
 
 /// End of the first phase, in which a cold server and its drives are busiest.
 const START: Duration = Duration::from_secs(100);
@@ -77,7 +77,7 @@ pub(crate) fn sum_of_devices(status: &Value, name: &str) -> Option<f64> {
 }
 
 /// Names and ends of the phases, in order.
-pub(crate) fn phase_ends(phases: &Phases) -> Vec<(&'static str, Duration)> {
+pub(crate) fn phase_ends(phases: &PhaseDurations) -> Vec<(&'static str, Duration)> {
     let end = phases.ramp_up + phases.measured;
     let mut from = Duration::ZERO;
     let all = [
@@ -97,7 +97,7 @@ impl RunPhase {
     /// All phases, from a sample at the end of each. `delivered` returns the bytes received between
     /// two times. A run that ended early has fewer samples.
     pub(crate) fn all(
-        phases: &Phases,
+        phases: &PhaseDurations,
         samples: &[PhaseSample],
         delivered: impl Fn(Duration, Duration) -> u64,
     ) -> Vec<Self> {
@@ -129,9 +129,9 @@ impl RunPhase {
     }
 
     /// All phases of a virtual run, from the regular samples of its state.
-    pub(crate) fn of_virtual(setup: &Setup, seen: &Measure) -> Vec<Self> {
+    pub(crate) fn of_virtual(setup: &WorldSetup, seen: &RunMeasurements) -> Vec<Self> {
         let window = setup.window;
-        let phases = Phases {
+        let phases = PhaseDurations {
             ramp_up: window.from.since(Instant::ZERO),
             measured: window.to.since(window.from),
             ramp_down: setup.ramp_down,
@@ -140,8 +140,8 @@ impl RunPhase {
             let mut looks = seen.looks().iter().rev();
             looks.find(|look| look.at <= Instant::ZERO + time)
         };
-        let has_jobs = setup.server == ServerKind::Headlong;
-        let sample = |look: &Look| PhaseSample {
+        let has_jobs = setup.server == ServerModel::Headlong;
+        let sample = |look: &Snapshot| PhaseSample {
             at: look.at.since(Instant::ZERO),
             read_bytes: look.drive.bytes,
             seeks: look.drive.repositions,
@@ -172,8 +172,8 @@ impl RunPhase {
     }
 }
 
-/// Bytes of bodies that a load generator's result has between two times, by the intervals that begin
-/// there.
+/// Bytes of bodies that a load generator's result has between two times, by the intervals that
+/// begin there.
 pub(crate) fn bytes_received(load: &Value, from: Duration, to: Duration) -> u64 {
     let points = load["series"].as_array().into_iter().flatten();
     let inside = |point: &&Value| {
@@ -192,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    fn phases(ramp_up: u64, measured: u64) -> Phases {
-        Phases {
+    fn phases(ramp_up: u64, measured: u64) -> PhaseDurations {
+        PhaseDurations {
             ramp_up: Duration::from_secs(ramp_up),
             measured: Duration::from_secs(measured),
             ramp_down: Duration::from_secs(10),

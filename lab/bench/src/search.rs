@@ -20,7 +20,7 @@ const FLOOR: f64 = 1.0 / 64.0;
 
 /// Outcome of a run, as used by the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// No more failures than allowed.
     Passed,
     /// More failures than allowed.
@@ -41,7 +41,7 @@ pub struct Probe {
 
 /// Result of a search, final or intermediate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// Highest rate that passed with no failure below it; `None` if there is none.
     pub rate: Option<f64>,
     /// Lowest rate that failed.
@@ -54,7 +54,7 @@ pub struct Found {
     pub probes: u32,
 }
 
-impl Found {
+impl SearchResult {
     /// Whether the machine, not the server, is the limit: higher rates could not be measured.
     pub fn is_machine_limited(&self) -> bool {
         match (self.refused, self.failed) {
@@ -69,7 +69,7 @@ impl Found {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletedSearch<R> {
     /// The result.
-    pub found: Found,
+    pub found: SearchResult,
     /// The runs at the found rate, in the order of their seeds; empty if no rate passed.
     pub passed: Vec<R>,
     /// The run that failed closest above it.
@@ -80,15 +80,15 @@ pub struct CompletedSearch<R> {
 
 /// A search in progress.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Search {
+pub struct LimitSearch {
     rules: SearchRules,
     /// Granularity of rates, in bytes per second.
     unit: f64,
     start: f64,
-    runs: Vec<(Probe, Outcome)>,
+    runs: Vec<(Probe, RunOutcome)>,
 }
 
-impl Search {
+impl LimitSearch {
     /// A search that begins at `start` bytes per second, which must be above 0.
     pub fn new(start: f64, rules: SearchRules) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Search {
         mut self,
         at_once: usize,
         mut make: impl FnMut(&[Probe]) -> Result<Vec<R>, E>,
-        mut outcome: impl FnMut(&R) -> Outcome,
+        mut outcome: impl FnMut(&R) -> RunOutcome,
     ) -> Result<CompletedSearch<R>, E> {
         let mut searched = CompletedSearch {
             found: self.found(),
@@ -147,10 +147,10 @@ impl Search {
                 self.record(*probe, outcome);
                 let lowest = self.bracket().failed;
                 match outcome {
-                    Outcome::Passed => passed.push((probe.rate, run)),
-                    Outcome::Failed if lowest == Some(probe.rate) => searched.failed = Some(run),
-                    Outcome::Failed => {}
-                    Outcome::Refused => searched.refused = Some(run),
+                    RunOutcome::Passed => passed.push((probe.rate, run)),
+                    RunOutcome::Failed if lowest == Some(probe.rate) => searched.failed = Some(run),
+                    RunOutcome::Failed => {}
+                    RunOutcome::Refused => searched.refused = Some(run),
                 }
             }
         }
@@ -161,7 +161,7 @@ impl Search {
         let mut assumed = self.clone();
         let next = std::iter::from_fn(|| {
             let probe = assumed.next()?;
-            assumed.record(probe, Outcome::Passed);
+            assumed.record(probe, RunOutcome::Passed);
             Some(probe)
         });
         next.take(count).collect()
@@ -181,11 +181,11 @@ impl Search {
         match (found.rate, ceiling) {
             (None, None) => self.fresh(self.start),
             (Some(passed), None) => {
-                let rate = passed * self.step_away(Outcome::Passed);
+                let rate = passed * self.step_away(RunOutcome::Passed);
                 self.fresh(rate.max(passed + self.unit))
             }
             (None, Some(ceiling)) => {
-                let rate = ceiling / self.step_away(Outcome::Failed);
+                let rate = ceiling / self.step_away(RunOutcome::Failed);
                 let rate = rate.min(ceiling - self.unit);
                 (rate >= self.start * FLOOR)
                     .then(|| self.fresh(rate))
@@ -202,18 +202,18 @@ impl Search {
     }
 
     /// Records the outcome of a run.
-    pub fn record(&mut self, probe: Probe, outcome: Outcome) {
+    pub fn record(&mut self, probe: Probe, outcome: RunOutcome) {
         self.runs.push((probe, outcome));
     }
 
     /// The current result.
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> SearchResult {
         let mut found = self.bracket();
         found.is_settled = self.next().is_none() && self.is_closed(&found);
         found
     }
 
-    fn is_closed(&self, found: &Found) -> bool {
+    fn is_closed(&self, found: &SearchResult) -> bool {
         let (Some(rate), Some(failed)) = (found.rate, found.failed) else {
             return false;
         };
@@ -227,21 +227,21 @@ impl Search {
         ceiling <= passed * (1.0 + self.rules.resolution) + self.unit
     }
 
-    fn rates(&self, outcome: Outcome) -> impl Iterator<Item = f64> {
+    fn rates(&self, outcome: RunOutcome) -> impl Iterator<Item = f64> {
         let runs = self.runs.iter();
         runs.filter(move |(_, o)| *o == outcome)
             .map(|(probe, _)| probe.rate)
     }
 
-    fn bracket(&self) -> Found {
-        let failed = self.rates(Outcome::Failed).reduce(f64::min);
+    fn bracket(&self) -> SearchResult {
+        let failed = self.rates(RunOutcome::Failed).reduce(f64::min);
         let below = failed.unwrap_or(f64::INFINITY);
-        let passed = self.rates(Outcome::Passed).filter(|rate| *rate < below);
+        let passed = self.rates(RunOutcome::Passed).filter(|rate| *rate < below);
         let rate = passed.reduce(f64::max);
         // A refused rate that passed later, or lies below a passed one, is not a ceiling.
         let above = rate.unwrap_or(0.0);
-        let refused = self.rates(Outcome::Refused).filter(|rate| *rate > above);
-        Found {
+        let refused = self.rates(RunOutcome::Refused).filter(|rate| *rate > above);
+        SearchResult {
             rate,
             failed,
             refused: refused.reduce(f64::min),
@@ -251,19 +251,19 @@ impl Search {
     }
 
     /// Step size: grows while the outcome repeats, so that a bad guess costs few runs.
-    fn step_away(&self, outcome: Outcome) -> f64 {
+    fn step_away(&self, outcome: RunOutcome) -> f64 {
         let same = match outcome {
-            Outcome::Passed => self.rates(Outcome::Passed).count(),
+            RunOutcome::Passed => self.rates(RunOutcome::Passed).count(),
             _ => self
-                .rates(Outcome::Failed)
-                .chain(self.rates(Outcome::Refused))
+                .rates(RunOutcome::Failed)
+                .chain(self.rates(RunOutcome::Refused))
                 .count(),
         };
         (1.0 + self.rules.step).powi((same as i32).clamp(1, STEPS_MAX))
     }
 
     fn passes(&self, rate: f64) -> u32 {
-        self.rates(Outcome::Passed)
+        self.rates(RunOutcome::Passed)
             .filter(|passed| *passed == rate)
             .count() as u32
     }
@@ -304,17 +304,17 @@ mod tests {
         }
     }
 
-    fn run(search: &mut Search, mut oracle: impl FnMut(Probe) -> Outcome) -> Found {
+    fn run(search: &mut LimitSearch, mut oracle: impl FnMut(Probe) -> RunOutcome) -> SearchResult {
         while let Some(probe) = search.next() {
             search.record(probe, oracle(probe));
         }
         search.found()
     }
 
-    fn threshold(limit: f64) -> impl Fn(Probe) -> Outcome {
+    fn threshold(limit: f64) -> impl Fn(Probe) -> RunOutcome {
         move |probe| match probe.rate <= limit {
-            true => Outcome::Passed,
-            false => Outcome::Failed,
+            true => RunOutcome::Passed,
+            false => RunOutcome::Failed,
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
     fn good_guess_needs_few_runs() {
         for limit in [21.0, 23.0, 25.0, 27.0, 29.5] {
             let found = run(
-                &mut Search::new(25.0 * MIB, rules()),
+                &mut LimitSearch::new(25.0 * MIB, rules()),
                 threshold(limit * MIB),
             );
             assert!(found.is_settled && found.probes <= 6, "{limit}: {found:?}");
@@ -337,7 +337,10 @@ mod tests {
             ..rules()
         };
         // 46.00, 52.90 and 69.96 (rounded up), then 60.83.
-        let found = run(&mut Search::new(46.0 * MIB, rules), threshold(65.0 * MIB));
+        let found = run(
+            &mut LimitSearch::new(46.0 * MIB, rules),
+            threshold(65.0 * MIB),
+        );
         assert!(found.is_settled && found.probes == 4, "{found:?}");
         assert_eq!((found.rate.expect("a rate") / MIB * 100.0).round(), 6083.0);
     }
@@ -348,7 +351,7 @@ mod tests {
             confirm: 3,
             ..rules()
         };
-        let mut search = Search::new(10.0 * MIB, rules);
+        let mut search = LimitSearch::new(10.0 * MIB, rules);
         // 10 MiB/s passes only with the first seed.
         let found = run(&mut search, |probe| {
             let limit = if probe.seed_index == 0 { 10.1 } else { 9.0 };
@@ -361,30 +364,34 @@ mod tests {
 
     #[test]
     fn server_failing_at_every_rate_ends_search() {
-        let found = run(&mut Search::new(25.0 * MIB, rules()), |_| Outcome::Failed);
+        let found = run(&mut LimitSearch::new(25.0 * MIB, rules()), |_| {
+            RunOutcome::Failed
+        });
         assert_eq!(found.rate, None);
         assert!(!found.is_settled && found.probes < 12, "{found:?}");
     }
 
     #[test]
     fn refused_rate_is_machine_limit_not_failure() {
-        let found = run(&mut Search::new(60.0 * MIB, rules()), |probe| {
-            match probe.rate {
-                rate if rate > 70.0 * MIB => Outcome::Refused,
-                _ => Outcome::Passed,
-            }
-        });
+        let found = run(
+            &mut LimitSearch::new(60.0 * MIB, rules()),
+            |probe| match probe.rate {
+                rate if rate > 70.0 * MIB => RunOutcome::Refused,
+                _ => RunOutcome::Passed,
+            },
+        );
         assert!(found.is_machine_limited() && !found.is_settled, "{found:?}");
         assert_eq!(found.failed, None);
         assert!(found.rate.expect("a rate") > 67.0 * MIB);
         // A failure below it makes the server the limit.
-        let found = run(&mut Search::new(60.0 * MIB, rules()), |probe| {
-            match probe.rate {
-                rate if rate > 70.0 * MIB => Outcome::Refused,
-                rate if rate > 50.0 * MIB => Outcome::Failed,
-                _ => Outcome::Passed,
-            }
-        });
+        let found = run(
+            &mut LimitSearch::new(60.0 * MIB, rules()),
+            |probe| match probe.rate {
+                rate if rate > 70.0 * MIB => RunOutcome::Refused,
+                rate if rate > 50.0 * MIB => RunOutcome::Failed,
+                _ => RunOutcome::Passed,
+            },
+        );
         assert!(!found.is_machine_limited() && found.is_settled, "{found:?}");
     }
 
@@ -398,7 +405,7 @@ mod tests {
             ..rules()
         };
         for start in [1.0, 5.0, 49.0, 50.0, 51.0, 200.0] {
-            let mut search = Search::new(start * MIB, rules).in_steps_of(MIB);
+            let mut search = LimitSearch::new(start * MIB, rules).in_steps_of(MIB);
             let found = run(&mut search, threshold(50.6 * MIB));
             let mib = |rate: Option<f64>| rate.map(|rate| rate / MIB);
             assert_eq!(mib(found.rate), Some(50.0), "from {start}");
@@ -416,7 +423,7 @@ mod tests {
                 probes_max: 64,
                 ..rules()
             };
-            let mut search = Search::new(start * MIB, rules).in_steps_of(MIB);
+            let mut search = LimitSearch::new(start * MIB, rules).in_steps_of(MIB);
             run(&mut search, threshold(50.6 * MIB)).probes
         };
         assert_eq!(runs(50.0, 0.02), 2);
@@ -434,7 +441,7 @@ mod tests {
             };
             let mut judged = Vec::new();
             let limit = |probe: &Probe| 50.6 - f64::from(probe.seed_index);
-            let made = Search::new(30.0 * MIB, rules).run(
+            let made = LimitSearch::new(30.0 * MIB, rules).run(
                 at_once,
                 |probes| Ok::<_, ()>(probes.to_vec()),
                 |probe| {
@@ -463,11 +470,11 @@ mod tests {
         };
         // 10 and 12 pass; 12 fails its confirmation.
         let outcome = |probe: &Probe| match (probe.rate / MIB, probe.seed_index) {
-            (rate, _) if rate > 12.1 => Outcome::Failed,
-            (rate, 1..) if rate > 11.0 => Outcome::Failed,
-            _ => Outcome::Passed,
+            (rate, _) if rate > 12.1 => RunOutcome::Failed,
+            (rate, 1..) if rate > 11.0 => RunOutcome::Failed,
+            _ => RunOutcome::Passed,
         };
-        let search = Search::new(10.0 * MIB, rules);
+        let search = LimitSearch::new(10.0 * MIB, rules);
         let made = search.run(1, |probes| Ok::<_, ()>(probes.to_vec()), outcome);
         let made = made.expect("nothing fails");
         let shown = made
@@ -486,7 +493,7 @@ mod tests {
             probes_max: 3,
             ..rules()
         };
-        let found = run(&mut Search::new(MIB, rules), threshold(500.0 * MIB));
+        let found = run(&mut LimitSearch::new(MIB, rules), threshold(500.0 * MIB));
         assert_eq!((found.probes, found.is_settled), (3, false));
     }
 
@@ -499,7 +506,7 @@ mod tests {
         ) {
             let rules = SearchRules { resolution, ..rules() };
             let limit = start * factor * MIB;
-            let found = run(&mut Search::new(start * MIB, rules), threshold(limit));
+            let found = run(&mut LimitSearch::new(start * MIB, rules), threshold(limit));
             let (rate, failed) = (found.rate.expect("a rate"), found.failed.expect("a failure"));
             prop_assert!(rate <= limit && limit < failed);
             // Rates are rounded to hundredths of a MiB.
@@ -513,7 +520,7 @@ mod tests {
             // Always passes below 23, never above 27, randomly between.
             let mut state = seed;
             let rules = SearchRules { confirm: 2, ..rules() };
-            let found = run(&mut Search::new(start * MIB, rules), |probe| {
+            let found = run(&mut LimitSearch::new(start * MIB, rules), |probe| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let chance = (state >> 40) as f64 / (1u64 << 24) as f64;
                 threshold((23.0 + 4.0 * chance) * MIB)(probe)
@@ -526,11 +533,11 @@ mod tests {
         #[test]
         fn search_ends_for_any_outcomes(outcomes in proptest::collection::vec(0u8..3, 64)) {
             let mut outcomes = outcomes.into_iter().cycle();
-            let mut search = Search::new(25.0 * MIB, rules());
+            let mut search = LimitSearch::new(25.0 * MIB, rules());
             let found = run(&mut search, |_| match outcomes.next() {
-                Some(0) => Outcome::Passed,
-                Some(1) => Outcome::Failed,
-                _ => Outcome::Refused,
+                Some(0) => RunOutcome::Passed,
+                Some(1) => RunOutcome::Failed,
+                _ => RunOutcome::Refused,
             });
             prop_assert!(found.probes <= 24);
             if let (Some(rate), Some(failed)) = (found.rate, found.failed) {

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::climb::StepLoadResult;
-use crate::experiment::{Cell, Experiment};
-use crate::record::{OutcomeName, Records, RunKey, RunRecord};
+use crate::experiment::{Experiment, ExperimentCell};
+use crate::record::{OutcomeName, RecordFolder, RunKey, RunRecord};
 use crate::rig::RigError;
 use crate::run_identity::{key, of_run, settings};
-use crate::search::{Found, Probe, Search};
+use crate::search::{LimitSearch, Probe, SearchResult};
+use crate::step_load::StepLoadResult;
 use headlong_report::say;
 
 /// Distance of the seeds of consecutive repeats.
@@ -33,7 +33,7 @@ pub trait Runner {
     /// If the machine failed.
     fn run(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,
@@ -42,7 +42,7 @@ pub trait Runner {
 
 /// Result of one search: one server under one workload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limit {
+pub struct ServerLimit {
     /// Name of the workload.
     pub workload: String,
     /// Name of the server.
@@ -50,7 +50,7 @@ pub struct Limit {
     /// Index of the repeat, from 0.
     pub repeat: u32,
     /// The result.
-    pub found: Found,
+    pub found: SearchResult,
     /// The last run at the found rate.
     pub best: Option<RunRecord>,
     /// The run that failed closest above it.
@@ -59,15 +59,15 @@ pub struct Limit {
     pub machine: Option<String>,
 }
 
-impl Limit {
+impl ServerLimit {
     /// A single run, in the form of a limit.
-    pub(crate) fn of_run(cell: &Cell, record: RunRecord) -> Self {
+    pub(crate) fn of_run(cell: &ExperimentCell, record: RunRecord) -> Self {
         let passed = record.verdict.outcome == OutcomeName::Passed;
         Self {
             workload: cell.workload_name.clone(),
             server: cell.server_name.clone(),
             repeat: 0,
-            found: Found {
+            found: SearchResult {
                 rate: passed.then_some(record.rate),
                 failed: None,
                 refused: None,
@@ -86,9 +86,9 @@ impl Limit {
 pub struct SearchDriver<'a, R> {
     experiment: &'a Experiment,
     runner: R,
-    records: Option<Records>,
+    records: Option<RecordFolder>,
     resumes: bool,
-    progress: Progress,
+    progress: SearchProgress,
 }
 
 impl<'a, R: Runner> SearchDriver<'a, R> {
@@ -97,11 +97,11 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
     pub fn new(
         experiment: &'a Experiment,
         runner: R,
-        records: Option<Records>,
+        records: Option<RecordFolder>,
         resumes: bool,
         searches: usize,
     ) -> Self {
-        let progress = Progress::new(experiment, searches);
+        let progress = SearchProgress::new(experiment, searches);
         Self {
             experiment,
             runner,
@@ -129,7 +129,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
     /// If the machine failed, or a record cannot be stored.
     pub fn run(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,
@@ -137,7 +137,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         let key = self.key(cell, rate, seed, ends_at_failure);
         let kept = self.records.as_ref().filter(|_| self.resumes);
         if let Some(record) = kept.and_then(|records| records.find(&key)) {
-            self.progress.tell(&record, "from its record");
+            self.progress.print_run(&record, "from its record");
             return Ok(record);
         }
         let mut record = self.made(cell, rate, seed, ends_at_failure)?;
@@ -147,14 +147,14 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         Ok(record)
     }
 
-    fn key(&self, cell: &Cell, rate: f64, seed: u64, ends_at_failure: bool) -> RunKey {
+    fn key(&self, cell: &ExperimentCell, rate: f64, seed: u64, ends_at_failure: bool) -> RunKey {
         let settings = settings(self.experiment, cell, self.runner.build());
         key(cell, rate, seed, of_run(settings, ends_at_failure))
     }
 
     fn made(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,
@@ -162,7 +162,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         let record = self.runner.run(cell, rate, seed, ends_at_failure)?;
         let seconds = format!("{:.0} s", record.wall_seconds);
         self.progress.made += 1;
-        self.progress.tell(&record, &seconds);
+        self.progress.print_run(&record, &seconds);
         if let Some(records) = &self.records {
             let kept = records.keep(&self.key(cell, rate, seed, ends_at_failure), &record);
             kept.map_err(|error| RigError::io(records.folder().display(), error))?;
@@ -174,7 +174,12 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
     ///
     /// # Errors
     /// If the machine failed, or a record cannot be stored.
-    pub fn search(&mut self, cell: &Cell, start: f64, repeat: u32) -> Result<Limit, RigError> {
+    pub fn search(
+        &mut self,
+        cell: &ExperimentCell,
+        start: f64,
+        repeat: u32,
+    ) -> Result<ServerLimit, RigError> {
         self.progress.begin(cell);
         let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
         if self.experiment.climb.is_some() {
@@ -189,12 +194,12 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
             };
             probes.iter().map(run).collect::<Result<Vec<_>, _>>()
         };
-        let search = Search::new(start, rules);
+        let search = LimitSearch::new(start, rules);
         let mut searched = search.run(1, make, RunRecord::outcome)?;
         let refused = searched
             .refused
             .map(|record| record.verdict.refused_because);
-        let limit = Limit {
+        let limit = ServerLimit {
             workload: cell.workload_name.clone(),
             server: cell.server_name.clone(),
             repeat,
@@ -212,14 +217,14 @@ impl<R: Runner> SearchDriver<'_, R> {
     /// Finds the limit within one run with rising rates.
     fn climb(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         from: f64,
         (repeat, seed): (u32, u64),
-    ) -> Result<Limit, RigError> {
+    ) -> Result<ServerLimit, RigError> {
         let record = self.run(cell, from, seed, true)?;
         let is_refused = record.verdict.outcome == OutcomeName::Refused;
         let found = record.climbed.as_ref().map(StepLoadResult::found);
-        let found = found.filter(|_| !is_refused).unwrap_or(Found {
+        let found = found.filter(|_| !is_refused).unwrap_or(SearchResult {
             rate: None,
             failed: None,
             refused: is_refused.then_some(from),
@@ -227,7 +232,7 @@ impl<R: Runner> SearchDriver<'_, R> {
             probes: 1,
         });
         let machine = is_refused.then(|| record.verdict.refused_because.join("; "));
-        let limit = Limit {
+        let limit = ServerLimit {
             workload: cell.workload_name.clone(),
             server: cell.server_name.clone(),
             repeat,
@@ -254,7 +259,7 @@ pub(crate) fn runs_guess(experiment: &Experiment) -> f64 {
 
 /// Progress output.
 #[derive(Debug)]
-struct Progress {
+struct SearchProgress {
     started: Instant,
     searches: usize,
     begun: usize,
@@ -263,7 +268,7 @@ struct Progress {
     runs_guess: f64,
 }
 
-impl Progress {
+impl SearchProgress {
     fn new(experiment: &Experiment, searches: usize) -> Self {
         Self {
             started: Instant::now(),
@@ -275,7 +280,7 @@ impl Progress {
         }
     }
 
-    fn begin(&mut self, cell: &Cell) {
+    fn begin(&mut self, cell: &ExperimentCell) {
         self.begun += 1;
         let left = self.left().as_secs().div_ceil(60);
         let (begun, all) = (self.begun, self.searches);
@@ -295,7 +300,7 @@ impl Progress {
         per_run.mul_f64(per_search * (self.searches - done.min(self.searches)) as f64)
     }
 
-    fn tell(&self, record: &RunRecord, how_long: &str) {
+    fn print_run(&self, record: &RunRecord, how_long: &str) {
         let verdict = &record.verdict;
         let what = match verdict.outcome {
             OutcomeName::Passed => "passed".to_owned(),
@@ -333,7 +338,7 @@ impl Progress {
         }
     }
 
-    fn end(&self, limit: &Limit) {
+    fn end(&self, limit: &ServerLimit) {
         let rate = match limit.found.rate {
             Some(rate) => format!("{:.2} MiB/s", rate / MIB),
             None => "no rate passed".to_owned(),

@@ -1,11 +1,11 @@
 //! Judges a run: passed, failed, or refused because the machine was the limit.
 
-use crate::attempt::RunObservation;
-use crate::climb::StepLoadResult;
+use crate::active_run::RunObservation;
 use crate::drive_lateness::DriveLateness;
 use crate::experiment::Experiment;
-use crate::record::{OutcomeName, Verdict};
+use crate::record::{OutcomeName, RunVerdict};
 use crate::rig::QueueSettings;
+use crate::step_load::StepLoadResult;
 
 /// With a busier machine, the result may be the machine's limit.
 const MACHINE_SHARE_MAX: f64 = 0.9;
@@ -16,7 +16,7 @@ pub(crate) fn verdict(
     seen: &RunObservation,
     before: &[QueueSettings],
     after: &[QueueSettings],
-) -> Verdict {
+) -> RunVerdict {
     let mut refused_because = seen.load.refused_because.clone();
     let mut limit = None;
     if let Some(how) = &seen.server.died {
@@ -73,7 +73,7 @@ pub(crate) fn verdict(
         (true, true) => OutcomeName::Failed,
         (true, false) => OutcomeName::Passed,
     };
-    Verdict {
+    RunVerdict {
         outcome,
         refused_because,
         limit,

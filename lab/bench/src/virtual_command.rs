@@ -9,17 +9,19 @@ use std::num::NonZeroUsize;
 
 use headlong_units::Duration;
 
-use crate::command::{BenchError, CommandOutcome, Options, Scope, finish, tell_run};
-use crate::compare::Compared;
-use crate::experiment::{Cell, Experiment};
+use crate::command::{
+    BenchError, BenchOptions, CommandOutcome, ComparisonScope, finish, publish_run,
+};
+use crate::compare::ComparisonResult;
+use crate::experiment::{Experiment, ExperimentCell};
 use crate::parallel::in_parallel;
-use crate::search_driver::Limit;
+use crate::search_driver::ServerLimit;
 use crate::virtual_run::VirtualBench;
 use headlong_report::say;
 
 /// Parameters of virtual runs.
 #[derive(Debug, Clone)]
-pub struct Virtual {
+pub struct VirtualOptions {
     /// See [`VirtualBench::new`].
     pub turnaround: Duration,
     /// See [`VirtualBench::new`].
@@ -28,7 +30,7 @@ pub struct Virtual {
     pub threads: NonZeroUsize,
 }
 
-impl Virtual {
+impl VirtualOptions {
     pub(crate) fn bench(&self, experiment: &Experiment) -> VirtualBench {
         VirtualBench::new(experiment, self.turnaround, &self.replay)
     }
@@ -37,14 +39,14 @@ impl Virtual {
     pub(crate) fn imitable<'c>(
         &self,
         experiment: &Experiment,
-        cells: &'c [Cell],
-    ) -> Result<Vec<&'c Cell>, BenchError> {
+        cells: &'c [ExperimentCell],
+    ) -> Result<Vec<&'c ExperimentCell>, BenchError> {
         let lacks = self.bench(experiment).lacks(cells);
         for lack in &lacks {
             say!("left out: {lack}");
         }
-        let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
-        let left: Vec<&Cell> = cells.iter().filter(lacking).collect();
+        let lacking = |cell: &&ExperimentCell| !lacks.iter().any(|lack| lack.cell == cell.name());
+        let left: Vec<&ExperimentCell> = cells.iter().filter(lacking).collect();
         match left.is_empty() {
             true => Err(BenchError::Missing(
                 lacks.iter().map(ToString::to_string).collect(),
@@ -60,13 +62,13 @@ impl Virtual {
 /// If the cell cannot be simulated, or a result cannot be written.
 pub fn simulate_run(
     experiment: &Experiment,
-    cell: &Cell,
+    cell: &ExperimentCell,
     (rate, seed): (f64, u64),
-    how: &Virtual,
-    options: &Options,
+    how: &VirtualOptions,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver_of(experiment, how.bench(experiment), 1)?;
-    tell_run(&driver.run(cell, rate, seed, false)?, options)
+    publish_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
 /// The limits of these servers, and their ratios.
@@ -75,12 +77,12 @@ pub fn simulate_run(
 /// If none of them can be simulated, or a result cannot be written.
 pub fn simulate(
     experiment: &Experiment,
-    cells: &[Cell],
-    how: &Virtual,
-    options: &Options,
+    cells: &[ExperimentCell],
+    how: &VirtualOptions,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let compared = limits(experiment, cells, how, options)?;
-    finish(experiment, &compared, options, Scope::Part)
+    finish(experiment, &compared, options, ComparisonScope::Part)
 }
 
 /// The limits of the cells that can be simulated; the others are reported.
@@ -89,31 +91,31 @@ pub fn simulate(
 /// If none of them can be simulated, or a record cannot be written.
 pub fn limits(
     experiment: &Experiment,
-    cells: &[Cell],
-    how: &Virtual,
-    options: &Options,
-) -> Result<Compared, BenchError> {
+    cells: &[ExperimentCell],
+    how: &VirtualOptions,
+    options: &BenchOptions,
+) -> Result<ComparisonResult, BenchError> {
     let cells = how.imitable(experiment, cells)?;
-    let search = |cell: &&Cell| limits_of(experiment, cell, how, options);
+    let search = |cell: &&ExperimentCell| limits_of(experiment, cell, how, options);
     let mut limits = Vec::new();
     for of_cell in in_parallel(&cells, how.threads, search, |_, _| {}) {
         limits.extend(of_cell?);
     }
     // In the order of `compare`: by repeat.
     limits.sort_by_key(|limit| limit.repeat);
-    Ok(Compared { limits })
+    Ok(ComparisonResult { limits })
 }
 
 /// The limits of one server, in the order of repeats.
 fn limits_of(
     experiment: &Experiment,
-    cell: &Cell,
-    how: &Virtual,
-    options: &Options,
-) -> Result<Vec<Limit>, BenchError> {
+    cell: &ExperimentCell,
+    how: &VirtualOptions,
+    options: &BenchOptions,
+) -> Result<Vec<ServerLimit>, BenchError> {
     let driver = options.driver_of(experiment, how.bench(experiment), 1)?;
     let mut driver = driver.in_virtual_time();
-    let mut limits: Vec<Limit> = Vec::new();
+    let mut limits: Vec<ServerLimit> = Vec::new();
     for repeat in 0..experiment.repeats {
         let known = limits.iter().rev().find_map(|limit| limit.found.rate);
         let start = known.unwrap_or_else(|| cell.rate_start());
@@ -162,7 +164,7 @@ kind = "nginx"
         let experiment = Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right");
         let found = |threads| {
             let folder = tempfile::tempdir().expect("a folder");
-            let options = Options {
+            let options = BenchOptions {
                 headlong: Path::new("").into(),
                 store: Path::new("").into(),
                 results: folder.path().into(),
@@ -172,7 +174,7 @@ kind = "nginx"
                 json: true,
                 command_line: String::new(),
             };
-            let how = Virtual {
+            let how = VirtualOptions {
                 turnaround: Duration::ZERO,
                 replay: "headlong simulate x.toml".into(),
                 threads: NonZeroUsize::new(threads).expect("some"),

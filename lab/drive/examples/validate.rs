@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use headlong_drive::{preset, random_rate};
-use published::Figure;
+use published::PublishedFigure;
 
 /// All figures, by heading.
-fn all() -> Vec<(&'static str, Vec<Figure>)> {
+fn all() -> Vec<(&'static str, Vec<PublishedFigure>)> {
     vec![
         (
             "diskinfo: libception, Table 1",

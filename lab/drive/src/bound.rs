@@ -12,7 +12,7 @@ use crate::{DriveSpec, SECTOR_BYTES};
 
 /// The best performance of a medium.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Medium {
+pub struct MediumLimits {
     /// First byte of each zone, and bytes per second under one head within a track of it.
     zones: Vec<(u64, f64)>,
     /// Arms that work concurrently.
@@ -30,7 +30,7 @@ pub struct Medium {
     pub cache_bytes: u64,
 }
 
-impl Medium {
+impl MediumLimits {
     /// Transfer rate at a byte address, bytes per second.
     pub fn rate_at(&self, byte: u64) -> f64 {
         let behind = self.zones.partition_point(|(from, _)| *from <= byte);
@@ -50,7 +50,7 @@ impl Medium {
 
 impl DriveSpec {
     /// The best read performance of a drive of this kind.
-    pub fn medium(&self) -> Medium {
+    pub fn medium(&self) -> MediumLimits {
         match self {
             Self::HardDrive(spec) => of_disk(spec),
             Self::DualActuator(spec) => {
@@ -58,14 +58,14 @@ impl DriveSpec {
                 let offset = spec.half.capacity_bytes / SECTOR_BYTES * SECTOR_BYTES;
                 let second = half.zones.iter().map(|(from, rate)| (from + offset, *rate));
                 let zones = half.zones.iter().copied().chain(second).collect();
-                Medium {
+                MediumLimits {
                     zones,
                     arms: 2,
                     cache_bytes: 2 * half.cache_bytes,
                     ..half
                 }
             }
-            Self::SolidState(spec) => Medium {
+            Self::SolidState(spec) => MediumLimits {
                 zones: vec![(0, spec.read.bytes_per_s.max(1) as f64)],
                 arms: 1,
                 track_bytes_max: 0,
@@ -78,7 +78,7 @@ impl DriveSpec {
     }
 }
 
-fn of_disk(spec: &HardDriveSpec) -> Medium {
+fn of_disk(spec: &HardDriveSpec) -> MediumLimits {
     let turns_per_s = 1e9 / spec.turn_ns() as f64;
     let tracks = track_bytes_by_zone(spec);
     let rates = tracks
@@ -91,7 +91,7 @@ fn of_disk(spec: &HardDriveSpec) -> Medium {
     ];
     let track_bytes_max = tracks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     let heads = spec.heads.max(1);
-    Medium {
+    MediumLimits {
         zones: rates.collect(),
         arms: 1,
         track_bytes_max,

@@ -26,7 +26,7 @@ mod presets;
 mod request;
 mod spec;
 
-pub use bound::Medium;
+pub use bound::MediumLimits;
 pub use dual::{DualActuator, DualActuatorSpec};
 pub use family::DrawnDrive;
 pub use firmware::Firmware;
@@ -37,7 +37,7 @@ pub use hard::{
     WriteCacheSpec,
 };
 pub use headlong_disk::{Direction, Measurements, Phase, Rates, Request, SECTOR_BYTES, Timings};
-pub use measurement::{ClosedLoop, closed_loop, measure, random_rate, sequential_rate};
+pub use measurement::{ClosedLoopResult, closed_loop, measure, random_rate, sequential_rate};
 pub use presets::{Preset, UnknownPreset, preset, presets};
-pub use request::{Completion, Drive, Parts, Refusal, RequestId};
+pub use request::{Completion, Drive, Refusal, RequestId, ServiceTimeBreakdown};
 pub use spec::{DriveSpec, InvalidSpec};

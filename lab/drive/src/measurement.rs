@@ -35,7 +35,7 @@ pub fn measure(spec: &DriveSpec) -> Measurements {
 
 /// Result of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClosedLoop {
+pub struct ClosedLoopResult {
     /// Start time.
     pub began: Instant,
     /// Completion of its last request.
@@ -46,7 +46,7 @@ pub struct ClosedLoop {
     pub bytes: u64,
 }
 
-impl ClosedLoop {
+impl ClosedLoopResult {
     /// Duration.
     pub fn elapsed(&self) -> Duration {
         self.ended.since(self.began)
@@ -72,10 +72,10 @@ pub fn closed_loop(
     depth: usize,
     requests: impl IntoIterator<Item = Request>,
     mut watch: impl FnMut(&Completion),
-) -> ClosedLoop {
+) -> ClosedLoopResult {
     let depth = depth.clamp(1, drive.queue_depth());
     let mut requests = requests.into_iter();
-    let mut run = ClosedLoop {
+    let mut run = ClosedLoopResult {
         began,
         ended: began,
         requests: 0,

@@ -11,7 +11,7 @@ pub struct RequestId(pub u64);
 
 /// Breakdown of the service time of one request, without the time in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parts {
+pub struct ServiceTimeBreakdown {
     /// Command processing and the interface.
     pub overhead: Duration,
     /// Moving the arm, settling, switching heads.
@@ -36,7 +36,7 @@ pub struct Completion {
     /// When its last byte was transferred.
     pub ended: Instant,
     /// Breakdown of the time.
-    pub parts: Parts,
+    pub parts: ServiceTimeBreakdown,
     /// Whether it was served from the drive's own memory, or follows the previous request without
     /// repositioning.
     pub is_sequential: bool,

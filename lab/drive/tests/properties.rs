@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 /// A request with its delay after the previous one.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct TimedRequest {
     after_us: u64,
     part: f64,
     sectors: u32,
@@ -19,7 +19,7 @@ struct Step {
     goes_on: bool,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TimedRequest>> {
     let sectors = prop_oneof![1u32..64, Just(1_024), Just(16_384)];
     let step = (
         0u64..40_000,
@@ -28,19 +28,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         any::<bool>(),
         any::<bool>(),
     );
-    let step = step.prop_map(|(after_us, part, sectors, is_write, goes_on)| Step {
-        // Often at the same time as the previous one.
-        after_us: after_us.saturating_sub(20_000),
-        part,
-        sectors,
-        is_write,
-        goes_on,
-    });
+    let step = step.prop_map(
+        |(after_us, part, sectors, is_write, goes_on)| TimedRequest {
+            // Often at the same time as the previous one.
+            after_us: after_us.saturating_sub(20_000),
+            part,
+            sectors,
+            is_write,
+            goes_on,
+        },
+    );
     prop::collection::vec(step, 1..60)
 }
 
 /// Plays steps; returns arrivals, and completions in the order of their delivery.
-fn play(drive: &mut dyn Drive, steps: &[Step]) -> (BTreeMap<u64, Instant>, Vec<Completion>) {
+fn play(
+    drive: &mut dyn Drive,
+    steps: &[TimedRequest],
+) -> (BTreeMap<u64, Instant>, Vec<Completion>) {
     let (mut now, mut arrivals, mut done) = (Instant::ZERO, BTreeMap::new(), Vec::new());
     let mut next_sector = 0;
     let to = |drive: &mut dyn Drive, until: Instant, done: &mut Vec<Completion>| {

@@ -4,20 +4,20 @@ use headlong_drive::{DriveSpec, fit, measure, preset, presets};
 
 mod published;
 
-fn all_met(figures: Vec<published::Figure>) {
+fn all_met(figures: Vec<published::PublishedFigure>) {
     let wrong: Vec<String> = figures
         .iter()
         .filter(|figure| !figure.is_met())
-        .map(published::Figure::row)
+        .map(published::PublishedFigure::row)
         .collect();
     assert!(!figures.is_empty() && wrong.is_empty(), "{wrong:#?}");
     written_down(&figures);
 }
 
 /// Checks that every figure is in the manual with its current value.
-fn written_down(figures: &[published::Figure]) {
+fn written_down(figures: &[published::PublishedFigure]) {
     let manual = include_str!("../../../docs/lab/drives.md");
-    for row in figures.iter().map(published::Figure::row) {
+    for row in figures.iter().map(published::PublishedFigure::row) {
         assert!(
             manual.contains(&row),
             "docs/lab/drives.md lacks {row}; take the tables from `cargo run --release -p \

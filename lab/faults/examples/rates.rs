@@ -1,14 +1,15 @@
 //! Number of seeds, out of a range, that find each mutant, or the named ones:
 //!
-//!     cargo run --release -p headlong-faults --features mutants --example rates -- FIRST_SEED SEEDS [NAME...]
+//!     cargo run --release -p headlong-faults --features mutants --example rates -- FIRST_SEED
+//!     SEEDS [NAME...]
 
 use std::sync::Mutex;
 
-use headlong_faults::{How, Mutant, Plan, run};
+use headlong_faults::{Mutant, Plan, RunOptions, run};
 
 /// Number of seeds that find a mutant.
 fn finds(mutant: Mutant, seeds: std::ops::Range<u64>) -> usize {
-    let how = How {
+    let how = RunOptions {
         mutant: Some(mutant),
         with_lines: false,
     };

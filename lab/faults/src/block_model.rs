@@ -8,28 +8,28 @@ use headlong_flash::format::Summary;
 
 /// A summary of a block: its filling, and the sequence number at sealing. A filling whose summary
 /// was lost may be sealed again.
-type Sealed = (u64, u64);
+type SealedGeneration = (u64, u64);
 
 /// One block, by its number on the SSD.
 #[derive(Debug, Default)]
-struct Block {
+struct ModelBlock {
     /// Records of each filling, in order.
     staged: BTreeMap<u64, Vec<RecordEntry>>,
     /// Summaries submitted for writing.
     given: Vec<Summary>,
     /// The durable summary, if the block has not been reused since.
-    durable: Option<Sealed>,
+    durable: Option<SealedGeneration>,
     /// The summary being sealed, unless the block was abandoned meanwhile.
-    wanted: Option<Sealed>,
+    wanted: Option<SealedGeneration>,
     /// Summaries whose block was overwritten at the front: not yet flushed, and flushed.
-    erased: BTreeSet<Sealed>,
-    gone: BTreeSet<Sealed>,
+    erased: BTreeSet<SealedGeneration>,
+    gone: BTreeSet<SealedGeneration>,
 }
 
 /// All blocks of an SSD.
 #[derive(Debug, Default)]
 pub(crate) struct BlockModel {
-    blocks: BTreeMap<u32, Block>,
+    blocks: BTreeMap<u32, ModelBlock>,
     /// Whether the SSD had a fault that may lose or change durable data.
     pub(crate) is_dishonest: bool,
 }
@@ -42,12 +42,12 @@ pub(crate) enum BlockError {
     Lost(u64),
 }
 
-fn sealed(summary: &Summary) -> Sealed {
+fn sealed(summary: &Summary) -> SealedGeneration {
     (summary.head.filling, summary.head.sequence)
 }
 
 impl BlockModel {
-    fn block(&mut self, block: u32) -> &mut Block {
+    fn block(&mut self, block: u32) -> &mut ModelBlock {
         self.blocks.entry(block).or_default()
     }
 
@@ -121,8 +121,9 @@ impl BlockModel {
                 return Some(BlockError::Unknown);
             }
             // Unflushed overwrites still hold, unless the power failed.
-            let is_over =
-                |of: &Block| of.gone.contains(&sealed(found)) || of.erased.contains(&sealed(found));
+            let is_over = |of: &ModelBlock| {
+                of.gone.contains(&sealed(found)) || of.erased.contains(&sealed(found))
+            };
             let is_gone = block.is_some_and(is_over);
             if is_gone && !self.is_dishonest {
                 return Some(BlockError::GivenUp);

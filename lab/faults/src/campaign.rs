@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::check::Violation;
-use crate::judge::{How, run};
 use crate::plan::Plan;
-use crate::world::Counts;
+use crate::run_plan::{RunOptions, run};
+use crate::world::RunCounts;
 
 /// The campaign stops after this many failed seeds.
 const FAILED_MAX: usize = 20;
@@ -23,18 +23,18 @@ pub struct Campaign {
     /// Number of threads; the result does not depend on it.
     pub threads: NonZeroUsize,
     /// How each seed is run.
-    pub how: How,
+    pub how: RunOptions,
 }
 
 /// Result of a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct CampaignReport {
     /// Number of seeds run.
     pub seeds: u64,
     /// Failed seeds in order, with the violations: twenty or a few more at most.
     pub failed: Vec<(u64, Violation)>,
     /// Sum of the counts of all runs.
-    pub counts: Counts,
+    pub counts: RunCounts,
     /// Number of seeds with each kind of fault, by its number in docs/develop/faults.md.
     pub with_fault: BTreeMap<u8, u64>,
     /// Sum of the hashes of all traces.
@@ -44,10 +44,14 @@ pub struct Report {
 impl Campaign {
     /// Runs the seeds until `is_over` returns true. `note` receives the number of seeds run so far,
     /// from any thread.
-    pub fn run(&self, is_over: &(dyn Fn() -> bool + Sync), note: &(dyn Fn(u64) + Sync)) -> Report {
+    pub fn run(
+        &self,
+        is_over: &(dyn Fn() -> bool + Sync),
+        note: &(dyn Fn(u64) + Sync),
+    ) -> CampaignReport {
         let next = AtomicU64::new(0);
         let is_enough = AtomicBool::new(false);
-        let report = Mutex::new(Report::default());
+        let report = Mutex::new(CampaignReport::default());
         let work = || {
             while !is_enough.load(Ordering::Relaxed) && !is_over() {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +95,7 @@ impl Campaign {
     }
 }
 
-impl Counts {
+impl RunCounts {
     /// Adds the counts of another run.
     fn add(&mut self, other: &Self) {
         self.steps += other.steps;

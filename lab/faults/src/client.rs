@@ -5,8 +5,8 @@ use headlong_http::Method;
 use headlong_units::Duration;
 
 use crate::check::Check;
-use crate::exchange::{Asked, Chunk, tag_of};
-use crate::session::Ask;
+use crate::exchange::{PendingPiece, UnresolvedRequest, tag_of};
+use crate::session::SessionRequest;
 use crate::world::World;
 
 /// A reader that accepts nothing for this long is disconnected.
@@ -29,7 +29,9 @@ impl World<'_> {
             .is_some_and(|at| exchange.taken + bytes > at);
         if is_stalled {
             let at = self.now + SEND_TIMEOUT;
-            return self.queue.plan(at, crate::queue::Event::CutOff(number));
+            return self
+                .queue
+                .plan(at, crate::event_queue::Event::CutOff(number));
         }
         let rate = self
             .sessions
@@ -41,7 +43,7 @@ impl World<'_> {
         // A reader that accepts less than a window within its time limit is disconnected, too.
         self.queue.plan(
             self.now + time.min(SEND_TIMEOUT),
-            crate::queue::Event::Taken(number),
+            crate::event_queue::Event::Taken(number),
         );
     }
 
@@ -112,7 +114,7 @@ impl World<'_> {
         }
     }
 
-    fn judge_bytes(&mut self, number: u64, chunk: Chunk) {
+    fn judge_bytes(&mut self, number: u64, chunk: PendingPiece) {
         let exchange = &self.exchanges[&number];
         let Some(entry) = exchange.entry.clone() else {
             return;
@@ -223,7 +225,7 @@ impl World<'_> {
         if let Some(ask) = next.and_then(|next| asks?.get(next)) {
             let at = self.now + ask.after;
             self.queue
-                .plan(at, crate::queue::Event::Ask(exchange.session));
+                .plan(at, crate::event_queue::Event::Ask(exchange.session));
         }
     }
 
@@ -240,7 +242,7 @@ impl World<'_> {
     fn serve_title_again(&mut self, disk: usize, title: usize) {
         let name = crate::session::path(disk, title, 0);
         let is_there = self.disks[disk].files.lookup(&name).is_some();
-        let session = crate::session::Session {
+        let session = crate::session::ViewerSession {
             disk,
             address: [198, 51, 100, 1],
             connection: 0,
@@ -252,7 +254,7 @@ impl World<'_> {
             if self.oracle.violation.is_some() {
                 return;
             }
-            let ask = Ask {
+            let ask = SessionRequest {
                 after: Duration::ZERO,
                 method: "GET",
                 target: name.clone(),
@@ -262,7 +264,7 @@ impl World<'_> {
                 patience: None,
                 stalls_at: None,
             };
-            let asked = Asked::read(&session, &ask, None, 0);
+            let asked = UnresolvedRequest::read(&session, &ask, None, 0);
             let before = self.counts.whole;
             self.last_status = 0;
             let end = self.now + Duration::from_secs(100);

@@ -11,14 +11,14 @@ use headlong_engine::{
 };
 use headlong_units::Instant;
 
-use crate::around::DeviceEnv;
 use crate::check::Check;
-use crate::disk::Reading;
-use crate::files::{Files, Identity, Inode};
-use crate::host::{Belongings, Machine};
-use crate::pool::Pool;
+use crate::device_env::DeviceEnv;
+use crate::disk::ReadCall;
+use crate::files::{FileSystemModel, Inode, StatIdentity};
+use crate::host::{HostState, SimulatedHost};
+use crate::pool::SlotPool;
 use crate::recover::Recoverer;
-use crate::resources::{Simulated, Source};
+use crate::resources::{SimulatedResources, StreamSource};
 
 /// One request in so many announces the next one.
 const EXPECTING: u64 = 3;
@@ -26,15 +26,15 @@ const EXPECTING: u64 = 3;
 const OPEN_FILES_MAX: usize = 3;
 
 /// One device.
-pub(crate) struct Device {
-    pub(crate) core: DeviceCore<Simulated>,
-    pub(crate) own: Belongings,
+pub(crate) struct SimulatedDevice {
+    pub(crate) core: DeviceCore<SimulatedResources>,
+    pub(crate) own: HostState,
     pub(crate) recoverer: Option<Recoverer>,
     flash_bytes_max: Option<u64>,
     is_recovered: bool,
 }
 
-impl Device {
+impl SimulatedDevice {
     /// # Panics
     /// If the engine rejects the settings, which were validated before.
     pub(crate) fn new(config: EngineConfig, tier: Option<(Recoverer, u64)>) -> Self {
@@ -47,8 +47,8 @@ impl Device {
         }
         Self {
             core,
-            own: Belongings {
-                pool: Pool::new(config.slot_count(), config.piece_bytes),
+            own: HostState {
+                pool: SlotPool::new(config.slot_count(), config.piece_bytes),
                 outs: Vec::new(),
                 order,
                 flash_bytes: 0,
@@ -64,10 +64,10 @@ impl Device {
     fn call<T>(
         &mut self,
         around: &mut DeviceEnv<'_>,
-        act: impl FnOnce(&mut DeviceCore<Simulated>, Instant, &mut Machine<'_, '_>) -> T,
+        act: impl FnOnce(&mut DeviceCore<SimulatedResources>, Instant, &mut SimulatedHost<'_, '_>) -> T,
     ) -> T {
         let (now, own) = (around.now, &mut self.own);
-        let result = act(&mut self.core, now, &mut Machine { around, own });
+        let result = act(&mut self.core, now, &mut SimulatedHost { around, own });
         self.core.shard().check_invariants();
         self.check_budget(around);
         result
@@ -91,7 +91,7 @@ impl Device {
         around: &mut DeviceEnv<'_>,
         id: RequestId,
         request: Request,
-        register: Option<(StreamSpec, Rc<Source>)>,
+        register: Option<(StreamSpec, Rc<StreamSource>)>,
     ) -> Result<(), Refusal> {
         let taken_on = self.call(around, |core, now, machine| {
             if let Some((spec, source)) = register
@@ -146,7 +146,7 @@ impl Device {
     }
 
     /// An open has completed or failed.
-    pub(crate) fn opened(&mut self, around: &mut DeviceEnv<'_>, job: &OpenJob<Rc<Source>>) {
+    pub(crate) fn opened(&mut self, around: &mut DeviceEnv<'_>, job: &OpenJob<Rc<StreamSource>>) {
         let opened = around.disk.opened(job);
         self.call(around, |core, now, machine| {
             core.handle_opened(now, machine, job.id, opened);
@@ -154,13 +154,13 @@ impl Device {
     }
 
     /// A system call of a read has returned.
-    pub(crate) fn read_done(&mut self, around: &mut DeviceEnv<'_>, reading: Reading) {
+    pub(crate) fn read_done(&mut self, around: &mut DeviceEnv<'_>, reading: ReadCall) {
         let result = around.disk.carry_out(around.now, &reading);
-        let Reading { mut read, .. } = reading;
+        let ReadCall { mut read, .. } = reading;
         let end = match read.job.advance(result) {
             Next::Again => {
                 let began = around.now;
-                return around.disk.submit(began, Reading { read, began });
+                return around.disk.submit(began, ReadCall { read, began });
             }
             Next::Reopen => {
                 return self.call(around, |core, now, machine| {
@@ -300,9 +300,9 @@ impl Device {
 
 /// The open file of a read.
 struct OpenFileState<'a> {
-    files: &'a Files,
+    files: &'a FileSystemModel,
     inode: Inode,
-    identity: Option<Identity>,
+    identity: Option<StatIdentity>,
 }
 
 impl FileState for OpenFileState<'_> {

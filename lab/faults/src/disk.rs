@@ -10,29 +10,29 @@ use headlong_device::{BLOCK_BYTES, IoFailure, OpenJob, OpenProgress, Opened, Rea
 use headlong_engine::ReadOutcome;
 use headlong_units::{BitRate, Duration, Instant};
 
-use crate::draw::Draw;
 use crate::fault::DiskFault;
-use crate::files::{Files, Inode};
+use crate::files::{FileSystemModel, Inode};
 use crate::machine::DiskPlan;
-use crate::resources::{Simulated, Source};
+use crate::random_source::RandomSource;
+use crate::resources::{SimulatedResources, StreamSource};
 
 /// A system call of a read in progress.
 #[derive(Debug)]
-pub(crate) struct Reading {
-    pub(crate) read: Read<Simulated>,
+pub(crate) struct ReadCall {
+    pub(crate) read: Read<SimulatedResources>,
     pub(crate) began: Instant,
 }
 
 /// A completed operation.
 #[derive(Debug)]
-pub(crate) enum DiskEnd {
-    Read(Reading),
-    Open(OpenJob<Rc<Source>>),
+pub(crate) enum DiskCompletion {
+    Read(ReadCall),
+    Open(OpenJob<Rc<StreamSource>>),
 }
 
 /// Support of the file system for direct reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direct {
+enum DirectIoSupport {
     Taken,
     /// Opening a file for direct reads fails.
     OpensRefused,
@@ -42,27 +42,27 @@ enum Direct {
 
 /// One disk.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    pub(crate) files: Files,
-    pub(crate) chance: Draw,
+pub(crate) struct SimulatedDisk {
+    pub(crate) files: FileSystemModel,
+    pub(crate) chance: RandomSource,
     position_time: Duration,
     rate: BitRate,
     free_at: Instant,
     /// Active faults, and when each ends.
     ills: Vec<(DiskFault, Instant)>,
     /// By time of completion; suspended while the disk hangs.
-    ends: BTreeMap<(Instant, u64), DiskEnd>,
+    ends: BTreeMap<(Instant, u64), DiskCompletion>,
     next: u64,
-    direct: Direct,
+    direct: DirectIoSupport,
     /// Whether a fault ever justified taking the disk offline.
     pub(crate) was_ill: bool,
     /// Whether the hang of another disk blocks this one: a mutant.
     pub(crate) is_held_up: bool,
 }
 
-impl Disk {
-    pub(crate) fn new(plan: &DiskPlan, files: Files, chance: Draw) -> Self {
-        let direct = Draw(chance.0.fork("direct")).0.below(10);
+impl SimulatedDisk {
+    pub(crate) fn new(plan: &DiskPlan, files: FileSystemModel, chance: RandomSource) -> Self {
+        let direct = RandomSource(chance.0.fork("direct")).0.below(10);
         Self {
             files,
             chance,
@@ -73,9 +73,9 @@ impl Disk {
             ends: BTreeMap::new(),
             next: 0,
             direct: match direct {
-                0 => Direct::OpensRefused,
-                1 => Direct::ReadsRefused,
-                _ => Direct::Taken,
+                0 => DirectIoSupport::OpensRefused,
+                1 => DirectIoSupport::ReadsRefused,
+                _ => DirectIoSupport::Taken,
             },
             was_ill: false,
             is_held_up: false,
@@ -133,25 +133,32 @@ impl Disk {
     }
 
     /// Opens a file, at once if its metadata is in the kernel's cache.
-    pub(crate) fn open(&mut self, now: Instant, job: OpenJob<Rc<Source>>) -> OpenProgress<Inode> {
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        job: OpenJob<Rc<StreamSource>>,
+    ) -> OpenProgress<Inode> {
         if !self.hangs() && self.chance.percent(50) {
             return OpenProgress::Ended(self.opened(&job));
         }
         let at = now + self.look_up_time();
         self.next += 1;
-        self.ends.insert((at, self.next), DiskEnd::Open(job));
+        self.ends.insert((at, self.next), DiskCompletion::Open(job));
         OpenProgress::Pending
     }
 
     /// The result of an open at this moment.
-    pub(crate) fn opened(&self, job: &OpenJob<Rc<Source>>) -> Result<Opened<Inode>, IoFailure> {
+    pub(crate) fn opened(
+        &self,
+        job: &OpenJob<Rc<StreamSource>>,
+    ) -> Result<Opened<Inode>, IoFailure> {
         if self.is_away() {
             return Err(IoFailure::Device);
         }
         if self.has(DiskFault::NoDescriptors) {
             return Err(IoFailure::TooManyFiles);
         }
-        if job.is_direct && self.direct == Direct::OpensRefused {
+        if job.is_direct && self.direct == DirectIoSupport::OpensRefused {
             return Err(IoFailure::Refused);
         }
         let part = job.source.parts.get(job.id.part as usize);
@@ -162,7 +169,7 @@ impl Disk {
     }
 
     /// Submits a system call of a read to the drive.
-    pub(crate) fn submit(&mut self, now: Instant, reading: Reading) {
+    pub(crate) fn submit(&mut self, now: Instant, reading: ReadCall) {
         let length = reading.read.job.span().length;
         let jitter = self.chance.0.below(self.position_time.0 + 1);
         let time = Duration(self.position_time.0 / 2 + jitter) + self.rate.time_for(length);
@@ -171,7 +178,8 @@ impl Disk {
         let swaps = self.chance.percent(10);
         self.free_at = if swaps { self.free_at.max(now) } else { end };
         self.next += 1;
-        self.ends.insert((end, self.next), DiskEnd::Read(reading));
+        self.ends
+            .insert((end, self.next), DiskCompletion::Read(reading));
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
@@ -181,7 +189,7 @@ impl Disk {
         self.ends.keys().next().map(|(at, _)| *at)
     }
 
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<DiskEnd> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<DiskCompletion> {
         let entry = self.ends.first_entry().filter(|of| of.key().0 <= now)?;
         Some(entry.remove())
     }
@@ -193,10 +201,10 @@ impl Disk {
     }
 
     /// Result of a system call of a read: it may be interrupted, fail, or be short.
-    pub(crate) fn carry_out(&mut self, now: Instant, reading: &Reading) -> Result<u64, IoFailure> {
-        let Reading { read, began } = reading;
+    pub(crate) fn carry_out(&mut self, now: Instant, reading: &ReadCall) -> Result<u64, IoFailure> {
+        let ReadCall { read, began } = reading;
         let span = read.job.span();
-        if read.job.is_direct() && self.direct == Direct::ReadsRefused {
+        if read.job.is_direct() && self.direct == DirectIoSupport::ReadsRefused {
             return Err(IoFailure::Refused);
         }
         if self.chance.percent(3) {
@@ -223,7 +231,13 @@ impl Disk {
 
     /// Fills memory with the content of the file: one part as of the start of the call, the rest as
     /// of now. Returns the number of bytes.
-    fn fill(&mut self, now: Instant, began: Instant, read: &Read<Simulated>, most: u64) -> u64 {
+    fn fill(
+        &mut self,
+        now: Instant,
+        began: Instant,
+        read: &Read<SimulatedResources>,
+        most: u64,
+    ) -> u64 {
         let (span, piece) = (read.job.span(), read.memory.piece());
         let early = self.chance.0.below(most.div_ceil(piece) + 2) * piece;
         let mut done = 0;

@@ -5,41 +5,41 @@ use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
 use crate::block_model::BlockModel;
-use crate::draw::Draw;
 use crate::fault::SsdFault;
-use crate::medium::Medium;
+use crate::persistent_pages::PersistentPages;
+use crate::random_source::RandomSource;
 
 pub(crate) const TIER_BYTES: u64 = 30 << 20;
 const BLOCK_BYTES: u64 = 256 << 10;
 
 /// The bytes of an SSD, the expected state of its blocks, and its faults.
 #[derive(Debug)]
-pub(crate) struct Drive {
-    pub(crate) medium: Medium,
+pub(crate) struct SsdDrive {
+    pub(crate) medium: PersistentPages,
     pub(crate) tier: Super,
     pub(crate) ledger: BlockModel,
-    pub(crate) chance: Draw,
+    pub(crate) chance: RandomSource,
     ills: Vec<(SsdFault, Instant)>,
-    older: Option<Medium>,
+    older: Option<PersistentPages>,
     /// The process ends after so many writes and flushes, in the middle of the last one.
     pub(crate) writes_left: Option<u64>,
 }
 
 /// The operation failed.
 #[derive(Debug)]
-pub(crate) struct Failed;
+pub(crate) struct DriveFailure;
 
-impl Drive {
+impl SsdDrive {
     /// A formatted SSD.
     pub(crate) fn formatted(piece_bytes: u64, chance: Generator) -> Self {
-        let mut chance = Draw(chance);
+        let mut chance = RandomSource(chance);
         let layout = Layout::new(TIER_BYTES, BLOCK_BYTES, piece_bytes);
         let Ok(layout) = layout else {
             unreachable!("the sizes fit")
         };
         let device = u128::from(chance.0.bits()) << 64 | u128::from(chance.0.bits());
         let tier = Super { device, layout };
-        let mut medium = Medium::default();
+        let mut medium = PersistentPages::default();
         for at in SUPER_COPIES {
             medium.write(at, &tier.encode());
         }
@@ -138,9 +138,9 @@ impl Drive {
     }
 
     /// Makes all writes durable.
-    pub(crate) fn flush(&mut self) -> Result<(), Failed> {
+    pub(crate) fn flush(&mut self) -> Result<(), DriveFailure> {
         if self.is_away() || self.is_end() {
-            return Err(Failed);
+            return Err(DriveFailure);
         }
         let fails = |fault| match fault {
             SsdFault::FlushErrors(share) => Some(share),
@@ -148,7 +148,7 @@ impl Drive {
         };
         if self.strikes(fails) {
             self.medium.fail_flush();
-            return Err(Failed);
+            return Err(DriveFailure);
         }
         self.medium.flush();
         self.ledger.flush();
@@ -168,9 +168,9 @@ impl Drive {
     }
 
     /// Writes.
-    pub(crate) fn put(&mut self, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+    pub(crate) fn put(&mut self, at: u64, bytes: &[u8]) -> Result<(), DriveFailure> {
         if self.is_away() || self.is_end() {
-            return Err(Failed);
+            return Err(DriveFailure);
         }
         let fails = |fault| match fault {
             SsdFault::WriteErrors(share) => Some(share),
@@ -182,7 +182,7 @@ impl Drive {
             if is_last || self.chance.percent(50) {
                 self.medium.write_torn(&mut self.chance, at, bytes);
             }
-            return Err(Failed);
+            return Err(DriveFailure);
         }
         let is_lost = self.strikes(|fault| match fault {
             SsdFault::LostWrites(share) => Some(share),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use headlong_engine::ConnectionId;
-use headlong_engine::{Hints, Identity as DeviceIdentity, Request, RequestId, Slot, ViewerId};
+use headlong_engine::{Hints, Identity, Request, RequestId, Slot, ViewerId};
 use headlong_http::{
     Boundary, Cmcd, HttpDate, IdSource, Method, Part, RangeLimits, RelativePath, ReplyPlan,
     Representation, RequestHead, SessionRule, Status, Validators, VersionIdentity, entity_tag,
@@ -13,12 +13,12 @@ use headlong_http::{
 use headlong_units::Instant;
 
 use crate::content::ContentKey;
-use crate::library::Entry;
-use crate::session::{Ask, Condition, Session};
+use crate::library::FileEntry;
+use crate::session::{Condition, SessionRequest, ViewerSession};
 
 /// A piece that the socket has not accepted yet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chunk {
+pub(crate) struct PendingPiece {
     pub(crate) request: RequestId,
     pub(crate) slot: Slot,
     pub(crate) start: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
 
 /// The event that the exchange waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ExchangeStage {
     LookUp,
     Description,
     Reply,
@@ -37,10 +37,10 @@ pub(crate) enum Stage {
 
 /// A request before its file is looked up.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct UnresolvedRequest {
     pub(crate) method: Method,
     pub(crate) path: Result<RelativePath, Status>,
-    who: DeviceIdentity,
+    who: Identity,
     hints: Hints,
     fields: Vec<(&'static str, Vec<u8>)>,
 }
@@ -50,13 +50,13 @@ pub(crate) struct Asked {
 pub(crate) struct Exchange {
     pub(crate) session: usize,
     pub(crate) disk: usize,
-    pub(crate) ask: Ask,
-    pub(crate) asked: Asked,
+    pub(crate) ask: SessionRequest,
+    pub(crate) asked: UnresolvedRequest,
     pub(crate) at: Instant,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ExchangeStage,
     pub(crate) since: Instant,
     pub(crate) tried: u32,
-    pub(crate) entry: Option<Entry>,
+    pub(crate) entry: Option<FileEntry>,
     /// Whether the disk was offline at the time of the look-up.
     pub(crate) was_offline: bool,
     pub(crate) plan: Option<ReplyPlan>,
@@ -67,7 +67,7 @@ pub(crate) struct Exchange {
     /// Bytes of the current part received, and bytes of the file that the socket has accepted.
     pub(crate) came: u64,
     pub(crate) taken: u64,
-    pub(crate) chunks: VecDeque<Chunk>,
+    pub(crate) chunks: VecDeque<PendingPiece>,
     pub(crate) is_taking: bool,
     /// Versions that the bytes may belong to.
     pub(crate) keys: Vec<ContentKey>,
@@ -75,9 +75,14 @@ pub(crate) struct Exchange {
     pub(crate) known: Option<(String, Vec<ContentKey>)>,
 }
 
-impl Asked {
+impl UnresolvedRequest {
     /// Parses a request as the server does, with the tag of the viewer's last reply.
-    pub(crate) fn read(session: &Session, ask: &Ask, known: Option<&str>, taken: u64) -> Self {
+    pub(crate) fn read(
+        session: &ViewerSession,
+        ask: &SessionRequest,
+        known: Option<&str>,
+        taken: u64,
+    ) -> Self {
         let (path, query) = match ask.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (ask.target.as_str(), None),
@@ -99,11 +104,11 @@ impl Asked {
         let cmcd = Cmcd::read(plain(), query);
         let viewer = SessionRule::default().viewer(&cmcd, plain(), query, &session.address);
         let who = match viewer.found_by {
-            IdSource::Address => DeviceIdentity::Unnamed {
+            IdSource::Address => Identity::Unnamed {
                 origin: ViewerId(viewer.id),
                 connection: (session.connection > 0).then_some(ConnectionId(session.connection)),
             },
-            _ => DeviceIdentity::Named(ViewerId(viewer.id)),
+            _ => Identity::Named(ViewerId(viewer.id)),
         };
         let hints = Hints {
             buffer: cmcd.buffer,
@@ -125,7 +130,7 @@ impl Asked {
     }
 
     /// Plans the reply for a file.
-    pub(crate) fn plan(&self, entry: &Entry, wall_ns: i64) -> ReplyPlan {
+    pub(crate) fn plan(&self, entry: &FileEntry, wall_ns: i64) -> ReplyPlan {
         let tag = tag_of(entry);
         let seconds = entry.identity.mtime_ns.div_euclid(1_000_000_000);
         let representation = Representation {
@@ -153,7 +158,7 @@ impl Asked {
     }
 
     /// The engine's request for a part of a plan.
-    pub(crate) fn request(&self, entry: &Entry, part: &Part, is_whole: bool) -> Request {
+    pub(crate) fn request(&self, entry: &FileEntry, part: &Part, is_whole: bool) -> Request {
         Request {
             viewer: self.who,
             stream: entry.stream,
@@ -168,7 +173,7 @@ impl Asked {
 }
 
 /// The entity tag of a version.
-pub(crate) fn tag_of(entry: &Entry) -> String {
+pub(crate) fn tag_of(entry: &FileEntry) -> String {
     entity_tag(&VersionIdentity {
         size: entry.identity.size,
         mtime_ns: entry.identity.mtime_ns,

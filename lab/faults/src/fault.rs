@@ -117,7 +117,7 @@ pub(crate) enum FileChange {
 
 /// How a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Restart {
+pub(crate) enum RestartKind {
     /// Graceful shutdown: it saves the checkpoints of flash.
     Clean,
     /// Killed; all writes stay.
@@ -128,7 +128,7 @@ pub(crate) enum Restart {
 
 /// The write to an SSD during which a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum CrashPoint {
     /// The next one, or none if there is none soon; a graceful shutdown mostly completes.
     Any,
     /// A checkpoint: when a block is prepared for reuse, or at a graceful shutdown.

@@ -12,7 +12,7 @@ pub(crate) struct Inode(pub(crate) u64);
 
 /// The content of a file from some time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Version {
+pub(crate) struct FileVersion {
     pub(crate) since: Instant,
     pub(crate) key: ContentKey,
     pub(crate) size: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Version {
 
 /// The result of `stat`, as `library::Identity`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity {
+pub(crate) struct StatIdentity {
     pub(crate) inode: Inode,
     pub(crate) size: u64,
     pub(crate) mtime_ns: i64,
@@ -29,8 +29,8 @@ pub(crate) struct Identity {
 
 /// The file system of one disk.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Files {
-    inodes: BTreeMap<Inode, Vec<Version>>,
+pub(crate) struct FileSystemModel {
+    inodes: BTreeMap<Inode, Vec<FileVersion>>,
     /// History of the inode of each name.
     names: BTreeMap<String, Vec<(Instant, Option<Inode>)>>,
     /// Inodes of a disk that was replaced: reads of them fail.
@@ -40,7 +40,7 @@ pub(crate) struct Files {
     tick_ns: u64,
 }
 
-impl Files {
+impl FileSystemModel {
     pub(crate) fn new(seed: u64, tick_ns: u64) -> Self {
         Self {
             seed,
@@ -58,10 +58,10 @@ impl Files {
         self.point(now, path, Some(inode));
     }
 
-    fn version(&mut self, since: Instant, wall_ns: i64, size: u64) -> Version {
+    fn version(&mut self, since: Instant, wall_ns: i64, size: u64) -> FileVersion {
         self.next += 1;
         let tick = self.tick_ns as i64;
-        Version {
+        FileVersion {
             since,
             key: ContentKey::of(self.seed, self.next),
             size,
@@ -123,13 +123,13 @@ impl Files {
         self.dead.contains(&inode)
     }
 
-    pub(crate) fn current(&self, inode: Inode) -> Option<Version> {
+    pub(crate) fn current(&self, inode: Inode) -> Option<FileVersion> {
         self.inodes.get(&inode)?.last().copied()
     }
 
-    pub(crate) fn identity(&self, inode: Inode) -> Option<Identity> {
-        let Version { size, mtime_ns, .. } = self.current(inode)?;
-        Some(Identity {
+    pub(crate) fn identity(&self, inode: Inode) -> Option<StatIdentity> {
+        let FileVersion { size, mtime_ns, .. } = self.current(inode)?;
+        Some(StatIdentity {
             inode,
             size,
             mtime_ns,
@@ -137,15 +137,16 @@ impl Files {
     }
 
     /// The version at a time.
-    pub(crate) fn at(&self, inode: Inode, time: Instant) -> Option<Version> {
+    pub(crate) fn at(&self, inode: Inode, time: Instant) -> Option<FileVersion> {
         let versions = self.inodes.get(&inode)?.iter().rev();
         versions.into_iter().find(|of| of.since <= time).copied()
     }
 
     /// Keys of the versions with this identity; more than one if versions are indistinguishable.
-    pub(crate) fn keys_of(&self, identity: Identity) -> Vec<ContentKey> {
+    pub(crate) fn keys_of(&self, identity: StatIdentity) -> Vec<ContentKey> {
         let versions = self.inodes.get(&identity.inode).into_iter().flatten();
-        let is_it = |of: &&Version| (of.size, of.mtime_ns) == (identity.size, identity.mtime_ns);
+        let is_it =
+            |of: &&FileVersion| (of.size, of.mtime_ns) == (identity.size, identity.mtime_ns);
         let mut keys: Vec<ContentKey> = versions.filter(is_it).map(|of| of.key).collect();
         keys.dedup();
         keys
@@ -167,7 +168,7 @@ impl Files {
     pub(crate) fn was_there(
         &self,
         path: &str,
-        identity: Identity,
+        identity: StatIdentity,
         from: Instant,
         to: Instant,
     ) -> bool {
@@ -183,7 +184,7 @@ impl Files {
         })
     }
 
-    fn has_identity(&self, identity: Identity, from: Instant, to: Instant) -> bool {
+    fn has_identity(&self, identity: StatIdentity, from: Instant, to: Instant) -> bool {
         let Some(versions) = self.inodes.get(&identity.inode) else {
             return false;
         };

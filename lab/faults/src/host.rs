@@ -10,16 +10,16 @@ use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
 
-use crate::around::DeviceEnv;
 use crate::check::Check;
-use crate::disk::Reading;
+use crate::device_env::DeviceEnv;
+use crate::disk::ReadCall;
 use crate::files::Inode;
-use crate::pool::{Leased, Pool};
-use crate::resources::{Simulated, Source};
+use crate::pool::{SlotLease, SlotPool};
+use crate::resources::{SimulatedResources, StreamSource};
 
 /// An event for a reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Out {
+pub(crate) enum ReplyEvent {
     Piece {
         request: RequestId,
         slot: Slot,
@@ -34,9 +34,9 @@ pub(crate) enum Out {
 
 /// State of a device outside of its core.
 #[derive(Debug)]
-pub(crate) struct Belongings {
-    pub(crate) pool: Pool,
-    pub(crate) outs: Vec<Out>,
+pub(crate) struct HostState {
+    pub(crate) pool: SlotPool,
+    pub(crate) outs: Vec<ReplyEvent>,
     /// SSD numbers by position in the tier.
     pub(crate) order: Vec<usize>,
     /// Bytes written to SSDs.
@@ -46,12 +46,12 @@ pub(crate) struct Belongings {
 }
 
 /// The host during a call of the core.
-pub(crate) struct Machine<'m, 'a> {
+pub(crate) struct SimulatedHost<'m, 'a> {
     pub(crate) around: &'m mut DeviceEnv<'a>,
-    pub(crate) own: &'m mut Belongings,
+    pub(crate) own: &'m mut HostState,
 }
 
-impl Machine<'_, '_> {
+impl SimulatedHost<'_, '_> {
     fn fail(&mut self, check: Check, text: impl FnOnce() -> String) {
         self.around.oracle.fail(check, self.around.now, text);
     }
@@ -92,8 +92,8 @@ impl Machine<'_, '_> {
     }
 }
 
-impl Host<Simulated> for Machine<'_, '_> {
-    fn lease(&mut self, _: Option<StreamId>, slots: &[Slot], length: u64) -> Option<Leased> {
+impl Host<SimulatedResources> for SimulatedHost<'_, '_> {
+    fn lease(&mut self, _: Option<StreamId>, slots: &[Slot], length: u64) -> Option<SlotLease> {
         let leased = self.own.pool.lease(slots)?;
         (leased.capacity() >= length && length > 0).then_some(leased)
     }
@@ -106,7 +106,7 @@ impl Host<Simulated> for Machine<'_, '_> {
         }
     }
 
-    fn open(&mut self, job: OpenJob<Rc<Source>>) -> OpenProgress<Inode> {
+    fn open(&mut self, job: OpenJob<Rc<StreamSource>>) -> OpenProgress<Inode> {
         self.around
             .note("open", [job.id.stream.0, job.id.part.into(), 0]);
         self.around.disk.open(self.around.now, job)
@@ -116,18 +116,18 @@ impl Host<Simulated> for Machine<'_, '_> {
         self.around.note("close", [files.len() as u64, 0, 0]);
     }
 
-    fn read(&mut self, read: Read<Simulated>) {
+    fn read(&mut self, read: Read<SimulatedResources>) {
         let job = &read.job;
         self.around.note("read", [job.id.0, job.offset, job.length]);
         let began = self.around.now;
-        self.around.disk.submit(began, Reading { read, began });
+        self.around.disk.submit(began, ReadCall { read, began });
     }
 
     fn forget(&mut self, stream: StreamId) {
         self.around.note("forget", [stream.0, 0, 0]);
     }
 
-    fn lasting_name(&self, _: StreamId, _: &Rc<Source>) -> Option<u64> {
+    fn lasting_name(&self, _: StreamId, _: &Rc<StreamSource>) -> Option<u64> {
         None
     }
 
@@ -142,7 +142,7 @@ impl Host<Simulated> for Machine<'_, '_> {
         self.own.pool.view(slot).ok_or(SlotBusy)?;
         let bytes = u64::from(end - start);
         self.around.note("piece", [request.0, slot.0.into(), bytes]);
-        self.own.outs.push(Out::Piece {
+        self.own.outs.push(ReplyEvent::Piece {
             request,
             slot,
             start,
@@ -153,7 +153,7 @@ impl Host<Simulated> for Machine<'_, '_> {
 
     fn fail(&mut self, (): &mut (), request: RequestId, failure: Failure) {
         self.around.note("failed", [request.0, failure as u64, 0]);
-        self.own.outs.push(Out::Failed { request, failure });
+        self.own.outs.push(ReplyEvent::Failed { request, failure });
     }
 
     fn stage(&mut self, name: &RecordName, slot: Slot) -> Option<Vec<u8>> {
@@ -176,7 +176,7 @@ impl Host<Simulated> for Machine<'_, '_> {
         Some(record)
     }
 
-    fn submit(&mut self, ssd: SsdId, job: SsdJob<Simulated>) {
+    fn submit(&mut self, ssd: SsdId, job: SsdJob<SimulatedResources>) {
         let Some(ssd) = self.own.order.get(usize::from(ssd.0)).copied() else {
             return;
         };

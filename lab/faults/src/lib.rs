@@ -7,13 +7,13 @@
 //!
 //! Real: device cores with their shards, files, reads, replies and flash tier, its format and
 //! recovery, and the planning of replies. Imitated: memory, file systems, disks and SSDs below
-//! them, look-ups (`library.rs`), and the request path from requests to replies (`request_path.rs`).
+//! them, look-ups (`library.rs`), and the request path from requests to replies
+//! (`request_path.rs`).
 //!
 //! Invariants: a plan and a mutant give the same trace on any machine; every byte delivered to a
 //! viewer is verified.
 #![forbid(unsafe_code)]
 
-mod around;
 mod block_model;
 mod campaign;
 mod check;
@@ -21,39 +21,40 @@ mod checker;
 mod client;
 mod content;
 mod device;
+mod device_env;
 mod disk;
-mod draw;
 mod drive;
+mod event_queue;
 mod exchange;
 mod fault;
+mod fault_mix;
+mod fault_schedule;
 mod files;
 mod host;
-mod judge;
-mod kinds;
 mod library;
 mod machine;
-mod medium;
+mod persistent_pages;
 mod plan;
 mod pool;
-mod queue;
+mod profile;
+mod random_source;
 mod recover;
 mod request_path;
 mod resources;
+mod run_plan;
 mod session;
 mod settings;
 mod shrink;
 mod ssd;
 mod step;
-mod theme;
 mod trace;
-mod trouble;
 mod world;
 
-pub use campaign::{Campaign, Report};
+pub use campaign::{Campaign, CampaignReport};
 pub use check::{Check, Violation};
 pub use headlong_mutants::Mutant;
-pub use judge::{How, run};
 pub use plan::Plan;
-pub use shrink::{Shrunk, shrink};
-pub use theme::Profile;
-pub use world::{Counts, Outcome};
+pub use profile::Profile;
+pub use run_plan::{RunOptions, run};
+pub use shrink::{ShrinkResult, shrink};
+pub use world::{RunCounts, RunOutcome};

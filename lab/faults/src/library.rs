@@ -10,9 +10,9 @@ use headlong_mutants::{Mutant, is_active};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::files::{Files, Identity};
+use crate::files::{FileSystemModel, StatIdentity};
 use crate::machine::{DiskPlan, TitlePlan};
-use crate::resources::Source;
+use crate::resources::StreamSource;
 use crate::session::path;
 
 /// How long after a write a file may be written again with the same timestamp
@@ -21,10 +21,10 @@ const SETTLE_NS: u64 = 2_000_000_000;
 
 /// One version of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct FileEntry {
     pub(crate) path: String,
     pub(crate) title: usize,
-    pub(crate) identity: Identity,
+    pub(crate) identity: StatIdentity,
     pub(crate) is_settled: bool,
     pub(crate) stream: StreamId,
     pub(crate) part: u32,
@@ -33,15 +33,20 @@ pub(crate) struct Entry {
 
 /// The known files of one disk.
 #[derive(Debug, Default)]
-pub(crate) struct Library {
-    entries: BTreeMap<String, Entry>,
-    streams: BTreeMap<StreamId, (Rc<Source>, Vec<bool>)>,
+pub(crate) struct DiskLibrary {
+    entries: BTreeMap<String, FileEntry>,
+    streams: BTreeMap<StreamId, (Rc<StreamSource>, Vec<bool>)>,
     next: u64,
 }
 
-impl Library {
+impl DiskLibrary {
     /// The file, if it was checked recently.
-    pub(crate) fn recall(&self, now: Instant, path: &str, revalidate: Duration) -> Option<Entry> {
+    pub(crate) fn recall(
+        &self,
+        now: Instant,
+        path: &str,
+        revalidate: Duration,
+    ) -> Option<FileEntry> {
         let entry = self.entries.get(path)?;
         if is_active(Mutant::LookUpBelieved) {
             return Some(entry.clone());
@@ -51,7 +56,7 @@ impl Library {
     }
 
     /// The file as of the latest look-up.
-    pub(crate) fn remember(&self, path: &str) -> Option<Entry> {
+    pub(crate) fn remember(&self, path: &str) -> Option<FileEntry> {
         self.entries.get(path).cloned()
     }
 
@@ -67,9 +72,9 @@ impl Library {
         &mut self,
         (now, wall_ns): (Instant, i64),
         (disk, plan): (usize, &DiskPlan),
-        files: &Files,
+        files: &FileSystemModel,
         name: &str,
-    ) -> (Option<Entry>, Option<StreamId>) {
+    ) -> (Option<FileEntry>, Option<StreamId>) {
         let found = files.lookup(name).and_then(|inode| files.identity(inode));
         let before = self.entries.get(name).cloned();
         let Some(identity) = found else {
@@ -101,7 +106,7 @@ impl Library {
         &mut self,
         (now, wall_ns): (Instant, i64),
         (disk, title, plan): (usize, usize, &TitlePlan),
-        files: &Files,
+        files: &FileSystemModel,
         part: usize,
     ) {
         let look = |part: usize| {
@@ -114,7 +119,7 @@ impl Library {
         let all: Option<Vec<_>> = (0..plan.sizes.len()).map(look).collect();
         let parts = all.or_else(|| Some(vec![look(part)?])).unwrap_or_default();
         let is_settled: Vec<bool> = parts.iter().map(|(_, of)| settled(*of, wall_ns)).collect();
-        let of = (Rc::new(Source { parts }), is_settled);
+        let of = (Rc::new(StreamSource { parts }), is_settled);
         let known = self
             .streams
             .iter()
@@ -125,7 +130,7 @@ impl Library {
             StreamId((disk as u64 + 1) << 32 | self.next)
         });
         for (index, ((path, identity), is_settled)) in of.0.parts.iter().zip(&of.1).enumerate() {
-            let entry = Entry {
+            let entry = FileEntry {
                 path: path.clone(),
                 title,
                 identity: *identity,
@@ -145,7 +150,7 @@ impl Library {
         stream: StreamId,
         plan: &TitlePlan,
         disk: usize,
-    ) -> Option<(StreamSpec, Rc<Source>)> {
+    ) -> Option<(StreamSpec, Rc<StreamSource>)> {
         let (source, is_settled) = self.streams.get(&stream)?;
         let parts = source
             .parts
@@ -177,7 +182,7 @@ impl Library {
     }
 }
 
-fn settled(identity: Identity, wall_ns: i64) -> bool {
+fn settled(identity: StatIdentity, wall_ns: i64) -> bool {
     wall_ns.abs_diff(identity.mtime_ns) >= SETTLE_NS
 }
 
@@ -189,9 +194,9 @@ fn place(disk: usize, plan: &DiskPlan, name: &str) -> Option<(usize, usize)> {
 }
 
 /// A key of a file version that is stable across processes.
-fn key(disk: usize, path: &str, identity: Identity) -> FileKey {
+fn key(disk: usize, path: &str, identity: StatIdentity) -> FileKey {
     let named = Generator::new(disk as u64).fork(path);
-    let Identity {
+    let StatIdentity {
         inode,
         size,
         mtime_ns,

@@ -3,9 +3,9 @@
 use headlong_engine::EngineConfig;
 use headlong_units::{BitRate, Duration};
 
-use crate::draw::Draw;
+use crate::profile::Distributions;
+use crate::random_source::RandomSource;
 use crate::settings;
-use crate::theme::Distributions;
 
 /// One disk.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(crate) struct SsdPlan {
 
 /// A random disk.
 pub(crate) fn disk_plan(
-    mut draw: Draw,
+    mut draw: RandomSource,
     piece_bytes: u64,
     has_tier: bool,
     lean: &Distributions,
@@ -59,8 +59,8 @@ pub(crate) fn disk_plan(
     }
 }
 
-fn title_plan(draw: &mut Draw, piece_bytes: u64, lean: &Distributions) -> TitlePlan {
-    let size = |draw: &mut Draw| match draw.between(0, 9) {
+fn title_plan(draw: &mut RandomSource, piece_bytes: u64, lean: &Distributions) -> TitlePlan {
+    let size = |draw: &mut RandomSource| match draw.between(0, 9) {
         0 => draw.between(0, 2),
         1 => piece_bytes * draw.between(1, 4),
         2 | 3 => draw.between(1, 3 * piece_bytes),

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::draw::Draw;
+use crate::fault_schedule::faults;
 use crate::machine::{DiskPlan, SsdPlan, disk_plan};
+use crate::profile::Profile;
+use crate::random_source::RandomSource;
 use crate::session::session;
-use crate::step::{Step, Timed};
-use crate::theme::Profile;
-use crate::trouble::faults;
+use crate::step::{PlanStep, TimedStep};
 
 /// Everything that a seed determines.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct Plan {
     pub(crate) disks: Vec<DiskPlan>,
     pub(crate) ssds: Vec<SsdPlan>,
     /// Steps in order of time.
-    pub(crate) steps: Vec<Timed>,
+    pub(crate) steps: Vec<TimedStep>,
     /// How long a look-up is valid.
     pub(crate) revalidate: Duration,
 }
@@ -39,7 +39,7 @@ impl Plan {
     pub fn with_theme(seed: u64, theme: Profile) -> Self {
         let lean = theme.lean();
         let chance = Generator::new(seed);
-        let mut draw = Draw(chance.fork("machine"));
+        let mut draw = RandomSource(chance.fork("machine"));
         let ssd_count = draw.pick(lean.ssds);
         let has_tier = ssd_count > 0;
         let piece_bytes = draw.pick(if has_tier {
@@ -50,7 +50,7 @@ impl Plan {
         let disk_count = draw.pick(lean.disks);
         let disks: Vec<DiskPlan> = (0..disk_count)
             .map(|disk| {
-                let draw = Draw(chance.fork("disk").fork_at(disk));
+                let draw = RandomSource(chance.fork("disk").fork_at(disk));
                 disk_plan(draw, piece_bytes, has_tier, lean)
             })
             .collect();
@@ -64,13 +64,13 @@ impl Plan {
             .collect();
         let length = draw.millis(lean.length_ms.0, lean.length_ms.1);
         let mut steps = Vec::new();
-        let mut coming = Draw(chance.fork("viewers"));
+        let mut coming = RandomSource(chance.fork("viewers"));
         let (viewers_min, most, most_with_tier) = lean.viewers;
         let viewers_max = if has_tier { most_with_tier } else { most };
         for number in 0..coming.between(viewers_min, viewers_max) {
             let at = Instant(coming.0.below(length.0));
-            let drawing = Draw(chance.fork("viewer").fork_at(number));
-            steps.push((at, Step::Session(session(drawing, number, &disks))));
+            let drawing = RandomSource(chance.fork("viewer").fork_at(number));
+            steps.push((at, PlanStep::Session(session(drawing, number, &disks))));
         }
         let ssds_of = ssd_count as usize;
         faults(&chance, length, &disks, ssds_of, &lean.trouble, &mut steps);
@@ -114,14 +114,14 @@ impl Plan {
     /// The plan without the faults of other disks.
     pub(crate) fn with_trouble_of(&self, disk: usize) -> Self {
         let mut plan = self.clone();
-        let is_of = |step: &Step| !step.is_trouble() || step.disk().is_none_or(|of| of == disk);
+        let is_of = |step: &PlanStep| !step.is_trouble() || step.disk().is_none_or(|of| of == disk);
         plan.steps.retain(|(_, step)| is_of(step));
         plan
     }
 
     /// The kinds of faults in it, by their numbers in docs/develop/faults.md.
     pub fn faults(&self) -> BTreeSet<u8> {
-        let restarts = |(_, step): &&Timed| matches!(step, Step::Restart(..));
+        let restarts = |(_, step): &&TimedStep| matches!(step, PlanStep::Restart(..));
         let is_twice = self.steps.iter().filter(restarts).count() > 1;
         let of_steps = self.steps.iter().flat_map(|(_, step)| step.faults());
         of_steps.copied().chain(is_twice.then_some(20)).collect()
@@ -129,7 +129,7 @@ impl Plan {
 
     /// The steps, one line each.
     pub fn lines(&self) -> Vec<String> {
-        let line = |(at, step): &Timed| format!("{:>10.3} {step:?}", at.0 as f64 / 1e9);
+        let line = |(at, step): &TimedStep| format!("{:>10.3} {step:?}", at.0 as f64 / 1e9);
         self.steps.iter().map(line).collect()
     }
 }

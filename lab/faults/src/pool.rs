@@ -8,7 +8,7 @@ use std::rc::Rc;
 use headlong_engine::Slot;
 
 #[derive(Debug)]
-struct Memory {
+struct PoolMemory {
     bytes: Vec<u8>,
     piece: usize,
     leased: BTreeSet<Slot>,
@@ -17,19 +17,19 @@ struct Memory {
 
 /// All slots of a device; clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool(Rc<RefCell<Memory>>);
+pub(crate) struct SlotPool(Rc<RefCell<PoolMemory>>);
 
 /// Slots leased for reading, until dropped.
 #[derive(Debug)]
-pub(crate) struct Leased {
-    pool: Pool,
+pub(crate) struct SlotLease {
+    pool: SlotPool,
     slots: Vec<Slot>,
 }
 
-impl Pool {
+impl SlotPool {
     pub(crate) fn new(slots: u64, piece_bytes: u64) -> Self {
         let piece = piece_bytes as usize;
-        Self(Rc::new(RefCell::new(Memory {
+        Self(Rc::new(RefCell::new(PoolMemory {
             // Not zeros, so that unread memory cannot pass for zeros of a file.
             bytes: vec![0xa5; slots as usize * piece],
             piece,
@@ -52,12 +52,12 @@ impl Pool {
     }
 
     /// Leases slots for reading; `None` if one is in use.
-    pub(crate) fn lease(&self, slots: &[Slot]) -> Option<Leased> {
+    pub(crate) fn lease(&self, slots: &[Slot]) -> Option<SlotLease> {
         if slots.iter().any(|slot| self.is_used(*slot)) {
             return None;
         }
         self.0.borrow_mut().leased.extend(slots);
-        Some(Leased {
+        Some(SlotLease {
             pool: self.clone(),
             slots: slots.to_vec(),
         })
@@ -87,7 +87,7 @@ impl Pool {
     }
 }
 
-impl Leased {
+impl SlotLease {
     /// Capacity in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64 * self.pool.0.borrow().piece as u64
@@ -112,7 +112,7 @@ impl Leased {
     }
 }
 
-impl Drop for Leased {
+impl Drop for SlotLease {
     fn drop(&mut self) {
         let mut memory = self.pool.0.borrow_mut();
         for slot in &self.slots {

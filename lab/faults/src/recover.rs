@@ -11,10 +11,10 @@ use headlong_device::flash::{
 use headlong_flash::format::{Found, GROUP_BLOCKS, Summary, recover, verify_block};
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
-use crate::around::DeviceEnv;
 use crate::block_model::BlockError;
 use crate::check::Check;
-use crate::ssd::{Medium, Ssd};
+use crate::device_env::DeviceEnv;
+use crate::ssd::{SimulatedSsd, SsdMedium};
 
 /// Recovery of a disk's blocks on all SSDs.
 pub(crate) struct Recoverer {
@@ -34,7 +34,7 @@ pub(crate) struct Recoverer {
 
 impl Recoverer {
     /// Recovery for a disk, of these SSDs in this order.
-    pub(crate) fn new(disk: usize, owner: u64, order: &[usize], ssds: &[Ssd]) -> Self {
+    pub(crate) fn new(disk: usize, owner: u64, order: &[usize], ssds: &[SimulatedSsd]) -> Self {
         let mut first = 0;
         let mut shares = Vec::new();
         for &ssd in order {
@@ -68,7 +68,7 @@ impl Recoverer {
     }
 
     /// Whether all its SSDs answer.
-    pub(crate) fn answers(&self, ssds: &[Ssd]) -> bool {
+    pub(crate) fn answers(&self, ssds: &[SimulatedSsd]) -> bool {
         self.order.iter().all(|ssd| !ssds[*ssd].drive.hangs())
     }
 
@@ -178,7 +178,7 @@ impl BlockSearch {
         let search = self.recovery.search().clone();
         let wall_s = around.wall_s();
         let ssd = &mut around.ssds[self.ssd];
-        let mut found = search.look(groups.clone(), &mut Medium::sound(&mut ssd.drive));
+        let mut found = search.look(groups.clone(), &mut SsdMedium::sound(&mut ssd.drive));
         let again = groups.clone().rev().map(|group| group..group + 1);
         let again = again.map(|group| found_in(ssd, group).summaries);
         let again: Vec<Vec<Summary>> = again.collect();
@@ -191,7 +191,7 @@ impl BlockSearch {
         search.save(
             &mut found,
             &mut ssd.checkpoints,
-            &mut Medium::new(&mut ssd.drive),
+            &mut SsdMedium::new(&mut ssd.drive),
         );
         let bare = found.bare.clone();
         let own = self.recovery.take(found, wall_s);
@@ -205,12 +205,12 @@ impl BlockSearch {
 
     /// Writes the missing summary of a block.
     fn seal(&mut self, around: &mut DeviceEnv<'_>, summary: Summary) -> Option<Summary> {
-        let Ssd {
+        let SimulatedSsd {
             drive, checkpoints, ..
         } = &mut around.ssds[self.ssd];
         drive.ledger.give(&summary);
         let head = summary.head;
-        let written = write_summary(&mut Medium::new(drive), &summary);
+        let written = write_summary(&mut SsdMedium::new(drive), &summary);
         match written.1 {
             true => drive.ledger.seal(head.block, head.filling),
             false => self.has_failed = true,
@@ -304,6 +304,6 @@ impl BlockSearch {
 }
 
 /// Result of recovering groups from their checkpoints or summaries.
-fn found_in(ssd: &Ssd, groups: Range<u32>) -> Found {
+fn found_in(ssd: &SimulatedSsd, groups: Range<u32>) -> Found {
     recover(&ssd.drive.tier, groups, ssd.drive.medium.reader())
 }

@@ -6,10 +6,10 @@ use headlong_http::{Method, Status};
 use headlong_units::{Duration, Instant};
 
 use crate::check::Check;
-use crate::exchange::{Asked, Chunk, Exchange, Stage, tag_of};
-use crate::host::Out;
-use crate::library::Entry;
-use crate::session::{Ask, Condition};
+use crate::exchange::{Exchange, ExchangeStage, PendingPiece, UnresolvedRequest, tag_of};
+use crate::host::ReplyEvent;
+use crate::library::FileEntry;
+use crate::session::{Condition, SessionRequest};
 use crate::world::World;
 
 /// Look-ups of a file that changes meanwhile.
@@ -29,7 +29,7 @@ impl World<'_> {
         let viewer = &self.viewers[session];
         let is_of_it = viewer.target.as_ref() == Some(&ask.target);
         let known = viewer.tag.clone().filter(|_| is_of_it);
-        let asked = Asked::read(
+        let asked = UnresolvedRequest::read(
             of,
             &ask,
             known.as_ref().map(|(tag, _)| tag.as_str()),
@@ -43,23 +43,25 @@ impl World<'_> {
         &mut self,
         session: usize,
         disk: usize,
-        ask: Ask,
-        asked: Asked,
+        ask: SessionRequest,
+        asked: UnresolvedRequest,
         known: Option<(String, Vec<crate::content::ContentKey>)>,
     ) -> u64 {
         self.counts.requests += 1;
         self.next_exchange += 1;
         let number = self.next_exchange;
         if let Some(patience) = ask.patience {
-            self.queue
-                .plan(self.now + patience, crate::queue::Event::Leave(number));
+            self.queue.plan(
+                self.now + patience,
+                crate::event_queue::Event::Leave(number),
+            );
         }
         let exchange = Exchange {
             session,
             disk,
             ask,
             at: self.now,
-            stage: Stage::LookUp,
+            stage: ExchangeStage::LookUp,
             since: self.now,
             tried: 0,
             entry: None,
@@ -97,7 +99,7 @@ impl World<'_> {
             Some(disk) => disk,
             None => return self.refuse(number, Status::NotFound),
         };
-        exchange.stage = Stage::LookUp;
+        exchange.stage = ExchangeStage::LookUp;
         exchange.since = self.now;
         let is_offline = self.devices[disk].is_offline();
         let library = &self.libraries[disk];
@@ -109,7 +111,7 @@ impl World<'_> {
             None => {
                 let time = self.disks[disk].look_up_time();
                 self.queue
-                    .plan(self.now + time, crate::queue::Event::GoOn(number));
+                    .plan(self.now + time, crate::event_queue::Event::GoOn(number));
             }
         }
     }
@@ -129,17 +131,17 @@ impl World<'_> {
             if self.now.since(since) < patience {
                 return self
                     .queue
-                    .plan(self.now + AGAIN, crate::queue::Event::GoOn(number));
+                    .plan(self.now + AGAIN, crate::event_queue::Event::GoOn(number));
             }
             return match stage {
-                Stage::LookUp => self.refuse(number, Status::GatewayTimeout),
+                ExchangeStage::LookUp => self.refuse(number, Status::GatewayTimeout),
                 _ => self.refuse(number, Status::Unavailable),
             };
         }
         match stage {
-            Stage::LookUp => self.looked_up(number),
-            Stage::Description => self.ask(number, true),
-            Stage::Reply => {}
+            ExchangeStage::LookUp => self.looked_up(number),
+            ExchangeStage::Description => self.ask(number, true),
+            ExchangeStage::Reply => {}
         }
     }
 
@@ -167,7 +169,7 @@ impl World<'_> {
             let at = self.now + Duration::from_millis(lag);
             self.queue.plan(
                 at,
-                crate::queue::Event::Gone(disk, stream.0, self.process()),
+                crate::event_queue::Event::Gone(disk, stream.0, self.process()),
             );
         }
         match entry {
@@ -177,7 +179,7 @@ impl World<'_> {
     }
 
     /// Plans the reply for a file, and requests the first bytes of its body.
-    fn fetch(&mut self, number: u64, entry: Entry) {
+    fn fetch(&mut self, number: u64, entry: FileEntry) {
         let wall_ns = self.wall_ns();
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
@@ -214,7 +216,7 @@ impl World<'_> {
         self.next_request[disk] += 1;
         exchange.request = Some(id);
         exchange.came = 0;
-        exchange.stage = Stage::Reply;
+        exchange.stage = ExchangeStage::Reply;
         exchange.since = self.now;
         self.of_request.insert((disk, id), number);
         let answer = self.with_device(disk, |device, around| {
@@ -243,12 +245,12 @@ impl World<'_> {
             [refusal_code(refusal), 0, 0],
         );
         if refusal == Refusal::UnknownStream && !was_described {
-            exchange.stage = Stage::Description;
+            exchange.stage = ExchangeStage::Description;
             exchange.since = self.now;
             let time = self.disks[disk].look_up_time();
             return self
                 .queue
-                .plan(self.now + time, crate::queue::Event::GoOn(number));
+                .plan(self.now + time, crate::event_queue::Event::GoOn(number));
         }
         if exchange.is_head_sent {
             return self.end_exchange(number);
@@ -287,7 +289,7 @@ impl World<'_> {
             }
             for out in outs {
                 match out {
-                    Out::Piece {
+                    ReplyEvent::Piece {
                         request,
                         slot,
                         start,
@@ -296,7 +298,7 @@ impl World<'_> {
                         self.piece(
                             disk,
                             request,
-                            Chunk {
+                            PendingPiece {
                                 request,
                                 slot,
                                 start,
@@ -305,13 +307,13 @@ impl World<'_> {
                             },
                         );
                     }
-                    Out::Failed { request, failure } => self.failed(disk, request, failure),
+                    ReplyEvent::Failed { request, failure } => self.failed(disk, request, failure),
                 }
             }
         }
     }
 
-    fn piece(&mut self, disk: usize, request: RequestId, mut chunk: Chunk) {
+    fn piece(&mut self, disk: usize, request: RequestId, mut chunk: PendingPiece) {
         let number = self.of_request.get(&(disk, request)).copied();
         let Some(number) = number.filter(|number| self.exchanges.contains_key(number)) else {
             // The viewer has left.
@@ -416,7 +418,7 @@ impl World<'_> {
     }
 
     /// Checks the result of a conditional request.
-    fn check_condition(&mut self, number: u64, entry: &Entry) {
+    fn check_condition(&mut self, number: u64, entry: &FileEntry) {
         let exchange = &self.exchanges[&number];
         let (Some(condition), Some((tag, keys))) = (exchange.ask.condition, &exchange.known) else {
             return;

@@ -4,23 +4,23 @@ use std::rc::Rc;
 
 use headlong_device::Resources;
 
-use crate::files::{Identity, Inode};
-use crate::pool::Leased;
+use crate::files::{Inode, StatIdentity};
+use crate::pool::SlotLease;
 
 /// One version of a stream: its files.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) parts: Vec<(String, Identity)>,
+pub(crate) struct StreamSource {
+    pub(crate) parts: Vec<(String, StatIdentity)>,
 }
 
 /// A simulated device.
 #[derive(Debug)]
-pub(crate) struct Simulated;
+pub(crate) struct SimulatedResources;
 
-impl Resources for Simulated {
-    type Source = Rc<Source>;
+impl Resources for SimulatedResources {
+    type Source = Rc<StreamSource>;
     type File = Inode;
-    type Memory = Leased;
+    type Memory = SlotLease;
     type Client = ();
     type Record = Vec<u8>;
 }

@@ -2,12 +2,12 @@
 
 use headlong_units::Duration;
 
-use crate::draw::Draw;
 use crate::machine::DiskPlan;
+use crate::random_source::RandomSource;
 
 /// One viewer.
 #[derive(Debug, Clone)]
-pub(crate) struct Session {
+pub(crate) struct ViewerSession {
     pub(crate) disk: usize,
     /// Octets of its address.
     pub(crate) address: [u8; 4],
@@ -15,12 +15,12 @@ pub(crate) struct Session {
     /// Bytes per second that its socket accepts.
     pub(crate) rate: u64,
     /// Its requests, one after another.
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) asks: Vec<SessionRequest>,
 }
 
 /// One request.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct SessionRequest {
     /// Delay after the end of the previous request.
     pub(crate) after: Duration,
     pub(crate) method: &'static str,
@@ -48,7 +48,7 @@ pub(crate) enum Condition {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ViewerKind {
     Player,
     Downloader,
     Impatient,
@@ -58,24 +58,24 @@ enum Kind {
 }
 
 /// A random viewer.
-pub(crate) fn session(mut draw: Draw, number: u64, disks: &[DiskPlan]) -> Session {
+pub(crate) fn session(mut draw: RandomSource, number: u64, disks: &[DiskPlan]) -> ViewerSession {
     let kinds = [
-        Kind::Player,
-        Kind::Player,
-        Kind::Player,
-        Kind::Downloader,
-        Kind::Impatient,
-        Kind::Slow,
-        Kind::Stalling,
-        Kind::Malicious,
+        ViewerKind::Player,
+        ViewerKind::Player,
+        ViewerKind::Player,
+        ViewerKind::Downloader,
+        ViewerKind::Impatient,
+        ViewerKind::Slow,
+        ViewerKind::Stalling,
+        ViewerKind::Malicious,
     ];
     let kind = draw.pick(&kinds);
     let disk = draw.between(0, disks.len() as u64 - 1) as usize;
     let rate = match kind {
-        Kind::Slow => draw.scaled(500, 20_000),
+        ViewerKind::Slow => draw.scaled(500, 20_000),
         _ => draw.scaled(50_000, 20_000_000),
     };
-    let mut writer = Writer {
+    let mut writer = SessionGenerator {
         kind,
         number,
         title: draw.between(0, disks[disk].titles.len() as u64 - 1) as usize,
@@ -88,7 +88,7 @@ pub(crate) fn session(mut draw: Draw, number: u64, disks: &[DiskPlan]) -> Sessio
     writer.begin(&mut draw);
     let asks = (0..draw.between(1, 6)).map(|index| writer.ask(&mut draw, index));
     let asks = asks.collect();
-    Session {
+    ViewerSession {
         disk,
         asks,
         rate,
@@ -99,8 +99,8 @@ pub(crate) fn session(mut draw: Draw, number: u64, disks: &[DiskPlan]) -> Sessio
 }
 
 /// Generates the requests of one viewer.
-struct Writer<'a> {
-    kind: Kind,
+struct SessionGenerator<'a> {
+    kind: ViewerKind,
     number: u64,
     disk: &'a DiskPlan,
     disk_number: usize,
@@ -110,8 +110,8 @@ struct Writer<'a> {
     at: u64,
 }
 
-impl Writer<'_> {
-    fn begin(&mut self, draw: &mut Draw) {
+impl SessionGenerator<'_> {
+    fn begin(&mut self, draw: &mut RandomSource) {
         let sizes = &self.disk.titles[self.title].sizes;
         self.part = draw.between(0, sizes.len() as u64 - 1) as usize;
         self.at = match draw.percent(60) {
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.disk.titles[self.title].sizes[self.part]
     }
 
-    fn ask(&mut self, draw: &mut Draw, index: u64) -> Ask {
+    fn ask(&mut self, draw: &mut RandomSource, index: u64) -> SessionRequest {
         let mut target = path(self.disk_number, self.title, self.part);
         let mut fields: Vec<(&'static str, Vec<u8>)> = Vec::new();
         let mut condition = None;
@@ -135,7 +135,7 @@ impl Writer<'_> {
         if self.is_named || draw.percent(30) {
             fields.extend(cmcd(draw, self.is_named.then_some(self.number)));
         }
-        if self.kind == Kind::Downloader && index > 0 {
+        if self.kind == ViewerKind::Downloader && index > 0 {
             let wanted = [
                 Condition::Resume,
                 Condition::Resume,
@@ -144,19 +144,19 @@ impl Writer<'_> {
             ];
             condition = Some(draw.pick(&wanted));
         }
-        if self.kind == Kind::Malicious {
+        if self.kind == ViewerKind::Malicious {
             malicious(draw, &mut target, &mut fields);
         }
         let size = self.size();
         let leaves = match self.kind {
-            Kind::Impatient => 60,
-            Kind::Downloader => 50,
+            ViewerKind::Impatient => 60,
+            ViewerKind::Downloader => 50,
             _ => 10,
         };
         let leaves_at = draw.percent(leaves).then(|| draw.0.below(size + 1));
         let patience = draw.percent(leaves).then(|| draw.millis(1, 8000));
-        let stalls = self.kind == Kind::Stalling;
-        let ask = Ask {
+        let stalls = self.kind == ViewerKind::Stalling;
+        let ask = SessionRequest {
             after: match index {
                 0 => Duration::ZERO,
                 _ => draw.millis(1, 6000),
@@ -174,7 +174,7 @@ impl Writer<'_> {
     }
 
     /// Position of the next request: mostly after this one.
-    fn go_on(&mut self, draw: &mut Draw) {
+    fn go_on(&mut self, draw: &mut RandomSource) {
         if draw.percent(15) {
             return self.begin(draw);
         }
@@ -185,7 +185,7 @@ impl Writer<'_> {
         }
     }
 
-    fn range(&mut self, draw: &mut Draw) -> Option<String> {
+    fn range(&mut self, draw: &mut RandomSource) -> Option<String> {
         let (at, size) = (self.at, self.size());
         let length = draw.scaled(1, size.max(2));
         match draw.between(0, 11) {
@@ -220,7 +220,7 @@ pub(crate) fn path(disk: usize, title: usize, part: usize) -> String {
     format!("/disk{disk}/title{title}/part{part}.mp4")
 }
 
-fn cmcd(draw: &mut Draw, sid: Option<u64>) -> Vec<(&'static str, Vec<u8>)> {
+fn cmcd(draw: &mut RandomSource, sid: Option<u64>) -> Vec<(&'static str, Vec<u8>)> {
     let mut fields = Vec::new();
     if let Some(sid) = sid {
         fields.push(("CMCD-Session", format!("sid=\"viewer-{sid}\"").into_bytes()));
@@ -240,7 +240,11 @@ fn cmcd(draw: &mut Draw, sid: Option<u64>) -> Vec<(&'static str, Vec<u8>)> {
     fields
 }
 
-fn malicious(draw: &mut Draw, target: &mut String, fields: &mut Vec<(&'static str, Vec<u8>)>) {
+fn malicious(
+    draw: &mut RandomSource,
+    target: &mut String,
+    fields: &mut Vec<(&'static str, Vec<u8>)>,
+) {
     let number = u64::MAX;
     let ranges: [&str; 10] = [
         "bytes=0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0",

@@ -6,7 +6,7 @@ use headlong_flash::FlashPolicy;
 use headlong_settings::Value;
 use headlong_units::{Duration, GIB, KIB};
 
-use crate::draw::Draw;
+use crate::random_source::RandomSource;
 
 /// Settings that may change, with valid values of each row. Times are short, so that worlds in
 /// which they matter are short, too.
@@ -62,7 +62,7 @@ pub(crate) struct SettingChange(pub(crate) Vec<(&'static str, &'static str)>);
 
 impl SettingChange {
     /// At most `count_max` changes.
-    pub(crate) fn draw(draw: &mut Draw, count_max: u64) -> Self {
+    pub(crate) fn draw(draw: &mut RandomSource, count_max: u64) -> Self {
         let count = draw.between(1, count_max);
         let row = |_| {
             let (name, values) = draw.pick(ROWS);
@@ -83,7 +83,7 @@ impl SettingChange {
 
 /// Settings of a small device.
 pub(crate) fn engine(
-    draw: &mut Draw,
+    draw: &mut RandomSource,
     piece_bytes: u64,
     slots_max: u64,
     changed_max: u64,

@@ -1,15 +1,15 @@
 //! Shrinks a failing plan: removes steps as long as the same check fails.
 
 use crate::check::Violation;
-use crate::judge::{How, run};
 use crate::plan::Plan;
+use crate::run_plan::{RunOptions, run};
 
 /// Limit on the runs of one shrinking.
 const RUNS_MAX: u32 = 400;
 
 /// A smaller plan that fails the same check, with the numbers of its steps.
 #[derive(Debug)]
-pub struct Shrunk {
+pub struct ShrinkResult {
     /// The plan.
     pub plan: Plan,
     /// Numbers of its steps in the original plan.
@@ -20,7 +20,7 @@ pub struct Shrunk {
 
 /// Shrinks a failing plan; `None` if it does not fail. Removes halves of the steps first, then
 /// quarters, and so on (delta debugging: Zeller and Hildebrandt 2002).
-pub fn shrink(plan: &Plan, how: How) -> Option<Shrunk> {
+pub fn shrink(plan: &Plan, how: RunOptions) -> Option<ShrinkResult> {
     let mut violation = run(plan, how).violation?;
     let mut kept: Vec<usize> = (0..plan.len()).collect();
     let mut runs = 0;
@@ -48,7 +48,7 @@ pub fn shrink(plan: &Plan, how: How) -> Option<Shrunk> {
         part = part.div_ceil(2).max(1);
     }
     let plan = plan.with_steps(&kept);
-    Some(Shrunk {
+    Some(ShrinkResult {
         plan,
         kept,
         violation,

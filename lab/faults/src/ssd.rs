@@ -12,41 +12,41 @@ use headlong_flash::{CheckpointDevice, Checkpoints, RECORD_ALIGN_BYTES, SsdId};
 use headlong_random::Generator;
 use headlong_units::Instant;
 
-use crate::drive::{Drive, Failed, TIER_BYTES};
-use crate::fault::{Moment, Restart, SsdFault};
+use crate::drive::{DriveFailure, SsdDrive, TIER_BYTES};
+use crate::fault::{CrashPoint, RestartKind, SsdFault};
 use crate::machine::SsdPlan;
-use crate::pool::Leased;
-use crate::resources::Simulated;
+use crate::pool::SlotLease;
+use crate::resources::SimulatedResources;
 
 /// A job of the writer.
 #[derive(Debug)]
-enum Job {
+enum WriterJob {
     Write(WriteJob<Vec<u8>>),
     Block(BlockJob),
 }
 
 /// An SSD as a medium of jobs.
-pub(crate) struct Medium<'d> {
-    drive: &'d mut Drive,
+pub(crate) struct SsdMedium<'d> {
+    drive: &'d mut SsdDrive,
     /// Whether reads bypass faults.
     is_sound: bool,
 }
 
-impl<'d> Medium<'d> {
-    pub(crate) fn new(drive: &'d mut Drive) -> Self {
+impl<'d> SsdMedium<'d> {
+    pub(crate) fn new(drive: &'d mut SsdDrive) -> Self {
         let is_sound = false;
         Self { drive, is_sound }
     }
 
     /// A medium without faults of reads.
-    pub(crate) fn sound(drive: &'d mut Drive) -> Self {
+    pub(crate) fn sound(drive: &'d mut SsdDrive) -> Self {
         let is_sound = true;
         Self { drive, is_sound }
     }
 }
 
-impl CheckpointDevice for Medium<'_> {
-    type Error = Failed;
+impl CheckpointDevice for SsdMedium<'_> {
+    type Error = DriveFailure;
 
     fn tier(&self) -> Super {
         self.drive.tier
@@ -62,16 +62,16 @@ impl CheckpointDevice for Medium<'_> {
         }
     }
 
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), DriveFailure> {
         self.drive.put(at, bytes)
     }
 }
 
-impl FlashMedium for Medium<'_> {
+impl FlashMedium for SsdMedium<'_> {
     type Record = Vec<u8>;
-    type Memory = Leased;
+    type Memory = SlotLease;
 
-    fn flush(&mut self) -> Result<(), Failed> {
+    fn flush(&mut self) -> Result<(), DriveFailure> {
         self.drive.flush()
     }
 
@@ -81,7 +81,7 @@ impl FlashMedium for Medium<'_> {
         &mut self,
         block_start: u64,
         records: Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), DriveFailure> {
         for (offset, bytes) in records {
             let at = block_start + u64::from(offset);
             self.drive.put(at, &bytes)?;
@@ -93,11 +93,11 @@ impl FlashMedium for Medium<'_> {
     fn read_run(
         &mut self,
         mut at: u64,
-        run: &mut [RecordRead<Leased>],
+        run: &mut [RecordRead<SlotLease>],
         each: &mut EachRecord<'_>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), DriveFailure> {
         if self.drive.fails_reads() {
-            return Err(Failed);
+            return Err(DriveFailure);
         }
         for (index, wanted) in run.iter().enumerate() {
             let length = padded_bytes(wanted.record.length);
@@ -114,7 +114,7 @@ impl FlashMedium for Medium<'_> {
     }
 }
 
-impl ProbedMedium for Medium<'_> {
+impl ProbedMedium for SsdMedium<'_> {
     fn bytes(&self) -> u64 {
         TIER_BYTES
     }
@@ -126,14 +126,14 @@ impl ProbedMedium for Medium<'_> {
 
 /// One SSD; it survives restarts of the server.
 #[derive(Debug)]
-pub(crate) struct Ssd {
-    pub(crate) drive: Drive,
+pub(crate) struct SimulatedSsd {
+    pub(crate) drive: SsdDrive,
     pub(crate) plan: SsdPlan,
     pub(crate) checkpoints: Checkpoints,
     /// Jobs of the writer, each with its disk.
-    writer: VecDeque<(usize, Job)>,
+    writer: VecDeque<(usize, WriterJob)>,
     writing_until: Option<Instant>,
-    reads: BTreeMap<(Instant, u64), (usize, RecordsJob<Leased>)>,
+    reads: BTreeMap<(Instant, u64), (usize, RecordsJob<SlotLease>)>,
     /// Probes: the disk, and the disk's id of the SSD.
     probes: BTreeMap<(Instant, u64), (usize, SsdId)>,
     next: u64,
@@ -141,11 +141,11 @@ pub(crate) struct Ssd {
     is_open: bool,
 }
 
-impl Ssd {
+impl SimulatedSsd {
     /// A formatted SSD that is not in use.
     pub(crate) fn formatted(plan: SsdPlan, piece_bytes: u64, chance: Generator) -> Self {
         Self {
-            drive: Drive::formatted(piece_bytes, chance),
+            drive: SsdDrive::formatted(piece_bytes, chance),
             plan,
             checkpoints: Checkpoints::default(),
             writer: VecDeque::new(),
@@ -179,12 +179,12 @@ impl Ssd {
         Ok(())
     }
 
-    pub(crate) fn submit(&mut self, now: Instant, disk: usize, job: SsdJob<Simulated>) {
+    pub(crate) fn submit(&mut self, now: Instant, disk: usize, job: SsdJob<SimulatedResources>) {
         let (read_us, write_us) = (self.plan.read_us, self.plan.write_us);
         self.next += 1;
         match job {
-            SsdJob::Write(job) => self.writer.push_back((disk, Job::Write(job))),
-            SsdJob::Block(job) => self.writer.push_back((disk, Job::Block(job))),
+            SsdJob::Write(job) => self.writer.push_back((disk, WriterJob::Write(job))),
+            SsdJob::Block(job) => self.writer.push_back((disk, WriterJob::Block(job))),
             SsdJob::Read(job) => {
                 let at = now + self.drive.time(read_us);
                 self.reads.insert((at, self.next), (disk, job));
@@ -220,21 +220,21 @@ impl Ssd {
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(usize, Option<FlashEnd>)> {
         if let Some(entry) = self.reads.first_entry().filter(|of| of.key().0 <= now) {
             let (disk, mut job) = entry.remove();
-            let outcomes = job.run(&mut Medium::new(&mut self.drive));
+            let outcomes = job.run(&mut SsdMedium::new(&mut self.drive));
             let (id, took) = (job.id, None);
             return Some((disk, Some(FlashEnd::Read { id, outcomes, took })));
         }
         if let Some(entry) = self.probes.first_entry().filter(|of| of.key().0 <= now) {
             let (disk, ssd) = entry.remove();
             let number = self.drive.chance.0.bits();
-            let (probed, _) = probe(&mut Medium::new(&mut self.drive), number);
+            let (probed, _) = probe(&mut SsdMedium::new(&mut self.drive), number);
             return Some((disk, Some(FlashEnd::Probed { ssd, probed })));
         }
         self.writing_until.filter(|at| *at <= now)?;
         self.writing_until = None;
         let (disk, job) = self.writer.pop_front()?;
         let sealing = match &job {
-            Job::Block(BlockJob::Seal(seal)) => Some(seal.summary.head),
+            WriterJob::Block(BlockJob::Seal(seal)) => Some(seal.summary.head),
             _ => None,
         };
         let end = self.carry_out(job);
@@ -253,38 +253,38 @@ impl Ssd {
     }
 
     /// Whether a write of this kind is in progress.
-    pub(crate) fn is_writing(&self, moment: Moment) -> bool {
+    pub(crate) fn is_writing(&self, moment: CrashPoint) -> bool {
         let job = self.writer.front().filter(|_| self.writing_until.is_some());
         job.is_some_and(|(_, job)| match moment {
-            Moment::Any => true,
-            Moment::Checkpoint => {
+            CrashPoint::Any => true,
+            CrashPoint::Checkpoint => {
                 matches!(
                     job,
-                    Job::Block(BlockJob::Empty { .. } | BlockJob::GiveUp { .. })
+                    WriterJob::Block(BlockJob::Empty { .. } | BlockJob::GiveUp { .. })
                 )
             }
-            Moment::Records => matches!(job, Job::Write(_)),
-            Moment::Seal => matches!(job, Job::Block(BlockJob::Seal(_))),
+            CrashPoint::Records => matches!(job, WriterJob::Write(_)),
+            CrashPoint::Seal => matches!(job, WriterJob::Block(BlockJob::Seal(_))),
         })
     }
 
-    fn carry_out(&mut self, job: Job) -> Option<FlashEnd> {
-        let medium = &mut Medium::new(&mut self.drive);
+    fn carry_out(&mut self, job: WriterJob) -> Option<FlashEnd> {
+        let medium = &mut SsdMedium::new(&mut self.drive);
         match job {
-            Job::Write(job) => Some(job.run(medium)),
-            Job::Block(job) => job.run(&mut self.checkpoints, medium),
+            WriterJob::Write(job) => Some(job.run(medium)),
+            WriterJob::Block(job) => job.run(&mut self.checkpoints, medium),
         }
     }
 
     /// The server ends: the job in progress may be half done, waiting jobs are lost.
-    pub(crate) fn end(&mut self, (restart, moment): (Restart, Moment)) {
+    pub(crate) fn end(&mut self, (restart, moment): (RestartKind, CrashPoint)) {
         self.reads.clear();
         self.probes.clear();
         let jobs = std::mem::take(&mut self.writer);
-        let is_clean = restart == Restart::Clean && !self.drive.hangs() && self.is_open;
+        let is_clean = restart == RestartKind::Clean && !self.drive.hangs() && self.is_open;
         let is_writing = self.writing_until.take().is_some();
         // A graceful shutdown may be followed by a kill.
-        let is_cut = moment == Moment::Checkpoint;
+        let is_cut = moment == CrashPoint::Checkpoint;
         if !is_clean || is_cut || self.drive.chance.percent(10) {
             self.drive.writes_left = Some(self.drive.chance.0.below(5));
         }
@@ -292,7 +292,8 @@ impl Ssd {
             for (_, job) in jobs {
                 self.carry_out(job);
             }
-            self.checkpoints.finish(&mut Medium::new(&mut self.drive));
+            self.checkpoints
+                .finish(&mut SsdMedium::new(&mut self.drive));
             let _ = self.drive.flush();
         } else if let Some((_, job)) = jobs.into_iter().next().filter(|_| is_writing) {
             self.carry_out(job);
@@ -300,7 +301,7 @@ impl Ssd {
         self.drive.writes_left = None;
         self.checkpoints = Checkpoints::default();
         self.is_open = false;
-        if restart == Restart::PowerCut {
+        if restart == RestartKind::PowerCut {
             self.drive.cut_power();
         }
         self.drive.restore_older();

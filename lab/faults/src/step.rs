@@ -2,18 +2,18 @@
 
 use headlong_units::{Duration, Instant};
 
-use crate::fault::{DiskFault, FileChange, Moment, Restart, SsdFault};
-use crate::session::Session;
+use crate::fault::{CrashPoint, DiskFault, FileChange, RestartKind, SsdFault};
+use crate::session::ViewerSession;
 use crate::settings::SettingChange;
 
 /// A step and its time.
-pub(crate) type Timed = (Instant, Step);
+pub(crate) type TimedStep = (Instant, PlanStep);
 
 /// A step.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     /// A viewer arrives.
-    Session(Session),
+    Session(ViewerSession),
     /// A fault of a disk begins, for a time.
     Disk(usize, DiskFault, Duration),
     /// A fault of an SSD begins, for a time.
@@ -21,14 +21,14 @@ pub(crate) enum Step {
     /// A file changes: disk, title and part.
     File(usize, usize, usize, FileChange),
     /// The server ends and starts again.
-    Restart(Restart, Moment),
+    Restart(RestartKind, CrashPoint),
     /// The wall clock jumps by so many milliseconds.
     Clock(i64),
     /// New settings for a disk.
     Settings(usize, SettingChange),
 }
 
-impl Step {
+impl PlanStep {
     /// The only disk that it affects, if there is one.
     pub(crate) fn disk(&self) -> Option<usize> {
         match self {
@@ -45,9 +45,9 @@ impl Step {
             Self::Ssd(_, fault, _) => fault.numbers(),
             Self::File(.., FileChange::Truncate(_) | FileChange::Extend(_)) => &[13, 19],
             Self::File(..) => &[19],
-            Self::Restart(Restart::Clean, _) => &[20],
-            Self::Restart(Restart::Kill, _) => &[1],
-            Self::Restart(Restart::PowerCut, _) => &[2, 3, 4],
+            Self::Restart(RestartKind::Clean, _) => &[20],
+            Self::Restart(RestartKind::Kill, _) => &[1],
+            Self::Restart(RestartKind::PowerCut, _) => &[2, 3, 4],
             Self::Clock(_) => &[17],
             Self::Session(_) | Self::Settings(..) => &[],
         }

@@ -4,15 +4,15 @@ use headlong_units::Instant;
 
 /// All events in order, by disk; events without a disk are separate.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub(crate) struct EventTrace {
     hashes: Vec<u64>,
     lines: Option<Vec<String>>,
 }
 
 /// The disk of an event, if any.
-pub(crate) type Owner = Option<usize>;
+pub(crate) type EventDisk = Option<usize>;
 
-impl Trace {
+impl EventTrace {
     pub(crate) fn new(disks: usize, with_lines: bool) -> Self {
         Self {
             hashes: vec![0xcbf2_9ce4_8422_2325; disks + 1],
@@ -21,7 +21,7 @@ impl Trace {
     }
 
     /// Adds an event with its name and up to three numbers.
-    pub(crate) fn add(&mut self, now: Instant, owner: Owner, what: &'static str, of: [u64; 3]) {
+    pub(crate) fn add(&mut self, now: Instant, owner: EventDisk, what: &'static str, of: [u64; 3]) {
         let last = self.hashes.len() - 1;
         let hash = &mut self.hashes[owner.unwrap_or(last)];
         // FNV-1a by words: equal traces have equal hashes, others almost never.

@@ -6,23 +6,23 @@ use headlong_engine::{EngineConfig, RequestId};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::around::DeviceEnv;
 use crate::check::{Check, Violation};
 use crate::checker::Checker;
 use crate::content::ContentKey;
-use crate::device::Device;
-use crate::disk::{Disk, DiskEnd};
-use crate::draw::Draw;
+use crate::device::SimulatedDevice;
+use crate::device_env::DeviceEnv;
+use crate::disk::{DiskCompletion, SimulatedDisk};
+use crate::event_queue::{Event, EventQueue};
 use crate::exchange::Exchange;
-use crate::fault::{Moment, Restart};
-use crate::files::Files;
-use crate::library::Library;
+use crate::fault::{CrashPoint, RestartKind};
+use crate::files::FileSystemModel;
+use crate::library::DiskLibrary;
 use crate::plan::Plan;
-use crate::queue::{Event, Queue};
+use crate::random_source::RandomSource;
 use crate::recover::Recoverer;
-use crate::session::{Session, path};
-use crate::ssd::Ssd;
-use crate::trace::Trace;
+use crate::session::{ViewerSession, path};
+use crate::ssd::SimulatedSsd;
+use crate::trace::EventTrace;
 
 mod events;
 
@@ -35,7 +35,7 @@ const SETTLING: Duration = Duration::from_secs(200);
 
 /// The viewer's knowledge of its last reply.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Viewer {
+pub(crate) struct ViewerState {
     pub(crate) next: usize,
     pub(crate) tag: Option<(String, Vec<ContentKey>)>,
     pub(crate) taken: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Viewer {
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The failed check, if any.
     pub violation: Option<Violation>,
     /// A hash of all events.
@@ -52,13 +52,13 @@ pub struct Outcome {
     /// All events as lines of text, if requested.
     pub lines: Vec<String>,
     /// Work done.
-    pub counts: Counts,
+    pub counts: RunCounts,
     pub(crate) of_disks: Vec<u64>,
 }
 
 /// Work done in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct RunCounts {
     /// Steps of the world.
     pub steps: u64,
     /// Requests.
@@ -80,10 +80,10 @@ pub(crate) struct World<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) now: Instant,
     pub(crate) wall_offset_ns: i64,
-    pub(crate) disks: Vec<Disk>,
-    pub(crate) ssds: Vec<Ssd>,
-    pub(crate) devices: Vec<Device>,
-    pub(crate) libraries: Vec<Library>,
+    pub(crate) disks: Vec<SimulatedDisk>,
+    pub(crate) ssds: Vec<SimulatedSsd>,
+    pub(crate) devices: Vec<SimulatedDevice>,
+    pub(crate) libraries: Vec<DiskLibrary>,
     /// Current settings, which survive a restart, and the longest time that a reply may wait.
     configs: Vec<EngineConfig>,
     pub(crate) waits_max: Vec<Duration>,
@@ -91,20 +91,20 @@ pub(crate) struct World<'a> {
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
     pub(crate) of_request: BTreeMap<(usize, RequestId), u64>,
     pub(crate) next_exchange: u64,
-    pub(crate) sessions: Vec<&'a Session>,
-    pub(crate) viewers: Vec<Viewer>,
-    pub(crate) queue: Queue,
+    pub(crate) sessions: Vec<&'a ViewerSession>,
+    pub(crate) viewers: Vec<ViewerState>,
+    pub(crate) queue: EventQueue,
     pub(crate) oracle: Checker,
-    pub(crate) trace: Trace,
-    pub(crate) counts: Counts,
+    pub(crate) trace: EventTrace,
+    pub(crate) counts: RunCounts,
     /// Whether the wall clock has jumped: two files may have the same tag then.
     pub(crate) has_jumped: bool,
     /// Status of the last complete reply.
     pub(crate) last_status: u16,
-    chance: Draw,
+    chance: RandomSource,
     process: u32,
     /// A planned end of the server in the middle of a write to an SSD, and the latest time for it.
-    ends: Option<(Restart, Moment, Instant)>,
+    ends: Option<(RestartKind, CrashPoint, Instant)>,
 }
 
 impl<'a> World<'a> {
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
         let chance = Generator::new(plan.seed).fork("world");
         let disks = plan.disks.iter().enumerate().map(|(number, of)| {
             let generator = chance.fork("disk").fork_at(number as u64);
-            let mut files = Files::new(generator.fork("files").bits(), of.tick_ns);
+            let mut files = FileSystemModel::new(generator.fork("files").bits(), of.tick_ns);
             for (title, sizes) in of.titles.iter().enumerate() {
                 for (part, size) in sizes.sizes.iter().enumerate() {
                     // Some were written a moment ago.
@@ -125,14 +125,14 @@ impl<'a> World<'a> {
                     );
                 }
             }
-            Disk::new(of, files, Draw(generator))
+            SimulatedDisk::new(of, files, RandomSource(generator))
         });
         let piece_bytes = plan.disks[0].engine.piece_bytes;
         let ssds = plan.ssds.iter().enumerate().map(|(number, of)| {
             let chance = chance.fork("ssd").fork_at(number as u64);
-            Ssd::formatted(*of, piece_bytes, chance)
+            SimulatedSsd::formatted(*of, piece_bytes, chance)
         });
-        let disks: Vec<Disk> = disks.collect();
+        let disks: Vec<SimulatedDisk> = disks.collect();
         let count = disks.len();
         let mut world = Self {
             plan,
@@ -150,13 +150,13 @@ impl<'a> World<'a> {
             next_exchange: 0,
             sessions: Vec::new(),
             viewers: Vec::new(),
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             oracle: Checker::default(),
-            trace: Trace::new(count, with_lines),
-            counts: Counts::default(),
+            trace: EventTrace::new(count, with_lines),
+            counts: RunCounts::default(),
             has_jumped: false,
             last_status: 0,
-            chance: Draw(chance.fork("restarts")),
+            chance: RandomSource(chance.fork("restarts")),
             process: 0,
             ends: None,
         };
@@ -175,7 +175,7 @@ impl<'a> World<'a> {
     pub(crate) fn with_device<R>(
         &mut self,
         disk: usize,
-        call: impl FnOnce(&mut Device, &mut DeviceEnv<'_>) -> R,
+        call: impl FnOnce(&mut SimulatedDevice, &mut DeviceEnv<'_>) -> R,
     ) -> R {
         let wall_ns = self.wall_ns();
         let mut around = DeviceEnv {
@@ -213,13 +213,14 @@ impl<'a> World<'a> {
                 self.queue
                     .plan(self.now + lag, Event::Recovered(disk, self.process));
             }
-            self.devices.push(Device::new(self.configs[disk], tier));
-            self.libraries.push(Library::default());
+            self.devices
+                .push(SimulatedDevice::new(self.configs[disk], tier));
+            self.libraries.push(DiskLibrary::default());
             self.next_request[disk] = 0;
         }
     }
 
-    fn restart(&mut self, how: Restart, moment: Moment) {
+    fn restart(&mut self, how: RestartKind, moment: CrashPoint) {
         self.ends = None;
         self.trace
             .add(self.now, None, "restart", [how as u64, 0, 0]);
@@ -240,7 +241,7 @@ impl<'a> World<'a> {
     }
 
     /// Runs until there are no more events, then checks for leftovers.
-    pub(crate) fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> RunOutcome {
         self.go_on_until(None);
         let end = self.now + SETTLING;
         self.go_on_until(Some(end));
@@ -253,7 +254,7 @@ impl<'a> World<'a> {
         for device in &self.devices {
             self.counts.flash_reads += device.shard().flash_view().map_or(0, |view| view.reads);
         }
-        Outcome {
+        RunOutcome {
             violation: self.oracle.violation.take(),
             trace: self.trace.hash(),
             of_disks,
@@ -286,8 +287,8 @@ impl<'a> World<'a> {
     }
 
     fn next_at(&self) -> Option<Instant> {
-        let disks = self.disks.iter().filter_map(Disk::next_at);
-        let ssds = self.ssds.iter().filter_map(Ssd::next_at);
+        let disks = self.disks.iter().filter_map(SimulatedDisk::next_at);
+        let ssds = self.ssds.iter().filter_map(SimulatedSsd::next_at);
         let dues = self.devices.iter().filter_map(|device| device.core.due());
         let queue = self.queue.next_at();
         let ends = self.ends.map(|(.., at)| at);
@@ -307,8 +308,8 @@ impl<'a> World<'a> {
                 && let Some(end) = self.disks[disk].pop(self.now)
             {
                 self.with_device(disk, |device, around| match end {
-                    DiskEnd::Read(reading) => device.read_done(around, reading),
-                    DiskEnd::Open(job) => device.opened(around, &job),
+                    DiskCompletion::Read(reading) => device.read_done(around, reading),
+                    DiskCompletion::Open(job) => device.opened(around, &job),
                 });
                 return self.pass_on(disk);
             }
@@ -328,7 +329,7 @@ impl<'a> World<'a> {
     }
 
     fn step_ssd(&mut self, ssd: usize) {
-        let is_writing = |(_, moment, _): &(_, Moment, _)| {
+        let is_writing = |(_, moment, _): &(_, CrashPoint, _)| {
             self.ssds[ssd].is_writing(*moment) && !self.ssds[ssd].has_other(self.now)
         };
         if let Some((how, moment, _)) = self.ends.filter(is_writing) {
@@ -390,8 +391,8 @@ impl<'a> World<'a> {
         for exchange in self.exchanges.values() {
             let most = self.waits_max[exchange.disk] + Duration::from_millis(1);
             let waited = self.now.since(exchange.since);
-            let waits =
-                exchange.stage == crate::exchange::Stage::Reply && exchange.chunks.is_empty();
+            let waits = exchange.stage == crate::exchange::ExchangeStage::Reply
+                && exchange.chunks.is_empty();
             self.oracle
                 .expect(!waits || waited <= most, Check::Waited, self.now, || {
                     format!(

@@ -1,13 +1,13 @@
 //! The simulator finds every mutant of the production code.
 
-use headlong_faults::{Check, How, Mutant, Plan, run, shrink};
+use headlong_faults::{Check, Mutant, Plan, RunOptions, run, shrink};
 
 /// Number of seeds tried for each.
 const SEEDS: u64 = 1000;
 
 /// The first seed that finds a mutant, and the failed check.
 fn first_finder(mutant: Mutant) -> Option<(u64, Check)> {
-    let how = How {
+    let how = RunOptions {
         mutant: Some(mutant),
         with_lines: false,
     };
@@ -55,7 +55,7 @@ fn names_of_mutants_and_checks_are_unique() {
 
 #[test]
 fn shrunk_plan_fails_same_check() {
-    let how = How {
+    let how = RunOptions {
         mutant: Some(Mutant::SlotKept),
         with_lines: false,
     };

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use headlong_faults::{Campaign, How, Plan, Profile, run};
+use headlong_faults::{Campaign, Plan, Profile, RunOptions, run};
 
 /// The first of the fixed seeds, and their number.
 const USUAL: (u64, u64) = (5_000_000, 1_000);
@@ -15,24 +15,24 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// Regression: a plan that failed before a fix in the code under test. Seeds of the mix are the
 /// original ones; where later changes of the code made the original miss the fixed code, it was
 /// replaced by another seed.
-struct Found {
+struct RegressionSeed {
     seed: u64,
     theme: Profile,
     what: &'static str,
 }
 
-const FOUND: &[Found] = &[
-    Found {
+const FOUND: &[RegressionSeed] = &[
+    RegressionSeed {
         seed: 2363,
         theme: Profile::Changes,
         what: "replies broke off repeatedly because another file of their title had changed",
     },
-    Found {
+    RegressionSeed {
         seed: 3761,
         theme: Profile::Mix,
         what: "an unreadable group of blocks was treated as one without a checkpoint",
     },
-    Found {
+    RegressionSeed {
         seed: 400_013_285,
         theme: Profile::Mix,
         what: "with little memory a reply evicted pieces that had just been read for it",
@@ -44,7 +44,7 @@ fn campaign(first_seed: u64, seeds: u64) -> Campaign {
         first_seed,
         seeds,
         threads: NonZeroUsize::new(2).expect("not zero"),
-        how: How::default(),
+        how: RunOptions::default(),
     }
 }
 
@@ -73,7 +73,7 @@ fn regression_seeds_pass() {
     for found in FOUND {
         let (seed, what) = (found.seed, found.what);
         let plan = Plan::with_theme(seed, found.theme);
-        let violation = run(&plan, How::default()).violation;
+        let violation = run(&plan, RunOptions::default()).violation;
         assert_eq!(violation, None, "seed {seed}: {what}");
     }
 }
@@ -82,9 +82,12 @@ fn regression_seeds_pass() {
 fn same_seed_gives_same_trace() {
     for seed in 0..60 {
         let plan = Plan::of(seed);
-        let (once, again) = (run(&plan, How::default()), run(&plan, How::default()));
+        let (once, again) = (
+            run(&plan, RunOptions::default()),
+            run(&plan, RunOptions::default()),
+        );
         assert_eq!(once, again, "seed {seed}");
-        let other = run(&Plan::of(seed + 1), How::default());
+        let other = run(&Plan::of(seed + 1), RunOptions::default());
         assert_ne!(once.trace, other.trace, "seed {seed} and the next");
     }
 }

@@ -14,12 +14,12 @@ pub(crate) const BLOCK_BYTES: usize = 4 << 20;
 
 /// A buffer of [`BLOCK_BYTES`], aligned to [`ALIGNMENT`].
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,
 }
 
-impl Block {
+impl AlignedBuffer {
     pub(crate) fn new() -> Self {
         let memory = vec![0; BLOCK_BYTES + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
@@ -42,7 +42,7 @@ pub(crate) fn aligned(bytes: usize) -> usize {
 pub(crate) fn takes_direct(folder: &Path) -> io::Result<bool> {
     let path = folder.join(".headlong-fill-probe");
     let result = create(&path, true).and_then(|file| {
-        let mut block = Block::new();
+        let mut block = AlignedBuffer::new();
         rustix::io::write(&file, &block.bytes()[..ALIGNMENT]).map_err(io::Error::from)
     });
     let _ = std::fs::remove_file(&path);

@@ -16,9 +16,9 @@ use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, CatalogueFile};
 use rustix::fs::{FallocateFlags, fallocate, statvfs, syncfs};
 
-use crate::direct_io::{self, BLOCK_BYTES, Block};
+use crate::direct_io::{self, AlignedBuffer, BLOCK_BYTES};
 use crate::error::{FillError, gibibytes, io_error};
-use crate::{MANIFEST, Manifest, Progress};
+use crate::{FillProgress, MANIFEST, Manifest};
 
 /// Blocks that circulate between the two threads.
 const BLOCKS: usize = 4;
@@ -40,7 +40,7 @@ pub struct FillResult {
 }
 
 /// A file to be written.
-struct Missing {
+struct MissingFile {
     file: CatalogueFile,
     path: PathBuf,
 }
@@ -55,7 +55,7 @@ pub fn fill(
     specification: &str,
     catalogue: &Catalogue,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(FillProgress),
 ) -> Result<FillResult, FillError> {
     fs::create_dir_all(folder).map_err(io_error(folder, "cannot be created"))?;
     let manifest = Manifest::of(specification, catalogue);
@@ -68,7 +68,7 @@ pub fn fill(
     let missing = missing(folder, catalogue)?;
     let bytes_total = missing.iter().map(|missing| missing.file.range.len()).sum();
     let kept = manifest.files - missing.len() as u64;
-    let mut state = Progress {
+    let mut state = FillProgress {
         files: kept,
         files_total: manifest.files,
         bytes: 0,
@@ -94,9 +94,9 @@ pub fn fill(
 }
 
 /// Every file without the right size and the right first and last page, in order of creation.
-fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillError> {
+fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<MissingFile>, FillError> {
     let mut missing = Vec::new();
-    let mut block = Block::new();
+    let mut block = AlignedBuffer::new();
     for number in &catalogue.creation_order {
         let title = &catalogue.titles[*number as usize];
         for file in catalogue.files(title) {
@@ -116,7 +116,7 @@ fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillErr
                 Err(error) => return Err(io_error(&path, "cannot be inspected")(error)),
             };
             if !is_there {
-                missing.push(Missing { file, path });
+                missing.push(MissingFile { file, path });
             }
         }
     }
@@ -124,7 +124,7 @@ fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillErr
 }
 
 /// Whether a page of the file at `offset` has the right content.
-fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut Block) -> bool {
+fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut AlignedBuffer) -> bool {
     let Ok(opened) = File::open(path) else {
         return false;
     };
@@ -137,7 +137,7 @@ fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut Block
             .is_none()
 }
 
-fn check_room(folder: &Path, missing: &[Missing]) -> Result<(), FillError> {
+fn check_room(folder: &Path, missing: &[MissingFile]) -> Result<(), FillError> {
     let stat =
         statvfs(folder).map_err(|error| io_error(folder, "cannot be inspected")(error.into()))?;
     let unit = stat.f_frsize.max(1);
@@ -169,17 +169,17 @@ fn check_room(folder: &Path, missing: &[Missing]) -> Result<(), FillError> {
 }
 
 fn write_all(
-    missing: &[Missing],
+    missing: &[MissingFile],
     is_direct: bool,
     stop: &AtomicBool,
-    state: &mut Progress,
-    progress: &mut dyn FnMut(Progress),
+    state: &mut FillProgress,
+    progress: &mut dyn FnMut(FillProgress),
 ) -> Result<(), FillError> {
-    let (to_writer, full) = mpsc::sync_channel::<Block>(BLOCKS);
-    let (to_maker, empty) = mpsc::sync_channel::<Block>(BLOCKS);
+    let (to_writer, full) = mpsc::sync_channel::<AlignedBuffer>(BLOCKS);
+    let (to_maker, empty) = mpsc::sync_channel::<AlignedBuffer>(BLOCKS);
     for _ in 0..BLOCKS {
         // The channel has room for all of them.
-        let _ = to_maker.send(Block::new());
+        let _ = to_maker.send(AlignedBuffer::new());
     }
     thread::scope(|scope| {
         // The thread ends when the writer drops its channels.
@@ -210,7 +210,7 @@ fn write_all(
                 }
                 Err(error) => {
                     remove(&one.path, state, before);
-                    return Err(tell(error, one, state));
+                    return Err(write_error(error, one, state));
                 }
             }
         }
@@ -219,13 +219,13 @@ fn write_all(
     })
 }
 
-fn remove(path: &Path, state: &mut Progress, bytes: u64) {
+fn remove(path: &Path, state: &mut FillProgress, bytes: u64) {
     // A file that cannot be removed is too short, and the next run replaces it.
     let _ = fs::remove_file(path);
     state.bytes = bytes;
 }
 
-fn tell(error: io::Error, one: &Missing, state: &Progress) -> FillError {
+fn write_error(error: io::Error, one: &MissingFile, state: &FillProgress) -> FillError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             let text = format!(
@@ -242,7 +242,11 @@ fn tell(error: io::Error, one: &Missing, state: &Progress) -> FillError {
 }
 
 /// Generates the content of the files in order, block by block.
-fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSender<Block>) {
+fn make(
+    missing: &[MissingFile],
+    empty: &mpsc::Receiver<AlignedBuffer>,
+    full: &mpsc::SyncSender<AlignedBuffer>,
+) {
     for one in missing {
         let content = Content::of_title(u64::from(one.file.title));
         let start = one.file.content_offset;
@@ -263,10 +267,10 @@ fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSen
 
 /// Writes one file; returns `false` if `next`, called after each block, requests a stop.
 fn write_one(
-    one: &Missing,
+    one: &MissingFile,
     is_direct: bool,
-    full: &mpsc::Receiver<Block>,
-    to_maker: &mpsc::SyncSender<Block>,
+    full: &mpsc::Receiver<AlignedBuffer>,
+    to_maker: &mpsc::SyncSender<AlignedBuffer>,
     next: &mut dyn FnMut(usize) -> bool,
 ) -> io::Result<bool> {
     let file = match direct_io::create(&one.path, is_direct) {

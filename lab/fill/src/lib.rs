@@ -17,11 +17,11 @@ mod verify;
 pub use error::FillError;
 pub use fill::{FillResult, fill};
 pub use manifest::{MANIFEST, Manifest};
-pub use verify::{Extent, VerifyResult, verify};
+pub use verify::{VerifyResult, VerifyScope, verify};
 
 /// Progress, reported after every block or file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct FillProgress {
     /// Complete files, including kept ones.
     pub files: u64,
     /// All files.

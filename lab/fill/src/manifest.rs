@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use headlong_workload::{Catalogue, Form};
+use headlong_workload::{Catalogue, TitleForm};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FillError, io_error};
@@ -44,7 +44,7 @@ impl Manifest {
             specification: specification.to_string(),
             catalogue: format!("{:016x}", catalogue.fingerprint()),
             chunk_bytes: catalogue.form.chunk_bytes(),
-            segment_files: catalogue.form == Form::Segments,
+            segment_files: catalogue.form == TitleForm::Segments,
             titles: catalogue.titles.len() as u64,
             files: files.sum(),
             bytes: catalogue.file_bytes(),

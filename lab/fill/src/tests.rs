@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use headlong_workload::content::Content;
-use headlong_workload::{Catalogue, Form, Specification};
+use headlong_workload::{Catalogue, Specification, TitleForm};
 
-use crate::{Extent, FillError, FillResult, MANIFEST, Manifest, fill, verify};
+use crate::{FillError, FillResult, MANIFEST, Manifest, VerifyScope, fill, verify};
 
 /// Twelve titles of two groups, 22 MB in all; some larger than a block, none a multiple of it.
 fn catalogue(chunk: &str) -> Catalogue {
@@ -35,7 +35,7 @@ fn check(folder: &Path, catalogue: &Catalogue) -> Result<u64, FillError> {
         folder,
         "tiny",
         catalogue,
-        Extent::Everything,
+        VerifyScope::Everything,
         &stop,
         &mut |_| {},
     )
@@ -132,7 +132,7 @@ fn segment_files_have_content_of_their_title() {
     assert_eq!((again.files_written, again.files_kept), (0, count));
     // With single files it is the folder of another catalogue.
     let single = Catalogue {
-        form: Form::Whole,
+        form: TitleForm::Whole,
         ..catalogue
     };
     let error = run(folder.path(), &single)

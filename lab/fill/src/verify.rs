@@ -9,13 +9,13 @@ use headlong_random::Generator;
 use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, CatalogueFile};
 
-use crate::direct_io::{self, BLOCK_BYTES, Block};
+use crate::direct_io::{self, AlignedBuffer, BLOCK_BYTES};
 use crate::error::{FillError, io_error};
-use crate::{MANIFEST, Manifest, Progress};
+use crate::{FillProgress, MANIFEST, Manifest};
 
 /// How much to verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum VerifyScope {
     /// Every file.
     Everything,
     /// A random sample of files.
@@ -44,9 +44,9 @@ pub fn verify(
     folder: &Path,
     specification: &str,
     catalogue: &Catalogue,
-    extent: Extent,
+    extent: VerifyScope,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(FillProgress),
 ) -> Result<VerifyResult, FillError> {
     let wanted = Manifest::of(specification, catalogue);
     match Manifest::read(folder)? {
@@ -60,13 +60,13 @@ pub fn verify(
     let files = chosen(catalogue, extent);
     let bytes_total = files.iter().map(|file| file.range.len()).sum();
     let files_total = files.len() as u64;
-    let mut state = Progress {
+    let mut state = FillProgress {
         files: 0,
         files_total,
         bytes: 0,
         bytes_total,
     };
-    let mut block = Block::new();
+    let mut block = AlignedBuffer::new();
     for file in &files {
         if stop.load(Ordering::Relaxed) {
             return Err(FillError::Stopped {
@@ -85,20 +85,24 @@ pub fn verify(
     })
 }
 
-fn chosen(catalogue: &Catalogue, extent: Extent) -> Vec<CatalogueFile> {
+fn chosen(catalogue: &Catalogue, extent: VerifyScope) -> Vec<CatalogueFile> {
     let files = catalogue
         .creation_order
         .iter()
         .flat_map(|number| catalogue.files(&catalogue.titles[*number as usize]));
     let mut files: Vec<CatalogueFile> = files.collect();
-    if let Extent::Sample { files: count, seed } = extent {
+    if let VerifyScope::Sample { files: count, seed } = extent {
         Generator::new(seed).fork("verify").shuffle(&mut files);
         files.truncate(usize::try_from(count).unwrap_or(usize::MAX));
     }
     files
 }
 
-fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<(), FillError> {
+fn verify_one(
+    folder: &Path,
+    file: &CatalogueFile,
+    block: &mut AlignedBuffer,
+) -> Result<(), FillError> {
     let path = folder.join(&file.path);
     let found = fs::metadata(&path)
         .map_err(io_error(&path, "cannot be inspected"))?

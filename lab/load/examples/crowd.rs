@@ -14,11 +14,11 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use headlong_load::{ProgressOutput, Settings, Target, TimeScale, play};
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_load::{LoadSettings, ProgressOutput, Target, TimeScale, play};
+use headlong_player::{ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace};
-use toy::{Stalls, TITLE_BYTES, Toy};
+use toy::{ServerStalls, TITLE_BYTES, ToyServer};
 
 const SERVE: &str = "--serve";
 const PACE: u64 = 10;
@@ -32,10 +32,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bytes: u64 = argument(2).map_or(Ok(64 << 10), |text| text.parse())?;
     let seconds: u64 = argument(3).map_or(Ok(60), |text| text.parse())?;
     let factor: f64 = argument(4).map_or(Ok(1.0), |text| text.parse())?;
-    let (server, url) = Server::start()?;
-    let settings = Settings {
+    let (server, url) = ServerProcess::start()?;
+    let settings = LoadSettings {
         time_scale: TimeScale::new(factor).ok_or("K is a number from 0.01 to 1000")?,
-        ..Settings::default()
+        ..LoadSettings::default()
     };
     let stop = AtomicBool::new(false);
     let target = Target::new(&url)?;
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn crowd(viewers: u64, bytes: u64, seconds: u64) -> Trace {
     let call = |place: u64, pace: Option<Duration>| {
         let start = place * bytes % (TITLE_BYTES - bytes.min(TITLE_BYTES - 1));
-        Call {
+        ScriptCall {
             object: ObjectId(0),
             range: Some(ByteRange::new(start, start + bytes)),
             expected_bytes: Some(bytes),
@@ -79,7 +79,7 @@ fn crowd(viewers: u64, bytes: u64, seconds: u64) -> Trace {
     let session = |index: u64| Session {
         arrival: Duration(index * PACE * 1_000_000_000 / viewers.max(1)),
         class: 0,
-        plan: Plan::Script(Script::new(calls.clone())),
+        plan: SessionPlan::Script(Script::new(calls.clone())),
     };
     let class = NetworkClass {
         bandwidth: Some(BitRate::from_kbps(3500)),
@@ -102,7 +102,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
         maximum: limit.maximum,
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, most)?;
-    let toy = Toy::start(Stalls::default());
+    let toy = ToyServer::start(ServerStalls::default());
     println!("{}", toy.url());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     eprintln!("requests received by the server: {}", toy.requests());
@@ -110,9 +110,9 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// The server's process; it ends when dropped.
-struct Server(Child);
+struct ServerProcess(Child);
 
-impl Server {
+impl ServerProcess {
     fn start() -> Result<(Self, String), Box<dyn std::error::Error>> {
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -127,7 +127,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();

@@ -10,11 +10,11 @@ mod toy;
 
 use std::sync::atomic::AtomicBool;
 
-use headlong_load::{Settings, Target, TimeScale, play};
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_load::{LoadSettings, Target, TimeScale, play};
+use headlong_player::{ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_units::{ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace};
-use toy::{Stalls, Toy};
+use toy::{ServerStalls, ToyServer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let argument = |place: usize| std::env::args().nth(place);
@@ -23,11 +23,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rate: u64 = argument(3).map_or(Ok(1000), |text| text.parse())?;
     let scale = TimeScale::new(factor).ok_or("K is a number from 0.01 to 1000")?;
 
-    let toy = Toy::start(Stalls {
+    let toy = ToyServer::start(ServerStalls {
         period: scale.wall(Duration::from_secs(10)),
         length: scale.wall(Duration::from_secs(1)),
     });
-    let call = Call {
+    let call = ScriptCall {
         object: ObjectId(0),
         range: Some(ByteRange::new(0, 1000)),
         expected_bytes: Some(1000),
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let session = |index: u64| Session {
         arrival: Duration(index * 1_000_000_000 / rate),
         class: 0,
-        plan: Plan::Script(Script::new(vec![call.clone()])),
+        plan: SessionPlan::Script(Script::new(vec![call.clone()])),
     };
     let trace = Trace {
         objects: vec!["ok/000001.bin".into()],
@@ -47,9 +47,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sessions: (0..seconds * rate).map(session).collect(),
         ..Trace::default()
     };
-    let settings = Settings {
+    let settings = LoadSettings {
         time_scale: scale,
-        ..Settings::default()
+        ..LoadSettings::default()
     };
     let target = Target::new(&toy.url())?;
     let stop = AtomicBool::new(false);

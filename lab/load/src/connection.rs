@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use socket2::{Domain, Socket, Type};
 
-use crate::reply::Reply;
+use crate::reply::ReplyParser;
 
 /// Largest TCP segment, as on Ethernet. Loopback segments of 64 KiB would not fit into a small
 /// receive buffer, and the sender would stall on every window.
@@ -19,7 +19,7 @@ const SEGMENT_BYTES: u32 = 1448;
 
 /// State of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ConnectionStage {
     /// Without a socket.
     Closed,
     /// Open, without a call.
@@ -52,7 +52,7 @@ pub(crate) struct CurrentCall {
 
 /// Parameters of new connections.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Opening {
+pub(crate) struct ConnectionSettings {
     pub(crate) address: SocketAddr,
     /// Source address, for viewers with their own.
     pub(crate) source: Option<Ipv4Addr>,
@@ -67,9 +67,9 @@ pub(crate) struct Connection {
     registered: bool,
     /// Whether epoll will report the next readiness.
     pub(crate) armed: bool,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ConnectionStage,
     pub(crate) asked: Option<CurrentCall>,
-    pub(crate) reply: Reply,
+    pub(crate) reply: ReplyParser,
     /// Unwritten rest of a request.
     unsent: Vec<u8>,
     /// Whether it has had a reply: then the server may have closed it unnoticed.
@@ -83,9 +83,9 @@ impl Connection {
             socket: None,
             registered: false,
             armed: false,
-            stage: Stage::Closed,
+            stage: ConnectionStage::Closed,
             asked: None,
-            reply: Reply::new(),
+            reply: ReplyParser::new(),
             unsent: Vec::new(),
             used: false,
         }
@@ -98,7 +98,7 @@ impl Connection {
 
     /// Whether there may be data to read without a pending epoll notification.
     pub(crate) fn is_hungry(&self) -> bool {
-        self.stage == Stage::Reading && !self.armed
+        self.stage == ConnectionStage::Reading && !self.armed
     }
 
     /// Closes the socket; the current call is kept.
@@ -107,12 +107,12 @@ impl Connection {
         self.registered = false;
         self.armed = false;
         self.used = false;
-        self.stage = Stage::Closed;
+        self.stage = ConnectionStage::Closed;
         self.unsent = Vec::new();
     }
 
     /// Starts to connect. Returns `true` if it completed at once, as on loopback.
-    pub(crate) fn open(&mut self, opening: &Opening) -> io::Result<bool> {
+    pub(crate) fn open(&mut self, opening: &ConnectionSettings) -> io::Result<bool> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(opening.address), kind, None)?;
         if let Some(bytes) = opening.receive_bytes {
@@ -130,7 +130,7 @@ impl Connection {
         };
         self.socket = Some(socket);
         if !connected {
-            self.stage = Stage::Connecting;
+            self.stage = ConnectionStage::Connecting;
         }
         Ok(connected)
     }
@@ -149,12 +149,12 @@ impl Connection {
 
     /// Writes a request, as far as it fits.
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
-        self.reply = Reply::new();
+        self.reply = ReplyParser::new();
         self.unsent.clear();
         self.unsent.extend_from_slice(self.write(request)?);
         self.stage = match self.unsent.is_empty() {
-            true => Stage::Reading,
-            false => Stage::Sending,
+            true => ConnectionStage::Reading,
+            false => ConnectionStage::Sending,
         };
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Connection {
         let unsent = core::mem::take(&mut self.unsent);
         self.unsent = self.write(&unsent)?.to_vec();
         if self.unsent.is_empty() {
-            self.stage = Stage::Reading;
+            self.stage = ConnectionStage::Reading;
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Connection {
     /// Requests one epoll notification for the next step of the current stage.
     pub(crate) fn arm(&mut self, epoll: &OwnedFd, token: u64) -> io::Result<()> {
         let wanted = match self.stage {
-            Stage::Connecting | Stage::Sending => EventFlags::OUT,
+            ConnectionStage::Connecting | ConnectionStage::Sending => EventFlags::OUT,
             _ => EventFlags::IN | EventFlags::RDHUP,
         };
         let flags = wanted | EventFlags::ONESHOT;

@@ -10,12 +10,12 @@
 //! whatever its outcome; memory does not grow with the length of a run, except for a few numbers
 //! per five seconds.
 
-mod chunked;
+mod chunked_decoder;
 mod clock;
 mod connection;
 mod limits;
 mod line;
-mod malformed;
+mod malformed_reply;
 mod play;
 mod play_error;
 mod progress;
@@ -25,21 +25,21 @@ mod report;
 mod schedule;
 mod self_check;
 mod settings;
+mod shared_state;
 mod target;
+mod time_distribution;
 mod timers;
-mod times;
 mod viewer;
-mod world;
 
 pub use clock::TimeScale;
-pub use play::{Progress, Watch, play};
+pub use play::{LoadProgress, RunObserver, play};
 pub use play_error::PlayError;
 pub use progress::ProgressOutput;
-pub use recording::{Calls, ClassTally, FailureReport, Interval, Recording};
+pub use recording::{CallCounts, ClassTally, FailureReport, IntervalFigures, Recording};
 pub use report::{
-    ClassReport, REPORT_SCHEMA, Report, SeriesPoint, SessionsReport, StallsReport, WindowReport,
+    ClassReport, LoadReport, REPORT_SCHEMA, SeriesPoint, SessionsReport, StallsReport, WindowReport,
 };
 pub use self_check::CPU_SHARE_MAX;
-pub use settings::{Settings, Sources, parse_ramp};
+pub use settings::{LoadSettings, SourceAddresses, parse_ramp};
 pub use target::{Target, TargetError};
-pub use times::{Sparse, Spread, Times};
+pub use time_distribution::{DistributionSummary, SparseCounts, TimeDistribution};

@@ -8,10 +8,10 @@
 //!
 //! Delay: a request reaches the server one delay after the viewer sends it, and a byte reaches the
 //! viewer one delay after it leaves the server. Both are applied to the request: the viewer's clock
-//! is one delay ahead of the sockets ([`AccessLine::viewer_time`]), and a request is sent two delays (one
-//! round trip) after the decision. For the viewer, and so for every record, this is equivalent, and
-//! no received data needs buffering. A new connection costs one more round trip. Other effects of
-//! real networks (slow start, loss, jitter) are not modelled.
+//! is one delay ahead of the sockets ([`LineKind::viewer_time`]), and a request is sent two delays
+//! (one round trip) after the decision. For the viewer, and so for every record, this is
+//! equivalent, and no received data needs buffering. A new connection costs one more round trip.
+//! Other effects of real networks (slow start, loss, jitter) are not modelled.
 
 use headlong_units::{BitRate, Duration, Instant};
 

@@ -10,7 +10,7 @@ use std::time::Duration as WallDuration;
 use headlong_player::ExportedCall;
 use headlong_units::Instant;
 use headlong_workload::content::Content;
-use headlong_workload::{Identity, Session, Trace};
+use headlong_workload::{Session, Trace, ViewerIdentity};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll;
@@ -20,10 +20,10 @@ use crate::line::LineKind;
 use crate::play_error::PlayError;
 use crate::recording::Recording;
 use crate::self_check::CpuMeter;
-use crate::settings::{Settings, Sources};
+use crate::settings::{LoadSettings, SourceAddresses};
+use crate::shared_state::{SharedState, TraceObject};
 use crate::target::Target;
 use crate::viewer::Viewer;
-use crate::world::{Object, World};
 use crate::{limits, schedule};
 
 /// Interval of the self-checks, in wall time.
@@ -33,7 +33,7 @@ const EVENTS_MAX: usize = 256;
 
 /// State of a run in progress.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
+pub struct LoadProgress<'a> {
     /// The recording so far, without the current interval.
     pub recording: &'a Recording,
     /// Model time since the start.
@@ -51,16 +51,16 @@ pub struct Progress<'a> {
 }
 
 /// Observer of a run.
-pub trait Watch {
+pub trait RunObserver {
     /// Called about ten times a second; must return quickly.
-    fn look(&mut self, glance: &Progress<'_>);
+    fn look(&mut self, glance: &LoadProgress<'_>);
 
     /// Receives finished calls, if enabled in the settings; must return quickly, too.
     fn calls(&mut self, _calls: Vec<ExportedCall>) {}
 }
 
-impl Watch for () {
-    fn look(&mut self, _glance: &Progress<'_>) {}
+impl RunObserver for () {
+    fn look(&mut self, _glance: &LoadProgress<'_>) {}
 }
 
 /// Plays a trace against a server and returns the recording.
@@ -73,17 +73,17 @@ impl Watch for () {
 pub fn play(
     trace: Trace,
     target: &Target,
-    settings: &Settings,
+    settings: &LoadSettings,
     stop: &AtomicBool,
-    watch: &mut dyn Watch,
+    watch: &mut dyn RunObserver,
 ) -> Result<Recording, PlayError> {
-    let mut run = Run::prepare(trace, target, settings)?;
+    let mut run = LoadRun::prepare(trace, target, settings)?;
     run.go(stop, watch)?;
     Ok(run.finish(watch))
 }
 
-struct Run {
-    world: World,
+struct LoadRun {
+    world: SharedState,
     arrivals: std::vec::IntoIter<Session>,
     sessions: u64,
     last_arrival: Instant,
@@ -99,8 +99,12 @@ struct Run {
     steady_to_come: u64,
 }
 
-impl Run {
-    fn prepare(mut trace: Trace, target: &Target, settings: &Settings) -> Result<Self, PlayError> {
+impl LoadRun {
+    fn prepare(
+        mut trace: Trace,
+        target: &Target,
+        settings: &LoadSettings,
+    ) -> Result<Self, PlayError> {
         schedule::check(&trace)?;
         trace.sessions.sort_by_key(|session| session.arrival);
         if let Some(max) = settings.sessions_max {
@@ -110,8 +114,8 @@ impl Run {
         let sessions = &trace.sessions;
         let window = schedule::window(sessions, settings)?;
         let sources = match trace.about.identity {
-            Identity::Sid | Identity::Cmcd => settings.sources.clone(),
-            Identity::Connection | Identity::None => settings.sources.shared(),
+            ViewerIdentity::Sid | ViewerIdentity::Cmcd => settings.sources.clone(),
+            ViewerIdentity::Connection | ViewerIdentity::None => settings.sources.shared(),
         };
         check_limits(sessions, target, &sources)?;
         let ends = sessions.iter().map(|session| {
@@ -133,7 +137,7 @@ impl Run {
         let steady_to_come = steady.filter(|at| recording.is_steady(*at)).count() as u64;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let clock = Clock::start(settings.time_scale);
-        let mut world = World::new(clock, epoll, target, sources, recording);
+        let mut world = SharedState::new(clock, epoll, target, sources, recording);
         world.identity = trace.about.identity;
         let lead = trace.classes.iter().map(|class| class.delay).max();
         let lead = lead.unwrap_or_default();
@@ -142,7 +146,7 @@ impl Run {
             LineKind::new(class.bandwidth, class.delay, lead, |wall| scale.model(wall))
         };
         world.lines = trace.classes.iter().map(line).collect();
-        let object = |path: &String| Object {
+        let object = |path: &String| TraceObject {
             path: target.path_of(path),
             content: locate(path, settings),
         };
@@ -164,7 +168,7 @@ impl Run {
         })
     }
 
-    fn go(&mut self, stop: &AtomicBool, watch: &mut dyn Watch) -> io::Result<()> {
+    fn go(&mut self, stop: &AtomicBool, watch: &mut dyn RunObserver) -> io::Result<()> {
         // Timer slack that the kernel adds to waits to batch wake-ups: set to the minimum.
         let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
         // Preparation took time: the run begins now.
@@ -260,7 +264,7 @@ impl Run {
         }
     }
 
-    fn look(&mut self, stop: &AtomicBool, watch: &mut dyn Watch) {
+    fn look(&mut self, stop: &AtomicBool, watch: &mut dyn RunObserver) {
         self.cpu.sample(self.world.clock.wall());
         if stop.load(Ordering::Relaxed) {
             self.world.fatal = Some("the run was interrupted".into());
@@ -276,7 +280,7 @@ impl Run {
         if let Some(calls) = &mut self.world.calls {
             watch.calls(std::mem::take(calls));
         }
-        watch.look(&Progress {
+        watch.look(&LoadProgress {
             recording: &self.world.recording,
             now,
             wall: self.world.clock.wall(),
@@ -313,7 +317,7 @@ impl Run {
         }
     }
 
-    fn finish(mut self, watch: &mut dyn Watch) -> Recording {
+    fn finish(mut self, watch: &mut dyn RunObserver) -> Recording {
         let now = self.world.clock.now();
         for viewer in self.viewers.iter_mut().flatten() {
             viewer.leave();
@@ -340,7 +344,11 @@ impl Run {
 }
 
 /// Refuses a trace that certainly exceeds the limits.
-fn check_limits(sessions: &[Session], target: &Target, sources: &Sources) -> Result<(), PlayError> {
+fn check_limits(
+    sessions: &[Session],
+    target: &Target,
+    sources: &SourceAddresses,
+) -> Result<(), PlayError> {
     let needed = schedule::connections_min(sessions);
     let descriptors = limits::raise_descriptors().saturating_sub(limits::DESCRIPTORS_OTHER);
     if needed > descriptors {
@@ -367,7 +375,7 @@ fn check_limits(sessions: &[Session], target: &Target, sources: &Sources) -> Res
 
 /// The content of an object and its offset in the title, if it is verified and its path identifies
 /// it.
-fn locate(path: &str, settings: &Settings) -> Option<(Content, u64)> {
+fn locate(path: &str, settings: &LoadSettings) -> Option<(Content, u64)> {
     if !settings.verify {
         return None;
     }

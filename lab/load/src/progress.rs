@@ -6,7 +6,7 @@ use std::time::Duration as WallDuration;
 
 use headlong_units::Instant;
 
-use crate::play::{Progress, Watch};
+use crate::play::{LoadProgress, RunObserver};
 
 /// Interval of the block.
 const BLOCK_INTERVAL: WallDuration = WallDuration::from_millis(500);
@@ -90,7 +90,7 @@ struct ProgressFigures {
 }
 
 impl ProgressFigures {
-    fn of(glance: &Progress<'_>, last: (Instant, u64)) -> Self {
+    fn of(glance: &LoadProgress<'_>, last: (Instant, u64)) -> Self {
         let recording = glance.recording;
         let seconds = glance.now.since(last.0).as_secs_f64().max(1e-9);
         let bytes = glance.bytes.saturating_sub(last.1) as f64;
@@ -130,8 +130,8 @@ impl ProgressFigures {
     }
 }
 
-impl<W: Write> Watch for ProgressOutput<W> {
-    fn look(&mut self, glance: &Progress<'_>) {
+impl<W: Write> RunObserver for ProgressOutput<W> {
+    fn look(&mut self, glance: &LoadProgress<'_>) {
         if glance.wall < self.next {
             return;
         }
@@ -166,7 +166,7 @@ mod tests {
         let mut live = ProgressOutput::new(Vec::new(), is_terminal);
         for &wall in seconds {
             recording.arrived += 1;
-            live.look(&Progress {
+            live.look(&LoadProgress {
                 recording: &recording,
                 now: Instant(wall * 10_000_000_000),
                 wall: WallDuration::from_secs(wall),

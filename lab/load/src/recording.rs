@@ -5,14 +5,14 @@ use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 use serde::{Deserialize, Serialize};
 
-use crate::times::{Sparse, Times};
+use crate::time_distribution::{SparseCounts, TimeDistribution};
 
 /// Number of failures reported individually.
 const FAILURES_TOLD: usize = 10;
 
 /// Outcomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Calls {
+pub struct CallCounts {
     /// All of them: each has one outcome.
     pub ended: u64,
     /// Every byte arrived.
@@ -29,7 +29,7 @@ pub struct Calls {
     pub abandoned: u64,
 }
 
-impl Calls {
+impl CallCounts {
     fn count(&mut self, end: CallEnd) {
         self.ended += 1;
         let counter = match end {
@@ -68,25 +68,25 @@ pub struct ClassTally {
     /// Those that failed.
     pub failed: u64,
     /// Outcomes of calls.
-    pub calls: Calls,
+    pub calls: CallCounts,
     /// Bytes of bodies received.
     pub bytes: u64,
     /// From the intended time of sending to the first byte.
-    pub first_byte: Times,
+    pub first_byte: TimeDistribution,
     /// From the time of sending to the first byte.
-    pub first_byte_from_sent: Times,
+    pub first_byte_from_sent: TimeDistribution,
     /// From the intended time of sending to the last byte; complete replies only.
-    pub whole: Times,
+    pub whole: TimeDistribution,
     /// From the time of sending to the last byte; complete replies only.
-    pub whole_from_sent: Times,
+    pub whole_from_sent: TimeDistribution,
     /// From arrival to playback.
-    pub startup: Times,
+    pub startup: TimeDistribution,
     /// Sessions with stalls.
     pub stalled_sessions: u64,
     /// Number of stalls.
     pub stalls: u64,
     /// Total stall time per session with stalls.
-    pub stall_time: Times,
+    pub stall_time: TimeDistribution,
     /// Changes of bit rate.
     pub switches: u64,
     /// Sessions whose viewers gave up waiting for playback.
@@ -156,7 +156,7 @@ impl ClassTally {
 
 /// Figures of all sessions in a few seconds of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Interval {
+pub struct IntervalFigures {
     /// Bytes of bodies received.
     pub bytes: u64,
     /// Largest number of concurrent sessions.
@@ -164,7 +164,7 @@ pub struct Interval {
     /// Sessions that failed.
     pub failures: u64,
     /// From the intended time of sending to the first byte, of calls recorded in the interval.
-    pub first_byte: Sparse,
+    pub first_byte: SparseCounts,
 }
 
 /// A failure reported individually.
@@ -228,7 +228,7 @@ pub struct Recording {
     /// By network class.
     pub classes: Vec<ClassTally>,
     /// Schedule error: how much later than intended requests were sent.
-    pub schedule_error: Times,
+    pub schedule_error: TimeDistribution,
     /// Limit of its 99th percentile, in milliseconds.
     pub late_max_ms: f64,
     /// CPU use as a share of one core, over the whole run.
@@ -236,7 +236,7 @@ pub struct Recording {
     /// Largest share of one core in any five seconds of wall time.
     pub cpu_share_max: f64,
     /// Consecutive intervals.
-    pub series: Vec<Interval>,
+    pub series: Vec<IntervalFigures>,
     /// The first few failures, with details.
     pub failures_told: Vec<FailureReport>,
 }
@@ -315,7 +315,7 @@ impl Recording {
     }
 
     /// Records a failure, if it is one of the first.
-    pub fn tell(&mut self, failure: impl FnOnce() -> FailureReport) {
+    pub fn record_failure(&mut self, failure: impl FnOnce() -> FailureReport) {
         if self.failures_told.len() < FAILURES_TOLD {
             self.failures_told.push(failure());
         }

@@ -5,8 +5,8 @@
 
 use headlong_units::ByteRange;
 
-use crate::chunked::{Chunked, ChunkedEvent};
-use crate::malformed::Malformed;
+use crate::chunked_decoder::{ChunkedDecoder, ChunkedEvent};
+use crate::malformed_reply::MalformedReply;
 
 /// Longest head that is accepted.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -15,7 +15,7 @@ const FIELDS_MAX: usize = 96;
 
 /// A parsed head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ReplyHead {
     /// Its status code.
     pub(crate) status: u16,
     /// Length of the body, if it was announced.
@@ -28,7 +28,7 @@ pub(crate) struct Head {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReplyEvent<'a> {
     /// The head is complete.
-    Head(Head),
+    Head(ReplyHead),
     /// More of the body.
     Body(&'a [u8]),
     /// The reply is complete.
@@ -42,7 +42,7 @@ enum BodyState {
     /// After this many bytes.
     Length(u64),
     /// With its last chunk.
-    Chunked(Chunked),
+    Chunked(ChunkedDecoder),
     /// With the connection.
     UntilClose,
     Complete,
@@ -50,7 +50,7 @@ enum BodyState {
 
 /// A reply being parsed.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ReplyParser {
     state: BodyState,
     /// Beginning of an incomplete head.
     head: Vec<u8>,
@@ -58,7 +58,7 @@ pub(crate) struct Reply {
     started: bool,
 }
 
-impl Reply {
+impl ReplyParser {
     /// Before the first byte.
     pub(crate) fn new() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Reply {
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
-    ) -> Result<Option<ReplyEvent<'a>>, Malformed> {
+    ) -> Result<Option<ReplyEvent<'a>>, MalformedReply> {
         self.started |= !input.is_empty();
         match &mut self.state {
             BodyState::Head => {
@@ -126,7 +126,7 @@ impl Reply {
         }
     }
 
-    fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<Head>, Malformed> {
+    fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<ReplyHead>, MalformedReply> {
         loop {
             let before = self.head.len();
             let parsed = if before == 0 {
@@ -141,7 +141,11 @@ impl Reply {
                 }
                 *input = &[];
                 let too_long = self.head.len() > HEAD_BYTES_MAX;
-                return if too_long { Err(Malformed) } else { Ok(None) };
+                return if too_long {
+                    Err(MalformedReply)
+                } else {
+                    Ok(None)
+                };
             };
             *input = &input[end - before..];
             self.head = Vec::new();
@@ -151,7 +155,7 @@ impl Reply {
             }
             self.keep_alive = head.keep_alive;
             self.state = head.body;
-            return Ok(Some(Head {
+            return Ok(Some(ReplyHead {
                 status: head.status,
                 length: match self.state {
                     BodyState::Length(length) => Some(length),
@@ -169,7 +173,7 @@ fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
     part
 }
 
-struct ParsedHead {
+struct HeadFields {
     status: u16,
     keep_alive: bool,
     body: BodyState,
@@ -177,24 +181,24 @@ struct ParsedHead {
 }
 
 /// The head at the start of `bytes` and its length; `None` if it is incomplete.
-fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
+fn parse(bytes: &[u8]) -> Result<Option<(HeadFields, usize)>, MalformedReply> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
     let end = match response.parse(bytes) {
         Ok(httparse::Status::Complete(end)) => end,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(Malformed),
+        Err(_) => return Err(MalformedReply),
     };
-    let status = response.code.ok_or(Malformed)?;
+    let status = response.code.ok_or(MalformedReply)?;
     let mut keep_alive = response.version == Some(1);
     let (mut length, mut chunked, mut range) = (None, false, None);
     for field in response.headers.iter() {
-        let value = || core::str::from_utf8(field.value).map_err(|_| Malformed);
+        let value = || core::str::from_utf8(field.value).map_err(|_| MalformedReply);
         if field.name.eq_ignore_ascii_case("content-length") {
-            let said = value()?.trim().parse().map_err(|_| Malformed)?;
+            let said = value()?.trim().parse().map_err(|_| MalformedReply)?;
             // Two different lengths are an attack or a mistake.
             if length.is_some_and(|other: u64| other != said) {
-                return Err(Malformed);
+                return Err(MalformedReply);
             }
             length = Some(said);
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -212,11 +216,11 @@ fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
     }
     let body = match (status, chunked, length) {
         (100..200 | 204 | 304, ..) => BodyState::Length(0),
-        (_, true, _) => BodyState::Chunked(Chunked::default()),
+        (_, true, _) => BodyState::Chunked(ChunkedDecoder::default()),
         (_, false, Some(length)) => BodyState::Length(length),
         (_, false, None) => BodyState::UntilClose,
     };
-    let head = ParsedHead {
+    let head = HeadFields {
         status,
         keep_alive,
         body,
@@ -239,8 +243,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// The parser's output for `bytes` that arrive in pieces of `size`.
-    fn read(bytes: &[u8], size: usize) -> Result<(Head, Vec<u8>, bool), Malformed> {
-        let mut reply = Reply::new();
+    fn read(bytes: &[u8], size: usize) -> Result<(ReplyHead, Vec<u8>, bool), MalformedReply> {
+        let mut reply = ReplyParser::new();
         let (mut head, mut body, mut ended) = (None, Vec::new(), false);
         for mut piece in bytes.chunks(size) {
             while let Some(part) = reply.next(&mut piece)? {
@@ -255,7 +259,7 @@ mod tests {
         while let Some(part) = reply.next(&mut &[][..])? {
             ended |= part == ReplyEvent::End;
         }
-        Ok((head.ok_or(Malformed)?, body, ended))
+        Ok((head.ok_or(MalformedReply)?, body, ended))
     }
 
     #[test]
@@ -307,7 +311,7 @@ mod tests {
                 false,
             ),
         ] {
-            let mut reply = Reply::new();
+            let mut reply = ReplyParser::new();
             let mut input = bytes.as_bytes();
             while reply.next(&mut input).expect("a reply").is_some() {}
             assert_eq!(reply.keeps_alive(), keeps, "{bytes}");
@@ -324,7 +328,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
             &endless,
         ] {
-            assert_eq!(read(bytes.as_bytes(), 1000).err(), Some(Malformed));
+            assert_eq!(read(bytes.as_bytes(), 1000).err(), Some(MalformedReply));
         }
     }
 

@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recording::{Calls, ClassTally, FailureReport, Recording};
-use crate::times::{Spread, Times};
+use crate::recording::{CallCounts, ClassTally, FailureReport, Recording};
+use crate::time_distribution::{DistributionSummary, TimeDistribution};
 
 /// Name and version of the result's format. New fields may be added under the same name; existing
 /// fields keep their names and meanings.
@@ -44,7 +44,7 @@ pub struct StallsReport {
     /// Number of stalls.
     pub count: u64,
     /// Total stall time per session with stalls.
-    pub ms: Spread,
+    pub ms: DistributionSummary,
 }
 
 /// Figures of one network class in the steady state.
@@ -65,17 +65,17 @@ pub struct ClassReport {
     /// Bytes of bodies.
     pub bytes: u64,
     /// Outcomes of requests.
-    pub requests: Calls,
+    pub requests: CallCounts,
     /// From the intended time to the first byte.
-    pub first_byte_ms: Spread,
+    pub first_byte_ms: DistributionSummary,
     /// From the intended time to the last byte.
-    pub whole_ms: Spread,
+    pub whole_ms: DistributionSummary,
     /// From the time of sending to the first byte.
-    pub first_byte_from_sent_ms: Spread,
+    pub first_byte_from_sent_ms: DistributionSummary,
     /// From the time of sending to the last byte.
-    pub whole_from_sent_ms: Spread,
+    pub whole_from_sent_ms: DistributionSummary,
     /// From arrival to playback.
-    pub startup_ms: Spread,
+    pub startup_ms: DistributionSummary,
     /// Stalls.
     pub stalls: StallsReport,
     /// Changes of bit rate.
@@ -105,7 +105,7 @@ pub struct SeriesPoint {
 
 /// The result of a run; all times are model time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct LoadReport {
     /// Always [`REPORT_SCHEMA`].
     pub schema: String,
     /// Whether the generator considers the result valid.
@@ -136,7 +136,7 @@ pub struct Report {
     /// Delivered: bytes of bodies received in the window, by all sessions, per second.
     pub bytes_per_second: f64,
     /// Outcomes of requests of sessions in the steady state.
-    pub requests: Calls,
+    pub requests: CallCounts,
     /// Refusals by status, of all sessions.
     pub refusals: BTreeMap<u16, u64>,
     /// Requests sent again, because the server had closed an idle connection.
@@ -146,19 +146,19 @@ pub struct Report {
     /// Bytes verified.
     pub checked_bytes: u64,
     /// From the intended time to the first byte.
-    pub first_byte_ms: Spread,
+    pub first_byte_ms: DistributionSummary,
     /// From the intended time to the last byte, of complete replies.
-    pub whole_ms: Spread,
+    pub whole_ms: DistributionSummary,
     /// From the time of sending to the first byte.
-    pub first_byte_from_sent_ms: Spread,
+    pub first_byte_from_sent_ms: DistributionSummary,
     /// From the time of sending to the last byte, of complete replies.
-    pub whole_from_sent_ms: Spread,
+    pub whole_from_sent_ms: DistributionSummary,
     /// How much later than intended requests were sent.
-    pub schedule_error_ms: Spread,
+    pub schedule_error_ms: DistributionSummary,
     /// Limit of its 99th percentile.
     pub schedule_error_allowed_ms: f64,
     /// From arrival to playback.
-    pub startup_ms: Spread,
+    pub startup_ms: DistributionSummary,
     /// Stalls of playback.
     pub stalls: StallsReport,
     /// Changes of bit rate.
@@ -183,11 +183,11 @@ pub struct Report {
 
 impl Recording {
     /// The result.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> LoadReport {
         let mut all = ClassTally::default();
         self.classes.iter().for_each(|class| all.add(class));
         let all = class_told(&all);
-        Report {
+        LoadReport {
             schema: REPORT_SCHEMA.into(),
             valid: self.invalid_because.is_empty(),
             invalid_because: self.invalid_because.clone(),
@@ -237,7 +237,7 @@ impl Recording {
 
     fn series_told(&self) -> Vec<SeriesPoint> {
         let intervals = (0u64..).zip(&self.series);
-        let point = |(index, interval): (u64, &crate::Interval)| SeriesPoint {
+        let point = |(index, interval): (u64, &crate::IntervalFigures)| SeriesPoint {
             t_s: (index * self.interval) as f64 / 1e9,
             bytes: interval.bytes,
             active: interval.active_max,
@@ -269,7 +269,7 @@ fn class_told(class: &ClassTally) -> ClassReport {
         stalls: StallsReport {
             sessions: class.stalled_sessions,
             count: class.stalls,
-            ms: Times::spread(&class.stall_time),
+            ms: TimeDistribution::spread(&class.stall_time),
         },
         switches: class.switches,
         gave_up: class.gave_up,
@@ -281,7 +281,7 @@ fn class_told(class: &ClassTally) -> ClassReport {
     }
 }
 
-impl Report {
+impl LoadReport {
     /// The result as JSON, for programs.
     pub fn to_json(&self) -> String {
         // Serialization cannot fail: all map keys become text, and no number is outside JSON.
@@ -290,7 +290,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LoadReport {
     /// The result as text, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for reason in &self.invalid_because {
@@ -376,7 +376,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl LoadReport {
     /// Whether viewers requested less than half of the offered bytes, although almost no session
     /// failed: then the ramp was too short for long sessions to overlap.
     pub fn is_warm_up_short(&self) -> bool {
@@ -449,7 +449,7 @@ fn heading(what: &str) -> String {
     line
 }
 
-fn row(name: &str, spread: &Spread) -> String {
+fn row(name: &str, spread: &DistributionSummary) -> String {
     let figures = [
         spread.mean,
         spread.p50,

@@ -3,24 +3,27 @@
 
 use std::ops::Add;
 
-use headlong_player::{Act, Call, Plan};
+use headlong_player::{ScriptCall, SessionPlan, ViewerAction};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{NetworkClass, Ramp, Session, Trace};
 
 use crate::play_error::PlayError;
-use crate::settings::Settings;
+use crate::settings::LoadSettings;
 use crate::viewer::CONNECTIONS_MAX;
 
 /// The window in which sessions count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct SteadyWindow {
     pub(crate) from: Instant,
     /// [`Instant::NEVER`] if there is no ramp-down.
     pub(crate) to: Instant,
 }
 
 /// The window of a run whose sessions are sorted by arrival.
-pub(crate) fn window(sessions: &[Session], settings: &Settings) -> Result<Window, PlayError> {
+pub(crate) fn window(
+    sessions: &[Session],
+    settings: &LoadSettings,
+) -> Result<SteadyWindow, PlayError> {
     let Some(last) = sessions.last() else {
         return Err(PlayError::Empty);
     };
@@ -51,12 +54,12 @@ pub(crate) fn window(sessions: &[Session], settings: &Settings) -> Result<Window
             sessions: count,
         });
     }
-    Ok(Window { from, to })
+    Ok(SteadyWindow { from, to })
 }
 
 /// Lower bound of a session's length with an ideal server. Zero for an adaptive viewer.
-pub(crate) fn shortest(plan: &Plan) -> Duration {
-    let Plan::Script(script) = plan else {
+pub(crate) fn shortest(plan: &SessionPlan) -> Duration {
+    let SessionPlan::Script(script) = plan else {
         return Duration::ZERO;
     };
     let mut length = Duration::ZERO;
@@ -69,10 +72,10 @@ pub(crate) fn shortest(plan: &Plan) -> Duration {
 /// Expected upper bound of a session's length: every call of a script takes until its timeout
 /// (calls without a timeout as long as their bytes need on the viewer's line), and an adaptive
 /// viewer waits three times as long as it watches.
-pub(crate) fn longest(plan: &Plan, class: &NetworkClass) -> Duration {
+pub(crate) fn longest(plan: &SessionPlan, class: &NetworkClass) -> Duration {
     let sum = |lengths: &mut dyn Iterator<Item = Duration>| lengths.fold(Duration::ZERO, Add::add);
     match plan {
-        Plan::Script(script) => {
+        SessionPlan::Script(script) => {
             let calls = script.calls.iter();
             let lengths = calls.clone().map(|call| match call.timeout {
                 Some(timeout) => timeout,
@@ -80,11 +83,11 @@ pub(crate) fn longest(plan: &Plan, class: &NetworkClass) -> Duration {
             });
             shortest(plan) + sum(&mut { lengths }) + sum(&mut calls.filter_map(|call| call.think))
         }
-        Plan::Adaptive(plan) => {
+        SessionPlan::Adaptive(plan) => {
             let acts = plan.acts.iter().map(|act| match act {
-                Act::Watch(length) => (*length).min(plan.title.length()),
-                Act::Pause(length) => *length,
-                Act::Skip(_) => Duration::ZERO,
+                ViewerAction::Watch(length) => (*length).min(plan.title.length()),
+                ViewerAction::Pause(length) => *length,
+                ViewerAction::Skip(_) => Duration::ZERO,
             });
             sum(&mut { acts }).times(4)
         }
@@ -93,7 +96,7 @@ pub(crate) fn longest(plan: &Plan, class: &NetworkClass) -> Duration {
 
 /// Time of a call on its viewer's line alone: its bytes, as far as known, and the round trip, twice
 /// for a new connection.
-fn on_the_line(call: &Call, class: &NetworkClass) -> Duration {
+fn on_the_line(call: &ScriptCall, class: &NetworkClass) -> Duration {
     let range = call.range.filter(|range| range.end < u64::MAX);
     let bytes = call.expected_bytes.or(range.map(ByteRange::len));
     // Nothing is transferred at a rate of 0, so no time is reserved for it.
@@ -104,9 +107,9 @@ fn on_the_line(call: &Call, class: &NetworkClass) -> Duration {
 }
 
 /// Largest number of concurrent connections of a plan.
-pub(crate) fn width(plan: &Plan) -> u64 {
+pub(crate) fn width(plan: &SessionPlan) -> u64 {
     match plan {
-        Plan::Script(script) => {
+        SessionPlan::Script(script) => {
             let (mut widest, mut width) = (0, 0);
             for call in &script.calls {
                 width = if call.with_previous { width + 1 } else { 1 };
@@ -115,7 +118,7 @@ pub(crate) fn width(plan: &Plan) -> u64 {
             widest
         }
         // One more for a segment that is requested twice.
-        Plan::Adaptive(plan) => {
+        SessionPlan::Adaptive(plan) => {
             let probing = plan.make.probing;
             let duplicate = probing.is_some_and(|probing| probing.duplicate);
             u64::from(plan.make.connections).max(1 + u64::from(duplicate))
@@ -141,14 +144,14 @@ pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
             )));
         }
         match &session.plan {
-            Plan::Script(script) => {
+            SessionPlan::Script(script) => {
                 let mut calls = script.calls.iter();
                 let objects = trace.objects.len();
                 if let Some(call) = calls.find(|call| call.object.0 as usize >= objects) {
                     return Err(wrong(format!("there is no object {}", call.object.0)));
                 }
             }
-            Plan::Adaptive(plan) => {
+            SessionPlan::Adaptive(plan) => {
                 if let Some(error) = plan.check().first() {
                     return Err(wrong(error.to_string()));
                 }
@@ -193,7 +196,7 @@ mod tests {
 
     /// One session every ten seconds, with two calls `pace` seconds apart.
     fn sessions(count: u64, pace: u64) -> Vec<Session> {
-        let call = |pace: Option<Duration>, with_previous| Call {
+        let call = |pace: Option<Duration>, with_previous| ScriptCall {
             object: ObjectId(0),
             range: None,
             expected_bytes: None,
@@ -210,16 +213,16 @@ mod tests {
         let session = |index| Session {
             arrival: Duration::from_secs(10 * index),
             class: 0,
-            plan: Plan::Script(Script::new(calls.clone())),
+            plan: SessionPlan::Script(Script::new(calls.clone())),
         };
         (0..count).map(session).collect()
     }
 
-    fn ramps(up: Ramp, down: Ramp) -> Settings {
-        Settings {
+    fn ramps(up: Ramp, down: Ramp) -> LoadSettings {
+        LoadSettings {
             ramp_up: up,
             ramp_down: down,
-            ..Settings::default()
+            ..LoadSettings::default()
         }
     }
 
@@ -260,7 +263,7 @@ mod tests {
             ),
         ] {
             let found = window(&sessions, &ramps(up, down)).expect("a window");
-            assert_eq!(found, Window { from, to });
+            assert_eq!(found, SteadyWindow { from, to });
         }
     }
 
@@ -304,7 +307,7 @@ mod tests {
 
     #[test]
     fn call_without_timeout_is_bounded_by_line() {
-        let gigabyte = |expected_bytes, range| Call {
+        let gigabyte = |expected_bytes, range| ScriptCall {
             object: ObjectId(0),
             range,
             expected_bytes,
@@ -326,7 +329,7 @@ mod tests {
             (gigabyte(Some(1_000_000_000), Some(open)), 1_000_200),
             (gigabyte(None, Some(open)), 200),
         ] {
-            let plan = Plan::Script(Script::new(vec![call]));
+            let plan = SessionPlan::Script(Script::new(vec![call]));
             assert_eq!(longest(&plan, &slow), Duration::from_millis(millis));
         }
     }

@@ -100,13 +100,20 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_units::{Duration as Model, Instant};
+    use headlong_units::{Duration as ModelDuration, Instant};
 
     fn recording(late_max_ms: f64, late: &[u64]) -> Recording {
-        let mut recording = Recording::new(&[], Instant::ZERO, Instant::NEVER, Model::from_secs(5));
+        let mut recording = Recording::new(
+            &[],
+            Instant::ZERO,
+            Instant::NEVER,
+            ModelDuration::from_secs(5),
+        );
         recording.late_max_ms = late_max_ms;
         for &micros in late {
-            recording.schedule_error.record(Model::from_micros(micros));
+            recording
+                .schedule_error
+                .record(ModelDuration::from_micros(micros));
         }
         recording
     }

@@ -12,7 +12,7 @@ const LATE_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// Settings for playing a trace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct LoadSettings {
     /// Speed-up over wall time.
     pub time_scale: TimeScale,
     /// Sessions that arrive before its end do not count.
@@ -32,7 +32,7 @@ pub struct Settings {
     /// Bytes of a chunk file, needed to verify chunk files.
     pub chunk_bytes: Option<u64>,
     /// Source addresses of viewers.
-    pub sources: Sources,
+    pub sources: SourceAddresses,
     /// Whether the observer receives each call.
     pub tells_calls: bool,
     /// Length of an interval of the time series.
@@ -43,7 +43,7 @@ pub struct Settings {
     pub overtime: Duration,
 }
 
-impl Default for Settings {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             time_scale: TimeScale::ONE,
@@ -54,7 +54,7 @@ impl Default for Settings {
             end_with_arrivals: false,
             sessions_max: None,
             chunk_bytes: None,
-            sources: Sources::default(),
+            sources: SourceAddresses::default(),
             tells_calls: false,
             interval: Duration::from_secs(5),
             late_max: LATE_MAX,
@@ -88,7 +88,7 @@ pub fn parse_ramp(text: &str) -> Result<Ramp, String> {
 
 /// Source addresses of viewers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Sources {
+pub enum SourceAddresses {
     /// Each viewer has its own within 127.0.0.0/8 if the server is there, else the kernel chooses.
     /// So a server that distinguishes viewers by address can do so, and ports are never exhausted.
     #[default]
@@ -99,7 +99,7 @@ pub enum Sources {
     These(Vec<Ipv4Addr>),
 }
 
-impl Sources {
+impl SourceAddresses {
     /// The same for players that must not be distinguishable by address.
     pub(crate) fn shared(&self) -> Self {
         match self {
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn rejects_ipv4_sources_for_ipv6_server() {
-        let named = Sources::These(vec![Ipv4Addr::LOCALHOST]);
-        let misfit = |sources: &Sources, server: &str| {
+        let named = SourceAddresses::These(vec![Ipv4Addr::LOCALHOST]);
+        let misfit = |sources: &SourceAddresses, server: &str| {
             let server = server.parse().expect("an address");
             sources.misfit(server)
         };
@@ -181,14 +181,14 @@ mod tests {
         assert!(told.contains("[::1]:80"), "{told}");
         assert!(misfit(&named, "[::ffff:127.0.0.1]:80").is_some());
         assert_eq!(misfit(&named, "127.0.0.1:80"), None);
-        for sources in [Sources::PerSession, Sources::Kernel] {
+        for sources in [SourceAddresses::PerSession, SourceAddresses::Kernel] {
             assert_eq!(misfit(&sources, "[::1]:80"), None);
         }
     }
 
     #[test]
     fn viewers_have_distinct_loopback_addresses() {
-        let sources = Sources::PerSession;
+        let sources = SourceAddresses::PerSession;
         assert_ne!(sources.of(1, true), sources.of(2, true));
         for session in [0, PER_SESSION_MAX - 1, PER_SESSION_MAX, u64::MAX] {
             let address = sources.of(session, true).expect("one");

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use headlong_units::{BitRate, ByteRange};
-use headlong_workload::Identity;
+use headlong_workload::ViewerIdentity;
 
 /// Timeout of the test connection before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub enum TargetError {
 /// How a player identifies itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlayerIdentity {
-    pub(crate) identity: Identity,
+    pub(crate) identity: ViewerIdentity,
     pub(crate) session: u64,
     /// Bit rate of the requested object.
     pub(crate) bit_rate: Option<BitRate>,
@@ -160,15 +160,15 @@ impl Target {
             };
         }
         let _ = match told.identity {
-            Identity::Sid | Identity::Cmcd => {
+            ViewerIdentity::Sid | ViewerIdentity::Cmcd => {
                 // Other processes may play the same trace.
                 let (run, session) = (std::process::id(), told.session);
                 write!(out, "CMCD-Session: sid=\"{run}-{session}\"\r\n")
             }
-            Identity::Connection => Ok(()),
-            Identity::None => write!(out, "Connection: close\r\n"),
+            ViewerIdentity::Connection => Ok(()),
+            ViewerIdentity::None => write!(out, "Connection: close\r\n"),
         };
-        if let (Identity::Cmcd, Some(bit_rate)) = (told.identity, told.bit_rate) {
+        if let (ViewerIdentity::Cmcd, Some(bit_rate)) = (told.identity, told.bit_rate) {
             // In kilobits per second, as the standard specifies.
             let _ = write!(out, "CMCD-Object: br={}\r\n", bit_rate.0.div_ceil(1000));
         }
@@ -213,10 +213,10 @@ mod tests {
         let session = format!("CMCD-Session: sid=\"{}-7\"\r\n", std::process::id());
         let with_bit_rate = format!("{session}CMCD-Object: br=2500\r\n");
         for (identity, told) in [
-            (Identity::Sid, session.as_str()),
-            (Identity::Cmcd, with_bit_rate.as_str()),
-            (Identity::Connection, ""),
-            (Identity::None, "Connection: close\r\n"),
+            (ViewerIdentity::Sid, session.as_str()),
+            (ViewerIdentity::Cmcd, with_bit_rate.as_str()),
+            (ViewerIdentity::Connection, ""),
+            (ViewerIdentity::None, "Connection: close\r\n"),
         ] {
             let mut out = Vec::new();
             let range = Some(ByteRange::new(5, 10));

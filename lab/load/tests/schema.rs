@@ -131,7 +131,7 @@ fn full() -> Recording {
     }
     recording.series.push(Default::default());
     recording.invalid_because.push("of this".into());
-    recording.tell(|| FailureReport {
+    recording.record_failure(|| FailureReport {
         at_s: 1.5,
         session: 3,
         url: "http://127.0.0.1/".into(),

@@ -9,21 +9,22 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use headlong_load::{PlayError, Report, Settings, Target, TargetError, TimeScale, play};
+use headlong_load::{LoadReport, LoadSettings, PlayError, Target, TargetError, TimeScale, play};
 use headlong_player::{
-    Act, AdaptivePlan, Call, ObjectId, Plan, PlayerConfig, Rendition, Script, Segments, Title,
+    AdaptivePlan, ObjectId, PlayerConfig, Rendition, Script, ScriptCall, SegmentTable, SessionPlan,
+    Title, ViewerAction,
 };
 use headlong_units::{BitRate, ByteRange, Duration};
-use headlong_workload::{Identity, NetworkClass, Session, Trace};
-use toy::{Stalls, TITLE_BYTES, Toy, WRONG_AT};
+use headlong_workload::{NetworkClass, Session, Trace, ViewerIdentity};
+use toy::{ServerStalls, TITLE_BYTES, ToyServer, WRONG_AT};
 
 /// A server without stalls.
-fn toy() -> Toy {
-    Toy::start(Stalls::default())
+fn toy() -> ToyServer {
+    ToyServer::start(ServerStalls::default())
 }
 
-fn call(object: u32) -> Call {
-    Call {
+fn call(object: u32) -> ScriptCall {
+    ScriptCall {
         object: ObjectId(object),
         range: None,
         expected_bytes: Some(TITLE_BYTES),
@@ -34,8 +35,8 @@ fn call(object: u32) -> Call {
     }
 }
 
-fn range(object: u32, start: u64, end: u64) -> Call {
-    Call {
+fn range(object: u32, start: u64, end: u64) -> ScriptCall {
+    ScriptCall {
         range: Some(ByteRange::new(start, end)),
         expected_bytes: Some(end - start),
         ..call(object)
@@ -43,11 +44,11 @@ fn range(object: u32, start: u64, end: u64) -> Call {
 }
 
 /// Sessions with these calls, one every 10 ms.
-fn trace(objects: &[&str], sessions: Vec<Vec<Call>>) -> Trace {
+fn trace(objects: &[&str], sessions: Vec<Vec<ScriptCall>>) -> Trace {
     let sessions = (0..).zip(sessions).map(|(index, calls)| Session {
         arrival: Duration::from_millis(10 * index),
         class: 0,
-        plan: Plan::Script(Script::new(calls)),
+        plan: SessionPlan::Script(Script::new(calls)),
     });
     Trace {
         objects: objects.iter().map(|path| path.to_string()).collect(),
@@ -57,7 +58,7 @@ fn trace(objects: &[&str], sessions: Vec<Vec<Call>>) -> Trace {
     }
 }
 
-fn played(toy: &Toy, trace: Trace, settings: &Settings) -> Report {
+fn played(toy: &ToyServer, trace: Trace, settings: &LoadSettings) -> LoadReport {
     let target = Target::new(&toy.url()).expect("a target");
     let stop = AtomicBool::new(false);
     let recording = play(trace, &target, settings, &stop, &mut ()).expect("it can be played");
@@ -65,15 +66,15 @@ fn played(toy: &Toy, trace: Trace, settings: &Settings) -> Report {
 }
 
 /// Settings without a lateness limit: delays of a busy machine are not under test.
-fn settings() -> Settings {
-    Settings {
+fn settings() -> LoadSettings {
+    LoadSettings {
         late_max: std::time::Duration::from_secs(600),
-        ..Settings::default()
+        ..LoadSettings::default()
     }
 }
 
 /// Outcome and failure detail of a session with one call of this object.
-fn ended(object: &str, call: Call) -> (String, String) {
+fn ended(object: &str, call: ScriptCall) -> (String, String) {
     let report = played(&toy(), trace(&[object], vec![vec![call]]), &settings());
     assert_eq!(report.requests.ended, 1);
     assert_eq!(report.sessions.steady_failed, report.sessions.failed);
@@ -116,7 +117,7 @@ fn reports_wrong_byte_with_offset() {
 #[test]
 fn skips_verification_if_disabled_or_title_unknown() {
     for (object, verify) in [("wrong/000001.bin", false), ("wrong/film.mp4", true)] {
-        let settings = Settings {
+        let settings = LoadSettings {
             verify,
             ..settings()
         };
@@ -127,7 +128,7 @@ fn skips_verification_if_disabled_or_title_unknown() {
 
 #[test]
 fn verifies_chunk_files_as_parts_of_title() {
-    let settings = Settings {
+    let settings = LoadSettings {
         chunk_bytes: Some(TITLE_BYTES),
         ..settings()
     };
@@ -156,14 +157,14 @@ fn classifies_bad_replies() {
         assert_eq!(found, end, "{object}");
         assert!(told.contains(detail), "{object}: {told}");
     }
-    let larger = Call {
+    let larger = ScriptCall {
         expected_bytes: Some(TITLE_BYTES + 1),
         ..call(0)
     };
     assert_eq!(ended("ok/000001.bin", larger).0, "wrong");
     assert_eq!(ended("until-close/000001.bin", call(0)).0, "whole");
     // A reply without a length ends with the connection, unless that was reset.
-    let unknown = Call {
+    let unknown = ScriptCall {
         expected_bytes: None,
         ..range(0, 0, 1000)
     };
@@ -174,7 +175,7 @@ fn classifies_bad_replies() {
 
 #[test]
 fn viewer_leaves_after_timeout() {
-    let impatient = Call {
+    let impatient = ScriptCall {
         timeout: Some(Duration::from_millis(300)),
         ..call(0)
     };
@@ -192,7 +193,7 @@ fn viewer_leaves_after_timeout() {
 
 #[test]
 fn missing_reply_counts_as_asked_for_not_delivered() {
-    let impatient = |object| Call {
+    let impatient = |object| ScriptCall {
         timeout: Some(Duration::from_millis(300)),
         ..call(object)
     };
@@ -213,7 +214,7 @@ fn missing_reply_counts_as_asked_for_not_delivered() {
 
 #[test]
 fn reopens_idle_connection_closed_by_server() {
-    let pause = Call {
+    let pause = ScriptCall {
         think: Some(Duration::from_millis(200)),
         ..range(0, 0, 1000)
     };
@@ -228,11 +229,11 @@ fn reopens_idle_connection_closed_by_server() {
 #[test]
 fn anonymous_player_uses_connection_per_request() {
     for (identity, expected) in [
-        (Identity::Sid, 2),
-        (Identity::Connection, 2),
-        (Identity::None, 0),
+        (ViewerIdentity::Sid, 2),
+        (ViewerIdentity::Connection, 2),
+        (ViewerIdentity::None, 0),
     ] {
-        let pause = Call {
+        let pause = ScriptCall {
             think: Some(Duration::from_millis(200)),
             ..range(0, 0, 1000)
         };
@@ -249,7 +250,7 @@ fn anonymous_player_uses_connection_per_request() {
 
 #[test]
 fn burst_uses_connection_per_call() {
-    let member = |object| Call {
+    let member = |object| ScriptCall {
         with_previous: true,
         ..range(object, 0, 50_000)
     };
@@ -272,7 +273,7 @@ fn line_limits_bandwidth_and_adds_delay() {
             delay: Duration::from_millis(50),
             ..NetworkClass::unlimited()
         }];
-        let settings = Settings {
+        let settings = LoadSettings {
             time_scale: TimeScale::new(factor).expect("a scale"),
             ..settings()
         };
@@ -292,7 +293,7 @@ fn adaptive_player_watches_title() {
     let rendition = |object, kbps| Rendition {
         bit_rate: BitRate::from_kbps(kbps),
         header: None,
-        segments: Segments::OneFile {
+        segments: SegmentTable::OneFile {
             object: ObjectId(object),
             start: 0,
             segment_bytes: kbps * 250,
@@ -306,7 +307,7 @@ fn adaptive_player_watches_title() {
     };
     let plan = AdaptivePlan {
         title: Arc::new(title),
-        acts: vec![Act::Watch(Duration::from_secs(8))],
+        acts: vec![ViewerAction::Watch(Duration::from_secs(8))],
         make: Arc::new(PlayerConfig {
             timeout: None,
             ..PlayerConfig::default()
@@ -314,8 +315,8 @@ fn adaptive_player_watches_title() {
     };
     let objects = ["ok/000001.bin", "ok/000002.bin"];
     let mut trace = trace(&objects, vec![vec![call(0)]]);
-    trace.sessions[0].plan = Plan::Adaptive(plan);
-    let settings = Settings {
+    trace.sessions[0].plan = SessionPlan::Adaptive(plan);
+    let settings = LoadSettings {
         time_scale: TimeScale::new(20.0).expect("a scale"),
         ..settings()
     };
@@ -343,7 +344,7 @@ fn latencies_count_from_intended_time() {
 
 #[test]
 fn first_failure_ends_run_if_configured() {
-    let settings = Settings {
+    let settings = LoadSettings {
         stop_at_failure: true,
         ..settings()
     };
@@ -363,11 +364,11 @@ fn first_failure_ends_run_if_configured() {
 
 #[test]
 fn run_ends_with_arrivals_if_configured() {
-    let settings = Settings {
+    let settings = LoadSettings {
         end_with_arrivals: true,
         ..settings()
     };
-    let stay = Call {
+    let stay = ScriptCall {
         pace: Some(Duration::from_secs(3600)),
         ..call(0)
     };
@@ -437,7 +438,7 @@ fn interrupted_run_is_invalid() {
 fn rejects_unplayable_trace_before_sending() {
     let toy = toy();
     let target = Target::new(&toy.url()).expect("a target");
-    let refused = |trace: Trace, settings: &Settings| {
+    let refused = |trace: Trace, settings: &LoadSettings| {
         let stop = AtomicBool::new(false);
         play(trace, &target, settings, &stop, &mut ()).expect_err("it cannot be played")
     };
@@ -446,18 +447,18 @@ fn rejects_unplayable_trace_before_sending() {
     let none = trace(&[], vec![vec![call(0)]]);
     let error = refused(none, &settings());
     assert!(matches!(error, PlayError::Trace { session: 0, .. }));
-    let long = Settings {
+    let long = LoadSettings {
         ramp_up: headlong_load::parse_ramp("1h").expect("a ramp"),
         ..settings()
     };
     let error = refused(trace(&["a"], vec![vec![call(0)]]), &long);
     assert!(matches!(error, PlayError::NothingCounts { .. }) && error.is_usage());
     // More concurrent connections than any machine has descriptors for.
-    let wide = Call {
+    let wide = ScriptCall {
         with_previous: true,
         ..call(0)
     };
-    let pause = Call {
+    let pause = ScriptCall {
         pace: Some(Duration::from_secs(36_000)),
         ..call(0)
     };

@@ -9,7 +9,7 @@ use crate::object::ObjectId;
 
 /// One request of a script (one line of a wsesslog, thesis 3.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct ScriptCall {
     /// The requested object.
     pub object: ObjectId,
     /// Requested range; the whole object if `None` (a chunk file, or a whole title at once). A
@@ -33,7 +33,7 @@ pub struct Call {
 /// Playback of the bytes of a script. It only observes; requests and their times are determined by
 /// the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Playback {
+pub struct PlaybackSpec {
     /// Bit rate of playback, in order of arrival.
     pub bit_rate: BitRate,
     /// Bytes in the buffer to start playback, initially and after a stall.
@@ -44,14 +44,14 @@ pub struct Playback {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
     /// In order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ScriptCall>,
     /// Playback, if it should be measured.
-    pub playback: Option<Playback>,
+    pub playback: Option<PlaybackSpec>,
 }
 
 impl Script {
     /// A script without playback.
-    pub const fn new(calls: Vec<Call>) -> Self {
+    pub const fn new(calls: Vec<ScriptCall>) -> Self {
         Self {
             calls,
             playback: None,
@@ -61,7 +61,7 @@ impl Script {
 
 /// The plan of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Plan {
+pub enum SessionPlan {
     /// The papers' simple player: follows its script, and leaves at the first failure.
     Script(Script),
     /// A player with adaptive bit rate.

@@ -1,7 +1,7 @@
 //! Player model: the requests of one viewer, their times, and when it leaves.
 //!
-//! A viewer is a state machine without clock and sockets. In: a [`Plan`], received bytes, the time.
-//! Out: requests, records of their results, and the time of the next step.
+//! A viewer is a state machine without clock and sockets. In: a [`SessionPlan`], received bytes,
+//! the time. Out: requests, records of their results, and the time of the next step.
 //!
 //! Invariants: nothing here is random (the plan holds every decision); time is an argument; the
 //! same calls give the same results; every call that is sent ends in exactly one [`CallRecord`]; a
@@ -43,7 +43,7 @@ extern crate std;
 
 mod adaptive;
 mod call;
-mod calls;
+mod call_table;
 mod object;
 mod player;
 mod playout;
@@ -51,10 +51,10 @@ mod record;
 mod script;
 
 pub use adaptive::{
-    Act, AdaptivePlan, Estimate, Place, PlanError, PlayerConfig, Probing, Rendition, Rule,
-    Segments, Shape, Title,
+    AdaptivePlan, ObjectRange, PlanError, PlayerConfig, ProbeSettings, RateRule, Rendition,
+    RequestExtent, SegmentTable, ThroughputEstimate, Title, ViewerAction,
 };
-pub use call::{Call, Plan, Playback, Script};
+pub use call::{PlaybackSpec, Script, ScriptCall, SessionPlan};
 pub use object::ObjectId;
 pub use player::Player;
 pub use record::{CallEnd, CallId, CallRecord, Command, ExportedCall, SessionEnd, TransportEnd};

@@ -8,25 +8,25 @@ use core::borrow::Borrow;
 
 use headlong_units::{BitRate, ByteRange, Instant};
 
-use crate::adaptive::{AdaptivePlayer, Moment, Turn};
-use crate::calls::Calls;
-use crate::record::Outcome;
+use crate::adaptive::{AdaptivePlayer, EventContext, EventTime};
+use crate::call_table::CallTable;
+use crate::record::ViewingOutcome;
 use crate::script::ScriptPlayer;
 use crate::{
-    AdaptivePlan, CallEnd, CallId, CallRecord, Command, ObjectId, Plan, Script, SessionEnd,
+    AdaptivePlan, CallEnd, CallId, CallRecord, Command, ObjectId, Script, SessionEnd, SessionPlan,
     TransportEnd,
 };
 
 /// The state of the plan.
 #[derive(Debug, Clone)]
-enum Machine {
+enum PlayerState {
     Script(ScriptPlayer),
     // Boxed: much larger and rarer.
     Adaptive(Box<AdaptivePlayer>),
 }
 
 /// A state together with the plan it belongs to.
-enum Playing<'a> {
+enum PlannedState<'a> {
     Script(&'a mut ScriptPlayer, &'a Script),
     Adaptive(&'a mut AdaptivePlayer, &'a AdaptivePlan),
     /// The caller's plan has changed its kind.
@@ -41,34 +41,37 @@ enum Playing<'a> {
 /// [`handle_timeout`](Self::handle_timeout). The session is over when [`end`](Self::end) is set;
 /// [`Command::Close`] is its last command.
 ///
-/// The plan may be owned, borrowed or shared (`Plan`, `&Plan`, `Arc<Plan>`): it is only read.
+/// The plan may be owned, borrowed or shared (`SessionPlan`, `&SessionPlan`, `Arc<SessionPlan>`):
+/// it is only read.
 ///
 /// Time may be reported late, but never goes back: an earlier `now` counts as the latest one
 /// reported.
 #[derive(Debug, Clone)]
-pub struct Player<P = Plan> {
+pub struct Player<P = SessionPlan> {
     plan: P,
     intended_start: Instant,
     started: bool,
     now: Instant,
-    calls: Calls,
-    machine: Machine,
+    calls: CallTable,
+    machine: PlayerState,
     end: Option<SessionEnd>,
 }
 
-impl<P: Borrow<Plan>> Player<P> {
+impl<P: Borrow<SessionPlan>> Player<P> {
     /// A viewer that will arrive at `intended_start`.
     pub fn new(plan: P, intended_start: Instant) -> Self {
         let machine = match plan.borrow() {
-            Plan::Script(_) => Machine::Script(ScriptPlayer::new()),
-            Plan::Adaptive(plan) => Machine::Adaptive(Box::new(AdaptivePlayer::new(plan))),
+            SessionPlan::Script(_) => PlayerState::Script(ScriptPlayer::new()),
+            SessionPlan::Adaptive(plan) => {
+                PlayerState::Adaptive(Box::new(AdaptivePlayer::new(plan)))
+            }
         };
         Self {
             plan,
             intended_start,
             started: false,
             now: Instant::ZERO,
-            calls: Calls::default(),
+            calls: CallTable::default(),
             machine,
             end: None,
         }
@@ -82,8 +85,8 @@ impl<P: Borrow<Plan>> Player<P> {
         }
         self.started = true;
         match &mut self.machine {
-            Machine::Script(player) => player.start(self.intended_start),
-            Machine::Adaptive(player) => player.start(self.intended_start),
+            PlayerState::Script(player) => player.start(self.intended_start),
+            PlayerState::Adaptive(player) => player.start(self.intended_start),
         }
         self.handle_timeout(now);
     }
@@ -100,7 +103,7 @@ impl<P: Borrow<Plan>> Player<P> {
             return;
         };
         if let Some(end) = self.calls.head(call, status, content_length) {
-            self.end_call(Moment { at: now, now }, call, end, true);
+            self.end_call(EventTime { at: now, now }, call, end, true);
         }
     }
 
@@ -112,16 +115,18 @@ impl<P: Borrow<Plan>> Player<P> {
         let Some(end) = self.calls.arrive(now, call, count) else {
             return;
         };
-        let moment = Moment { at: now, now };
+        let moment = EventTime { at: now, now };
         let over = match playing(&self.plan, &mut self.machine) {
-            Playing::Script(player, script) => {
+            PlannedState::Script(player, script) => {
                 player.arrive(now, count, script);
                 None
             }
-            Playing::Adaptive(player, plan) => {
-                player.arrive(&mut Turn::new(moment, plan, &mut self.calls), call, count)
-            }
-            Playing::Nothing => None,
+            PlannedState::Adaptive(player, plan) => player.arrive(
+                &mut EventContext::new(moment, plan, &mut self.calls),
+                call,
+                count,
+            ),
+            PlannedState::Nothing => None,
         };
         if let Some(end) = end {
             self.end_call(moment, call, end, true);
@@ -137,7 +142,7 @@ impl<P: Borrow<Plan>> Player<P> {
             return;
         };
         if let Some(end) = self.calls.judge_end(call, end) {
-            self.end_call(Moment { at: now, now }, call, end, false);
+            self.end_call(EventTime { at: now, now }, call, end, false);
         }
     }
 
@@ -154,7 +159,7 @@ impl<P: Borrow<Plan>> Player<P> {
             self.now = self.now.max(now);
             let now = self.now;
             self.catch_up(now);
-            self.finish(Moment { at: now, now }, CallEnd::Abandoned);
+            self.finish(EventTime { at: now, now }, CallEnd::Abandoned);
         }
     }
 
@@ -184,8 +189,8 @@ impl<P: Borrow<Plan>> Player<P> {
             return None;
         }
         match (&self.machine, self.plan.borrow()) {
-            (Machine::Script(player), Plan::Script(script)) => player.upcoming(script),
-            (Machine::Adaptive(player), Plan::Adaptive(plan)) => player.upcoming(plan),
+            (PlayerState::Script(player), SessionPlan::Script(script)) => player.upcoming(script),
+            (PlayerState::Adaptive(player), SessionPlan::Adaptive(plan)) => player.upcoming(plan),
             _ => None,
         }
     }
@@ -193,8 +198,8 @@ impl<P: Borrow<Plan>> Player<P> {
     /// The bit rate of an object, as far as the plan defines it.
     pub fn bit_rate_of(&self, object: ObjectId) -> Option<BitRate> {
         match self.plan.borrow() {
-            Plan::Script(script) => script.playback.map(|playback| playback.bit_rate),
-            Plan::Adaptive(plan) => plan.title.bit_rate_of(object),
+            SessionPlan::Script(script) => script.playback.map(|playback| playback.bit_rate),
+            SessionPlan::Adaptive(plan) => plan.title.bit_rate_of(object),
         }
     }
 
@@ -222,17 +227,17 @@ impl<P: Borrow<Plan>> Player<P> {
             if at > until || at == Instant::NEVER {
                 return;
             }
-            let moment = Moment { at, now };
+            let moment = EventTime { at, now };
             if let Some(call) = self.calls.expired(at) {
                 self.end_call(moment, call, CallEnd::TimedOut, true);
                 continue;
             }
             let over = match playing(&self.plan, &mut self.machine) {
-                Playing::Script(player, script) => player.ring(now, script, &mut self.calls),
-                Playing::Adaptive(player, plan) => {
-                    player.ring(&mut Turn::new(moment, plan, &mut self.calls))
+                PlannedState::Script(player, script) => player.ring(now, script, &mut self.calls),
+                PlannedState::Adaptive(player, plan) => {
+                    player.ring(&mut EventContext::new(moment, plan, &mut self.calls))
                 }
-                Playing::Nothing => Some(CallEnd::Abandoned),
+                PlannedState::Nothing => Some(CallEnd::Abandoned),
             };
             if let Some(end) = over {
                 self.finish(moment, end);
@@ -243,25 +248,27 @@ impl<P: Borrow<Plan>> Player<P> {
     /// Time of the next event.
     fn due(&self) -> Instant {
         let due = match (&self.machine, self.plan.borrow()) {
-            (Machine::Script(player), _) => player.due(),
-            (Machine::Adaptive(player), Plan::Adaptive(plan)) => player.due(plan),
-            (Machine::Adaptive(_), Plan::Script(_)) => self.now,
+            (PlayerState::Script(player), _) => player.due(),
+            (PlayerState::Adaptive(player), SessionPlan::Adaptive(plan)) => player.due(plan),
+            (PlayerState::Adaptive(_), SessionPlan::Script(_)) => self.now,
         };
         due.min(self.calls.deadline())
     }
 
     /// Ends a call; `stop` notifies the shell.
-    fn end_call(&mut self, moment: Moment, call: CallId, end: CallEnd, stop: bool) {
+    fn end_call(&mut self, moment: EventTime, call: CallId, end: CallEnd, stop: bool) {
         let now = moment.now;
         self.calls.finish(now, call, end, stop);
         let over = match playing(&self.plan, &mut self.machine) {
-            Playing::Script(player, script) => {
+            PlannedState::Script(player, script) => {
                 player.call_ended(now, call, end, script, &self.calls)
             }
-            Playing::Adaptive(player, plan) => {
-                player.call_ended(&mut Turn::new(moment, plan, &mut self.calls), call, end)
-            }
-            Playing::Nothing => Some(end),
+            PlannedState::Adaptive(player, plan) => player.call_ended(
+                &mut EventContext::new(moment, plan, &mut self.calls),
+                call,
+                end,
+            ),
+            PlannedState::Nothing => Some(end),
         };
         match over {
             Some(end) => self.finish(moment, end),
@@ -271,25 +278,25 @@ impl<P: Borrow<Plan>> Player<P> {
 
     /// Sends the due calls of a script at once, not only at the next timeout.
     fn ring_scripts(&mut self, now: Instant) {
-        if let Playing::Script(player, script) = playing(&self.plan, &mut self.machine)
+        if let PlannedState::Script(player, script) = playing(&self.plan, &mut self.machine)
             && let Some(end) = player.ring(now, script, &mut self.calls)
         {
-            self.finish(Moment { at: now, now }, end);
+            self.finish(EventTime { at: now, now }, end);
         }
     }
 
-    fn finish(&mut self, moment: Moment, end: CallEnd) {
+    fn finish(&mut self, moment: EventTime, end: CallEnd) {
         let now = moment.now;
         if self.end.is_some() {
             return;
         }
         self.calls.close(now);
         let outcome = match playing(&self.plan, &mut self.machine) {
-            Playing::Script(player, script) => {
+            PlannedState::Script(player, script) => {
                 player.outcome(now, end, script, self.intended_start)
             }
-            Playing::Adaptive(player, _) => player.outcome(moment.at, self.intended_start),
-            Playing::Nothing => Outcome::default(),
+            PlannedState::Adaptive(player, _) => player.outcome(moment.at, self.intended_start),
+            PlannedState::Nothing => ViewingOutcome::default(),
         };
         self.end = Some(SessionEnd {
             end,
@@ -305,11 +312,18 @@ impl<P: Borrow<Plan>> Player<P> {
     }
 }
 
-fn playing<'a, P: Borrow<Plan>>(plan: &'a P, machine: &'a mut Machine) -> Playing<'a> {
+fn playing<'a, P: Borrow<SessionPlan>>(
+    plan: &'a P,
+    machine: &'a mut PlayerState,
+) -> PlannedState<'a> {
     match (machine, plan.borrow()) {
-        (Machine::Script(player), Plan::Script(script)) => Playing::Script(player, script),
-        (Machine::Adaptive(player), Plan::Adaptive(plan)) => Playing::Adaptive(player, plan),
-        _ => Playing::Nothing,
+        (PlayerState::Script(player), SessionPlan::Script(script)) => {
+            PlannedState::Script(player, script)
+        }
+        (PlayerState::Adaptive(player), SessionPlan::Adaptive(plan)) => {
+            PlannedState::Adaptive(player, plan)
+        }
+        _ => PlannedState::Nothing,
     }
 }
 
@@ -321,9 +335,9 @@ mod tests {
     fn player_state_stays_small() {
         // Apart from calls in progress, which are few, and the plan, which may be shared.
         assert!(
-            size_of::<Player<&Plan>>() <= 512,
+            size_of::<Player<&SessionPlan>>() <= 512,
             "{}",
-            size_of::<Player<&Plan>>()
+            size_of::<Player<&SessionPlan>>()
         );
         assert!(
             size_of::<AdaptivePlayer>() <= 768,

@@ -8,11 +8,11 @@
 
 use headlong_units::{Duration, Instant};
 
-use crate::Playback;
+use crate::PlaybackSpec;
 
 /// State of playback.
 #[derive(Debug, Clone, Copy)]
-enum Picture {
+enum PlayoutState {
     /// Stopped, with this many bytes in the buffer.
     Still { bytes: u64 },
     /// Playing since then, from this many bytes.
@@ -22,7 +22,7 @@ enum Picture {
 /// Playback of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct Playout {
-    picture: Picture,
+    picture: PlayoutState,
     started: Option<Instant>,
     /// Start of the current wait: playback is stopped and a call is in progress.
     waiting: Option<Instant>,
@@ -38,7 +38,7 @@ pub(crate) struct Playout {
 impl Playout {
     pub(crate) fn new() -> Self {
         Self {
-            picture: Picture::Still { bytes: 0 },
+            picture: PlayoutState::Still { bytes: 0 },
             started: None,
             waiting: None,
             counted: false,
@@ -63,10 +63,10 @@ impl Playout {
     }
 
     /// Media time played until `now`.
-    pub(crate) fn played(&self, now: Instant, playback: &Playback) -> Duration {
+    pub(crate) fn played(&self, now: Instant, playback: &PlaybackSpec) -> Duration {
         match self.picture {
-            Picture::Still { .. } => self.played,
-            Picture::Moving { since, bytes } => {
+            PlayoutState::Still { .. } => self.played,
+            PlayoutState::Moving { since, bytes } => {
                 let most = playback.bit_rate.time_for(bytes);
                 self.played + now.since(since).min(most)
             }
@@ -75,24 +75,24 @@ impl Playout {
 
     /// Sets whether a call is in progress: an empty buffer counts as a stall only during calls.
     /// Between calls the viewer pauses.
-    pub(crate) fn ask(&mut self, now: Instant, asked: bool, playback: &Playback) {
+    pub(crate) fn ask(&mut self, now: Instant, asked: bool, playback: &PlaybackSpec) {
         self.advance(now, playback);
         self.stop_waiting(now);
         self.asked = asked;
-        if matches!(self.picture, Picture::Still { .. }) {
+        if matches!(self.picture, PlayoutState::Still { .. }) {
             self.start_waiting(now);
         }
     }
 
     /// Bytes arrived.
-    pub(crate) fn arrive(&mut self, now: Instant, count: u64, playback: &Playback) {
+    pub(crate) fn arrive(&mut self, now: Instant, count: u64, playback: &PlaybackSpec) {
         self.advance(now, playback);
         match &mut self.picture {
-            Picture::Still { bytes } | Picture::Moving { bytes, .. } => {
+            PlayoutState::Still { bytes } | PlayoutState::Moving { bytes, .. } => {
                 *bytes = bytes.saturating_add(count);
             }
         }
-        if let Picture::Still { bytes } = self.picture
+        if let PlayoutState::Still { bytes } = self.picture
             && bytes >= playback.start_bytes.max(1)
         {
             self.move_on(now, bytes);
@@ -101,36 +101,36 @@ impl Playout {
 
     /// No more bytes will arrive: if the content is complete, the rest is played, otherwise it is
     /// lost.
-    pub(crate) fn finish(&mut self, now: Instant, whole: bool, playback: &Playback) {
+    pub(crate) fn finish(&mut self, now: Instant, whole: bool, playback: &PlaybackSpec) {
         self.advance(now, playback);
-        if let Picture::Still { bytes } = self.picture {
+        if let PlayoutState::Still { bytes } = self.picture {
             if whole && bytes > 0 {
                 self.move_on(now, bytes);
             } else {
                 self.stop_waiting(now);
             }
         }
-        if whole && let Picture::Moving { bytes, .. } = self.picture {
+        if whole && let PlayoutState::Moving { bytes, .. } = self.picture {
             // The rest is in the buffer and will be played.
             self.played += playback.bit_rate.time_for(bytes);
-            self.picture = Picture::Still { bytes: 0 };
+            self.picture = PlayoutState::Still { bytes: 0 };
         }
     }
 
     fn move_on(&mut self, now: Instant, bytes: u64) {
         self.stop_waiting(now);
         self.started.get_or_insert(now);
-        self.picture = Picture::Moving { since: now, bytes };
+        self.picture = PlayoutState::Moving { since: now, bytes };
     }
 
     /// Detects an empty buffer before `now`.
-    fn advance(&mut self, now: Instant, playback: &Playback) {
-        if let Picture::Moving { since, bytes } = self.picture {
+    fn advance(&mut self, now: Instant, playback: &PlaybackSpec) {
+        if let PlayoutState::Moving { since, bytes } = self.picture {
             let length = playback.bit_rate.time_for(bytes);
             let empty = since + length;
             if empty < now {
                 self.played += length;
-                self.picture = Picture::Still { bytes: 0 };
+                self.picture = PlayoutState::Still { bytes: 0 };
                 self.counted = false;
                 self.start_waiting(empty);
             }

@@ -124,7 +124,7 @@ pub struct SessionEnd {
     /// When the session ended.
     pub ended: Instant,
     /// From the intended start to the start of playback, if it started. For a script without
-    /// [`Playback`](crate::Playback): until its first call was complete.
+    /// [`PlaybackSpec`](crate::PlaybackSpec): until its first call was complete.
     pub startup_delay: Option<Duration>,
     /// Number of stalls, without the start, the viewer's own pauses, and the waits after a skip.
     pub stalls: u32,
@@ -142,7 +142,7 @@ pub struct SessionEnd {
 
 /// The viewer's experience, without the received bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct ViewingOutcome {
     pub(crate) startup_delay: Option<Duration>,
     pub(crate) stalls: u32,
     pub(crate) stall_time: Duration,

@@ -3,10 +3,10 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use crate::calls::{CallRequest, Calls};
+use crate::call_table::{CallRequest, CallTable};
 use crate::playout::Playout;
-use crate::record::Outcome;
-use crate::{Call, CallEnd, CallId, ObjectId, Script};
+use crate::record::ViewingOutcome;
+use crate::{CallEnd, CallId, ObjectId, Script, ScriptCall};
 
 /// Position in the script. No state is kept for ended calls.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl ScriptPlayer {
         &mut self,
         now: Instant,
         script: &Script,
-        calls: &mut Calls,
+        calls: &mut CallTable,
     ) -> Option<CallEnd> {
         let due = self.due.filter(|due| *due <= now)?;
         self.due = None;
@@ -92,7 +92,7 @@ impl ScriptPlayer {
         call: CallId,
         end: CallEnd,
         script: &Script,
-        calls: &Calls,
+        calls: &CallTable,
     ) -> Option<CallEnd> {
         if end != CallEnd::Whole {
             return Some(end);
@@ -122,27 +122,27 @@ impl ScriptPlayer {
         end: CallEnd,
         script: &Script,
         intended_start: Instant,
-    ) -> Outcome {
+    ) -> ViewingOutcome {
         let Some(playback) = &script.playback else {
-            return Outcome {
+            return ViewingOutcome {
                 startup_delay: self.first_whole.map(|whole| whole.since(intended_start)),
-                ..Outcome::default()
+                ..ViewingOutcome::default()
             };
         };
         self.playout.finish(now, end == CallEnd::Whole, playback);
         let started = self.playout.started();
-        Outcome {
+        ViewingOutcome {
             startup_delay: started.map(|started| started.since(intended_start)),
             stalls: self.playout.stalls(),
             stall_time: self.playout.stall_time(),
             played: self.playout.played(now, playback),
             bit_rate: Some(playback.bit_rate),
-            ..Outcome::default()
+            ..ViewingOutcome::default()
         }
     }
 }
 
-fn ask(call: &Call) -> CallRequest {
+fn ask(call: &ScriptCall) -> CallRequest {
     CallRequest {
         object: call.object,
         range: call.range,

@@ -5,12 +5,13 @@ mod rig;
 use std::sync::Arc;
 
 use headlong_player::{
-    Act, AdaptivePlan, CallEnd, Command, Estimate, ObjectId, Place, Plan, PlanError, PlayerConfig,
-    Probing, Rendition, Rule, Segments, Shape, Title, TransportEnd,
+    AdaptivePlan, CallEnd, Command, ObjectId, ObjectRange, PlanError, PlayerConfig, ProbeSettings,
+    RateRule, Rendition, RequestExtent, SegmentTable, SessionPlan, ThroughputEstimate, Title,
+    TransportEnd, ViewerAction,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
-use rig::net::Net;
-use rig::{Rig, at, ms};
+use rig::net::TestNetwork;
+use rig::{PlayerRig, at, ms};
 
 const SEGMENT: Duration = Duration::from_secs(2);
 const KBPS: [u64; 4] = [500, 1_000, 2_000, 4_000];
@@ -23,7 +24,7 @@ fn title(segments: u32) -> Title {
         Rendition {
             bit_rate: rate,
             header: None,
-            segments: Segments::OneFile {
+            segments: SegmentTable::OneFile {
                 object: ObjectId(object),
                 start: 0,
                 segment_bytes,
@@ -40,7 +41,10 @@ fn title(segments: u32) -> Title {
 
 fn with_headers(mut title: Title) -> Title {
     for (rendition, object) in title.renditions.iter_mut().zip(0..) {
-        rendition.header = Some(Place::part(ObjectId(object), ByteRange::new(0, 1_000)));
+        rendition.header = Some(ObjectRange::part(
+            ObjectId(object),
+            ByteRange::new(0, 1_000),
+        ));
     }
     title
 }
@@ -48,7 +52,7 @@ fn with_headers(mut title: Title) -> Title {
 /// The simplest player: throughput only.
 fn make() -> PlayerConfig {
     PlayerConfig {
-        rule: Rule::Throughput,
+        rule: RateRule::Throughput,
         ..PlayerConfig::default()
     }
 }
@@ -57,20 +61,20 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-fn plan(title: Title, acts: &[Act], make: PlayerConfig) -> Plan {
+fn plan(title: Title, acts: &[ViewerAction], make: PlayerConfig) -> SessionPlan {
     let plan = AdaptivePlan {
         title: Arc::new(title),
         acts: acts.to_vec(),
         make: Arc::new(make),
     };
     assert_eq!(plan.check(), []);
-    Plan::Adaptive(plan)
+    SessionPlan::Adaptive(plan)
 }
 
 /// Plays on a network with these rates: start in seconds, rate in kb/s.
-fn played(plan: Plan, rates: &[(u64, u64)]) -> Rig {
-    let mut rig = Rig::new(plan);
-    Net::new(rates).play(&mut rig, at(3_600_000));
+fn played(plan: SessionPlan, rates: &[(u64, u64)]) -> PlayerRig {
+    let mut rig = PlayerRig::new(plan);
+    TestNetwork::new(rates).play(&mut rig, at(3_600_000));
     assert!(
         rig.player.end().is_some(),
         "the session has not ended after an hour"
@@ -79,7 +83,7 @@ fn played(plan: Plan, rates: &[(u64, u64)]) -> Rig {
 }
 
 /// Requests for content: time in seconds, rendition, first segment, number of segments.
-fn asked(rig: &Rig) -> Vec<(u64, u32, u64, u64)> {
+fn asked(rig: &PlayerRig) -> Vec<(u64, u32, u64, u64)> {
     let sends = rig.given.iter().filter_map(|given| match &given.command {
         Command::Send {
             object,
@@ -106,7 +110,7 @@ fn asked(rig: &Rig) -> Vec<(u64, u32, u64, u64)> {
 
 /// Checks that everything planned was watched without failure; calls in progress at the end do not
 /// count.
-fn whole(rig: &Rig) {
+fn whole(rig: &PlayerRig) {
     assert_eq!(rig.end().end, CallEnd::Whole);
     let failed = |end: &CallEnd| end.is_failure();
     assert!(!rig.ends().iter().any(failed), "{:?}", rig.ends());
@@ -115,7 +119,7 @@ fn whole(rig: &Rig) {
 #[test]
 fn title_is_requested_once_and_in_order() {
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(1_000))], make()),
+        plan(title(60), &[ViewerAction::Watch(seconds(1_000))], make()),
         &[(0, 10_000)],
     );
     whole(&rig);
@@ -133,7 +137,7 @@ fn title_is_requested_once_and_in_order() {
 #[test]
 fn playback_starts_at_start_buffer() {
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(10))], make()),
+        plan(title(60), &[ViewerAction::Watch(seconds(10))], make()),
         &[(0, 1_000)],
     );
     // Two segments of 500 kb/s at 1 Mb/s: a second each, and the delays.
@@ -144,7 +148,7 @@ fn playback_starts_at_start_buffer() {
 #[test]
 fn full_buffer_is_topped_up_segment_by_segment() {
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(1_000))], make()),
+        plan(title(60), &[ViewerAction::Watch(seconds(1_000))], make()),
         &[(0, 20_000)],
     );
     let late: Vec<u64> = asked(&rig)
@@ -174,7 +178,7 @@ fn low_mark_far_below_high_gives_bursts() {
         ..make()
     };
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(1_000))], bursts),
+        plan(title(60), &[ViewerAction::Watch(seconds(1_000))], bursts),
         &[(0, 20_000)],
     );
     let times: Vec<u64> = asked(&rig).iter().map(|(when, ..)| *when).collect();
@@ -194,7 +198,7 @@ fn low_mark_far_below_high_gives_bursts() {
 fn throughput_determines_bit_rate() {
     for (kbps, object) in [(700, 0), (1_500, 1), (3_000, 2), (10_000, 3)] {
         let rig = played(
-            plan(title(60), &[Act::Watch(seconds(100))], make()),
+            plan(title(60), &[ViewerAction::Watch(seconds(100))], make()),
             &[(0, kbps)],
         );
         let last = asked(&rig).last().map(|(_, object, ..)| *object);
@@ -207,18 +211,21 @@ fn throughput_determines_bit_rate() {
 fn rules_follow_changes_of_throughput() {
     let low = seconds(10);
     let rules = [
-        Rule::Throughput,
-        Rule::Buffer {
+        RateRule::Throughput,
+        RateRule::Buffer {
             reservoir: seconds(6),
             cushion: seconds(18),
         },
-        Rule::Bola { low },
-        Rule::Dynamic { low },
+        RateRule::Bola { low },
+        RateRule::Dynamic { low },
     ];
     for rule in rules {
         let make = PlayerConfig { rule, ..make() };
         let rates = [(0, 8_000), (60, 800), (240, 8_000)];
-        let rig = played(plan(title(200), &[Act::Watch(seconds(380))], make), &rates);
+        let rig = played(
+            plan(title(200), &[ViewerAction::Watch(seconds(380))], make),
+            &rates,
+        );
         let at_most = |from: u64, until: u64| {
             let asked = asked(&rig);
             let part = asked
@@ -242,11 +249,11 @@ fn rules_follow_changes_of_throughput() {
 #[test]
 fn harmonic_mean_determines_bit_rate() {
     let make = PlayerConfig {
-        estimate: Estimate::HarmonicMean { samples: 5 },
+        estimate: ThroughputEstimate::HarmonicMean { samples: 5 },
         ..make()
     };
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(100))], make),
+        plan(title(60), &[ViewerAction::Watch(seconds(100))], make),
         &[(0, 3_000)],
     );
     assert_eq!(asked(&rig).last().map(|(_, object, ..)| *object), Some(2));
@@ -255,13 +262,13 @@ fn harmonic_mean_determines_bit_rate() {
 #[test]
 fn fixed_rule_never_switches() {
     let make = PlayerConfig {
-        rule: Rule::Fixed(2),
+        rule: RateRule::Fixed(2),
         start_rendition: 2,
         timeout: None,
         ..make()
     };
     let rig = played(
-        plan(title(20), &[Act::Watch(seconds(40))], make),
+        plan(title(20), &[ViewerAction::Watch(seconds(40))], make),
         &[(0, 1_000)],
     );
     assert!(asked(&rig).iter().all(|(_, object, ..)| *object == 2));
@@ -285,7 +292,7 @@ fn stall_switches_to_lowest_bit_rate() {
         ..make()
     };
     let rig = played(
-        plan(title(100), &[Act::Watch(seconds(150))], patient),
+        plan(title(100), &[ViewerAction::Watch(seconds(150))], patient),
         &rates,
     );
     let end = rig.end();
@@ -301,14 +308,17 @@ fn stall_switches_to_lowest_bit_rate() {
 fn playback_resumes_at_resume_buffer() {
     let stalled = |resume| {
         let make = PlayerConfig {
-            rule: Rule::Fixed(1),
+            rule: RateRule::Fixed(1),
             start_rendition: 1,
             resume_buffer: seconds(resume),
             timeout: None,
             ..make()
         };
         let rates = [(0, 10_000), (20, 0), (60, 2_000)];
-        let rig = played(plan(title(100), &[Act::Watch(seconds(80))], make), &rates);
+        let rig = played(
+            plan(title(100), &[ViewerAction::Watch(seconds(80))], make),
+            &rates,
+        );
         assert_eq!(rig.end().stalls, 1);
         rig.end().stall_time
     };
@@ -320,7 +330,7 @@ fn playback_resumes_at_resume_buffer() {
 #[test]
 fn early_departure_wastes_buffer() {
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(11))], make()),
+        plan(title(60), &[ViewerAction::Watch(seconds(11))], make()),
         &[(0, 20_000)],
     );
     let end = rig.end();
@@ -334,9 +344,9 @@ fn early_departure_wastes_buffer() {
 #[test]
 fn requests_stop_when_buffer_is_full_during_pause() {
     let acts = [
-        Act::Watch(seconds(10)),
-        Act::Pause(seconds(100)),
-        Act::Watch(seconds(20)),
+        ViewerAction::Watch(seconds(10)),
+        ViewerAction::Pause(seconds(100)),
+        ViewerAction::Watch(seconds(20)),
     ];
     let rig = played(plan(title(60), &acts, make()), &[(0, 4_000)]);
     let end = rig.end();
@@ -356,11 +366,11 @@ fn requests_stop_when_buffer_is_full_during_pause() {
 #[test]
 fn skip_drops_buffer_and_abandons_calls() {
     let acts = [
-        Act::Watch(seconds(3)),
-        Act::Skip(50),
-        Act::Watch(seconds(10)),
-        Act::Skip(0),
-        Act::Watch(seconds(4)),
+        ViewerAction::Watch(seconds(3)),
+        ViewerAction::Skip(50),
+        ViewerAction::Watch(seconds(10)),
+        ViewerAction::Skip(0),
+        ViewerAction::Watch(seconds(4)),
     ];
     let rig = played(plan(title(60), &acts, make()), &[(0, 1_000)]);
     let end = rig.end();
@@ -387,9 +397,9 @@ fn skip_drops_buffer_and_abandons_calls() {
 #[test]
 fn skip_within_buffer_requests_nothing_again() {
     let acts = [
-        Act::Watch(seconds(10)),
-        Act::Skip(9),
-        Act::Watch(seconds(60)),
+        ViewerAction::Watch(seconds(10)),
+        ViewerAction::Skip(9),
+        ViewerAction::Watch(seconds(60)),
     ];
     let rig = played(plan(title(60), &acts, make()), &[(0, 20_000)]);
     whole(&rig);
@@ -406,7 +416,7 @@ fn parallel_connections_carry_consecutive_segments() {
         ..make()
     };
     let rig = played(
-        plan(title(30), &[Act::Watch(seconds(60))], four),
+        plan(title(30), &[ViewerAction::Watch(seconds(60))], four),
         &[(0, 5_000)],
     );
     whole(&rig);
@@ -420,13 +430,13 @@ fn parallel_connections_carry_consecutive_segments() {
 #[test]
 fn request_covers_several_segments() {
     let runs = PlayerConfig {
-        shape: Shape::Segments(3),
-        rule: Rule::Fixed(1),
+        shape: RequestExtent::Segments(3),
+        rule: RateRule::Fixed(1),
         start_rendition: 1,
         ..make()
     };
     let rig = played(
-        plan(title(30), &[Act::Watch(seconds(60))], runs),
+        plan(title(30), &[ViewerAction::Watch(seconds(60))], runs),
         &[(0, 3_000)],
     );
     whole(&rig);
@@ -443,14 +453,14 @@ fn request_covers_several_segments() {
 #[test]
 fn full_buffer_abandons_open_ended_request() {
     let open = PlayerConfig {
-        shape: Shape::OpenEnded,
-        rule: Rule::Fixed(1),
+        shape: RequestExtent::OpenEnded,
+        rule: RateRule::Fixed(1),
         start_rendition: 1,
         buffer_low: seconds(10),
         ..make()
     };
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(1_000))], open),
+        plan(title(60), &[ViewerAction::Watch(seconds(1_000))], open),
         &[(0, 5_000)],
     );
     let end = rig.end();
@@ -474,13 +484,13 @@ fn full_buffer_abandons_open_ended_request() {
 #[test]
 fn trickling_open_ended_request_times_out() {
     let open = PlayerConfig {
-        shape: Shape::OpenEnded,
+        shape: RequestExtent::OpenEnded,
         retries: 0,
         ..make()
     };
     let rates = [(0, 5_000), (3, 10)];
     let rig = played(
-        plan(title(600), &[Act::Watch(seconds(1_000))], open),
+        plan(title(600), &[ViewerAction::Watch(seconds(1_000))], open),
         &rates,
     );
     assert_eq!(rig.end().end, CallEnd::TimedOut);
@@ -488,8 +498,8 @@ fn trickling_open_ended_request_times_out() {
     assert!((at(11_900)..at(13_100)).contains(&ended), "{ended:?}");
 }
 
-fn probing() -> Probing {
-    Probing {
+fn probing() -> ProbeSettings {
+    ProbeSettings {
         segments: 2,
         duplicate: false,
         after_pause: seconds(40),
@@ -507,7 +517,7 @@ fn transient_phase_climbs_to_sustained_bit_rate() {
     };
     let title = with_headers(title(100));
     let rig = played(
-        plan(title, &[Act::Watch(seconds(100))], make),
+        plan(title, &[ViewerAction::Watch(seconds(100))], make),
         &[(0, 3_000)],
     );
     whole(&rig);
@@ -532,14 +542,14 @@ fn transient_phase_climbs_to_sustained_bit_rate() {
 #[test]
 fn duplicates_probe_next_bit_rate_concurrently() {
     let make = PlayerConfig {
-        probing: Some(Probing {
+        probing: Some(ProbeSettings {
             duplicate: true,
             ..probing()
         }),
         ..make()
     };
     let rig = played(
-        plan(title(60), &[Act::Watch(seconds(60))], make),
+        plan(title(60), &[ViewerAction::Watch(seconds(60))], make),
         &[(0, 3_000)],
     );
     whole(&rig);
@@ -561,11 +571,11 @@ fn long_pause_or_skip_starts_transient_phase() {
         ..make()
     };
     let acts = [
-        Act::Watch(seconds(60)),
-        Act::Pause(seconds(50)),
-        Act::Watch(seconds(20)),
-        Act::Skip(80),
-        Act::Watch(seconds(20)),
+        ViewerAction::Watch(seconds(60)),
+        ViewerAction::Pause(seconds(50)),
+        ViewerAction::Watch(seconds(20)),
+        ViewerAction::Skip(80),
+        ViewerAction::Watch(seconds(20)),
     ];
     let rig = played(plan(title(100), &acts, make), &[(0, 3_000)]);
     let objects: Vec<u32> = asked(&rig).iter().map(|(_, object, ..)| *object).collect();
@@ -577,14 +587,14 @@ fn long_pause_or_skip_starts_transient_phase() {
 #[test]
 fn periodic_probing_starts_transient_phase() {
     let make = PlayerConfig {
-        probing: Some(Probing {
+        probing: Some(ProbeSettings {
             every: Some(seconds(30)),
             ..probing()
         }),
         ..make()
     };
     let rig = played(
-        plan(title(100), &[Act::Watch(seconds(120))], make),
+        plan(title(100), &[ViewerAction::Watch(seconds(120))], make),
         &[(0, 3_000)],
     );
     let mut steps: Vec<u32> = asked(&rig).iter().map(|(_, object, ..)| *object).collect();
@@ -594,7 +604,7 @@ fn periodic_probing_starts_transient_phase() {
 
 #[test]
 fn failed_call_is_retried_after_delay() {
-    let mut rig = Rig::new(plan(title(10), &[Act::Watch(seconds(20))], make()));
+    let mut rig = PlayerRig::new(plan(title(10), &[ViewerAction::Watch(seconds(20))], make()));
     rig.wait_until(at(500));
     rig.ended(0, TransportEnd::Broken);
     rig.wait_until(at(1_499));
@@ -602,7 +612,7 @@ fn failed_call_is_retried_after_delay() {
     rig.wait_until(at(2_000));
     assert_eq!(rig.sent(), [(0, 0, 0), (1_500, 0, 0)]);
     assert_eq!(asked(&rig)[1].2, 0);
-    Net::new(&[(0, 5_000)]).play(&mut rig, at(60_000));
+    TestNetwork::new(&[(0, 5_000)]).play(&mut rig, at(60_000));
     assert_eq!(rig.end().end, CallEnd::Whole);
     assert_eq!(rig.ends()[..2], [CallEnd::Broken, CallEnd::Whole]);
 }
@@ -611,10 +621,10 @@ fn failed_call_is_retried_after_delay() {
 fn failed_parallel_segment_is_requested_first() {
     let two = PlayerConfig {
         connections: 2,
-        rule: Rule::Fixed(0),
+        rule: RateRule::Fixed(0),
         ..make()
     };
-    let mut rig = Rig::new(plan(title(10), &[Act::Watch(seconds(20))], two));
+    let mut rig = PlayerRig::new(plan(title(10), &[ViewerAction::Watch(seconds(20))], two));
     rig.wait_until(at(100));
     rig.reply(at(100), 1, 125_000);
     rig.head(0, 503, None);
@@ -637,7 +647,7 @@ fn failures_beyond_retries_end_session() {
         retries: 2,
         ..make()
     };
-    let mut rig = Rig::new(plan(title(10), &[Act::Watch(seconds(20))], none));
+    let mut rig = PlayerRig::new(plan(title(10), &[ViewerAction::Watch(seconds(20))], none));
     for call in 0..3 {
         rig.wait_until(at(u64::from(call) * 1_000));
         rig.head(call, 503, None);
@@ -652,15 +662,15 @@ fn failures_beyond_retries_end_session() {
 #[test]
 fn distant_failures_do_not_end_open_ended_session() {
     let open = PlayerConfig {
-        shape: Shape::OpenEnded,
-        rule: Rule::Fixed(1),
+        shape: RequestExtent::OpenEnded,
+        rule: RateRule::Fixed(1),
         start_rendition: 1,
         retries: 2,
         ..make()
     };
     // Little faster than playback: one request would last, and none completes before the last.
-    let mut net = Net::new(&[(0, 1_200)]);
-    let mut rig = Rig::new(plan(title(60), &[Act::Watch(seconds(120))], open));
+    let mut net = TestNetwork::new(&[(0, 1_200)]);
+    let mut rig = PlayerRig::new(plan(title(60), &[ViewerAction::Watch(seconds(120))], open));
     for nth in 1..=5 {
         net.play(&mut rig, at(nth * 15_000));
         net.cut(&mut rig);
@@ -679,7 +689,11 @@ fn viewer_leaves_after_patience() {
         ..make()
     };
     let start = played(
-        plan(title(10), &[Act::Watch(seconds(20))], impatient.clone()),
+        plan(
+            title(10),
+            &[ViewerAction::Watch(seconds(20))],
+            impatient.clone(),
+        ),
         &[(0, 10)],
     );
     assert_eq!(
@@ -689,7 +703,7 @@ fn viewer_leaves_after_patience() {
     assert_eq!(start.end().startup_delay, None);
     let rates = [(0, 10_000), (10, 0)];
     let later = played(
-        plan(title(100), &[Act::Watch(seconds(200))], impatient),
+        plan(title(100), &[ViewerAction::Watch(seconds(200))], impatient),
         &rates,
     );
     let end = later.end();
@@ -703,13 +717,16 @@ fn viewer_leaves_after_patience() {
 fn separate_segment_files_are_requested_whole() {
     let mut files = title(5);
     for (first, rendition) in [0, 5, 10, 15].into_iter().zip(&mut files.renditions) {
-        rendition.segments = Segments::Files {
+        rendition.segments = SegmentTable::Files {
             first: ObjectId(first),
             file_bytes: rendition.bit_rate.bytes_in(SEGMENT),
             last_bytes: 77,
         };
     }
-    let rig = played(plan(files, &[Act::Watch(seconds(20))], make()), &[(0, 700)]);
+    let rig = played(
+        plan(files, &[ViewerAction::Watch(seconds(20))], make()),
+        &[(0, 700)],
+    );
     whole(&rig);
     let objects: Vec<u32> = rig.sent().iter().map(|(_, object, _)| *object).collect();
     assert_eq!(objects, [0, 1, 2, 3, 4]);
@@ -718,13 +735,13 @@ fn separate_segment_files_are_requested_whole() {
 
 #[test]
 fn late_session_records_intended_start() {
-    let mut rig = Rig::waiting(
-        plan(title(10), &[Act::Watch(seconds(20))], make()),
+    let mut rig = PlayerRig::waiting(
+        plan(title(10), &[ViewerAction::Watch(seconds(20))], make()),
         at(1_000),
     );
     rig.now = at(1_300);
     rig.start();
-    Net::new(&[(0, 5_000)]).play(&mut rig, at(60_000));
+    TestNetwork::new(&[(0, 5_000)]).play(&mut rig, at(60_000));
     assert_eq!(
         (rig.records[0].intended, rig.records[0].sent),
         (at(1_000), at(1_300))
@@ -734,7 +751,7 @@ fn late_session_records_intended_start() {
 
 #[test]
 fn empty_plan_sends_no_request() {
-    let rig = Rig::new(plan(title(10), &[], make()));
+    let rig = PlayerRig::new(plan(title(10), &[], make()));
     assert_eq!((rig.end().end, rig.records.len()), (CallEnd::Whole, 0));
 }
 
@@ -742,15 +759,15 @@ fn empty_plan_sends_no_request() {
 fn invalid_plan_reports_all_errors() {
     let mut title = title(5);
     title.renditions[1].bit_rate = BitRate::from_kbps(400);
-    title.renditions[2].segments = Segments::Table(vec![Place::whole(ObjectId(1), 7); 3]);
+    title.renditions[2].segments = SegmentTable::Table(vec![ObjectRange::whole(ObjectId(1), 7); 3]);
     let plan = AdaptivePlan {
         title: Arc::new(title),
-        acts: vec![Act::Skip(5)],
+        acts: vec![ViewerAction::Skip(5)],
         make: Arc::new(PlayerConfig {
             start_buffer: seconds(31),
             resume_buffer: seconds(32),
             safety: f64::NAN,
-            estimate: Estimate::HarmonicMean { samples: 0 },
+            estimate: ThroughputEstimate::HarmonicMean { samples: 0 },
             ..make()
         }),
     };

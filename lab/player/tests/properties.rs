@@ -8,18 +8,19 @@ mod rig;
 use std::sync::Arc;
 
 use headlong_player::{
-    Act, AdaptivePlan, Call, CallEnd, CallId, Estimate, ObjectId, Place, Plan, Playback,
-    PlayerConfig, Probing, Rendition, Rule, Script, Segments, Shape, Title, TransportEnd,
+    AdaptivePlan, CallEnd, CallId, ObjectId, ObjectRange, PlaybackSpec, PlayerConfig,
+    ProbeSettings, RateRule, Rendition, RequestExtent, Script, ScriptCall, SegmentTable,
+    SessionPlan, ThroughputEstimate, Title, TransportEnd, ViewerAction,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use proptest::option;
 use proptest::prelude::*;
-use rig::net::Net;
-use rig::{Given, Rig, at, ms};
+use rig::net::TestNetwork;
+use rig::{PlayerRig, TimedCommand, at, ms};
 
 /// An event from the shell, possibly nonsensical.
 #[derive(Debug, Clone)]
-enum Step {
+enum ShellEvent {
     Start,
     /// Time passes, with timers.
     Wait(u32),
@@ -44,30 +45,30 @@ fn transport_end() -> impl Strategy<Value = TransportEnd> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ShellEvent> {
     let call = 0..12_u32;
     let status = prop_oneof![Just(200), Just(206), Just(404), any::<u16>()];
     let length = option::of(prop_oneof![Just(1000), 0..3000_u64, Just(u64::MAX)]);
     let count = prop_oneof![Just(1000), 0..1500_u64, Just(u64::MAX)];
     prop_oneof![
-        2 => Just(Step::Start),
-        6 => (0..4000_u32).prop_map(Step::Wait),
-        2 => (0..20_000_u32).prop_map(Step::Lag),
-        2 => (0..30_000_u32).prop_map(Step::Ring),
-        3 => (call.clone(), status, length).prop_map(|(c, s, l)| Step::Head(c, s, l)),
-        3 => (call.clone(), count).prop_map(|(c, n)| Step::Bytes(c, n)),
-        2 => (call, transport_end()).prop_map(|(c, end)| Step::End(c, end)),
-        12 => (0..4_usize).prop_map(Step::Reply),
-        1 => Just(Step::Leave),
+        2 => Just(ShellEvent::Start),
+        6 => (0..4000_u32).prop_map(ShellEvent::Wait),
+        2 => (0..20_000_u32).prop_map(ShellEvent::Lag),
+        2 => (0..30_000_u32).prop_map(ShellEvent::Ring),
+        3 => (call.clone(), status, length).prop_map(|(c, s, l)| ShellEvent::Head(c, s, l)),
+        3 => (call.clone(), count).prop_map(|(c, n)| ShellEvent::Bytes(c, n)),
+        2 => (call, transport_end()).prop_map(|(c, end)| ShellEvent::End(c, end)),
+        12 => (0..4_usize).prop_map(ShellEvent::Reply),
+        1 => Just(ShellEvent::Leave),
     ]
 }
 
-fn act(rig: &mut Rig, step: &Step) {
+fn act(rig: &mut PlayerRig, step: &ShellEvent) {
     match *step {
-        Step::Start => rig.start(),
-        Step::Wait(millis) => rig.wait_until(rig.now + ms(millis.into())),
-        Step::Lag(millis) => rig.now = rig.now + ms(millis.into()),
-        Step::Ring(millis) => {
+        ShellEvent::Start => rig.start(),
+        ShellEvent::Wait(millis) => rig.wait_until(rig.now + ms(millis.into())),
+        ShellEvent::Lag(millis) => rig.now = rig.now + ms(millis.into()),
+        ShellEvent::Ring(millis) => {
             rig.player.handle_timeout(at(millis.into()));
             // Time continues from the latest reported moment.
             rig.now = rig.now.max(at(millis.into()));
@@ -75,10 +76,10 @@ fn act(rig: &mut Rig, step: &Step) {
             let next = rig.player.poll_timeout();
             assert!(next.is_none_or(|next| next > at(millis.into())));
         }
-        Step::Head(call, status, length) => rig.head(call, status, length),
-        Step::Bytes(call, count) => rig.bytes(call, count),
-        Step::End(call, end) => rig.ended(call, end),
-        Step::Reply(nth) => {
+        ShellEvent::Head(call, status, length) => rig.head(call, status, length),
+        ShellEvent::Bytes(call, count) => rig.bytes(call, count),
+        ShellEvent::End(call, end) => rig.ended(call, end),
+        ShellEvent::Reply(nth) => {
             if let Some((call, wanted)) = rig.wanted(nth) {
                 let bytes = wanted.bytes.unwrap_or(700);
                 rig.head(call.0, if wanted.partial { 206 } else { 200 }, Some(bytes));
@@ -87,7 +88,7 @@ fn act(rig: &mut Rig, step: &Step) {
                 rig.ended(call.0, TransportEnd::Whole);
             }
         }
-        Step::Leave => {
+        ShellEvent::Leave => {
             rig.player.handle_leave(rig.now);
             rig.drain();
         }
@@ -95,8 +96,8 @@ fn act(rig: &mut Rig, step: &Step) {
 }
 
 /// Runs the steps and returns all commands.
-fn run(plan: &Plan, intended: u32, steps: &[Step]) -> (Vec<Given>, Rig) {
-    let mut rig = Rig::waiting(plan.clone(), at(intended.into()));
+fn run(plan: &SessionPlan, intended: u32, steps: &[ShellEvent]) -> (Vec<TimedCommand>, PlayerRig) {
+    let mut rig = PlayerRig::waiting(plan.clone(), at(intended.into()));
     for step in steps {
         act(&mut rig, step);
     }
@@ -106,7 +107,7 @@ fn run(plan: &Plan, intended: u32, steps: &[Step]) -> (Vec<Given>, Rig) {
     (rig.given.clone(), rig)
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call() -> impl Strategy<Value = ScriptCall> {
     let time = |max: u64| option::of((0..max).prop_map(ms));
     let range = option::of((
         0..2000_u64,
@@ -121,7 +122,7 @@ fn call() -> impl Strategy<Value = Call> {
         any::<bool>(),
     )
         .prop_map(
-            |(object, range, expected_bytes, (timeout, pace, think), with_previous)| Call {
+            |(object, range, expected_bytes, (timeout, pace, think), with_previous)| ScriptCall {
                 object: ObjectId(object),
                 range: range
                     .map(|(start, length)| ByteRange::new(start, start.saturating_add(length))),
@@ -136,7 +137,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 fn script() -> impl Strategy<Value = Script> {
     let playback = option::of((0..20_000_u64, 0..3_000_u64)).prop_map(|playback| {
-        playback.map(|(rate, start_bytes)| Playback {
+        playback.map(|(rate, start_bytes)| PlaybackSpec {
             bit_rate: BitRate(rate),
             start_bytes,
         })
@@ -148,9 +149,9 @@ fn script() -> impl Strategy<Value = Script> {
 /// Random plans, including ones that `check` would reject.
 fn adaptive() -> impl Strategy<Value = AdaptivePlan> {
     let acts = prop_oneof![
-        3 => (0..40_000_u64).prop_map(|millis| Act::Watch(ms(millis))),
-        1 => (0..90_000_u64).prop_map(|millis| Act::Pause(ms(millis))),
-        1 => (0..40_u32).prop_map(Act::Skip),
+        3 => (0..40_000_u64).prop_map(|millis| ViewerAction::Watch(ms(millis))),
+        1 => (0..90_000_u64).prop_map(|millis| ViewerAction::Pause(ms(millis))),
+        1 => (0..40_u32).prop_map(ViewerAction::Skip),
     ];
     let acts = proptest::collection::vec(acts, 0..6);
     (any_title(), acts, any_make()).prop_map(|(title, acts, make)| AdaptivePlan {
@@ -163,22 +164,23 @@ fn adaptive() -> impl Strategy<Value = AdaptivePlan> {
 fn any_title() -> impl Strategy<Value = Title> {
     let places = prop_oneof![
         (0..3_u32, 1..3000_u64, 0..60_000_u64).prop_map(|(object, segment_bytes, file_bytes)| {
-            Segments::OneFile {
+            SegmentTable::OneFile {
                 object: ObjectId(object),
                 start: 0,
                 segment_bytes,
                 file_bytes,
             }
         }),
-        (0..3_u32, 0..3000_u64).prop_map(|(first, file_bytes)| Segments::Files {
+        (0..3_u32, 0..3000_u64).prop_map(|(first, file_bytes)| SegmentTable::Files {
             first: ObjectId(first),
             file_bytes,
             last_bytes: 5,
         }),
-        (0..40_usize)
-            .prop_map(|count| { Segments::Table(vec![Place::whole(ObjectId(7), 1_000); count]) }),
+        (0..40_usize).prop_map(|count| {
+            SegmentTable::Table(vec![ObjectRange::whole(ObjectId(7), 1_000); count])
+        }),
     ];
-    let header = option::of(Just(Place::part(ObjectId(0), ByteRange::new(0, 100))));
+    let header = option::of(Just(ObjectRange::part(ObjectId(0), ByteRange::new(0, 100))));
     let rendition =
         (0..40_000_u64, header, places).prop_map(|(rate, header, segments)| Rendition {
             bit_rate: BitRate(rate),
@@ -198,21 +200,21 @@ fn any_title() -> impl Strategy<Value = Title> {
         })
 }
 
-fn rule() -> impl Strategy<Value = Rule> {
+fn rule() -> impl Strategy<Value = RateRule> {
     let time = || (0..30_000_u64).prop_map(ms);
     prop_oneof![
-        (0..6_u32).prop_map(Rule::Fixed),
-        Just(Rule::Throughput),
-        (time(), time()).prop_map(|(reservoir, cushion)| Rule::Buffer { reservoir, cushion }),
-        time().prop_map(|low| Rule::Bola { low }),
-        time().prop_map(|low| Rule::Dynamic { low }),
+        (0..6_u32).prop_map(RateRule::Fixed),
+        Just(RateRule::Throughput),
+        (time(), time()).prop_map(|(reservoir, cushion)| RateRule::Buffer { reservoir, cushion }),
+        time().prop_map(|low| RateRule::Bola { low }),
+        time().prop_map(|low| RateRule::Dynamic { low }),
     ]
 }
 
-fn any_probing() -> impl Strategy<Value = Probing> {
+fn any_probing() -> impl Strategy<Value = ProbeSettings> {
     let every = option::of((0..30_000_u64).prop_map(ms));
     (0..4_u32, any::<bool>(), 0..60_000_u64, every).prop_map(
-        |(segments, duplicate, after_pause, every)| Probing {
+        |(segments, duplicate, after_pause, every)| ProbeSettings {
             segments,
             duplicate,
             after_pause: ms(after_pause),
@@ -224,10 +226,13 @@ fn any_probing() -> impl Strategy<Value = Probing> {
 fn any_make() -> impl Strategy<Value = PlayerConfig> {
     let time = || prop_oneof![Just(Duration::ZERO), (0..40_000_u64).prop_map(ms)];
     let maybe = || option::of((0..20_000_u64).prop_map(ms));
-    let shape = prop_oneof![(0..4_u32).prop_map(Shape::Segments), Just(Shape::OpenEnded)];
+    let shape = prop_oneof![
+        (0..4_u32).prop_map(RequestExtent::Segments),
+        Just(RequestExtent::OpenEnded)
+    ];
     let estimate = prop_oneof![
-        (time(), time()).prop_map(|(fast, slow)| Estimate::Ewma { fast, slow }),
-        any::<u8>().prop_map(|samples| Estimate::HarmonicMean { samples }),
+        (time(), time()).prop_map(|(fast, slow)| ThroughputEstimate::Ewma { fast, slow }),
+        any::<u8>().prop_map(|samples| ThroughputEstimate::HarmonicMean { samples }),
     ];
     let buffer = (time(), time(), time(), time());
     let asking = (0..5_u32, shape, option::of(any_probing()));
@@ -259,7 +264,7 @@ fn any_make() -> impl Strategy<Value = PlayerConfig> {
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ShellEvent>> {
     proptest::collection::vec(step(), 0..80)
 }
 
@@ -268,7 +273,7 @@ proptest! {
     fn script_player_survives_any_events(
         script in script(), intended in 0..3000_u32, steps in steps(),
     ) {
-        let plan = Plan::Script(script);
+        let plan = SessionPlan::Script(script);
         let (given, rig) = run(&plan, intended, &steps);
         let (again, other) = run(&plan, intended, &steps);
         prop_assert_eq!(given, again);
@@ -280,7 +285,7 @@ proptest! {
     fn adaptive_player_survives_any_events(
         plan in adaptive(), intended in 0..3000_u32, steps in steps(),
     ) {
-        let plan = Plan::Adaptive(plan);
+        let plan = SessionPlan::Adaptive(plan);
         let (given, rig) = run(&plan, intended, &steps);
         let (again, other) = run(&plan, intended, &steps);
         prop_assert_eq!(given, again);
@@ -290,14 +295,14 @@ proptest! {
 }
 
 /// The server's replies: duration in milliseconds, and end.
-type Server = Vec<(u64, TransportEnd)>;
+type ServerReply = Vec<(u64, TransportEnd)>;
 
 /// Expected result of one call: intended, sent, ended, end.
-type Fate = (Instant, Instant, Instant, CallEnd);
+type ExpectedCall = (Instant, Instant, Instant, CallEnd);
 
 /// Reference model: one burst after another, by arithmetic alone.
-fn by_hand(calls: &[Call], server: &Server) -> Vec<Fate> {
-    let mut fates: Vec<Fate> = Vec::new();
+fn by_hand(calls: &[ScriptCall], server: &ServerReply) -> Vec<ExpectedCall> {
+    let mut fates: Vec<ExpectedCall> = Vec::new();
     let mut due = Instant::ZERO;
     let mut first = 0;
     while first < calls.len() {
@@ -353,8 +358,8 @@ fn by_hand(calls: &[Call], server: &Server) -> Vec<Fate> {
 }
 
 /// The same with a player and a server that replies at the given times.
-fn by_player(calls: Vec<Call>, server: &Server) -> Rig {
-    let mut rig = Rig::new(Plan::Script(Script::new(calls)));
+fn by_player(calls: Vec<ScriptCall>, server: &ServerReply) -> PlayerRig {
+    let mut rig = PlayerRig::new(SessionPlan::Script(Script::new(calls)));
     let mut answered = 0;
     let mut coming: Vec<(Instant, CallId, TransportEnd)> = Vec::new();
     loop {
@@ -391,9 +396,9 @@ proptest! {
             1..12,
         ),
     ) {
-        let calls: Vec<Call> = calls
+        let calls: Vec<ScriptCall> = calls
             .into_iter()
-            .map(|call| Call {
+            .map(|call| ScriptCall {
                 range: Some(ByteRange::new(0, 1000)),
                 expected_bytes: Some(1000),
                 // Times that often coincide, and are never zero.
@@ -405,7 +410,7 @@ proptest! {
         let rig = by_player(calls, &server);
         let mut records = rig.records.clone();
         records.sort_by_key(|record| record.call);
-        let found: Vec<Fate> = records
+        let found: Vec<ExpectedCall> = records
             .iter()
             .map(|record| (record.intended, record.sent, record.ended, record.end))
             .collect();
@@ -427,7 +432,7 @@ proptest! {
         let rendition = |(object, kbps): (u32, u64)| Rendition {
             bit_rate: BitRate::from_kbps(kbps),
             header: None,
-            segments: Segments::OneFile {
+            segments: SegmentTable::OneFile {
                 object: ObjectId(object),
                 start: 0,
                 segment_bytes: kbps * 250,
@@ -441,12 +446,12 @@ proptest! {
         };
         let plan = AdaptivePlan {
             title: Arc::new(title),
-            acts: vec![Act::Watch(ms(watch))],
+            acts: vec![ViewerAction::Watch(ms(watch))],
             make: Arc::new(make),
         };
-        let mut rig = Rig::new(Plan::Adaptive(plan));
+        let mut rig = PlayerRig::new(SessionPlan::Adaptive(plan));
         let rates: Vec<(u64, u64)> = (0..).step_by(15).zip(rates).collect();
-        Net::new(&rates).play(&mut rig, at(3_600_000));
+        TestNetwork::new(&rates).play(&mut rig, at(3_600_000));
         let end = rig.end();
         prop_assert_eq!(end.end, CallEnd::Whole);
         prop_assert_eq!(end.played, ms(watch.min(40_000)));

@@ -2,16 +2,18 @@
 
 mod rig;
 
-use headlong_player::{Call, CallEnd, CallId, Command, Plan, Playback, Script, TransportEnd};
+use headlong_player::{
+    CallEnd, CallId, Command, PlaybackSpec, Script, ScriptCall, SessionPlan, TransportEnd,
+};
 use headlong_units::{BitRate, ByteRange, Instant};
-use rig::{Rig, at, call, ms};
+use rig::{PlayerRig, at, call, ms};
 
-fn plan(calls: Vec<Call>) -> Plan {
-    Plan::Script(Script::new(calls))
+fn plan(calls: Vec<ScriptCall>) -> SessionPlan {
+    SessionPlan::Script(Script::new(calls))
 }
 
-fn paced(object: u32, millis: u64) -> Call {
-    Call {
+fn paced(object: u32, millis: u64) -> ScriptCall {
+    ScriptCall {
         pace: Some(ms(millis)),
         ..call(object)
     }
@@ -19,7 +21,7 @@ fn paced(object: u32, millis: u64) -> Call {
 
 #[test]
 fn unpaced_calls_follow_each_reply() {
-    let mut rig = Rig::new(plan(vec![call(0), call(1), call(2)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), call(1), call(2)]));
     rig.reply(at(300), 0, 1000);
     rig.reply(at(450), 1, 1000);
     rig.reply(at(700), 2, 1000);
@@ -36,7 +38,7 @@ fn unpaced_calls_follow_each_reply() {
 
 #[test]
 fn pace_counts_from_start_of_previous_call() {
-    let mut rig = Rig::new(plan(vec![call(0), paced(1, 10_000), paced(2, 10_000)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), paced(1, 10_000), paced(2, 10_000)]));
     rig.reply(at(4_000), 0, 1000);
     rig.reply(at(13_000), 1, 1000);
     rig.reply(at(21_000), 2, 1000);
@@ -45,7 +47,7 @@ fn pace_counts_from_start_of_previous_call() {
 
 #[test]
 fn paced_call_waits_for_end_of_previous_call() {
-    let mut rig = Rig::new(plan(vec![call(0), paced(1, 1_000)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), paced(1, 1_000)]));
     rig.reply(at(4_000), 0, 1000);
     rig.reply(at(5_000), 1, 1000);
     assert_eq!(rig.sent()[1].0, 4_000);
@@ -54,12 +56,12 @@ fn paced_call_waits_for_end_of_previous_call() {
 
 #[test]
 fn think_time_counts_from_end_of_previous_call() {
-    let think = Call {
+    let think = ScriptCall {
         think: Some(ms(2_000)),
         pace: Some(ms(3_000)),
         ..call(1)
     };
-    let mut rig = Rig::new(plan(vec![call(0), think]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), think]));
     rig.reply(at(4_000), 0, 1000);
     rig.reply(at(7_000), 1, 1000);
     assert_eq!(rig.sent()[1].0, 6_000);
@@ -67,7 +69,7 @@ fn think_time_counts_from_end_of_previous_call() {
 
 #[test]
 fn late_timer_is_visible_in_record() {
-    let mut rig = Rig::new(plan(vec![call(0), paced(1, 1_000), paced(2, 1_000)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), paced(1, 1_000), paced(2, 1_000)]));
     rig.reply(at(100), 0, 1000);
     rig.now = at(1_250);
     rig.player.handle_timeout(rig.now);
@@ -84,7 +86,7 @@ fn late_timer_is_visible_in_record() {
 
 #[test]
 fn late_start_keeps_intended_start() {
-    let mut rig = Rig::waiting(plan(vec![call(0)]), at(500));
+    let mut rig = PlayerRig::waiting(plan(vec![call(0)]), at(500));
     assert_eq!(rig.player.poll_timeout(), None);
     rig.now = at(800);
     rig.start();
@@ -98,7 +100,7 @@ fn late_start_keeps_intended_start() {
 
 #[test]
 fn early_start_waits_for_intended_start() {
-    let mut rig = Rig::waiting(plan(vec![call(0)]), at(500));
+    let mut rig = PlayerRig::waiting(plan(vec![call(0)]), at(500));
     rig.start();
     assert_eq!(rig.player.poll_timeout(), Some(at(500)));
     rig.wait_until(at(600));
@@ -107,12 +109,12 @@ fn early_start_waits_for_intended_start() {
 
 #[test]
 fn burst_is_sent_at_once_on_separate_connections() {
-    let with = |object| Call {
+    let with = |object| ScriptCall {
         with_previous: true,
         ..call(object)
     };
     let calls = vec![call(0), with(1), with(2), paced(3, 5_000), with(4)];
-    let mut rig = Rig::new(plan(calls));
+    let mut rig = PlayerRig::new(plan(calls));
     rig.reply(at(100), 2, 1000);
     rig.reply(at(200), 0, 1000);
     rig.reply(at(6_000), 1, 1000);
@@ -125,11 +127,11 @@ fn burst_is_sent_at_once_on_separate_connections() {
 
 #[test]
 fn timeout_ends_session() {
-    let with = Call {
+    let with = ScriptCall {
         with_previous: true,
         ..call(1)
     };
-    let mut rig = Rig::new(plan(vec![call(0), with, call(2)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), with, call(2)]));
     rig.wait_until(at(9_999));
     assert!(rig.player.end().is_none());
     rig.wait_until(at(20_000));
@@ -143,7 +145,7 @@ fn timeout_ends_session() {
 
 #[test]
 fn reply_at_deadline_is_in_time() {
-    let mut rig = Rig::new(plan(vec![call(0)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.now = at(10_000);
     rig.head(0, 206, Some(1000));
     rig.bytes(0, 1000);
@@ -153,7 +155,7 @@ fn reply_at_deadline_is_in_time() {
 
 #[test]
 fn reply_after_deadline_times_out() {
-    let mut rig = Rig::new(plan(vec![call(0)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.now = Instant(at(10_000).0 + 1);
     rig.ended(0, TransportEnd::Whole);
     assert_eq!(rig.end().end, CallEnd::TimedOut);
@@ -161,11 +163,11 @@ fn reply_after_deadline_times_out() {
 
 #[test]
 fn call_without_timeout_waits_indefinitely() {
-    let patient = Call {
+    let patient = ScriptCall {
         timeout: None,
         ..call(0)
     };
-    let mut rig = Rig::new(plan(vec![patient]));
+    let mut rig = PlayerRig::new(plan(vec![patient]));
     assert_eq!(rig.player.poll_timeout(), None);
     rig.reply(at(86_400_000), 0, 1000);
     assert_eq!(rig.end().end, CallEnd::Whole);
@@ -173,7 +175,7 @@ fn call_without_timeout_waits_indefinitely() {
 
 #[test]
 fn empty_script_ends_at_start() {
-    let rig = Rig::new(plan(Vec::new()));
+    let rig = PlayerRig::new(plan(Vec::new()));
     assert_eq!(rig.end().end, CallEnd::Whole);
     assert!(rig.records.is_empty());
 }
@@ -212,12 +214,12 @@ fn status_and_length_determine_call_end() {
         (None, None, 503, None, 0, Refused(503)),
     ];
     for (range, expected_bytes, status, length, bytes, end) in table {
-        let one = Call {
+        let one = ScriptCall {
             range,
             expected_bytes,
             ..call(0)
         };
-        let mut rig = Rig::new(plan(vec![one]));
+        let mut rig = PlayerRig::new(plan(vec![one]));
         rig.head(0, status, length);
         rig.bytes(0, bytes);
         rig.ended(0, TransportEnd::Whole);
@@ -229,7 +231,7 @@ fn status_and_length_determine_call_end() {
 
 #[test]
 fn end_without_head_is_broken() {
-    let mut rig = Rig::new(plan(vec![call(0)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.ended(0, TransportEnd::Whole);
     assert_eq!(rig.ends(), [CallEnd::Broken]);
 }
@@ -241,7 +243,7 @@ fn transport_failure_ends_session() {
         (TransportEnd::Wrong, CallEnd::Wrong),
         (TransportEnd::Refused(429), CallEnd::Refused(429)),
     ] {
-        let mut rig = Rig::new(plan(vec![call(0), call(1)]));
+        let mut rig = PlayerRig::new(plan(vec![call(0), call(1)]));
         rig.ended(0, end);
         assert_eq!((rig.ends(), rig.end().end), (vec![is], is));
     }
@@ -249,7 +251,7 @@ fn transport_failure_ends_session() {
 
 #[test]
 fn record_has_first_byte_time_and_byte_count() {
-    let mut rig = Rig::new(plan(vec![call(0)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.now = at(40);
     rig.head(0, 206, Some(1000));
     rig.bytes(0, 0);
@@ -267,7 +269,7 @@ fn record_has_first_byte_time_and_byte_count() {
 
 #[test]
 fn trickling_reply_times_out() {
-    let mut rig = Rig::new(plan(vec![call(0)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.head(0, 206, Some(1000));
     for millis in 1..=900 {
         let before = rig.player.poll_timeout();
@@ -289,7 +291,7 @@ fn trickling_reply_times_out() {
 
 #[test]
 fn old_timer_does_not_affect_next_call() {
-    let mut rig = Rig::new(plan(vec![call(0), call(1)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0), call(1)]));
     rig.reply(at(9_000), 0, 1000);
     // A spurious timeout at the old deadline.
     rig.now = at(10_000);
@@ -307,15 +309,15 @@ fn old_timer_does_not_affect_next_call() {
 
 #[test]
 fn leave_ends_session_in_any_state() {
-    let never = Call {
+    let never = ScriptCall {
         timeout: None,
         ..call(0)
     };
     let far = paced(1, 86_400_000);
     // Before the start, during a reply that never arrives, and between two calls.
-    let mut early = Rig::waiting(plan(vec![call(0)]), at(500));
-    let mut waiting = Rig::new(plan(vec![never]));
-    let mut between = Rig::new(plan(vec![call(0), far]));
+    let mut early = PlayerRig::waiting(plan(vec![call(0)]), at(500));
+    let mut waiting = PlayerRig::new(plan(vec![never]));
+    let mut between = PlayerRig::new(plan(vec![call(0), far]));
     between.reply(at(10), 0, 1000);
     for (rig, ends) in [
         (&mut early, vec![]),
@@ -338,7 +340,7 @@ fn leave_ends_session_in_any_state() {
 
 #[test]
 fn events_of_unknown_calls_are_ignored() {
-    let mut rig = Rig::new(plan(vec![call(0)]));
+    let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.head(7, 500, None);
     rig.bytes(u32::MAX, u64::MAX);
     rig.ended(1, TransportEnd::Broken);
@@ -348,10 +350,10 @@ fn events_of_unknown_calls_are_ignored() {
 }
 
 /// 8,000 bits per second: 1,000 bytes last a second.
-fn watched(calls: Vec<Call>, start_bytes: u64) -> Plan {
-    Plan::Script(Script {
+fn watched(calls: Vec<ScriptCall>, start_bytes: u64) -> SessionPlan {
+    SessionPlan::Script(Script {
         calls,
-        playback: Some(Playback {
+        playback: Some(PlaybackSpec {
             bit_rate: BitRate(8_000),
             start_bytes,
         }),
@@ -360,7 +362,7 @@ fn watched(calls: Vec<Call>, start_bytes: u64) -> Plan {
 
 #[test]
 fn playback_starts_at_start_bytes() {
-    let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_500));
+    let mut rig = PlayerRig::new(watched(vec![call(0), call(1), call(2)], 1_500));
     rig.reply(at(200), 0, 1000);
     rig.wait_until(at(300));
     rig.head(1, 206, None);
@@ -382,7 +384,7 @@ fn playback_starts_at_start_bytes() {
 
 #[test]
 fn empty_buffer_during_call_is_stall() {
-    let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
+    let mut rig = PlayerRig::new(watched(vec![call(0), call(1), call(2)], 1_000));
     // Plays from 200 to 1,200; stalls until 1,700; plays until 2,700; stalls until 2,800.
     rig.reply(at(200), 0, 1000);
     rig.reply(at(1_700), 1, 1000);
@@ -394,7 +396,7 @@ fn empty_buffer_during_call_is_stall() {
 
 #[test]
 fn bytes_arriving_at_empty_buffer_prevent_stall() {
-    let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
+    let mut rig = PlayerRig::new(watched(vec![call(0), call(1), call(2)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.reply(at(1_200), 1, 1000);
     rig.reply(at(2_200), 2, 1000);
@@ -404,7 +406,7 @@ fn bytes_arriving_at_empty_buffer_prevent_stall() {
 
 #[test]
 fn playback_resumes_at_start_bytes() {
-    let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
+    let mut rig = PlayerRig::new(watched(vec![call(0), call(1), call(2)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.wait_until(at(1_500));
     rig.head(1, 206, None);
@@ -419,7 +421,7 @@ fn playback_resumes_at_start_bytes() {
 
 #[test]
 fn pause_of_script_is_no_stall() {
-    let mut rig = Rig::new(watched(vec![call(0), paced(1, 60_000)], 1_000));
+    let mut rig = PlayerRig::new(watched(vec![call(0), paced(1, 60_000)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.reply(at(60_300), 1, 1000);
     let end = rig.end();
@@ -429,7 +431,7 @@ fn pause_of_script_is_no_stall() {
 
 #[test]
 fn short_title_plays_when_complete() {
-    let mut rig = Rig::new(watched(vec![call(0)], 5_000));
+    let mut rig = PlayerRig::new(watched(vec![call(0)], 5_000));
     rig.reply(at(200), 0, 1000);
     let end = rig.end();
     assert_eq!((end.startup_delay, end.played), (Some(ms(200)), ms(1_000)));
@@ -437,7 +439,7 @@ fn short_title_plays_when_complete() {
 
 #[test]
 fn stall_counts_until_viewer_leaves() {
-    let mut rig = Rig::new(watched(vec![call(0), call(1)], 1_000));
+    let mut rig = PlayerRig::new(watched(vec![call(0), call(1)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.wait_until(at(30_000));
     let end = rig.end();

@@ -1,7 +1,8 @@
 //! Randomly drawn drives in virtual time: the failure-free limit of each, the cost of a cold start
 //! at shares of it, and the automatic choice of sizes beside fixed ones.
 //!
-//!     cargo run --release -p headlong-sim --example family -- limit|cold|grid youtube-sd FROM TO [--json] [KEY=VALUE,...]...
+//!     cargo run --release -p headlong-sim --example family -- limit|cold|grid youtube-sd FROM TO
+//!     [--json] [KEY=VALUE,...]...
 //!
 //! Each drive of the seeds `FROM..TO` ([`DrawnDrive`]) runs with each set of engine settings, or
 //! with the defaults if no set is given. Admission control is off; viewers have no session ids.
@@ -11,17 +12,20 @@
 //!   the limit of the first set, beside the least number that any server must lose
 //!   ([`LossBound`]).
 //! - `grid`: limit, and 99th percentile of the time to the first byte at 80 % of the automatic
-//!   choice's limit, of the automatic choice and of every fixed size with every most number of reads
-//!   at a time (`outstanding_reads`; an arm gets fewer if more do not help). A fixed choice that
-//!   fails one step above the automatic limit is not searched further down.
+//!   choice's limit, of the automatic choice and of every fixed size with every most number of
+//!   reads at a time (`outstanding_reads`; an arm gets fewer if more do not help). A fixed choice
+//!   that fails one step above the automatic limit is not searched further down.
 
 use headlong_drive::{DrawnDrive, DriveSpec};
-use headlong_sim::{ColdOpen, Experiment, LossBound, Placement, Record, Setup, Window, settings};
+use headlong_sim::{
+    ColdOpen, LossBound, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WorldSetup,
+    settings,
+};
 use headlong_units::{Duration, GIB, Instant, KIB};
 use headlong_workload::Specification;
 use serde::Serialize;
 
-type Settings = Vec<(String, String)>;
+type SettingList = Vec<(String, String)>;
 
 /// Two seeds, so that the cold starts have other viewers than the limit.
 const SEED_OF_LIMIT: u64 = 7;
@@ -43,9 +47,9 @@ const SHARE_OF_WAITS: f64 = 0.8;
 
 /// A cold start.
 #[derive(Debug, Serialize)]
-struct Start {
+struct ColdStart {
     drive: String,
-    settings: Settings,
+    settings: SettingList,
     share_of_limit: f64,
     rate_mib_s: f64,
     sessions: u64,
@@ -62,8 +66,8 @@ struct Start {
 
 /// One choice of sizes for a drive.
 #[derive(Debug, Clone, Serialize)]
-struct Choice {
-    settings: Settings,
+struct SizeChoice {
+    settings: SettingList,
     /// Absent for a fixed choice that fails one step above the automatic limit.
     limit_mib_s: Option<f64>,
     first_byte_ms_p99: f64,
@@ -71,31 +75,36 @@ struct Choice {
 
 /// The automatic choice beside the best fixed ones.
 #[derive(Debug, Serialize)]
-struct Comparison {
+struct ChoiceComparison {
     drive: String,
-    automatic: Choice,
-    limit_best: Choice,
-    first_byte_best: Choice,
+    automatic: SizeChoice,
+    limit_best: SizeChoice,
+    first_byte_best: SizeChoice,
     /// The automatic limit by the best of all.
     limit_ratio: f64,
     /// The automatic time to the first byte by the best of all.
     first_byte_ratio: f64,
-    fixed: Vec<Choice>,
+    fixed: Vec<SizeChoice>,
 }
 
 /// The limit of a set of settings.
 #[derive(Debug, Serialize)]
-struct Limit {
+struct SettingsLimit {
     drive: String,
-    settings: Settings,
+    settings: SettingList,
     limit_mib_s: Option<f64>,
 }
 
-fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_start: bool) -> Experiment {
+fn experiment(
+    workload: &str,
+    drawn: &DrawnDrive,
+    engine: &SettingList,
+    is_start: bool,
+) -> VirtualExperiment {
     let (ramp, measured) = if is_start { (1, 300) } else { (300, 600) };
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: at(ramp),
             to: at(ramp + measured),
         },
@@ -103,7 +112,7 @@ fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_start: b
         turnaround: drawn.turnaround,
         cold_open: drawn.has_cold_metadata.then(ColdOpen::default),
         placement: Placement::Spread,
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = 7 * GIB / 2;
     let usual = [("prefetch", "auto"), ("admission", "accept")];
@@ -113,7 +122,7 @@ fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_start: b
     }
     let resuming = [("sessions.resume_time".to_owned(), "225s".to_owned())];
     let overrides = if is_start { &resuming[..] } else { &[] };
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset(workload, overrides).expect("a preset"),
         drive: drawn.drive.clone(),
         setup,
@@ -125,7 +134,7 @@ fn rate_of(step: i32) -> f64 {
     RATE_FIRST_MIB_S * STEP.powi(step)
 }
 
-fn holds(experiment: &Experiment, step: i32) -> bool {
+fn holds(experiment: &VirtualExperiment, step: i32) -> bool {
     let mut strict = experiment.clone();
     strict.setup.stops_at_failure = true;
     let record = strict.run(rate_of(step), SEED_OF_LIMIT).expect("a world");
@@ -133,7 +142,7 @@ fn holds(experiment: &Experiment, step: i32) -> bool {
 }
 
 /// The highest step without a failure, if there is one.
-fn limit(experiment: &Experiment) -> Option<i32> {
+fn limit(experiment: &VirtualExperiment) -> Option<i32> {
     let (mut passed, mut failed) = (None, None);
     let mut next = 0;
     loop {
@@ -150,7 +159,7 @@ fn limit(experiment: &Experiment) -> Option<i32> {
     }
 }
 
-fn bytes_per_seek(record: &Record) -> f64 {
+fn bytes_per_seek(record: &RunFigures) -> f64 {
     record.read_kib * KIB as f64 / record.repositions_per_read.max(0.01)
 }
 
@@ -176,12 +185,12 @@ fn show_drive(drawn: &DrawnDrive) {
     }
 }
 
-fn limits(workload: &str, drawn: &DrawnDrive, sets: &[Settings]) -> Vec<Limit> {
-    let limit = |set: &Settings| {
+fn limits(workload: &str, drawn: &DrawnDrive, sets: &[SettingList]) -> Vec<SettingsLimit> {
+    let limit = |set: &SettingList| {
         let step = limit(&experiment(workload, drawn, set, false));
         let limit_mib_s = step.map(rate_of);
         eprintln!("  {set:?}: limit {:.1} MiB/s", limit_mib_s.unwrap_or(0.0));
-        Limit {
+        SettingsLimit {
             drive: name_of(drawn),
             settings: set.clone(),
             limit_mib_s,
@@ -190,7 +199,7 @@ fn limits(workload: &str, drawn: &DrawnDrive, sets: &[Settings]) -> Vec<Limit> {
     sets.iter().map(limit).collect()
 }
 
-fn starts(workload: &str, drawn: &DrawnDrive, sets: &[Settings]) -> Vec<Start> {
+fn starts(workload: &str, drawn: &DrawnDrive, sets: &[SettingList]) -> Vec<ColdStart> {
     let first = limits(workload, drawn, &sets[..1]);
     let Some(limit_mib_s) = first[0].limit_mib_s else {
         return Vec::new();
@@ -225,16 +234,16 @@ fn starts(workload: &str, drawn: &DrawnDrive, sets: &[Settings]) -> Vec<Start> {
 fn start(
     workload: &str,
     drawn: &DrawnDrive,
-    set: &Settings,
+    set: &SettingList,
     (share, limit_mib_s): (f64, f64),
-) -> Start {
+) -> ColdStart {
     let cold = experiment(workload, drawn, set, true);
     let rate = limit_mib_s * share;
     let record = cold.run(rate, SEED_OF_STARTS).expect("a world");
     let bound = cold.loss_bound(rate, SEED_OF_STARTS).expect("a bound");
     // A viewer leaves at its first failure.
     let lost = record.failures + record.ramp_failures;
-    Start {
+    ColdStart {
         drive: name_of(drawn),
         settings: set.clone(),
         share_of_limit: share,
@@ -252,7 +261,7 @@ fn start(
 }
 
 /// Drives whose starts are all within the bound, of all drives, and the worst start.
-fn show_starts(starts: &[Start]) {
+fn show_starts(starts: &[ColdStart]) {
     println!("| drive | share | MiB/s | sessions | lost | bound | above, % | first byte p99, ms |");
     println!("|---|---|---|---|---|---|---|---|");
     for start in starts {
@@ -269,8 +278,8 @@ fn show_starts(starts: &[Start]) {
         );
     }
     let drives = starts.chunk_by(|a, b| a.drive == b.drive);
-    let is_good = |starts: &&[Start]| {
-        let is_within = |start: &Start| start.above_bound <= ABOVE_BOUND_MAX;
+    let is_good = |starts: &&[ColdStart]| {
+        let is_within = |start: &ColdStart| start.above_bound <= ABOVE_BOUND_MAX;
         starts.iter().all(is_within)
     };
     let (all, good) = (drives.clone().count(), drives.filter(is_good).count());
@@ -292,10 +301,10 @@ fn show_starts(starts: &[Start]) {
 }
 
 /// Compares the automatic choice with fixed ones; `set` applies to all of them.
-fn compare(workload: &str, drawn: &DrawnDrive, set: &Settings) -> Option<Comparison> {
+fn compare(workload: &str, drawn: &DrawnDrive, set: &SettingList) -> Option<ChoiceComparison> {
     let step = limit(&experiment(workload, drawn, set, false))?;
     let rate_of_waits = rate_of(step) * SHARE_OF_WAITS;
-    let choice = |settings: Settings, step: Option<i32>| {
+    let choice = |settings: SettingList, step: Option<i32>| {
         let experiment = experiment(workload, drawn, &settings, false);
         let record = experiment
             .run(rate_of_waits, SEED_OF_LIMIT)
@@ -303,7 +312,7 @@ fn compare(workload: &str, drawn: &DrawnDrive, set: &Settings) -> Option<Compari
         let limit_mib_s = step.map(rate_of);
         let p99 = record.wait_ms.p99;
         eprintln!("  {settings:?}: limit {limit_mib_s:.1?} MiB/s; first byte p99 {p99:.0} ms");
-        Choice {
+        SizeChoice {
             settings,
             limit_mib_s,
             first_byte_ms_p99: p99,
@@ -322,20 +331,20 @@ fn compare(workload: &str, drawn: &DrawnDrive, set: &Settings) -> Option<Compari
                 ("outstanding_max", format!("{outstanding}MiB")),
             ];
             let more = more.map(|(name, value)| (name.to_owned(), value));
-            let settings: Settings = set.iter().cloned().chain(more).collect();
+            let settings: SettingList = set.iter().cloned().chain(more).collect();
             let tried = experiment(workload, drawn, &settings, false);
             let above = (step + 1..STEPS_MAX).take_while(|step| holds(&tried, *step));
             fixed.push(choice(settings, above.last()));
         }
     }
-    let limit_of = |choice: &Choice| choice.limit_mib_s.unwrap_or(0.0);
+    let limit_of = |choice: &SizeChoice| choice.limit_mib_s.unwrap_or(0.0);
     let all = || std::iter::once(&automatic).chain(&fixed);
     let limit_best = all()
         .max_by(|a, b| limit_of(a).total_cmp(&limit_of(b)))?
         .clone();
-    let wait = |choice: &&Choice| choice.first_byte_ms_p99;
+    let wait = |choice: &&SizeChoice| choice.first_byte_ms_p99;
     let first_byte_best = all().min_by(|a, b| wait(a).total_cmp(&wait(b)))?.clone();
-    Some(Comparison {
+    Some(ChoiceComparison {
         drive: name_of(drawn),
         limit_ratio: limit_of(&automatic) / limit_of(&limit_best),
         first_byte_ratio: automatic.first_byte_ms_p99
@@ -347,8 +356,8 @@ fn compare(workload: &str, drawn: &DrawnDrive, set: &Settings) -> Option<Compari
     })
 }
 
-fn show_comparisons(comparisons: &[Comparison]) {
-    let words = |choice: &Choice| {
+fn show_comparisons(comparisons: &[ChoiceComparison]) {
+    let words = |choice: &SizeChoice| {
         let values = choice.settings.iter();
         let values = values.filter(|(name, _)| name == "prefetch" || name == "outstanding_reads");
         let values: Vec<&str> = values.map(|(_, value)| value.as_str()).collect();
@@ -408,9 +417,9 @@ fn main() {
         let words = set.split(',').filter(|word| !word.is_empty());
         words.map(pair).collect()
     };
-    let mut sets: Vec<Settings> = sets.iter().map(of_set).collect();
+    let mut sets: Vec<SettingList> = sets.iter().map(of_set).collect();
     if sets.is_empty() {
-        sets.push(Settings::new());
+        sets.push(SettingList::new());
     }
     let drives = (seed(from)..seed(to)).map(|seed| {
         let drawn = DrawnDrive::draw(seed).expect("presets of the family exist");
@@ -419,21 +428,21 @@ fn main() {
     });
     match mode.as_str() {
         "limit" => {
-            let rows: Vec<Limit> = drives
+            let rows: Vec<SettingsLimit> = drives
                 .flat_map(|drawn| limits(workload, &drawn, &sets))
                 .collect();
             // The text is written as the limits are found.
             print(is_json, &rows, |_| ());
         }
         "cold" => {
-            let rows: Vec<Start> = drives
+            let rows: Vec<ColdStart> = drives
                 .flat_map(|drawn| starts(workload, &drawn, &sets))
                 .collect();
             print(is_json, &rows, show_starts);
         }
         "grid" => {
             let compare = |drawn: DrawnDrive| compare(workload, &drawn, &sets[0]);
-            let rows: Vec<Comparison> = drives.filter_map(compare).collect();
+            let rows: Vec<ChoiceComparison> = drives.filter_map(compare).collect();
             print(is_json, &rows, show_comparisons);
         }
         other => {

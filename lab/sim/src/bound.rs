@@ -45,26 +45,26 @@
 //!
 //! # What a read costs
 //!
-//! Bytes cross a head at the speed of their track ([`Medium`]); no order and no queue changes that.
-//! For bytes of a file that only one session wants, with no other wanted file within a track's
-//! length on either side, the head must come from another track at least once if any of them is
-//! read, which takes at least the shortest switch. It is charged to the byte that would be held
-//! longest, which is correct because it is only due when that byte, or another, is read; once for
-//! each such file, less one for the head's position at the opening. Repositions within a title,
+//! Bytes cross a head at the speed of their track ([`MediumLimits`]); no order and no queue changes
+//! that. For bytes of a file that only one session wants, with no other wanted file within a
+//! track's length on either side, the head must come from another track at least once if any of
+//! them is read, which takes at least the shortest switch. It is charged to the byte that would be
+//! held longest, which is correct because it is only due when that byte, or another, is read; once
+//! for each such file, less one for the head's position at the opening. Repositions within a title,
 //! longer seeks, rotation, overhead, wasted prefetches, and memory for data prefetched or in
 //! transmission cost nothing: no real server is likely to approach the bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headlong_drive::Medium;
-use headlong_player::{Call, ObjectId};
+use headlong_drive::MediumLimits;
+use headlong_player::{ObjectId, ScriptCall};
 use headlong_units::Instant;
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Specification};
 use serde::{Deserialize, Serialize};
 
-use crate::Experiment;
+use crate::VirtualExperiment;
 use crate::call_times::CallTimes;
-use crate::layout::{Place, TitlePlacement};
+use crate::layout::{FileLocation, TitlePlacement};
 use crate::setup::SetupError;
 
 /// Bytes that are accounted for together. A call counts with the whole units in it.
@@ -117,7 +117,7 @@ impl Bound {
 
 /// A requested unit of a file; times are seconds from the start of the run.
 #[derive(Debug, Clone, Copy)]
-struct Want {
+struct RequestedUnit {
     /// File and unit in it.
     unit: (u32, u32),
     earliest: f64,
@@ -127,7 +127,7 @@ struct Want {
 
 /// A counted want as an item of the knapsack.
 #[derive(Debug, Clone, Copy)]
-struct Item {
+struct KnapsackItem {
     /// Head time saved if it is not read, seconds.
     seconds: f64,
     /// The part of that for the track switch.
@@ -138,7 +138,7 @@ struct Item {
     is_from_before: bool,
 }
 
-impl Experiment {
+impl VirtualExperiment {
     /// The bound at a rate.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Experiment {
         let window = self.setup.window;
         let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
         let (from, to) = (seconds(window.from), seconds(window.to));
-        let mut ledger = WantLedger::new(from, to);
+        let mut ledger = UnitDemand::new(from, to);
         for (number, session) in (&mut sessions).enumerate() {
             let class = &specification.classes[session.class as usize];
             ledger.add(number as u32, &session, class);
@@ -231,21 +231,21 @@ impl Experiment {
 pub(crate) fn places_of(
     sessions: &SessionStream<'_>,
     ground: &TitlePlacement<'_>,
-) -> Vec<Option<Place>> {
+) -> Vec<Option<FileLocation>> {
     let place = |id| ground.place(sessions.object(ObjectId(id))?);
     (0..sessions.object_count() as u32).map(place).collect()
 }
 
 /// All requested units.
-struct WantLedger {
+struct UnitDemand {
     from: f64,
     to: f64,
-    wants: Vec<Want>,
+    wants: Vec<RequestedUnit>,
     /// The only session that requests a file, or `None` if there are several.
     sessions: BTreeMap<u32, Option<u32>>,
 }
 
-impl WantLedger {
+impl UnitDemand {
     fn new(from: f64, to: f64) -> Self {
         Self {
             from,
@@ -266,7 +266,7 @@ impl WantLedger {
         }
     }
 
-    fn want(&mut self, session: u32, call: &Call, earliest: f64, latest: f64) {
+    fn want(&mut self, session: u32, call: &ScriptCall, earliest: f64, latest: f64) {
         let end = call.range.map_or(u64::MAX, |range| range.end);
         let start = call.range.map_or(0, |range| range.start);
         let Some(bytes) = call.expected_bytes else {
@@ -281,7 +281,7 @@ impl WantLedger {
         for unit in start / UNIT_BYTES..end.div_ceil(UNIT_BYTES) {
             let is_whole = unit * UNIT_BYTES >= start && (unit + 1) * UNIT_BYTES <= end;
             let is_within = earliest >= self.from && latest <= self.to;
-            self.wants.push(Want {
+            self.wants.push(RequestedUnit {
                 unit: (call.object.0, unit as u32),
                 earliest,
                 latest,
@@ -292,19 +292,19 @@ impl WantLedger {
 
     fn settle(
         mut self,
-        places: &[Option<Place>],
-        medium: &Medium,
+        places: &[Option<FileLocation>],
+        medium: &MediumLimits,
         memory_bytes: u64,
         rate_mib_s: f64,
         seed: u64,
     ) -> Bound {
         let lonely = self.lonely(places, medium);
-        let order = |want: &Want| (want.unit, want.earliest);
+        let order = |want: &RequestedUnit| (want.unit, want.earliest);
         self.wants.sort_by(|a, b| {
             let (a, b) = (order(a), order(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
-        let mut items: Vec<Item> = Vec::new();
+        let mut items: Vec<KnapsackItem> = Vec::new();
         // The item of each isolated file that would be held longest.
         let mut longest: BTreeMap<u32, usize> = BTreeMap::new();
         for same in self.wants.chunk_by(|a, b| a.unit == b.unit) {
@@ -324,7 +324,7 @@ impl WantLedger {
                             *best = items.len();
                         }
                     }
-                    items.push(Item {
+                    items.push(KnapsackItem {
                         seconds,
                         going_s: 0.0,
                         held_s: (want.earliest - held_from).max(0.0),
@@ -359,7 +359,7 @@ impl WantLedger {
     }
 
     /// Files that one session wants, with no other wanted file within a track's length.
-    fn lonely(&self, places: &[Option<Place>], medium: &Medium) -> BTreeSet<u32> {
+    fn lonely(&self, places: &[Option<FileLocation>], medium: &MediumLimits) -> BTreeSet<u32> {
         let mut lonely = isolated(self.sessions.keys(), places, medium.track_bytes_max);
         lonely.retain(|file| self.sessions.get(file).is_some_and(Option::is_some));
         lonely
@@ -369,7 +369,7 @@ impl WantLedger {
 /// Of some files, those that are at least `gap_bytes` from every other of them.
 pub(crate) fn isolated<'f>(
     files: impl Iterator<Item = &'f u32>,
-    places: &[Option<Place>],
+    places: &[Option<FileLocation>],
     gap_bytes: u64,
 ) -> BTreeSet<u32> {
     let mut wanted: Vec<(u64, u64, u32)> = files
@@ -391,7 +391,7 @@ pub(crate) fn isolated<'f>(
 }
 
 /// Units that the knapsack leaves to be read.
-struct Missed {
+struct UnreadUnits {
     units: f64,
     seconds: f64,
     going_s: f64,
@@ -399,20 +399,20 @@ struct Missed {
 
 /// Fills `units` of memory at the opening, then the knapsack of the window in order of savings per
 /// unit used. The last item may be taken in part.
-fn fill(items: Vec<Item>, units: f64, length_s: f64) -> Missed {
-    let saved = |item: &Item| item.seconds + item.going_s;
-    let (mut before, mut within): (Vec<Item>, Vec<Item>) =
+fn fill(items: Vec<KnapsackItem>, units: f64, length_s: f64) -> UnreadUnits {
+    let saved = |item: &KnapsackItem| item.seconds + item.going_s;
+    let (mut before, mut within): (Vec<KnapsackItem>, Vec<KnapsackItem>) =
         items.into_iter().partition(|item| item.is_from_before);
     before.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
-    let worth = |item: &Item| saved(item) / item.held_s;
+    let worth = |item: &KnapsackItem| saved(item) / item.held_s;
     within.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    let mut missed = Missed {
+    let mut missed = UnreadUnits {
         units: 0.0,
         seconds: 0.0,
         going_s: 0.0,
     };
-    let takes_unit: fn(&Item) -> f64 = |_| 1.0;
-    let takes_time: fn(&Item) -> f64 = |item| item.held_s;
+    let takes_unit: fn(&KnapsackItem) -> f64 = |_| 1.0;
+    let takes_time: fn(&KnapsackItem) -> f64 = |item| item.held_s;
     for (items, takes, mut room) in [
         (before, takes_unit, units),
         (within, takes_time, units * length_s),
@@ -433,8 +433,8 @@ fn fill(items: Vec<Item>, units: f64, length_s: f64) -> Missed {
 mod tests {
     use super::*;
 
-    fn item(seconds: f64, held_s: f64) -> Item {
-        Item {
+    fn item(seconds: f64, held_s: f64) -> KnapsackItem {
+        KnapsackItem {
             seconds,
             going_s: 0.0,
             held_s,

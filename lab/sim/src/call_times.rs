@@ -5,14 +5,14 @@
 //! and its pace allows. A call is complete no sooner than a round trip and its bytes over the
 //! viewer's own line after it was sent, and no later than its timeout, or the viewer is lost.
 
-use headlong_player::{Call, Plan};
+use headlong_player::{ScriptCall, SessionPlan};
 use headlong_units::Duration;
 use headlong_workload::{NetworkClass, Session};
 
 /// Calls that are sent together. Times are seconds from the start of the run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Burst<'s> {
-    pub(crate) calls: &'s [Call],
+pub(crate) struct CallBurst<'s> {
+    pub(crate) calls: &'s [ScriptCall],
     /// Earliest time at which the requests can reach the server.
     pub(crate) earliest: f64,
     /// Latest time at which the replies may be complete.
@@ -28,7 +28,7 @@ pub(crate) struct Burst<'s> {
 /// The bursts of a session in order; none of an adaptive player.
 #[derive(Debug)]
 pub(crate) struct CallTimes<'s> {
-    rest: &'s [Call],
+    rest: &'s [ScriptCall],
     class: &'s NetworkClass,
     /// Earliest and latest time of sending of the next burst.
     sent: (f64, f64),
@@ -40,8 +40,8 @@ impl<'s> CallTimes<'s> {
         let arrival = session.arrival.as_secs_f64();
         Self {
             rest: match &session.plan {
-                Plan::Script(script) => &script.calls,
-                Plan::Adaptive(_) => &[],
+                SessionPlan::Script(script) => &script.calls,
+                SessionPlan::Adaptive(_) => &[],
             },
             class,
             sent: (arrival, arrival),
@@ -51,9 +51,9 @@ impl<'s> CallTimes<'s> {
 }
 
 impl<'s> Iterator for CallTimes<'s> {
-    type Item = Burst<'s>;
+    type Item = CallBurst<'s>;
 
-    fn next(&mut self) -> Option<Burst<'s>> {
+    fn next(&mut self) -> Option<CallBurst<'s>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -70,7 +70,7 @@ impl<'s> Iterator for CallTimes<'s> {
         let line = self.class.bandwidth;
         let line = line.map_or(0.0, |rate| rate.time_for(bytes).as_secs_f64());
         let (earliest, latest) = self.sent;
-        let burst = Burst {
+        let burst = CallBurst {
             calls,
             earliest: earliest + delay,
             latest: latest + timeout,

@@ -6,7 +6,9 @@
 use core::ops::AddAssign;
 use std::collections::VecDeque;
 
-use headlong_drive::{Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use headlong_drive::{
+    Direction, Drive, Refusal, Request, RequestId, SECTOR_BYTES, ServiceTimeBreakdown,
+};
 use headlong_stats::{Access, Sequences};
 use headlong_units::{Duration, Instant};
 
@@ -25,19 +27,19 @@ pub struct DriveUse {
     /// Time with at least one request in the drive.
     pub busy: Duration,
     /// Where their time went.
-    pub parts: Parts,
+    pub parts: ServiceTimeBreakdown,
 }
 
 /// Reads of the drive since the measured window opened.
 #[derive(Debug, Clone, Default)]
-pub struct Pattern {
+pub struct AccessPattern {
     /// Sequences of adjacent requests.
     pub sequences: Sequences,
     /// First sector and number of sectors of the latest requests, oldest first.
     pub excerpt: VecDeque<(u64, u64)>,
 }
 
-impl Pattern {
+impl AccessPattern {
     fn add(&mut self, request: &Request) {
         self.sequences.add(Access {
             start_bytes: request.sector * SECTOR_BYTES,
@@ -54,7 +56,7 @@ impl Pattern {
 
 /// A drive with the requests that wait for room in its queue.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct QueuedDrive {
     drive: Box<dyn Drive>,
     /// Most requests in the drive.
     depth: usize,
@@ -66,10 +68,10 @@ pub(crate) struct Device {
     /// Completed requests, with the time at which each is reported.
     ended: VecDeque<(Instant, RequestId)>,
     used: DriveUse,
-    pattern: Pattern,
+    pattern: AccessPattern,
 }
 
-impl Device {
+impl QueuedDrive {
     /// Completions are reported `turnaround` after they happen. `depth` limits the use of the
     /// drive's own queue.
     pub(crate) fn new(drive: Box<dyn Drive>, depth: Option<usize>, turnaround: Duration) -> Self {
@@ -83,7 +85,7 @@ impl Device {
             busy_since: None,
             ended: VecDeque::new(),
             used: DriveUse::default(),
-            pattern: Pattern::default(),
+            pattern: AccessPattern::default(),
         }
     }
 
@@ -91,7 +93,7 @@ impl Device {
         self.used
     }
 
-    pub(crate) fn pattern(&self) -> &Pattern {
+    pub(crate) fn pattern(&self) -> &AccessPattern {
         &self.pattern
     }
 
@@ -102,7 +104,7 @@ impl Device {
 
     /// Restarts the recording of the pattern.
     pub(crate) fn begin_pattern(&mut self) {
-        self.pattern = Pattern::default();
+        self.pattern = AccessPattern::default();
     }
 
     pub(crate) fn submit(&mut self, now: Instant, id: RequestId, request: Request) {
@@ -212,7 +214,7 @@ impl DriveUse {
             repositions: self.repositions - earlier.repositions,
             bytes: self.bytes - earlier.bytes,
             busy: self.busy - earlier.busy,
-            parts: Parts {
+            parts: ServiceTimeBreakdown {
                 overhead: now.overhead - then.overhead,
                 seek: now.seek - then.seek,
                 rotation: now.rotation - then.rotation,

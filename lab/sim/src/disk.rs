@@ -12,22 +12,22 @@ use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_engine::ReadId;
 use headlong_units::Instant;
 
-use crate::device::Device;
+use crate::device::QueuedDrive;
 
 /// Alignment of direct reads: the logical block of the file system.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A map for a few dozen entries, at most a drive's queue: a linear scan is faster than a tree.
 #[derive(Debug)]
-struct Few<K, V>(Vec<(K, V)>);
+struct SmallMap<K, V>(Vec<(K, V)>);
 
-impl<K, V> Default for Few<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<K: Copy + PartialEq, V> Few<K, V> {
+impl<K: Copy + PartialEq, V> SmallMap<K, V> {
     /// The key must be absent.
     fn insert(&mut self, key: K, value: V) {
         self.0.push((key, value));
@@ -46,18 +46,18 @@ impl<K: Copy + PartialEq, V> Few<K, V> {
 
 /// A drive with the kernel's block layer above it.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    device: Device,
+pub(crate) struct SimulatedDisk {
+    device: QueuedDrive,
     request_bytes_max: u64,
     /// Incomplete requests of each read.
-    reads: Few<ReadId, u32>,
-    of_request: Few<RequestId, ReadId>,
+    reads: SmallMap<ReadId, u32>,
+    of_request: SmallMap<RequestId, ReadId>,
     done: VecDeque<ReadId>,
     next_id: u64,
     cold_open: Option<ColdOpen>,
     /// Files that were opened before, by start address: their metadata is in the kernel's cache.
     warm: BTreeSet<u64>,
-    opening: Few<ReadId, PartId>,
+    opening: SmallMap<ReadId, PartId>,
     opened: VecDeque<PartId>,
     opens: u64,
 }
@@ -82,25 +82,29 @@ impl Default for ColdOpen {
     }
 }
 
-impl Disk {
-    pub(crate) fn new(device: Device, request_bytes_max: u64, cold_open: Option<ColdOpen>) -> Self {
+impl SimulatedDisk {
+    pub(crate) fn new(
+        device: QueuedDrive,
+        request_bytes_max: u64,
+        cold_open: Option<ColdOpen>,
+    ) -> Self {
         Self {
             device,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
-            reads: Few::default(),
-            of_request: Few::default(),
+            reads: SmallMap::default(),
+            of_request: SmallMap::default(),
             done: VecDeque::new(),
             next_id: 0,
             cold_open,
             warm: BTreeSet::new(),
-            opening: Few::default(),
+            opening: SmallMap::default(),
             opened: VecDeque::new(),
             opens: 0,
         }
     }
 
     /// Opens the file that begins at `start`. Returns whether it is open at once; otherwise
-    /// [`Disk::poll_opened`] reports it.
+    /// [`SimulatedDisk::poll_opened`] reports it.
     pub(crate) fn open(&mut self, now: Instant, file: PartId, start: u64) -> bool {
         let Some(cold) = self.cold_open.filter(|_| self.warm.insert(start)) else {
             return true;
@@ -119,11 +123,11 @@ impl Disk {
         self.opened.pop_front()
     }
 
-    pub(crate) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &QueuedDrive {
         &self.device
     }
 
-    pub(crate) fn device_mut(&mut self) -> &mut Device {
+    pub(crate) fn device_mut(&mut self) -> &mut QueuedDrive {
         &mut self.device
     }
 
@@ -170,10 +174,10 @@ impl Disk {
     /// Forgets all reads. The drive finishes the requests it holds; waiting requests are dropped.
     pub(crate) fn forget_reads(&mut self) {
         self.device.forget_waiting();
-        self.reads = Few::default();
-        self.of_request = Few::default();
+        self.reads = SmallMap::default();
+        self.of_request = SmallMap::default();
         self.done.clear();
-        self.opening = Few::default();
+        self.opening = SmallMap::default();
         self.opened.clear();
     }
 

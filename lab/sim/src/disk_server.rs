@@ -16,26 +16,26 @@ use headlong_engine::{
 use headlong_flash::SpecError;
 use headlong_units::Instant;
 
-use crate::disk::Disk;
+use crate::disk::SimulatedDisk;
 use crate::flash_use::{FlashCounts, FlashUse};
-use crate::host::Machine;
-use crate::layout::Place;
-use crate::origin::{Outcome, Requester, ServerState};
-use crate::reply::{Reply, of_all};
+use crate::host::SimulatedHost;
+use crate::layout::FileLocation;
+use crate::origin::{OriginEvent, Requester, ServerState};
+use crate::reply::{ActiveReply, of_all};
 use crate::request::{FileRequest, ServerShared, parts_of};
-use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual};
-use crate::restart::Kept;
+use crate::resources::{OPEN_FILES_MAX, OPENED, SimulatedResources};
+use crate::restart::SavedState;
 use crate::slab::Slab;
 
 /// One disk of the server in virtual time.
 pub(crate) struct DiskServer {
     /// Number of the disk.
     number: u32,
-    core: DeviceCore<Virtual>,
-    disk: Disk,
+    core: DeviceCore<SimulatedResources>,
+    disk: SimulatedDisk,
     /// Keyed by the request number in the core.
-    replies: Slab<Reply>,
-    kept: Kept,
+    replies: Slab<ActiveReply>,
+    kept: SavedState,
     /// Counters of the earlier processes.
     stats_before: Stats,
     flash_before: FlashCounts,
@@ -53,13 +53,13 @@ impl std::fmt::Debug for DiskServer {
 }
 
 impl DiskServer {
-    pub(crate) fn new(number: u32, shard: Shard, disk: Disk) -> Self {
+    pub(crate) fn new(number: u32, shard: Shard, disk: SimulatedDisk) -> Self {
         Self {
             number,
             core: DeviceCore::new(shard, OPEN_FILES_MAX),
             disk,
             replies: Slab::default(),
-            kept: Kept::default(),
+            kept: SavedState::default(),
             stats_before: Stats::default(),
             flash_before: FlashCounts::default(),
             refused: None,
@@ -71,8 +71,8 @@ impl DiskServer {
         &'c mut self,
         now: Instant,
         shared: &'c mut ServerShared,
-    ) -> (&'c mut DeviceCore<Virtual>, Machine<'c>) {
-        let machine = Machine {
+    ) -> (&'c mut DeviceCore<SimulatedResources>, SimulatedHost<'c>) {
+        let machine = SimulatedHost {
             now,
             number: self.number,
             disk: &mut self.disk,
@@ -108,11 +108,11 @@ impl DiskServer {
         self.refused.take().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn disk(&self) -> &Disk {
+    pub(crate) fn disk(&self) -> &SimulatedDisk {
         &self.disk
     }
 
-    pub(crate) fn disk_mut(&mut self) -> &mut Disk {
+    pub(crate) fn disk_mut(&mut self) -> &mut SimulatedDisk {
         &mut self.disk
     }
 
@@ -162,7 +162,7 @@ impl DiskServer {
             holder: None,
             hints: shared.hints(asking.place),
         };
-        let reply = Reply {
+        let reply = ActiveReply {
             asker,
             asked_at: now,
             bytes: wanted.len(),
@@ -277,7 +277,7 @@ impl DiskServer {
         self.disk.forget_reads();
         for (_, reply) in self.replies.take_all() {
             if reply.bytes_left > 0 {
-                shared.outcomes.push_back(Outcome::Failed(reply.asker));
+                shared.outcomes.push_back(OriginEvent::Failed(reply.asker));
             }
         }
         // The configuration was valid before.
@@ -289,7 +289,7 @@ impl DiskServer {
 
     /// The next process starts from the saved state.
     pub(crate) fn start_again(&mut self, now: Instant, shared: &mut ServerShared) {
-        self.kept.tell(now, &mut self.core);
+        self.kept.restore(now, &mut self.core);
         // The partition could be attached before.
         let attached = self.attach_flash(now, shared);
         debug_assert!(attached.is_ok(), "{attached:?}");
@@ -327,7 +327,7 @@ impl DiskServer {
         now: Instant,
         shared: &mut ServerShared,
         stream: StreamId,
-        place: &Place,
+        place: &FileLocation,
     ) -> Result<(), u16> {
         if self.core.sources().contains_key(&stream) {
             return Ok(());

@@ -23,22 +23,22 @@ use headlong_flash::format::RecordName;
 use headlong_units::{BitRate, ByteRange, Instant};
 use headlong_workload::{Catalogue, SessionStream};
 
-use crate::device::{Device, DriveUse};
-use crate::disk::Disk;
-use crate::experiment::Experiment;
-use crate::layout::{Place, TitlePlacement};
-use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual, start_of};
+use crate::device::{DriveUse, QueuedDrive};
+use crate::disk::SimulatedDisk;
+use crate::experiment::VirtualExperiment;
+use crate::layout::{FileLocation, TitlePlacement};
+use crate::resources::{OPEN_FILES_MAX, OPENED, SimulatedResources, start_of};
 use crate::setup::SetupError;
 
 /// The calls of a workload in order of time, and the files that they request.
 #[derive(Debug)]
 pub struct PlannedCalls {
-    calls: Vec<BareCall>,
-    files: Vec<Place>,
+    calls: Vec<PlannedCall>,
+    files: Vec<FileLocation>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct BareCall {
+struct PlannedCall {
     at: Instant,
     viewer: u32,
     file: u32,
@@ -59,7 +59,11 @@ impl PlannedCalls {
     ///
     /// # Errors
     /// If the titles do not fit on the drive, or the setup has several disks.
-    pub fn drawn(experiment: &Experiment, rate_mib_s: f64, seed: u64) -> Result<Self, SetupError> {
+    pub fn drawn(
+        experiment: &VirtualExperiment,
+        rate_mib_s: f64,
+        seed: u64,
+    ) -> Result<Self, SetupError> {
         let specification = experiment.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
         if experiment.setup.disks != 1 {
@@ -83,7 +87,7 @@ impl PlannedCalls {
                 let whole = ByteRange::new(0, whole);
                 let range = call.range.map_or(whole, |range| range.intersection(whole));
                 if !range.is_empty() && at < experiment.setup.window.to {
-                    calls.push(BareCall {
+                    calls.push(PlannedCall {
                         at,
                         viewer,
                         file,
@@ -116,9 +120,9 @@ impl PlannedCalls {
     ///
     /// # Errors
     /// If the engine rejects its settings.
-    pub fn run(&self, experiment: &Experiment) -> Result<EngineOnlyResult, SetupError> {
+    pub fn run(&self, experiment: &VirtualExperiment) -> Result<EngineOnlyResult, SetupError> {
         let setup = &experiment.setup;
-        let device = Device::new(
+        let device = QueuedDrive::new(
             experiment.drive.build(),
             setup.queue_depth,
             setup.turnaround,
@@ -129,9 +133,9 @@ impl PlannedCalls {
         };
         let mut bare = EngineOnlyWorld {
             core: DeviceCore::new(Shard::new(config)?, OPEN_FILES_MAX),
-            machine: BareMachine {
+            machine: EngineOnlyHost {
                 now: Instant::ZERO,
-                disk: Disk::new(device, setup.request_bytes_max, setup.cold_open),
+                disk: SimulatedDisk::new(device, setup.request_bytes_max, setup.cold_open),
                 taken: Vec::new(),
             },
             files: &self.files,
@@ -148,15 +152,15 @@ impl PlannedCalls {
 }
 
 struct EngineOnlyWorld<'a> {
-    core: DeviceCore<Virtual>,
-    machine: BareMachine,
-    files: &'a [Place],
+    core: DeviceCore<SimulatedResources>,
+    machine: EngineOnlyHost,
+    files: &'a [FileLocation],
 }
 
 /// A drive, and sockets that take every piece at once.
-struct BareMachine {
+struct EngineOnlyHost {
     now: Instant,
-    disk: Disk,
+    disk: SimulatedDisk,
     /// Pieces that sockets have taken.
     taken: Vec<(RequestId, Slot)>,
 }
@@ -184,7 +188,7 @@ impl EngineOnlyWorld<'_> {
         }
     }
 
-    fn ask(&mut self, call: &BareCall, id: RequestId) {
+    fn ask(&mut self, call: &PlannedCall, id: RequestId) {
         let (now, machine) = (call.at, &mut self.machine);
         machine.now = now;
         let stream = StreamId(u64::from(call.file));
@@ -230,7 +234,7 @@ impl EngineOnlyWorld<'_> {
     }
 }
 
-impl Host<Virtual> for BareMachine {
+impl Host<SimulatedResources> for EngineOnlyHost {
     fn lease(&mut self, _: Option<StreamId>, _: &[Slot], _: u64) -> Option<()> {
         Some(())
     }
@@ -247,7 +251,7 @@ impl Host<Virtual> for BareMachine {
 
     fn close(&mut self, _: Vec<()>) {}
 
-    fn read(&mut self, read: Read<Virtual>) {
+    fn read(&mut self, read: Read<SimulatedResources>) {
         let start = start_of(&read.source, read.job.file.part);
         self.disk.read(self.now, &read.job, start);
     }
@@ -270,7 +274,7 @@ impl Host<Virtual> for BareMachine {
         None
     }
 
-    fn submit(&mut self, _: SsdId, _: SsdJob<Virtual>) {}
+    fn submit(&mut self, _: SsdId, _: SsdJob<SimulatedResources>) {}
 
     fn wall_seconds(&self) -> u64 {
         0
@@ -279,7 +283,7 @@ impl Host<Virtual> for BareMachine {
     fn announce(&mut self, _: Notice<'_>) {}
 }
 
-fn spec_of(id: StreamId, file: &Place) -> StreamSpec {
+fn spec_of(id: StreamId, file: &FileLocation) -> StreamSpec {
     StreamSpec {
         id,
         parts: vec![PartSpec {
@@ -303,19 +307,19 @@ mod tests {
     use headlong_workload::Specification;
 
     use super::*;
-    use crate::measure::Window;
-    use crate::setup::Setup;
+    use crate::measure::MeasuredWindow;
+    use crate::setup::WorldSetup;
 
-    fn experiment() -> Experiment {
-        let mut setup = Setup {
-            window: Window {
+    fn experiment() -> VirtualExperiment {
+        let mut setup = WorldSetup {
+            window: MeasuredWindow {
                 from: Instant::ZERO,
                 to: Instant::ZERO + Duration::from_secs(300),
             },
-            ..Setup::default()
+            ..WorldSetup::default()
         };
         setup.engine.memory_bytes = 512 * MIB;
-        Experiment {
+        VirtualExperiment {
             workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
             drive: preset("wd-red-wd10efrx").expect("a preset"),
             setup,

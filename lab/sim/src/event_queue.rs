@@ -11,7 +11,7 @@ use headlong_units::Instant;
 /// Future events. Of two events at the same time, the one planned first is delivered first.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
-    heap: BinaryHeap<Reverse<Entry>>,
+    heap: BinaryHeap<Reverse<QueueEntry>>,
     things: Vec<Option<T>>,
     /// Free slots of `things`.
     free: Vec<u32>,
@@ -19,7 +19,7 @@ pub(crate) struct EventQueue<T> {
 }
 
 /// Time, sequence number, and slot of the event.
-type Entry = (Instant, u64, u32);
+type QueueEntry = (Instant, u64, u32);
 
 impl<T> EventQueue<T> {
     pub(crate) fn new() -> Self {

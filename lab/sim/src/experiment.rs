@@ -8,42 +8,42 @@ use std::collections::BTreeMap;
 use headlong_drive::DriveSpec;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, Duration, Instant, MIB};
-use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
-use crate::dealing::disk_of;
-use crate::layout::Disks;
+use crate::disk_assignment::disk_of;
+use crate::layout::DiskArray;
 use crate::warm_flash::WarmInputs;
-use crate::{File, Measure, Record, Setup, SetupError, World};
+use crate::{LayoutFile, RunFigures, RunMeasurements, SetupError, World, WorldSetup};
 
 /// Everything that defines a run except the rate and the seed.
 #[derive(Debug, Clone)]
-pub struct Experiment {
+pub struct VirtualExperiment {
     /// The viewers. Rate and extent are replaced by those of the run.
     pub workload: Specification,
     /// The drive of each disk.
     pub drive: DriveSpec,
     /// Server, network and measurement.
-    pub setup: Setup,
+    pub setup: WorldSetup,
     /// Factors on the rate and the time from which each applies; the rate stays constant if empty.
     pub steps: Vec<(Duration, f64)>,
 }
 
-impl Experiment {
+impl VirtualExperiment {
     /// Runs one world until its window closes and returns its figures.
     ///
     /// # Errors
     /// If the world cannot be built.
-    pub fn run(&self, rate_mib_s: f64, seed: u64) -> Result<Record, SetupError> {
+    pub fn run(&self, rate_mib_s: f64, seed: u64) -> Result<RunFigures, SetupError> {
         let seen = self.observe(rate_mib_s, seed)?;
-        Ok(Record::new(rate_mib_s, seed, &seen))
+        Ok(RunFigures::new(rate_mib_s, seed, &seen))
     }
 
     /// Like [`Self::run`], with all raw observations.
     ///
     /// # Errors
     /// If the world cannot be built.
-    pub fn observe(&self, rate_mib_s: f64, seed: u64) -> Result<Measure, SetupError> {
+    pub fn observe(&self, rate_mib_s: f64, seed: u64) -> Result<RunMeasurements, SetupError> {
         let specification = self.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
         let sessions = SessionStream::new(&specification, &catalogue, seed);
@@ -65,8 +65,8 @@ impl Experiment {
     }
 
     /// The disks that hold the titles.
-    pub(crate) fn disks(&self) -> Disks {
-        Disks {
+    pub(crate) fn disks(&self) -> DiskArray {
+        DiskArray {
             count: self.setup.disks,
             capacity_bytes: self.drive.capacity_bytes(),
             placement: self.setup.placement,
@@ -76,16 +76,16 @@ impl Experiment {
     /// The workload at a rate, for the length of the run.
     pub(crate) fn specification(&self, rate_mib_s: f64) -> Specification {
         let mut specification = self.workload.clone();
-        specification.sessions.rate = Rate::Bytes(rate_mib_s * MIB as f64);
+        specification.sessions.rate = ArrivalRate::Bytes(rate_mib_s * MIB as f64);
         let length = self.setup.window.to.since(Instant::ZERO) + self.setup.ramp_down;
-        specification.sessions.extent = Extent::Time(length);
+        specification.sessions.extent = TraceExtent::Time(length);
         specification
     }
 }
 
 /// All files of a catalogue in order of creation, with their names in a trace, distributed over
 /// `disks` disks.
-pub fn files_of(catalogue: &Catalogue, trace: &Trace, disks: u32) -> Vec<File> {
+pub fn files_of(catalogue: &Catalogue, trace: &Trace, disks: u32) -> Vec<LayoutFile> {
     let named: BTreeMap<&str, ObjectId> = trace
         .objects
         .iter()
@@ -102,7 +102,7 @@ pub fn files_of(catalogue: &Catalogue, trace: &Trace, disks: u32) -> Vec<File> {
     });
     let is_split = catalogue.form.is_split();
     files
-        .map(|(file, place, bit_rate)| File {
+        .map(|(file, place, bit_rate)| LayoutFile {
             object: named.get(file.path.as_str()).copied(),
             size_bytes: file.range.len(),
             bit_rate: Some(bit_rate),

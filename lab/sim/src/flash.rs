@@ -29,7 +29,7 @@ mod tests {
     use headlong_units::Instant;
 
     use super::*;
-    use crate::tier::Tier;
+    use crate::tier::SimulatedTier;
 
     #[test]
     fn ssd_answers_probe() {
@@ -42,7 +42,7 @@ mod tests {
             content: WarmContent::default(),
         };
         let piece_bytes = EngineConfig::default().piece_bytes;
-        let mut tier = Tier::new(1, piece_bytes, &setup, false).expect("a valid tier");
+        let mut tier = SimulatedTier::new(1, piece_bytes, &setup, false).expect("a valid tier");
         tier.submit(Instant::ZERO, 0, SsdId(0), SsdJob::Probe(SsdId(0)));
         assert!(tier.take_ended(0).is_none(), "it takes time");
         while let Some(at) = tier.poll_timeout() {

@@ -10,11 +10,11 @@ use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
 use headlong_units::Instant;
 
-use crate::disk::Disk;
-use crate::origin::{Outcome, Piece};
-use crate::reply::{Reply, of_all};
+use crate::disk::SimulatedDisk;
+use crate::origin::{OriginEvent, ReplyPiece};
+use crate::reply::{ActiveReply, of_all};
 use crate::request::ServerShared;
-use crate::resources::{OPENED, Virtual, start_of};
+use crate::resources::{OPENED, SimulatedResources, start_of};
 use crate::slab::Slab;
 
 /// The parts that the simulation imitates, as reports print them.
@@ -23,23 +23,23 @@ pub const IMITATED: &str = "the server's request path (requests, pacing), file s
                             block layer, io_uring, drives, SSDs, network, sockets";
 
 /// Host of one disk during a call of its core.
-pub(crate) struct Machine<'m> {
+pub(crate) struct SimulatedHost<'m> {
     pub(crate) now: Instant,
     pub(crate) number: u32,
-    pub(crate) disk: &'m mut Disk,
-    pub(crate) replies: &'m mut Slab<Reply>,
+    pub(crate) disk: &'m mut SimulatedDisk,
+    pub(crate) replies: &'m mut Slab<ActiveReply>,
     pub(crate) shared: &'m mut ServerShared,
     pub(crate) refused: &'m mut Option<SpecError>,
 }
 
-impl Machine<'_> {
+impl SimulatedHost<'_> {
     /// The next completion of an SSD for this disk.
     pub(crate) fn flash_ended(&mut self) -> Option<FlashEnd> {
         self.shared.tier.as_mut()?.take_ended(self.number)
     }
 }
 
-impl Host<Virtual> for Machine<'_> {
+impl Host<SimulatedResources> for SimulatedHost<'_> {
     fn lease(&mut self, _: Option<StreamId>, _: &[Slot], _: u64) -> Option<()> {
         Some(())
     }
@@ -57,7 +57,7 @@ impl Host<Virtual> for Machine<'_> {
 
     fn close(&mut self, _: Vec<()>) {}
 
-    fn read(&mut self, read: Read<Virtual>) {
+    fn read(&mut self, read: Read<SimulatedResources>) {
         let start = start_of(&read.source, read.job.file.part);
         self.disk.read(self.now, &read.job, start);
     }
@@ -79,21 +79,25 @@ impl Host<Virtual> for Machine<'_> {
         let bytes = u64::from(piece.end - piece.start);
         reply.bytes_left -= bytes;
         reply.sending.push(piece.slot);
-        self.shared.outcomes.push_back(Outcome::Piece(Piece {
-            asker: reply.asker,
-            request: of_all(self.number, piece.request),
-            slot: piece.slot,
-            bytes,
-            head: is_first.then_some(reply.bytes),
-            is_last: reply.bytes_left == 0,
-        }));
+        self.shared
+            .outcomes
+            .push_back(OriginEvent::Piece(ReplyPiece {
+                asker: reply.asker,
+                request: of_all(self.number, piece.request),
+                slot: piece.slot,
+                bytes,
+                head: is_first.then_some(reply.bytes),
+                is_last: reply.bytes_left == 0,
+            }));
         Ok(())
     }
 
     fn fail(&mut self, (): &mut (), request: RequestId, failure: Failure) {
         debug_assert!(failure != Failure::Device, "no device here returns errors");
         if let Some(reply) = self.replies.get(request.0) {
-            self.shared.outcomes.push_back(Outcome::Failed(reply.asker));
+            self.shared
+                .outcomes
+                .push_back(OriginEvent::Failed(reply.asker));
         }
     }
 
@@ -101,7 +105,7 @@ impl Host<Virtual> for Machine<'_> {
         Some(())
     }
 
-    fn submit(&mut self, ssd: SsdId, job: SsdJob<Virtual>) {
+    fn submit(&mut self, ssd: SsdId, job: SsdJob<SimulatedResources>) {
         if let Some(tier) = &mut self.shared.tier {
             tier.submit(self.now, self.number, ssd, job);
         }

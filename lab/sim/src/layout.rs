@@ -8,11 +8,11 @@ use headlong_player::ObjectId;
 use headlong_units::{BitRate, Bytes};
 use headlong_workload::{Catalogue, Title};
 
-use crate::dealing::disk_of;
+use crate::disk_assignment::disk_of;
 
 /// One file of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct File {
+pub struct LayoutFile {
     /// Its name in the trace; `None` if no request names it.
     pub object: Option<ObjectId>,
     /// Size of the file.
@@ -28,7 +28,7 @@ pub struct File {
 
 /// A file and its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     pub(crate) physical: u64,
     pub(crate) size_bytes: u64,
     pub(crate) bit_rate: Option<BitRate>,
@@ -73,7 +73,7 @@ pub enum Placement {
 
 /// The disks that hold the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Disks {
+pub(crate) struct DiskArray {
     pub(crate) count: u32,
     /// Capacity of each disk.
     pub(crate) capacity_bytes: u64,
@@ -83,10 +83,10 @@ pub(crate) struct Disks {
 /// The files of a catalogue in order of creation, each in one extent.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<FileLocation>>,
 }
 
-impl Disks {
+impl DiskArray {
     /// The fraction by which packed addresses are scaled on each disk, given the bytes that each
     /// disk holds.
     ///
@@ -142,7 +142,7 @@ pub(crate) struct TitlePlacement<'a> {
 impl<'a> TitlePlacement<'a> {
     /// # Errors
     /// The needed and the available bytes, if the titles do not fit.
-    pub(crate) fn new(catalogue: &'a Catalogue, disks: Disks) -> Result<Self, String> {
+    pub(crate) fn new(catalogue: &'a Catalogue, disks: DiskArray) -> Result<Self, String> {
         let mut starts = vec![0; catalogue.titles.len()];
         let mut next = disks.zeros();
         for number in &catalogue.creation_order {
@@ -166,14 +166,14 @@ impl<'a> TitlePlacement<'a> {
     }
 
     /// Address of the file that begins `start` bytes into a title.
-    pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<Place> {
+    pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<FileLocation> {
         let title = self.catalogue.titles.get(number as usize)?;
         let disk = disk_of(number, self.disks);
         let by = self.spreads[disk as usize];
         let title_physical = spread(self.starts[number as usize], by);
         let bit_rate = Some(BitRate(title.bit_rate() as u64));
         if !self.catalogue.form.is_split() {
-            return Some(Place {
+            return Some(FileLocation {
                 physical: title_physical,
                 size_bytes: title.file_bytes,
                 bit_rate,
@@ -189,7 +189,7 @@ impl<'a> TitlePlacement<'a> {
             sizes_bytes: self.sizes_bytes(title),
         };
         let (physical, size_bytes) = part.all().nth(place as usize)?;
-        Some(Place {
+        Some(FileLocation {
             physical,
             size_bytes,
             bit_rate,
@@ -210,12 +210,12 @@ impl<'a> TitlePlacement<'a> {
 }
 
 /// Bytes that a file occupies on the device.
-fn room(file: &File) -> u64 {
+fn room(file: &LayoutFile) -> u64 {
     file.size_bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-fn is_same_title(one: &File, other: &File) -> bool {
-    let title = |file: &File| file.part.map(|(title, _)| title);
+fn is_same_title(one: &LayoutFile, other: &LayoutFile) -> bool {
+    let title = |file: &LayoutFile| file.part.map(|(title, _)| title);
     title(one).is_some() && title(one) == title(other)
 }
 
@@ -231,7 +231,7 @@ const BLOCK_BYTES: u64 = 4096;
 impl Layout {
     /// # Errors
     /// The needed and the available bytes, if the files do not fit.
-    pub(crate) fn new(files: &[File], disks: Disks) -> Result<Self, String> {
+    pub(crate) fn new(files: &[LayoutFile], disks: DiskArray) -> Result<Self, String> {
         let objects = files.iter().filter_map(|file| file.object);
         let count = objects.map(|object| object.0 as usize + 1).max();
         let mut places = vec![None; count.unwrap_or(0)];
@@ -261,7 +261,7 @@ impl Layout {
                     sizes_bytes: Arc::clone(&sizes_bytes),
                 });
                 if let Some(object) = file.object {
-                    places[object.0 as usize] = Some(Place {
+                    places[object.0 as usize] = Some(FileLocation {
                         physical,
                         size_bytes: file.size_bytes,
                         bit_rate: file.bit_rate,
@@ -282,7 +282,7 @@ impl Layout {
     }
 
     /// Adds a file before its first request.
-    pub(crate) fn know(&mut self, object: ObjectId, place: Place) {
+    pub(crate) fn know(&mut self, object: ObjectId, place: FileLocation) {
         let index = object.0 as usize;
         if index >= self.places.len() {
             self.places.resize(index + 1, None);
@@ -290,7 +290,7 @@ impl Layout {
         self.places[index] = Some(place);
     }
 
-    pub(crate) fn place(&self, object: ObjectId) -> Option<Place> {
+    pub(crate) fn place(&self, object: ObjectId) -> Option<FileLocation> {
         self.places.get(object.0 as usize).cloned().flatten()
     }
 
@@ -324,7 +324,7 @@ mod tests {
             let specification = Specification::preset("youtube-2011", &overrides).expect("right");
             let workload = generate(&specification, 1);
             let (catalogue, trace) = (&workload.catalogue, &workload.trace);
-            let disks = Disks {
+            let disks = DiskArray {
                 count,
                 capacity_bytes: 1 << 40,
                 placement,

@@ -21,11 +21,11 @@ pub(crate) struct Link {
     /// When the last byte given so far will have left.
     free_at: Instant,
     /// Pieces that were given and may not have left, oldest first.
-    leaving: VecDeque<Leaving>,
+    leaving: VecDeque<UnsentRange>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Leaving {
+struct UnsentRange {
     from: u64,
     to: u64,
     starts: Instant,
@@ -33,7 +33,7 @@ struct Leaving {
 
 /// Times of a piece on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Journey {
+pub(crate) struct PieceTimes {
     /// When the socket has accepted all of the piece and its memory is free.
     pub(crate) taken: Instant,
     /// When the last byte arrives.
@@ -57,13 +57,13 @@ impl Link {
     }
 
     /// Gives the next `bytes` to the socket.
-    pub(crate) fn give(&mut self, now: Instant, bytes: u64) -> Journey {
+    pub(crate) fn give(&mut self, now: Instant, bytes: u64) -> PieceTimes {
         let starts = self.free_at.max(now);
         let (from, to) = (self.given, self.given + bytes);
         self.given = to;
         self.free_at = starts + self.time_for(bytes);
-        self.leaving.push_back(Leaving { from, to, starts });
-        Journey {
+        self.leaving.push_back(UnsentRange { from, to, starts });
+        PieceTimes {
             taken: self.left(to.saturating_sub(self.socket_bytes)).max(now),
             arrived: self.free_at + self.delay,
         }

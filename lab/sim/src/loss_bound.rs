@@ -5,16 +5,16 @@
 //!
 //! A viewer is lost if one of its calls is not complete in time. Take a server, the set S of the
 //! viewers that it does not lose until a time `t`, and a period from `s` to `t`. A call *counts* if
-//! its request cannot reach the server before `s` and must be complete by `t` ([`Burst`] has both
-//! times). All counted calls of the viewers in S are answered within the period, with bytes that
-//! the drive reads within it or, unless `s` is the start of the run, with bytes that memory holds
-//! since before `s`.
+//! its request cannot reach the server before `s` and must be complete by `t` ([`CallBurst`] has
+//! both times). All counted calls of the viewers in S are answered within the period, with bytes
+//! that the drive reads within it or, unless `s` is the start of the run, with bytes that memory
+//! holds since before `s`.
 //!
 //! # What a viewer needs
 //!
-//! - *Heads.* A byte crosses a head at the speed of its track ([`Medium`]). Reads of a file without
-//!   a read of another in between are a *visit*. If all other requested files are more than a
-//!   cylinder away, a visit costs at least the shortest seek before its transfer.
+//! - *Heads.* A byte crosses a head at the speed of its track ([`MediumLimits`]). Reads of a file
+//!   without a read of another in between are a *visit*. If all other requested files are more than
+//!   a cylinder away, a visit costs at least the shortest seek before its transfer.
 //! - *Memory.* Let one visit read bytes of call j and of a later call i. It reads bytes of j before
 //!   the timeout of j, and the request for i arrives at the earliest after the paces and transfers
 //!   of the calls between them. For the difference, memory holds the bytes of i. So a viewer needs
@@ -46,15 +46,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-use headlong_drive::Medium;
+use headlong_drive::MediumLimits;
 use headlong_units::Instant;
 use headlong_workload::{Catalogue, SessionStream};
 use serde::{Deserialize, Serialize};
 
-use crate::Experiment;
+use crate::VirtualExperiment;
 use crate::bound::{UNIT_BYTES, isolated, places_of};
-use crate::call_times::{Burst, CallTimes};
-use crate::layout::{Place, TitlePlacement};
+use crate::call_times::{CallBurst, CallTimes};
+use crate::layout::{FileLocation, TitlePlacement};
 use crate::setup::SetupError;
 
 /// Periods begin and end at multiples of this part of the run.
@@ -100,12 +100,12 @@ impl LossBound {
 
 /// A call, or calls sent together, as a viewer needs them. Times are seconds.
 #[derive(Debug, Clone)]
-struct Need {
+struct CallDemand {
     earliest: f64,
     latest: f64,
     /// Least time from the viewer's first request to the sending of this one.
     sent: f64,
-    /// See [`Burst::patience`].
+    /// See [`CallBurst::patience`].
     patience: f64,
     /// Object and whole units of each call.
     units: Vec<(u32, Range<u32>)>,
@@ -113,7 +113,7 @@ struct Need {
 
 /// What a need costs the viewer that is charged for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Charge {
+struct ViewerCharge {
     /// Time from the opening of the period until the request can arrive, if memory may hold bytes
     /// since before.
     since_opening: Option<f64>,
@@ -126,7 +126,7 @@ struct Charge {
 
 /// Costs in seconds of a head.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Prices {
+struct ResourcePrices {
     /// For a byte held for a second.
     memory: f64,
     /// For a visit.
@@ -137,22 +137,22 @@ struct Prices {
 
 /// A viewer's counted needs in a period.
 #[derive(Debug, Clone)]
-struct Demand {
-    charges: Vec<Charge>,
+struct ViewerDemand {
+    charges: Vec<ViewerCharge>,
     /// Whether its visits are charged.
     pays_visits: bool,
 }
 
 /// The proof of a number of lost viewers.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
-struct Proof {
+struct LossProof {
     lost: u64,
     disk_share: f64,
     from: f64,
     to: f64,
 }
 
-impl Experiment {
+impl VirtualExperiment {
     /// The least number of viewers that any server loses until the measured time ends, if nothing
     /// is in memory when the run starts.
     ///
@@ -178,7 +178,7 @@ impl Experiment {
         let places = places_of(&sessions, &ground);
         let medium = self.drive.medium();
         let memory = self.setup.engine.memory_bytes + medium.cache_bytes;
-        let ground = Ground::new(&viewers, &places, &medium, memory);
+        let ground = BoundContext::new(&viewers, &places, &medium, memory);
         let proof = ground.best(&viewers, end);
         Ok(LossBound {
             rate_mib_s,
@@ -193,9 +193,9 @@ impl Experiment {
 }
 
 /// The needs of a viewer.
-fn needs(bursts: CallTimes<'_>) -> Vec<Need> {
+fn needs(bursts: CallTimes<'_>) -> Vec<CallDemand> {
     let mut sent = 0.0;
-    let need = |burst: Burst<'_>| {
+    let need = |burst: CallBurst<'_>| {
         sent += burst.gap;
         let units = burst.calls.iter().filter_map(|call| {
             let start = call.range.map_or(0, |range| range.start);
@@ -204,7 +204,7 @@ fn needs(bursts: CallTimes<'_>) -> Vec<Need> {
             let units = (start.div_ceil(UNIT_BYTES) as u32)..((end / UNIT_BYTES) as u32);
             Some((call.object.0, units))
         });
-        Need {
+        CallDemand {
             earliest: burst.earliest,
             latest: burst.latest,
             sent,
@@ -216,19 +216,19 @@ fn needs(bursts: CallTimes<'_>) -> Vec<Need> {
 }
 
 /// The drive, memory, and the places of the files.
-struct Ground<'p> {
-    places: &'p [Option<Place>],
-    medium: &'p Medium,
+struct BoundContext<'p> {
+    places: &'p [Option<FileLocation>],
+    medium: &'p MediumLimits,
     memory_bytes: f64,
     /// Files that no wanted file is close to.
     isolated: BTreeSet<u32>,
 }
 
-impl<'p> Ground<'p> {
+impl<'p> BoundContext<'p> {
     fn new(
-        viewers: &[Vec<Need>],
-        places: &'p [Option<Place>],
-        medium: &'p Medium,
+        viewers: &[Vec<CallDemand>],
+        places: &'p [Option<FileLocation>],
+        medium: &'p MediumLimits,
         memory_bytes: u64,
     ) -> Self {
         let needs = viewers.iter().flatten();
@@ -244,9 +244,9 @@ impl<'p> Ground<'p> {
     }
 
     /// The best proof of all periods and prices.
-    fn best(&self, viewers: &[Vec<Need>], end: f64) -> Proof {
+    fn best(&self, viewers: &[Vec<CallDemand>], end: f64) -> LossProof {
         let at = |part: u32| end * f64::from(part) / f64::from(PARTS);
-        let mut best = Proof::default();
+        let mut best = LossProof::default();
         for from in 0..PARTS {
             for to in from + 1..=PARTS {
                 let proof = self.proof(viewers, at(from), at(to));
@@ -259,18 +259,18 @@ impl<'p> Ground<'p> {
     }
 
     /// The best proof of one period.
-    fn proof(&self, viewers: &[Vec<Need>], from: f64, to: f64) -> Proof {
+    fn proof(&self, viewers: &[Vec<CallDemand>], from: f64, to: f64) -> LossProof {
         let demands = self.demands(viewers, from, to);
-        let bytes = |demand: &Demand| demand.charges.iter().map(|charge| charge.bytes).sum();
+        let bytes = |demand: &ViewerDemand| demand.charges.iter().map(|charge| charge.bytes).sum();
         let bytes_max = demands.iter().map(bytes).fold(0.0, f64::max);
         let arms = f64::from(self.medium.arms);
         let length = to - from;
         let heads = arms * (length + self.medium.seek_s);
         let dearest = 1.0 / (self.memory_bytes / arms).max(bytes_max).max(1.0);
-        let mut best = Proof::default();
+        let mut best = LossProof::default();
         for halved in 0..PRICES {
             let memory = dearest * 0.5_f64.powi(halved);
-            let prices = Prices {
+            let prices = ResourcePrices {
                 memory,
                 visit: self.medium.seek_s,
                 transfer: 1.0 - memory * bytes_max,
@@ -278,7 +278,7 @@ impl<'p> Ground<'p> {
             let held = memory * self.memory_bytes * length;
             let costs: Vec<f64> = demands.iter().map(|demand| demand.cost(&prices)).collect();
             let all: f64 = costs.iter().sum();
-            let proof = Proof {
+            let proof = LossProof {
                 lost: least_removed(costs, heads + held),
                 disk_share: (all - held - arms * self.medium.seek_s) / (arms * length),
                 from,
@@ -293,9 +293,9 @@ impl<'p> Ground<'p> {
 
     /// Which counted needs of a period each viewer is charged for. Viewers with the most calls come
     /// first: they are charged for all of their needs.
-    fn demands(&self, viewers: &[Vec<Need>], from: f64, to: f64) -> Vec<Demand> {
-        let counts = |need: &&Need| need.earliest >= from && need.latest <= to;
-        let mut order: Vec<(usize, &Vec<Need>)> = viewers
+    fn demands(&self, viewers: &[Vec<CallDemand>], from: f64, to: f64) -> Vec<ViewerDemand> {
+        let counts = |need: &&CallDemand| need.earliest >= from && need.latest <= to;
+        let mut order: Vec<(usize, &Vec<CallDemand>)> = viewers
             .iter()
             .map(|needs| (needs.iter().filter(counts).count(), needs))
             .filter(|(count, _)| *count > 0)
@@ -305,7 +305,7 @@ impl<'p> Ground<'p> {
         let mut visited: HashSet<u32> = HashSet::new();
         let mut demands = Vec::new();
         for (count, needs) in order {
-            let mut demand = Demand {
+            let mut demand = ViewerDemand {
                 charges: Vec::with_capacity(count),
                 pays_visits: true,
             };
@@ -327,7 +327,7 @@ impl<'p> Ground<'p> {
                         bytes += UNIT_BYTES as f64;
                     }
                 }
-                demand.charges.push(Charge {
+                demand.charges.push(ViewerCharge {
                     since_opening: (from > 0.0).then_some(need.earliest - from),
                     sent: need.sent,
                     patience: need.patience,
@@ -345,22 +345,22 @@ impl<'p> Ground<'p> {
     }
 }
 
-impl Demand {
-    fn cost(&self, prices: &Prices) -> f64 {
+impl ViewerDemand {
+    fn cost(&self, prices: &ResourcePrices) -> f64 {
         match self.pays_visits {
             true => least_cost(&self.charges, prices),
             false => {
-                let cost = |charge: &Charge| charge.cost(prices, 0.0);
+                let cost = |charge: &ViewerCharge| charge.cost(prices, 0.0);
                 self.charges.iter().map(cost).sum()
             }
         }
     }
 }
 
-impl Charge {
+impl ViewerCharge {
     /// Cost if a visit reads the bytes and memory holds them for `held` seconds, or if memory has
     /// held them since before the opening.
-    fn cost(&self, prices: &Prices, held: f64) -> f64 {
+    fn cost(&self, prices: &ResourcePrices, held: f64) -> f64 {
         let holding = |seconds: f64| prices.memory * self.bytes * seconds;
         let read = self.seconds * prices.transfer + holding(held);
         self.since_opening
@@ -369,7 +369,7 @@ impl Charge {
 }
 
 /// The least cost of a viewer's charges over all ways to divide them into visits.
-fn least_cost(charges: &[Charge], prices: &Prices) -> f64 {
+fn least_cost(charges: &[ViewerCharge], prices: &ResourcePrices) -> f64 {
     // The least cost of the charges before each one, and of all.
     let mut least = vec![f64::INFINITY; charges.len() + 1];
     least[0] = 0.0;
@@ -411,7 +411,12 @@ mod tests {
 
     /// Cost of one division: bit k of `visits` begins a visit at charge k, and bit k of `held`
     /// serves it from memory since before the opening.
-    fn cost_of(charges: &[Charge], prices: &Prices, visits: u32, held: u32) -> Option<f64> {
+    fn cost_of(
+        charges: &[ViewerCharge],
+        prices: &ResourcePrices,
+        visits: u32,
+        held: u32,
+    ) -> Option<f64> {
         let mut cost = 0.0;
         let mut read_latest = None;
         for (k, charge) in charges.iter().enumerate() {
@@ -429,13 +434,13 @@ mod tests {
         Some(cost)
     }
 
-    fn charges(has_opening: bool) -> impl Strategy<Value = Vec<Charge>> {
+    fn charges(has_opening: bool) -> impl Strategy<Value = Vec<ViewerCharge>> {
         let one = (0.0..20.0_f64, 0.0..15.0_f64, 0.0..4.0_f64, 0.0..2.0_f64);
         let make = move |parts: Vec<(f64, f64, f64, f64)>| {
             let mut sent = 0.0;
             let charge = |(gap, patience, bytes, seconds): (f64, f64, f64, f64)| {
                 sent += gap;
-                Charge {
+                ViewerCharge {
                     since_opening: has_opening.then_some(sent + 1.0),
                     sent,
                     patience,
@@ -443,7 +448,7 @@ mod tests {
                     seconds,
                 }
             };
-            parts.into_iter().map(charge).collect::<Vec<Charge>>()
+            parts.into_iter().map(charge).collect::<Vec<ViewerCharge>>()
         };
         prop::collection::vec(one, 0..7).prop_map(make)
     }
@@ -455,7 +460,7 @@ mod tests {
             memory in 0.0..0.2_f64,
             visit in 0.0..5.0_f64,
         ) {
-            let prices = Prices { memory, visit, transfer: 0.9 };
+            let prices = ResourcePrices { memory, visit, transfer: 0.9 };
             let ways = 0..1_u32 << charges.len();
             let each = ways.clone().flat_map(|visits| ways.clone().map(move |held| (visits, held)));
             let costs = each.filter_map(|(visits, held)| cost_of(&charges, &prices, visits, held));

@@ -11,24 +11,24 @@ use headlong_player::{CallEnd, CallRecord, ExportedCall, SessionEnd};
 use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 
-use crate::device::{DriveUse, Pattern};
+use crate::device::{AccessPattern, DriveUse};
 use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::origin::{CacheUse, Origin, ServerState};
-use crate::series::{Look, Snapshots};
+use crate::series::{Snapshot, Snapshots};
 use crate::ssd_use::SsdUse;
 
 /// The measured window: the steady state, without the ramps (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct MeasuredWindow {
     /// Opening, inclusive.
     pub from: Instant,
     /// Closing, exclusive.
     pub to: Instant,
 }
 
-impl Default for Window {
+impl Default for MeasuredWindow {
     /// Ten minutes after a ramp of five.
     fn default() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Default for Window {
     }
 }
 
-impl Window {
+impl MeasuredWindow {
     /// Whether a moment lies in the window.
     pub fn contains(&self, at: Instant) -> bool {
         (self.from..self.to).contains(&at)
@@ -47,7 +47,7 @@ impl Window {
 
 /// Results of the calls that ended within the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Calls {
+pub struct CallCounts {
     /// All calls.
     pub ended: u64,
     /// Calls that were answered completely.
@@ -62,7 +62,7 @@ pub struct Calls {
     pub broken: u64,
 }
 
-impl Calls {
+impl CallCounts {
     /// Failed calls of any kind.
     pub fn failures(&self) -> u64 {
         self.timed_out + self.refused + self.broken
@@ -89,14 +89,14 @@ pub struct RampUp {
     /// Viewers that arrived.
     pub sessions: u64,
     /// Calls that ended.
-    pub calls: Calls,
+    pub calls: CallCounts,
     /// Time of the last failed call.
     pub failed_last: Option<Instant>,
 }
 
 /// Quality of viewing in one network class, over sessions that began within the window and ended.
 #[derive(Debug, Clone, Default)]
-pub struct Viewing {
+pub struct ViewingQuality {
     /// Name of the class.
     pub class: String,
     /// Sessions.
@@ -119,7 +119,7 @@ pub struct Viewing {
     pub switches: u64,
 }
 
-impl Viewing {
+impl ViewingQuality {
     fn count(&mut self, end: &SessionEnd) {
         self.sessions += 1;
         self.gave_up += u64::from(end.end == CallEnd::Abandoned);
@@ -140,7 +140,7 @@ impl Viewing {
 
 /// Sums over the regular samples of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct StateSums {
     /// Number of samples.
     pub looks: u64,
     /// Viewers present, summed.
@@ -155,8 +155,8 @@ pub struct Seen {
     pub memory: [u128; 5],
 }
 
-impl Seen {
-    fn add(&mut self, look: &Look) {
+impl StateSums {
+    fn add(&mut self, look: &Snapshot) {
         self.looks += 1;
         self.viewers += look.viewers;
         self.viewers_max = self.viewers_max.max(look.viewers);
@@ -181,14 +181,14 @@ pub(crate) fn classes(memory: &MemoryUse) -> [u64; 5] {
 
 /// All measurements of a run.
 #[derive(Debug, Default)]
-pub struct Measure {
-    window: Window,
+pub struct RunMeasurements {
+    window: MeasuredWindow,
     /// Closing time of the window: earlier than planned if the world was stopped.
     closed_at: Instant,
     /// Calls that ended within the window.
-    pub calls: Calls,
+    pub calls: CallCounts,
     /// Calls that ended before or after the window.
-    pub calls_outside: Calls,
+    pub calls_outside: CallCounts,
     /// Counters before the window.
     pub ramp_up: RampUp,
     /// Failures within the window, by network class.
@@ -202,7 +202,7 @@ pub struct Measure {
     pub each_call: Vec<ExportedCall>,
     keeps_calls: bool,
     /// Sums over the samples within the window.
-    pub seen: Seen,
+    pub seen: StateSums,
     /// Most objects alive at once, sampled regularly: viewers, planned events, replies, kept
     /// samples, and chains.
     pub live_max: usize,
@@ -214,13 +214,13 @@ pub struct Measure {
     /// Activity of the drives within the window.
     pub drive: DriveUse,
     /// Read pattern of the first drive within the window.
-    pub pattern: Pattern,
+    pub pattern: AccessPattern,
     /// Sessions that began within the window and ended.
     pub sessions_steady: u64,
     /// Sessions of those that failed.
     pub sessions_steady_failed: u64,
     /// Quality of viewing, by class.
-    pub viewing: Vec<Viewing>,
+    pub viewing: Vec<ViewingQuality>,
     /// Counters of the shards from start to end.
     pub stats_whole: Stats,
     /// Activity of the drives from start to end.
@@ -234,7 +234,7 @@ pub struct Measure {
     /// Activity of each SSD within the window.
     pub ssds: Vec<SsdUse>,
     /// Calls that ended within the window, by the disk of their file.
-    pub calls_by_disk: Vec<Calls>,
+    pub calls_by_disk: Vec<CallCounts>,
     /// Division of memory after the last viewer left, if the run continued until then.
     pub memory_at_end: Option<MemoryUse>,
     asked_bytes: u64,
@@ -250,11 +250,11 @@ pub struct Measure {
     ended: u64,
 }
 
-impl Measure {
-    pub(crate) fn new(window: Window, classes: &[NetworkClass], keeps_calls: bool) -> Self {
-        let viewing = classes.iter().map(|class| Viewing {
+impl RunMeasurements {
+    pub(crate) fn new(window: MeasuredWindow, classes: &[NetworkClass], keeps_calls: bool) -> Self {
+        let viewing = classes.iter().map(|class| ViewingQuality {
             class: class.name.clone(),
-            ..Viewing::default()
+            ..ViewingQuality::default()
         });
         Self {
             window,
@@ -298,7 +298,7 @@ impl Measure {
     }
 
     /// Regular samples of the state since the start.
-    pub fn looks(&self) -> &[Look] {
+    pub fn looks(&self) -> &[Snapshot] {
         self.looks.kept()
     }
 
@@ -354,7 +354,7 @@ impl Measure {
         self.calls.count(record);
         let disk = disk as usize;
         if disk >= self.calls_by_disk.len() {
-            self.calls_by_disk.resize(disk + 1, Calls::default());
+            self.calls_by_disk.resize(disk + 1, CallCounts::default());
         }
         self.calls_by_disk[disk].count(record);
         if record.end == CallEnd::Whole {
@@ -372,7 +372,7 @@ impl Measure {
         live: usize,
     ) {
         let queue = state.queue;
-        let look = Look {
+        let look = Snapshot {
             at,
             viewers: self.began - self.ended,
             memory: state.memory,
@@ -419,7 +419,7 @@ impl Measure {
         self.disks = disks.map(|(disk, before)| disk.since(before)).collect();
         self.ssds = server.ssds(now);
         let count = self.disks.len().max(self.calls_by_disk.len());
-        self.calls_by_disk.resize(count, Calls::default());
+        self.calls_by_disk.resize(count, CallCounts::default());
         self.cache = server.cache();
         self.flash = server.flash().map(|flash| FlashUse {
             counts: flash.counts - self.flash_before.counts,

@@ -10,26 +10,26 @@ use headlong_engine::{ControlView, MemoryUse, QueueUse, RequestId, Slot, Stats};
 use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::device::{DriveUse, Pattern};
+use crate::device::{AccessPattern, DriveUse};
 use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
-use crate::layout::Place;
+use crate::layout::FileLocation;
 use crate::link::Link;
 use crate::ssd_use::SsdUse;
 
 /// Result of a request: bytes for a viewer, or a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum OriginEvent {
     /// The next bytes of a reply, to be handed to the viewer's socket.
-    Piece(Piece),
+    Piece(ReplyPiece),
     /// The reply will not be completed.
     Failed(Requester),
 }
 
 /// Some bytes of a reply, ready for a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct ReplyPiece {
     pub(crate) asker: Requester,
     pub(crate) request: RequestId,
     pub(crate) slot: Slot,
@@ -138,13 +138,13 @@ pub(crate) trait Origin: Debug {
     fn expect(&mut self, _: Instant, _: Requester, _: ObjectId, _: Option<ByteRange>) {}
 
     /// Earliest time at which a piece may go to its socket; called once for each piece, in order.
-    fn leaves_at(&mut self, now: Instant, _piece: &Piece) -> Instant {
+    fn leaves_at(&mut self, now: Instant, _piece: &ReplyPiece) -> Instant {
         now
     }
 
     /// A piece was handed to its socket, which will have accepted all of it at `taken`. Returns
     /// when [`Self::taken`] must be called.
-    fn handed(&mut self, now: Instant, piece: &Piece, link: &Link, taken: Instant) -> Instant;
+    fn handed(&mut self, now: Instant, piece: &ReplyPiece, link: &Link, taken: Instant) -> Instant;
 
     /// The time returned by [`Self::handed`] has come.
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot);
@@ -159,7 +159,7 @@ pub(crate) trait Origin: Debug {
     fn poll_timeout(&self) -> Option<Instant>;
 
     /// The next outcome.
-    fn poll_outcome(&mut self) -> Option<Outcome>;
+    fn poll_outcome(&mut self) -> Option<OriginEvent>;
 
     /// Saves the learned state. This and the next two are called for Headlong only.
     fn write_state(&mut self, _: Instant) {}
@@ -178,7 +178,7 @@ pub(crate) trait Origin: Debug {
     fn drive_use(&self) -> DriveUse;
 
     /// Read pattern of the first drive since [`Self::begin_window`].
-    fn pattern(&self) -> Option<&Pattern>;
+    fn pattern(&self) -> Option<&AccessPattern>;
 
     /// The measured window opens.
     fn begin_window(&mut self, now: Instant);
@@ -202,7 +202,7 @@ pub(crate) trait Origin: Debug {
     fn take_waits(&mut self) -> Histogram;
 
     /// Adds a file before its first request.
-    fn know(&mut self, object: ObjectId, place: Place);
+    fn know(&mut self, object: ObjectId, place: FileLocation);
 
     /// Objects that are kept while requests wait for them.
     fn live(&self) -> usize;

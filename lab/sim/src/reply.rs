@@ -8,7 +8,7 @@ use crate::origin::Requester;
 
 /// A reply in progress.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ActiveReply {
     pub(crate) asker: Requester,
     pub(crate) asked_at: Instant,
     pub(crate) bytes: u64,

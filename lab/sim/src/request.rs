@@ -1,32 +1,30 @@
-//! A viewer's request to a disk, and the view of it that the shard gets. [`ServerShared`] holds the state
-//! that all disks of a server share.
+//! A viewer's request to a disk, and the view of it that the shard gets. [`ServerShared`] holds the
+//! state that all disks of a server share.
 
 use std::collections::VecDeque;
 
-use headlong_engine::{
-    ConnectionId, Extent, Hints, Identity as DeviceIdentity, PartSpec, StreamId, ViewerId,
-};
+use headlong_engine::{ConnectionId, Extent, Hints, Identity, PartSpec, StreamId, ViewerId};
 use headlong_http::Pace;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange};
-use headlong_workload::Identity;
+use headlong_workload::ViewerIdentity;
 
 use crate::histogram::Histogram;
-use crate::layout::Place;
-use crate::origin::{Outcome, Requester};
-use crate::setup::Setup;
-use crate::tier::Tier;
+use crate::layout::FileLocation;
+use crate::origin::{OriginEvent, Requester};
+use crate::setup::WorldSetup;
+use crate::tier::SimulatedTier;
 use crate::warm_flash::key_of;
 
 /// State shared by all disks of a server.
 #[derive(Debug)]
 pub(crate) struct ServerShared {
-    pub(crate) tier: Option<Tier>,
-    pub(crate) outcomes: VecDeque<Outcome>,
+    pub(crate) tier: Option<SimulatedTier>,
+    pub(crate) outcomes: VecDeque<OriginEvent>,
     /// From the arrival of a request until its first piece was ready.
     pub(crate) waits: Histogram,
     pub(crate) pace: Pace,
-    pub(crate) identity: Identity,
+    pub(crate) identity: ViewerIdentity,
     pub(crate) bit_rates_known: bool,
     pub(crate) bit_rates_told: Vec<(BitRate, BitRate)>,
     pub(crate) checked: bool,
@@ -36,7 +34,7 @@ pub(crate) struct ServerShared {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileRequest<'p> {
     pub(crate) object: ObjectId,
-    pub(crate) place: &'p Place,
+    pub(crate) place: &'p FileLocation,
     /// `None` requests the whole file.
     pub(crate) range: Option<ByteRange>,
 }
@@ -45,7 +43,7 @@ pub(crate) struct FileRequest<'p> {
 const TITLES_FROM: u64 = 1 << 40;
 
 /// The files of a stream: a single file, or all files of the title in playlist order.
-pub(crate) fn parts_of(place: &Place) -> Vec<PartSpec> {
+pub(crate) fn parts_of(place: &FileLocation) -> Vec<PartSpec> {
     let part = |(physical, size_bytes)| PartSpec {
         size_bytes,
         extents: vec![Extent {
@@ -63,7 +61,7 @@ pub(crate) fn parts_of(place: &Place) -> Vec<PartSpec> {
 }
 
 impl ServerShared {
-    pub(crate) fn new(tier: Option<Tier>, setup: &Setup) -> Self {
+    pub(crate) fn new(tier: Option<SimulatedTier>, setup: &WorldSetup) -> Self {
         Self {
             tier,
             outcomes: VecDeque::new(),
@@ -78,22 +76,23 @@ impl ServerShared {
 
     /// The viewer's identity as the shard sees it; without a session id, all viewers share one
     /// address.
-    pub(crate) fn who(&self, asker: Requester) -> DeviceIdentity {
+    pub(crate) fn who(&self, asker: Requester) -> Identity {
         let number = u64::from(asker.session);
         match self.identity {
-            Identity::Sid | Identity::Cmcd => DeviceIdentity::Named(ViewerId(number)),
-            Identity::Connection | Identity::None => DeviceIdentity::Unnamed {
+            ViewerIdentity::Sid | ViewerIdentity::Cmcd => Identity::Named(ViewerId(number)),
+            ViewerIdentity::Connection | ViewerIdentity::None => Identity::Unnamed {
                 origin: ViewerId(0),
-                connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
+                connection: (self.identity == ViewerIdentity::Connection)
+                    .then_some(ConnectionId(number)),
             },
         }
     }
 
     /// Hints that a player sends besides its session id.
-    pub(crate) fn hints(&self, place: &Place) -> Hints {
+    pub(crate) fn hints(&self, place: &FileLocation) -> Hints {
         let bit_rate = place.bit_rate;
         Hints {
-            bit_rate: bit_rate.filter(|_| self.identity == Identity::Cmcd),
+            bit_rate: bit_rate.filter(|_| self.identity == ViewerIdentity::Cmcd),
             ..Hints::default()
         }
     }

@@ -7,9 +7,9 @@ use headlong_device::{Opened, Resources};
 /// A simulated device: a stream's source is the start address of each file; all other types are
 /// empty.
 #[derive(Debug)]
-pub(crate) struct Virtual;
+pub(crate) struct SimulatedResources;
 
-impl Resources for Virtual {
+impl Resources for SimulatedResources {
     type Source = Arc<[u64]>;
     type File = ();
     type Memory = ();

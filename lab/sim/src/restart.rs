@@ -7,7 +7,7 @@ use headlong_device::{DeviceCore, Returning, SavedChains};
 use headlong_engine::{Learned, SavedChain, Shard};
 use headlong_units::{Duration, Instant};
 
-use crate::resources::Virtual;
+use crate::resources::SimulatedResources;
 
 /// Time of a restart, and the state that survives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub struct Restart {
 
 /// The latest saved state. Each chain is saved with its stream id, which is stable here.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct SavedState {
     written: Option<Instant>,
     learned: Learned,
     chains: Vec<(u64, SavedChain)>,
 }
 
-impl Kept {
+impl SavedState {
     /// Saves the learned state of a shard.
     pub(crate) fn write(&mut self, now: Instant, shard: &Shard) {
         self.written = Some(now);
@@ -39,7 +39,7 @@ impl Kept {
     }
 
     /// Restores the saved state into a new device before its first request.
-    pub(crate) fn tell(&self, now: Instant, core: &mut DeviceCore<Virtual>) {
+    pub(crate) fn restore(&self, now: Instant, core: &mut DeviceCore<SimulatedResources>) {
         let Some(written) = self.written else {
             return;
         };

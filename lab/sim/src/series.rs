@@ -16,7 +16,7 @@ pub(crate) const LOOKS_MAX: usize = 1440;
 
 /// A snapshot of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct Snapshot {
     /// Time of the snapshot.
     pub at: Instant,
     /// Viewers present.
@@ -48,7 +48,7 @@ pub struct Look {
 /// Snapshots in order, at most [`LOOKS_MAX`].
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshots {
-    kept: Vec<Look>,
+    kept: Vec<Snapshot>,
     /// One snapshot in `stride` is kept.
     stride: u64,
     seen: u64,
@@ -65,7 +65,7 @@ impl Default for Snapshots {
 }
 
 impl Snapshots {
-    pub(crate) fn add(&mut self, look: Look) {
+    pub(crate) fn add(&mut self, look: Snapshot) {
         if self.seen.is_multiple_of(self.stride) {
             self.kept.push(look);
         }
@@ -80,7 +80,7 @@ impl Snapshots {
         }
     }
 
-    pub(crate) fn kept(&self) -> &[Look] {
+    pub(crate) fn kept(&self) -> &[Snapshot] {
         &self.kept
     }
 }
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn look(second: u64) -> Look {
-        Look {
+    fn look(second: u64) -> Snapshot {
+        Snapshot {
             at: Instant::ZERO + Duration::from_secs(second),
             viewers: 0,
             memory: MemoryUse::default(),
@@ -124,7 +124,7 @@ mod tests {
             looks.add(look(second));
             assert!(looks.kept().len() <= LOOKS_MAX);
         }
-        let at = |look: &Look| look.at.since(Instant::ZERO);
+        let at = |look: &Snapshot| look.at.since(Instant::ZERO);
         let gaps: Vec<_> = looks
             .kept()
             .windows(2)

@@ -9,23 +9,23 @@ use headlong_flash::SpecError;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::device::{DriveUse, Pattern};
+use crate::device::{AccessPattern, DriveUse};
 use crate::disk_server::DiskServer;
 use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
-use crate::layout::{Layout, Place};
+use crate::layout::{FileLocation, Layout};
 use crate::link::Link;
-use crate::origin::{CacheUse, Origin, Outcome, Piece, Requester, ServerState};
+use crate::origin::{CacheUse, Origin, OriginEvent, ReplyPiece, Requester, ServerState};
 use crate::reply::of_disk;
 use crate::request::{FileRequest, ServerShared};
-use crate::setup::Setup;
+use crate::setup::WorldSetup;
 use crate::ssd_use::SsdUse;
-use crate::tier::Tier;
+use crate::tier::SimulatedTier;
 
 /// The server in virtual time.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct SimulatedServer {
     disks: Vec<DiskServer>,
     shared: ServerShared,
     layout: Layout,
@@ -37,12 +37,12 @@ pub(crate) struct Server {
     next_at: Instant,
 }
 
-impl Server {
+impl SimulatedServer {
     pub(crate) fn new(
         disks: Vec<DiskServer>,
-        tier: Option<Tier>,
+        tier: Option<SimulatedTier>,
         layout: Layout,
-        setup: &Setup,
+        setup: &WorldSetup,
     ) -> Result<Self, SpecError> {
         let count = disks.len();
         let mut server = Self {
@@ -64,10 +64,10 @@ impl Server {
     }
 
     /// Placement of an object, with its part number if the server knows playlists.
-    fn place(&self, object: ObjectId) -> Option<Place> {
+    fn place(&self, object: ObjectId) -> Option<FileLocation> {
         let place = self.layout.place(object)?;
         let part = place.part.filter(|_| self.playlists_known);
-        Some(Place { part, ..place })
+        Some(FileLocation { part, ..place })
     }
 
     fn note(&mut self, disk: usize) {
@@ -76,7 +76,11 @@ impl Server {
     }
 
     fn note_next(&mut self) {
-        let tier = self.shared.tier.as_ref().and_then(Tier::poll_timeout);
+        let tier = self
+            .shared
+            .tier
+            .as_ref()
+            .and_then(SimulatedTier::poll_timeout);
         let disks = self.disks_next_at.iter().copied();
         self.next_at = disks.chain(tier).min().unwrap_or(Instant::NEVER);
     }
@@ -90,7 +94,7 @@ impl Server {
     }
 
     fn settle_others(&mut self, now: Instant) {
-        while let Some(disk) = self.shared.tier.as_ref().and_then(Tier::ended_of) {
+        while let Some(disk) = self.shared.tier.as_ref().and_then(SimulatedTier::ended_of) {
             self.disks[disk as usize].settle(now, &mut self.shared);
             self.note(disk as usize);
         }
@@ -108,12 +112,12 @@ impl Server {
     }
 }
 
-impl Origin for Server {
+impl Origin for SimulatedServer {
     fn socket_bytes(&self, _: Option<BitRate>, _: Duration) -> u64 {
         self.socket_bytes
     }
 
-    fn leaves_at(&mut self, now: Instant, piece: &Piece) -> Instant {
+    fn leaves_at(&mut self, now: Instant, piece: &ReplyPiece) -> Instant {
         let (disk, request) = of_disk(piece.request);
         self.disks[disk as usize].leaves_at(now, request, piece.bytes)
     }
@@ -186,11 +190,11 @@ impl Origin for Server {
         (self.next_at < Instant::NEVER).then_some(self.next_at)
     }
 
-    fn poll_outcome(&mut self) -> Option<Outcome> {
+    fn poll_outcome(&mut self) -> Option<OriginEvent> {
         self.shared.outcomes.pop_front()
     }
 
-    fn handed(&mut self, _: Instant, _: &Piece, _: &Link, taken: Instant) -> Instant {
+    fn handed(&mut self, _: Instant, _: &ReplyPiece, _: &Link, taken: Instant) -> Instant {
         taken
     }
 
@@ -239,7 +243,7 @@ impl Origin for Server {
         all
     }
 
-    fn pattern(&self) -> Option<&Pattern> {
+    fn pattern(&self) -> Option<&AccessPattern> {
         Some(self.disks.first()?.disk().device().pattern())
     }
 
@@ -274,13 +278,13 @@ impl Origin for Server {
         std::mem::take(&mut self.shared.waits)
     }
 
-    fn know(&mut self, object: ObjectId, place: Place) {
+    fn know(&mut self, object: ObjectId, place: FileLocation) {
         self.layout.know(object, place);
     }
 
     fn live(&self) -> usize {
         let disks: usize = self.disks.iter().map(DiskServer::live).sum();
-        let tier = self.shared.tier.as_ref().map_or(0, Tier::live);
+        let tier = self.shared.tier.as_ref().map_or(0, SimulatedTier::live);
         disks + self.shared.outcomes.len() + tier
     }
 

@@ -5,18 +5,18 @@ use headlong_flash::SpecError;
 use headlong_http::Pace;
 use headlong_units::{BitRate, Duration, KIB};
 
-use headlong_workload::Identity;
+use headlong_workload::ViewerIdentity;
 
 use crate::disk::ColdOpen;
 use crate::flash::FlashSetup;
 use crate::layout::Placement;
-use crate::measure::Window;
+use crate::measure::MeasuredWindow;
+use crate::page_cache_server::PageCacheServerSetup;
 use crate::restart::Restart;
-use crate::vanilla::PageCacheServerSetup;
 
 /// The kind of server.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum ServerKind {
+pub enum ServerModel {
     /// The engine.
     #[default]
     Headlong,
@@ -26,9 +26,9 @@ pub enum ServerKind {
 
 /// Setup of a world, apart from its trace and its drive.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setup {
+pub struct WorldSetup {
     /// The kind of server.
-    pub server: ServerKind,
+    pub server: ServerModel,
     /// Number of disks of an experiment, all of one kind; a world has one for each drive it gets.
     /// Titles are distributed over them.
     pub disks: u32,
@@ -60,12 +60,12 @@ pub struct Setup {
     /// Whether players announce their next request with each request (`nor` of CMCD).
     pub names_next: bool,
     /// How players identify themselves; replaced by that of an experiment's workload or a trace.
-    pub identity: Identity,
+    pub identity: ViewerIdentity,
     /// Substitutes for some known bit rates, to simulate another scaling rule of sizes
     /// (automated-prefetching 7.4).
     pub bit_rates_told: Vec<(BitRate, BitRate)>,
     /// The measured window.
-    pub window: Window,
+    pub window: MeasuredWindow,
     /// How long viewers continue to arrive after the window has closed, so that sessions that began
     /// within it end under the same load.
     pub ramp_down: Duration,
@@ -81,10 +81,10 @@ pub struct Setup {
     pub checked: bool,
 }
 
-impl Default for Setup {
+impl Default for WorldSetup {
     fn default() -> Self {
         Self {
-            server: ServerKind::default(),
+            server: ServerModel::default(),
             disks: 1,
             engine: EngineConfig::default(),
             flash: None,
@@ -98,9 +98,9 @@ impl Default for Setup {
             bit_rates_known: false,
             playlists_known: true,
             names_next: false,
-            identity: Identity::default(),
+            identity: ViewerIdentity::default(),
             bit_rates_told: Vec::new(),
-            window: Window::default(),
+            window: MeasuredWindow::default(),
             ramp_down: Duration::ZERO,
             restart: None,
             stops_at_failure: false,

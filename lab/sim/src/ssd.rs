@@ -14,7 +14,7 @@ use headlong_engine::FlashReadId;
 use headlong_flash::{BlockId, SsdId};
 use headlong_units::{Instant, KIB};
 
-use crate::device::Device;
+use crate::device::QueuedDrive;
 use crate::ssd_use::SsdUse;
 use crate::tier_layout::TierLayout;
 
@@ -25,7 +25,7 @@ const REQUEST_BYTES: u64 = 512 * KIB;
 
 /// Kind of job.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Doing {
+pub(crate) enum FlashOperation {
     Read(FlashReadId, usize),
     Write(BlockId, u32),
     Seal(BlockId),
@@ -35,52 +35,52 @@ pub(crate) enum Doing {
 }
 
 /// Byte range of the SSD: start, end.
-pub(crate) type Span = (u64, u64);
+pub(crate) type SsdRange = (u64, u64);
 
 /// A job, with the writes that accompany it.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct FlashJob {
     pub(crate) disk: u32,
-    pub(crate) doing: Doing,
-    pub(crate) span: Span,
+    pub(crate) doing: FlashOperation,
+    pub(crate) span: SsdRange,
     /// Written before the job.
-    pub(crate) asides: Vec<Span>,
+    pub(crate) asides: Vec<SsdRange>,
 }
 
 /// A job in progress, and the number of its requests left.
 #[derive(Debug, Clone, Copy)]
-struct Task {
+struct ActiveJob {
     disk: u32,
-    doing: Doing,
+    doing: FlashOperation,
     left: u32,
     asked_at: Instant,
 }
 
 /// An SSD.
 #[derive(Debug)]
-pub(crate) struct Ssd {
-    device: Device,
+pub(crate) struct SimulatedSsd {
+    device: QueuedDrive,
     pub(crate) places: TierLayout,
     /// Number of its first block in the tier, and number of its blocks.
     pub(crate) first_block: u32,
     pub(crate) blocks: u32,
     /// The task of each block request.
     of_request: BTreeMap<u64, u64>,
-    tasks: BTreeMap<u64, Task>,
+    tasks: BTreeMap<u64, ActiveJob>,
     /// Jobs that wait for a reader thread, with the time of submission.
-    reads: VecDeque<(Instant, Job)>,
+    reads: VecDeque<(Instant, FlashJob)>,
     reading: usize,
     /// Jobs that wait for the writer thread.
-    writes: VecDeque<(Instant, Job)>,
+    writes: VecDeque<(Instant, FlashJob)>,
     /// The writer thread's current disk, and the number of its tasks.
     writing: (u32, usize),
     next_id: u64,
     used: SsdUse,
 }
 
-impl Ssd {
+impl SimulatedSsd {
     pub(crate) fn new(
-        device: Device,
+        device: QueuedDrive,
         places: TierLayout,
         (first_block, blocks): (u32, u32),
     ) -> Self {
@@ -127,12 +127,19 @@ impl Ssd {
         self.used.until(now, self.device.used())
     }
 
-    pub(crate) fn submit(&mut self, now: Instant, job: Job, done: &mut VecDeque<(u32, Doing)>) {
+    pub(crate) fn submit(
+        &mut self,
+        now: Instant,
+        job: FlashJob,
+        done: &mut VecDeque<(u32, FlashOperation)>,
+    ) {
         match job.doing {
-            Doing::Read(..) => self.reads.push_back((now, job)),
-            Doing::Write(..) | Doing::Seal(..) => self.writes.push_back((now, job)),
+            FlashOperation::Read(..) => self.reads.push_back((now, job)),
+            FlashOperation::Write(..) | FlashOperation::Seal(..) => {
+                self.writes.push_back((now, job))
+            }
             // Probes have their own thread.
-            Doing::Probe(_) | Doing::Aside => {
+            FlashOperation::Probe(_) | FlashOperation::Aside => {
                 self.used.probes += 1;
                 self.begin(now, now, &job, job.doing, job.span);
             }
@@ -141,7 +148,11 @@ impl Ssd {
         self.collect(now, done);
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, done: &mut VecDeque<(u32, Doing)>) {
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        done: &mut VecDeque<(u32, FlashOperation)>,
+    ) {
         self.device.handle_timeout(now);
         self.collect(now, done);
     }
@@ -165,7 +176,7 @@ impl Ssd {
         {
             self.writing = (job.disk, self.writing.1 + 1 + job.asides.len());
             for aside in &job.asides {
-                self.begin(now, since, &job, Doing::Aside, *aside);
+                self.begin(now, since, &job, FlashOperation::Aside, *aside);
             }
             self.begin(now, since, &job, job.doing, job.span);
         }
@@ -181,9 +192,9 @@ impl Ssd {
         &mut self,
         now: Instant,
         asked_at: Instant,
-        job: &Job,
-        doing: Doing,
-        (mut from, to): Span,
+        job: &FlashJob,
+        doing: FlashOperation,
+        (mut from, to): SsdRange,
     ) {
         let task = self.next_id;
         self.next_id += 1;
@@ -191,7 +202,7 @@ impl Ssd {
         let disk = job.disk;
         self.tasks.insert(
             task,
-            Task {
+            ActiveJob {
                 disk,
                 doing,
                 left,
@@ -199,8 +210,10 @@ impl Ssd {
             },
         );
         let direction = match doing {
-            Doing::Read(..) | Doing::Probe(_) => Direction::Read,
-            Doing::Write(..) | Doing::Seal(..) | Doing::Aside => Direction::Write,
+            FlashOperation::Read(..) | FlashOperation::Probe(_) => Direction::Read,
+            FlashOperation::Write(..) | FlashOperation::Seal(..) | FlashOperation::Aside => {
+                Direction::Write
+            }
         };
         let bytes = to - from;
         match direction {
@@ -222,7 +235,7 @@ impl Ssd {
         }
     }
 
-    fn collect(&mut self, now: Instant, done: &mut VecDeque<(u32, Doing)>) {
+    fn collect(&mut self, now: Instant, done: &mut VecDeque<(u32, FlashOperation)>) {
         while let Some(RequestId(id)) = self.device.poll_done(now) {
             let Some(task) = self.of_request.remove(&id) else {
                 continue;
@@ -237,27 +250,27 @@ impl Ssd {
             let ended = *of;
             self.tasks.remove(&task);
             self.end(now, &ended);
-            if !matches!(ended.doing, Doing::Aside) {
+            if !matches!(ended.doing, FlashOperation::Aside) {
                 done.push_back((ended.disk, ended.doing));
             }
             self.feed(now);
         }
     }
 
-    fn end(&mut self, now: Instant, task: &Task) {
+    fn end(&mut self, now: Instant, task: &ActiveJob) {
         let took = now.since(task.asked_at);
         match task.doing {
-            Doing::Read(..) => {
+            FlashOperation::Read(..) => {
                 self.reading -= 1;
                 self.used.reads.add(took);
             }
-            Doing::Write(..) | Doing::Seal(..) | Doing::Aside => {
+            FlashOperation::Write(..) | FlashOperation::Seal(..) | FlashOperation::Aside => {
                 self.writing.1 -= 1;
-                if let Doing::Write(..) = task.doing {
+                if let FlashOperation::Write(..) = task.doing {
                     self.used.writes.add(took);
                 }
             }
-            Doing::Probe(_) => {}
+            FlashOperation::Probe(_) => {}
         }
     }
 }

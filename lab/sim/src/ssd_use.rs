@@ -7,7 +7,7 @@ use crate::histogram::Histogram;
 
 /// A quantity over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Level {
+pub struct TimeWeightedLevel {
     now: usize,
     since: Instant,
     /// Integral over time, in units times nanoseconds.
@@ -31,14 +31,14 @@ pub struct SsdUse {
     /// Latency of writes to a block.
     pub writes: Histogram,
     /// Reads in progress.
-    pub readers: Level,
+    pub readers: TimeWeightedLevel,
     /// Writes in progress.
-    pub writers: Level,
+    pub writers: TimeWeightedLevel,
     /// Probes by disks that had taken the SSD out of service.
     pub probes: u64,
 }
 
-impl Level {
+impl TimeWeightedLevel {
     fn begun(now: Instant, level: usize) -> Self {
         Self {
             now: level,
@@ -66,8 +66,8 @@ impl SsdUse {
     pub(crate) fn begin(&mut self, now: Instant, drive: DriveUse) {
         *self = Self {
             before: drive,
-            readers: Level::begun(now, self.readers.now),
-            writers: Level::begun(now, self.writers.now),
+            readers: TimeWeightedLevel::begun(now, self.readers.now),
+            writers: TimeWeightedLevel::begun(now, self.writers.now),
             ..Self::default()
         };
     }

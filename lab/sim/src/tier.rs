@@ -16,10 +16,10 @@ use headlong_flash::format::Super;
 use headlong_flash::{BlockId, FlashSpec, Probed, RecoveredBlock, SpecError, SsdId};
 use headlong_units::{Duration, Instant, MIB};
 
-use crate::device::Device;
+use crate::device::QueuedDrive;
 use crate::flash::FlashSetup;
-use crate::resources::Virtual;
-use crate::ssd::{Doing, Job, Ssd};
+use crate::resources::SimulatedResources;
+use crate::ssd::{FlashJob, FlashOperation, SimulatedSsd};
 use crate::ssd_use::SsdUse;
 use crate::tier_layout::TierLayout;
 use crate::warm_flash::recovered;
@@ -29,8 +29,8 @@ const PROBE_BYTES: u64 = MIB;
 
 /// The SSDs, with the jobs in progress.
 #[derive(Debug)]
-pub(crate) struct Tier {
-    ssds: Vec<Ssd>,
+pub(crate) struct SimulatedTier {
+    ssds: Vec<SimulatedSsd>,
     /// Each disk's partition, and its specification for the shard.
     parts: Vec<(TierShare, FlashSpec)>,
     /// Sealed blocks, for later processes.
@@ -40,10 +40,10 @@ pub(crate) struct Tier {
     /// Blocks being sealed.
     sealing: BTreeMap<BlockId, RecoveredFlashBlock>,
     /// Completed jobs, with their disks.
-    done: VecDeque<(u32, Doing)>,
+    done: VecDeque<(u32, FlashOperation)>,
 }
 
-impl Tier {
+impl SimulatedTier {
     /// SSDs for `disks` disks. `is_restarted`: a later process will recover the content.
     ///
     /// # Errors
@@ -55,12 +55,12 @@ impl Tier {
         is_restarted: bool,
     ) -> Result<Self, SpecError> {
         let bytes = setup.bytes.min(setup.drive.capacity_bytes());
-        let mut ssds: Vec<Ssd> = Vec::new();
+        let mut ssds: Vec<SimulatedSsd> = Vec::new();
         for _ in 0..setup.ssds.max(1) {
             let (places, blocks) = TierLayout::new(bytes, setup.block_bytes, piece_bytes)?;
             let first = ssds.last().map_or(0, |ssd| ssd.first_block + ssd.blocks);
-            let device = Device::new(setup.drive.build(), None, Duration::ZERO);
-            ssds.push(Ssd::new(device, places, (first, blocks)));
+            let device = QueuedDrive::new(setup.drive.build(), None, Duration::ZERO);
+            ssds.push(SimulatedSsd::new(device, places, (first, blocks)));
         }
         // There is at least one SSD.
         let parts = (0..disks).filter_map(|disk| part(&ssds, (disk, disks), setup));
@@ -86,7 +86,7 @@ impl Tier {
 
     /// A port to a disk's partition, and the content that a new process recovers. Reading the
     /// summaries is assumed to happen during the outage: it takes less than two seconds for 4 TB.
-    pub(crate) fn attach(&self, disk: u32) -> Option<(FlashPort<Virtual>, FlashEnd)> {
+    pub(crate) fn attach(&self, disk: u32) -> Option<(FlashPort<SimulatedResources>, FlashEnd)> {
         let (share, spec) = self.parts.get(disk as usize)?;
         let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
         let own = self.contents.values();
@@ -98,7 +98,7 @@ impl Tier {
 
     /// Jobs of all SSDs that have not completed.
     pub(crate) fn live(&self) -> usize {
-        self.ssds.iter().map(Ssd::live).sum()
+        self.ssds.iter().map(SimulatedSsd::live).sum()
     }
 
     /// Restarts the counters of the SSDs.
@@ -116,7 +116,7 @@ impl Tier {
     /// The process ends: all jobs are forgotten and unsealed blocks are lost. `written_bytes` has
     /// the bytes written to each disk's partition within the last day.
     pub(crate) fn kill(&mut self, written_bytes: impl Iterator<Item = u64>) {
-        self.ssds.iter_mut().for_each(Ssd::forget_all);
+        self.ssds.iter_mut().for_each(SimulatedSsd::forget_all);
         self.done.clear();
         self.sealing.clear();
         for ((_, spec), written_bytes) in self.parts.iter_mut().zip(written_bytes) {
@@ -130,7 +130,13 @@ impl Tier {
     }
 
     /// Submits a job of a disk to an SSD.
-    pub(crate) fn submit(&mut self, now: Instant, disk: u32, id: SsdId, job: SsdJob<Virtual>) {
+    pub(crate) fn submit(
+        &mut self,
+        now: Instant,
+        disk: u32,
+        id: SsdId,
+        job: SsdJob<SimulatedResources>,
+    ) {
         let Some(ssd) = self.ssds.get_mut(usize::from(id.0)) else {
             return;
         };
@@ -142,9 +148,9 @@ impl Tier {
             // A modelled SSD never fails, but may be so slow that it is taken out of service.
             SsdJob::Probe(id) => {
                 let from = ssd.places.block_start(0);
-                let job = Job {
+                let job = FlashJob {
                     disk,
-                    doing: Doing::Probe(id),
+                    doing: FlashOperation::Probe(id),
                     span: (from, from + PROBE_BYTES),
                     asides: Vec::new(),
                 };
@@ -154,7 +160,7 @@ impl Tier {
                 self.begin(
                     now,
                     disk,
-                    Doing::Write(job.of, job.to),
+                    FlashOperation::Write(job.of, job.to),
                     job.of,
                     job.from..job.to,
                 );
@@ -171,14 +177,20 @@ impl Tier {
                     self.sealing
                         .insert(seal.of, RecoveredFlashBlock { filling, block });
                 }
-                self.begin(now, disk, Doing::Seal(seal.of), seal.of, seal.from..end);
+                self.begin(
+                    now,
+                    disk,
+                    FlashOperation::Seal(seal.of),
+                    seal.of,
+                    seal.from..end,
+                );
             }
             SsdJob::Read(job) => {
                 let mut records = job.wanted.iter().map(|wanted| wanted.record);
                 if let Some(first) = records.next() {
                     let last = records.next_back().unwrap_or(first);
                     let range = first.place.offset..last.place.end(last.length);
-                    let doing = Doing::Read(job.id, job.wanted.len());
+                    let doing = FlashOperation::Read(job.id, job.wanted.len());
                     self.begin(now, disk, doing, first.place.block, range);
                 }
             }
@@ -186,7 +198,7 @@ impl Tier {
     }
 
     /// The SSD of a block, and the block's number on it.
-    fn ssd_of(&mut self, block: BlockId) -> Option<(&mut Ssd, u32)> {
+    fn ssd_of(&mut self, block: BlockId) -> Option<(&mut SimulatedSsd, u32)> {
         self.ssds.iter_mut().find_map(|ssd| {
             let local = block.0.checked_sub(ssd.first_block)?;
             (local < ssd.blocks).then_some((ssd, local))
@@ -194,14 +206,21 @@ impl Tier {
     }
 
     /// Submits a job on a byte range of a block.
-    fn begin(&mut self, now: Instant, disk: u32, doing: Doing, block: BlockId, range: Range<u32>) {
+    fn begin(
+        &mut self,
+        now: Instant,
+        disk: u32,
+        doing: FlashOperation,
+        block: BlockId,
+        range: Range<u32>,
+    ) {
         let mut done = std::mem::take(&mut self.done);
         if let Some((ssd, local)) = self.ssd_of(block) {
             let base = ssd.places.block_start(local);
-            let is_first = range.start == 0 && matches!(doing, Doing::Write(..));
+            let is_first = range.start == 0 && matches!(doing, FlashOperation::Write(..));
             let asides = is_first.then(|| ssd.places.begin(local));
             let asides = asides.into_iter().flatten();
-            let job = Job {
+            let job = FlashJob {
                 disk,
                 doing,
                 span: (base + u64::from(range.start), base + u64::from(range.end)),
@@ -221,7 +240,10 @@ impl Tier {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.ssds.iter().filter_map(Ssd::poll_timeout).min()
+        self.ssds
+            .iter()
+            .filter_map(SimulatedSsd::poll_timeout)
+            .min()
     }
 
     /// The disk of the oldest completion that its shard has not received.
@@ -235,13 +257,13 @@ impl Tier {
         let (_, doing) = self.done.remove(place)?;
         Some(match doing {
             // Shards are not notified of these.
-            Doing::Aside => return self.take_ended(disk),
-            Doing::Read(id, records) => FlashEnd::Read {
+            FlashOperation::Aside => return self.take_ended(disk),
+            FlashOperation::Read(id, records) => FlashEnd::Read {
                 id,
                 outcomes: vec![FlashOutcome::Done; records],
                 took: None,
             },
-            Doing::Probe(ssd) => FlashEnd::Probed {
+            FlashOperation::Probe(ssd) => FlashEnd::Probed {
                 ssd,
                 probed: Probed {
                     reads: true,
@@ -249,12 +271,12 @@ impl Tier {
                     took: None,
                 },
             },
-            Doing::Write(block, to) => FlashEnd::Written {
+            FlashOperation::Write(block, to) => FlashEnd::Written {
                 block,
                 to,
                 ok: true,
             },
-            Doing::Seal(block) => {
+            FlashOperation::Seal(block) => {
                 if let Some((ssd, local)) = self.ssd_of(block) {
                     ssd.places.end(local);
                 }
@@ -269,11 +291,11 @@ impl Tier {
 
 /// A disk's partition of the tier: one of `disks` equal ranges of each SSD.
 fn part(
-    ssds: &[Ssd],
+    ssds: &[SimulatedSsd],
     (disk, disks): (u32, u32),
     setup: &FlashSetup,
 ) -> Option<(TierShare, FlashSpec)> {
-    let share = |ssd: &Ssd| SsdShare {
+    let share = |ssd: &SimulatedSsd| SsdShare {
         tier: Super {
             device: u128::from(ssd.first_block),
             layout: *ssd.places.layout(),

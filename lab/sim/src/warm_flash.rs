@@ -12,10 +12,10 @@ use headlong_flash::{
     SEGMENT_BYTES,
 };
 use headlong_units::Duration;
-use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::layout::{Disks, Place, TitlePlacement};
+use crate::layout::{DiskArray, FileLocation, TitlePlacement};
 
 /// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
@@ -28,7 +28,7 @@ const REMEMBERED_MAX: usize = 4;
 /// Initial content of a warm tier. Clones share the cache.
 #[derive(Debug, Clone, Default)]
 pub struct WarmContent {
-    kept: Arc<[Kept]>,
+    kept: Arc<[WarmRange]>,
     found: Arc<Mutex<VecDeque<CachedContent>>>,
 }
 
@@ -36,7 +36,7 @@ pub struct WarmContent {
 #[derive(Debug)]
 struct CachedContent {
     before: WarmInputs,
-    kept: Arc<[Kept]>,
+    kept: Arc<[WarmRange]>,
 }
 
 /// The inputs of a warm content: the earlier population and the disks.
@@ -44,7 +44,7 @@ struct CachedContent {
 pub(crate) struct WarmInputs {
     specification: Specification,
     seed: u64,
-    disks: Disks,
+    disks: DiskArray,
     /// Size of each disk's partition of the tier.
     bytes: u64,
 }
@@ -56,7 +56,7 @@ impl PartialEq for WarmContent {
 }
 
 impl WarmContent {
-    pub(crate) fn kept(&self) -> &[Kept] {
+    pub(crate) fn kept(&self) -> &[WarmRange] {
         &self.kept
     }
 
@@ -88,10 +88,15 @@ impl WarmContent {
 impl WarmInputs {
     /// Sizes the population by the bytes of the tier, independently of the length of the run;
     /// arrival times do not matter.
-    pub(crate) fn new(specification: &Specification, seed: u64, disks: Disks, bytes: u64) -> Self {
+    pub(crate) fn new(
+        specification: &Specification,
+        seed: u64,
+        disks: DiskArray,
+        bytes: u64,
+    ) -> Self {
         let mut specification = specification.clone();
-        specification.sessions.rate = Rate::Sessions(1.0);
-        specification.sessions.extent = Extent::Sessions(viewers_before(bytes));
+        specification.sessions.rate = ArrivalRate::Sessions(1.0);
+        specification.sessions.extent = TraceExtent::Sessions(viewers_before(bytes));
         specification.sessions.resume_time = Duration::ZERO;
         Self {
             specification,
@@ -104,14 +109,14 @@ impl WarmInputs {
 
 /// Bytes of a file in the initial content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct WarmRange {
     disk: u32,
     file: FileKey,
     from: u64,
     to: u64,
 }
 
-impl Kept {
+impl WarmRange {
     /// The disk of the file.
     pub(crate) fn disk(&self) -> u32 {
         self.disk
@@ -129,7 +134,7 @@ fn viewers_before(bytes: u64) -> u64 {
 }
 
 /// A segment: its disk, the start address of its file, and its number in the file.
-type Segment = (u32, u64, u64);
+type SegmentKey = (u32, u64, u64);
 
 /// The segments that the earlier population reads most, up to `bytes` for each disk.
 fn most_read(
@@ -137,9 +142,9 @@ fn most_read(
     ground: &TitlePlacement<'_>,
     disks: u32,
     bytes: u64,
-) -> Vec<Kept> {
+) -> Vec<WarmRange> {
     let mut sessions = sessions;
-    let mut read: HashMap<Segment, (u64, u64)> = HashMap::new();
+    let mut read: HashMap<SegmentKey, (u64, u64)> = HashMap::new();
     while let Some(session) = sessions.next() {
         for call in session.calls() {
             let place = sessions.object(call.object).and_then(|of| ground.place(of));
@@ -168,7 +173,7 @@ fn most_read(
         }
         *left -= of;
         let from = segment * SEGMENT_BYTES;
-        kept.push(Kept {
+        kept.push(WarmRange {
             disk,
             file: key_of(file),
             from,
@@ -178,7 +183,11 @@ fn most_read(
     kept
 }
 
-fn count(read: &mut HashMap<Segment, (u64, u64)>, place: &Place, range: Option<(u64, u64)>) {
+fn count(
+    read: &mut HashMap<SegmentKey, (u64, u64)>,
+    place: &FileLocation,
+    range: Option<(u64, u64)>,
+) {
     let (start, end) = range.unwrap_or((0, place.size_bytes));
     let end = end.min(place.size_bytes);
     for segment in start / SEGMENT_BYTES..end.div_ceil(SEGMENT_BYTES) {
@@ -193,7 +202,7 @@ fn count(read: &mut HashMap<Segment, (u64, u64)>, place: &Place, range: Option<(
 
 /// Blocks of a disk's partition of the tier with this content, alternating between the SSDs.
 pub(crate) fn recovered<'k>(
-    kept: impl Iterator<Item = &'k Kept>,
+    kept: impl Iterator<Item = &'k WarmRange>,
     piece_bytes: u64,
     spec: &FlashSpec,
 ) -> Vec<RecoveredBlock> {

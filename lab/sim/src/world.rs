@@ -10,17 +10,17 @@
 
 use headlong_drive::Drive;
 use headlong_engine::{RequestId, Slot};
-use headlong_player::{CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
+use headlong_player::{CallId, Command, ObjectId, Player, SessionEnd, SessionPlan, TransportEnd};
 use headlong_units::{ByteRange, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::event_queue::EventQueue;
-use crate::layout::{File, Layout, TitlePlacement};
+use crate::layout::{Layout, LayoutFile, TitlePlacement};
 use crate::link::Link;
-use crate::measure::Measure;
+use crate::measure::RunMeasurements;
 use crate::origin::Origin;
 use crate::series::LOOK_INTERVAL;
-use crate::setup::{ServerKind, Setup, SetupError};
+use crate::setup::{ServerModel, SetupError, WorldSetup};
 use crate::slab::Slab;
 
 mod builder;
@@ -30,7 +30,7 @@ use builder::{disks_of, origin};
 
 /// A future event.
 #[derive(Debug)]
-enum Coming {
+enum WorldEvent {
     Arrival,
     Player(u32),
     Request {
@@ -79,7 +79,7 @@ enum Coming {
 
 /// Source of viewers.
 #[derive(Debug)]
-enum Viewers<'a> {
+enum ViewerSource<'a> {
     /// The remaining sessions of a trace.
     Listed(std::slice::Iter<'a, Session>),
     /// Drawn as they come, and where the titles lie that they ask for.
@@ -88,10 +88,10 @@ enum Viewers<'a> {
 
 /// A viewer in the world.
 #[derive(Debug)]
-struct Visit {
+struct ActiveViewer {
     /// Number of the session in the run, from 0.
     number: u64,
-    player: Player<Plan>,
+    player: Player<SessionPlan>,
     class: u32,
     /// Planned time of arrival.
     arrived: Instant,
@@ -108,16 +108,16 @@ struct Visit {
 #[derive(Debug)]
 pub struct World<'a> {
     classes: Vec<NetworkClass>,
-    viewers: Viewers<'a>,
+    viewers: ViewerSource<'a>,
     /// The next viewer, whose arrival is planned.
     next: Option<Session>,
-    setup: Setup,
+    setup: WorldSetup,
     now: Instant,
-    events: EventQueue<Coming>,
+    events: EventQueue<WorldEvent>,
     /// Present viewers, by the number of their session, which is also their id at the server.
-    visits: Slab<Visit>,
+    visits: Slab<ActiveViewer>,
     server: Box<dyn Origin>,
-    measure: Measure,
+    measure: RunMeasurements,
     is_closed: bool,
     stopped: bool,
     /// The server is down.
@@ -130,21 +130,21 @@ impl<'a> World<'a> {
     /// # Errors
     /// The first reason why it cannot be built.
     pub fn new(
-        setup: Setup,
-        files: &[File],
+        setup: WorldSetup,
+        files: &[LayoutFile],
         trace: &'a Trace,
         drive: Box<dyn Drive>,
     ) -> Result<Self, SetupError> {
         Self::of_disks(setup, files, trace, vec![drive])
     }
 
-    /// A world with several disks of one size: [`File::disk`] is the disk of each file.
+    /// A world with several disks of one size: [`LayoutFile::disk`] is the disk of each file.
     ///
     /// # Errors
     /// The first reason why it cannot be built.
     pub fn of_disks(
-        setup: Setup,
-        files: &[File],
+        setup: WorldSetup,
+        files: &[LayoutFile],
         trace: &'a Trace,
         drives: Vec<Box<dyn Drive>>,
     ) -> Result<Self, SetupError> {
@@ -156,8 +156,8 @@ impl<'a> World<'a> {
                 return Err(SetupError::Trace { session, what });
             }
         }
-        let viewers = Viewers::Listed(trace.sessions.iter());
-        let setup = Setup {
+        let viewers = ViewerSource::Listed(trace.sessions.iter());
+        let setup = WorldSetup {
             identity: trace.about.identity,
             ..setup
         };
@@ -169,7 +169,7 @@ impl<'a> World<'a> {
     /// # Errors
     /// The first reason why it cannot be built.
     pub fn drawn(
-        setup: Setup,
+        setup: WorldSetup,
         catalogue: &'a Catalogue,
         classes: &[NetworkClass],
         sessions: SessionStream<'a>,
@@ -177,14 +177,14 @@ impl<'a> World<'a> {
     ) -> Result<Self, SetupError> {
         let disks = disks_of(&drives, &setup);
         let ground = TitlePlacement::new(catalogue, disks).map_err(SetupError::Catalogue)?;
-        let viewers = Viewers::Drawn(Box::new(sessions), ground);
+        let viewers = ViewerSource::Drawn(Box::new(sessions), ground);
         Self::with(setup, classes, viewers, Layout::empty(), drives)
     }
 
     fn with(
-        setup: Setup,
+        setup: WorldSetup,
         classes: &[NetworkClass],
-        viewers: Viewers<'a>,
+        viewers: ViewerSource<'a>,
         layout: Layout,
         drives: Vec<Box<dyn Drive>>,
     ) -> Result<Self, SetupError> {
@@ -197,27 +197,27 @@ impl<'a> World<'a> {
             events: EventQueue::new(),
             visits: Slab::default(),
             server,
-            measure: Measure::new(setup.window, classes, setup.keeps_calls),
+            measure: RunMeasurements::new(setup.window, classes, setup.keeps_calls),
             is_closed: false,
             stopped: false,
             is_down: false,
             setup,
         };
         let window = world.setup.window;
-        world.events.plan(window.from, Coming::WindowOpens);
-        world.events.plan(window.to, Coming::WindowCloses);
-        world.events.plan(Instant::ZERO, Coming::Look);
+        world.events.plan(window.from, WorldEvent::WindowOpens);
+        world.events.plan(window.to, WorldEvent::WindowCloses);
+        world.events.plan(Instant::ZERO, WorldEvent::Look);
         if let Some(restart) = world.setup.restart {
-            if world.setup.server != ServerKind::Headlong {
+            if world.setup.server != ServerModel::Headlong {
                 return Err(SetupError::NoRestart);
             }
             if let Some(age) = restart.kept {
                 let written = Instant(restart.at.0.saturating_sub(age.0));
-                world.events.plan(written, Coming::StateWritten);
+                world.events.plan(written, WorldEvent::StateWritten);
             }
-            world.events.plan(restart.at, Coming::Killed);
+            world.events.plan(restart.at, WorldEvent::Killed);
             let back = restart.at + restart.down;
-            world.events.plan(back, Coming::StartedAgain);
+            world.events.plan(back, WorldEvent::StartedAgain);
         }
         world.plan_arrival();
         Ok(world)
@@ -225,14 +225,14 @@ impl<'a> World<'a> {
 
     /// Runs until the ramp after the window is over or, if the setup says so, until the first
     /// failure.
-    pub fn run(mut self) -> Measure {
+    pub fn run(mut self) -> RunMeasurements {
         while !self.stopped && self.step() {}
         self.close();
         self.measure
     }
 
     /// Runs until every viewer has left.
-    pub fn run_to_the_end(mut self) -> Measure {
+    pub fn run_to_the_end(mut self) -> RunMeasurements {
         while self.step() {
             let is_empty = self.next.is_none() && self.visits.is_empty();
             if is_empty && self.server.reply_count() == 0 {
@@ -265,23 +265,23 @@ impl<'a> World<'a> {
         true
     }
 
-    fn happen(&mut self, coming: Coming) {
+    fn happen(&mut self, coming: WorldEvent) {
         let now = self.now;
         match coming {
-            Coming::Arrival => self.arrive(),
-            Coming::Player(session) => self.look_at_player(session),
-            Coming::Request {
+            WorldEvent::Arrival => self.arrive(),
+            WorldEvent::Player(session) => self.look_at_player(session),
+            WorldEvent::Request {
                 session,
                 call,
                 object,
                 range,
                 next,
             } => self.request((session, call), (object, range), next),
-            Coming::Taken(request, slot) => {
+            WorldEvent::Taken(request, slot) => {
                 self.server.taken(now, request, slot);
                 self.pass_on();
             }
-            Coming::Bytes {
+            WorldEvent::Bytes {
                 session,
                 call,
                 bytes,
@@ -299,53 +299,54 @@ impl<'a> World<'a> {
                     }
                 });
             }
-            Coming::Status {
+            WorldEvent::Status {
                 session,
                 call,
                 status,
             } => self.with_player(session, |player| {
                 player.handle_end(now, call, TransportEnd::Refused(status));
             }),
-            Coming::Broken { session, call } => self.with_player(session, |player| {
+            WorldEvent::Broken { session, call } => self.with_player(session, |player| {
                 player.handle_end(now, call, TransportEnd::Broken);
             }),
-            Coming::Gone(request) => {
+            WorldEvent::Gone(request) => {
                 self.server.gone(now, request);
                 self.pass_on();
             }
-            Coming::Look => {
+            WorldEvent::Look => {
                 let live = self.visits.len() + self.events.len() + self.server.live();
                 let seen = (&self.server.state(), self.server.drive_use());
                 self.measure.look(now, seen, live);
-                self.events.plan(now + LOOK_INTERVAL, Coming::Look);
+                self.events.plan(now + LOOK_INTERVAL, WorldEvent::Look);
             }
-            Coming::StateWritten => self.server.write_state(now),
-            Coming::Killed => {
+            WorldEvent::StateWritten => self.server.write_state(now),
+            WorldEvent::Killed => {
                 self.is_down = true;
                 self.server.kill(now);
                 self.pass_on();
             }
-            Coming::StartedAgain => {
+            WorldEvent::StartedAgain => {
                 self.is_down = false;
                 self.server.start_again(now);
             }
-            Coming::WindowOpens => {
+            WorldEvent::WindowOpens => {
                 self.server.begin_window(now);
                 self.measure.open(&mut *self.server);
             }
-            Coming::WindowCloses => {
+            WorldEvent::WindowCloses => {
                 self.close();
-                self.events.plan(now + self.setup.ramp_down, Coming::End);
+                self.events
+                    .plan(now + self.setup.ramp_down, WorldEvent::End);
             }
-            Coming::End => self.stopped = true,
+            WorldEvent::End => self.stopped = true,
         }
     }
 
     /// Plans the arrival of the next viewer, and adds the files that it will request.
     fn plan_arrival(&mut self) {
         self.next = match &mut self.viewers {
-            Viewers::Listed(sessions) => sessions.next().cloned(),
-            Viewers::Drawn(sessions, ground) => {
+            ViewerSource::Listed(sessions) => sessions.next().cloned(),
+            ViewerSource::Drawn(sessions, ground) => {
                 let known = sessions.object_count();
                 let next = sessions.next();
                 for id in known as u32..sessions.object_count() as u32 {
@@ -361,7 +362,7 @@ impl<'a> World<'a> {
         };
         if let Some(next) = &self.next {
             self.events
-                .plan(Instant::ZERO + next.arrival, Coming::Arrival);
+                .plan(Instant::ZERO + next.arrival, WorldEvent::Arrival);
         }
     }
 
@@ -371,7 +372,7 @@ impl<'a> World<'a> {
         };
         let class = &self.classes[session.class as usize];
         let socket_bytes = self.server.socket_bytes(class.bandwidth, class.delay);
-        let visit = Visit {
+        let visit = ActiveViewer {
             number: self.measure.sessions_began(),
             player: Player::new(session.plan, self.now),
             class: session.class,
@@ -404,11 +405,11 @@ impl<'a> World<'a> {
     }
 
     /// Calls a player and carries out its commands.
-    fn with_player(&mut self, session: u32, tell: impl FnOnce(&mut Player<Plan>)) {
+    fn with_player(&mut self, session: u32, act: impl FnOnce(&mut Player<SessionPlan>)) {
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             return;
         };
-        tell(&mut visit.player);
+        act(&mut visit.player);
         let delay = visit.link.delay();
         let mut is_over = false;
         let names_next = self.setup.names_next;
@@ -425,7 +426,7 @@ impl<'a> World<'a> {
                     let bytes = expected_bytes.or(range_bytes.map(ByteRange::len));
                     self.measure.asked(self.now, bytes.unwrap_or(0));
                     visit.open.push((call, self.server.disk_of(object)));
-                    let request = Coming::Request {
+                    let request = WorldEvent::Request {
                         session,
                         call,
                         object,
@@ -437,12 +438,14 @@ impl<'a> World<'a> {
                 Command::Abandon { call } => {
                     let given_up = visit.asked.extract_if(.., |(asked, _)| *asked == call);
                     for (_, request) in given_up {
-                        self.events.plan(self.now + delay, Coming::Gone(request));
+                        self.events
+                            .plan(self.now + delay, WorldEvent::Gone(request));
                     }
                 }
                 Command::Close => {
                     for (_, request) in visit.asked.drain(..) {
-                        self.events.plan(self.now + delay, Coming::Gone(request));
+                        self.events
+                            .plan(self.now + delay, WorldEvent::Gone(request));
                     }
                     is_over = true;
                 }
@@ -467,7 +470,7 @@ impl<'a> World<'a> {
             && visit.timer.is_none_or(|timer| at < timer)
         {
             visit.timer = Some(at);
-            self.events.plan(at, Coming::Player(session));
+            self.events.plan(at, WorldEvent::Player(session));
         }
         if failed && self.setup.stops_at_failure && self.setup.window.contains(self.now) {
             self.stopped = true;

@@ -1,27 +1,29 @@
 //! Adaptive players in virtual time.
 
 use headlong_drive::preset;
-use headlong_sim::{Experiment, Record, Setup, SetupError, ViewingRecord, Window};
+use headlong_sim::{
+    MeasuredWindow, RunFigures, SetupError, ViewingRecord, VirtualExperiment, WorldSetup,
+};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 /// A few titles, for some minutes, with the given overrides.
-fn experiment(changes: &[(&str, &str)]) -> Experiment {
+fn experiment(changes: &[(&str, &str)]) -> VirtualExperiment {
     let few = [("title.dash.count", "100")];
     let keys = few.iter().chain(changes);
     let keys: Vec<_> = keys
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO + Duration::from_secs(60),
             to: Instant::ZERO + Duration::from_secs(360),
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = 512 * MIB;
     let workload = Specification::preset("dash-vod", &keys);
-    Experiment {
+    VirtualExperiment {
         workload: workload.unwrap_or_else(|errors| panic!("{errors}")),
         drive: preset("wd-red-wd10efrx").expect("known"),
         setup,
@@ -29,7 +31,7 @@ fn experiment(changes: &[(&str, &str)]) -> Experiment {
     }
 }
 
-fn run(changes: &[(&str, &str)]) -> Record {
+fn run(changes: &[(&str, &str)]) -> RunFigures {
     experiment(changes).run(4.0, 1).expect("a world")
 }
 

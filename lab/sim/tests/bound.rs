@@ -2,25 +2,25 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Policy, Retention};
-use headlong_sim::{Experiment, Setup, Window};
+use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 /// A few titles, so that memory matters, for some minutes.
-fn experiment(name: &str, drive: &str, memory_mib: u64, seconds: u64) -> Experiment {
+fn experiment(name: &str, drive: &str, memory_mib: u64, seconds: u64) -> VirtualExperiment {
     let keys = [("title.sd.count", "600"), ("title.hd.count", "200")];
     let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO + Duration::from_secs(60),
             to: Instant::ZERO + Duration::from_secs(60 + seconds),
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = memory_mib * MIB;
     setup.engine.admission = Admission::Accept;
     let workload = Specification::preset(name, &keys).expect("right");
-    Experiment {
+    VirtualExperiment {
         workload,
         drive: preset(drive).expect("known"),
         setup,

@@ -3,11 +3,11 @@
 use headlong_drive::{Drive, preset};
 use headlong_engine::EngineConfig;
 use headlong_flash::FlashPolicy;
-use headlong_player::{Call, CallRecord, ObjectId, Plan, Script};
+use headlong_player::{CallRecord, ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_random::Generator;
 use headlong_sim::{
-    Experiment, File, FlashSetup, Measure, PageCacheServerSetup, Record, ServerKind, Setup,
-    SetupError, WarmContent, Window, World,
+    FlashSetup, LayoutFile, MeasuredWindow, PageCacheServerSetup, RunFigures, RunMeasurements,
+    ServerModel, SetupError, VirtualExperiment, WarmContent, World, WorldSetup,
 };
 use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::{NetworkClass, Session, Specification, Trace};
@@ -17,16 +17,16 @@ const CHUNK_BYTES: u64 = 512 * KIB;
 const TITLES: u32 = 24;
 const CHUNKS: u64 = 8;
 
-fn until(seconds: u64) -> Window {
-    Window {
+fn until(seconds: u64) -> MeasuredWindow {
+    MeasuredWindow {
         from: Instant::ZERO,
         to: Instant::ZERO + Duration::from_secs(seconds),
     }
 }
 
 /// Titles assigned to disks in turn.
-fn titles(disks: u32) -> Vec<File> {
-    let title = |index| File {
+fn titles(disks: u32) -> Vec<LayoutFile> {
+    let title = |index| LayoutFile {
         object: Some(ObjectId(index)),
         size_bytes: CHUNKS * CHUNK_BYTES,
         bit_rate: None,
@@ -40,7 +40,7 @@ fn titles(disks: u32) -> Vec<File> {
 fn crowd(seed: u64, viewers: u64) -> Trace {
     let mut generator = Generator::new(seed);
     let mut arrival = Duration::ZERO;
-    let call = |title, index: u64| Call {
+    let call = |title, index: u64| ScriptCall {
         object: ObjectId(title),
         range: Some(ByteRange::new(
             index * CHUNK_BYTES,
@@ -59,7 +59,7 @@ fn crowd(seed: u64, viewers: u64) -> Trace {
         Session {
             arrival,
             class: 0,
-            plan: Plan::Script(Script::new(
+            plan: SessionPlan::Script(Script::new(
                 (0..count).map(|index| call(title, index)).collect(),
             )),
         }
@@ -77,7 +77,7 @@ fn crowd(seed: u64, viewers: u64) -> Trace {
 }
 
 fn title_of(session: &Session) -> u32 {
-    let Plan::Script(script) = &session.plan else {
+    let SessionPlan::Script(script) = &session.plan else {
         panic!("expected a script");
     };
     script.calls[0].object.0
@@ -88,8 +88,8 @@ fn drives(count: u32) -> Vec<Box<dyn Drive>> {
     (0..count).map(|_| drive.build()).collect()
 }
 
-fn setup(memory_bytes: u64) -> Setup {
-    Setup {
+fn setup(memory_bytes: u64) -> WorldSetup {
+    WorldSetup {
         engine: EngineConfig {
             memory_bytes,
             ..EngineConfig::default()
@@ -97,12 +97,12 @@ fn setup(memory_bytes: u64) -> Setup {
         window: until(10_000),
         keeps_calls: true,
         checked: true,
-        ..Setup::default()
+        ..WorldSetup::default()
     }
 }
 
 /// The calls of each viewer, in order of arrival of the viewers.
-fn calls_of(seen: &Measure, viewers: usize) -> Vec<Vec<CallRecord>> {
+fn calls_of(seen: &RunMeasurements, viewers: usize) -> Vec<Vec<CallRecord>> {
     let mut calls = vec![Vec::new(); viewers];
     for call in &seen.each_call {
         calls[call.session as usize].push(call.record);
@@ -132,7 +132,9 @@ proptest! {
             let sessions = trace.sessions.iter().filter(|session| is_own(session));
             let own = Trace { sessions: sessions.cloned().collect(), ..trace.clone() };
             let own_files = files.iter().filter(|file| file.disk == disk);
-            let own_files: Vec<File> = own_files.map(|file| File { disk: 0, ..*file }).collect();
+            let own_files: Vec<LayoutFile> = own_files
+                .map(|file| LayoutFile { disk: 0, ..*file })
+                .collect();
             let drive = drives(1).pop().expect("one drive");
             let world = World::new(setup(memory_mib * MIB), &own_files, &own, drive);
             let alone = world.expect("a world").run_to_the_end();
@@ -153,27 +155,27 @@ proptest! {
 }
 
 /// SD viewers on small drives of one kind, for two minutes after a ramp.
-fn experiment(disks: u32, flash: Option<FlashSetup>) -> Experiment {
+fn experiment(disks: u32, flash: Option<FlashSetup>) -> VirtualExperiment {
     let count = (disks * 300).to_string();
     let changes = [("title.sd.count", count.as_str()), ("title.hd.count", "4")];
     let changes = changes.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset("youtube-sd", &changes).expect("a workload"),
         drive: preset("wd-red-wd10efrx")
             .expect("a drive")
             .scaled_to(20_000_000_000),
-        setup: Setup {
+        setup: WorldSetup {
             disks,
             engine: EngineConfig {
                 memory_bytes: u64::from(disks) * 64 * MIB,
                 ..EngineConfig::default()
             },
             flash,
-            window: Window {
+            window: MeasuredWindow {
                 from: Instant::ZERO + Duration::from_secs(60),
                 to: Instant::ZERO + Duration::from_secs(180),
             },
-            ..Setup::default()
+            ..WorldSetup::default()
         },
         steps: Vec::new(),
     }
@@ -271,7 +273,7 @@ fn same_seed_gives_same_record_with_all_devices() {
         let experiment = experiment(3, Some(flash(2, GIB)));
         experiment.run(30.0, 7).expect("a world")
     };
-    let text = |record: &Record| serde_json::to_string(record).expect("a record is JSON");
+    let text = |record: &RunFigures| serde_json::to_string(record).expect("a record is JSON");
     let first = record();
     assert_eq!(text(&first), text(&record()));
     assert_eq!((first.disks.len(), first.ssds.len()), (3, 2));
@@ -311,8 +313,8 @@ fn restarted_server_reads_its_ssds() {
 
 #[test]
 fn impossible_setup_is_rejected_with_reason() {
-    let refused = |setup: Setup, disk, count| {
-        let file = File {
+    let refused = |setup: WorldSetup, disk, count| {
+        let file = LayoutFile {
             disk,
             ..titles(1)[0]
         };
@@ -320,13 +322,13 @@ fn impossible_setup_is_rejected_with_reason() {
         let world = World::of_disks(setup, &[file], &trace, drives(count));
         world.map(|_| ()).expect_err("refused").to_string()
     };
-    let error = refused(Setup::default(), 5, 3);
+    let error = refused(WorldSetup::default(), 5, 3);
     assert!(error.contains("disk 5") && error.contains('3'), "{error}");
-    let error = refused(Setup::default(), 0, 0);
+    let error = refused(WorldSetup::default(), 0, 0);
     assert!(!error.is_empty());
-    let vanilla = Setup {
-        server: ServerKind::Vanilla(PageCacheServerSetup::default()),
-        ..Setup::default()
+    let vanilla = WorldSetup {
+        server: ServerModel::Vanilla(PageCacheServerSetup::default()),
+        ..WorldSetup::default()
     };
     assert_eq!(
         refused(vanilla, 0, 2),

@@ -1,8 +1,8 @@
 //! Latency of flash reads while blocks are written at the SSD's full rate.
 //!
-//! The tier's own decisions ([`FlashStore`]) on modelled SSDs, without a disk, memory or viewers: reads
-//! of records arrive at random times, and there is always data to write. `--nocapture` prints the
-//! table that `docs/lab/results.md` shows.
+//! The tier's own decisions ([`FlashStore`]) on modelled SSDs, without a disk, memory or viewers:
+//! reads of records arrive at random times, and there is always data to write. `--nocapture` prints
+//! the table that `docs/lab/results.md` shows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ const SEED: u64 = 901;
 const PART: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
-enum Doing {
+enum SsdOperation {
     Read(BlockId, Instant),
     Write(BlockId, u32),
     Seal(BlockId),
@@ -33,7 +33,7 @@ enum Doing {
 
 /// Position of the last write of a block: summary and padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum SealOrder {
     /// At the end: the block is written in order.
     InOrder,
     /// At the front, out of order, as until version 3; shows the cost.
@@ -41,7 +41,7 @@ enum Order {
 }
 
 /// A tier on one SSD.
-struct World {
+struct TierRig {
     now: Instant,
     drive: Box<dyn Drive>,
     room: FlashStore,
@@ -50,18 +50,18 @@ struct World {
     waiting: VecDeque<(u64, Request)>,
     in_drive: usize,
     of_request: BTreeMap<u64, u64>,
-    tasks: BTreeMap<u64, (Doing, u64)>,
+    tasks: BTreeMap<u64, (SsdOperation, u64)>,
     next_id: u64,
     pieces: u32,
     written: u64,
     places: TierLayout,
-    order: Order,
+    order: SealOrder,
     /// Latency of each completed read, milliseconds.
     took: Vec<f64>,
 }
 
-impl World {
-    fn new(name: &str, policy: FlashPolicy, order: Order) -> Self {
+impl TierRig {
+    fn new(name: &str, policy: FlashPolicy, order: SealOrder) -> Self {
         let drive = preset(name).expect("known").build();
         let bytes = drive.capacity_sectors() * SECTOR_BYTES;
         let places = TierLayout::new(bytes, BLOCK as u32, PIECE.into());
@@ -122,11 +122,11 @@ impl World {
                 RoomCommand::Write { block, from, to } => {
                     if from == 0 {
                         for (at, bytes) in self.places.begin(block.0) {
-                            self.begin_at(Doing::Aside, Direction::Write, at, at + bytes);
+                            self.begin_at(SsdOperation::Aside, Direction::Write, at, at + bytes);
                         }
                     }
                     self.written += u64::from(to - from);
-                    let doing = Doing::Write(block, to);
+                    let doing = SsdOperation::Write(block, to);
                     self.begin(doing, Direction::Write, block, from, to);
                 }
                 RoomCommand::Seal { block, from, .. } => {
@@ -153,16 +153,16 @@ impl World {
             return;
         };
         self.room.begin_read(self.now, block, &[piece]);
-        let doing = Doing::Read(block, self.now);
+        let doing = SsdOperation::Read(block, self.now);
         let end = Place { block, offset }.end(length);
         self.begin(doing, Direction::Read, block, offset, end);
     }
 
     fn seal(&mut self, block: BlockId, from: u32) {
-        let (doing, direction) = (Doing::Seal(block), Direction::Write);
+        let (doing, direction) = (SsdOperation::Seal(block), Direction::Write);
         match self.order {
-            Order::InOrder => self.begin(doing, direction, block, from, BLOCK as u32),
-            Order::SummaryInFront => {
+            SealOrder::InOrder => self.begin(doing, direction, block, from, BLOCK as u32),
+            SealOrder::SummaryInFront => {
                 let base = self.places.block_start(block.0);
                 let summary = u64::from(self.places.layout().summary_bytes());
                 self.begin_at(doing, direction, base, base + summary);
@@ -171,17 +171,24 @@ impl World {
     }
 
     /// Submits a job on bytes `from..to` of a block.
-    fn begin(&mut self, doing: Doing, direction: Direction, block: BlockId, from: u32, to: u32) {
+    fn begin(
+        &mut self,
+        doing: SsdOperation,
+        direction: Direction,
+        block: BlockId,
+        from: u32,
+        to: u32,
+    ) {
         let base = self.places.block_start(block.0);
         let shift = match self.order {
-            Order::InOrder => 0,
-            Order::SummaryInFront => self.places.layout().summary_bytes(),
+            SealOrder::InOrder => 0,
+            SealOrder::SummaryInFront => self.places.layout().summary_bytes(),
         };
         let at = |byte: u32| base + u64::from(byte + shift);
         self.begin_at(doing, direction, at(from), at(to));
     }
 
-    fn begin_at(&mut self, doing: Doing, direction: Direction, mut from: u64, to: u64) {
+    fn begin_at(&mut self, doing: SsdOperation, direction: Direction, mut from: u64, to: u64) {
         let task = self.next_id;
         self.tasks
             .insert(task, (doing, (to - from).div_ceil(REQUEST)));
@@ -226,13 +233,15 @@ impl World {
             let doing = *doing;
             self.tasks.remove(&task);
             match doing {
-                Doing::Write(block, to) => self.room.handle_written(self.now, block, to, true),
-                Doing::Aside => {}
-                Doing::Seal(block) => {
+                SsdOperation::Write(block, to) => {
+                    self.room.handle_written(self.now, block, to, true)
+                }
+                SsdOperation::Aside => {}
+                SsdOperation::Seal(block) => {
                     self.places.end(block.0);
                     self.room.handle_sealed(self.now, block, true);
                 }
-                Doing::Read(block, since) => {
+                SsdOperation::Read(block, since) => {
                     let took = self.now.since(since);
                     self.room.end_read(self.now, block, (took, took), 1);
                     self.room.handle_right(block, PIECE);
@@ -284,7 +293,7 @@ fn per_mille(took: &[f64], share: usize) -> f64 {
 }
 
 /// Results of an SSD with a policy.
-struct Row {
+struct PolicyResult {
     idle_p99_ms: f64,
     p50_ms: f64,
     p99_ms: f64,
@@ -292,7 +301,7 @@ struct Row {
     alone_mib_s: f64,
 }
 
-impl Row {
+impl PolicyResult {
     /// Time to write a block without any other load.
     fn block_ms(&self) -> f64 {
         BLOCK as f64 / MIB as f64 / self.alone_mib_s * 1e3
@@ -300,14 +309,14 @@ impl Row {
 }
 
 /// A minute of writes alone, of reads alone, and of both.
-fn row(name: &str, policy: FlashPolicy, order: Order, reads_a_second: f64) -> Row {
-    let mut world = World::new(name, policy, order);
+fn row(name: &str, policy: FlashPolicy, order: SealOrder, reads_a_second: f64) -> PolicyResult {
+    let mut world = TierRig::new(name, policy, order);
     let (_, alone) = world.pass(0.0, true);
     world.pass(0.0, false);
     let (idle, _) = world.pass(reads_a_second, false);
     let (both, written) = world.pass(reads_a_second, true);
     assert!(idle.len() > 1000 && both.len() > 1000);
-    let row = Row {
+    let row = PolicyResult {
         idle_p99_ms: per_mille(&idle, 990),
         p50_ms: per_mille(&both, 500),
         p99_ms: per_mille(&both, 990),
@@ -336,9 +345,9 @@ fn read_under_full_writes_waits_for_one_block_at_most() {
     );
     let (old, new) = ("ssd-ocz-core-v2", "ssd-nvme-data-centre");
     for (name, order, reads) in [
-        (new, Order::InOrder, 2000.0),
-        (old, Order::InOrder, 200.0),
-        (old, Order::SummaryInFront, 200.0),
+        (new, SealOrder::InOrder, 2000.0),
+        (old, SealOrder::InOrder, 200.0),
+        (old, SealOrder::SummaryInFront, 200.0),
     ] {
         let ours = row(name, FlashPolicy::Adaptive, order, reads);
         let papers = row(name, FlashPolicy::Lru, order, reads);
@@ -348,7 +357,7 @@ fn read_under_full_writes_waits_for_one_block_at_most() {
             let is_kept = row.p99_ms <= bound;
             assert_eq!(
                 is_kept,
-                order == Order::InOrder,
+                order == SealOrder::InOrder,
                 "{name}: {} of {bound}",
                 row.p99_ms
             );

@@ -6,10 +6,10 @@
 //! finds them.
 
 use headlong_engine::{Control, EngineConfig};
-use headlong_player::{ObjectId, Plan};
-use headlong_sim::{Record, Setup, Window, World, files_of};
+use headlong_player::{ObjectId, SessionPlan};
+use headlong_sim::{MeasuredWindow, RunFigures, World, WorldSetup, files_of};
 use headlong_units::{Duration, Instant, MIB};
-use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Session, Specification, Trace, generate};
 
 /// Times when half of the viewers leave, return, when the mix changes, and of the end; seconds.
@@ -32,7 +32,7 @@ fn is_hd(trace: &Trace, session: &Session) -> bool {
 
 /// Truncates a session to its calls within `seconds`: three at once, then one every ten.
 fn leave_after(session: &mut Session, seconds: u64) {
-    if let Plan::Script(script) = &mut session.plan {
+    if let SessionPlan::Script(script) = &mut session.plan {
         script.calls.truncate(3 + (seconds / 10) as usize);
     }
 }
@@ -74,14 +74,14 @@ fn steps(trace: &Trace) -> Trace {
     }
 }
 
-fn run(seed: u64) -> Record {
+fn run(seed: u64) -> RunFigures {
     // SD sessions have a fifth of the bytes of HD ones: 61 and 78 MiB/s.
     let set = [("title.sd.weight", "39"), ("title.hd.weight", "10")];
     let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let mut specification =
         Specification::preset("youtube-hd", &set).expect("a preset with its own keys");
-    specification.sessions.rate = Rate::Bytes(139.0 * MIB as f64);
-    specification.sessions.extent = Extent::Time(Duration::from_secs(END));
+    specification.sessions.rate = ArrivalRate::Bytes(139.0 * MIB as f64);
+    specification.sessions.extent = TraceExtent::Time(Duration::from_secs(END));
     let workload = generate(&specification, seed);
     let files = files_of(&workload.catalogue, &workload.trace, 1);
     let trace = steps(&workload.trace);
@@ -93,24 +93,24 @@ fn run(seed: u64) -> Record {
     };
     engine.control.mode = Control::Auto;
     engine.control.start_bytes = Some(2 * MIB);
-    let setup = Setup {
+    let setup = WorldSetup {
         engine,
-        window: Window {
+        window: MeasuredWindow {
             from: Instant::ZERO + Duration::from_secs(60),
             to: Instant::ZERO + Duration::from_secs(END),
         },
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     let drive = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
     let world = World::new(setup, &files, &trace, drive.build()).expect("a world");
-    Record::new(0.0, seed, &world.run())
+    RunFigures::new(0.0, seed, &world.run())
 }
 
 #[test]
 fn changes_of_load_and_mix_cause_no_failure() {
     let record = run(1);
     let viewers = |second: u64| {
-        let near = |sample: &&headlong_sim::Sample| sample.second >= second as f64;
+        let near = |sample: &&headlong_sim::SeriesSample| sample.second >= second as f64;
         record
             .series
             .iter()
@@ -123,7 +123,7 @@ fn changes_of_load_and_mix_cause_no_failure() {
     assert_eq!(record.failures, 0, "{}", record.line());
     // The prefetch size started far too small for 80 % of HD viewers, and grew in time.
     let size = |second: u64| {
-        let near = |sample: &&headlong_sim::Sample| sample.second >= second as f64;
+        let near = |sample: &&headlong_sim::SeriesSample| sample.second >= second as f64;
         record
             .series
             .iter()

@@ -2,26 +2,28 @@
 
 use headlong_drive::{DrawnDrive, preset};
 use headlong_engine::{Admission, Policy};
-use headlong_sim::{Experiment, FlashSetup, LossBound, Placement, Setup, SetupError, Window};
+use headlong_sim::{
+    FlashSetup, LossBound, MeasuredWindow, Placement, SetupError, VirtualExperiment, WorldSetup,
+};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 /// Viewers who all return within half of the seconds that are measured.
-fn start(name: &str, memory_mib: u64, seconds: u64) -> Experiment {
+fn start(name: &str, memory_mib: u64, seconds: u64) -> VirtualExperiment {
     let resumed = format!("{}s", seconds / 2);
     let keys = [("sessions.resume_time", resumed.as_str())];
     let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let mut setup = Setup {
-        window: Window {
+    let mut setup = WorldSetup {
+        window: MeasuredWindow {
             from: Instant::ZERO,
             to: Instant::ZERO + Duration::from_secs(seconds),
         },
         placement: Placement::Spread,
-        ..Setup::default()
+        ..WorldSetup::default()
     };
     setup.engine.memory_bytes = memory_mib * MIB;
     setup.engine.admission = Admission::Accept;
-    Experiment {
+    VirtualExperiment {
         workload: Specification::preset(name, &keys).expect("right"),
         drive: preset("wd-red-wd10efrx").expect("known"),
         setup,
@@ -30,7 +32,7 @@ fn start(name: &str, memory_mib: u64, seconds: u64) -> Experiment {
 }
 
 /// The bound, and the viewers that the simulated server loses.
-fn both(experiment: &Experiment, rate: f64, seed: u64) -> (LossBound, u64) {
+fn both(experiment: &VirtualExperiment, rate: f64, seed: u64) -> (LossBound, u64) {
     let bound = experiment.loss_bound(rate, seed).expect("a bound");
     let record = experiment.run(rate, seed).expect("a world");
     (bound, record.failures + record.ramp_failures)

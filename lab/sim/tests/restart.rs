@@ -2,7 +2,10 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Control, EngineConfig};
-use headlong_sim::{Experiment, FlashSetup, Measure, Restart, Setup, WarmContent, Window};
+use headlong_sim::{
+    FlashSetup, MeasuredWindow, Restart, RunMeasurements, VirtualExperiment, WarmContent,
+    WorldSetup,
+};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -10,11 +13,11 @@ use headlong_workload::Specification;
 const AT: Instant = Instant(203_500_000_000);
 
 /// SD viewers at 30 MiB/s, with a restart in the middle.
-fn run(kept: Option<Duration>) -> Measure {
+fn run(kept: Option<Duration>) -> RunMeasurements {
     run_with(kept, None)
 }
 
-fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
+fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> RunMeasurements {
     let mut engine = EngineConfig {
         // Larger pieces only make the test faster.
         piece_bytes: MIB / 2,
@@ -22,12 +25,12 @@ fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
         ..EngineConfig::default()
     };
     engine.control.mode = Control::Auto;
-    let experiment = Experiment {
+    let experiment = VirtualExperiment {
         workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
         drive: preset("wd-red-wd10efrx").expect("a preset"),
-        setup: Setup {
+        setup: WorldSetup {
             engine,
-            window: Window {
+            window: MeasuredWindow {
                 from: AT,
                 to: AT + Duration::from_secs(60),
             },
@@ -37,7 +40,7 @@ fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
                 kept,
             }),
             flash,
-            ..Setup::default()
+            ..WorldSetup::default()
         },
         steps: Vec::new(),
     };
@@ -45,7 +48,7 @@ fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
 }
 
 /// Whether the server knew the drive's timing at the first snapshot after `at`.
-fn knows_drive(measure: &Measure, at: Instant) -> bool {
+fn knows_drive(measure: &RunMeasurements, at: Instant) -> bool {
     let later = measure.looks().iter().find(|look| look.at > at);
     later.is_some_and(|look| look.control.drive.is_some())
 }
@@ -99,10 +102,10 @@ fn sealed_flash_blocks_survive_restart() {
 
 #[test]
 fn warm_tier_is_rejected_for_adaptive_players() {
-    let experiment = Experiment {
+    let experiment = VirtualExperiment {
         workload: Specification::preset("dash-vod", &[]).expect("a preset"),
         drive: preset("wd-red-wd10efrx").expect("a preset"),
-        setup: Setup {
+        setup: WorldSetup {
             flash: Some(FlashSetup {
                 drive: preset("ssd-sata-low-end").expect("a preset"),
                 ssds: 1,
@@ -111,7 +114,7 @@ fn warm_tier_is_rejected_for_adaptive_players() {
                 is_warm: true,
                 content: WarmContent::default(),
             }),
-            ..Setup::default()
+            ..WorldSetup::default()
         },
         steps: Vec::new(),
     };

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use headlong_drive::{Completion, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use headlong_drive::{
+    Completion, Drive, Refusal, Request, RequestId, SECTOR_BYTES, ServiceTimeBreakdown,
+};
 use headlong_engine::{Admission, EngineConfig, Policy, SizingConfig};
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_player::{ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_random::Generator;
-use headlong_sim::{File, Measure, Record, Setup, Window, World};
+use headlong_sim::{LayoutFile, MeasuredWindow, RunFigures, RunMeasurements, World, WorldSetup};
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 use headlong_workload::{NetworkClass, Session, Trace};
 use proptest::prelude::*;
@@ -16,7 +18,7 @@ const DELAY: Duration = Duration::from_millis(50);
 
 /// A simple drive: a fixed time for each reposition, then a fixed rate.
 #[derive(Debug)]
-struct Plain {
+struct PlainDrive {
     position_time: Duration,
     rate: BitRate,
     head: u64,
@@ -25,7 +27,7 @@ struct Plain {
     done: VecDeque<Completion>,
 }
 
-impl Plain {
+impl PlainDrive {
     fn new(position_time: Duration) -> Box<Self> {
         Box::new(Self {
             position_time,
@@ -58,17 +60,17 @@ impl Plain {
             request,
             started: now,
             ended: now + seek + transfer,
-            parts: Parts {
+            parts: ServiceTimeBreakdown {
                 seek,
                 transfer,
-                ..Parts::default()
+                ..ServiceTimeBreakdown::default()
             },
             is_sequential,
         });
     }
 }
 
-impl Drive for Plain {
+impl Drive for PlainDrive {
     fn capacity_sectors(&self) -> u64 {
         1 << 31
     }
@@ -118,7 +120,7 @@ fn class(bandwidth: Option<BitRate>) -> NetworkClass {
 /// A viewer that requests `count` chunks of a title from the start, the first three at once, the
 /// others paced.
 fn visit(arrival: Duration, title: u32, count: u64) -> Session {
-    let call = |index: u64| Call {
+    let call = |index: u64| ScriptCall {
         object: ObjectId(title),
         range: Some(ByteRange::new(
             index * CHUNK_BYTES,
@@ -133,12 +135,12 @@ fn visit(arrival: Duration, title: u32, count: u64) -> Session {
     Session {
         arrival,
         class: 0,
-        plan: Plan::Script(Script::new((0..count).map(call).collect())),
+        plan: SessionPlan::Script(Script::new((0..count).map(call).collect())),
     }
 }
 
-fn titles(count: u32, chunks: u64) -> Vec<File> {
-    let title = |index| File {
+fn titles(count: u32, chunks: u64) -> Vec<LayoutFile> {
+    let title = |index| LayoutFile {
         object: Some(ObjectId(index)),
         size_bytes: chunks * CHUNK_BYTES,
         bit_rate: None,
@@ -157,15 +159,15 @@ fn trace(bandwidth: Option<BitRate>, sessions: Vec<Session>) -> Trace {
 }
 
 /// The window covers the whole run.
-fn setup(engine: EngineConfig) -> Setup {
-    Setup {
+fn setup(engine: EngineConfig) -> WorldSetup {
+    WorldSetup {
         engine,
-        window: Window {
+        window: MeasuredWindow {
             from: Instant::ZERO,
             to: seconds(10_000),
         },
         checked: true,
-        ..Setup::default()
+        ..WorldSetup::default()
     }
 }
 
@@ -192,7 +194,7 @@ fn crowd(seed: u64, viewers: u64) -> Trace {
 
 fn calls_of(trace: &Trace) -> u64 {
     let calls = trace.sessions.iter().map(|session| {
-        let Plan::Script(script) = &session.plan else {
+        let SessionPlan::Script(script) = &session.plan else {
             panic!("expected a script");
         };
         script.calls.len() as u64
@@ -200,8 +202,13 @@ fn calls_of(trace: &Trace) -> u64 {
     calls.sum()
 }
 
-fn run(setup: Setup, files: &[File], trace: &Trace, position: Duration) -> Measure {
-    let world = World::new(setup, files, trace, Plain::new(position)).expect("a world");
+fn run(
+    setup: WorldSetup,
+    files: &[LayoutFile],
+    trace: &Trace,
+    position: Duration,
+) -> RunMeasurements {
+    let world = World::new(setup, files, trace, PlainDrive::new(position)).expect("a world");
     world.run_to_the_end()
 }
 
@@ -299,11 +306,11 @@ fn refused_calls_are_counted() {
 fn only_events_within_window_count() {
     let trace = trace(None, vec![visit(Duration::ZERO, 0, 9)]);
     let mut setup = setup(accepting(64 * MIB));
-    setup.window = Window {
+    setup.window = MeasuredWindow {
         from: seconds(15),
         to: seconds(45),
     };
-    let world = World::new(setup, &titles(1, 9), &trace, Plain::new(DELAY)).expect("a world");
+    let world = World::new(setup, &titles(1, 9), &trace, PlainDrive::new(DELAY)).expect("a world");
     let seen = world.run();
     // Calls of 0 s (three), 10 s, 20 s, 30 s, 40 s, ...
     assert_eq!((seen.calls.whole, seen.calls_outside.whole), (3, 4));
@@ -316,7 +323,8 @@ fn world_stops_at_first_failure() {
     let mut setup = setup(accepting(16 * MIB));
     setup.stops_at_failure = true;
     let position = Duration::from_millis(900);
-    let world = World::new(setup, &titles(12, 8), &trace, Plain::new(position)).expect("a world");
+    let world =
+        World::new(setup, &titles(12, 8), &trace, PlainDrive::new(position)).expect("a world");
     let seen = world.run();
     assert_eq!(seen.calls.failures(), 1);
     assert!(seen.length() < Duration::from_secs(200));
@@ -324,7 +332,7 @@ fn world_stops_at_first_failure() {
 
 #[test]
 fn oversized_catalogue_is_rejected_with_both_sizes() {
-    let file = File {
+    let file = LayoutFile {
         object: Some(ObjectId(0)),
         size_bytes: 2 << 40,
         bit_rate: None,
@@ -332,14 +340,19 @@ fn oversized_catalogue_is_rejected_with_both_sizes() {
         disk: 0,
     };
     let trace = trace(None, Vec::new());
-    let world = World::new(Setup::default(), &[file], &trace, Plain::new(DELAY));
+    let world = World::new(
+        WorldSetup::default(),
+        &[file],
+        &trace,
+        PlainDrive::new(DELAY),
+    );
     let error = world.expect_err("too large").to_string();
     assert!(error.contains("2TiB") && error.contains("1TiB"), "{error}");
 }
 
 fn record_of(engine: EngineConfig, trace: &Trace) -> String {
     let seen = run(setup(engine), &titles(12, 8), trace, DELAY);
-    let record = Record::new(1.0, 1, &seen);
+    let record = RunFigures::new(1.0, 1, &seen);
     serde_json::to_string(&record).expect("a record is JSON") + &format!("{seen:?}")
 }
 
@@ -396,8 +409,8 @@ fn same_world_gives_identical_record() {
 /// A title in files of one chunk each, requested whole, one after another.
 #[test]
 fn files_of_title_are_read_ahead_across() {
-    let files: Vec<File> = (0..40)
-        .map(|part| File {
+    let files: Vec<LayoutFile> = (0..40)
+        .map(|part| LayoutFile {
             object: Some(ObjectId(part)),
             size_bytes: CHUNK_BYTES,
             bit_rate: None,
@@ -405,7 +418,7 @@ fn files_of_title_are_read_ahead_across() {
             disk: 0,
         })
         .collect();
-    let call = |part| Call {
+    let call = |part| ScriptCall {
         object: ObjectId(part),
         range: None,
         expected_bytes: Some(CHUNK_BYTES),
@@ -417,7 +430,7 @@ fn files_of_title_are_read_ahead_across() {
     let viewer = Session {
         arrival: Duration::ZERO,
         class: 0,
-        plan: Plan::Script(Script::new((0..40).map(call).collect())),
+        plan: SessionPlan::Script(Script::new((0..40).map(call).collect())),
     };
     let trace = trace(None, vec![viewer]);
     let engine = EngineConfig {
@@ -428,7 +441,7 @@ fn files_of_title_are_read_ahead_across() {
         },
         ..accepting(256 << 20)
     };
-    let world = World::new(setup(engine), &files, &trace, Plain::new(DELAY)).expect("right");
+    let world = World::new(setup(engine), &files, &trace, PlainDrive::new(DELAY)).expect("right");
     let seen = world.run();
     assert_eq!((seen.calls.failures(), seen.calls.whole), (0, 40));
     // Consecutive files are read in sequence; some reads have others between them.

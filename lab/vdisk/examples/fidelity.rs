@@ -14,14 +14,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration as WallDuration, Instant as Wall};
+use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use headlong_drive::{Direction, Drive, DriveSpec, Request, RequestId, SECTOR_BYTES, preset};
 use headlong_units::{Bytes, Instant};
 use headlong_vdisk::control::StopSignal;
 use headlong_vdisk::mount::find_program;
-use headlong_vdisk::store::Sequence;
-use headlong_vdisk::{FileOptions, FileSystem, Options, QueueSettings, VirtualDisk};
+use headlong_vdisk::store::WordSequence;
+use headlong_vdisk::{DiskOptions, FileOptions, FileSystem, QueueSettings, VirtualDisk};
 
 const MB: u64 = 1_000_000;
 const PAGE: u64 = 4096;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box<dyn Error>> {
-    let disk = VirtualDisk::start(Options {
+    let disk = VirtualDisk::start(DiskOptions {
         file: FileOptions {
             drive: spec.build(),
             queue_depth: None,
@@ -80,7 +80,7 @@ fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box
             file.read_exact_at(slice(&mut buffer, PAGE), 0)?;
             disk.file().reset_counters();
             let begun = disk.file().now();
-            let wall = Wall::now();
+            let wall = WallInstant::now();
             let mut count = 0;
             for place in &places {
                 file.read_exact_at(slice(&mut buffer, block / PAGE * PAGE), *place)?;
@@ -113,7 +113,7 @@ fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box
 }
 
 /// Rate of the drive for these consecutive reads, in MB/s.
-fn by_model(drive: &mut dyn Drive, extents: &[Extent], places: &[u64], block: u64) -> f64 {
+fn by_model(drive: &mut dyn Drive, extents: &[FileExtent], places: &[u64], block: u64) -> f64 {
     let mut now = Instant::ZERO;
     let mut bytes = 0;
     let mut id = 0;
@@ -174,19 +174,19 @@ fn places(bytes: u64, block: u64, is_random: bool) -> Vec<u64> {
 }
 
 #[derive(Debug)]
-struct Extent {
+struct FileExtent {
     logical: u64,
     physical: u64,
     length: u64,
 }
 
 /// The kernel's requests for a read: their offsets on the disk, and lengths.
-fn requests(extents: &[Extent], place: u64, length: u64) -> Vec<(u64, u64)> {
+fn requests(extents: &[FileExtent], place: u64, length: u64) -> Vec<(u64, u64)> {
     let mut requests = Vec::new();
     let (mut at, end) = (place, place + length);
     while at < end {
         let within =
-            |extent: &&Extent| (extent.logical..extent.logical + extent.length).contains(&at);
+            |extent: &&FileExtent| (extent.logical..extent.logical + extent.length).contains(&at);
         let extent = extents.iter().find(within).expect("a file without holes");
         let left = (end - at).min(extent.logical + extent.length - at).min(CUT);
         requests.push((extent.physical + at - extent.logical, left));
@@ -195,7 +195,7 @@ fn requests(extents: &[Extent], place: u64, length: u64) -> Vec<(u64, u64)> {
     requests
 }
 
-fn extents(path: &Path) -> Result<Vec<Extent>, Box<dyn Error>> {
+fn extents(path: &Path) -> Result<Vec<FileExtent>, Box<dyn Error>> {
     let program = find_program("filefrag", "e2fsprogs")?;
     let output = Command::new(program)
         .args(["-v", "-b4096"])
@@ -206,7 +206,7 @@ fn extents(path: &Path) -> Result<Vec<Extent>, Box<dyn Error>> {
         let mut columns = line.split(':').map(str::trim);
         columns.next()?.parse::<u32>().ok()?;
         let first = |column: &str| column.split("..").next()?.trim().parse::<u64>().ok();
-        Some(Extent {
+        Some(FileExtent {
             logical: first(columns.next()?)? * PAGE,
             physical: first(columns.next()?)? * PAGE,
             length: columns.next()?.parse::<u64>().ok()? * PAGE,
@@ -220,11 +220,11 @@ fn fill(path: &Path, bytes: u64) -> Result<f64, Box<dyn Error>> {
     let file = open(path, true)?;
     let mut buffer = aligned(8 * MB);
     let part = slice(&mut buffer, 8 * MB / PAGE * PAGE);
-    let title = Sequence {
+    let title = WordSequence {
         first: 3,
         step: 0x1234_5678_9abc_def1,
     };
-    let begun = Wall::now();
+    let begun = WallInstant::now();
     let mut at = 0;
     while at < bytes {
         title.skip(at / PAGE).fill(part);
@@ -243,7 +243,7 @@ fn fill(path: &Path, bytes: u64) -> Result<f64, Box<dyn Error>> {
 
 fn read_on(file: &File, buffer: &mut [u8], bytes: u64) -> io::Result<f64> {
     let part = slice(buffer, 4 << 20);
-    let begun = Wall::now();
+    let begun = WallInstant::now();
     let mut at = 0;
     while at + (part.len() as u64) < bytes {
         file.read_exact_at(part, at)?;

@@ -11,29 +11,29 @@
 //! new requests fail with an error at once, so that no process waiting for the disk can block its
 //! unmounting. Writes take effect on arrival.
 
-mod job;
+mod pending_request;
 mod state;
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration as WallDuration, Instant as Wall};
+use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use headlong_drive::{Direction, Drive};
 use headlong_units::Instant;
 
 use crate::answer_time::{AnswerTime, SleepOverrun};
 use crate::clock::Clock;
-use crate::counters::{Counters, Tally};
-use crate::fault::{Fault, Faults};
+use crate::counters::{CounterTally, Counters};
+use crate::fault::{ActiveFaults, Fault};
 use crate::priority;
-use crate::queue::{DriveQueue, Outcome};
-use crate::store::Store;
-use crate::trace::Record;
+use crate::queue::{DriveQueue, FinishedRequest};
+use crate::store::ContentStore;
+use crate::trace::TraceRecord;
 use headlong_report::say;
-use job::{Answer, Job};
-use state::{Disposition, State};
+use pending_request::{PendingRequest, ReplyHandle};
+use state::{ActuatorState, Disposition};
 
 /// Sleep of the arm without outstanding requests; a new request wakes it.
 const IDLE: WallDuration = WallDuration::from_secs(3_600);
@@ -46,9 +46,9 @@ thread_local! {
 }
 
 pub(crate) struct Actuator {
-    store: Arc<Store>,
+    store: Arc<ContentStore>,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<ActuatorState>,
     changed: Condvar,
     /// Set when the state changes while the arm polls the clock.
     has_news: AtomicBool,
@@ -60,7 +60,7 @@ pub(crate) struct Actuator {
 
 impl Actuator {
     pub(crate) fn new(
-        store: Arc<Store>,
+        store: Arc<ContentStore>,
         drive: Box<dyn Drive>,
         queue_depth: Option<usize>,
         time_scale: f64,
@@ -69,12 +69,12 @@ impl Actuator {
         Self {
             store,
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(ActuatorState {
                 is_closed: false,
                 is_timed: false,
                 queue: DriveQueue::new(drive, queue_depth),
-                faults: Faults::default(),
-                tally: Tally::new(clock.now()),
+                faults: ActiveFaults::default(),
+                tally: CounterTally::new(clock.now()),
                 records: None,
                 trace: None,
                 asleep_until: None,
@@ -91,7 +91,7 @@ impl Actuator {
         self.clock.now()
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &ContentStore {
         &self.store
     }
 
@@ -102,26 +102,26 @@ impl Actuator {
     }
 
     /// When a request that has arrived now was sent, if only the round trip delayed it.
-    fn asked_at(&self, here: Wall) -> Instant {
+    fn asked_at(&self, here: WallInstant) -> Instant {
         let journey = WallDuration::from_nanos(self.journey_ns.load(Ordering::Relaxed));
         self.clock.model(here.checked_sub(journey).unwrap_or(here))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ActuatorState> {
         // A panic elsewhere must not keep the guards from cleaning up.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Handles a read from the kernel.
     pub(crate) fn read(&self, offset: u64, length: u32, reply: fuser::ReplyData) {
-        self.submit(None, offset, length, Answer::Read(reply));
+        self.submit(None, offset, length, ReplyHandle::Read(reply));
     }
 
     /// Handles a write from the kernel.
     pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
         // Storing the data is the emulator's work, not the drive's: the arrival time is taken
         // before.
-        let arrived = Wall::now();
+        let arrived = WallInstant::now();
         if self.lock().must_refuse() {
             self.is_incomplete.store(true, Ordering::Relaxed);
         } else if let Err(error) = self.store.write(offset, data) {
@@ -130,7 +130,7 @@ impl Actuator {
             return reply.error(fuser::Errno::EIO);
         }
         let length = data.len() as u32;
-        self.submit(Some(arrived), offset, length, Answer::Write(reply));
+        self.submit(Some(arrived), offset, length, ReplyHandle::Write(reply));
     }
 
     /// Zeroes `length` bytes at `offset` without writing them; an error while the timing is on,
@@ -150,16 +150,16 @@ impl Actuator {
         })
     }
 
-    fn submit(&self, arrived: Option<Wall>, offset: u64, length: u32, answer: Answer) {
+    fn submit(&self, arrived: Option<WallInstant>, offset: u64, length: u32, answer: ReplyHandle) {
         priority::raise();
         let mut state = self.lock();
-        let here = arrived.unwrap_or_else(Wall::now);
+        let here = arrived.unwrap_or_else(WallInstant::now);
         let now = match state.is_timed && state.tally.outstanding() == 0 {
             true => self.asked_at(here),
             false => self.clock.model(here),
         };
         let now = state.queue.arrival(now);
-        let job = Job {
+        let job = PendingRequest {
             offset,
             length,
             arrived: now,
@@ -199,7 +199,7 @@ impl Actuator {
     }
 
     /// Generates the content of a read.
-    fn prepare(&self, job: &Job, buffer: &mut Vec<u8>) -> Result<(), ()> {
+    fn prepare(&self, job: &PendingRequest, buffer: &mut Vec<u8>) -> Result<(), ()> {
         if job.direction() == Direction::Write {
             return Ok(());
         }
@@ -256,18 +256,18 @@ impl Actuator {
 
     /// Ends a hang.
     pub(crate) fn release(&self) {
-        self.change(State::release);
+        self.change(ActuatorState::release);
     }
 
     /// Ends all faults.
     pub(crate) fn clear_faults(&self) {
         self.change(|state, now| {
-            state.faults = Faults::default();
+            state.faults = ActiveFaults::default();
             state.queue.change_pace(now, 1.0, false);
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State, Instant)) {
+    fn change(&self, change: impl FnOnce(&mut ActuatorState, Instant)) {
         let mut state = self.lock();
         change(&mut state, self.clock.now());
         self.has_news.store(true, Ordering::Relaxed);
@@ -303,12 +303,12 @@ impl Actuator {
         self.lock().records = keep.then(Vec::new);
     }
 
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<TraceRecord> {
         self.lock().records.clone().unwrap_or_default()
     }
 
     /// Sets the receiver of a copy of each record.
-    pub(crate) fn trace_to(&self, sender: Option<Sender<Record>>) {
+    pub(crate) fn trace_to(&self, sender: Option<Sender<TraceRecord>>) {
         self.lock().trace = sender;
     }
 
@@ -323,7 +323,7 @@ impl Actuator {
         let mut buffer = Vec::new();
         let mut state = self.lock();
         loop {
-            let wall = Wall::now();
+            let wall = WallInstant::now();
             state.handle_wall(wall, &self.clock);
             // The lock is released only before a new iteration, which inspects everything again
             // before the arm sleeps.
@@ -353,11 +353,11 @@ impl Actuator {
     /// for the last part, which a sleep would overrun.
     fn sleep<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, ActuatorState>,
         lead: WallDuration,
         oversleep: &mut SleepOverrun,
-    ) -> MutexGuard<'a, State> {
-        let wall = Wall::now();
+    ) -> MutexGuard<'a, ActuatorState> {
+        let wall = WallInstant::now();
         let timeout = state.queue.poll_timeout().filter(|_| state.is_timed);
         let due = timeout.map(|at| self.clock.wall(at));
         let due = due.map(|at| at.checked_sub(lead).unwrap_or(at));
@@ -371,7 +371,7 @@ impl Actuator {
         if left <= early {
             self.has_news.store(false, Ordering::Relaxed);
             drop(state);
-            while Wall::now() < wake && !self.has_news.load(Ordering::Relaxed) {
+            while WallInstant::now() < wake && !self.has_news.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
             return self.lock();
@@ -391,14 +391,14 @@ impl Actuator {
     /// Answers a request that the drive has completed, at its due time.
     fn answer<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
-        outcome: Outcome<Job>,
+        mut state: MutexGuard<'a, ActuatorState>,
+        outcome: FinishedRequest<PendingRequest>,
         rehearsal: &mut AnswerTime,
         buffer: &mut Vec<u8>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, ActuatorState> {
         let (job, times) = match outcome {
-            Outcome::Done(job, times) => (job, times),
-            Outcome::Refused(job) => {
+            FinishedRequest::Done(job, times) => (job, times),
+            FinishedRequest::Refused(job) => {
                 let now = self.clock.now();
                 state.note_untimed(&job, now, true);
                 drop(state);
@@ -411,9 +411,9 @@ impl Actuator {
             .faults
             .strikes(job.offset, u64::from(job.length), direction);
         drop(state);
-        let begun = Wall::now();
+        let begun = WallInstant::now();
         let is_failed = self.prepare(&job, buffer).is_err() || is_struck;
-        let prepared = Wall::now();
+        let prepared = WallInstant::now();
         let bytes = if direction == Direction::Read && !is_failed {
             job.length
         } else {
@@ -432,13 +432,13 @@ impl Actuator {
         state.tally.handle_departure(answered);
         state.note(&job.record(&times, answered, is_failed), true);
         drop(state);
-        let sent_from = Wall::now();
+        let sent_from = WallInstant::now();
         if is_failed {
             job.fail();
         } else {
             job.succeed(buffer);
         }
-        let sent = Wall::now();
+        let sent = WallInstant::now();
         rehearsal.send.learn(bytes, sent - sent_from);
         let mut state = self.lock();
         state.tally.add_answer(came, due, sent);
@@ -448,10 +448,10 @@ impl Actuator {
     /// Answers requests released without the drive.
     fn answer_released<'a>(
         &'a self,
-        state: MutexGuard<'a, State>,
-        released: Vec<(Job, bool)>,
+        state: MutexGuard<'a, ActuatorState>,
+        released: Vec<(PendingRequest, bool)>,
         buffer: &mut Vec<u8>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, ActuatorState> {
         drop(state);
         for (job, is_failed) in released {
             if is_failed || self.prepare(&job, buffer).is_err() {
@@ -466,12 +466,12 @@ impl Actuator {
 
 /// Sleeps until shortly before `end`, then polls the clock: a sleep overruns by tens of
 /// microseconds.
-fn watch_until(end: Wall) {
-    let left = end.saturating_duration_since(Wall::now());
+fn watch_until(end: WallInstant) {
+    let left = end.saturating_duration_since(WallInstant::now());
     if left > 3 * WATCH {
         std::thread::sleep(left - 2 * WATCH);
     }
-    while Wall::now() < end {
+    while WallInstant::now() < end {
         std::hint::spin_loop();
     }
 }

@@ -15,7 +15,7 @@ const OVERSLEEP_MAX: Duration = Duration::from_micros(200);
 
 /// Time of one step: a base, and a cost per byte.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct StepCost {
     base_ns: f64,
     byte_ns: f64,
 }
@@ -23,8 +23,8 @@ pub(crate) struct Step {
 /// The steps of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerTime {
-    pub(crate) prepare: Step,
-    pub(crate) send: Step,
+    pub(crate) prepare: StepCost,
+    pub(crate) send: StepCost,
     pub(crate) oversleep: SleepOverrun,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct SleepOverrun {
 
 impl Default for AnswerTime {
     fn default() -> Self {
-        let step = Step {
+        let step = StepCost {
             base_ns: 5_000.0,
             byte_ns: 0.1,
         };
@@ -69,7 +69,7 @@ impl SleepOverrun {
     }
 }
 
-impl Step {
+impl StepCost {
     pub(crate) fn expect(&self, bytes: u32) -> Duration {
         let ns = self.base_ns + self.byte_ns * f64::from(bytes);
         Duration::from_nanos(ns as u64).min(LEAD_MAX)

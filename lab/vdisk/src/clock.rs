@@ -7,21 +7,21 @@
 //!
 //! Invariant: none of the three goes back.
 
-use std::time::{Duration as WallDuration, Instant as Wall};
+use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use headlong_units::{Duration, Instant};
 
 /// Converts between wall time and model time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    origin: Wall,
+    origin: WallInstant,
     scale: f64,
 }
 
 impl Clock {
     pub(crate) fn new(scale: f64) -> Self {
         Self {
-            origin: Wall::now(),
+            origin: WallInstant::now(),
             scale,
         }
     }
@@ -31,15 +31,15 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        self.model(Wall::now())
+        self.model(WallInstant::now())
     }
 
-    pub(crate) fn model(&self, wall: Wall) -> Instant {
+    pub(crate) fn model(&self, wall: WallInstant) -> Instant {
         let since = wall.saturating_duration_since(self.origin);
         Instant((since.as_nanos() as f64 * self.scale) as u64)
     }
 
-    pub(crate) fn wall(&self, model: Instant) -> Wall {
+    pub(crate) fn wall(&self, model: Instant) -> WallInstant {
         self.origin + self.wall_duration(Duration(model.0))
     }
 
@@ -50,7 +50,7 @@ impl Clock {
 
 /// Converts between model time and drive time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct DriveClock {
     model: Instant,
     drive: Instant,
     /// Model time per drive time.
@@ -58,7 +58,7 @@ pub(crate) struct Pace {
     is_frozen: bool,
 }
 
-impl Pace {
+impl DriveClock {
     pub(crate) const NORMAL: Self = Self {
         model: Instant::ZERO,
         drive: Instant::ZERO,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn slow_and_hung_drive_time_never_gains() {
-        let mut pace = Pace::NORMAL;
+        let mut pace = DriveClock::NORMAL;
         assert_eq!(pace.drive(at(100)), at(100));
         pace.change(at(100), 4.0, false);
         assert_eq!(pace.drive(at(300)), at(150));

@@ -1,13 +1,13 @@
 //! Counters of the disk's activity, in model time, and the lateness of its answers, in wall time.
 
-use std::time::Instant as Wall;
+use std::time::Instant as WallInstant;
 
-use headlong_drive::{Direction, Parts};
+use headlong_drive::{Direction, ServiceTimeBreakdown};
 use headlong_units::{Duration, Instant};
 use serde::Serialize;
 
 use crate::lateness::{Lateness, LatenessTally};
-use crate::trace::Record;
+use crate::trace::TraceRecord;
 
 /// Counters of the requests in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -28,7 +28,7 @@ pub struct DirectionCounters {
 
 /// Breakdown of service times, summed over all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct PartCounters {
+pub struct ServiceTimeCounters {
     /// Command processing and the interface.
     pub overhead_ns: u64,
     /// Moving the arm, settling, switching heads.
@@ -61,7 +61,7 @@ pub struct Counters {
     /// Requests answered at once, because the timing was off; included in the sums above.
     pub untimed: u64,
     /// Breakdown of the service time.
-    pub parts: PartCounters,
+    pub parts: ServiceTimeCounters,
     /// Mean number of outstanding requests over the elapsed time.
     pub outstanding_mean: f64,
     /// Most outstanding requests, including those beyond the drive's own queue.
@@ -74,7 +74,7 @@ pub struct Counters {
 
 /// Raw counters.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct CounterTally {
     since: Instant,
     sums: Counters,
     changed: Instant,
@@ -84,7 +84,7 @@ pub(crate) struct Tally {
     lateness: LatenessTally,
 }
 
-impl Tally {
+impl CounterTally {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             since: now,
@@ -92,7 +92,7 @@ impl Tally {
             changed: now,
             outstanding: 0,
             outstanding_ns: 0,
-            lateness: LatenessTally::new(Wall::now()),
+            lateness: LatenessTally::new(WallInstant::now()),
         }
     }
 
@@ -129,7 +129,7 @@ impl Tally {
         self.outstanding
     }
 
-    pub(crate) fn add(&mut self, record: &Record, is_timed: bool) {
+    pub(crate) fn add(&mut self, record: &TraceRecord, is_timed: bool) {
         if record.is_failed {
             self.sums.errors += 1;
             return;
@@ -161,13 +161,13 @@ impl Tally {
     }
 
     /// Adds an answer, with the arrival of the request, the due time, and the actual time.
-    pub(crate) fn add_answer(&mut self, came: Wall, due: Wall, given: Wall) {
+    pub(crate) fn add_answer(&mut self, came: WallInstant, due: WallInstant, given: WallInstant) {
         self.lateness.add(came, due, given);
     }
 
     /// Resets the lateness; the sums continue.
     pub(crate) fn reset_lateness(&mut self) {
-        self.lateness = LatenessTally::new(Wall::now());
+        self.lateness = LatenessTally::new(WallInstant::now());
     }
 
     pub(crate) fn counters(&mut self, now: Instant, is_timed: bool, time_scale: f64) -> Counters {
@@ -184,14 +184,14 @@ impl Tally {
             reads: with_mean(self.sums.reads),
             writes: with_mean(self.sums.writes),
             outstanding_mean: self.outstanding_ns as f64 / elapsed_ns.max(1) as f64,
-            lateness: self.lateness.lateness(Wall::now()),
+            lateness: self.lateness.lateness(WallInstant::now()),
             ..self.sums
         }
     }
 }
 
 /// Service time of a request.
-pub fn service(parts: &Parts) -> Duration {
+pub fn service(parts: &ServiceTimeBreakdown) -> Duration {
     let mut sum = Duration::ZERO;
     for part in [
         parts.overhead,
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn busy_time_counts_overlapping_requests_once() {
-        let mut tally = Tally::new(Instant(0));
+        let mut tally = CounterTally::new(Instant(0));
         tally.handle_arrival(Instant(10));
         tally.handle_arrival(Instant(20));
         tally.handle_departure(Instant(30));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn reset_keeps_outstanding_requests() {
-        let mut tally = Tally::new(Instant(0));
+        let mut tally = CounterTally::new(Instant(0));
         tally.handle_arrival(Instant(10));
         tally.reset(Instant(50));
         tally.handle_departure(Instant(60));

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::control::{ControlServer, StopSignal};
+use crate::disk_components::{DiskComponents, DiskInfo, MountedFileSystem};
 use crate::disk_file::{self, DiskFile, FileOptions};
 use crate::error::Error;
 use crate::file_system::FileSystem;
 use crate::loop_device::{LoopDevice, QueueSettings};
 use crate::mount::find_program;
-use crate::parts::{Info, Mounted, Parts};
 use crate::round_trip;
 use headlong_report::say;
 
 /// Options of a disk.
 #[derive(Debug)]
-pub struct Options {
+pub struct DiskOptions {
     /// The drive and its content.
     pub file: FileOptions,
     /// The file system to make, unless the store has one; `None` for a bare device.
@@ -30,14 +30,14 @@ pub struct Options {
     /// Settings of the block device.
     pub queue: QueueSettings,
     /// Place of the control socket, if any.
-    pub control: Option<ControlPlace>,
+    pub control: Option<ControlSocket>,
     /// Set to request a stop, possibly before the start.
     pub stop: StopSignal,
 }
 
 /// Place of the control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ControlPlace {
+pub enum ControlSocket {
     /// In the disk's own directory.
     Own,
     /// At this path.
@@ -48,7 +48,7 @@ pub enum ControlPlace {
 pub struct VirtualDisk {
     control: Option<ControlServer>,
     /// `None` once it has ended.
-    parts: Option<Arc<Parts>>,
+    parts: Option<Arc<DiskComponents>>,
     stop: StopSignal,
 }
 
@@ -71,7 +71,7 @@ impl VirtualDisk {
     /// # Errors
     /// If a prerequisite is missing (all are named), the store cannot be used, or the system
     /// refuses an operation; then nothing is left.
-    pub fn start(options: Options) -> Result<Self, Error> {
+    pub fn start(options: DiskOptions) -> Result<Self, Error> {
         let missing = Self::missing(options.file_system);
         if !missing.is_empty() {
             return Err(Error::Missing(missing));
@@ -89,12 +89,12 @@ impl VirtualDisk {
             .unwrap_or_else(|| file.directory().join("root"));
         let mounted = options
             .file_system
-            .map(|kind| Mounted::new(kind, loop_device.path(), &point));
+            .map(|kind| MountedFileSystem::new(kind, loop_device.path(), &point));
         let control = options.control.map(|place| match place {
-            ControlPlace::Own => file.directory().join("control"),
-            ControlPlace::At(path) => path,
+            ControlSocket::Own => file.directory().join("control"),
+            ControlSocket::At(path) => path,
         });
-        let parts = Arc::new(Parts {
+        let parts = Arc::new(DiskComponents {
             mounted: Mutex::new(mounted.transpose()?),
             loop_device,
             file,
@@ -115,7 +115,7 @@ impl VirtualDisk {
         Ok(disk)
     }
 
-    fn parts(&self) -> &Parts {
+    fn parts(&self) -> &DiskComponents {
         self.parts.as_ref().expect("a running disk")
     }
 
@@ -140,7 +140,7 @@ impl VirtualDisk {
     }
 
     /// Everything that a client needs to know.
-    pub fn info(&self) -> Info {
+    pub fn info(&self) -> DiskInfo {
         self.parts().info()
     }
 

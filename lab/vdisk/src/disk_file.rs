@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant as Wall};
+use std::time::{Duration, Instant as WallInstant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session};
 use headlong_drive::{Drive, SECTOR_BYTES};
@@ -16,11 +16,11 @@ use crate::actuator::Actuator;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::fault::Fault;
-use crate::fuse::{FILE_NAME, OneFile};
+use crate::fuse::{FILE_NAME, SingleFileSystem};
 use crate::mount;
 use crate::scratch::Scratch;
-use crate::store::{PAGE_BYTES, Store};
-use crate::trace::{Record, TraceFile};
+use crate::store::{ContentStore, PAGE_BYTES};
+use crate::trace::{TraceFile, TraceRecord};
 use headlong_report::say;
 
 /// Timeout for the kernel to release the file, after its users above have ended.
@@ -77,8 +77,10 @@ impl DiskFile {
             .directory("fuse")
             .map_err(Error::system("a directory for the disk"))?;
         let store = match &options.store {
-            Some(keep) => Store::open(&keep.directory, &keep.drive, size_bytes, keep.force_new)?,
-            None => Store::temporary(scratch.path(), size_bytes),
+            Some(keep) => {
+                ContentStore::open(&keep.directory, &keep.drive, size_bytes, keep.force_new)?
+            }
+            None => ContentStore::temporary(scratch.path(), size_bytes),
         };
         let actuator = Arc::new(Actuator::new(
             Arc::new(store),
@@ -119,7 +121,7 @@ impl DiskFile {
     }
 
     /// Its content.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &ContentStore {
         self.actuator.store()
     }
 
@@ -184,7 +186,7 @@ impl DiskFile {
     }
 
     /// The recorded requests, in order of answers.
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<TraceRecord> {
         self.actuator.records()
     }
 
@@ -258,13 +260,13 @@ impl DiskFile {
     }
 
     fn unmount(&self, session: BackgroundSession) {
-        let end = Wall::now() + FILE_RELEASE_TIMEOUT;
+        let end = WallInstant::now() + FILE_RELEASE_TIMEOUT;
         let point = self.mount_point.display();
         if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
             say!("headlong: cannot unmount {point}: {error}");
         }
         // A detached file system ends when its last user releases it.
-        while !session.guard.is_finished() && Wall::now() < end {
+        while !session.guard.is_finished() && WallInstant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         if session.guard.is_finished() {
@@ -300,7 +302,7 @@ fn mount_file(
     ];
     // Two threads would change the order of requests, on which the drive's behaviour depends.
     config.n_threads = Some(1);
-    let file_system = OneFile {
+    let file_system = SingleFileSystem {
         actuator: Arc::clone(actuator),
         size_bytes,
     };

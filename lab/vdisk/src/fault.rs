@@ -1,7 +1,7 @@
 //! Faults of the disk, switched while it runs.
 
 use std::ops::Range;
-use std::time::{Duration, Instant as Wall};
+use std::time::{Duration, Instant as WallInstant};
 
 use headlong_drive::{Direction, SECTOR_BYTES};
 use headlong_units::Bytes;
@@ -41,7 +41,7 @@ impl Fault {
 
 /// Active faults.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faults {
+pub(crate) struct ActiveFaults {
     errors: Vec<(Range<u64>, bool)>,
     flips: Vec<Range<u64>>,
     is_gone: bool,
@@ -51,11 +51,11 @@ pub(crate) struct Faults {
 
 #[derive(Debug, Clone, Copy)]
 enum HangEnd {
-    At(Wall),
+    At(WallInstant),
     Never,
 }
 
-impl Faults {
+impl ActiveFaults {
     pub(crate) fn add_error(&mut self, bytes: Range<u64>, once: bool) {
         self.errors.push((bytes, once));
     }
@@ -93,7 +93,7 @@ impl Faults {
 
     pub(crate) fn hang(&mut self, length: Option<Duration>) {
         self.hang = Some(match length {
-            Some(length) => HangEnd::At(Wall::now() + length),
+            Some(length) => HangEnd::At(WallInstant::now() + length),
             None => HangEnd::Never,
         });
     }
@@ -107,7 +107,7 @@ impl Faults {
     }
 
     /// When a hang ends by itself.
-    pub(crate) fn hang_end(&self) -> Option<Wall> {
+    pub(crate) fn hang_end(&self) -> Option<WallInstant> {
         match self.hang? {
             HangEnd::At(end) => Some(end),
             HangEnd::Never => None,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn flip_changes_one_bit_per_sector() {
-        let mut faults = Faults::default();
+        let mut faults = ActiveFaults::default();
         faults.add_flips(600..1536);
         let mut content = [0; 1024];
         faults.flip(512, &mut content);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn error_applies_to_overlapping_reads_and_once() {
-        let mut faults = Faults::default();
+        let mut faults = ActiveFaults::default();
         let (read, write) = (Direction::Read, Direction::Write);
         faults.add_error(100..200, true);
         assert!(!faults.strikes(0, 100, read));

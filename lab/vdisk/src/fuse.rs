@@ -23,12 +23,12 @@ const ATTRIBUTES_VALID: Duration = Duration::from_secs(3_600);
 /// Largest request: 256 pages, the maximum of this protocol without a system setting.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
-pub(crate) struct OneFile {
+pub(crate) struct SingleFileSystem {
     pub(crate) actuator: Arc<Actuator>,
     pub(crate) size_bytes: u64,
 }
 
-impl OneFile {
+impl SingleFileSystem {
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
         let (kind, size, perm) = match inode {
             INodeNo::ROOT => (FileType::Directory, 0, 0o755),
@@ -55,7 +55,7 @@ impl OneFile {
     }
 }
 
-impl Filesystem for OneFile {
+impl Filesystem for SingleFileSystem {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Direct requests are passed on without waiting for each other, so that the trace shows the
         // caller's outstanding requests and not the kernel's limit.

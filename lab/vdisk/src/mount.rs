@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant as Wall};
+use std::time::{Duration, Instant as WallInstant};
 
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -19,10 +19,12 @@ pub(crate) const BRIEFLY: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 /// If it is still in use then, or the system refuses for another reason.
-pub fn unmount_if_free(point: &Path, end: Wall) -> io::Result<()> {
+pub fn unmount_if_free(point: &Path, end: WallInstant) -> io::Result<()> {
     loop {
         match unmount(point, UnmountFlags::empty()) {
-            Err(Errno::BUSY) if Wall::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            Err(Errno::BUSY) if WallInstant::now() < end => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
             // Already unmounted.
             Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
             result => return Ok(result?),
@@ -34,7 +36,7 @@ pub fn unmount_if_free(point: &Path, end: Wall) -> io::Result<()> {
 ///
 /// # Errors
 /// If the system refuses for another reason than use.
-pub fn unmount_when_free(point: &Path, end: Wall) -> io::Result<()> {
+pub fn unmount_when_free(point: &Path, end: WallInstant) -> io::Result<()> {
     match unmount_if_free(point, end) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
             Ok(unmount(point, UnmountFlags::DETACH)?)

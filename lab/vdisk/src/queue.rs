@@ -7,28 +7,28 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use headlong_drive::{Completion, Drive, Parts, Refusal, Request, RequestId};
+use headlong_drive::{Completion, Drive, Refusal, Request, RequestId, ServiceTimeBreakdown};
 use headlong_units::Instant;
 
-use crate::clock::Pace;
+use crate::clock::DriveClock;
 
 /// Limit on events of the drive in one call; the rest happens in the next.
 const STEPS_MAX: usize = 1 << 20;
 
 /// Times of a request in the drive.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
+pub(crate) struct DriveTimes {
     pub(crate) started: Instant,
     pub(crate) ended: Instant,
-    pub(crate) parts: Parts,
+    pub(crate) parts: ServiceTimeBreakdown,
     pub(crate) is_sequential: bool,
 }
 
 /// A request that leaves.
 #[derive(Debug)]
-pub(crate) enum Outcome<J> {
+pub(crate) enum FinishedRequest<J> {
     /// Completed by the drive.
-    Done(J, Times),
+    Done(J, DriveTimes),
     /// Refused by the drive.
     Refused(J),
 }
@@ -39,8 +39,8 @@ pub(crate) struct DriveQueue<J> {
     depth: usize,
     waiting: VecDeque<(Request, J)>,
     taken: HashMap<RequestId, J>,
-    outcomes: VecDeque<Outcome<J>>,
-    pace: Pace,
+    outcomes: VecDeque<FinishedRequest<J>>,
+    pace: DriveClock,
     /// The latest drive time passed to the drive.
     told: Instant,
     next_id: u64,
@@ -56,7 +56,7 @@ impl<J> DriveQueue<J> {
             waiting: VecDeque::new(),
             taken: HashMap::new(),
             outcomes: VecDeque::new(),
-            pace: Pace::NORMAL,
+            pace: DriveClock::NORMAL,
             told: Instant::ZERO,
             next_id: 0,
         }
@@ -134,7 +134,9 @@ impl<J> DriveQueue<J> {
                         self.waiting.push_front((request, job));
                         break;
                     }
-                    Err(Refusal::OutOfRange) => self.outcomes.push_back(Outcome::Refused(job)),
+                    Err(Refusal::OutOfRange) => {
+                        self.outcomes.push_back(FinishedRequest::Refused(job))
+                    }
                 }
             }
         }
@@ -146,10 +148,10 @@ impl<J> DriveQueue<J> {
             return;
         };
         let (pace, parts) = (&self.pace, &completion.parts);
-        let times = Times {
+        let times = DriveTimes {
             started: pace.model(completion.started),
             ended: pace.model(completion.ended),
-            parts: Parts {
+            parts: ServiceTimeBreakdown {
                 overhead: pace.stretch(parts.overhead),
                 seek: pace.stretch(parts.seek),
                 rotation: pace.stretch(parts.rotation),
@@ -158,11 +160,11 @@ impl<J> DriveQueue<J> {
             },
             is_sequential: completion.is_sequential,
         };
-        self.outcomes.push_back(Outcome::Done(job, times));
+        self.outcomes.push_back(FinishedRequest::Done(job, times));
     }
 
     /// The next request that leaves; call it after any other call.
-    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome<J>> {
+    pub(crate) fn poll_outcome(&mut self) -> Option<FinishedRequest<J>> {
         self.outcomes.pop_front()
     }
 
@@ -276,9 +278,9 @@ mod tests {
                     request,
                     started: ended - self.service,
                     ended,
-                    parts: Parts {
+                    parts: ServiceTimeBreakdown {
                         transfer: self.service,
-                        ..Parts::default()
+                        ..ServiceTimeBreakdown::default()
                     },
                     is_sequential: false,
                 });
@@ -316,8 +318,8 @@ mod tests {
         let mut ends = Vec::new();
         while let Some(outcome) = queue.poll_outcome() {
             match outcome {
-                Outcome::Done(job, times) => ends.push((job, times.ended.0 / MS)),
-                Outcome::Refused(job) => ends.push((job, u64::MAX)),
+                FinishedRequest::Done(job, times) => ends.push((job, times.ended.0 / MS)),
+                FinishedRequest::Refused(job) => ends.push((job, u64::MAX)),
             }
         }
         ends
@@ -382,7 +384,7 @@ mod tests {
         queue.change_pace(Instant(0), 3.0, false);
         queue.handle_request(Instant(6 * MS), request(0), 1);
         queue.handle_timeout(Instant(100 * MS));
-        let Some(Outcome::Done(1, times)) = queue.poll_outcome() else {
+        let Some(FinishedRequest::Done(1, times)) = queue.poll_outcome() else {
             panic!("an unfinished request");
         };
         assert_eq!((times.started.0, times.ended.0), (6 * MS, 36 * MS));

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use headlong_drive::{Direction, Parts};
+use headlong_drive::{Direction, ServiceTimeBreakdown};
 use headlong_units::Instant;
 
 /// One request. Times are model time since the disk was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
+pub struct TraceRecord {
     /// First byte.
     pub offset: u64,
     /// Bytes.
@@ -28,7 +28,7 @@ pub struct Record {
     /// When it was answered.
     pub answered: Instant,
     /// Breakdown of its time; zero with the timing off.
-    pub parts: Parts,
+    pub parts: ServiceTimeBreakdown,
     /// Whether it followed the previous request without repositioning.
     pub is_sequential: bool,
     /// Requests outstanding on arrival, itself included.
@@ -42,7 +42,7 @@ pub const HEADER: &str = "arrived_ns,started_ns,ended_ns,answered_ns,lba,sectors
                           outstanding,overhead_ns,seek_ns,rotation_ns,transfer_ns,cleaning_ns,\
                           sequential,failed";
 
-impl Record {
+impl TraceRecord {
     fn write(&self, file: &mut impl Write) -> io::Result<()> {
         let direction = match self.direction {
             Direction::Read => 'R',
@@ -74,7 +74,7 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct TraceFile {
     path: PathBuf,
-    sender: Sender<Record>,
+    sender: Sender<TraceRecord>,
     writer: JoinHandle<io::Result<u64>>,
 }
 
@@ -95,7 +95,7 @@ impl TraceFile {
     }
 
     /// The sender for copies of records.
-    pub(crate) fn sender(&self) -> Sender<Record> {
+    pub(crate) fn sender(&self) -> Sender<TraceRecord> {
         self.sender.clone()
     }
 
@@ -113,7 +113,7 @@ impl TraceFile {
     }
 }
 
-fn write_all(records: &Receiver<Record>, mut file: impl Write) -> io::Result<u64> {
+fn write_all(records: &Receiver<TraceRecord>, mut file: impl Write) -> io::Result<u64> {
     let mut count = 0;
     for record in records {
         record.write(&mut file)?;
@@ -134,7 +134,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("trace.csv");
         let trace = TraceFile::start(&path).expect("a file");
-        let record = Record {
+        let record = TraceRecord {
             offset: 1 << 20,
             length: 4096,
             direction: Direction::Write,
@@ -142,10 +142,10 @@ mod tests {
             started: Instant(2),
             ended: Instant(33),
             answered: Instant(34),
-            parts: Parts {
+            parts: ServiceTimeBreakdown {
                 seek: Duration(30),
                 transfer: Duration(1),
-                ..Parts::default()
+                ..ServiceTimeBreakdown::default()
             },
             is_sequential: false,
             outstanding: 3,

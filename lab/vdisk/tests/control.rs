@@ -6,14 +6,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use headlong_vdisk::control::{Command, request};
-use headlong_vdisk::{ControlPlace, Options, VirtualDisk};
+use headlong_vdisk::control::{ControlCommand, request};
+use headlong_vdisk::{ControlSocket, DiskOptions, VirtualDisk};
 use rig::{can_run, options};
 use serde_json::{Value, json};
 
-fn listening(at: &Path) -> Options {
-    Options {
-        control: Some(ControlPlace::At(at.to_owned())),
+fn listening(at: &Path) -> DiskOptions {
+    DiskOptions {
+        control: Some(ControlSocket::At(at.to_owned())),
         ..options(64 << 20, 10.0)
     }
 }
@@ -86,14 +86,14 @@ fn disk_executes_commands_or_explains_refusal() {
         error.to_string().contains("another disk listens"),
         "{error}"
     );
-    let counters = request(&socket, &Command::Counters {}).expect("a listening disk");
+    let counters = request(&socket, &ControlCommand::Counters {}).expect("a listening disk");
     assert!(counters["counters"]["elapsed_ns"].is_u64(), "{counters}");
 
-    request(&socket, &Command::Stop {}).expect("done");
+    request(&socket, &ControlCommand::Stop {}).expect("done");
     disk.wait_for_stop();
     disk.close().expect("clean");
     assert!(!socket.exists());
-    request(&socket, &Command::Counters {}).expect_err("no listener");
+    request(&socket, &ControlCommand::Counters {}).expect_err("no listener");
 }
 
 #[test]

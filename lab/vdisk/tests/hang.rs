@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::{Duration, Instant};
 
-use headlong_vdisk::{Fault, Options, VirtualDisk};
+use headlong_vdisk::{DiskOptions, Fault, VirtualDisk};
 use rig::{can_run, options};
 
 const PAGE: usize = 4096;
@@ -25,7 +25,7 @@ fn held_read_is_answered_if_timing_starts_during_hang() {
     if !can_run("held_read_is_answered_if_timing_starts_during_hang") {
         return;
     }
-    let disk = VirtualDisk::start(Options {
+    let disk = VirtualDisk::start(DiskOptions {
         file_system: None,
         ..options(64 << 20, 1.0)
     });

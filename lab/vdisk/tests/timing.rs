@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 use headlong_drive::{Completion, Direction, Drive, Refusal, Request, RequestId, SECTOR_BYTES};
 use headlong_units::Instant;
-use headlong_vdisk::store::Sequence;
-use headlong_vdisk::{Record, TRACE_HEADER, VirtualDisk, service};
+use headlong_vdisk::store::WordSequence;
+use headlong_vdisk::{TRACE_HEADER, TraceRecord, VirtualDisk, service};
 use rig::{can_run, options, spec};
 
 const SIZE: u64 = 2_000_000_000;
@@ -18,11 +18,11 @@ const BLOCKS: [usize; 3] = [128 * PAGE, 512 * PAGE, 2048 * PAGE];
 
 /// Reads blocks at random places and then in order, through ext4, without the page cache; returns
 /// the requests that reached the drive.
-fn reads(time_scale: f64, count: usize) -> Vec<Record> {
+fn reads(time_scale: f64, count: usize) -> Vec<TraceRecord> {
     let disk = VirtualDisk::start(options(SIZE, time_scale)).expect("a disk");
     let path = disk.mount().expect("mounted").join("title");
     let mut title = vec![0; 1 << 30];
-    let sequence = Sequence { first: 1, step: 77 };
+    let sequence = WordSequence { first: 1, step: 77 };
     sequence.fill(&mut title);
     fs::write(&path, &title).expect("write");
     disk.remount().expect("an unused mount");
@@ -49,7 +49,7 @@ fn reads(time_scale: f64, count: usize) -> Vec<Record> {
 
 /// Completions of a new drive of the kind for these requests. The number of requests per read
 /// depends on memory fragmentation; requests beyond the drive's queue wait outside, in order.
-fn replay(records: &[Record]) -> Vec<Completion> {
+fn replay(records: &[TraceRecord]) -> Vec<Completion> {
     let mut drive = spec(SIZE).build();
     let mut ends = Vec::new();
     let mut step = |drive: &mut dyn Drive| {

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
-use crate::Form;
+use crate::TitleForm;
 use crate::specification::{Specification, TitleGroup};
 
 /// Content consists of words of this size.
@@ -105,7 +105,7 @@ pub struct Catalogue {
     /// Title numbers in the order in which their files are created.
     pub creation_order: Vec<u32>,
     /// Division of titles into files.
-    pub form: Form,
+    pub form: TitleForm,
 }
 
 impl Catalogue {
@@ -173,9 +173,9 @@ impl Catalogue {
     /// Number of files of a title.
     pub fn file_count(&self, title: &Title) -> u64 {
         match self.form {
-            Form::Whole => 1,
-            Form::Chunks(bytes) => title.file_bytes.div_ceil(bytes.max(1)),
-            Form::Segments => u64::from(title.header_bytes > 0) + u64::from(title.segments()),
+            TitleForm::Whole => 1,
+            TitleForm::Chunks(bytes) => title.file_bytes.div_ceil(bytes.max(1)),
+            TitleForm::Segments => u64::from(title.header_bytes > 0) + u64::from(title.segments()),
         }
     }
 
@@ -185,14 +185,16 @@ impl Catalogue {
         let group = group.map_or("", String::as_str);
         let range = self.file_range(title, place);
         let content_offset = match self.form {
-            Form::Segments => range.start / WORD_BYTES * WORD_BYTES,
-            Form::Whole | Form::Chunks(_) => range.start,
+            TitleForm::Segments => range.start / WORD_BYTES * WORD_BYTES,
+            TitleForm::Whole | TitleForm::Chunks(_) => range.start,
         };
         CatalogueFile {
             path: match self.form {
-                Form::Whole => format!("{group}/{number:06}.bin"),
-                Form::Chunks(_) => format!("{group}/{number:06}/{place:05}.bin"),
-                Form::Segments => format!("{group}/{number:06}/{place:05}-{content_offset}.bin"),
+                TitleForm::Whole => format!("{group}/{number:06}.bin"),
+                TitleForm::Chunks(_) => format!("{group}/{number:06}/{place:05}.bin"),
+                TitleForm::Segments => {
+                    format!("{group}/{number:06}/{place:05}-{content_offset}.bin")
+                }
             },
             title: number,
             range,
@@ -203,15 +205,15 @@ impl Catalogue {
     fn file_range(&self, title: &Title, place: u64) -> ByteRange {
         let whole = ByteRange::new(0, title.file_bytes);
         match self.form {
-            Form::Whole => whole,
-            Form::Chunks(bytes) => {
+            TitleForm::Whole => whole,
+            TitleForm::Chunks(bytes) => {
                 let bytes = bytes.max(1);
                 ByteRange::new(place * bytes, (place + 1) * bytes).intersection(whole)
             }
-            Form::Segments if title.header_bytes > 0 && place == 0 => {
+            TitleForm::Segments if title.header_bytes > 0 && place == 0 => {
                 ByteRange::new(0, title.header_bytes)
             }
-            Form::Segments => title.segment(place - u64::from(title.header_bytes > 0)),
+            TitleForm::Segments => title.segment(place - u64::from(title.header_bytes > 0)),
         }
     }
 

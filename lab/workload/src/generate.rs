@@ -8,27 +8,28 @@
 
 mod adaptive;
 mod objects;
-mod pieces;
-mod resumed;
-mod warming;
+mod resumed_viewers;
+mod title_requests;
+mod warmup;
 
 use alloc::vec::Vec;
 use core::iter::Peekable;
 
-use headlong_player::{Call, ObjectId, Plan, Playback, Script};
+use headlong_player::{ObjectId, PlaybackSpec, Script, ScriptCall, SessionPlan};
 use headlong_random::{Generator, Zipf};
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, Title};
 use crate::ideal_server;
 use crate::specification::{
-    Arrivals, Extent, PlayerKind, Rate, SESSIONS_MAX, Specification, Start,
+    ArrivalDistribution, ArrivalRate, PlayerKind, SESSIONS_MAX, Specification, StartPosition,
+    TraceExtent,
 };
-use crate::trace::{About, Session, Trace};
-use objects::Objects;
-use pieces::Pieces;
-use resumed::{Resumed, resumed};
-use warming::warming;
+use crate::trace::{Session, Trace, TraceMetadata};
+use objects::RequestedObjects;
+use resumed_viewers::{ResumedViewer, resumed};
+use title_requests::TitleRequests;
+use warmup::warming;
 
 /// Sessions sampled to estimate the mean bytes of a session, which converts a rate in bytes to one
 /// in sessions: always the same ones, however many sessions are played.
@@ -51,7 +52,7 @@ pub struct Workload {
 /// catalogue is the same for every seed. At most [`SESSIONS_MAX`] sessions are generated.
 pub fn generate(specification: &Specification, seed: u64) -> Workload {
     let catalogue = Catalogue::of(specification);
-    let trace = Director::new(specification, &catalogue, seed).trace(seed);
+    let trace = SessionPlanner::new(specification, &catalogue, seed).trace(seed);
     Workload { catalogue, trace }
 }
 
@@ -59,14 +60,14 @@ pub fn generate(specification: &Specification, seed: u64) -> Workload {
 /// as those of [`generate`], in the same order, with the same object ids. Its memory is bounded by
 /// the catalogue, however long it runs.
 pub struct SessionStream<'a> {
-    director: Director<'a>,
-    objects: Objects,
+    director: SessionPlanner<'a>,
+    objects: RequestedObjects,
     gap_s: f64,
     now_s: f64,
     index: u64,
     /// Arrival of the next new viewer.
     next: Option<Duration>,
-    resumed: Peekable<alloc::vec::IntoIter<Resumed>>,
+    resumed: Peekable<alloc::vec::IntoIter<ResumedViewer>>,
     /// Load factors, each with the time from which it applies.
     steps: Vec<(Duration, f64)>,
 }
@@ -74,10 +75,10 @@ pub struct SessionStream<'a> {
 impl<'a> SessionStream<'a> {
     /// The sessions of a specification, for its catalogue and a seed.
     pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
-        Self::of(Director::new(specification, catalogue, seed))
+        Self::of(SessionPlanner::new(specification, catalogue, seed))
     }
 
-    fn of(director: Director<'a>) -> Self {
+    fn of(director: SessionPlanner<'a>) -> Self {
         let gap_s = director.mean_gap();
         let of = (director.specification, director.catalogue);
         let chance = director.arrivals.fork("resumed");
@@ -87,7 +88,7 @@ impl<'a> SessionStream<'a> {
             gap_s,
             resumed: resumed.into_iter().peekable(),
             director,
-            objects: Objects::default(),
+            objects: RequestedObjects::default(),
             now_s: 0.0,
             index: 0,
             next: None,
@@ -120,13 +121,13 @@ impl<'a> SessionStream<'a> {
         let gap_s = self.gap_s / self.load();
         let sessions = &self.director.specification.sessions;
         self.now_s += match sessions.arrivals {
-            Arrivals::Poisson => self.director.arrivals.exponential(gap_s),
-            Arrivals::Constant => gap_s,
+            ArrivalDistribution::Poisson => self.director.arrivals.exponential(gap_s),
+            ArrivalDistribution::Constant => gap_s,
         };
         let arrival = Duration(libm::round(self.now_s * 1e9) as u64);
         let is_over = match sessions.extent {
-            Extent::Sessions(count) => self.index >= count,
-            Extent::Time(length) => arrival > length,
+            TraceExtent::Sessions(count) => self.index >= count,
+            TraceExtent::Time(length) => arrival > length,
         };
         (!is_over).then_some(arrival)
     }
@@ -155,7 +156,8 @@ impl Iterator for SessionStream<'_> {
         if self.next.is_none() {
             self.next = self.arrival();
         }
-        let is_first = |resumed: &Resumed| self.next.is_none_or(|next| resumed.arrival < next);
+        let is_first =
+            |resumed: &ResumedViewer| self.next.is_none_or(|next| resumed.arrival < next);
         let (arrival, index, seen) = match self.resumed.next_if(is_first) {
             Some(resumed) => (resumed.arrival, resumed.index, resumed.seen),
             None => {
@@ -173,14 +175,14 @@ impl Iterator for SessionStream<'_> {
 }
 
 /// A request before it is divided by files.
-struct Request {
+struct UndividedRequest {
     range: ByteRange,
     pace: Option<Duration>,
     with_previous: bool,
 }
 
 /// Draws all decisions about sessions.
-struct Director<'a> {
+struct SessionPlanner<'a> {
     specification: &'a Specification,
     catalogue: &'a Catalogue,
     /// Of each group: number of its first title, titles per work, and popularity.
@@ -189,7 +191,7 @@ struct Director<'a> {
     arrivals: Generator,
 }
 
-impl<'a> Director<'a> {
+impl<'a> SessionPlanner<'a> {
     fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
         let mut first = 0;
         let groups = specification.groups.iter().map(|group| {
@@ -212,7 +214,7 @@ impl<'a> Director<'a> {
         let specification = self.specification;
         let mut trace = Trace {
             classes: specification.classes.clone(),
-            about: About {
+            about: TraceMetadata {
                 name: specification.name.clone(),
                 seed: Some(seed),
                 catalogue: Some(self.catalogue.fingerprint()),
@@ -235,8 +237,8 @@ impl<'a> Director<'a> {
     /// Mean time between arrivals, in seconds.
     fn mean_gap(&self) -> f64 {
         match self.specification.sessions.rate {
-            Rate::Sessions(rate) => 1.0 / rate,
-            Rate::Bytes(rate) => {
+            ArrivalRate::Sessions(rate) => 1.0 / rate,
+            ArrivalRate::Bytes(rate) => {
                 let sample = match self.specification.has_adaptive_players() {
                     true => SAMPLE_SESSIONS_PLAYED,
                     false => SAMPLE_SESSIONS,
@@ -254,7 +256,7 @@ impl<'a> Director<'a> {
             let bytes = requests.iter().map(|request| request.range.len());
             return bytes.sum();
         }
-        let plan = self.plan(index, Duration::ZERO, &mut Objects::default());
+        let plan = self.plan(index, Duration::ZERO, &mut RequestedObjects::default());
         let class = &self.specification.classes[self.class(index) as usize];
         ideal_server::watch(&plan, class, &mut |_| {}).bytes
     }
@@ -268,12 +270,12 @@ impl<'a> Director<'a> {
     }
 
     /// The plan of session `index` from the point at which `seen` of it has been watched.
-    fn plan(&self, index: u64, seen: Duration, objects: &mut Objects) -> Plan {
+    fn plan(&self, index: u64, seen: Duration, objects: &mut RequestedObjects) -> SessionPlan {
         if let Some(make) = &self.player(index).make {
-            return Plan::Adaptive(self.adaptive((index, seen), make, objects));
+            return SessionPlan::Adaptive(self.adaptive((index, seen), make, objects));
         }
         let (title, requests) = self.session(index, seen);
-        Plan::Script(Script {
+        SessionPlan::Script(Script {
             calls: self.calls(title, &requests, objects),
             playback: self.playback(title),
         })
@@ -295,26 +297,26 @@ impl<'a> Director<'a> {
 
     /// The title and the requests of session `index` with a simple player, from the point at which
     /// `seen` of it has been watched.
-    fn session(&self, index: u64, seen: Duration) -> (&'a Title, Vec<Request>) {
+    fn session(&self, index: u64, seen: Duration) -> (&'a Title, Vec<UndividedRequest>) {
         let session = self.sessions.fork_at(index);
         let title = self.bearable(self.work(&mut session.fork("title")), index);
         let mut viewing = session.fork("viewing");
         let specification = self.specification;
-        let pieces = Pieces::of(title, specification.requests.size);
+        let pieces = TitleRequests::of(title, specification.requests.size);
         let places = match specification.viewing.start {
-            Start::Beginning => {
+            StartPosition::Beginning => {
                 let fraction = specification.viewing.fraction.law.sample(&mut viewing);
                 let watched = libm::ceil(fraction * title.bytes as f64) as u64;
                 0..pieces.count_to(watched.clamp(1, title.bytes))
             }
-            Start::RandomSegment => {
+            StartPosition::RandomSegment => {
                 let place = viewing.below(pieces.count_to(title.bytes));
                 place..place + 1
             }
         };
         if specification.requests.open_ended {
             let range = ByteRange::new(pieces.range(places.start).start, title.file_bytes);
-            let request = Request {
+            let request = UndividedRequest {
                 range,
                 pace: None,
                 with_previous: false,
@@ -379,11 +381,11 @@ impl<'a> Director<'a> {
     /// end; without those of the first `seen`.
     fn requests(
         &self,
-        pieces: &Pieces<'_>,
+        pieces: &TitleRequests<'_>,
         places: core::ops::Range<u64>,
         seen: Duration,
         mut whims: Generator,
-    ) -> Vec<Request> {
+    ) -> Vec<UndividedRequest> {
         let (viewing, rules) = (&self.specification.viewing, &self.specification.requests);
         let pieces_count = pieces.count_to(pieces.title.bytes);
         let mut requests = Vec::new();
@@ -424,7 +426,7 @@ impl<'a> Director<'a> {
                 playing = Duration::ZERO;
             }
             playing += pieces.time;
-            requests.push(Request {
+            requests.push(UndividedRequest {
                 range: pieces.range(place),
                 pace: match (pace, pause) {
                     (pace, None) => pace,
@@ -439,19 +441,24 @@ impl<'a> Director<'a> {
     }
 
     /// Playback parameters of a title, counted from the first request or segment.
-    fn playback(&self, title: &Title) -> Option<Playback> {
-        if self.specification.viewing.start == Start::RandomSegment {
+    fn playback(&self, title: &Title) -> Option<PlaybackSpec> {
+        if self.specification.viewing.start == StartPosition::RandomSegment {
             return None;
         }
         let bits = title.bit_rate();
-        Some(Playback {
+        Some(PlaybackSpec {
             bit_rate: BitRate(libm::round(bits) as u64),
             start_bytes: title.segment_bytes.min(title.bytes),
         })
     }
 
     /// The calls for these requests, file by file.
-    fn calls(&self, title: &Title, requests: &[Request], objects: &mut Objects) -> Vec<Call> {
+    fn calls(
+        &self,
+        title: &Title,
+        requests: &[UndividedRequest],
+        objects: &mut RequestedObjects,
+    ) -> Vec<ScriptCall> {
         let mut calls = Vec::with_capacity(requests.len());
         for request in requests {
             let files = self.catalogue.files_of(title, request.range);
@@ -465,7 +472,7 @@ impl<'a> Director<'a> {
                     true => u64::MAX,
                     false => wanted.end - start,
                 };
-                calls.push(Call {
+                calls.push(ScriptCall {
                     object: objects.id((title.number, start), file.path),
                     range: (!is_whole).then(|| ByteRange::new(wanted.start - start, end)),
                     expected_bytes: Some(wanted.len()),

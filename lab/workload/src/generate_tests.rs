@@ -5,7 +5,7 @@ use headlong_random::Empirical;
 
 use super::*;
 use crate::Dialect;
-use crate::trace::Warming;
+use crate::trace::WarmupRange;
 
 fn with(name: &str, overrides: &[(&str, &str)]) -> Specification {
     let overrides: Vec<(String, String)> = overrides
@@ -20,7 +20,7 @@ fn workload(name: &str, overrides: &[(&str, &str)]) -> Workload {
     generate(&with(name, overrides), 1)
 }
 
-fn calls(trace: &Trace) -> impl Iterator<Item = &Call> {
+fn calls(trace: &Trace) -> impl Iterator<Item = &ScriptCall> {
     trace.sessions.iter().flat_map(Session::calls)
 }
 
@@ -94,7 +94,7 @@ fn network_and_seed_change_only_their_own_draws() {
         "youtube-sd",
         &[("sessions.count", "300"), ("requests.throttled", "false")],
     );
-    let plans = |workload: &Workload| -> Vec<Plan> {
+    let plans = |workload: &Workload| -> Vec<SessionPlan> {
         workload
             .trace
             .sessions
@@ -412,7 +412,7 @@ fn most_requested_ranges_warm_cache() {
     )
     .trace;
     assert_eq!(trace.about.warming.len(), 10);
-    let times = |warming: &Warming| {
+    let times = |warming: &WarmupRange| {
         calls(&trace)
             .filter(|call| (call.object, call.range) == (warming.object, warming.range))
             .count()

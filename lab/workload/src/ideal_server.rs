@@ -9,7 +9,7 @@
 
 use alloc::collections::VecDeque;
 
-use headlong_player::{CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
+use headlong_player::{CallId, Command, ObjectId, Player, SessionEnd, SessionPlan, TransportEnd};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::NetworkClass;
@@ -23,7 +23,7 @@ const STEPS_MAX: u64 = 10_000_000;
 
 /// A call as sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct SentCall {
     pub(crate) object: ObjectId,
     pub(crate) range: Option<ByteRange>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct IdealResult {
 
 /// A reply that has not arrived completely.
 #[derive(Debug, Clone, Copy)]
-struct Reply {
+struct PendingReply {
     call: CallId,
     status: u16,
     /// Bytes that have not arrived yet.
@@ -56,20 +56,24 @@ struct Reply {
 }
 
 /// The line from the server.
-struct Line {
+struct ServerLine {
     rate: BitRate,
     round_trip: Duration,
-    replies: VecDeque<Reply>,
+    replies: VecDeque<PendingReply>,
     /// Time from which the line is free.
     free: Instant,
     carried: u64,
 }
 
 /// Simulates a session, and reports every call.
-pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent)) -> IdealResult {
+pub(crate) fn watch(
+    plan: &SessionPlan,
+    class: &NetworkClass,
+    sent: &mut dyn FnMut(SentCall),
+) -> IdealResult {
     let start = Instant::ZERO;
     let mut player = Player::new(plan, start);
-    let mut line = Line {
+    let mut line = ServerLine {
         rate: class.bandwidth.unwrap_or(UNLIMITED),
         round_trip: class.delay.times(2),
         replies: VecDeque::new(),
@@ -108,8 +112,8 @@ pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent
     }
 }
 
-impl Line {
-    fn obey(&mut self, now: Instant, command: Command, sent: &mut dyn FnMut(Sent)) {
+impl ServerLine {
+    fn obey(&mut self, now: Instant, command: Command, sent: &mut dyn FnMut(SentCall)) {
         match command {
             Command::Send {
                 call,
@@ -118,11 +122,11 @@ impl Line {
                 expected_bytes,
                 ..
             } => {
-                sent(Sent { object, range });
+                sent(SentCall { object, range });
                 let is_open_ended = range.is_some_and(|range| range.end == u64::MAX);
                 let asked = range.filter(|_| !is_open_ended).map(ByteRange::len);
                 let left = expected_bytes.or(asked).unwrap_or(0);
-                self.replies.push_back(Reply {
+                self.replies.push_back(PendingReply {
                     call,
                     status: if range.is_some() { 206 } else { 200 },
                     left,
@@ -155,7 +159,7 @@ impl Line {
         Some(reply.ready.max(self.free) + self.rate.time_for(slice(reply)))
     }
 
-    fn deliver(&mut self, now: Instant, player: &mut Player<&Plan>) {
+    fn deliver(&mut self, now: Instant, player: &mut Player<&SessionPlan>) {
         let Some(reply) = self.replies.front_mut() else {
             return;
         };
@@ -179,7 +183,7 @@ impl Line {
 }
 
 /// Bytes of a reply that arrive next.
-fn slice(reply: &Reply) -> u64 {
+fn slice(reply: &PendingReply) -> u64 {
     match reply.is_open_ended {
         true => reply.left.min(SLICE_BYTES),
         false => reply.left,
@@ -192,24 +196,25 @@ mod tests {
     use std::sync::Arc;
 
     use headlong_player::{
-        Act, AdaptivePlan, PlayerConfig, Rendition, Rule, Segments, Shape, Title,
+        AdaptivePlan, PlayerConfig, RateRule, Rendition, RequestExtent, SegmentTable, Title,
+        ViewerAction,
     };
 
     use super::*;
 
     /// A minute in segments of 4 s at 800 kbit/s and 1,600 kbit/s.
-    fn plan(make: PlayerConfig, acts: vec::Vec<Act>) -> Plan {
+    fn plan(make: PlayerConfig, acts: vec::Vec<ViewerAction>) -> SessionPlan {
         let rendition = |object, kbps| Rendition {
             bit_rate: BitRate::from_kbps(kbps),
             header: None,
-            segments: Segments::OneFile {
+            segments: SegmentTable::OneFile {
                 object: ObjectId(object),
                 start: 0,
                 segment_bytes: kbps * 500,
                 file_bytes: kbps * 500 * 15,
             },
         };
-        Plan::Adaptive(AdaptivePlan {
+        SessionPlan::Adaptive(AdaptivePlan {
             title: Arc::new(Title {
                 segment: Duration::from_secs(4),
                 segments: 15,
@@ -229,9 +234,9 @@ mod tests {
 
     #[test]
     fn title_watched_to_end_is_requested_once() {
-        let acts = || vec![Act::Watch(Duration::from_secs(60))];
+        let acts = || vec![ViewerAction::Watch(Duration::from_secs(60))];
         let make = |rendition| PlayerConfig {
-            rule: Rule::Fixed(rendition),
+            rule: RateRule::Fixed(rendition),
             ..PlayerConfig::default()
         };
         for (rendition, bytes) in [(0, 6_000_000), (1, 12_000_000)] {
@@ -252,10 +257,10 @@ mod tests {
     fn early_leaver_has_requested_its_buffer() {
         let plan = plan(
             PlayerConfig {
-                rule: Rule::Fixed(0),
+                rule: RateRule::Fixed(0),
                 ..PlayerConfig::default()
             },
-            vec![Act::Watch(Duration::from_secs(4))],
+            vec![ViewerAction::Watch(Duration::from_secs(4))],
         );
         // Unlimited: 30 s and the segment that began below them arrive at once.
         let watched = watch(&plan, &NetworkClass::unlimited(), &mut |_| {});
@@ -268,11 +273,11 @@ mod tests {
     #[test]
     fn open_ended_reply_is_abandoned_in_transit() {
         let make = PlayerConfig {
-            rule: Rule::Fixed(0),
-            shape: Shape::OpenEnded,
+            rule: RateRule::Fixed(0),
+            shape: RequestExtent::OpenEnded,
             ..PlayerConfig::default()
         };
-        let plan = plan(make, vec![Act::Watch(Duration::from_secs(20))]);
+        let plan = plan(make, vec![ViewerAction::Watch(Duration::from_secs(20))]);
         let mut calls = 0;
         let watched = watch(&plan, &class(8000), &mut |_| calls += 1);
         assert!(

@@ -2,7 +2,7 @@
 
 /// How a server can distinguish viewers, apart from their requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Identity {
+pub enum ViewerIdentity {
     /// A session id (CMCD `sid`).
     #[default]
     Sid,
@@ -14,7 +14,7 @@ pub enum Identity {
     None,
 }
 
-impl Identity {
+impl ViewerIdentity {
     /// All of them by name.
     pub const ALL: [(&'static str, Self); 4] = [
         (Self::Sid.name(), Self::Sid),

@@ -4,12 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_player::{AdaptivePlan, Call, ObjectId, Plan, Script};
+use headlong_player::{AdaptivePlan, ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_units::{ByteRange, Duration};
 
 use crate::NetworkClass;
 use crate::catalogue::{Catalogue, locate};
-use crate::ideal_server::{self, Sent};
+use crate::ideal_server::{self, SentCall};
 use crate::trace::{Session, Trace, asked_bytes};
 
 /// The titles of one group, or of all.
@@ -132,15 +132,17 @@ impl TraceSummary {
                 class.1 += 1;
             }
             let asked = match &session.plan {
-                Plan::Script(script) => Asked::by_script(script),
-                Plan::Adaptive(_) => Asked::by_player(trace, session, &mut summary.adaptive),
+                SessionPlan::Script(script) => SessionRequests::by_script(script),
+                SessionPlan::Adaptive(_) => {
+                    SessionRequests::by_player(trace, session, &mut summary.adaptive)
+                }
             };
             let mut watched: Vec<u64> = Vec::new();
             for (object, range) in &asked.calls {
                 *per_range.entry((object.0, *range)).or_default() += 1;
                 watched.extend(titles.get(object.0 as usize).copied());
             }
-            if let Plan::Adaptive(plan) = &session.plan {
+            if let SessionPlan::Adaptive(plan) = &session.plan {
                 // All renditions count as one title.
                 watched = first_object(plan)
                     .and_then(|object| titles.get(object.0 as usize).copied())
@@ -202,7 +204,7 @@ fn titles_of(trace: &Trace) -> Vec<u64> {
 }
 
 /// Requests of a session.
-struct Asked {
+struct SessionRequests {
     calls: Vec<(ObjectId, Option<ByteRange>)>,
     bytes: u64,
     /// Playing time of all of it, if known.
@@ -212,11 +214,11 @@ struct Asked {
     waits: Duration,
 }
 
-impl Asked {
+impl SessionRequests {
     fn by_script(script: &Script) -> Self {
         let bytes = script.calls.iter().filter_map(asked_bytes);
         let bytes = bytes.fold(0, u64::saturating_add);
-        let wait = |sum: Duration, call: &Call| {
+        let wait = |sum: Duration, call: &ScriptCall| {
             let (pace, think) = (
                 call.pace.unwrap_or_default(),
                 call.think.unwrap_or_default(),
@@ -238,7 +240,7 @@ impl Asked {
         let unlimited = NetworkClass::unlimited();
         let class = trace.classes.get(session.class as usize);
         let mut calls = Vec::new();
-        let mut sent = |sent: Sent| calls.push((sent.object, sent.range));
+        let mut sent = |sent: SentCall| calls.push((sent.object, sent.range));
         let watched = ideal_server::watch(&session.plan, class.unwrap_or(&unlimited), &mut sent);
         let summary = summary.get_or_insert_default();
         summary.sessions += 1;
@@ -277,7 +279,7 @@ fn concurrent_max(mut ends: Vec<(Duration, i64)>) -> u64 {
 
 /// A figure that a paper publishes for a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Published {
+pub struct PublishedFigure {
     /// Name of the figure, as in [`TraceSummary`] and [`CatalogueSummary`].
     pub figure: &'static str,
     /// Its value.
@@ -287,7 +289,7 @@ pub struct Published {
 }
 
 /// Published figures of the preset of that name; none for other workloads.
-pub fn published(name: &str) -> &'static [Published] {
+pub fn published(name: &str) -> &'static [PublishedFigure] {
     match name {
         "youtube-2011" => CHAPTER_3_HALF_MB,
         "youtube-2011-2mb" => CHAPTER_3_TWO_MB,
@@ -310,8 +312,8 @@ pub fn published_sessions(name: &str) -> Option<u64> {
     }
 }
 
-const fn figure(figure: &'static str, value: f64, source: &'static str) -> Published {
-    Published {
+const fn figure(figure: &'static str, value: f64, source: &'static str) -> PublishedFigure {
+    PublishedFigure {
         figure,
         value,
         source,
@@ -319,7 +321,7 @@ const fn figure(figure: &'static str, value: f64, source: &'static str) -> Publi
 }
 
 const TABLE_3_3: &str = "thesis Table 3.3";
-const CHAPTER_3_HALF_MB: &[Published] = &[
+const CHAPTER_3_HALF_MB: &[PublishedFigure] = &[
     figure("titles", 3366.0, TABLE_3_3),
     figure("titles_once_percent", 67.5, TABLE_3_3),
     figure("duration_seconds_mean", 258.7, TABLE_3_3),
@@ -330,7 +332,7 @@ const CHAPTER_3_HALF_MB: &[Published] = &[
     figure("requests", 105_323.0, TABLE_3_3),
     figure("ranges_once", 44_478.0, TABLE_3_3),
 ];
-const CHAPTER_3_TWO_MB: &[Published] = &[
+const CHAPTER_3_TWO_MB: &[PublishedFigure] = &[
     figure("titles", 3366.0, TABLE_3_3),
     figure("titles_once_percent", 67.5, TABLE_3_3),
     figure("duration_seconds_mean", 258.7, TABLE_3_3),
@@ -341,7 +343,7 @@ const CHAPTER_3_TWO_MB: &[Published] = &[
     figure("requests", 27_188.0, TABLE_3_3),
     figure("ranges_once", 12_293.0, TABLE_3_3),
 ];
-const CHAPTER_4_SD: &[Published] = &[
+const CHAPTER_4_SD: &[PublishedFigure] = &[
     figure("duration_seconds_mean", 267.0, "thesis 4.4.2"),
     figure("title_mib_mean", 13.0, "thesis 4.4.2"),
     figure("session_seconds_mean", 162.0, "thesis 4.4.2"),
@@ -350,7 +352,7 @@ const CHAPTER_4_SD: &[Published] = &[
     figure("sessions_per_title_mean", 2.1, "thesis 4.4.3"),
     figure("concurrent_max", 650.0, "thesis 4.4.3, at the highest rate"),
 ];
-const CHAPTER_4_HD: &[Published] = &[
+const CHAPTER_4_HD: &[PublishedFigure] = &[
     figure("duration_seconds_mean", 267.0, "thesis 4.4.2"),
     figure("title_mib_mean", 66.0, "thesis 4.4.2"),
     figure("session_seconds_mean", 162.0, "thesis 4.4.2"),
@@ -359,10 +361,10 @@ const CHAPTER_4_HD: &[Published] = &[
     figure("sessions_per_title_mean", 1.9, "thesis 4.4.3"),
     figure("concurrent_max", 250.0, "thesis 4.4.3, at the highest rate"),
 ];
-const FLASHSTREAM: &[Published] = &[figure("catalogue_gb", 545.0, "FlashStream 5.1")];
+const FLASHSTREAM: &[PublishedFigure] = &[figure("catalogue_gb", 545.0, "FlashStream 5.1")];
 
-/// All figures of a workload by the names in [`Published`]; a catalogue's figures are those of the
-/// groups with viewers.
+/// All figures of a workload by the names in [`PublishedFigure`]; a catalogue's figures are those
+/// of the groups with viewers.
 pub fn figures(
     catalogue: Option<&[CatalogueSummary]>,
     trace: &TraceSummary,

@@ -3,37 +3,37 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use headlong_characterise::{Characterisation, Observed, Points};
+use headlong_characterise::{Characterisation, DistributionPoints, Observations};
 use headlong_random::Generator;
-use headlong_trace::{CharacteriseSettings, Intake, Silent, take_in};
+use headlong_trace::{CharacteriseSettings, Intake, SilentProgress, take_in};
 use headlong_workload::phased::{
-    self, Catalogue, FILES_HEADER, LOG_HEADER, Log, Specification, fit,
+    self, FILES_HEADER, LOG_HEADER, PhasedCatalogue, PhasedSpecification, RequestLog, fit,
 };
 
-fn preset(sessions: u64, changes: &[(&str, &str)]) -> Specification {
+fn preset(sessions: u64, changes: &[(&str, &str)]) -> PhasedSpecification {
     let changes: Vec<(String, String)> = changes
         .iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))
         .collect();
-    let preset = Specification::preset("netflix-2014-catalog", &changes);
+    let preset = PhasedSpecification::preset("netflix-2014-catalog", &changes);
     preset.expect("well formed").scaled(sessions)
 }
 
 /// Characterises the log of a specification without an intermediate file.
-fn measured(specification: &Specification, seed: u64) -> Characterisation {
-    let catalogue = Catalogue::of(&specification.catalogue);
+fn measured(specification: &PhasedSpecification, seed: u64) -> Characterisation {
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     phased::characterise(specification, &catalogue, seed)
 }
 
 /// The same through files, as a user would do it.
 fn measured_from_files(
-    specification: &Specification,
+    specification: &PhasedSpecification,
     seed: u64,
     folder: &Path,
 ) -> Characterisation {
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let mut text = format!("{LOG_HEADER}\n").into_bytes();
-    for entry in Log::new(specification, &catalogue, seed) {
+    for entry in RequestLog::new(specification, &catalogue, seed) {
         entry.write_csv(&catalogue, &mut text);
     }
     let mut table = format!("{FILES_HEADER}\n").into_bytes();
@@ -56,9 +56,9 @@ fn characterised(text: &[u8], table: &[u8], folder: &Path) -> Characterisation {
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("the intake succeeds");
+    let taken = take_in(&intake, &SilentProgress).expect("the intake succeeds");
     let settings = CharacteriseSettings {
-        rules: headlong_chains::Rules::default(),
+        rules: headlong_chains::ChainRules::default(),
         threads: 2,
         tables: None,
         title: String::new(),
@@ -68,22 +68,24 @@ fn characterised(text: &[u8], table: &[u8], folder: &Path) -> Characterisation {
 }
 
 /// Largest difference of two distributions at any value.
-fn distance(one: &Points, other: &Points) -> f64 {
-    let law = |points: &Points| headlong_random::Empirical::new(points.clone()).expect("a curve");
+fn distance(one: &DistributionPoints, other: &DistributionPoints) -> f64 {
+    let law = |points: &DistributionPoints| {
+        headlong_random::Empirical::new(points.clone()).expect("a curve")
+    };
     let (one, other) = (law(one), law(other));
     let values = one.points().iter().chain(other.points());
     let apart = values.map(|point| (one.share_below(point.0) - other.share_below(point.0)).abs());
     apart.fold(0.0, f64::max)
 }
 
-fn median(points: &Points) -> f64 {
+fn median(points: &DistributionPoints) -> f64 {
     let law = headlong_random::Empirical::new(points.clone()).expect("a curve");
     let at = law.points().iter().find(|point| point.1 >= 0.5);
     at.expect("a median").0
 }
 
 /// Mean of a distribution of straight lines between its points.
-fn mean(points: &Points) -> f64 {
+fn mean(points: &DistributionPoints) -> f64 {
     let pieces = points.windows(2);
     pieces
         .map(|pair| (pair[0].0 + pair[1].0) / 2.0 * (pair[1].1 - pair[0].1))
@@ -101,7 +103,7 @@ fn agree(pairs: &[(&str, f64, f64, f64)]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn chain_numbers(seen: &Observed) -> Vec<f64> {
+fn chain_numbers(seen: &Observations) -> Vec<f64> {
     let chains = &seen.chains;
     let rows = [&chains.open, &chains.chunk];
     let rows = rows.into_iter().flatten();
@@ -120,7 +122,7 @@ fn chain_numbers(seen: &Observed) -> Vec<f64> {
     numbers
 }
 
-fn phase_numbers(seen: &Observed) -> [f64; 13] {
+fn phase_numbers(seen: &Observations) -> [f64; 13] {
     let of = &seen.phases;
     [
         of.clusters as f64,
@@ -170,15 +172,15 @@ fn generated_log_measures_equal_with_and_without_files() {
 
 /// From a log to a specification, and to a log of that: checks the agreement stated in the manual
 /// (docs/lab/trace-characterise.md, "There and back").
-fn there_and_back(meant: &Specification) {
+fn there_and_back(meant: &PhasedSpecification) {
     let first = measured(meant, 21);
     let text = fit(&first.observed).to_toml();
-    let fitted = Specification::read("fitted", &text, &[]).expect("it reads back");
+    let fitted = PhasedSpecification::read("fitted", &text, &[]).expect("it reads back");
     let (one, other) = (&first.observed, &measured(&fitted, 22).observed);
     let lengths = (&one.viewing.session_s, &other.viewing.session_s);
-    let ratio = |of: fn(&Points) -> f64| of(lengths.1) / of(lengths.0);
+    let ratio = |of: fn(&DistributionPoints) -> f64| of(lengths.1) / of(lengths.0);
     let (here, there) = (&one.phases, &other.phases);
-    let slope = |seen: &Observed| seen.titles.popularity.slope;
+    let slope = |seen: &Observations| seen.titles.popularity.slope;
     let mut pairs = vec![
         ("popularity", slope(one), slope(other), 0.1),
         ("session lengths", distance(lengths.0, lengths.1), 0.0, 0.06),
@@ -272,23 +274,23 @@ fn films_there_and_back(seed: u64, steps: [u64; 2]) {
     let (text, table) = plain_films(seed, steps);
     let first = characterised(&text, &table, folder.path());
     let text = fit(&first.observed).to_toml();
-    let fitted = Specification::read("fitted", &text, &[]).expect("it reads back");
+    let fitted = PhasedSpecification::read("fitted", &text, &[]).expect("it reads back");
     let (one, other) = (&first.observed, &measured(&fitted, 22).observed);
-    let bytes = |seen: &Observed| -> f64 {
+    let bytes = |seen: &Observations| -> f64 {
         let sent: u64 = seen.renditions.iter().map(|one| one.bytes).sum();
         sent as f64 / seen.sessions_kept as f64
     };
-    let rates = |seen: &Observed| -> Vec<_> {
+    let rates = |seen: &Observations| -> Vec<_> {
         let rates = seen.renditions.iter().map(|one| (one.kind, one.kbps));
         rates.collect()
     };
     assert_eq!(rates(one), rates(other));
-    let part = |seen: &Observed, place: usize| {
+    let part = |seen: &Observations, place: usize| {
         seen.renditions[place].bytes as f64 / bytes(seen) / seen.sessions_kept as f64
     };
-    let duration = |seen: &Observed| mean(&seen.titles.durations_s);
-    let slope = |seen: &Observed| seen.titles.popularity.slope;
-    let length = |seen: &Observed| mean(&seen.viewing.session_s);
+    let duration = |seen: &Observations| mean(&seen.titles.durations_s);
+    let slope = |seen: &Observations| seen.titles.popularity.slope;
+    let length = |seen: &Observations| mean(&seen.viewing.session_s);
     let mut pairs = vec![
         ("bytes", bytes(other) / bytes(one), 1.0, 0.1),
         ("popularity", slope(one), slope(other), 0.1),

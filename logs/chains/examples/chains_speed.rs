@@ -13,7 +13,7 @@
 use std::io::Write as _;
 use std::time::Instant;
 
-use headlong_chains::{Chain, Joiner, Request, Rules};
+use headlong_chains::{Chain, ChainRules, Joiner, Request};
 
 /// Mean number of requests of a session in thesis Table 5.1: 65.0 M in 126,064.
 const SESSION_REQUESTS: u64 = 515;
@@ -44,20 +44,20 @@ fn main() {
         part.sort_by_key(|request| (request.session, request.line));
     }
     for _ in 0..rounds {
-        let mut joiner = Joiner::new(Rules::default());
+        let mut joiner = Joiner::new(ChainRules::default());
         let mut out = Vec::new();
-        told("in one call", requests.len(), || {
+        print_speed("in one call", requests.len(), || {
             joiner.join(&requests, &mut out);
             out.len()
         });
-        told("by partition", requests.len(), || {
+        print_speed("by partition", requests.len(), || {
             parts
                 .iter()
                 .map(|part| join(&mut joiner, part, &mut out))
                 .sum()
         });
         let mut chain_of = Vec::new();
-        told(
+        print_speed(
             "by partition, with chain of each request",
             requests.len(),
             || {
@@ -77,7 +77,7 @@ fn join(joiner: &mut Joiner, part: &[Request], out: &mut Vec<Chain>) -> usize {
     out.len()
 }
 
-fn told(how: &str, requests: usize, work: impl FnOnce() -> usize) {
+fn print_speed(how: &str, requests: usize, work: impl FnOnce() -> usize) {
     let start = Instant::now();
     let chains = work();
     let seconds = start.elapsed().as_secs_f64();
@@ -113,9 +113,9 @@ fn write(requests: &[Request]) -> std::io::Result<()> {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): random enough for a benchmark.
-struct Chance(u64);
+struct SplitMix64(u64);
 
-impl Chance {
+impl SplitMix64 {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -126,7 +126,7 @@ impl Chance {
 }
 
 fn requests(count: u64) -> Vec<Request> {
-    let mut chance = Chance(1);
+    let mut chance = SplitMix64(1);
     let mut all = Vec::new();
     let mut session = 0;
     while (all.len() as u64) < count {
@@ -142,7 +142,7 @@ fn requests(count: u64) -> Vec<Request> {
 }
 
 /// One session: tries up to six files, settles on one, and repeats.
-fn view(session: u32, chance: &mut Chance, all: &mut Vec<Request>) {
+fn view(session: u32, chance: &mut SplitMix64, all: &mut Vec<Request>) {
     let title = chance.below(5_000) as u32 * 10;
     let mut now_ms = chance.below(86_400_000) as i64;
     let mut left = 1 + chance.below(2 * SESSION_REQUESTS) as i64;

@@ -7,9 +7,9 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::grouping::{Place, Places};
-use crate::links::{LinkItem, Links, NONE, are_near};
-use crate::{Chain, Request, Rules};
+use crate::links::{LinkItem, LinkScratch, NONE, are_near};
+use crate::sorted_indexes::{GroupedIndex, SortedIndexes};
+use crate::{Chain, ChainRules, Request};
 
 /// Returned by [`Joiner::join_with_places`] for a request that belongs to no chain (A7).
 pub const NO_CHAIN: u32 = NONE;
@@ -17,7 +17,7 @@ pub const NO_CHAIN: u32 = NONE;
 /// Replaces the contents of `out` with the chains of `requests`, ordered by session, start time,
 /// file, start offset, and the longest first. The order of `requests` does not matter; their lines
 /// must differ where they break ties (A9).
-pub fn chains(requests: &[Request], rules: &Rules, out: &mut Vec<Chain>) {
+pub fn chains(requests: &[Request], rules: &ChainRules, out: &mut Vec<Chain>) {
     Joiner::new(*rules).join(requests, out);
 }
 
@@ -25,10 +25,10 @@ pub fn chains(requests: &[Request], rules: &Rules, out: &mut Vec<Chain>) {
 /// for each request of the largest partition.
 #[derive(Debug)]
 pub struct Joiner {
-    rules: Rules,
-    places: Places,
+    rules: ChainRules,
+    places: SortedIndexes,
     items: Vec<LinkItem>,
-    links: Links,
+    links: LinkScratch,
     /// The chain of each item of a group.
     chain_of_item: Vec<u32>,
     order: Vec<u32>,
@@ -37,12 +37,12 @@ pub struct Joiner {
 
 impl Joiner {
     /// A joiner with these rules.
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: ChainRules) -> Self {
         Self {
             rules,
-            places: Places::default(),
+            places: SortedIndexes::default(),
             items: Vec::new(),
-            links: Links::default(),
+            links: LinkScratch::default(),
             chain_of_item: Vec::new(),
             order: Vec::new(),
             unordered: Vec::new(),
@@ -90,7 +90,7 @@ impl Joiner {
     }
 
     /// Leaves the chains in `unordered`, by session and file, in order of their first items.
-    fn join_groups(&mut self, requests: &[Request], mut tell: impl FnMut(u32, u32)) {
+    fn join_groups(&mut self, requests: &[Request], mut assign: impl FnMut(u32, u32)) {
         assert!(u32::try_from(requests.len()).is_ok_and(|count| count < NONE));
         self.unordered.clear();
         let places = self.places.sort(requests);
@@ -109,7 +109,7 @@ impl Joiner {
                         Some(chain) if is_joined => add(chain, item),
                         _ => self.unordered.push(begin(head, item)),
                     }
-                    tell(item.request, self.unordered.len() as u32 - 1);
+                    assign(item.request, self.unordered.len() as u32 - 1);
                 }
                 continue;
             }
@@ -126,7 +126,7 @@ impl Joiner {
                     chain
                 };
                 self.chain_of_item.push(chain);
-                tell(item.request, chain);
+                assign(item.request, chain);
             }
         }
     }
@@ -163,7 +163,7 @@ fn rank(chain: &Chain) -> impl Ord + use<> {
 
 /// Collects the items of a group; returns whether each starts at or after the end of the previous
 /// one.
-fn gather(requests: &[Request], group: &[Place], items: &mut Vec<LinkItem>) -> bool {
+fn gather(requests: &[Request], group: &[GroupedIndex], items: &mut Vec<LinkItem>) -> bool {
     items.clear();
     let mut is_in_order = true;
     let mut end = 0;

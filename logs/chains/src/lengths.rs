@@ -11,13 +11,13 @@ const ROUNDED_BITS: u32 = 12;
 
 /// Lengths with their counts: exact up to four million distinct lengths, in steps of 0.02 % beyond.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lengths {
+pub struct LengthCounts {
     runs: Vec<(u64, u64)>,
     waiting: Vec<u64>,
     is_rounded: bool,
 }
 
-impl Lengths {
+impl LengthCounts {
     /// Most memory that one instance uses, bytes.
     pub const BYTES_MAX: usize = 2 * 16 * LENGTHS_MAX + 8 * WAITING_MAX;
 
@@ -107,7 +107,7 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     all
 }
 
-impl FromIterator<u64> for Lengths {
+impl FromIterator<u64> for LengthCounts {
     fn from_iter<I: IntoIterator<Item = u64>>(lengths: I) -> Self {
         let mut all = Self::default();
         lengths.into_iter().for_each(|length| all.add(length));

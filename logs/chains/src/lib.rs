@@ -13,7 +13,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod grouping;
 mod join;
 mod lengths;
 mod links;
@@ -21,12 +20,13 @@ mod parallel;
 mod phases;
 mod request;
 mod rules;
+mod sorted_indexes;
 mod survival;
 
 pub use join::{Joiner, NO_CHAIN, chains};
-pub use lengths::Lengths;
+pub use lengths::LengthCounts;
 pub use parallel::most_at_once;
 pub use phases::{Phase, PhaseKind, PhaseRules, SessionPhases, phases};
-pub use request::{Chain, FileInfo, Kind, Request, UNPLACED};
-pub use rules::{Gap, Link, Rules};
-pub use survival::{Fit, FitPoints, GRID_POINTS, PowerLaw, SEGMENT_STARTS, Survival};
+pub use request::{Chain, ContentKind, FileInfo, Request, UNPLACED};
+pub use rules::{ChainRules, GapRule, LinkRule};
+pub use survival::{FitPoints, GRID_POINTS, PowerLaw, PowerLawFit, SEGMENT_STARTS, Survival};

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{Gap, Request, Rules};
+use crate::{ChainRules, GapRule, Request};
 
 /// No item.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -52,31 +52,31 @@ impl LinkItem {
 }
 
 /// Time from which a gap after this item is measured.
-fn last_ms(item: &LinkItem, gap: Gap) -> i64 {
+fn last_ms(item: &LinkItem, gap: GapRule) -> i64 {
     match gap {
-        Gap::Received => item.received_ms,
-        Gap::Idle => item.completed_ms,
+        GapRule::Received => item.received_ms,
+        GapRule::Idle => item.completed_ms,
     }
 }
 
 /// Whether `starter` ended too long before `ender` arrived to be joined.
-fn is_over(starter: &LinkItem, ender: &LinkItem, rules: &Rules) -> bool {
+fn is_over(starter: &LinkItem, ender: &LinkItem, rules: &ChainRules) -> bool {
     last_ms(starter, rules.gap) < ender.received_ms.saturating_sub(rules.within_ms)
 }
 
 /// Whether `starter` arrived too long after `ender` to be joined.
-fn is_too_late(starter: &LinkItem, ender: &LinkItem, rules: &Rules) -> bool {
+fn is_too_late(starter: &LinkItem, ender: &LinkItem, rules: &ChainRules) -> bool {
     starter.received_ms > last_ms(ender, rules.gap).saturating_add(rules.within_ms)
 }
 
 /// Whether two touching requests are near enough in time, in either order (A2).
-pub(crate) fn are_near(ender: &LinkItem, starter: &LinkItem, rules: &Rules) -> bool {
+pub(crate) fn are_near(ender: &LinkItem, starter: &LinkItem, rules: &ChainRules) -> bool {
     !is_over(starter, ender, rules) && !is_too_late(starter, ender, rules)
 }
 
 /// Scratch space for joining the items of one group.
 #[derive(Debug, Default)]
-pub(crate) struct Links {
+pub(crate) struct LinkScratch {
     /// Items in order of their end.
     enders: Vec<u32>,
     /// For each item, an item of the same chain with a lower index, or itself.
@@ -85,10 +85,10 @@ pub(crate) struct Links {
     block: Vec<u32>,
 }
 
-impl Links {
-    /// Joins the items of one group, sorted by [`LinkItem::by_start`]. Returns for each item an earlier
-    /// item of the same chain, or itself.
-    pub(crate) fn join(&mut self, items: &[LinkItem], rules: &Rules) -> &[u32] {
+impl LinkScratch {
+    /// Joins the items of one group, sorted by [`LinkItem::by_start`]. Returns for each item an
+    /// earlier item of the same chain, or itself.
+    pub(crate) fn join(&mut self, items: &[LinkItem], rules: &ChainRules) -> &[u32] {
         let count = items.len() as u32;
         self.before.clear();
         self.before.extend(0..count);
@@ -114,12 +114,12 @@ impl Links {
                 starter += 1;
             }
             match rules.link {
-                crate::Link::OneToOne => self.pair(items, from..to, first..starter, rules),
-                crate::Link::Component => self.unite(items, from..to, first..starter, rules),
+                crate::LinkRule::OneToOne => self.pair(items, from..to, first..starter, rules),
+                crate::LinkRule::Component => self.unite(items, from..to, first..starter, rules),
             }
             from = to;
         }
-        if rules.link == crate::Link::Component {
+        if rules.link == crate::LinkRule::Component {
             for item in 0..count {
                 self.before[item as usize] = self.root(item);
             }
@@ -133,7 +133,7 @@ impl Links {
         items: &[LinkItem],
         enders: core::ops::Range<usize>,
         starters: core::ops::Range<usize>,
-        rules: &Rules,
+        rules: &ChainRules,
     ) {
         let mut free = starters.start;
         for &ender in &self.enders[enders] {
@@ -161,7 +161,7 @@ impl Links {
         items: &[LinkItem],
         enders: core::ops::Range<usize>,
         starters: core::ops::Range<usize>,
-        rules: &Rules,
+        rules: &ChainRules,
     ) {
         self.block.clear();
         let mut alive = 0;

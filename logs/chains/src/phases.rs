@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{Chain, Kind};
+use crate::{Chain, ContentKind};
 
 /// Thresholds between phases. The defaults are those of thesis 5.4.3 and 5.4.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,13 +143,13 @@ impl SessionPhases {
 /// `kind_of` returns the kind of a file.
 pub fn phases(
     chains: &[Chain],
-    kind_of: impl Fn(u32) -> Kind,
+    kind_of: impl Fn(u32) -> ContentKind,
     rules: &PhaseRules,
 ) -> Option<SessionPhases> {
     let mut order: Vec<u32> = (0..).zip(chains).map(|(place, _)| place).collect();
     order.sort_by_key(|&place| chains[place as usize].start_ms);
     let first = chains.get(*order.first()? as usize)?;
-    let counts = |chain: &Chain| rules.with_audio || kind_of(chain.file) != Kind::Audio;
+    let counts = |chain: &Chain| rules.with_audio || kind_of(chain.file) != ContentKind::Audio;
 
     let mut found: Vec<Phase> = Vec::new();
     let mut phase_of = alloc::vec![None; chains.len()];

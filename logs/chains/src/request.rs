@@ -80,7 +80,7 @@ impl Chain {
 
 /// Contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ContentKind {
     /// Audio only: 0 in a files table.
     Audio,
     /// Video only: 1.
@@ -89,7 +89,7 @@ pub enum Kind {
     Combined,
 }
 
-impl Kind {
+impl ContentKind {
     /// All kinds, in order of their numbers.
     pub const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Combined];
 
@@ -114,7 +114,7 @@ pub struct FileInfo {
     /// Title number.
     pub title: u32,
     /// Contents of the file.
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Nominal bit rate, kbit/s.
     pub kbps: u32,
     /// Size, bytes.

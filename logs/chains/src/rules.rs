@@ -2,18 +2,18 @@
 
 /// Choices that the thesis leaves open. The default is its literal reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct ChainRules {
     /// Gap that is compared with [`within_ms`](Self::within_ms) (A2).
-    pub gap: Gap,
+    pub gap: GapRule,
     /// Longest gap between two requests of a chain, inclusive, ms (thesis 5.3: 40 s).
     pub within_ms: i64,
     /// Matching of several requests that end or start at one byte (A6).
-    pub link: Link,
+    pub link: LinkRule,
 }
 
 /// How the gap between two requests is measured (A2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Gap {
+pub enum GapRule {
     /// Arrival to arrival, in either order.
     Received,
     /// Completion to arrival: from the end of the request that finishes first to the arrival of the
@@ -23,7 +23,7 @@ pub enum Gap {
 
 /// How touching requests are joined (A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Link {
+pub enum LinkRule {
     /// Each request has at most one successor and one predecessor; a retry is a separate chain. At
     /// each byte, the requests that end there, in order of arrival, each take the first unused
     /// request that starts there, in order of arrival.
@@ -32,12 +32,12 @@ pub enum Link {
     Component,
 }
 
-impl Default for Rules {
+impl Default for ChainRules {
     fn default() -> Self {
         Self {
-            gap: Gap::Received,
+            gap: GapRule::Received,
             within_ms: 40_000,
-            link: Link::OneToOne,
+            link: LinkRule::OneToOne,
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Survival {
 
 impl Survival {
     /// Takes lengths in ascending order with their counts
-    /// ([`Lengths::runs`](crate::Lengths::runs)).
+    /// ([`LengthCounts::runs`](crate::LengthCounts::runs)).
     pub fn of(counted: &[(u64, u64)]) -> Self {
         let total = counted.iter().map(|&(_, count)| count).sum();
         let mut left = total;
@@ -66,7 +66,7 @@ impl Survival {
     }
 
     /// Least squares of ln S on ln x in each segment (A14).
-    pub fn fit(&self, points: FitPoints) -> Fit {
+    pub fn fit(&self, points: FitPoints) -> PowerLawFit {
         let mut segments = [None; SEGMENT_STARTS.len()];
         for (place, segment) in segments.iter_mut().enumerate() {
             let from = SEGMENT_STARTS[place];
@@ -84,7 +84,7 @@ impl Survival {
                 FitPoints::Grid => PowerLaw::through(&on_grid(&inside)),
             };
         }
-        Fit { segments }
+        PowerLawFit { segments }
     }
 
     fn share(&self, longer: u64) -> f64 {
@@ -124,12 +124,12 @@ fn on_grid(inside: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// The three power laws of a log.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fit {
+pub struct PowerLawFit {
     /// One for each of [`SEGMENT_STARTS`]; `None` with fewer than two points.
     pub segments: [Option<PowerLaw>; SEGMENT_STARTS.len()],
 }
 
-impl Fit {
+impl PowerLawFit {
     /// Growth factor of prefetches: the multiplier of the middle segment, 1 MB to 200 MB. 3.35 for
     /// the published log at a survival of 0.45 (thesis 5.3.3).
     pub fn growth(&self, survival: f64) -> Option<f64> {

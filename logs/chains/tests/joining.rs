@@ -5,22 +5,22 @@ mod naive;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use headlong_chains::{Chain, Gap, Joiner, Link, NO_CHAIN, Request, Rules, chains};
+use headlong_chains::{Chain, ChainRules, GapRule, Joiner, LinkRule, NO_CHAIN, Request, chains};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const VARIANTS: [(Gap, Link); 4] = [
-    (Gap::Received, Link::OneToOne),
-    (Gap::Received, Link::Component),
-    (Gap::Idle, Link::OneToOne),
-    (Gap::Idle, Link::Component),
+const VARIANTS: [(GapRule, LinkRule); 4] = [
+    (GapRule::Received, LinkRule::OneToOne),
+    (GapRule::Received, LinkRule::Component),
+    (GapRule::Idle, LinkRule::OneToOne),
+    (GapRule::Idle, LinkRule::Component),
 ];
 
-fn rules(gap: Gap, link: Link) -> Rules {
-    Rules {
+fn rules(gap: GapRule, link: LinkRule) -> ChainRules {
+    ChainRules {
         gap,
         link,
-        ..Rules::default()
+        ..ChainRules::default()
     }
 }
 
@@ -35,7 +35,7 @@ fn row(chain: &Chain) -> (u32, i64, u32, u64, Reverse<u64>) {
     )
 }
 
-fn agrees(requests: &[Request], joiner: &mut Joiner, rules: &Rules) {
+fn agrees(requests: &[Request], joiner: &mut Joiner, rules: &ChainRules) {
     let mut found = Vec::new();
     let mut chain_of = Vec::new();
     joiner.join_with_places(requests, &mut found, &mut chain_of);
@@ -182,7 +182,7 @@ proptest! {
     ) {
         let chains_of = |requests: &[Request]| {
             let mut out = Vec::new();
-            chains(requests, &Rules::default(), &mut out);
+            chains(requests, &ChainRules::default(), &mut out);
             out
         };
         prop_assert_eq!(chains_of(&requests), chains_of(&shuffled));
@@ -234,7 +234,7 @@ fn plain(line: u64, received_ms: i64, offset: u64, sent_bytes: u64) -> Request {
     }
 }
 
-fn shapes(requests: &[Request], rules: &Rules) -> Vec<(u64, u64, u32)> {
+fn shapes(requests: &[Request], rules: &ChainRules) -> Vec<(u64, u64, u32)> {
     let mut out = Vec::new();
     chains(requests, rules, &mut out);
     out.iter()
@@ -244,12 +244,12 @@ fn shapes(requests: &[Request], rules: &Rules) -> Vec<(u64, u64, u32)> {
 
 #[test]
 fn gap_of_forty_seconds_joins_and_more_does_not() {
-    let default = Rules::default();
+    let default = ChainRules::default();
     let within = [plain(1, 0, 0, 10), plain(2, 40_000, 10, 10)];
     assert_eq!(shapes(&within, &default), [(0, 20, 2)]);
     let without = [plain(1, 0, 0, 10), plain(2, 40_001, 10, 10)];
     assert_eq!(shapes(&without, &default), [(0, 10, 1), (10, 10, 1)]);
-    let idle = rules(Gap::Idle, Link::OneToOne);
+    let idle = rules(GapRule::Idle, LinkRule::OneToOne);
     assert_eq!(shapes(&without, &idle), [(0, 20, 2)]);
     let backwards = [plain(1, 40_000, 0, 10), plain(2, 0, 10, 10)];
     assert_eq!(shapes(&backwards, &default), [(0, 20, 2)]);
@@ -263,10 +263,10 @@ fn retry_is_a_separate_chain_unless_components_join() {
         plain(3, 2000, 10, 10),
     ];
     assert_eq!(
-        shapes(&requests, &Rules::default()),
+        shapes(&requests, &ChainRules::default()),
         [(0, 20, 2), (10, 10, 1)]
     );
-    let component = rules(Gap::Received, Link::Component);
+    let component = rules(GapRule::Received, LinkRule::Component);
     assert_eq!(shapes(&requests, &component), [(0, 20, 3)]);
 }
 
@@ -277,7 +277,7 @@ fn content_read_again_is_another_chain() {
         .collect();
     requests.extend((0..5).map(|i| plain(5 + i, 12_000 + i as i64 * 8000, i * 10, 10)));
     assert_eq!(
-        shapes(&requests, &Rules::default()),
+        shapes(&requests, &ChainRules::default()),
         [(0, 50, 5), (0, 50, 5)]
     );
 }
@@ -287,18 +287,21 @@ fn aborted_request_ends_with_its_sent_bytes() {
     let mut aborted = plain(1, 0, 0, 10);
     aborted.asked_bytes = Some(20);
     let requests = [aborted, plain(2, 1000, 10, 10), plain(3, 1000, 20, 10)];
-    assert_eq!(shapes(&requests, &Rules::default()), [(0, 30, 3)]);
+    assert_eq!(shapes(&requests, &ChainRules::default()), [(0, 30, 3)]);
 }
 
 #[test]
 fn one_byte_of_overlap_or_gap_splits_chains() {
     let overlap = [plain(1, 0, 0, 11), plain(2, 1000, 10, 10)];
     assert_eq!(
-        shapes(&overlap, &Rules::default()),
+        shapes(&overlap, &ChainRules::default()),
         [(0, 11, 1), (10, 10, 1)]
     );
     let hole = [plain(1, 0, 0, 9), plain(2, 1000, 10, 10)];
-    assert_eq!(shapes(&hole, &Rules::default()), [(0, 9, 1), (10, 10, 1)]);
+    assert_eq!(
+        shapes(&hole, &ChainRules::default()),
+        [(0, 9, 1), (10, 10, 1)]
+    );
 }
 
 #[test]
@@ -306,7 +309,11 @@ fn chain_type_is_that_of_its_lowest_offset() {
     let mut open = plain(2, 0, 10, 10);
     open.asked_bytes = None;
     let mut out = Vec::new();
-    chains(&[plain(1, 1000, 0, 10), open], &Rules::default(), &mut out);
+    chains(
+        &[plain(1, 1000, 0, 10), open],
+        &ChainRules::default(),
+        &mut out,
+    );
     assert_eq!((out[0].is_open, out[0].is_mixed), (false, true));
 }
 

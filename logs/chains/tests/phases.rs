@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use headlong_chains::{Chain, Kind, Phase, PhaseKind, PhaseRules, phases};
+use headlong_chains::{Chain, ContentKind, Phase, PhaseKind, PhaseRules, phases};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Files 0 and 3 are audio.
-fn kind_of(file: u32) -> Kind {
-    [Kind::Audio, Kind::Video, Kind::Combined][file as usize % 3]
+fn kind_of(file: u32) -> ContentKind {
+    [
+        ContentKind::Audio,
+        ContentKind::Video,
+        ContentKind::Combined,
+    ][file as usize % 3]
 }
 
 fn chain(file: u32, start_ms: i64, end_ms: i64) -> Chain {
@@ -110,7 +114,7 @@ fn agrees(chains: &[Chain], with_audio: bool) {
     };
     let counted: Vec<Chain> = chains
         .iter()
-        .filter(|chain| with_audio || kind_of(chain.file) != Kind::Audio)
+        .filter(|chain| with_audio || kind_of(chain.file) != ContentKind::Audio)
         .copied()
         .collect();
     let (short, long): (Vec<_>, Vec<_>) = counted
@@ -131,7 +135,7 @@ fn agrees(chains: &[Chain], with_audio: bool) {
 
     for (chain, phase) in chains.iter().zip(&found.phase_of) {
         let Some(phase) = phase else {
-            assert!(!with_audio && kind_of(chain.file) == Kind::Audio);
+            assert!(!with_audio && kind_of(chain.file) == ContentKind::Audio);
             continue;
         };
         let phase = &found.phases[*phase as usize];

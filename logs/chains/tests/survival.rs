@@ -1,11 +1,11 @@
 //! Survival functions and their fits agree with direct computation.
 
-use headlong_chains::{Fit, FitPoints, Lengths, PowerLaw, Survival};
+use headlong_chains::{FitPoints, LengthCounts, PowerLaw, PowerLawFit, Survival};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn survival(lengths: impl IntoIterator<Item = u64>) -> Survival {
-    Survival::of(Lengths::from_iter(lengths).runs())
+    Survival::of(LengthCounts::from_iter(lengths).runs())
 }
 
 /// Lengths whose survival is exactly `(x / from)^-c` at every length except the last.
@@ -51,8 +51,8 @@ proptest! {
         one in vec(0_u64..30, 0..200),
         other in vec(0_u64..30, 0..200),
     ) {
-        let mut merged = Lengths::from_iter(one.iter().copied());
-        merged.merge(Lengths::from_iter(other.iter().copied()));
+        let mut merged = LengthCounts::from_iter(one.iter().copied());
+        merged.merge(LengthCounts::from_iter(other.iter().copied()));
         let mut whole: Vec<u64> = one.iter().chain(&other).copied().collect();
         whole.sort_unstable();
         let whole = whole.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64));
@@ -93,7 +93,7 @@ proptest! {
 
 #[test]
 fn repeated_lengths_are_counted_once() {
-    let mut lengths = Lengths::from_iter((0..200_000).map(|chain| chain % 1000));
+    let mut lengths = LengthCounts::from_iter((0..200_000).map(|chain| chain % 1000));
     assert_eq!(lengths.runs().len(), 1000);
     assert!(lengths.runs().iter().all(|&(_, count)| count == 200));
 }
@@ -120,7 +120,7 @@ fn published_law_has_a_multiplier_of_3_35() {
         r_squared: 1.0,
     };
     assert!(close(law.multiplier(0.45), 3.35, 0.001));
-    let fit = Fit {
+    let fit = PowerLawFit {
         segments: [None, Some(law), None],
     };
     assert_eq!(fit.growth(0.45), Some(law.multiplier(0.45)));

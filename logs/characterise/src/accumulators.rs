@@ -4,35 +4,35 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::Lengths;
+use headlong_chains::LengthCounts;
 
 use crate::assemble::AccumulatorRefs;
 use crate::behaviour::Behaviour;
 use crate::bit_rates::TransientRates;
 use crate::catalogue::CatalogueUse;
-use crate::chaining::Chaining;
-use crate::counting::{LogHistogram, SECONDS_MAX};
-use crate::examples::Examples;
+use crate::chain_statistics::ChainStatistics;
+use crate::examples::ExampleSessions;
+use crate::histograms::{LogHistogram, SECONDS_MAX};
 use crate::merge::merge_fields;
-use crate::observed::Observed;
+use crate::observations::Observations;
 use crate::phase_shares::PhaseShares;
-use crate::report::{About, Characterisation, SCHEMA, Section};
+use crate::report::{Characterisation, Provenance, ReportSection, SCHEMA};
 use crate::requests::RequestKinds;
 use crate::seconds::SecondHistogram;
-use crate::tables::{Captions, ReportItems, Table, Value, per_cent};
-use crate::view::{Log, SessionView};
-use crate::viewing::Viewing;
-use crate::volume::Volume;
+use crate::tables::{Captions, CellValue, ReportItems, Table, per_cent};
+use crate::view::{LogContext, SessionView};
+use crate::viewing_portions::ViewingPortions;
+use crate::volume::LogVolume;
 
 /// The combination of all accumulators.
 #[derive(Debug, Clone)]
 pub struct Accumulators {
-    volume: Volume,
+    volume: LogVolume,
     catalogue: CatalogueUse,
-    viewing: Viewing,
-    examples: Examples,
+    viewing: ViewingPortions,
+    examples: ExampleSessions,
     requests: RequestKinds,
-    chaining: Chaining,
+    chaining: ChainStatistics,
     seconds: SecondHistogram,
     phases: PhaseShares,
     rates: TransientRates,
@@ -54,14 +54,14 @@ merge_fields!(Accumulators {
 
 impl Accumulators {
     /// Empty accumulators.
-    pub fn new(log: &Log) -> Self {
+    pub fn new(log: &LogContext) -> Self {
         Self {
-            volume: Volume::new(log),
+            volume: LogVolume::new(log),
             catalogue: CatalogueUse::new(log),
-            viewing: Viewing::default(),
-            examples: Examples::default(),
+            viewing: ViewingPortions::default(),
+            examples: ExampleSessions::default(),
             requests: RequestKinds::new(log),
-            chaining: Chaining::default(),
+            chaining: ChainStatistics::default(),
             seconds: SecondHistogram::default(),
             phases: PhaseShares::default(),
             rates: TransientRates::new(log),
@@ -70,16 +70,16 @@ impl Accumulators {
     }
 
     /// Upper estimate of their memory for such a log, bytes.
-    pub fn bytes_max(log: &Log) -> u64 {
+    pub fn bytes_max(log: &LogContext) -> u64 {
         let classes = log.rates.classes().len() as u64;
         let by_second = 16 * 8 * SECONDS_MAX as u64;
-        let lengths = 3 * Lengths::BYTES_MAX as u64;
+        let lengths = 3 * LengthCounts::BYTES_MAX as u64;
         let by_file = 16 * (log.files.len() + log.titles) as u64;
         by_second + lengths + by_file + 64 * classes * classes + (2 << 20)
     }
 
     /// Adds a session.
-    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.volume.add(log, view);
         if view.span.start_ms >= log.kept_before_ms {
             return;
@@ -100,10 +100,10 @@ impl Accumulators {
     }
 
     /// Produces all tables and figures, in the order of the thesis.
-    pub fn finish(mut self, log: &Log, about: About) -> Characterisation {
+    pub fn finish(mut self, log: &LogContext, about: Provenance) -> Characterisation {
         let captions = &Captions::new();
         let (sessions, left_out) = self.volume.sessions();
-        let observed = Observed::of(
+        let observed = Observations::of(
             log,
             AccumulatorRefs {
                 volume: &self.volume,
@@ -150,7 +150,7 @@ impl Accumulators {
             log.has_offsets || matches!(*key, "volume" | "catalogue")
         };
         let sections = sections.into_iter().filter(needs_no_offsets);
-        let mut sections: Vec<Section> = sections.map(Section::new).collect();
+        let mut sections: Vec<ReportSection> = sections.map(ReportSection::new).collect();
         let parameters = parameters(&sections, &observed, captions);
         let (heading, tables) = match log.has_offsets {
             true => (
@@ -160,7 +160,7 @@ impl Accumulators {
             false => ("Viewing sessions", vec![sessions_table]),
         };
         let figures = Vec::new();
-        sections.push(Section::new((
+        sections.push(ReportSection::new((
             "specification",
             heading,
             ReportItems { tables, figures },
@@ -179,15 +179,15 @@ impl Accumulators {
 }
 
 /// Table 5.5: the parameters of a workload specification, with their sources.
-fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) -> Table {
+fn parameters(sections: &[ReportSection], observed: &Observations, captions: &Captions) -> Table {
     let number = |id: &str, row: &str, column: &str| {
         let mut tables = sections.iter().flat_map(|section| &section.tables);
         tables.find(|table| table.id == id)?.number(row, column)
     };
     let measured = |value: Option<f64>, unit: &str| match value {
-        Some(value) if libm::trunc(value) == value => Value::Text(format!("{value:.0} {unit}")),
-        Some(value) => Value::Text(format!("{value:.1} {unit}")),
-        None => Value::None,
+        Some(value) if libm::trunc(value) == value => CellValue::Text(format!("{value:.0} {unit}")),
+        Some(value) => CellValue::Text(format!("{value:.1} {unit}")),
+        None => CellValue::None,
     };
     let durations = &observed.titles.durations_s;
     let middle = durations.iter().find(|(_, share)| *share >= 0.5);
@@ -243,7 +243,11 @@ fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) ->
 }
 
 /// Further properties by which a generator is judged.
-fn sessions_table(lengths_ms: &LogHistogram, observed: &Observed, captions: &Captions) -> Table {
+fn sessions_table(
+    lengths_ms: &LogHistogram,
+    observed: &Observations,
+    captions: &Captions,
+) -> Table {
     let length_s = |share| [lengths_ms.quantile(share).map(|ms| ms / 1000.0).into()];
     let devices = observed.devices.iter();
     let both: f64 = devices

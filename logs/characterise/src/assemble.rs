@@ -1,4 +1,4 @@
-//! Builds [`Observed`] from the accumulators that hold its numbers.
+//! Builds [`Observations`] from the accumulators that hold its numbers.
 
 use alloc::string::String;
 use alloc::vec;
@@ -6,27 +6,27 @@ use alloc::vec::Vec;
 
 use crate::behaviour::Behaviour;
 use crate::catalogue::CatalogueUse;
-use crate::chaining::Chaining;
-use crate::observed::{
-    ChainsSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity, TitlesSeen, distribution,
-    length_at,
+use crate::chain_statistics::ChainStatistics;
+use crate::observations::{
+    ChainObservations, DistributionPoints, LENGTHS, Observations, PhaseObservations, Popularity,
+    TitleObservations, distribution, length_at,
 };
 use crate::phase_shares::PhaseShares;
 use crate::requests::RequestKinds;
 use crate::survival::segments;
 use crate::tables::per_cent;
-use crate::view::Log;
-use crate::volume::{BINS_MAX, Volume};
+use crate::view::LogContext;
+use crate::volume::{BINS_MAX, LogVolume};
 
 /// The accumulators it is built from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AccumulatorRefs<'a> {
     /// Arrivals.
-    pub(crate) volume: &'a Volume,
+    pub(crate) volume: &'a LogVolume,
     /// Titles.
     pub(crate) catalogue: &'a CatalogueUse,
     /// Chains.
-    pub(crate) chaining: &'a Chaining,
+    pub(crate) chaining: &'a ChainStatistics,
     /// Phases.
     pub(crate) phases: &'a PhaseShares,
     /// Requests.
@@ -40,9 +40,9 @@ pub(crate) struct AccumulatorRefs<'a> {
 /// Titles in the head of the popularity distribution (thesis Figure 5.4).
 const HEAD_TITLES: u64 = 20;
 
-impl Observed {
+impl Observations {
     /// Reads the values from these accumulators.
-    pub(crate) fn of(log: &Log, sums: AccumulatorRefs<'_>) -> Self {
+    pub(crate) fn of(log: &LogContext, sums: AccumulatorRefs<'_>) -> Self {
         let (starts, width_ms) = sums.volume.arrivals();
         Self {
             name: String::new(),
@@ -62,7 +62,7 @@ impl Observed {
 
 /// Sessions per hour; per sixteenth of a log shorter than four hours; per longer interval if the
 /// log spans more than two years.
-fn arrivals(starts: &[u64], width_ms: i64, log: &Log) -> Vec<u64> {
+fn arrivals(starts: &[u64], width_ms: i64, log: &LogContext) -> Vec<u64> {
     let span = (log.span_ms.1 - log.span_ms.0).max(1);
     let parts = if span < 4 * 3_600_000 {
         16
@@ -78,12 +78,12 @@ fn arrivals(starts: &[u64], width_ms: i64, log: &Log) -> Vec<u64> {
     sums
 }
 
-fn titles(log: &Log, catalogue: &CatalogueUse) -> TitlesSeen {
+fn titles(log: &LogContext, catalogue: &CatalogueUse) -> TitleObservations {
     let counts = catalogue.title_counts();
     let mut sessions: Vec<u64> = counts.iter().map(|count| u64::from(*count)).collect();
     let drives = log.files.iter().map(|file| file.disk).max();
     let listed = log.listed_titles() as u64;
-    TitlesSeen {
+    TitleObservations {
         listed,
         requested: counts.len() as u64,
         files_requested: catalogue.files_requested() as u64,
@@ -94,11 +94,11 @@ fn titles(log: &Log, catalogue: &CatalogueUse) -> TitlesSeen {
     }
 }
 
-fn phases(phases: &PhaseShares) -> PhasesSeen {
+fn phases(phases: &PhaseShares) -> PhaseObservations {
     let [content, all] = &phases.readings;
     let seconds = |mean: Option<f64>| mean.unwrap_or(0.0) / 1000.0;
     let shares = [phases.time_shares(0), phases.time_shares(1)];
-    PhasesSeen {
+    PhaseObservations {
         clusters: content.lengths_ms[0].count(),
         stable: content.lengths_ms[1].count(),
         stable_s_mean: seconds(content.lengths_ms[1].mean()),
@@ -116,7 +116,7 @@ fn phases(phases: &PhaseShares) -> PhasesSeen {
     }
 }
 
-fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainsSeen {
+fn chains(chaining: &ChainStatistics, requests: &RequestKinds) -> ChainObservations {
     let mut all = chaining.all_lengths();
     let runs = all.runs().to_vec();
     let weight = |from: f64, bytes: bool| -> f64 {
@@ -125,7 +125,7 @@ fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainsSeen {
             .map(|(length, count)| *count as f64 * if bytes { *length as f64 } else { 1.0 })
             .sum()
     };
-    let survival = |bytes: bool| -> Points {
+    let survival = |bytes: bool| -> DistributionPoints {
         let total = weight(-1.0, bytes);
         let at = |index| {
             let length = length_at(index);
@@ -134,7 +134,7 @@ fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainsSeen {
         if total > 0.0 {
             (0..LENGTHS).map(at).collect()
         } else {
-            Points::new()
+            DistributionPoints::new()
         }
     };
     let mut slopes = [0.0; 3];
@@ -144,7 +144,7 @@ fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainsSeen {
     let zero = chaining.zero_shares().map(|share| share / 100.0);
     let [open, chunk] = chaining.rows();
     let [open_requests, chunk_requests] = requests.rows();
-    ChainsSeen {
+    ChainObservations {
         open,
         chunk,
         open_requests,
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn arrival_bins_are_limited_for_wrong_dates() {
         let of = |hours: i64| {
-            let log = Log::new(Vec::new(), (0, hours * 3_600_000));
+            let log = LogContext::new(Vec::new(), (0, hours * 3_600_000));
             arrivals(&[1, 2, 3], 300_000, &log)
         };
         assert_eq!((of(1).len(), of(48).len()), (16, 48));

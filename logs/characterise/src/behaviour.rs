@@ -4,15 +4,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{Chain, Kind};
+use headlong_chains::{Chain, ContentKind};
 
 use crate::catalogue::CatalogueUse;
-use crate::counting::LogHistogram;
-use crate::devices::Devices;
+use crate::devices::DeviceStatistics;
+use crate::histograms::LogHistogram;
 use crate::merge::merge_fields;
-use crate::observed::{Points, RenditionSeen, ViewingSeen};
+use crate::observations::{DistributionPoints, RenditionObservations, ViewingObservations};
 use crate::tables::per_cent;
-use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
+use crate::view::{LONG_MS, LogContext, SessionView, is_long, nominal_us};
 
 /// A jump of more content than this from the last end is a skip.
 const SKIP_MS: i64 = 30_000;
@@ -44,7 +44,7 @@ pub(crate) struct Behaviour {
     rate_us: Vec<u64>,
     rate_bytes: Vec<u64>,
     /// By type of device.
-    pub(crate) devices: Devices,
+    pub(crate) devices: DeviceStatistics,
 }
 
 merge_fields!(Behaviour {
@@ -69,7 +69,7 @@ merge_fields!(Behaviour {
 
 impl Behaviour {
     /// An empty accumulator.
-    pub(crate) fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &LogContext) -> Self {
         let none = LogHistogram::default;
         Self {
             sessions: 0,
@@ -88,12 +88,12 @@ impl Behaviour {
             pauses_ms: none(),
             rate_us: vec![0; log.rates.classes().len()],
             rate_bytes: vec![0; log.rates.classes().len()],
-            devices: Devices::new(log),
+            devices: DeviceStatistics::new(log),
         }
     }
 
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let phases = view.phases[0];
         let inactive_ms: u64 = phases.inactive.iter().map(|span| span.ms()).sum();
         let active_ms = view.span.ms().saturating_sub(inactive_ms);
@@ -109,18 +109,19 @@ impl Behaviour {
         for chain in view.chains {
             let info = log.file(chain.file);
             let us = nominal_us(chain.length, info.kbps);
-            if info.kind != Kind::Audio {
+            if info.kind != ContentKind::Audio {
                 nominal += us;
             }
             if let Some(sum) = self.rate_bytes.get_mut(log.rates.of_file(chain.file)) {
                 *sum += chain.length;
-                if info.kind == Kind::Audio || is_long(chain) {
+                if info.kind == ContentKind::Audio || is_long(chain) {
                     self.rate_us[log.rates.of_file(chain.file)] += us;
                 }
             }
         }
-        let is_content =
-            |chain: &&Chain| log.file(chain.file).kind != Kind::Audio && !log.is_header(chain);
+        let is_content = |chain: &&Chain| {
+            log.file(chain.file).kind != ContentKind::Audio && !log.is_header(chain)
+        };
         if let Some(first) = view.chains.iter().find(is_content) {
             let whole = log.whole(first.file);
             let start = share(log.place(first.file, first.start), whole.bytes);
@@ -146,14 +147,15 @@ impl Behaviour {
     }
 
     /// Counts skips and adaptations; returns the number of skips.
-    fn add_skips(&mut self, log: &Log, view: &SessionView<'_>) -> u64 {
+    fn add_skips(&mut self, log: &LogContext, view: &SessionView<'_>) -> u64 {
         let phases = view.phases[0];
         let at_ms = |chain: &Chain, byte: u64| {
             let (whole, byte) = (log.whole(chain.file), log.place(chain.file, byte));
             (byte as f64 / whole.bytes.max(1) as f64 * whole.seconds * 1000.0) as i64
         };
-        let is_content =
-            |chain: &Chain| log.file(chain.file).kind != Kind::Audio && !log.is_header(chain);
+        let is_content = |chain: &Chain| {
+            log.file(chain.file).kind != ContentKind::Audio && !log.is_header(chain)
+        };
         let mut skips = 0;
         for cluster in phases.transient.iter().skip(1) {
             let mut chains = cluster
@@ -224,7 +226,7 @@ impl Behaviour {
 
     /// Viewing behaviour; `changes` are the shares of later transient phases after which the bit
     /// rate decreases, remains, increases.
-    pub(crate) fn viewing(&self, changes: [f64; 3]) -> ViewingSeen {
+    pub(crate) fn viewing(&self, changes: [f64; 3]) -> ViewingObservations {
         let hours = self.active_ms as f64 / 3.6e6;
         let per_hour = |count: u64| {
             if hours > 0.0 {
@@ -235,7 +237,7 @@ impl Behaviour {
         };
         let share = |count: u64| per_cent(count as f64, self.sessions as f64) / 100.0;
         let [down, _, up] = changes;
-        ViewingSeen {
+        ViewingObservations {
             start_share: self.starts.points(1e-6),
             session_s: self.lengths_ms.points(1e-3),
             glance_share: share(self.glances),
@@ -259,7 +261,11 @@ impl Behaviour {
     }
 
     /// Bit rates, and the amount read in each.
-    pub(crate) fn renditions(&self, log: &Log, catalogue: &CatalogueUse) -> Vec<RenditionSeen> {
+    pub(crate) fn renditions(
+        &self,
+        log: &LogContext,
+        catalogue: &CatalogueUse,
+    ) -> Vec<RenditionObservations> {
         let asked = catalogue.title_counts().len();
         let listed = log.listed_titles();
         let titles = if listed > 0 { listed } else { asked };
@@ -271,7 +277,7 @@ impl Behaviour {
         pairs.dedup();
         pairs.iter().for_each(|(class, _)| having[*class] += 1);
         let classes = log.rates.classes().iter().enumerate();
-        let seen = classes.map(|(place, class)| RenditionSeen {
+        let seen = classes.map(|(place, class)| RenditionObservations {
             kind: class.kind,
             kbps: class.kbps,
             titles_share: (having[place] as f64 / titles.max(1) as f64).min(1.0),
@@ -289,13 +295,13 @@ fn share(part: u64, whole: u64) -> u64 {
 
 /// Merges a histogram of negative values and one of positive values into the points of one
 /// distribution.
-fn signed_points([below, above]: &[LogHistogram; 2]) -> Points {
+fn signed_points([below, above]: &[LogHistogram; 2]) -> DistributionPoints {
     let total = (below.count() + above.count()) as f64;
     if total == 0.0 {
-        return Points::new();
+        return DistributionPoints::new();
     }
     let negative = below.count() as f64 / total;
-    let mut all: Points = Points::new();
+    let mut all: DistributionPoints = DistributionPoints::new();
     for (value, share) in below.points(1e-3).into_iter().rev() {
         all.push((-value, (1.0 - share) * negative));
     }

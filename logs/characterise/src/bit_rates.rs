@@ -5,11 +5,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use headlong_chains::{Chain, Kind};
+use headlong_chains::{Chain, ContentKind};
 
 use crate::merge::merge_fields;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
-use crate::view::{Cluster, Log, RateClass, SessionView, nominal_us};
+use crate::view::{Cluster, LogContext, RateClass, SessionView, nominal_us};
 
 /// Bit rates with a smaller share, in per cent, are not shown (thesis Figure 5.17).
 const SHOWN_MIN: f64 = 0.5;
@@ -29,7 +29,7 @@ merge_fields!(TransientRates { matrices, counts; same classes });
 
 impl TransientRates {
     /// An empty accumulator.
-    pub(crate) fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &LogContext) -> Self {
         let classes = log.rates.classes().len();
         Self {
             classes,
@@ -39,7 +39,7 @@ impl TransientRates {
     }
 
     /// Adds a session, without its audio chains.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let phases = view.phases[0];
         let stable = || {
             phases
@@ -77,7 +77,7 @@ impl TransientRates {
 
     fn add_cluster(
         &mut self,
-        log: &Log,
+        log: &LogContext,
         view: &SessionView<'_>,
         cluster: &Cluster,
         stable: &Chain,
@@ -103,7 +103,7 @@ impl TransientRates {
     }
 
     /// Figures 5.17 and 5.18, and the frequency of bit-rate changes.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
+    pub(crate) fn finish(&self, log: &LogContext, captions: &Captions) -> ReportItems {
         let shares = self.changes().map(|share| share * 100.0);
         let rows = self.counts[1..].iter().zip(shares);
         let rows = rows.map(|(count, share)| [(*count).into(), share.into()]);
@@ -121,9 +121,9 @@ impl TransientRates {
         }
     }
 
-    fn bubbles(&self, log: &Log, figure: Figure, matrix: usize) -> Figure {
+    fn bubbles(&self, log: &LogContext, figure: Figure, matrix: usize) -> Figure {
         let all = log.rates.classes();
-        let is_shown = |(_, class): &(usize, &RateClass)| class.kind != Kind::Audio;
+        let is_shown = |(_, class): &(usize, &RateClass)| class.kind != ContentKind::Audio;
         let shown: Vec<usize> = all
             .iter()
             .enumerate()

@@ -5,9 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::merge::merge_fields;
-use crate::observed::DURATION_PARTS;
+use crate::observations::DURATION_PARTS;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
-use crate::view::{Log, RateClass, SessionView, nominal_us};
+use crate::view::{LogContext, RateClass, SessionView, nominal_us};
 
 /// Most points of a popularity curve, equally spaced on a logarithmic axis.
 const RANKS_MAX: usize = 300;
@@ -30,7 +30,7 @@ merge_fields!(CatalogueUse {
 
 impl CatalogueUse {
     /// An empty accumulator.
-    pub(crate) fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &LogContext) -> Self {
         let rates = log.rates.classes().len();
         Self {
             rate_bytes: vec![0; rates],
@@ -41,7 +41,7 @@ impl CatalogueUse {
     }
 
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let mut titles: Vec<u32> = Vec::new();
         for (file, requests) in view.files() {
             let info = log.file(file);
@@ -64,7 +64,7 @@ impl CatalogueUse {
     }
 
     /// Bit rates with their shares (of 1) of bytes and of nominal time.
-    pub(crate) fn rate_shares(&self, log: &Log) -> Vec<(RateClass, f64, f64)> {
+    pub(crate) fn rate_shares(&self, log: &LogContext) -> Vec<(RateClass, f64, f64)> {
         let share = |all: &[u64], place: usize| {
             per_cent(all[place] as f64, all.iter().sum::<u64>() as f64) / 100.0
         };
@@ -93,13 +93,13 @@ impl CatalogueUse {
     }
 
     /// Durations of the requested titles, s.
-    pub(crate) fn durations(&self, log: &Log) -> Vec<f64> {
+    pub(crate) fn durations(&self, log: &LogContext) -> Vec<f64> {
         let all = self.durations_with_sessions(log).into_iter();
         all.map(|(duration, _)| duration).collect()
     }
 
     /// Shares of sessions by equal groups of those titles, shortest first.
-    pub(crate) fn duration_shares(&self, log: &Log) -> Vec<f64> {
+    pub(crate) fn duration_shares(&self, log: &LogContext) -> Vec<f64> {
         let all = self.durations_with_sessions(log);
         if all.len() < DURATION_PARTS {
             return Vec::new();
@@ -113,7 +113,7 @@ impl CatalogueUse {
     }
 
     /// Durations of the requested titles, s, shortest first, with their sessions.
-    fn durations_with_sessions(&self, log: &Log) -> Vec<(f64, u32)> {
+    fn durations_with_sessions(&self, log: &LogContext) -> Vec<(f64, u32)> {
         let mut of_title = vec![0f64; log.titles];
         for (number, file) in (0..).zip(&log.files) {
             let longest = &mut of_title[file.title as usize];
@@ -129,7 +129,7 @@ impl CatalogueUse {
     }
 
     /// Figures 5.2, 5.3 and 5.4 with their tables.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
+    pub(crate) fn finish(&self, log: &LogContext, captions: &Captions) -> ReportItems {
         let mut shares = self.rate_shares(log);
         // A bit rate that is unknown and could not be estimated is not shown.
         shares.retain(|(class, ..)| class.kbps > 0);
@@ -180,7 +180,7 @@ fn ranked(falling: &[u32]) -> Vec<(f64, f64)> {
     points
 }
 
-fn choices(log: &Log, shares: &[(RateClass, f64, f64)], figure: Figure) -> Figure {
+fn choices(log: &LogContext, shares: &[(RateClass, f64, f64)], figure: Figure) -> Figure {
     let used = shares.iter().filter(|share| share.1 > 0.0).copied();
     let shares: Vec<_> = used.collect();
     let names = shares.iter().map(|(class, _, _)| class.long_name());
@@ -229,14 +229,14 @@ mod tests {
     fn sessions_are_counted_by_title_duration() {
         let file = |title| headlong_chains::FileInfo {
             title,
-            kind: headlong_chains::Kind::Combined,
+            kind: headlong_chains::ContentKind::Combined,
             kbps: 1000,
             size_bytes: 1,
             disk: 0,
             duration_s: f64::from(100 - title),
             is_estimated: false,
         };
-        let log = Log::new((0..21).map(file).collect(), (0, 1));
+        let log = LogContext::new((0..21).map(file).collect(), (0, 1));
         let mut seen = CatalogueUse::new(&log);
         // A title without requests is not counted.
         seen.title_sessions = (0..21).map(|title| title % 21).collect();

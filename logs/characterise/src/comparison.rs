@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::published::{SESSIONS_PUBLISHED, lines, number, published};
+use crate::published_numbers::{SESSIONS_PUBLISHED, lines, number, published};
 use crate::report::Characterisation;
 
 /// One number of a log in the short comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct ComparisonRow {
     /// Name and unit.
     pub name: String,
     /// Our value; counts that grow with the log are scaled to the number of sessions in the thesis.
@@ -25,7 +25,7 @@ pub struct Comparison {
 }
 
 /// The short comparison, in the order of the thesis.
-pub fn comparison(of: &Characterisation) -> Vec<Comparison> {
+pub fn comparison(of: &Characterisation) -> Vec<ComparisonRow> {
     let full = |sessions: u64| SESSIONS_PUBLISHED as f64 / sessions.max(1) as f64;
     let columns = lines(include_str!("figures.csv"));
     let figure = |[name, table, row, column, offset, divisor, scaled, note]: [&str; 8]| {
@@ -38,7 +38,7 @@ pub fn comparison(of: &Characterisation) -> Vec<Comparison> {
         // The number of sessions differs between logs and is not compared.
         let known = published(table, row, column).filter(|_| scaled != "own");
         let place = known.map_or("", |known| known.place);
-        Comparison {
+        ComparisonRow {
             name: name.to_string(),
             ours: offset + grown * of.number(table, row, column).unwrap_or(0.0) / divisor,
             published: known.map(|known| offset + known.value / divisor),

@@ -1,14 +1,14 @@
-//! Request behaviour of each type of device, as in [`DeviceSeen`].
+//! Request behaviour of each type of device, as in [`DeviceObservations`].
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_chains::{Kind, Request, most_at_once};
+use headlong_chains::{ContentKind, Request, most_at_once};
 
-use crate::counting::LogHistogram;
+use crate::histograms::LogHistogram;
 use crate::merge::merge_fields;
-use crate::observed::DeviceSeen;
-use crate::view::{Log, SessionView, is_long, nominal_us};
+use crate::observations::DeviceObservations;
+use crate::view::{LogContext, SessionView, is_long, nominal_us};
 
 /// A first long chain shorter than this may not have filled the buffer.
 const FILLED_MS: i64 = 200_000;
@@ -20,7 +20,7 @@ const HEADERS_MIN: f64 = 0.25;
 const RATE_SHARE_MIN: f64 = 0.001;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Device {
+struct DeviceSums {
     sessions: u64,
     separate: u64,
     both: u64,
@@ -47,7 +47,7 @@ struct Device {
     headroom: LogHistogram,
 }
 
-merge_fields!(Device {
+merge_fields!(DeviceSums {
     sessions,
     separate,
     both,
@@ -72,16 +72,16 @@ merge_fields!(Device {
 
 /// All types of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceStatistics {
     classes: usize,
-    all: Vec<Device>,
+    all: Vec<DeviceSums>,
 }
 
-merge_fields!(Devices { all; same classes });
+merge_fields!(DeviceStatistics { all; same classes });
 
-impl Devices {
+impl DeviceStatistics {
     /// An empty accumulator.
-    pub(crate) fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &LogContext) -> Self {
         Self {
             classes: log.rates.classes().len(),
             all: Vec::new(),
@@ -89,10 +89,10 @@ impl Devices {
     }
 
     /// Adds a session with `stretches` stretches between skips and inactive phases.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>, stretches: u64) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>, stretches: u64) {
         let row = log.device_row(view.requests.first().map_or(0, |request| request.device));
         if row >= self.all.len() {
-            self.all.resize_with(row + 1, Device::default);
+            self.all.resize_with(row + 1, DeviceSums::default);
         }
         let classes = self.classes;
         let device = &mut self.all[row];
@@ -106,7 +106,7 @@ impl Devices {
     }
 
     /// One entry for each type of device with a session.
-    pub(crate) fn finish(&self, log: &Log) -> Vec<DeviceSeen> {
+    pub(crate) fn finish(&self, log: &LogContext) -> Vec<DeviceObservations> {
         let seen = self
             .all
             .iter()
@@ -117,15 +117,15 @@ impl Devices {
     }
 }
 
-impl Device {
-    fn add_chains(&mut self, log: &Log, view: &SessionView<'_>) {
+impl DeviceSums {
+    fn add_chains(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let mut types = [false; 2];
         let mut is_separate = false;
         let mut first_long = [true; 2];
         for chain in view.chains {
             let info = log.file(chain.file);
             let us = nominal_us(chain.length, info.kbps);
-            let is_audio = info.kind == Kind::Audio;
+            let is_audio = info.kind == ContentKind::Audio;
             let sums = if is_audio {
                 &mut self.audio
             } else {
@@ -135,7 +135,7 @@ impl Device {
             sums[1] += 1;
             if !is_audio {
                 types[usize::from(chain.is_open)] = true;
-                is_separate |= info.kind == Kind::Video;
+                is_separate |= info.kind == ContentKind::Video;
             } else if !log.is_header(chain) {
                 self.audio_chains += 1;
             }
@@ -167,7 +167,7 @@ impl Device {
         self.separate += u64::from(is_separate);
     }
 
-    fn add_clusters(&mut self, log: &Log, view: &SessionView<'_>) {
+    fn add_clusters(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let phases = view.phases[0];
         for (place, cluster) in phases.transient.iter().enumerate() {
             let later = usize::from(place > 0);
@@ -187,7 +187,7 @@ impl Device {
     }
 
     /// Sizes of chunk requests, and the timing of those within one long chain.
-    fn add_requests(&mut self, log: &Log, view: &SessionView<'_>) {
+    fn add_requests(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let mut of_long: Vec<(u32, &Request)> = Vec::new();
         for (place, request) in view.requests.iter().enumerate() {
             let Some(chain) = view.chain(place).filter(|_| request.asked_bytes.is_some()) else {
@@ -195,7 +195,7 @@ impl Device {
             };
             let info = log.file(request.file);
             let us = nominal_us(request.sent_bytes, info.kbps);
-            if info.kind == Kind::Audio {
+            if info.kind == ContentKind::Audio {
                 if !log.is_header(chain) {
                     self.audio_request_us.add(us);
                 }
@@ -222,7 +222,7 @@ impl Device {
         }
     }
 
-    fn add_headroom(&mut self, log: &Log, view: &SessionView<'_>) {
+    fn add_headroom(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let Some(stable) = view.phases[0].stable.first() else {
             return;
         };
@@ -256,7 +256,7 @@ impl Device {
         }
     }
 
-    fn seen(&self, name: String, log: &Log) -> DeviceSeen {
+    fn seen(&self, name: String, log: &LogContext) -> DeviceObservations {
         let share = |part: u64, whole: u64| {
             if whole > 0 {
                 part as f64 / whole as f64
@@ -272,7 +272,7 @@ impl Device {
         let used = classes
             .filter(|(_, us)| is_used(**us))
             .map(|(class, _)| class.kbps);
-        DeviceSeen {
+        DeviceObservations {
             name,
             sessions: self.sessions,
             separate_share: share(self.separate, self.sessions),

@@ -8,7 +8,7 @@ use headlong_chains::Request;
 
 use crate::merge::{Merge, merge_fields};
 use crate::tables::{Captions, Figure, ReportItems, Series};
-use crate::view::{Log, RateClass, SessionView};
+use crate::view::{LogContext, RateClass, SessionView};
 
 /// Most requests of an example that remain visible in one drawing.
 const REQUESTS_MAX: usize = 2000;
@@ -19,7 +19,7 @@ const DETAIL_MS: i64 = 720_000;
 
 /// A session kept for drawing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Example {
+struct ExampleSession {
     score: u64,
     session: u32,
     requests: Vec<Request>,
@@ -27,26 +27,26 @@ struct Example {
 
 /// The most instructive sessions: one mainly of open-ended requests, one of chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Examples {
-    whole: Option<Example>,
-    start: Option<Example>,
+pub(crate) struct ExampleSessions {
+    whole: Option<ExampleSession>,
+    start: Option<ExampleSession>,
 }
 
 /// Keeps the better example; of equal ones the one with the lower session number.
-impl Merge for Option<Example> {
+impl Merge for Option<ExampleSession> {
     fn merge(&mut self, other: Self) {
-        let rank = |example: &Example| (example.score, u32::MAX - example.session);
+        let rank = |example: &ExampleSession| (example.score, u32::MAX - example.session);
         if other.as_ref().map(rank) > self.as_ref().map(rank) {
             *self = other;
         }
     }
 }
 
-merge_fields!(Examples { whole, start });
+merge_fields!(ExampleSessions { whole, start });
 
-impl Examples {
+impl ExampleSessions {
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         if view.requests.len() < 3 || !view.requests.iter().all(Request::is_placed) {
             return;
         }
@@ -64,9 +64,9 @@ impl Examples {
     }
 
     /// Figures 5.8, 5.9 and 5.16, if there are such sessions.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
+    pub(crate) fn finish(&self, log: &LogContext, captions: &Captions) -> ReportItems {
         let mut figures = Vec::new();
-        if let Some(Example { requests, .. }) = &self.whole {
+        if let Some(ExampleSession { requests, .. }) = &self.whole {
             let first = first_of(requests, DETAIL_MS);
             figures.push(positions(log, requests, captions.figure("figure-5.8")));
             figures.push(rows(log, requests, captions.figure("figure-5.8-rates")));
@@ -84,14 +84,19 @@ impl Examples {
     }
 }
 
-fn consider(best: &mut Option<Example>, view: &SessionView<'_>, score: u64, requests: usize) {
+fn consider(
+    best: &mut Option<ExampleSession>,
+    view: &SessionView<'_>,
+    score: u64,
+    requests: usize,
+) {
     let rank = (score, u32::MAX - view.session);
     let is_better = best
         .as_ref()
         .is_none_or(|best| rank > (best.score, u32::MAX - best.session));
     if is_better && requests > 0 {
         let shown = &view.requests[..requests.min(view.requests.len()).min(REQUESTS_MAX)];
-        *best = Some(Example {
+        *best = Some(ExampleSession {
             score,
             session: view.session,
             requests: shown.to_vec(),
@@ -118,7 +123,7 @@ fn first_of(requests: &[Request], ms: i64) -> Vec<Request> {
     cut.collect()
 }
 
-fn rates_of(log: &Log, requests: &[Request]) -> usize {
+fn rates_of(log: &LogContext, requests: &[Request]) -> usize {
     let mut rates: Vec<usize> = requests.iter().map(|r| log.rates.of_file(r.file)).collect();
     rates.sort_unstable();
     rates.dedup();
@@ -127,7 +132,7 @@ fn rates_of(log: &Log, requests: &[Request]) -> usize {
 
 /// Score of a whole session: all phases, several bit rates, about half an hour, and few enough
 /// requests to be visible.
-fn whole_score(log: &Log, view: &SessionView<'_>) -> u64 {
+fn whole_score(log: &LogContext, view: &SessionView<'_>) -> u64 {
     let minutes = view.span.ms() / 60_000;
     let phases = view.phases[0];
     let open = view
@@ -150,7 +155,7 @@ fn whole_score(log: &Log, view: &SessionView<'_>) -> u64 {
 }
 
 /// Score of the start of a session: many chunk requests, and more than one bit rate.
-fn start_score(log: &Log, requests: &[Request]) -> u64 {
+fn start_score(log: &LogContext, requests: &[Request]) -> u64 {
     let chunks = requests
         .iter()
         .filter(|request| request.asked_bytes.is_some())
@@ -173,7 +178,7 @@ fn minutes(example: &[Request], ms: i64) -> f64 {
 }
 
 /// Rectangles over time and position in the title, one series for each bit rate.
-fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
+fn positions(log: &LogContext, requests: &[Request], figure: Figure) -> Figure {
     let place = |request: &Request, at: u64| {
         let (whole, at) = (log.whole(request.file), log.place(request.file, at));
         at as f64 / whole.bytes.max(1) as f64 * whole.seconds / 60.0
@@ -198,7 +203,7 @@ fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
 }
 
 /// Rectangles over time, in rows of bit rates.
-fn rows(log: &Log, requests: &[Request], figure: Figure) -> Figure {
+fn rows(log: &LogContext, requests: &[Request], figure: Figure) -> Figure {
     let mut used: Vec<usize> = requests.iter().map(|r| log.rates.of_file(r.file)).collect();
     used.sort_unstable();
     used.dedup();

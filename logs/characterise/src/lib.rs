@@ -20,15 +20,15 @@ mod assemble;
 mod behaviour;
 mod bit_rates;
 mod catalogue;
-mod chaining;
+mod chain_statistics;
 mod comparison;
-mod counting;
 mod devices;
 mod examples;
+mod histograms;
 mod merge;
-mod observed;
+mod observations;
 mod phase_shares;
-mod published;
+mod published_numbers;
 mod report;
 mod requests;
 mod seconds;
@@ -37,25 +37,30 @@ mod sessions;
 mod survival;
 mod tables;
 mod view;
-mod viewing;
+mod viewing_portions;
 mod volume;
 
 #[cfg(test)]
 mod naive_tests;
 #[cfg(test)]
-mod pieces_tests;
+mod segments_tests;
 
 pub use accumulators::Accumulators;
-pub use comparison::{Comparison, comparison};
+pub use comparison::{ComparisonRow, comparison};
 pub use merge::Merge;
-pub use observed::{
-    ChainRow, ChainsSeen, DURATION_PARTS, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points,
-    Popularity, RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
+pub use observations::{
+    ChainObservations, ChainRow, DURATION_PARTS, DeviceObservations, DistributionPoints, LENGTHS,
+    Observations, PhaseObservations, Popularity, RenditionObservations, TitleObservations,
+    ViewingObservations, distribution, length_at,
 };
-pub use published::{
-    Beside, Published, SESSIONS_PUBLISHED, all as all_published, beside, published,
+pub use published_numbers::{
+    NumberComparison, PublishedNumber, SESSIONS_PUBLISHED, all as all_published, beside, published,
 };
-pub use report::{About, Characterisation, Dropped, SCHEMA, Section};
+pub use report::{Characterisation, DroppedLines, Provenance, ReportSection, SCHEMA};
 pub use sessions::SessionSplitter;
-pub use tables::{Axis, Column, Figure, Form, Row, Scale, Series, Table, Value};
-pub use view::{Cluster, DEVICES_MAX, Log, PhasesOf, RateClass, Rates, SessionView, Span};
+pub use tables::{
+    Axis, AxisScale, CellValue, Figure, Series, SeriesForm, Table, TableColumn, TableRow,
+};
+pub use view::{
+    Cluster, DEVICES_MAX, LogContext, LogRates, PhaseGroups, RateClass, SessionView, TimeSpan,
+};

@@ -49,7 +49,7 @@ impl<T: Merge> Merge for Vec<T> {
     }
 }
 
-impl Merge for headlong_chains::Lengths {
+impl Merge for headlong_chains::LengthCounts {
     fn merge(&mut self, other: Self) {
         self.merge(other);
     }

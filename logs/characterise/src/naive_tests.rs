@@ -1,6 +1,6 @@
 //! Accumulators compared with direct computation, request by request and second by second.
 
-use headlong_chains::{Chain, FileInfo, Kind, Request, Rules};
+use headlong_chains::{Chain, ChainRules, ContentKind, FileInfo, Request};
 use proptest::prelude::*;
 
 use alloc::string::ToString as _;
@@ -20,11 +20,11 @@ fn files() -> Vec<FileInfo> {
         is_estimated: false,
     };
     vec![
-        file(0, Kind::Audio, 64, 4_800_000),
-        file(0, Kind::Video, 560, 42_000_000),
-        file(0, Kind::Video, 1750, 131_250_000),
-        file(1, Kind::Combined, 1000, 75_000_000),
-        file(1, Kind::Audio, 96, 7_200_000),
+        file(0, ContentKind::Audio, 64, 4_800_000),
+        file(0, ContentKind::Video, 560, 42_000_000),
+        file(0, ContentKind::Video, 1750, 131_250_000),
+        file(1, ContentKind::Combined, 1000, 75_000_000),
+        file(1, ContentKind::Audio, 96, 7_200_000),
     ]
 }
 
@@ -77,9 +77,9 @@ fn span_of(requests: &[Request]) -> (i64, i64) {
     (first, last)
 }
 
-fn in_parts(requests: &[Request], parts: u32) -> (Log, Characterisation) {
-    let log = Log::new(files(), span_of(requests));
-    let mut splitter = SessionSplitter::new(Rules::default());
+fn in_parts(requests: &[Request], parts: u32) -> (LogContext, Characterisation) {
+    let log = LogContext::new(files(), span_of(requests));
+    let mut splitter = SessionSplitter::new(ChainRules::default());
     let mut all = Accumulators::new(&log);
     for part in 0..parts {
         let mine = requests.iter().filter(|r| r.session % parts == part);
@@ -88,13 +88,13 @@ fn in_parts(requests: &[Request], parts: u32) -> (Log, Characterisation) {
         splitter.split(&log, &mut mine, |view| sums.add(&log, view));
         all.merge(sums);
     }
-    let told = all.finish(&log, About::default());
+    let told = all.finish(&log, Provenance::default());
     (log, told)
 }
 
 fn chains_of(requests: &[Request]) -> Vec<Chain> {
     let mut chains = Vec::new();
-    headlong_chains::chains(requests, &Rules::default(), &mut chains);
+    headlong_chains::chains(requests, &ChainRules::default(), &mut chains);
     chains
 }
 
@@ -128,10 +128,10 @@ proptest! {
     fn requests_are_counted_by_type_and_kind(requests in any_log()) {
         let (log, told) = in_parts(&requests, 2);
         for (row, kind, is_open) in [
-            ("open-audio", Kind::Audio, true),
-            ("open-video", Kind::Video, true),
-            ("chunk-video", Kind::Video, false),
-            ("chunk-combined", Kind::Combined, false),
+            ("open-audio", ContentKind::Audio, true),
+            ("open-video", ContentKind::Video, true),
+            ("chunk-video", ContentKind::Video, false),
+            ("chunk-combined", ContentKind::Combined, false),
         ] {
             let mine = requests.iter().filter(|r| {
                 r.asked_bytes.is_none() == is_open && log.file(r.file).kind == kind
@@ -181,9 +181,9 @@ proptest! {
         let chains = chains_of(&requests);
         let count = chains.len() as f64;
         for (row, kind, is_open) in [
-            ("open-combined", Kind::Combined, true),
-            ("chunk-audio", Kind::Audio, false),
-            ("chunk-video", Kind::Video, false),
+            ("open-combined", ContentKind::Combined, true),
+            ("chunk-audio", ContentKind::Audio, false),
+            ("chunk-video", ContentKind::Video, false),
         ] {
             let mine: Vec<_> =
                 chains.iter().filter(|c| c.is_open == is_open && log.file(c.file).kind == kind).collect();
@@ -227,7 +227,9 @@ proptest! {
             for (session, start, _) in &alive {
                 let (from, until) = (start + second as i64 * 1000, start + second as i64 * 1000 + 1000);
                 let mine: Vec<_> = requests.iter().filter(|r| {
-                    r.session == *session && r.asked_bytes.is_some() && log.file(r.file).kind != Kind::Audio
+                    r.session == *session
+                        && r.asked_bytes.is_some()
+                        && log.file(r.file).kind != ContentKind::Audio
                 }).collect();
                 let covers = |r: &Request, t: i64| r.received_ms <= t && t < r.completed_ms.max(r.received_ms + 1);
                 // The maximum is reached at the start of the second, or at an arrival in it.

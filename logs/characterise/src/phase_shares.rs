@@ -3,10 +3,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::counting::{LogHistogram, SecondSums, smooth_bins};
+use crate::histograms::{LogHistogram, SecondSums, smooth_bins};
 use crate::merge::{Merge as _, merge_fields};
-use crate::tables::{Captions, Figure, ReportItems, Series, Table, Value, mean, per_cent};
-use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
+use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
+use crate::view::{LONG_MS, LogContext, SessionView, is_long, nominal_us};
 
 /// Sums over sessions for one reading of A12.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ merge_fields!(PhaseShares {
 
 impl PhaseShares {
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.sessions += 1;
         self.sessions_ms += view.span.ms();
         for chain in view.chains {
@@ -160,7 +160,7 @@ impl PhaseShares {
             None,
         ];
         table.filled([0, 1, 2].map(|kind| {
-            let length = |reading: usize| -> Value {
+            let length = |reading: usize| -> CellValue {
                 let mean = self.readings[reading].lengths_ms[kind].mean();
                 mean.map(|ms| ms / 1000.0).into()
             };

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::observed::Observed;
-use crate::published::{Beside, beside};
+use crate::observations::Observations;
+use crate::published_numbers::{NumberComparison, beside};
 use crate::tables::{Figure, ReportItems, Table};
 
 /// Name of the JSON schema of [`Characterisation`]; docs/schemas/characterisation-2.json.
@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "headlong-characterisation-2";
 
 /// Dropped lines of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Dropped {
+pub struct DroppedLines {
     /// The reason.
     pub reason: String,
     /// The number of lines.
@@ -25,7 +25,7 @@ pub struct Dropped {
 
 /// Provenance of the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct About {
+pub struct Provenance {
     /// Title of the report.
     pub title: String,
     /// Names of the logs.
@@ -39,7 +39,7 @@ pub struct About {
     /// Requests parsed.
     pub requests: u64,
     /// Dropped lines by reason.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedLines>,
     /// Files whose kind, bit rate and size were estimated, because no table has them.
     pub files_estimated: u64,
     /// Number of files.
@@ -52,7 +52,7 @@ pub struct About {
 
 /// A section of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Section {
+pub struct ReportSection {
     /// Identifier for programs.
     pub key: String,
     /// Heading for readers.
@@ -63,7 +63,7 @@ pub struct Section {
     pub figures: Vec<Figure>,
 }
 
-impl Section {
+impl ReportSection {
     pub(crate) fn new((key, heading, outcome): (&str, &str, ReportItems)) -> Self {
         Self {
             key: key.into(),
@@ -80,22 +80,22 @@ pub struct Characterisation {
     /// [`SCHEMA`].
     pub schema: String,
     /// Its provenance.
-    pub about: About,
+    pub about: Provenance,
     /// Sessions in the log.
     pub sessions: u64,
     /// Sessions excluded because they start too near the end of the log (A16).
     pub sessions_left_out: u64,
     /// Tables and figures.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ReportSection>,
     /// Published numbers of the thesis beside ours, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub beside_thesis: Vec<Beside>,
+    pub beside_thesis: Vec<NumberComparison>,
     /// The fitted workload specification as TOML, if requested; the same text as `--spec` writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub specification: Option<String>,
     /// Its measurements.
     #[serde(skip)]
-    pub observed: Observed,
+    pub observed: Observations,
 }
 
 impl Characterisation {

@@ -6,30 +6,30 @@ use alloc::vec::Vec;
 
 use headlong_chains::{Request, most_at_once};
 
-use crate::counting::LogHistogram;
+use crate::histograms::LogHistogram;
 use crate::merge::{Merge as _, merge_fields};
-use crate::observed::ChainRow;
+use crate::observations::ChainRow;
 use crate::tables::{Captions, Figure, ReportItems, Series, Table, per_cent};
-use crate::view::{Log, SessionView, nominal_us};
+use crate::view::{LogContext, SessionView, nominal_us};
 
 /// Classes of Table 5.3; the last is that many connections or more.
 const CONNECTIONS: usize = 6;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Sum {
+struct RequestSum {
     requests: u64,
     bytes: u64,
 }
 
-merge_fields!(Sum { requests, bytes });
+merge_fields!(RequestSum { requests, bytes });
 
 /// Kinds and sizes of requests, and their concurrency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestKinds {
     /// Open-ended first, then chunks; by kind.
-    by_kind: [[Sum; 3]; 2],
+    by_kind: [[RequestSum; 3]; 2],
     /// Chunk requests by rate.
-    by_rate: Vec<Sum>,
+    by_rate: Vec<RequestSum>,
     rate_us: Vec<u64>,
     /// Files of sessions by most concurrent requests: overlapping, and in the same whole second.
     at_once: [[u64; CONNECTIONS]; 2],
@@ -51,11 +51,11 @@ merge_fields!(RequestKinds {
 
 impl RequestKinds {
     /// An empty accumulator.
-    pub(crate) fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &LogContext) -> Self {
         let rates = log.rates.classes().len();
         Self {
-            by_kind: [[Sum::default(); 3]; 2],
-            by_rate: vec![Sum::default(); rates],
+            by_kind: [[RequestSum::default(); 3]; 2],
+            by_rate: vec![RequestSum::default(); rates],
             rate_us: vec![0; rates],
             at_once: [[0; CONNECTIONS]; 2],
             sessions: 0,
@@ -65,7 +65,7 @@ impl RequestKinds {
     }
 
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let mut types = [false; 2];
         let mut edges = Vec::new();
         for (file, requests) in view.files() {
@@ -105,7 +105,7 @@ impl RequestKinds {
     /// The sums by type and kind.
     pub(crate) fn rows(&self) -> [[ChainRow; 3]; 2] {
         self.by_kind.map(|kinds| {
-            kinds.map(|Sum { requests, bytes }| ChainRow {
+            kinds.map(|RequestSum { requests, bytes }| ChainRow {
                 requests,
                 bytes,
                 ..ChainRow::default()
@@ -114,7 +114,7 @@ impl RequestKinds {
     }
 
     /// Tables 5.2 and 5.3, and both halves of Figure 5.10.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
+    pub(crate) fn finish(&self, log: &LogContext, captions: &Captions) -> ReportItems {
         let connections = self.at_once.map(|counts| {
             let total: u64 = counts.iter().sum();
             counts.map(|count| per_cent(count as f64, total as f64).into())
@@ -143,10 +143,10 @@ impl RequestKinds {
     }
 
     fn prevalence(&self, table: Table) -> Table {
-        let mut rows: Vec<Sum> = Vec::new();
-        let mut whole = Sum::default();
+        let mut rows: Vec<RequestSum> = Vec::new();
+        let mut whole = RequestSum::default();
         for kinds in &self.by_kind {
-            let mut total = Sum::default();
+            let mut total = RequestSum::default();
             kinds.iter().for_each(|sum| total.merge(*sum));
             rows.extend(kinds.iter().chain([&total]));
             whole.merge(total);
@@ -166,7 +166,7 @@ impl RequestKinds {
     }
 
     /// Mean per request, from sums by bit rate.
-    fn by_bit_rate(&self, log: &Log, figure: Figure, sum: &dyn Fn(usize) -> f64) -> Figure {
+    fn by_bit_rate(&self, log: &LogContext, figure: Figure, sum: &dyn Fn(usize) -> f64) -> Figure {
         let classes = log.rates.classes().iter().enumerate();
         let used: Vec<_> = classes
             .filter(|(place, _)| self.by_rate[*place].requests > 0)

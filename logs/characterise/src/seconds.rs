@@ -4,12 +4,12 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{Kind, Request};
+use headlong_chains::{ContentKind, Request};
 
-use crate::counting::{ActiveSessions, SECONDS_MAX, SecondSums, smooth_bins, spread};
+use crate::histograms::{ActiveSessions, SECONDS_MAX, SecondSums, smooth_bins, spread};
 use crate::merge::merge_fields;
 use crate::tables::{Captions, ReportItems, Series, mean};
-use crate::view::{Log, READINGS, SessionView, is_long};
+use crate::view::{LogContext, READINGS, SessionView, is_long};
 
 /// Classes of requests in Figure 5.19.
 const CLASSES: [&str; 3] = [
@@ -55,7 +55,7 @@ merge_fields!(SecondHistogram {
 
 impl SecondHistogram {
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.alive.add(view.last_second());
         self.add_activity(log, view);
         self.add_rates(view);
@@ -76,9 +76,9 @@ impl SecondHistogram {
         }
     }
 
-    fn add_activity(&mut self, log: &Log, view: &SessionView<'_>) {
+    fn add_activity(&mut self, log: &LogContext, view: &SessionView<'_>) {
         let counts = |request: &&Request| {
-            request.asked_bytes.is_some() && log.file(request.file).kind != Kind::Audio
+            request.asked_bytes.is_some() && log.file(request.file).kind != ContentKind::Audio
         };
         let mut before: Option<&Request> = None;
         let mut edges = Vec::new();

@@ -14,7 +14,7 @@ const HEADER_BYTES: u64 = 1 << 20;
 
 /// Role of a file in its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum FileRole {
     All,
     Piece,
     Beside,
@@ -22,8 +22,8 @@ enum Part {
 
 /// The concatenation that a file belongs to, and its start in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Whole {
-    part: Part,
+pub(crate) struct Concatenation {
+    part: FileRole,
     /// Number of its first file.
     first: u32,
     before_bytes: u64,
@@ -33,11 +33,11 @@ pub(crate) struct Whole {
     pub(crate) seconds: f64,
 }
 
-impl Whole {
+impl Concatenation {
     /// A file that is no segment file.
     pub(crate) const fn of(file: u32, info: &FileInfo) -> Self {
         Self {
-            part: Part::All,
+            part: FileRole::All,
             first: file,
             before_bytes: 0,
             bytes: info.size_bytes,
@@ -47,7 +47,7 @@ impl Whole {
 
     /// Whether positions in the file are positions in a title.
     pub(crate) const fn has_places(&self) -> bool {
-        !matches!(self.part, Part::Beside)
+        !matches!(self.part, FileRole::Beside)
     }
 
     /// Position of a byte of the file in the concatenation.
@@ -63,9 +63,9 @@ impl Whole {
     /// Whether a chain of the file reads only the segment table, or a file beside segment files.
     pub(crate) const fn is_header(&self, chain: &Chain) -> bool {
         match self.part {
-            Part::All => chain.start == 0 && chain.length < HEADER_BYTES,
-            Part::Piece => false,
-            Part::Beside => true,
+            FileRole::All => chain.start == 0 && chain.length < HEADER_BYTES,
+            FileRole::Piece => false,
+            FileRole::Beside => true,
         }
     }
 }
@@ -75,9 +75,11 @@ impl Whole {
 pub(crate) fn laid_end_to_end<'a>(
     files: &[FileInfo],
     streams: impl IntoIterator<Item = &'a [u32]>,
-) -> Vec<Whole> {
+) -> Vec<Concatenation> {
     let numbered = (0..).zip(files);
-    let mut wholes: Vec<Whole> = numbered.map(|(file, info)| Whole::of(file, info)).collect();
+    let mut wholes: Vec<Concatenation> = numbered
+        .map(|(file, info)| Concatenation::of(file, info))
+        .collect();
     let titles = files.iter().map(|file| file.title as usize + 1).max();
     let mut is_in_pieces = vec![false; titles.unwrap_or(0)];
     for stream in streams {
@@ -88,8 +90,8 @@ pub(crate) fn laid_end_to_end<'a>(
         let seconds: f64 = infos().map(|info| info.duration_s).sum();
         let mut before_bytes = 0;
         for (file, info) in known.clone().zip(infos()) {
-            wholes[*file as usize] = Whole {
-                part: Part::Piece,
+            wholes[*file as usize] = Concatenation {
+                part: FileRole::Piece,
                 first: stream[0],
                 before_bytes,
                 bytes,
@@ -101,8 +103,8 @@ pub(crate) fn laid_end_to_end<'a>(
     }
     for (whole, info) in wholes.iter_mut().zip(files) {
         let is_small = info.size_bytes < HEADER_BYTES;
-        if is_in_pieces[info.title as usize] && whole.part == Part::All && is_small {
-            (whole.part, whole.bytes, whole.seconds) = (Part::Beside, 0, 0.0);
+        if is_in_pieces[info.title as usize] && whole.part == FileRole::All && is_small {
+            (whole.part, whole.bytes, whole.seconds) = (FileRole::Beside, 0, 0.0);
         }
     }
     wholes

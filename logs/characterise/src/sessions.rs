@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 
 use headlong_chains::{
-    Chain, Joiner, NO_CHAIN, Phase, PhaseKind, PhaseRules, Request, Rules, SessionPhases, phases,
+    Chain, ChainRules, Joiner, NO_CHAIN, Phase, PhaseKind, PhaseRules, Request, SessionPhases,
+    phases,
 };
 
-use crate::view::{Cluster, Log, PhasesOf, SessionView, Span};
+use crate::view::{Cluster, LogContext, PhaseGroups, SessionView, TimeSpan};
 
 /// Splits requests into sessions, one partition at a time, reusing its memory.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl SessionSplitter {
     pub const BYTES_PER_REQUEST: u64 = 32 + 4 + 4 + size_of::<Chain>() as u64;
 
     /// A splitter that joins requests to chains by these rules.
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: ChainRules) -> Self {
         Self {
             joiner: Joiner::new(rules),
             chains: Vec::new(),
@@ -35,7 +36,7 @@ impl SessionSplitter {
     /// the requests by session, arrival and line.
     pub fn split(
         &mut self,
-        log: &Log,
+        log: &LogContext,
         requests: &mut [Request],
         mut each: impl FnMut(&SessionView<'_>),
     ) {
@@ -69,7 +70,7 @@ impl SessionSplitter {
 }
 
 fn split_session(
-    log: &Log,
+    log: &LogContext,
     requests: &[Request],
     by_file: &[u32],
     chains: &[Chain],
@@ -83,12 +84,12 @@ fn split_session(
     let kind_of = |file| log.file(file).kind;
     let found = [false, true].map(|with_audio| phases(chains, kind_of, &rules(with_audio)));
     let span = match &found[0] {
-        Some(found) if requests.iter().all(Request::is_placed) => Span {
+        Some(found) if requests.iter().all(Request::is_placed) => TimeSpan {
             start_ms: found.start_ms,
             end_ms: found.end_ms,
         },
         // Nothing was sent in the session, or some requests are in no chain.
-        _ => Span {
+        _ => TimeSpan {
             start_ms: requests[0].received_ms,
             end_ms: requests
                 .iter()
@@ -97,7 +98,7 @@ fn split_session(
                 .unwrap_or(0),
         },
     };
-    let phases = found.map(|found| found.as_ref().map_or(PhasesOf::default(), phases_of));
+    let phases = found.map(|found| found.as_ref().map_or(PhaseGroups::default(), phases_of));
     each(&SessionView {
         session: requests[0].session,
         requests,
@@ -110,8 +111,8 @@ fn split_session(
 }
 
 /// The phases by kind, with the chains of each transient phase.
-fn phases_of(found: &SessionPhases) -> PhasesOf {
-    let span = |phase: &Phase| Span {
+fn phases_of(found: &SessionPhases) -> PhaseGroups {
+    let span = |phase: &Phase| TimeSpan {
         start_ms: phase.start_ms,
         end_ms: phase.end_ms,
     };
@@ -122,10 +123,10 @@ fn phases_of(found: &SessionPhases) -> PhasesOf {
         }
     }
     let covered = [found.transient_ms, found.stable_ms, found.inactive_ms];
-    let mut by_kind = PhasesOf {
+    let mut by_kind = PhaseGroups {
         starts_transient: found.starts_transient(),
         covered_ms: covered.map(|ms| ms.max(0) as u64),
-        ..PhasesOf::default()
+        ..PhaseGroups::default()
     };
     for (phase, chains) in found.phases.iter().zip(chains) {
         match phase.kind {

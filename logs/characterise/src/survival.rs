@@ -6,24 +6,24 @@ use headlong_chains::{FitPoints, PowerLaw, SEGMENT_STARTS, Survival};
 
 /// One of the three fitted segments of lengths (thesis 5.3.3).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Segment {
+pub(crate) struct FittedSegment {
     place: usize,
     /// Its law.
     pub(crate) law: PowerLaw,
 }
 
 /// The segments with enough lengths for a fit.
-pub(crate) fn segments(runs: &[(u64, u64)]) -> Vec<Segment> {
+pub(crate) fn segments(runs: &[(u64, u64)]) -> Vec<FittedSegment> {
     let fit = Survival::of(runs).fit(FitPoints::Distinct);
     let laws = fit.segments.into_iter().enumerate();
     laws.filter_map(|(place, law)| {
         let law = law.filter(|law| law.a.is_finite() && law.c.is_finite())?;
-        Some(Segment { place, law })
+        Some(FittedSegment { place, law })
     })
     .collect()
 }
 
-impl Segment {
+impl FittedSegment {
     /// Its index among the three.
     pub(crate) const fn place(&self) -> usize {
         self.place

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum CellValue {
     /// A number.
     Number(f64),
     /// Text.
@@ -19,7 +19,7 @@ pub enum Value {
     None,
 }
 
-impl From<f64> for Value {
+impl From<f64> for CellValue {
     fn from(value: f64) -> Self {
         match value.is_finite() {
             true => Self::Number(value),
@@ -28,31 +28,31 @@ impl From<f64> for Value {
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for CellValue {
     fn from(value: u64) -> Self {
         Self::Number(value as f64)
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for CellValue {
     fn from(value: usize) -> Self {
         Self::Number(value as f64)
     }
 }
 
-impl From<String> for Value {
+impl From<String> for CellValue {
     fn from(value: String) -> Self {
         Self::Text(value)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for CellValue {
     fn from(value: &str) -> Self {
         Self::Text(value.to_string())
     }
 }
 
-impl From<Option<f64>> for Value {
+impl From<Option<f64>> for CellValue {
     fn from(value: Option<f64>) -> Self {
         value.map_or(Self::None, Self::from)
     }
@@ -60,7 +60,7 @@ impl From<Option<f64>> for Value {
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Column {
+pub struct TableColumn {
     /// Identifier for programs.
     pub key: String,
     /// Name for readers, including the unit.
@@ -69,14 +69,14 @@ pub struct Column {
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct TableRow {
     /// Identifier for programs.
     pub key: String,
     /// Name for readers.
     pub name: String,
     /// One for each column.
     #[serde(skip_deserializing)]
-    pub values: Vec<Value>,
+    pub values: Vec<CellValue>,
 }
 
 /// A table.
@@ -90,9 +90,9 @@ pub struct Table {
     /// Explanation: how to read it, and how values were counted.
     pub reading: String,
     /// Columns after the row names.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
 }
 
 impl Table {
@@ -102,7 +102,7 @@ impl Table {
     /// If the number of rows or values differs.
     pub(crate) fn filled<const N: usize>(
         mut self,
-        values: impl IntoIterator<Item = [Value; N]>,
+        values: impl IntoIterator<Item = [CellValue; N]>,
     ) -> Self {
         let mut values = values.into_iter();
         for (row, values) in self.rows.iter_mut().zip(values.by_ref()) {
@@ -130,8 +130,13 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn push(&mut self, key: &str, name: &str, values: impl IntoIterator<Item = Value>) {
-        self.rows.push(Row {
+    pub(crate) fn push(
+        &mut self,
+        key: &str,
+        name: &str,
+        values: impl IntoIterator<Item = CellValue>,
+    ) {
+        self.rows.push(TableRow {
             key: key.into(),
             name: name.into(),
             values: values.into_iter().collect(),
@@ -139,7 +144,7 @@ impl Table {
     }
 
     /// The value in a row and a column, by their keys.
-    pub fn value(&self, row: &str, column: &str) -> Option<&Value> {
+    pub fn value(&self, row: &str, column: &str) -> Option<&CellValue> {
         let place = self.columns.iter().position(|c| c.key == column)?;
         let row = self.rows.iter().find(|r| r.key == row)?;
         row.values.get(place)
@@ -148,7 +153,7 @@ impl Table {
     /// The same, if it is a number.
     pub fn number(&self, row: &str, column: &str) -> Option<f64> {
         match self.value(row, column)? {
-            Value::Number(number) => Some(*number),
+            CellValue::Number(number) => Some(*number),
             _ => None,
         }
     }
@@ -157,7 +162,7 @@ impl Table {
 /// Scale of an axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scale {
+pub enum AxisScale {
     /// Linear.
     #[default]
     Linear,
@@ -175,7 +180,7 @@ pub struct Axis {
     pub unit: String,
     /// Its scale.
     #[serde(default)]
-    pub scale: Scale,
+    pub scale: AxisScale,
     /// Names at 0, 1, 2 ... for an axis with names instead of numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -184,7 +189,7 @@ pub struct Axis {
 /// How points are drawn, and what their numbers mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum SeriesForm {
     /// `[x, y]` joined by lines.
     Lines,
     /// `[x, y]` as steps up: a cumulative distribution.
@@ -206,7 +211,7 @@ pub struct Series {
     pub name: String,
     /// Whether it is a fitted curve, or a published one.
     pub is_reference: bool,
-    /// Points as defined by [`Form`].
+    /// Points as defined by [`SeriesForm`].
     pub points: Vec<Vec<f64>>,
 }
 
@@ -247,7 +252,7 @@ pub struct Figure {
     /// Vertical axis.
     pub y: Axis,
     /// How its points are drawn.
-    pub form: Form,
+    pub form: SeriesForm,
     /// Its data.
     #[serde(skip_deserializing)]
     pub series: Vec<Series>,

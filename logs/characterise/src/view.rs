@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use headlong_chains::{Chain, FileInfo, Kind, Request};
+use headlong_chains::{Chain, ContentKind, FileInfo, Request};
 
-use crate::segments::{Whole, laid_end_to_end};
+use crate::segments::{Concatenation, laid_end_to_end};
 
 /// A chain that lasts longer is long (A11), ms.
 pub(crate) const LONG_MS: i64 = 40_000;
@@ -33,7 +33,7 @@ pub(crate) const fn nominal_us(bytes: u64, kbps: u32) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RateClass {
     /// Contents of the files.
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Nominal bit rate, kbit/s; for a merged class its middle.
     pub kbps: u32,
 }
@@ -42,9 +42,9 @@ impl RateClass {
     /// Name on axes.
     pub fn name(&self) -> String {
         let kind = match self.kind {
-            Kind::Audio => " a",
-            Kind::Video => "",
-            Kind::Combined => " c",
+            ContentKind::Audio => " a",
+            ContentKind::Video => "",
+            ContentKind::Combined => " c",
         };
         format!("{}{kind}", self.kbps)
     }
@@ -60,7 +60,7 @@ impl RateClass {
 
 /// The bit rates of a log, ordered by kind and rate as in thesis Figure 5.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rates {
+pub struct LogRates {
     classes: Vec<RateClass>,
     of_file: Vec<u16>,
     /// Whether neighbouring rates were merged, because there were too many.
@@ -72,7 +72,7 @@ const CLASSES_MAX: usize = 48;
 /// Classes per octave of merged rates.
 const MERGED_PER_OCTAVE: f64 = 2.0;
 
-impl Rates {
+impl LogRates {
     /// The rates of these files.
     pub fn of(files: &[FileInfo]) -> Self {
         let exact = |file: &FileInfo| RateClass {
@@ -133,7 +133,7 @@ pub const DEVICES_MAX: usize = 64;
 
 /// Constants of a log.
 #[derive(Debug, Clone)]
-pub struct Log {
+pub struct LogContext {
     /// Indexed by file number.
     pub files: Vec<FileInfo>,
     /// Largest title number plus one.
@@ -144,7 +144,7 @@ pub struct Log {
     /// otherwise.
     devices_kept: Vec<u16>,
     /// The bit rates of the files.
-    pub rates: Rates,
+    pub rates: LogRates,
     /// First arrival and last completion, ms.
     pub span_ms: (i64, i64),
     /// Whether requests have offsets; if most do not, only sections that need none are produced.
@@ -153,13 +153,13 @@ pub struct Log {
     /// before they do (A16).
     pub kept_before_ms: i64,
     /// The concatenation of each file, by number; empty if there are none.
-    wholes: Vec<Whole>,
+    wholes: Vec<Concatenation>,
 }
 
 /// Sessions that start this near the end of the log are left out (A16, thesis 5.1.2).
 pub(crate) const LEFT_OUT_MS: i64 = 3_600_000;
 
-impl Log {
+impl LogContext {
     /// A log of these files with this first arrival and last completion. A log shorter than twice
     /// [`LEFT_OUT_MS`] keeps all its sessions: too few would be left.
     pub fn new(files: Vec<FileInfo>, span_ms: (i64, i64)) -> Self {
@@ -167,7 +167,7 @@ impl Log {
         let is_short = span_ms.1.saturating_sub(span_ms.0) < 2 * LEFT_OUT_MS;
         Self {
             titles: titles.unwrap_or(0),
-            rates: Rates::of(&files),
+            rates: LogRates::of(&files),
             files,
             devices: Vec::new(),
             devices_kept: Vec::new(),
@@ -225,9 +225,9 @@ impl Log {
     }
 
     /// The concatenation that a file belongs to.
-    pub(crate) fn whole(&self, file: u32) -> Whole {
+    pub(crate) fn whole(&self, file: u32) -> Concatenation {
         let known = self.wholes.get(file as usize).copied();
-        known.unwrap_or_else(|| Whole::of(file, self.file(file)))
+        known.unwrap_or_else(|| Concatenation::of(file, self.file(file)))
     }
 
     /// Position of a byte of a file in its concatenation.
@@ -253,7 +253,7 @@ impl Log {
     pub fn file(&self, file: u32) -> &FileInfo {
         const UNKNOWN: FileInfo = FileInfo {
             title: 0,
-            kind: Kind::Combined,
+            kind: ContentKind::Combined,
             kbps: 0,
             size_bytes: 0,
             disk: 0,
@@ -266,14 +266,14 @@ impl Log {
 
 /// A time span of a session, ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span {
+pub struct TimeSpan {
     /// Start.
     pub start_ms: i64,
     /// End.
     pub end_ms: i64,
 }
 
-impl Span {
+impl TimeSpan {
     /// Its length.
     pub fn ms(&self) -> u64 {
         self.end_ms.saturating_sub(self.start_ms).max(0) as u64
@@ -284,20 +284,20 @@ impl Span {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     /// From the first arrival to the last completion.
-    pub span: Span,
+    pub span: TimeSpan,
     /// Its chains, as indexes into [`SessionView::chains`].
     pub chains: Vec<u32>,
 }
 
 /// The phases of a session (A12), in order of their start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PhasesOf {
+pub struct PhaseGroups {
     /// Transient phases.
     pub transient: Vec<Cluster>,
     /// Stable phases: each is one long chain, given by its index.
     pub stable: Vec<u32>,
     /// Inactive phases.
-    pub inactive: Vec<Span>,
+    pub inactive: Vec<TimeSpan>,
     /// Time covered by transient, stable and inactive phases, ms.
     pub covered_ms: [u64; 3],
     /// Whether the first of all phases is transient.
@@ -319,9 +319,9 @@ pub struct SessionView<'a> {
     /// none.
     pub chain_of: &'a [u32],
     /// Its phases from chains of all files except audio ([0]), and of all files ([1]).
-    pub phases: [&'a PhasesOf; 2],
+    pub phases: [&'a PhaseGroups; 2],
     /// From its first arrival to its last completion.
-    pub span: Span,
+    pub span: TimeSpan,
 }
 
 /// Names of the two readings of A12.
@@ -362,7 +362,7 @@ impl<'a> SessionView<'a> {
 mod tests {
     use super::*;
 
-    fn file(kind: Kind, kbps: u32) -> FileInfo {
+    fn file(kind: ContentKind, kbps: u32) -> FileInfo {
         FileInfo {
             title: 0,
             kind,
@@ -377,12 +377,12 @@ mod tests {
     #[test]
     fn rates_are_ordered_by_kind_and_rate() {
         let files = [
-            file(Kind::Combined, 500),
-            file(Kind::Video, 3000),
-            file(Kind::Audio, 64),
-            file(Kind::Video, 235),
+            file(ContentKind::Combined, 500),
+            file(ContentKind::Video, 3000),
+            file(ContentKind::Audio, 64),
+            file(ContentKind::Video, 235),
         ];
-        let rates = Rates::of(&files);
+        let rates = LogRates::of(&files);
         let names: Vec<_> = rates.classes().iter().map(RateClass::name).collect();
         assert_eq!(names, ["64 a", "235", "3000", "500 c"]);
         assert_eq!([0, 1, 2, 3].map(|at| rates.of_file(at)), [3, 2, 0, 1]);
@@ -390,8 +390,10 @@ mod tests {
 
     #[test]
     fn too_many_rates_are_merged() {
-        let files: Vec<_> = (100..5000).map(|kbps| file(Kind::Video, kbps)).collect();
-        let rates = Rates::of(&files);
+        let files: Vec<_> = (100..5000)
+            .map(|kbps| file(ContentKind::Video, kbps))
+            .collect();
+        let rates = LogRates::of(&files);
         assert!(rates.is_merged && rates.classes().len() <= CLASSES_MAX);
         for (place, file) in files.iter().enumerate() {
             let class = rates.classes()[rates.of_file(place as u32)];
@@ -403,11 +405,11 @@ mod tests {
     #[test]
     fn short_log_keeps_all_sessions() {
         assert_eq!(
-            Log::new(Vec::new(), (0, 7_199_999)).kept_before_ms,
+            LogContext::new(Vec::new(), (0, 7_199_999)).kept_before_ms,
             i64::MAX
         );
         assert_eq!(
-            Log::new(Vec::new(), (0, 7_200_000)).kept_before_ms,
+            LogContext::new(Vec::new(), (0, 7_200_000)).kept_before_ms,
             3_600_000
         );
     }

@@ -5,10 +5,10 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::counting::spread;
+use crate::histograms::spread;
 use crate::merge::merge_fields;
 use crate::tables::{Captions, Figure, ReportItems, Series};
-use crate::view::{Log, SessionView};
+use crate::view::{LogContext, SessionView};
 
 /// Widths of bins over the time of the log; the thesis uses 5 minutes.
 const WIDTHS_MS: [i64; 7] = [1000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000];
@@ -20,7 +20,7 @@ pub(crate) const BINS_MAX: i64 = 20_000;
 
 /// Requests, sessions and bytes over the time of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Volume {
+pub(crate) struct LogVolume {
     width_ms: i64,
     origin_ms: i64,
     bytes: Vec<u64>,
@@ -32,11 +32,14 @@ pub(crate) struct Volume {
     files: Vec<bool>,
 }
 
-merge_fields!(Volume { bytes, starts, requests, sessions, left_out, titles, files; same width_ms, origin_ms });
+merge_fields!(LogVolume {
+    bytes, starts, requests, sessions, left_out, titles, files;
+    same width_ms, origin_ms
+});
 
-impl Volume {
+impl LogVolume {
     /// An empty accumulator.
-    pub(crate) fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &LogContext) -> Self {
         let span = (log.span_ms.1 - log.span_ms.0).max(1);
         let fits = |width: &i64| span / width < BINS_WANTED;
         let width_ms = WIDTHS_MS.into_iter().find(fits);
@@ -56,7 +59,7 @@ impl Volume {
     }
 
     /// Adds a session.
-    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.sessions += 1;
         self.left_out += u64::from(view.span.start_ms >= log.kept_before_ms);
         self.requests += view.requests.len() as u64;
@@ -95,7 +98,7 @@ impl Volume {
     }
 
     /// Table 5.1 and Figure 5.1.
-    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> ReportItems {
+    pub(crate) fn finish(&self, log: &LogContext, captions: &Captions) -> ReportItems {
         let span_ms = log.span_ms.1 - log.span_ms.0;
         let seconds = span_ms.max(1) as f64 / 1000.0;
         let bytes: u64 = self.bytes.iter().sum();
@@ -129,7 +132,7 @@ impl Volume {
         }
     }
 
-    fn hours(&self, log: &Log, bin: usize) -> f64 {
+    fn hours(&self, log: &LogContext, bin: usize) -> f64 {
         let ms = self.origin_ms + bin as i64 * self.width_ms - log.span_ms.0;
         ms.max(0) as f64 / 3.6e6
     }
@@ -150,8 +153,11 @@ mod tests {
 
     #[test]
     fn bins_are_limited_for_wrong_dates() {
-        let of = |days: i64| Volume::new(&Log::new(Vec::new(), (0, days * DAY_MS)));
-        let (width_ms, bins) = (|of: &Volume| of.width_ms, |of: &Volume| of.starts.len());
+        let of = |days: i64| LogVolume::new(&LogContext::new(Vec::new(), (0, days * DAY_MS)));
+        let (width_ms, bins) = (
+            |of: &LogVolume| of.width_ms,
+            |of: &LogVolume| of.starts.len(),
+        );
         let (day, weeks, ages) = (of(1), of(60), of(8000 * 365));
         assert_eq!((width_ms(&day), width_ms(&weeks)), (300_000, 300_000));
         assert_eq!(bins(&weeks), 60 * 288 + 2);

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use headlong_chains::Rules;
-use headlong_trace::{ChainSettings, Intake, Silent, TableFile, take_in};
+use headlong_chains::ChainRules;
+use headlong_trace::{ChainSettings, Intake, SilentProgress, TableFile, take_in};
 
 const SCRIPT: &str = include_str!("gaps_and_islands.cjs");
 
@@ -30,17 +30,17 @@ fn main() {
         .map_or(3, |text| text.parse().expect("ROUNDS"));
     let polars = arguments.next().map(PathBuf::from);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut least = [Cost::MOST; 2];
+    let mut least = [RunCost::MOST; 2];
     for _ in 0..rounds {
         let before = processor_s();
         let (requests, chains, clock_s) = ours(&log, folder.path());
         let millions = requests as f64 / 1e6;
-        let cost = Cost::of(clock_s, processor_s()[0] - before[0], millions);
+        let cost = RunCost::of(clock_s, processor_s()[0] - before[0], millions);
         println!("ours: {chains} chains of {requests} requests, {cost}");
         least[0] = least[0].least(cost);
         if let Some(polars) = &polars {
             let clock_s = theirs(&log, polars);
-            let cost = Cost::of(clock_s, processor_s()[1] - before[1], millions);
+            let cost = RunCost::of(clock_s, processor_s()[1] - before[1], millions);
             println!("Polars: {cost}");
             least[1] = least[1].least(cost);
         }
@@ -56,12 +56,12 @@ fn main() {
 
 /// Seconds per million requests.
 #[derive(Clone, Copy)]
-struct Cost {
+struct RunCost {
     clock_s: f64,
     processor_s: f64,
 }
 
-impl Cost {
+impl RunCost {
     const MOST: Self = Self {
         clock_s: f64::INFINITY,
         processor_s: f64::INFINITY,
@@ -82,7 +82,7 @@ impl Cost {
     }
 }
 
-impl std::fmt::Display for Cost {
+impl std::fmt::Display for RunCost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -115,10 +115,10 @@ fn ours(log: &Path, folder: &Path) -> (u64, u64, f64) {
         devices_and_drives: false,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("a log");
+    let taken = take_in(&intake, &SilentProgress).expect("a log");
     let read = start.elapsed().as_secs_f64();
     let settings = ChainSettings {
-        rules: Rules::default(),
+        rules: ChainRules::default(),
         threads: intake.threads,
         keep_bytes_max: 256 << 20,
     };

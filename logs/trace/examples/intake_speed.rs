@@ -15,13 +15,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use headlong_trace::{Intake, RequestRow, Silent, TableWriter, take_in};
+use headlong_trace::{Intake, RequestRow, SilentProgress, TableWriter, take_in};
 
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
                      Chrome/120.0.0.0 Safari/537.36";
 
 /// One request, independent of the format.
-struct Line {
+struct RequestLine {
     second: u64,
     service_ms: u64,
     session: u64,
@@ -30,14 +30,14 @@ struct Line {
     bytes: u64,
 }
 
-fn line(number: u64, lines: u64) -> Line {
+fn line(number: u64, lines: u64) -> RequestLine {
     // splitmix64 (Steele, Lea, Flood 2014).
     let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^= z >> 31;
     let session = (z >> 12) % (lines / 500 + 10);
-    Line {
+    RequestLine {
         second: number * 86_400 / lines.max(1),
         service_ms: z % 3000,
         session,
@@ -48,8 +48,8 @@ fn line(number: u64, lines: u64) -> Line {
     }
 }
 
-fn csv(line: &Line, text: &mut String) -> std::fmt::Result {
-    let Line {
+fn csv(line: &RequestLine, text: &mut String) -> std::fmt::Result {
+    let RequestLine {
         second,
         service_ms,
         session,
@@ -64,8 +64,8 @@ fn csv(line: &Line, text: &mut String) -> std::fmt::Result {
     )
 }
 
-fn combined(line: &Line, text: &mut String) -> std::fmt::Result {
-    let Line {
+fn combined(line: &RequestLine, text: &mut String) -> std::fmt::Result {
+    let RequestLine {
         second,
         session,
         file,
@@ -85,7 +85,7 @@ fn combined(line: &Line, text: &mut String) -> std::fmt::Result {
 }
 
 /// The same, without the range of the file.
-fn parsed(line: &Line, text: &mut String) -> std::fmt::Result {
+fn parsed(line: &RequestLine, text: &mut String) -> std::fmt::Result {
     let start = text.len();
     combined(line, text)?;
     let line = text.split_off(start);
@@ -93,8 +93,8 @@ fn parsed(line: &Line, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn json(line: &Line, text: &mut String) -> std::fmt::Result {
-    let Line {
+fn json(line: &RequestLine, text: &mut String) -> std::fmt::Result {
+    let RequestLine {
         second,
         service_ms,
         session,
@@ -116,9 +116,14 @@ fn json(line: &Line, text: &mut String) -> std::fmt::Result {
     )
 }
 
-type Writer = fn(&Line, &mut String) -> std::fmt::Result;
+type LineWriter = fn(&RequestLine, &mut String) -> std::fmt::Result;
 
-fn generate(path: &Path, header: &str, write: Writer, lines: u64) -> Result<(), std::io::Error> {
+fn generate(
+    path: &Path,
+    header: &str,
+    write: LineWriter,
+    lines: u64,
+) -> Result<(), std::io::Error> {
     let mut file = std::fs::File::create(path)?;
     let mut text = header.to_owned();
     for number in 0..lines {
@@ -139,7 +144,7 @@ fn measure(name: &str, path: PathBuf, threads: usize) -> Result<(), Box<dyn std:
         ..Intake::default()
     };
     let (start, start_cpu) = (Instant::now(), cpu_seconds()?);
-    let taken = take_in(&intake, &Silent)?;
+    let taken = take_in(&intake, &SilentProgress)?;
     let read = cpu_seconds()? - start_cpu;
     let counts = taken
         .parts
@@ -180,7 +185,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => tempfile::tempdir()?,
     };
     let header = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
-    let formats: [(&str, &str, Writer); 4] = [
+    let formats: [(&str, &str, LineWriter); 4] = [
         ("csv", header, csv),
         ("combined", "", combined),
         ("parsed", "", parsed),
@@ -210,7 +215,7 @@ fn to_parquet(log: &Path, table: &Path) -> Result<(), Box<dyn std::error::Error>
         logs: vec![log.to_owned()],
         ..Intake::default()
     };
-    let names = take_in(&intake, &Silent)?;
+    let names = take_in(&intake, &SilentProgress)?;
     let writer = std::sync::Mutex::new(TableWriter::create(table)?);
     let outcomes = names.parts.each_unsorted(1, |_, requests| {
         let mut writer = writer

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use headlong_chains::Rules;
+use headlong_chains::ChainRules;
 use headlong_characterise::{
-    About, Accumulators, Characterisation, DEVICES_MAX, Dropped, Log, Merge as _, SessionSplitter,
-    SessionView,
+    Accumulators, Characterisation, DEVICES_MAX, DroppedLines, LogContext, Merge as _, Provenance,
+    SessionSplitter, SessionView,
 };
 
 use crate::names::QuickMap;
 use crate::summary::summary;
 use crate::{
-    ChainRow, IntakeResult, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow,
-    TableError, TableWriter,
+    ChainRow, DropReason, IntakeResult, Partitions, PartitionsError, PhaseRow, RequestRow,
+    SessionRow, TableError, TableWriter,
 };
 
 /// Settings.
 #[derive(Debug, Clone)]
 pub struct CharacteriseSettings {
     /// Rules for joining requests to chains.
-    pub rules: Rules,
+    pub rules: ChainRules,
     /// Threads.
     pub threads: usize,
     /// An existing folder for `requests.parquet`, `chains.parquet`, `phases.parquet` and
@@ -40,7 +40,7 @@ pub struct CharacteriseSettings {
 pub enum CharacteriseError {
     /// Requests could not be read back.
     #[error(transparent)]
-    Parts(#[from] PartsError),
+    Parts(#[from] PartitionsError),
     /// A table could not be written.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -52,8 +52,8 @@ pub fn characterise_bytes_max(taken: &IntakeResult, threads: usize) -> u64 {
     threads.max(1) as u64 * Accumulators::bytes_max(&log)
 }
 
-fn log_of(taken: &IntakeResult) -> Log {
-    let mut log = Log::new(taken.files.clone(), taken.span_ms);
+fn log_of(taken: &IntakeResult) -> LogContext {
+    let mut log = LogContext::new(taken.files.clone(), taken.span_ms);
     let devices = 0..taken.devices.len() as u32;
     log.lay_end_to_end(taken.streams.iter().map(Vec::as_slice));
     log.has_offsets = taken.has_offsets();
@@ -77,7 +77,7 @@ pub fn characterise(
         log.count_devices(&sessions_by_device(taken, settings.threads)?);
     }
     let tables = match &settings.tables {
-        Some(folder) => Some(OrderedTurns::new(Tables::create(folder)?)),
+        Some(folder) => Some(OrderedTurns::new(TableWriters::create(folder)?)),
         None => None,
     };
     let all = sum_parts(taken, &log, settings, tables.as_ref(), &done)?;
@@ -90,7 +90,7 @@ pub fn characterise(
 }
 
 /// The number of sessions on each type of device.
-fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, PartsError> {
+fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, PartitionsError> {
     let counts = taken.parts.each_unsorted(threads, |_, requests| {
         requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
         let mut counts: QuickMap<u16, u64> = QuickMap::default();
@@ -109,28 +109,28 @@ fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, 
 }
 
 /// State of a thread, reused between partitions.
-struct Worker {
+struct PartitionWorker {
     splitter: SessionSplitter,
     sums: Accumulators,
 }
 
 fn sum_parts<'a>(
     taken: &'a IntakeResult,
-    log: &Log,
+    log: &LogContext,
     settings: &CharacteriseSettings,
-    tables: Option<&OrderedTurns<Tables<'a>>>,
+    tables: Option<&OrderedTurns<TableWriters<'a>>>,
     done: &(impl Fn(u64) + Sync),
 ) -> Result<Accumulators, CharacteriseError> {
-    let workers: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+    let workers: Mutex<Vec<PartitionWorker>> = Mutex::new(Vec::new());
     let so_far = AtomicU64::new(0);
-    let parts: &Parts = &taken.parts;
+    let parts: &Partitions = &taken.parts;
     let outcomes = parts.each_unsorted(settings.threads, |number, requests| {
         let free = workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut worker = free.unwrap_or_else(|| Worker {
+        let mut worker = free.unwrap_or_else(|| PartitionWorker {
             splitter: SessionSplitter::new(settings.rules),
             sums: Accumulators::new(log),
         });
-        let Worker { splitter, sums } = &mut worker;
+        let PartitionWorker { splitter, sums } = &mut worker;
         splitter.split(log, requests, |view| sums.add(log, view));
         let written = match tables {
             Some(tables) => tables.take(number, |tables| {
@@ -171,15 +171,15 @@ fn name_of(taken: &IntakeResult, settings: &CharacteriseSettings) -> String {
     stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> About {
+fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> Provenance {
     let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
     let dropped = taken.dropped.by_reason().iter();
-    let dropped = dropped.filter(|lines| lines.reason != Reason::NotARequest);
+    let dropped = dropped.filter(|lines| lines.reason != DropReason::NotARequest);
     let mut notes = summary(taken);
     if taken.requests == 0 {
         notes.push("no request can be used; every table is empty".into());
     }
-    About {
+    Provenance {
         title: settings.title.clone(),
         logs,
         format: taken.told_format.clone(),
@@ -187,7 +187,7 @@ fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> About {
         bytes: taken.bytes,
         requests: taken.requests,
         dropped: dropped
-            .map(|lines| Dropped {
+            .map(|lines| DroppedLines {
                 reason: lines.reason.to_string(),
                 count: lines.count,
                 sample: lines.samples.first().map_or(String::new(), |sample| {
@@ -250,14 +250,14 @@ pub const TABLES: [&str; 4] = [
     "sessions.parquet",
 ];
 
-struct Tables<'a> {
+struct TableWriters<'a> {
     requests: TableWriter<RequestRow<'a>>,
     chains: TableWriter<ChainRow<'a>>,
     phases: TableWriter<PhaseRow<'a>>,
     sessions: TableWriter<SessionRow<'a>>,
 }
 
-impl<'a> Tables<'a> {
+impl<'a> TableWriters<'a> {
     fn create(folder: &Path) -> Result<Self, TableError> {
         let [requests, chains, phases, sessions] = TABLES;
         Ok(Self {
@@ -271,7 +271,7 @@ impl<'a> Tables<'a> {
     fn push(
         &mut self,
         names: &'a IntakeResult,
-        log: &Log,
+        log: &LogContext,
         view: &SessionView<'_>,
     ) -> Result<(), TableError> {
         for request in view.requests {

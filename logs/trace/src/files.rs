@@ -3,13 +3,13 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use headlong_chains::{FileInfo, Kind};
+use headlong_chains::{ContentKind, FileInfo};
 
-use crate::dropped::Dropped;
+use crate::drop_counts::DropCounts;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
-use crate::parts::file_use::FileUse;
-use crate::read::{Reason, columns, number, trimmed};
+use crate::partitions::file_use::FileUse;
+use crate::read::{DropReason, columns, number, trimmed};
 
 /// Columns of a files table; only `file` is required.
 const COLUMNS: [&str; 7] = [
@@ -33,7 +33,7 @@ pub(crate) struct FilesTable {
 pub(crate) struct FileRow {
     pub(crate) file: u32,
     title: Option<u32>,
-    kind: Option<Kind>,
+    kind: Option<ContentKind>,
     kbps: u32,
     pub(crate) size_bytes: u64,
     disk: Option<u32>,
@@ -105,7 +105,7 @@ impl FilesTable {
     pub(crate) fn open(
         path: &Path,
         names: &Interners,
-        dropped: &mut Dropped,
+        dropped: &mut DropCounts,
     ) -> Result<Self, FilesError> {
         let told = path.display().to_string();
         let read = || -> std::io::Result<Vec<u8>> {
@@ -119,13 +119,13 @@ impl FilesTable {
             }
             let read_bytes = std::sync::Arc::default();
             let head = crate::read::source::look(path, &read_bytes)?;
-            let mut blocks = crate::read::source::Blocks::open(
+            let mut blocks = crate::read::source::BlockReader::open(
                 &path.to_path_buf(),
                 head.packing,
                 head.input,
                 &read_bytes,
             )?;
-            let mut block = crate::read::source::Block::default();
+            let mut block = crate::read::source::LineBlock::default();
             while blocks.next(&mut block) {
                 text.extend_from_slice(&block.bytes);
             }
@@ -143,13 +143,13 @@ impl FilesTable {
         text: &[u8],
         told: &str,
         names: &Interners,
-        dropped: &mut Dropped,
+        dropped: &mut DropCounts,
     ) -> Result<Self, FilesError> {
         let mut lines = text.split(|byte| *byte == b'\n').map(trimmed).enumerate();
         let (_, header) = lines.next().unwrap_or_default();
         let columns = columns(header).ok_or_else(|| FilesError::NoHeader {
             path: told.to_owned(),
-            line: crate::dropped::shown(header),
+            line: crate::drop_counts::shown(header),
         })?;
         let mut table = Self::default();
         for (index, line) in lines.filter(|(_, line)| !line.is_empty()) {
@@ -165,13 +165,13 @@ impl FilesTable {
     }
 }
 
-struct Columns {
+struct FilesColumns {
     separator: u8,
     /// For each column of the table, its index in [`COLUMNS`].
     places: Vec<Option<usize>>,
 }
 
-fn columns(header: &[u8]) -> Option<Columns> {
+fn columns(header: &[u8]) -> Option<FilesColumns> {
     let header = header.strip_prefix(b"\xef\xbb\xbf").unwrap_or(header);
     let counts = [b',', b'\t', b';'].map(|byte| (memchr::memchr_iter(byte, header).count(), byte));
     let separator = counts.into_iter().max_by_key(|(count, _)| *count)?.1;
@@ -183,15 +183,15 @@ fn columns(header: &[u8]) -> Option<Columns> {
         rest = after;
     }
     let has_file = places.contains(&Some(0));
-    has_file.then_some(Columns { separator, places })
+    has_file.then_some(FilesColumns { separator, places })
 }
 
-fn row(line: &[u8], columns: &Columns, names: &Interners) -> Result<FileRow, Reason> {
+fn row(line: &[u8], columns: &FilesColumns, names: &Interners) -> Result<FileRow, DropReason> {
     let mut texts: [&[u8]; COLUMNS.len()] = [&[]; COLUMNS.len()];
     let mut rest = Some(line);
     for place in &columns.places {
-        let (piece, after) =
-            columns::piece(rest.ok_or(Reason::Shape)?, columns.separator).ok_or(Reason::Shape)?;
+        let (piece, after) = columns::piece(rest.ok_or(DropReason::Shape)?, columns.separator)
+            .ok_or(DropReason::Shape)?;
         if let Some(place) = place {
             texts[*place] = piece.trim_ascii();
         }
@@ -199,25 +199,25 @@ fn row(line: &[u8], columns: &Columns, names: &Interners) -> Result<FileRow, Rea
     }
     let [file, title, kind, kbps, size, disk, duration] = texts;
     if file.is_empty() {
-        return Err(Reason::NoFile);
+        return Err(DropReason::NoFile);
     }
     let kind = match kind {
-        b"0" | b"audio" => Some(Kind::Audio),
-        b"1" | b"video" => Some(Kind::Video),
-        b"2" | b"combined" => Some(Kind::Combined),
+        b"0" | b"audio" => Some(ContentKind::Audio),
+        b"1" | b"video" => Some(ContentKind::Video),
+        b"2" | b"combined" => Some(ContentKind::Combined),
         b"" | b"-" => None,
-        _ => return Err(Reason::BadNumber),
+        _ => return Err(DropReason::BadNumber),
     };
     let kbps = match kbps {
         b"" | b"-" => 0,
-        text => number::thousandths(text, 0).ok_or(Reason::BadNumber)?,
+        text => number::thousandths(text, 0).ok_or(DropReason::BadNumber)?,
     };
     let duration_ms = number::service_ms(duration, 3)?.unwrap_or(0);
     let known =
         |text: &[u8], names: &Interner| (!matches!(text, b"" | b"-")).then(|| names.intern(text).0);
     Ok(FileRow {
         size_bytes: number::amount(size)?.unwrap_or(0),
-        kbps: u32::try_from(kbps).map_err(|_| Reason::Negative)?,
+        kbps: u32::try_from(kbps).map_err(|_| DropReason::Negative)?,
         duration_s: duration_ms as f64 / 1000.0,
         kind,
         file: names.files.intern(file).0,
@@ -285,7 +285,7 @@ pub struct KnownProperties {
 }
 
 /// The known properties of each file.
-pub(crate) fn told(facts: &[FileFacts]) -> Vec<KnownProperties> {
+pub(crate) fn known_properties(facts: &[FileFacts]) -> Vec<KnownProperties> {
     let told = |facts: &FileFacts| KnownProperties {
         kbps: facts.row.is_some_and(|row| row.kbps > 0),
         size: facts.row.is_some_and(|row| row.size_bytes > 0) || facts.hint.size_bytes > 0,
@@ -324,17 +324,17 @@ fn info(name: &[u8], facts: &FileFacts, used: FileUse, title: u32, disk: u16) ->
     }
 }
 
-fn kind_by_name(name: &[u8]) -> Kind {
+fn kind_by_name(name: &[u8]) -> ContentKind {
     let name = name.to_ascii_lowercase();
     let has = |word: &[u8]| memchr::memmem::find(&name, word).is_some();
     let ends = |ending: &&[u8]| name.ends_with(ending);
     const AUDIO: [&[u8]; 6] = [b".m4a", b".aac", b".mp3", b".ogg", b".opus", b".flac"];
     if AUDIO.iter().any(ends) || has(b"audio") {
-        Kind::Audio
+        ContentKind::Audio
     } else if name.ends_with(b".m4v") || has(b"video") {
-        Kind::Video
+        ContentKind::Video
     } else {
-        Kind::Combined
+        ContentKind::Combined
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn table_is_read_by_header_and_bad_lines_are_counted() {
         let names = Interners::new();
-        let mut dropped = Dropped::default();
+        let mut dropped = DropCounts::default();
         let text = b"kind,file,kbps,size,title,extra,disk,duration_s\r\n\
             1,10,3000,1000,7,x,3,60.5\n0,11,96,,7,x,,\nvideo,12,-5,1,7,x,3,1\n\
             9,13,1,1,7,x,3,1\n1,14,1\n\n2,,1,1,1,1,1,1\n";
@@ -377,11 +377,11 @@ mod tests {
         let first = table.rows[0];
         assert_eq!(
             (first.file, first.kind, first.kbps),
-            (10, Some(Kind::Video), 3000)
+            (10, Some(ContentKind::Video), 3000)
         );
         assert_eq!((first.size_bytes, first.duration_s), (1000, 60.5));
         assert_eq!((table.rows[1].size_bytes, table.rows[1].disk), (0, None));
-        let reasons: Vec<Reason> = dropped
+        let reasons: Vec<DropReason> = dropped
             .by_reason()
             .iter()
             .map(|lines| lines.reason)
@@ -389,10 +389,10 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                Reason::Shape,
-                Reason::NoFile,
-                Reason::BadNumber,
-                Reason::Negative
+                DropReason::Shape,
+                DropReason::NoFile,
+                DropReason::BadNumber,
+                DropReason::Negative
             ]
         );
         assert_eq!(dropped.by_reason()[0].samples[0].line, 6);
@@ -400,16 +400,16 @@ mod tests {
 
     #[test]
     fn files_table_may_be_parquet() {
-        use crate::parquet::{Cells, Column, ColumnType, TableRow, TableWriter};
-        struct Row(u32, Option<f64>);
-        impl TableRow for Row {
-            const COLUMNS: &'static [Column] = &[
-                Column::new("file", ColumnType::Int),
-                Column::new("kind", ColumnType::Text),
-                Column::new("kbps", ColumnType::Int),
-                Column::new("duration_s", ColumnType::Real),
+        use crate::parquet::{ColumnSpec, ColumnType, RowCells, TableRow, TableWriter};
+        struct FilesTableRow(u32, Option<f64>);
+        impl TableRow for FilesTableRow {
+            const COLUMNS: &'static [ColumnSpec] = &[
+                ColumnSpec::new("file", ColumnType::Int),
+                ColumnSpec::new("kind", ColumnType::Text),
+                ColumnSpec::new("kbps", ColumnType::Int),
+                ColumnSpec::new("duration_s", ColumnType::Real),
             ];
-            fn write(&self, cells: &mut Cells<'_>) {
+            fn write(&self, cells: &mut RowCells<'_>) {
                 cells.int(self.0);
                 cells.text("audio");
                 cells.int(64);
@@ -422,11 +422,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("files.parquet");
         let mut table = TableWriter::create(&path).expect("a table");
-        table.push(&Row(7, Some(60.5))).expect("a row");
-        table.push(&Row(8, None)).expect("a row");
+        table.push(&FilesTableRow(7, Some(60.5))).expect("a row");
+        table.push(&FilesTableRow(8, None)).expect("a row");
         table.finish().expect("finished");
         let names = Interners::new();
-        let table = FilesTable::open(&path, &names, &mut Dropped::default()).expect("read");
+        let table = FilesTable::open(&path, &names, &mut DropCounts::default()).expect("read");
         let told = table
             .rows
             .iter()
@@ -434,8 +434,8 @@ mod tests {
         assert_eq!(
             told.collect::<Vec<_>>(),
             [
-                (7, Some(Kind::Audio), 64, 60.5),
-                (8, Some(Kind::Audio), 64, 0.0)
+                (7, Some(ContentKind::Audio), 64, 60.5),
+                (8, Some(ContentKind::Audio), 64, 0.0)
             ]
         );
     }
@@ -444,16 +444,20 @@ mod tests {
     fn column_names_may_be_quoted() {
         let names = Interners::new();
         let text = b"\"file\",\"title\",\"kind\",\"kbps\"\n\"10\",\"a, b\",\"audio\",\"96\"\n";
-        let read = FilesTable::from_text(text, "files.csv", &names, &mut Dropped::default());
+        let read = FilesTable::from_text(text, "files.csv", &names, &mut DropCounts::default());
         let rows = read.expect("read").rows;
         let told = rows.iter().map(|row| (row.file, row.kind, row.kbps));
-        assert_eq!(told.collect::<Vec<_>>(), [(10, Some(Kind::Audio), 96)]);
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [(10, Some(ContentKind::Audio), 96)]
+        );
     }
 
     #[test]
     fn missing_header_is_an_error_with_the_first_line() {
         let names = Interners::new();
-        let outcome = FilesTable::from_text(b"1,2,3\n", "f.csv", &names, &mut Dropped::default());
+        let outcome =
+            FilesTable::from_text(b"1,2,3\n", "f.csv", &names, &mut DropCounts::default());
         let error = outcome.expect_err("no header").to_string();
         assert!(error.contains("f.csv has no column `file`") && error.ends_with("but is: 1,2,3"));
     }
@@ -468,7 +472,7 @@ mod tests {
         let guess = info(b"/a/audio.mp4", &FileFacts::default(), used, 4, 2);
         assert_eq!(
             (guess.kind, guess.kbps, guess.size_bytes),
-            (Kind::Audio, 2000, 3_000_000)
+            (ContentKind::Audio, 2000, 3_000_000)
         );
         assert!(guess.is_estimated && (guess.duration_s - 12.0).abs() < 1e-9);
         let nothing = info(b"x", &FileFacts::default(), FileUse::default(), 0, 0);
@@ -476,7 +480,7 @@ mod tests {
         let row = FileRow {
             file: 0,
             title: None,
-            kind: Some(Kind::Video),
+            kind: Some(ContentKind::Video),
             kbps: 0,
             size_bytes: 1_000_000,
             disk: None,

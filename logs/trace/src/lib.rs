@@ -10,17 +10,17 @@
 
 mod chain_table;
 mod characterise;
-mod dropped;
+mod drop_counts;
 mod files;
 mod intake;
-mod known;
 mod names;
+mod number_cache;
 mod page;
 mod parquet;
-mod parts;
-mod pieces;
+mod partitions;
 mod quoted;
 mod read;
+mod segment_files;
 mod spill;
 mod summary;
 mod titles;
@@ -32,23 +32,23 @@ pub use characterise::{
     CharacteriseError, CharacteriseSettings, TABLES as CHARACTERISE_TABLES, characterise,
     characterise_bytes_max,
 };
-pub use dropped::{Dropped, DroppedLines, Sample};
+pub use drop_counts::{DropCounts, DroppedLine, DroppedLines};
 pub use files::{FilesError, KnownProperties};
 pub use intake::{
-    Intake, IntakeError, IntakeResult, LogError, LogSummary, MemoryBound, Progress, SessionsBy,
-    Silent, take_in,
+    Intake, IntakeError, IntakeProgress, IntakeResult, LogError, LogSummary, MemoryBound,
+    SessionIdentification, SilentProgress, take_in,
 };
 pub use names::{Name, Names};
 pub use page::{page, text};
 pub use parquet::{
-    Cells, ChainRow, Column, ColumnType, PhaseRow, RequestRow, SessionRow, TableError, TableLines,
-    TableRow, TableWriter,
+    ChainRow, ColumnSpec, ColumnType, PhaseRow, RequestRow, RowCells, SessionRow, TableError,
+    TableLines, TableRow, TableWriter,
 };
-pub use parts::{Parts, PartsError};
-pub use read::recognise::Tried;
+pub use partitions::{Partitions, PartitionsError};
+pub use read::recognise::TriedFormat;
 pub use read::{
-    FieldMap, FieldMapError, Format, FormatError, NotUnderstood, Reason, TemplateError, Understood,
-    understand,
+    DropReason, FieldMap, FieldMapError, Format, FormatError, ParsedLog, ParsedLogError,
+    TemplateError, understand,
 };
 pub use summary::summary;
-pub use titles::TitlesBy;
+pub use titles::TitleRuleCounts;

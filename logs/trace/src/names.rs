@@ -45,13 +45,13 @@ fn fold(a: u64, b: u64) -> u64 {
 
 /// A map with trusted keys (numbers or short internal texts); its order is stable between runs.
 pub(crate) type QuickMap<K, V> =
-    std::collections::HashMap<K, V, std::hash::BuildHasherDefault<Quick>>;
+    std::collections::HashMap<K, V, std::hash::BuildHasherDefault<QuickHasher>>;
 
 /// The hash above as a `Hasher`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Quick(u64);
+pub(crate) struct QuickHasher(u64);
 
-impl std::hash::Hasher for Quick {
+impl std::hash::Hasher for QuickHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = fold(self.0 ^ hash(bytes), 0xa076_1d64_78bd_642f);
     }
@@ -92,24 +92,24 @@ pub(crate) struct Interner {
     /// One bit for each number below `small_max`.
     small: Box<[AtomicU64]>,
     small_max: u64,
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Mutex<InternerShard>>,
     bytes: AtomicU64,
 }
 
 #[derive(Default)]
-struct Shard {
+struct InternerShard {
     places: HashTable<u32>,
-    names: Arena,
+    names: NameArena,
 }
 
 /// Names stored consecutively.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Arena {
+struct NameArena {
     text: Vec<u8>,
     ends: Vec<u64>,
 }
 
-impl Arena {
+impl NameArena {
     fn get(&self, place: usize) -> &[u8] {
         let start = match place.checked_sub(1) {
             Some(before) => self.ends[before],
@@ -175,7 +175,7 @@ impl Interner {
         let mut shard = self.shards[index]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let Shard { places, names } = &mut *shard;
+        let InternerShard { places, names } = &mut *shard;
         let found = places.find(name_hash, |place| names.get(*place as usize) == name);
         if let Some(place) = found {
             return *place;
@@ -201,14 +201,14 @@ impl Interner {
         let mut words = Vec::with_capacity(small.len());
         for (index, bits) in small.into_iter().enumerate() {
             let before = numbers.len() as u32;
-            words.push(Word { bits, before });
+            words.push(BitWord { bits, before });
             let mut rest = bits;
             while rest != 0 {
                 numbers.push(index as u64 * 64 + u64::from(rest.trailing_zeros()));
                 rest &= rest - 1;
             }
         }
-        let shards: Vec<Arena> = self
+        let shards: Vec<NameArena> = self
             .shards
             .into_iter()
             .map(|shard| shard.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -222,7 +222,7 @@ impl Interner {
         let key = |at: (u32, u32)| (as_number(name(at)).unwrap_or(u64::MAX), name(at));
         order.sort_unstable_by(|a, b| key(*a).cmp(&key(*b)));
         let mut others: Vec<Vec<u32>> = shards.iter().map(|s| vec![0; s.ends.len()]).collect();
-        let mut texts = Arena::default();
+        let mut texts = NameArena::default();
         for at in &order {
             others[at.0 as usize][at.1 as usize] = (numbers.len() + texts.ends.len()) as u32;
             match as_number(name(*at)) {
@@ -247,14 +247,14 @@ impl Interner {
 /// Mapping of provisional to final numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Renumber {
-    words: Vec<Word>,
+    words: Vec<BitWord>,
     small_max: u32,
     others: Vec<Vec<u32>>,
 }
 
 /// Presence bits of 64 small numbers, and the count of smaller ones.
 #[derive(Debug, Clone, Copy, Default)]
-struct Word {
+struct BitWord {
     bits: u64,
     before: u32,
 }
@@ -280,7 +280,7 @@ impl Renumber {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     numbers: Vec<u64>,
-    texts: Arena,
+    texts: NameArena,
     /// For names divided into several sessions: the first number of each name, followed by the
     /// total.
     bases: Option<Vec<u32>>,

@@ -1,11 +1,12 @@
 //! The report of a characterised log as an HTML page.
 
 use headlong_characterise::{
-    Axis, Characterisation, Figure, Form, Scale, Section, Table, Value, published,
+    Axis, AxisScale, CellValue, Characterisation, Figure, ReportSection, SeriesForm, Table,
+    published,
 };
 use headlong_report::{
-    Axis as Across, Bar, Bars, Boxes, Bubbles, Cell, Chart, Figure as Drawn, Page, Section as Part,
-    Series as Line, Table as Shown,
+    Axis as ChartAxis, Bar, Bars, Boxes, Bubbles, Cell, Chart, Figure as ChartFigure, Page,
+    Section, Series as ChartSeries, Table as PageTable,
 };
 
 /// The page.
@@ -86,7 +87,7 @@ fn has_chains(told: &Characterisation) -> bool {
         .is_some()
 }
 
-fn summary(told: &Characterisation, is_beside: bool) -> Part {
+fn summary(told: &Characterisation, is_beside: bool) -> Section {
     let about = &told.about;
     let of = |row| number_of(told, "table-5.1", row, "value");
     let mut tiles = vec![
@@ -120,7 +121,7 @@ fn summary(told: &Characterisation, is_beside: bool) -> Part {
     if has_chains(told) {
         tiles.extend(chains);
     }
-    let mut log = Shown::new(["The log", ""]);
+    let mut log = PageTable::new(["The log", ""]);
     let mut say = |name: &str, text: String| {
         if !text.is_empty() {
             log.push([name.into(), text.into()]);
@@ -140,7 +141,7 @@ fn summary(told: &Characterisation, is_beside: bool) -> Part {
             ),
         },
     );
-    let mut part = Part::new("Summary").tiles(tiles);
+    let mut part = Section::new("Summary").tiles(tiles);
     for note in &about.notes {
         part = part.note(note.clone());
     }
@@ -179,8 +180,8 @@ fn files(told: &Characterisation) -> String {
     }
 }
 
-fn dropped(told: &Characterisation) -> Shown {
-    let mut table = Shown::new(["Reason", "Lines", "Example"]).caption("Dropped lines");
+fn dropped(told: &Characterisation) -> PageTable {
+    let mut table = PageTable::new(["Reason", "Lines", "Example"]).caption("Dropped lines");
     for dropped in &told.about.dropped {
         let sample: String = dropped.sample.chars().take(160).collect();
         table.push([
@@ -195,8 +196,8 @@ fn dropped(told: &Characterisation) -> Shown {
     table
 }
 
-fn beside(told: &Characterisation) -> Part {
-    let mut table = Shown::new(["Where", "What", "Thesis", "Here", "Here / thesis"]);
+fn beside(told: &Characterisation) -> Section {
+    let mut table = PageTable::new(["Where", "What", "Thesis", "Here", "Here / thesis"]);
     for row in &told.beside_thesis {
         let known = row.published;
         // Tables of the thesis are shown beside our tables below.
@@ -233,7 +234,7 @@ fn beside(told: &Characterisation) -> Part {
             Cell::number(ratio, 2),
         ]);
     }
-    Part::new("Beside the thesis")
+    Section::new("Beside the thesis")
         .text(
             "Numbers in the text of the thesis for its catalog server, and ours. Its Tables 5.2 \
              to 5.4 are shown beside ours below. \
@@ -242,8 +243,8 @@ fn beside(told: &Characterisation) -> Part {
         .table(table)
 }
 
-fn part(section: &Section, is_beside: bool) -> Part {
-    let mut part = Part::new(section.heading.as_str());
+fn part(section: &ReportSection, is_beside: bool) -> Section {
+    let mut part = Section::new(section.heading.as_str());
     for table in &section.tables {
         part = part
             .table(shown_table(table, is_beside))
@@ -315,15 +316,15 @@ fn grouped(text: &str) -> String {
     grouped + rest
 }
 
-fn cell(value: &Value) -> Cell {
+fn cell(value: &CellValue) -> Cell {
     match value {
-        Value::Number(number) => Cell::Number(shown(*number)),
-        Value::Text(text) => Cell::Text(text.clone()),
-        Value::None => Cell::Missing,
+        CellValue::Number(number) => Cell::Number(shown(*number)),
+        CellValue::Text(text) => Cell::Text(text.clone()),
+        CellValue::None => Cell::Missing,
     }
 }
 
-fn shown_table(table: &Table, is_beside: bool) -> Shown {
+fn shown_table(table: &Table, is_beside: bool) -> PageTable {
     let has_published = |column: &str| {
         is_beside
             && table
@@ -338,7 +339,7 @@ fn shown_table(table: &Table, is_beside: bool) -> Shown {
             heads.push("thesis".into());
         }
     }
-    let mut drawn = Shown::new(heads).caption(titled(&table.id, &table.title, is_beside));
+    let mut drawn = PageTable::new(heads).caption(titled(&table.id, &table.title, is_beside));
     for row in &table.rows {
         if let ([value], false) = (row.values.as_slice(), is_beside)
             && let Some((name, text)) = in_its_unit(&row.name, value)
@@ -362,46 +363,48 @@ fn shown_table(table: &Table, is_beside: bool) -> Shown {
 }
 
 /// `Sent (TB)` and 0.0012 as `Sent` and `1.2 GB`.
-fn in_its_unit<'n>(name: &'n str, value: &Value) -> Option<(&'n str, String)> {
-    let Value::Number(number) = value else {
+fn in_its_unit<'n>(name: &'n str, value: &CellValue) -> Option<(&'n str, String)> {
+    let CellValue::Number(number) = value else {
         return None;
     };
     let scale = |unit, size, of| Some((name.strip_suffix(unit)?, scaled(number * size, of)));
     scale(" (TB)", 1e12, "B").or_else(|| scale(" (Gbit/s)", 1e9, "bit/s"))
 }
 
-fn across(axis: &Axis) -> Across {
-    let drawn = Across::new(axis.quantity.as_str(), axis.unit.as_str());
+fn across(axis: &Axis) -> ChartAxis {
+    let drawn = ChartAxis::new(axis.quantity.as_str(), axis.unit.as_str());
     match axis.scale {
-        Scale::Linear => drawn,
-        Scale::Log => drawn.log(),
+        AxisScale::Linear => drawn,
+        AxisScale::Log => drawn.log(),
     }
 }
 
-fn drawn(figure: &Figure, is_numbered: bool) -> Drawn {
+fn drawn(figure: &Figure, is_numbered: bool) -> ChartFigure {
     let title = titled(&figure.id, &figure.title, is_numbered);
     let reading = figure.reading.as_str();
     match figure.form {
-        Form::Bars => bars(figure, title).caption(reading).into(),
-        Form::Bubbles => bubbles(figure, title).caption(reading).into(),
-        Form::Boxes => boxes(figure, title).caption(reading).into(),
-        Form::Lines | Form::Steps | Form::Dots => chart(figure, title).caption(reading).into(),
+        SeriesForm::Bars => bars(figure, title).caption(reading).into(),
+        SeriesForm::Bubbles => bubbles(figure, title).caption(reading).into(),
+        SeriesForm::Boxes => boxes(figure, title).caption(reading).into(),
+        SeriesForm::Lines | SeriesForm::Steps | SeriesForm::Dots => {
+            chart(figure, title).caption(reading).into()
+        }
     }
 }
 
 fn chart(figure: &Figure, title: String) -> Chart {
     let y = match figure.y.scale {
-        Scale::Linear => across(&figure.y).from(0.0),
-        Scale::Log => across(&figure.y),
+        AxisScale::Linear => across(&figure.y).from(0.0),
+        AxisScale::Log => across(&figure.y),
     };
     let chart = match figure.form {
-        Form::Steps => Chart::steps(title, across(&figure.x), figure.y.quantity.as_str()),
-        Form::Dots => Chart::scatter(title, across(&figure.x), y),
+        SeriesForm::Steps => Chart::steps(title, across(&figure.x), figure.y.quantity.as_str()),
+        SeriesForm::Dots => Chart::scatter(title, across(&figure.x), y),
         _ => Chart::lines(title, across(&figure.x), y),
     };
     figure.series.iter().fold(chart, |chart, series| {
         let points = series.points.iter().filter(|point| point.len() == 2);
-        let line = Line::new(
+        let line = ChartSeries::new(
             series.name.as_str(),
             points.map(|point| (point[0], point[1])),
         );
@@ -466,7 +469,7 @@ fn boxes(figure: &Figure, title: String) -> Boxes {
 
 #[cfg(test)]
 mod tests {
-    use headlong_characterise::{About, Dropped};
+    use headlong_characterise::{DroppedLines, Provenance};
 
     use super::*;
 
@@ -487,7 +490,7 @@ mod tests {
     }
 
     fn empty() -> Characterisation {
-        let log = headlong_characterise::Log::new(Vec::new(), (0, 0));
+        let log = headlong_characterise::LogContext::new(Vec::new(), (0, 0));
         headlong_characterise::Accumulators::new(&log).finish(&log, Default::default())
     }
 
@@ -495,19 +498,19 @@ mod tests {
     fn hostile_names_are_escaped() {
         let nasty = "<script>alert('x')</script>\"&";
         let mut told = empty();
-        told.about = About {
+        told.about = Provenance {
             title: nasty.into(),
             logs: vec![nasty.into()],
             format: nasty.into(),
             sessions_by: nasty.into(),
-            dropped: vec![Dropped {
+            dropped: vec![DroppedLines {
                 reason: nasty.into(),
                 count: 1,
                 sample: nasty.into(),
             }],
             notes: vec![nasty.into()],
             command: nasty.into(),
-            ..About::default()
+            ..Provenance::default()
         };
         let html = page(&told.beside_thesis()).to_html();
         assert_eq!(
@@ -528,7 +531,7 @@ mod tests {
     fn sizes_are_shown_in_a_suitable_unit() {
         assert_eq!(scaled(1.234e9, "B"), "1.23 GB");
         assert_eq!(scaled(12_600.0, "bit/s"), "12.6 kbit/s");
-        let told = in_its_unit("Sent (TB)", &Value::Number(0.0012));
+        let told = in_its_unit("Sent (TB)", &CellValue::Number(0.0012));
         assert_eq!(told, Some(("Sent", "1.20 GB".to_owned())));
     }
 

@@ -21,11 +21,11 @@ pub(crate) enum StoredBytes {
 pub(crate) struct Spill {
     folder: PathBuf,
     keep_bytes_max: u64,
-    state: Mutex<State>,
+    state: Mutex<SpillState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SpillState {
     kept_bytes: u64,
     spilled_bytes: u64,
     file: Option<File>,
@@ -33,7 +33,7 @@ struct State {
 
 /// The spilled bytes, once all are stored.
 #[derive(Debug, Default)]
-pub(crate) struct Spilled {
+pub(crate) struct SpilledBytes {
     /// Their number.
     pub(crate) bytes: u64,
     file: Option<File>,
@@ -74,17 +74,17 @@ impl Spill {
     }
 
     /// Ends storing.
-    pub(crate) fn finish(self) -> Spilled {
+    pub(crate) fn finish(self) -> SpilledBytes {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
-        Spilled {
+        SpilledBytes {
             bytes: state.spilled_bytes,
             file: state.file,
         }
     }
 }
 
-impl Spilled {
+impl SpilledBytes {
     /// Reads spilled bytes at an offset.
     ///
     /// # Errors

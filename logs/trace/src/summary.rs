@@ -1,8 +1,8 @@
 //! Summary of intake: lines parsed and dropped, and missing information.
 
-use crate::dropped::DroppedLines;
+use crate::drop_counts::DroppedLines;
 use crate::intake::IntakeResult;
-use crate::read::{MissingField, Reason, lines_to_copy};
+use crate::read::{DropReason, MissingField, lines_to_copy};
 
 /// The lines that precede every report.
 pub fn summary(taken: &IntakeResult) -> Vec<String> {
@@ -13,7 +13,7 @@ pub fn summary(taken: &IntakeResult) -> Vec<String> {
     told.extend(lacks(taken));
     // Headers and comments are not losses.
     let lines = taken.dropped.by_reason().iter();
-    let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
+    let lines = lines.filter(|lines| lines.reason != DropReason::NotARequest);
     told.extend(lines.map(of_reason));
     if taken.requests > 0 {
         told.push(format!("sessions by {}", taken.sessions_by));

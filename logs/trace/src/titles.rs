@@ -26,9 +26,9 @@ enum TitleRule {
 
 /// Number of files assigned in each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TitlesBy([u64; 5]);
+pub struct TitleRuleCounts([u64; 5]);
 
-impl fmt::Display for TitlesBy {
+impl fmt::Display for TitleRuleCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WAYS: [&str; 5] = [
             "the table of files",
@@ -98,7 +98,7 @@ const WORDS: [&[u8]; 38] = [
 const UNITS: [&[u8]; 5] = [b"p", b"k", b"kbps", b"kbit", b"mbps"];
 
 /// The parts of a name.
-struct Name<'a> {
+struct NameParts<'a> {
     folder: &'a [u8],
     /// Folder and own words; `None` if it has none.
     own: Option<&'a [u8]>,
@@ -106,7 +106,7 @@ struct Name<'a> {
     is_piece: bool,
 }
 
-impl<'a> Name<'a> {
+impl<'a> NameParts<'a> {
     fn of(name: &'a [u8]) -> Self {
         let slash = memchr::memrchr(b'/', name);
         let start = slash.map_or(0, |slash| slash + 1);
@@ -188,7 +188,7 @@ type Manifests<'a> = HashMap<&'a [u8], Option<Option<&'a [u8]>>>;
 
 /// The title of a file, and how it was found.
 fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], TitleRule) {
-    let told = Name::of(name);
+    let told = NameParts::of(name);
     let folder = titled(told.folder);
     let is_there = |folder: &[u8]| match manifests.get(folder) {
         Some(Some(None)) => true,
@@ -229,13 +229,13 @@ pub(crate) fn of_files(
     facts: &[FileFacts],
     rule: Option<&Regex>,
     titles: &Interner,
-) -> (Vec<u32>, TitlesBy) {
+) -> (Vec<u32>, TitleRuleCounts) {
     let names: Vec<_> = (0..files.len() as u32)
         .map(|file| files.bytes(file))
         .collect();
     let mut manifests = Manifests::new();
     for name in &names {
-        let told = Name::of(name);
+        let told = NameParts::of(name);
         if told.is_manifest && !told.folder.is_empty() {
             let known = manifests.entry(told.folder).or_insert(Some(told.own));
             *known = match *known {
@@ -245,7 +245,7 @@ pub(crate) fn of_files(
             };
         }
     }
-    let mut by = TitlesBy::default();
+    let mut by = TitleRuleCounts::default();
     let numbers = names.iter().enumerate().map(|(file, name)| {
         let row = facts.get(file).and_then(FileFacts::title);
         let ruled = || {
@@ -270,7 +270,7 @@ pub(crate) fn of_files(
 mod tests {
     use super::*;
 
-    fn told(names: &[&str], text: Option<&str>) -> (Vec<String>, String) {
+    fn title_names(names: &[&str], text: Option<&str>) -> (Vec<String>, String) {
         let mut sorted = names.to_vec();
         sorted.sort_unstable();
         let files = Names::from_names(sorted.iter().map(|name| name.as_bytes()));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn of<const N: usize>(names: [&str; N]) -> Vec<String> {
-        told(&names, None).0
+        title_names(&names, None).0
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
             .map(|film| format!("/films/film{film}.mp4"))
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let (mut titles, by) = told(&names, None);
+        let (mut titles, by) = title_names(&names, None);
         titles.sort_unstable();
         titles.dedup();
         assert_eq!((titles.len(), by.as_str()), (20, "20 by their own names"));
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn rule_applies_where_it_matches() {
-        let (titles, by) = told(&["/a/x-1.mp4", "/a/x-2.mp4", "/b.mp4"], Some("/(x)-"));
+        let (titles, by) = title_names(&["/a/x-1.mp4", "/a/x-2.mp4", "/b.mp4"], Some("/(x)-"));
         assert_eq!(titles, ["x", "x", "/b"]);
         assert_eq!(by, "2 by the given rule, 1 by their own names");
         assert_eq!(rule("x").map(|_| ()), Err("it has 0 groups".to_owned()));

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use headlong_characterise::Characterisation;
-use headlong_trace::{CharacteriseSettings, Intake, Silent, take_in};
+use headlong_trace::{CharacteriseSettings, Intake, SilentProgress, take_in};
 
 const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
 
-fn told(lines: &str) -> Characterisation {
+fn characterise_lines(lines: &str) -> Characterisation {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log.csv");
     std::fs::write(&log, format!("{HEADER}{lines}")).expect("written");
@@ -16,9 +16,9 @@ fn told(lines: &str) -> Characterisation {
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("readable logs");
+    let taken = take_in(&intake, &SilentProgress).expect("readable logs");
     let settings = CharacteriseSettings {
-        rules: headlong_chains::Rules::default(),
+        rules: headlong_chains::ChainRules::default(),
         threads: 2,
         tables: None,
         title: String::new(),
@@ -38,7 +38,7 @@ fn most_frequent_devices_are_listed_separately() {
     (0..70).for_each(|rare| push(&format!("A{rare:02}")));
     (0..1000).for_each(|_| push("windows"));
     (0..20).for_each(|_| push("phone"));
-    let devices = told(&lines).observed.devices;
+    let devices = characterise_lines(&lines).observed.devices;
     let sessions = |name: &str| {
         let of_name = devices.iter().find(|one| one.name == name);
         of_name.map(|one| one.sessions)
@@ -57,7 +57,7 @@ fn fetching_each_segment_once_is_one_title() {
         let name = format!("/film/720p/seg-{piece}.ts");
         writeln!(lines, "{second},500,1,tv,{name},0,,700000,1").expect("memory");
     }
-    let told = told(&lines);
+    let told = characterise_lines(&lines);
     let figures: Vec<_> = told.figures().collect();
     let series = |figure: &str, series: &str| {
         let figure = figures

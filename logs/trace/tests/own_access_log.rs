@@ -3,13 +3,13 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use headlong_chains::Rules;
+use headlong_chains::ChainRules;
 use headlong_characterise::Characterisation;
-use headlong_trace::{CharacteriseSettings, Intake, Silent, characterise, page, take_in};
+use headlong_trace::{CharacteriseSettings, Intake, SilentProgress, characterise, page, take_in};
 
 fn settings() -> CharacteriseSettings {
     CharacteriseSettings {
-        rules: Rules::default(),
+        rules: ChainRules::default(),
         threads: 2,
         tables: None,
         title: String::new(),
@@ -17,13 +17,13 @@ fn settings() -> CharacteriseSettings {
     }
 }
 
-fn told(logs: Vec<PathBuf>, settings: &CharacteriseSettings) -> Characterisation {
+fn characterise_logs(logs: Vec<PathBuf>, settings: &CharacteriseSettings) -> Characterisation {
     let intake = Intake {
         logs,
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("read");
+    let taken = take_in(&intake, &SilentProgress).expect("read");
     characterise(&taken, settings, |_| ()).expect("characterised")
 }
 
@@ -61,7 +61,7 @@ fn own_log_is_characterised_without_options() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     std::fs::write(&path, own_log()).expect("written");
-    let told = told(vec![path], &settings());
+    let told = characterise_logs(vec![path], &settings());
     let number = |table: &str, row: &str, column: &str| told.number(table, row, column);
     assert_eq!(number("table-5.1", "sessions", "value"), Some(2.0));
     assert_eq!(number("table-5.1", "requests", "value"), Some(21.0));
@@ -102,7 +102,7 @@ fn tables_are_independent_of_threads() {
             tables: Some(folder.clone()),
             ..settings()
         };
-        let told = told(vec![path.clone()], &settings);
+        let told = characterise_logs(vec![path.clone()], &settings);
         let names = ["requests", "chains", "phases", "sessions"];
         let all = names.map(|name| {
             std::fs::read(folder.join(format!("{name}.parquet"))).expect("it was written")

@@ -10,14 +10,16 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use headlong_trace::{Format, Intake, IntakeError, IntakeResult, Reason, Silent, summary, take_in};
+use headlong_trace::{
+    DropReason, Format, Intake, IntakeError, IntakeResult, SilentProgress, summary, take_in,
+};
 
 /// Bytes of the ten requests.
 const BYTES: u64 = 2 * (4096 + 512 + 512 + 3072 + 100);
 
 /// A sample: its recognised format, the information it contains, and the configuration offered if
 /// some is missing.
-struct Sample {
+struct FormatSample {
     name: &'static str,
     format: &'static str,
     has_ranges: bool,
@@ -32,8 +34,8 @@ const fn sample(
     format: &'static str,
     [has_ranges, is_timed, is_exact]: [bool; 3],
     offers: &'static [&'static str],
-) -> Sample {
-    Sample {
+) -> FormatSample {
+    FormatSample {
         name,
         format,
         has_ranges,
@@ -45,7 +47,7 @@ const fn sample(
 
 const ALL: [bool; 3] = [true; 3];
 const WITH_HEADERS: [bool; 3] = [true, true, false];
-const SAMPLES: [Sample; 24] = [
+const SAMPLES: [FormatSample; 24] = [
     sample(
         "nginx-combined",
         "combined",
@@ -113,9 +115,9 @@ const SAMPLES: [Sample; 24] = [
 ];
 
 /// The most complete sample of each format: `-video` if there is one.
-fn richest() -> impl Iterator<Item = Sample> {
-    let has_richer = |sample: &Sample| {
-        let richer = |other: &Sample| other.name.strip_suffix("-video") == Some(sample.name);
+fn richest() -> impl Iterator<Item = FormatSample> {
+    let has_richer = |sample: &FormatSample| {
+        let richer = |other: &FormatSample| other.name.strip_suffix("-video") == Some(sample.name);
         SAMPLES.iter().any(richer)
     };
     SAMPLES
@@ -143,11 +145,11 @@ fn intake(folder: &Path, text: &[u8]) -> Intake {
 
 fn taken(text: &[u8]) -> IntakeResult {
     let folder = tempfile::tempdir().expect("a folder");
-    take_in(&intake(folder.path(), text), &Silent).expect("read")
+    take_in(&intake(folder.path(), text), &SilentProgress).expect("read")
 }
 
 /// Offset, bytes requested and sent of each request, in order.
-fn told(taken: &IntakeResult) -> Vec<(u64, Option<u64>, u64)> {
+fn request_fields(taken: &IntakeResult) -> Vec<(u64, Option<u64>, u64)> {
     let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let all = parts.expect("parts").concat();
     let mut told: Vec<_> = all
@@ -187,7 +189,10 @@ fn samples_are_recognised_or_get_advice() {
             assert_eq!(taken.bytes, BYTES, "{name}");
         }
         if sample.has_ranges {
-            let parts: Vec<_> = told(&taken).iter().map(|one| (one.0, one.1)).collect();
+            let parts: Vec<_> = request_fields(&taken)
+                .iter()
+                .map(|one| (one.0, one.1))
+                .collect();
             let asked = [
                 (0, None),
                 (0, None),
@@ -250,8 +255,8 @@ fn compressed_joined_and_cut_logs_agree() {
         packed.write_all(&plain).expect("packed");
         let whole = taken(&plain);
         assert_eq!(
-            told(&taken(&packed.finish().expect("packed"))),
-            told(&whole)
+            request_fields(&taken(&packed.finish().expect("packed"))),
+            request_fields(&whole)
         );
         // A log rotated in the middle of a line, and two concatenated logs.
         let joined = taken(&[plain.as_slice(), &plain].concat());
@@ -274,7 +279,9 @@ fn compressed_joined_and_cut_logs_agree() {
 fn custom_format_must_be_given() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut intake = intake(folder.path(), &text("nginx-custom"));
-    let refused = take_in(&intake, &Silent).expect_err("unknown").to_string();
+    let refused = take_in(&intake, &SilentProgress)
+        .expect_err("unknown")
+        .to_string();
     assert!(
         refused.contains("is in no known format") && refused.contains("--log-format"),
         "{refused}"
@@ -282,7 +289,7 @@ fn custom_format_must_be_given() {
     let format = "log_format custom '$remote_addr [$time_iso8601] \"$request\" $status $bytes_sent \
                   $request_tme \"$http_range\" \"$http_user_agent\" \"$upstream_addr\"';";
     intake.format = Some(Format::from_configuration(format).expect("a format"));
-    let taken = take_in(&intake, &Silent).expect("read");
+    let taken = take_in(&intake, &SilentProgress).expect("read");
     assert_eq!((taken.requests, taken.unplaced), (10, 0));
     let summary = summary(&taken);
     let unused = "not used: $request_tme (request_time?), $upstream_addr";
@@ -304,7 +311,7 @@ fn session_field_is_found_wherever_it_is() {
         for field in ["sid", "arg_sid"] {
             let mut intake = intake(folder.path(), &text(name));
             intake.session_field = Some(field.to_owned());
-            let taken = take_in(&intake, &Silent).expect("read");
+            let taken = take_in(&intake, &SilentProgress).expect("read");
             for session in ["v1", "v2"] {
                 let all = sessions(&taken);
                 assert!(
@@ -315,7 +322,7 @@ fn session_field_is_found_wherever_it_is() {
         }
         let mut intake = intake(folder.path(), &text(name));
         intake.session_field = Some("nonsense".to_owned());
-        let Err(IntakeError::Logs(errors)) = take_in(&intake, &Silent) else {
+        let Err(IntakeError::Logs(errors)) = take_in(&intake, &SilentProgress) else {
             panic!("{name}: the field does not exist");
         };
         let error = errors[0].to_string();
@@ -330,7 +337,7 @@ fn session_field_is_found_wherever_it_is() {
                   \"$cookie_session\" \"$y\"";
     intake.format = Some(Format::from_configuration(format).expect("a format"));
     intake.session_field = Some("nonsense".to_owned());
-    let error = take_in(&intake, &Silent)
+    let error = take_in(&intake, &SilentProgress)
         .expect_err("no session")
         .to_string();
     assert!(error.contains("$cookie_session"), "{error}");
@@ -339,21 +346,21 @@ fn session_field_is_found_wherever_it_is() {
         String::from_utf8_lossy(&headers).replace("ssl_cipher\":\"\"", "http_x_who\":\"me\"");
     let mut intake = self::intake(folder.path(), headers.as_bytes());
     intake.session_field = Some("http_x_who".to_owned());
-    let taken = take_in(&intake, &Silent).expect("read");
+    let taken = take_in(&intake, &SilentProgress).expect("read");
     assert_eq!(sessions(&taken), ["me"]);
 }
 
 /// Offset, bytes requested and bytes sent of a request.
-type Told = (u64, Option<u64>, u64);
+type RequestFields = (u64, Option<u64>, u64);
 
 /// Checks the invariants for a damaged log: every line is accounted for; no request is reported
 /// that is not in `true_ones`; and if more than a tenth was dropped, the first line says so, and
 /// the report is refused.
-fn check(what: &str, log: &[u8], true_ones: &[Told]) -> Option<String> {
+fn check(what: &str, log: &[u8], true_ones: &[RequestFields]) -> Option<String> {
     let lines = log.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
     let folder = tempfile::tempdir().expect("a folder");
-    let Ok(taken) = take_in(&intake(folder.path(), log), &Silent) else {
+    let Ok(taken) = take_in(&intake(folder.path(), log), &SilentProgress) else {
         return None;
     };
     let (requests, dropped) = (taken.requests, taken.dropped.count());
@@ -367,9 +374,9 @@ fn check(what: &str, log: &[u8], true_ones: &[Told]) -> Option<String> {
     }
     let mut left = true_ones.to_vec();
     let is_told = |words: &str| summary(&taken).iter().any(|line| line.contains(words));
-    let strange = told(&taken).into_iter().find(|one| {
+    let strange = request_fields(&taken).into_iter().find(|one| {
         // Tolerated if reported: nothing was sent, or the offset is unknown.
-        let is_same = |other: &&Told| match *one {
+        let is_same = |other: &&RequestFields| match *one {
             (_, _, 0) if taken.bytes == 0 => is_told("no request sent a byte"),
             // Where headers are counted, their share of the bytes is unknown.
             (u64::MAX, _, sent) => {
@@ -435,7 +442,7 @@ fn swapped_columns_are_never_misread() {
     let mut strange = Vec::new();
     for sample in richest() {
         let log = text(sample.name);
-        let true_ones = told(&taken(&log));
+        let true_ones = request_fields(&taken(&log));
         let log = String::from_utf8_lossy(&log);
         let is_json = log.starts_with('{');
         for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
@@ -454,7 +461,11 @@ fn joined_formats_are_read_line_by_line() {
         let log = text(sample.name);
         for other in SAMPLES {
             let second = text(other.name);
-            let true_ones = [told(&taken(&log)), told(&taken(&second))].concat();
+            let true_ones = [
+                request_fields(&taken(&log)),
+                request_fields(&taken(&second)),
+            ]
+            .concat();
             let what = format!("{} and {}", sample.name, other.name);
             let joined = [log.as_slice(), &second].concat();
             assert_eq!(check(&what, &joined, &true_ones), None);
@@ -466,7 +477,7 @@ fn joined_formats_are_read_line_by_line() {
 fn lines_cut_at_every_byte_are_accounted_for() {
     for sample in richest() {
         let log = text(sample.name);
-        let true_ones = told(&taken(&log));
+        let true_ones = request_fields(&taken(&log));
         let lines: Vec<&[u8]> = log.split(|byte| *byte == b'\n').collect();
         let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);
         for at in 0..longest {
@@ -501,7 +512,7 @@ fn truncated_last_line_is_never_another_method() {
         let log = last_lines(&text(sample.name), 4);
         let before = log.trim_ascii_end().iter().rposition(|byte| *byte == b'\n');
         let before = before.expect("several lines") + 1;
-        let others = |taken: &IntakeResult| taken.dropped.count_of(Reason::NotGet);
+        let others = |taken: &IntakeResult| taken.dropped.count_of(DropReason::NotGet);
         let whole = taken(&log[..before]);
         // Every fifth place: a field has more bytes than that, or its neighbours are tried.
         for end in (before + 1..log.len() - 1).step_by(5) {
@@ -546,8 +557,13 @@ fn rotated_and_compressed_logs_are_one() {
         for name in ["access.log.1", "access.log.2.gz"] {
             intake.logs.push(folder.path().join(name));
         }
-        let rotated = take_in(&intake, &Silent).expect("read");
-        assert_eq!(told(&rotated), told(&whole), "{}", sample.name);
+        let rotated = take_in(&intake, &SilentProgress).expect("read");
+        assert_eq!(
+            request_fields(&rotated),
+            request_fields(&whole),
+            "{}",
+            sample.name
+        );
         assert_eq!(rotated.sessions, whole.sessions, "{}", sample.name);
         assert_eq!(rotated.dropped.count(), 0, "{}", sample.name);
     }
@@ -566,7 +582,7 @@ fn unplaced_and_untimed_counts_exclude_duplicates() {
     let other = folder.path().join("other.log");
     std::fs::write(&other, parts[2..].concat()).expect("written");
     intake.logs.push(other);
-    let taken = take_in(&intake, &Silent).expect("read");
+    let taken = take_in(&intake, &SilentProgress).expect("read");
     assert_eq!((taken.requests, taken.unplaced, taken.untimed), (8, 8, 8));
     assert!(
         summary(&taken)

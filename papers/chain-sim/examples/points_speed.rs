@@ -16,7 +16,9 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-use headlong_chain_sim::{Algorithm, ChainTable, Point, Rule, Settings, read_chains};
+use headlong_chain_sim::{
+    Algorithm, ChainTable, CostPoint, SimulationSettings, SizingRule, read_chains,
+};
 use headlong_engine::Policy;
 
 const SEED: u64 = 1;
@@ -28,9 +30,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return write(chains, &mut std::io::stdout().lock());
     }
     let threads: usize = argument(2).map_or(Ok(2), |text| text.parse())?;
-    let settings = Settings {
+    let settings = SimulationSettings {
         threads: NonZeroUsize::new(threads).ok_or("THREADS is at least 1")?,
-        ..Settings::default()
+        ..SimulationSettings::default()
     };
     let mut text = Vec::new();
     write(chains, &mut text)?;
@@ -45,14 +47,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     time(&read.table, &settings)
 }
 
-fn time(table: &ChainTable, settings: &Settings) -> Result<(), Box<dyn std::error::Error>> {
+fn time(
+    table: &ChainTable,
+    settings: &SimulationSettings,
+) -> Result<(), Box<dyn std::error::Error>> {
     for policy in Policy::ALL {
-        let rule = Rule::new(Algorithm::plain(*policy), 7.0, settings.megabyte);
+        let rule = SizingRule::new(Algorithm::plain(*policy), 7.0, settings.megabyte);
         let (mut best, mut processors) = (f64::INFINITY, f64::INFINITY);
         let mut prefetches = 0;
         for _ in 0..5 {
             let (began, used) = (Instant::now(), processor_s());
-            prefetches = Point::simulate(table, &rule, settings)?.prefetches;
+            prefetches = CostPoint::simulate(table, &rule, settings)?.prefetches;
             best = best.min(began.elapsed().as_secs_f64());
             processors = processors.min(processor_s() - used);
         }

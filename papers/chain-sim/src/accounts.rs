@@ -4,7 +4,7 @@ use crate::table::ChainTable;
 
 /// Work of a drive in a minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct DriveWork {
     pub(crate) bytes: u64,
     pub(crate) seeks: u64,
 }
@@ -13,13 +13,13 @@ pub(crate) struct Work {
 ///
 /// Memory is stored as differences: of the byte-milliseconds of each second, and of the bytes held
 /// at any time in each minute. Intermediate sums may wrap and the final ones are right, because
-/// [`crate::Point`] refuses sizes with which the true figure of a second could reach 2^63.
+/// [`crate::CostPoint`] refuses sizes with which the true figure of a second could reach 2^63.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Accounts {
     first_minute: usize,
     drives: usize,
     /// `[minute][drive]`: chains close in time update neighbouring entries.
-    pub(crate) work: Vec<Work>,
+    pub(crate) work: Vec<DriveWork>,
     seconds: Vec<i64>,
     touched: Vec<i64>,
     pub(crate) prefetches: u64,
@@ -47,7 +47,7 @@ impl Accounts {
         Self {
             first_minute: minutes.start,
             drives,
-            work: vec![Work::default(); minutes.len() * drives],
+            work: vec![DriveWork::default(); minutes.len() * drives],
             // Differences are stored up to one bin after the end.
             seconds: vec![0; memory_minutes * 60 + 1],
             touched: vec![0; memory_minutes + 1],
@@ -111,7 +111,7 @@ impl Accounts {
     }
 
     /// Work of all drives by minute, counted from zero.
-    pub(crate) fn work_by_minute(&self) -> impl Iterator<Item = (u64, &[Work])> + '_ {
+    pub(crate) fn work_by_minute(&self) -> impl Iterator<Item = (u64, &[DriveWork])> + '_ {
         let minutes = self.work.chunks_exact(self.drives.max(1));
         let first = self.first_minute as u64;
         (first..).zip(minutes)

@@ -9,11 +9,11 @@
 
 use std::borrow::Cow;
 
-use headlong_published::{Published, Tolerance};
+use headlong_published::{PublishedFigure, Tolerance};
 use serde::{Deserialize, Serialize};
 
-use crate::point::Point;
-use crate::sweep::Swept;
+use crate::point::CostPoint;
+use crate::sweep::SweepResult;
 
 /// One claim with three numbers, one for each definition of utilisation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Claim {
     pub unit: String,
     /// The thesis' number, and the tolerance.
     #[serde(flatten)]
-    pub published: Published,
+    pub published: PublishedFigure,
     /// By the worst drive in its worst minute, as in the thesis.
     pub worst: Option<f64>,
     /// By the busiest minute's mean over drives.
@@ -36,16 +36,16 @@ pub struct Claim {
     pub order: Option<String>,
 }
 
-type Utilisation = fn(&Point) -> f64;
+type Utilisation = fn(&CostPoint) -> f64;
 
 /// A line of `claims.csv`.
 #[derive(Debug, Deserialize)]
-struct Row {
+struct ClaimRow {
     claim: String,
     unit: String,
     published: Option<f64>,
     tolerance: Tolerance,
-    figure: Figure,
+    figure: ClaimFigure,
     rule: String,
     /// Names of rules, separated by spaces; the best of them counts.
     against: String,
@@ -56,7 +56,7 @@ struct Row {
 
 /// Figure of a claim; all but sizes and shapes are per cent above the reference.
 #[derive(Debug, Clone, Copy, Deserialize)]
-enum Figure {
+enum ClaimFigure {
     /// The size with the lowest utilisation, MB.
     #[serde(rename = "best size")]
     BestSize,
@@ -92,52 +92,52 @@ enum Figure {
     MeanMemory,
 }
 
-impl Row {
-    fn value(&self, swept: &Swept, util: Utilisation) -> Option<f64> {
-        let curve = Curve::new(swept, &self.rule, util);
+impl ClaimRow {
+    fn value(&self, swept: &SweepResult, util: Utilisation) -> Option<f64> {
+        let curve = RuleCurve::new(swept, &self.rule, util);
         let other = || {
             let rules = self.against.split(' ');
-            let bests = rules.filter_map(|rule| Curve::new(swept, rule, util).best());
+            let bests = rules.filter_map(|rule| RuleCurve::new(swept, rule, util).best());
             bests.min_by(|one, other| one.1.total_cmp(&other.1))
         };
         let at = |rule: &str| swept.at(rule, self.at?);
         let mean = |of: Utilisation| mean_change(swept, (&self.against, &self.rule), of);
         match self.figure {
-            Figure::BestSize => Some(curve.best()?.0),
-            Figure::UShaped => curve.is_u_shaped(),
-            Figure::BestUtilisation => change(other()?.1, curve.best()?.1),
-            Figure::LargestSize => change(curve.best()?.1, curve.0.last()?.1),
-            Figure::MemoryAtSize => change(at(&self.against)?.mem, at(&self.rule)?.mem),
-            Figure::MemoryAtUtilisation => {
+            ClaimFigure::BestSize => Some(curve.best()?.0),
+            ClaimFigure::UShaped => curve.is_u_shaped(),
+            ClaimFigure::BestUtilisation => change(other()?.1, curve.best()?.1),
+            ClaimFigure::LargestSize => change(curve.best()?.1, curve.0.last()?.1),
+            ClaimFigure::MemoryAtSize => change(at(&self.against)?.mem, at(&self.rule)?.mem),
+            ClaimFigure::MemoryAtUtilisation => {
                 let (_, util, mem) = other()?;
                 change(mem, curve.least_mem_at(util)?)
             }
-            Figure::UtilisationAtMemory => {
+            ClaimFigure::UtilisationAtMemory => {
                 let (_, util, mem) = other()?;
                 change(util, curve.least_util_within(mem)?)
             }
-            Figure::UtilisationAgainstBest => change(other()?.1, util(at(&self.rule)?)),
-            Figure::MemoryAgainstBest => change(other()?.2, at(&self.rule)?.mem),
-            Figure::MeanUtilisation => mean(util),
-            Figure::MeanMemory => mean(|point| point.mem),
+            ClaimFigure::UtilisationAgainstBest => change(other()?.1, util(at(&self.rule)?)),
+            ClaimFigure::MemoryAgainstBest => change(other()?.2, at(&self.rule)?.mem),
+            ClaimFigure::MeanUtilisation => mean(util),
+            ClaimFigure::MeanMemory => mean(|point| point.mem),
         }
     }
 }
 
 /// The claims; one without numbers if rules are missing.
-pub fn claims(swept: &Swept) -> Vec<Claim> {
+pub fn claims(swept: &SweepResult) -> Vec<Claim> {
     let mut lines = csv::Reader::from_reader(include_str!("claims.csv").as_bytes());
     // The file is part of the program and covered by a test.
     let rows = lines
         .deserialize()
         .map(|row| row.expect("claims.csv is right"));
-    rows.map(|row: Row| Claim {
+    rows.map(|row: ClaimRow| Claim {
         worst: row.value(swept, |point| point.util),
         busiest: row.value(swept, |point| point.util_busiest),
         mean: row.value(swept, |point| point.util_mean),
         claim: row.claim,
         unit: row.unit,
-        published: Published {
+        published: PublishedFigure {
             value: row.published,
             source: Cow::Borrowed("thesis 5.6.3"),
             tolerance: row.tolerance,
@@ -154,7 +154,7 @@ fn change(then: f64, now: f64) -> Option<f64> {
 }
 
 /// Mean over sizes of the increase from the first rule to the second.
-fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Utilisation) -> Option<f64> {
+fn mean_change(swept: &SweepResult, (then, now): (&str, &str), of: Utilisation) -> Option<f64> {
     let changes: Vec<f64> = swept
         .of(then)
         .filter_map(|plain| change(of(plain), of(swept.at(now, plain.size)?)))
@@ -163,10 +163,10 @@ fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Utilisation) -> Opt
 }
 
 /// A rule's sizes, utilisations and memories, interpolated linearly between sizes.
-struct Curve(Vec<(f64, f64, f64)>);
+struct RuleCurve(Vec<(f64, f64, f64)>);
 
-impl Curve {
-    fn new(swept: &Swept, algorithm: &str, util: Utilisation) -> Self {
+impl RuleCurve {
+    fn new(swept: &SweepResult, algorithm: &str, util: Utilisation) -> Self {
         let points = swept.of(algorithm);
         Self(
             points
@@ -224,8 +224,8 @@ impl Curve {
 mod tests {
     use super::*;
 
-    fn point(algorithm: &str, size: f64, util: f64, mem: f64) -> Point {
-        Point {
+    fn point(algorithm: &str, size: f64, util: f64, mem: f64) -> CostPoint {
+        CostPoint {
             algorithm: algorithm.into(),
             size,
             size_bytes: 0,
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn published_figures_reproduce_published_claims() {
-        let swept = Swept {
+        let swept = SweepResult {
             points: vec![
                 point("fixed", 1.0, 0.9, 10.0),
                 point("fixed", 7.0, 0.57, 47.0),
@@ -278,13 +278,13 @@ mod tests {
 
     #[test]
     fn interpolates_linearly_between_sizes() {
-        let swept = Swept {
+        let swept = SweepResult {
             points: vec![
                 point("fixed", 1.0, 0.8, 10.0),
                 point("fixed", 2.0, 0.6, 20.0),
             ],
         };
-        let curve = Curve::new(&swept, "fixed", |point| point.util);
+        let curve = RuleCurve::new(&swept, "fixed", |point| point.util);
         assert_eq!(
             curve.least_mem_at(0.7).map(|mem| (mem * 10.0).round()),
             Some(150.0)

@@ -29,8 +29,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::drive::DriveRates;
-use crate::point::{Point, Settings, SimulationError, account, in_parts};
-use crate::sizes::{Plan, Sizes};
+use crate::point::{CostPoint, SimulationError, SimulationSettings, account, in_parts};
+use crate::sizes::{SizePlan, SizeProvider};
 use crate::table::ChainTable;
 
 /// Number of prices at which the dual is evaluated.
@@ -50,12 +50,12 @@ pub struct FrontierPoint {
     pub price: f64,
     /// Its cost; `size` is the mean of its prefetches.
     #[serde(flatten)]
-    pub point: Point,
+    pub point: CostPoint,
 }
 
 /// Lower bound for all rules.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Bound {
+pub struct LowerBound {
     /// Memory as a minute's mean, GB.
     pub mem: f64,
     /// Lower bound of the mean utilisation over drives in the busiest minute, and so of the worst
@@ -75,12 +75,12 @@ pub struct Frontier {
     /// The rule.
     pub points: Vec<FrontierPoint>,
     /// The bound.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<LowerBound>,
 }
 
 impl Frontier {
     /// The bound for this memory in GB: that of the next larger memory evaluated.
-    pub fn bound_at(&self, mem: f64) -> Option<&Bound> {
+    pub fn bound_at(&self, mem: f64) -> Option<&LowerBound> {
         self.bounds.iter().find(|bound| bound.mem >= mem)
     }
 }
@@ -88,24 +88,24 @@ impl Frontier {
 /// Computes both; the bound for the memories of the clairvoyant points and for `mem_gb`.
 ///
 /// # Errors
-/// As [`Point::simulate`].
+/// As [`CostPoint::simulate`].
 pub fn frontier(
     table: &ChainTable,
-    settings: &Settings,
+    settings: &SimulationSettings,
     mem_gb: &[f64],
 ) -> Result<Frontier, SimulationError> {
     let prices = prices(table, &settings.drive);
     let gigabyte = settings.megabyte.gigabyte() as f64;
     let mut points = Vec::new();
     for price in prices.iter().step_by(PRICES_SIMULATED) {
-        let rule = Clairvoyant {
+        let rule = ClairvoyantRule {
             price: *price,
             seek_s: 1.0 / settings.drive.seeks_per_s,
             size_max: table.lengths().iter().copied().max().unwrap_or(1),
         };
         let books = account(table, &rule, settings)?;
         let mean_bytes = books.read_bytes / books.prefetches.max(1);
-        let point = Point::of(&books, "clairvoyant".to_owned(), mean_bytes, settings);
+        let point = CostPoint::of(&books, "clairvoyant".to_owned(), mean_bytes, settings);
         points.push(FrontierPoint {
             price: price * 1000.0 * gigabyte,
             point,
@@ -117,9 +117,9 @@ pub fn frontier(
     memories.sort_by(f64::total_cmp);
     memories.dedup();
     let windows = windows(table);
-    let duals: Vec<Dual> = windows
+    let duals: Vec<DualFunction> = windows
         .into_iter()
-        .map(|window| Dual::new(table, window, &prices, settings))
+        .map(|window| DualFunction::new(table, window, &prices, settings))
         .collect();
     let bounds = memories
         .into_iter()
@@ -130,8 +130,8 @@ pub fn frontier(
     })
 }
 
-fn bound(duals: &[Dual], mem: f64, bytes: f64) -> Bound {
-    let mut best = Bound {
+fn bound(duals: &[DualFunction], mem: f64, bytes: f64) -> LowerBound {
+    let mut best = LowerBound {
         mem,
         util_busiest: 0.0,
         from_minute: 0,
@@ -244,7 +244,7 @@ impl ChainWindow {
 }
 
 /// The dual function of one window.
-struct Dual {
+struct DualFunction {
     window: Range<usize>,
     drives: f64,
     bytes_per_s: f64,
@@ -256,8 +256,13 @@ struct Dual {
     least: Vec<(f64, f64)>,
 }
 
-impl Dual {
-    fn new(table: &ChainTable, window: Range<usize>, prices: &[f64], settings: &Settings) -> Self {
+impl DualFunction {
+    fn new(
+        table: &ChainTable,
+        window: Range<usize>,
+        prices: &[f64],
+        settings: &SimulationSettings,
+    ) -> Self {
         let drives = settings.drives(table);
         let seek_s = 1.0 / settings.drive.seeks_per_s;
         let (from_ms, to_ms) = (window.start as u64 * 60_000, window.end as u64 * 60_000);
@@ -323,15 +328,15 @@ impl Dual {
 }
 
 /// The clairvoyant rule at one price.
-struct Clairvoyant {
+struct ClairvoyantRule {
     /// Seconds of drive time per byte-millisecond.
     price: f64,
     seek_s: f64,
     size_max: u64,
 }
 
-impl Sizes for Clairvoyant {
-    fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_> {
+impl SizeProvider for ClairvoyantRule {
+    fn plan(&self, table: &ChainTable, chain: usize) -> SizePlan<'_> {
         let part = ChainWindow::whole(table, chain);
         let priced = part.area() * self.price;
         let root = (priced / self.seek_s).sqrt();
@@ -343,7 +348,7 @@ impl Sizes for Clairvoyant {
         let length = table.lengths[chain];
         // In whole bytes; the number of prefetches may be one less.
         let count = (count.max(1.0) as u64).min(length);
-        Plan {
+        SizePlan {
             growing: &[],
             last: length.div_ceil(count),
         }
@@ -364,7 +369,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Algorithm, ChainRow, Rule};
+    use crate::{Algorithm, ChainRow, SizingRule};
 
     fn chain() -> impl Strategy<Value = ChainRow> {
         let times = (0_i64..3_000_000, 0_i64..900_000);
@@ -392,9 +397,9 @@ mod tests {
             policy in prop::sample::select(Policy::ALL),
         ) {
             let table = ChainTable::new(rows).expect("chains");
-            let settings = Settings::default();
-            let rule = Rule::new(Algorithm::plain(policy), size_mb, settings.megabyte);
-            let point = Point::simulate(&table, &rule, &settings).expect("a point");
+            let settings = SimulationSettings::default();
+            let rule = SizingRule::new(Algorithm::plain(policy), size_mb, settings.megabyte);
+            let point = CostPoint::simulate(&table, &rule, &settings).expect("a point");
             let frontier = frontier(&table, &settings, &[point.mem]).expect("a frontier");
             let clairvoyants = frontier.points.iter().map(|point| &point.point);
             for point in clairvoyants.chain([&point]) {
@@ -402,9 +407,9 @@ mod tests {
                 let mem = point.mem * 1.001 + 1e-6;
                 let bytes = mem * settings.megabyte.gigabyte() as f64;
                 let prices = prices(&table, &settings.drive);
-                let duals: Vec<Dual> = windows(&table)
+                let duals: Vec<DualFunction> = windows(&table)
                     .into_iter()
-                    .map(|window| Dual::new(&table, window, &prices, &settings))
+                    .map(|window| DualFunction::new(&table, window, &prices, &settings))
                     .collect();
                 let bound = bound(&duals, mem, bytes);
                 prop_assert!(bound.util_busiest <= point.util_busiest + 1e-9);
@@ -427,7 +432,7 @@ mod tests {
             disk: (index % 4) as u16,
         });
         let table = ChainTable::new(rows).expect("chains");
-        let settings = Settings::default();
+        let settings = SimulationSettings::default();
         let frontier = frontier(&table, &settings, &[]).expect("a frontier");
         let middle = &frontier.points[frontier.points.len() / 2].point;
         let bound = frontier.bound_at(middle.mem).expect("a bound");
@@ -454,9 +459,9 @@ mod tests {
         });
         let table = ChainTable::new(rows).expect("chains");
         let with = |threads| {
-            let settings = Settings {
+            let settings = SimulationSettings {
                 threads: std::num::NonZeroUsize::new(threads).expect("threads"),
-                ..Settings::default()
+                ..SimulationSettings::default()
             };
             frontier(&table, &settings, &[1.0]).expect("a frontier")
         };

@@ -7,7 +7,7 @@
 use headlong_engine::ChainGrowth;
 use serde::Serialize;
 
-use crate::table::{ChainTable, Class};
+use crate::table::{ChainClass, ChainTable};
 
 /// The best first size of a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,7 +39,7 @@ pub struct FirstSizes {
 
 impl FirstSizes {
     /// The best size of a class, or the published one if the table has no such chain.
-    pub fn of(&self, class: Class) -> u64 {
+    pub fn of(&self, class: ChainClass) -> u64 {
         let first = self
             .classes
             .iter()
@@ -51,11 +51,11 @@ impl FirstSizes {
 }
 
 /// Thesis Table 5.6.
-const fn published(class: Class) -> u64 {
+const fn published(class: ChainClass) -> u64 {
     match class {
-        Class::OpenAtZero => ChainGrowth::NETFLIX.first_open_at_zero_bytes,
-        Class::ChunkAtZero => ChainGrowth::NETFLIX.first_chunk_at_zero_bytes,
-        Class::Later => ChainGrowth::NETFLIX.first_later_bytes,
+        ChainClass::OpenAtZero => ChainGrowth::NETFLIX.first_open_at_zero_bytes,
+        ChainClass::ChunkAtZero => ChainGrowth::NETFLIX.first_chunk_at_zero_bytes,
+        ChainClass::Later => ChainGrowth::NETFLIX.first_later_bytes,
     }
 }
 
@@ -65,10 +65,10 @@ const fn published(class: Class) -> u64 {
 /// Between two consecutive chain lengths the ratio is a quotient of two linear functions and has
 /// its minimum at an end; so evaluating all lengths, and one byte less, gives the exact result.
 pub fn first_sizes(table: &ChainTable, seek_bytes: f64, size_max: u64) -> FirstSizes {
-    let classes = Class::ALL.iter().map(|class| {
+    let classes = ChainClass::ALL.iter().map(|class| {
         let mut lengths: Vec<u64> = table.lengths_of(*class).collect();
         lengths.sort_unstable();
-        let costs = Costs::new(&lengths, seek_bytes);
+        let costs = SizeCosts::new(&lengths, seek_bytes);
         let best = costs.best(size_max);
         let published_bytes = published(*class);
         FirstSize {
@@ -89,7 +89,7 @@ pub fn first_sizes(table: &ChainTable, seek_bytes: f64, size_max: u64) -> FirstS
     }
 }
 
-struct Costs<'l> {
+struct SizeCosts<'l> {
     /// Ascending.
     lengths: &'l [u64],
     /// Prefix sums.
@@ -97,7 +97,7 @@ struct Costs<'l> {
     seek_bytes: f64,
 }
 
-impl<'l> Costs<'l> {
+impl<'l> SizeCosts<'l> {
     fn new(lengths: &'l [u64], seek_bytes: f64) -> Self {
         let mut sums = Vec::with_capacity(lengths.len() + 1);
         let mut sum = 0;
@@ -174,7 +174,7 @@ mod tests {
             seek_bytes in 0.0_f64..500.0,
         ) {
             lengths.sort_unstable();
-            let costs = Costs::new(&lengths, seek_bytes);
+            let costs = SizeCosts::new(&lengths, seek_bytes);
             let (best, ratio) = costs.best(1_000).expect("a size");
             prop_assert!((ratio - naive_ratio(&lengths, best, seek_bytes)).abs() < 1e-12);
             for size in 1..400 {
@@ -188,9 +188,9 @@ mod tests {
     fn equal_chains_are_read_whole_if_seeks_are_expensive() {
         let lengths = vec![786_432; 100];
         assert_eq!(
-            Costs::new(&lengths, 3e6).best(1 << 30),
+            SizeCosts::new(&lengths, 3e6).best(1 << 30),
             Some((786_432, 0.0))
         );
-        assert_eq!(Costs::new(&[], 3e6).best(1 << 30), None);
+        assert_eq!(SizeCosts::new(&[], 3e6).best(1 << 30), None);
     }
 }

@@ -37,17 +37,19 @@ mod table;
 mod naive_tests;
 
 pub use claims::{Claim, claims};
-pub use clairvoyant::{Bound, Frontier, FrontierPoint, frontier};
+pub use clairvoyant::{Frontier, FrontierPoint, LowerBound, frontier};
 pub use drive::{DriveRates, Megabyte};
 pub use first_sizes::{FirstSize, FirstSizes, first_sizes};
 pub use log::chains_of;
 pub use page::{page, sections, text};
-pub use point::Load;
-pub use point::{Point, Settings, SimulationError};
-pub use read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
-pub use report::{Given, Report, Source};
-pub use sizes::{Algorithm, Rule};
+pub use point::RuleLoad;
+pub use point::{CostPoint, SimulationError, SimulationSettings};
+pub use read::{
+    DroppedLines, FileFacts, FilesTable, ParsedTable, ReadError, read_chains, read_files,
+};
+pub use report::{SimulationParameters, SimulationReport, TableSource};
+pub use sizes::{Algorithm, SizingRule};
 pub use source::{ChainsError, open};
-pub use survival::{Law, MULTIPLIER, SURVIVAL, SurvivalFit, survival};
-pub use sweep::{Sweep, Swept, Wanted};
-pub use table::{ChainRow, ChainTable, Class, FileUse, Shape, TableError};
+pub use survival::{MULTIPLIER, SURVIVAL, SurvivalFit, SurvivalLaw, survival};
+pub use sweep::{Sweep, SweepOptions, SweepResult};
+pub use table::{ChainClass, ChainFeatures, ChainRow, ChainTable, FileUse, TableError};

@@ -1,10 +1,10 @@
 //! Reads chains from request logs.
 
-use headlong_chains::{Chain, Joiner, Request, Rules};
+use headlong_chains::{Chain, ChainRules, Joiner, Request};
 use headlong_trace::IntakeResult;
 use headlong_units::{BitRate, Duration};
 
-use crate::read::{Dropped, FileFacts, FilesTable, Read};
+use crate::read::{DroppedLines, FileFacts, FilesTable, ParsedTable};
 use crate::source::ChainsError;
 use crate::table::{ChainRow, ChainTable};
 
@@ -20,7 +20,7 @@ pub fn chains_of(
     log: &IntakeResult,
     leave_out: Duration,
     threads: usize,
-) -> Result<(Read, FilesTable), ChainsError> {
+) -> Result<(ParsedTable, FilesTable), ChainsError> {
     let leave_out_ms = i64::try_from(leave_out.0 / 1_000_000).unwrap_or(i64::MAX);
     let last_ms = log.span_ms.1.saturating_sub(leave_out_ms);
     // Time zero is the start of the log, rounded to a full minute so that minutes keep their
@@ -31,7 +31,7 @@ pub fn chains_of(
     };
     let rows = |_: usize, requests: &mut Vec<Request>| {
         let mut chains = Vec::new();
-        Joiner::new(Rules::default()).join(requests, &mut chains);
+        Joiner::new(ChainRules::default()).join(requests, &mut chains);
         let sessions = chains.chunk_by(|one, other| one.session == other.session);
         let kept = sessions.filter(|session| {
             let began = session.iter().map(|chain| chain.start_ms).min();
@@ -44,7 +44,7 @@ pub fn chains_of(
     let table = ChainTable::new(parts.into_iter().flatten());
     let table = table.map_err(|error| ChainsError::Wrong(format!("the log: {error}")))?;
     let listed = files_table(log);
-    let read = Read {
+    let read = ParsedTable {
         table,
         files: (0..log.file_names.len())
             .map(|number| log.file_names.get(number as u32).to_string())
@@ -82,16 +82,16 @@ fn files_table(log: &IntakeResult) -> FilesTable {
     });
     FilesTable {
         files: facts.collect(),
-        dropped: Dropped::default(),
+        dropped: DroppedLines::default(),
     }
 }
 
-fn dropped(log: &IntakeResult) -> Dropped {
+fn dropped(log: &IntakeResult) -> DroppedLines {
     let samples = log.dropped.by_reason().iter().filter_map(|lines| {
         let sample = lines.samples.first()?;
         Some(format!("{}:{}: {}", sample.file, sample.line, lines.reason))
     });
-    Dropped {
+    DroppedLines {
         lines: log.dropped.count(),
         samples: samples.collect(),
     }
@@ -100,7 +100,7 @@ fn dropped(log: &IntakeResult) -> Dropped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_trace::{Intake, Silent, take_in};
+    use headlong_trace::{Intake, SilentProgress, take_in};
 
     #[test]
     fn uses_incomplete_files_table() {
@@ -119,7 +119,7 @@ mod tests {
             memory_bytes_max: 128 << 20,
             ..Intake::default()
         };
-        let taken = take_in(&intake, &Silent).expect("the intake succeeds");
+        let taken = take_in(&intake, &SilentProgress).expect("the intake succeeds");
         std::fs::remove_dir_all(&folder).expect("removed");
         let (read, listed) = chains_of(&taken, Duration(0), 1).expect("chains");
         let facts = |name: &str| {

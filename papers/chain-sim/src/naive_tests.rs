@@ -7,14 +7,14 @@ use headlong_engine::Policy;
 use headlong_units::BitRate;
 use proptest::prelude::*;
 
-use crate::point::{Point, Settings};
-use crate::sizes::{Algorithm, Rule};
+use crate::point::{CostPoint, SimulationSettings};
+use crate::sizes::{Algorithm, SizingRule};
 use crate::table::{ChainRow, ChainTable};
 use crate::{DriveRates, Megabyte};
 
 /// A direct implementation of rules B1 to B12. It shares only the settings with the simulation;
 /// sizes are computed here, too.
-struct Naive {
+struct NaiveSimulation {
     work: BTreeMap<(u64, u16), (u64, u64)>,
     /// Buffers of each chain: from, to, bytes.
     buffers: Vec<Vec<(u64, u64, u64)>>,
@@ -54,8 +54,8 @@ fn size(policy: Policy, mb: u64, size_mb: u64, row: &ChainRow, sum: u64) -> u64 
     size.max(1)
 }
 
-fn naive(rows: &[ChainRow], policy: Policy, mb: u64, size_mb: u64, drives: u16) -> Naive {
-    let mut naive = Naive {
+fn naive(rows: &[ChainRow], policy: Policy, mb: u64, size_mb: u64, drives: u16) -> NaiveSimulation {
+    let mut naive = NaiveSimulation {
         work: BTreeMap::new(),
         buffers: Vec::new(),
         prefetches: 0,
@@ -89,7 +89,7 @@ fn naive(rows: &[ChainRow], policy: Policy, mb: u64, size_mb: u64, drives: u16) 
     naive
 }
 
-impl Naive {
+impl NaiveSimulation {
     /// Highest mean of memory over bins of this length in ms.
     fn mean(&self, bin_ms: u64) -> f64 {
         let last = self.buffers.iter().flatten().map(|buffer| buffer.1).max();
@@ -169,14 +169,14 @@ fn agree(
         // Only empty chains.
         return Ok(());
     };
-    let settings = Settings {
+    let settings = SimulationSettings {
         megabyte,
         drive: DriveRates::deskstar(megabyte),
         disks: Some(4),
         threads: NonZeroUsize::new(threads).expect("threads"),
     };
-    let rule = Rule::new(Algorithm::plain(policy), size_mb as f64, megabyte);
-    let point = Point::simulate(&table, &rule, &settings).expect("a point");
+    let rule = SizingRule::new(Algorithm::plain(policy), size_mb as f64, megabyte);
+    let point = CostPoint::simulate(&table, &rule, &settings).expect("a point");
     let naive = naive(rows, policy, megabyte.bytes(), size_mb, 4);
     let gigabyte = megabyte.gigabyte() as f64;
     prop_assert_eq!(point.prefetches, naive.prefetches);
@@ -239,14 +239,14 @@ fn many_prefetches_per_minute_equal_single_accounting() {
         ..row
     };
     let table = ChainTable::new([row, at_once]).expect("chains");
-    let rule = Rule {
+    let rule = SizingRule {
         algorithm: Algorithm::plain(Policy::Fixed),
         size_bytes: 64,
     };
     let accounts = super::point::account(
         &table,
-        &super::sizes::Plans::new(&table, &rule),
-        &Settings::default(),
+        &super::sizes::ShapePlans::new(&table, &rule),
+        &SimulationSettings::default(),
     )
     .expect("books");
     let mut expected = vec![0_u64; 6];
@@ -274,13 +274,13 @@ fn single_chain_matches_manual_result() {
     };
     let table = ChainTable::new([row]).expect("a chain");
     let megabyte = Megabyte::Decimal;
-    let settings = Settings {
+    let settings = SimulationSettings {
         megabyte,
         drive: DriveRates::deskstar(megabyte),
-        ..Settings::default()
+        ..SimulationSettings::default()
     };
-    let rule = Rule::new(Algorithm::plain(Policy::Fixed), 8.0, megabyte);
-    let point = Point::simulate(&table, &rule, &settings).expect("a point");
+    let rule = SizingRule::new(Algorithm::plain(Policy::Fixed), 8.0, megabyte);
+    let point = CostPoint::simulate(&table, &rule, &settings).expect("a point");
     assert_eq!((point.prefetches, point.read), (3, 24_000_000));
     assert_eq!((point.util_minute, point.util_drive), (0, 0));
     let two = 16.0 / 125.5 / 60.0 + 2.0 / 39.4 / 60.0;

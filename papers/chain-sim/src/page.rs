@@ -2,9 +2,9 @@
 
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 
-use crate::point::Point;
-use crate::report::Report;
-use crate::survival::{Law, SurvivalFit};
+use crate::point::CostPoint;
+use crate::report::SimulationReport;
+use crate::survival::{SurvivalFit, SurvivalLaw};
 
 /// Rules of Figure 5.22.
 const BY_BIT_RATE: [&str; 3] = ["fixed", "proportional", "square-root"];
@@ -17,13 +17,13 @@ const PUBLISHED_MEM: &str = "Published: fixed 47 GB at 7 MB, proportional 29, sq
     first-grow-sr 52 GB at 16 MB.";
 
 /// The report as one page.
-pub fn page(report: &Report) -> Page {
+pub fn page(report: &SimulationReport) -> Page {
     let page = Page::new("Prefetching on the chains of a log").lead(lead(report));
     sections(report).into_iter().fold(page, Page::section)
 }
 
 /// Its sections, for a page with further content.
-pub fn sections(report: &Report) -> Vec<Section> {
+pub fn sections(report: &SimulationReport) -> Vec<Section> {
     let mut sections = vec![method(report), rules(report)];
     sections.push(claims_section(report));
     sections.push(first_sizes(report));
@@ -38,7 +38,7 @@ pub fn sections(report: &Report) -> Vec<Section> {
 }
 
 /// The points as text.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &SimulationReport) -> String {
     let mut text = points_table(report).to_markdown();
     text.push('\n');
     text.push_str(&first_sizes_table(report).to_markdown());
@@ -62,7 +62,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn lead(report: &Report) -> String {
+fn lead(report: &SimulationReport) -> String {
     let source = &report.source;
     let best = report
         .points
@@ -85,7 +85,7 @@ fn lead(report: &Report) -> String {
     )
 }
 
-fn method(report: &Report) -> Section {
+fn method(report: &SimulationReport) -> Section {
     let (source, given) = (&report.source, &report.given);
     let mut section = Section::new("Method").text(format!(
         "Each chain is consumed evenly from its first arrival to its last completion, and read by \
@@ -122,11 +122,11 @@ fn method(report: &Report) -> Section {
 
 /// A chart of one figure of each rule over the size.
 fn over_size(
-    report: &Report,
+    report: &SimulationReport,
     title: &str,
     axis: Axis,
     wanted: impl Fn(&str) -> bool,
-    of: impl Fn(&Point) -> f64,
+    of: impl Fn(&CostPoint) -> f64,
 ) -> Chart {
     let names = report.points.algorithms();
     names.into_iter().filter(|name| wanted(name)).fold(
@@ -149,7 +149,7 @@ fn is_by_chain(name: &str) -> bool {
     name == "fixed" || name.starts_with("first-grow")
 }
 
-fn rules(report: &Report) -> Section {
+fn rules(report: &SimulationReport) -> Section {
     let util = || Axis::new("Utilisation", "%");
     let mem = || Axis::new("Memory", "GB").from(0.0);
     let mut section = Section::new("Comparison of rules").text(
@@ -179,7 +179,7 @@ fn rules(report: &Report) -> Section {
     section
 }
 
-fn claims_section(report: &Report) -> Section {
+fn claims_section(report: &SimulationReport) -> Section {
     Section::new("Claims of the thesis")
         .text(
             "Relative claims of thesis 5.6.3, by three definitions of utilisation. Its percentages \
@@ -188,7 +188,7 @@ fn claims_section(report: &Report) -> Section {
         .table(claims_table(report))
 }
 
-fn claims_table(report: &Report) -> Table {
+fn claims_table(report: &SimulationReport) -> Table {
     let mut table =
         Table::headed("Claim | Unit | Thesis | Worst drive and minute | Busiest minute | All time");
     for claim in &report.claims {
@@ -210,7 +210,7 @@ fn claims_table(report: &Report) -> Table {
     table
 }
 
-fn first_sizes(report: &Report) -> Section {
+fn first_sizes(report: &SimulationReport) -> Section {
     Section::new("The first prefetch of a chain (Table 5.6)")
         .text(format!(
             "The size with the lowest ratio of cost to benefit. The benefit of a size is the bytes \
@@ -223,7 +223,7 @@ fn first_sizes(report: &Report) -> Section {
         .table(first_sizes_table(report))
 }
 
-fn first_sizes_table(report: &Report) -> Table {
+fn first_sizes_table(report: &SimulationReport) -> Table {
     let mut table = Table::headed(
         "Chain starts | Chains | Best size (bytes) | No longer (%) | Cost/benefit | Published \
         size (bytes) | Its cost/benefit here",
@@ -244,7 +244,7 @@ fn first_sizes_table(report: &Report) -> Table {
 
 /// Start and end of a power law among the observed lengths; it starts where it gives a share of at
 /// most 100 %.
-fn ends(law: &Law, survival: &SurvivalFit) -> [f64; 2] {
+fn ends(law: &SurvivalLaw, survival: &SurvivalFit) -> [f64; 2] {
     let starts = survival.laws.iter().map(|law| law.from_bytes);
     let next = starts.filter(|start| *start > law.from_bytes).min();
     let least = survival.longer.first().map_or(1, |point| point.0);
@@ -263,7 +263,7 @@ fn plain(bytes: u64) -> String {
     }
 }
 
-fn survival(report: &Report) -> Section {
+fn survival(report: &SimulationReport) -> Section {
     let survival = &report.survival;
     let points = survival
         .longer
@@ -305,9 +305,9 @@ fn raised(survival: &SurvivalFit) -> &'static str {
     }
 }
 
-fn frontier(report: &Report) -> Option<Section> {
+fn frontier(report: &SimulationReport) -> Option<Section> {
     let frontier = report.frontier.as_ref()?;
-    let chart = |title: &str, of: fn(&Point) -> f64, bound: Vec<(f64, f64)>| {
+    let chart = |title: &str, of: fn(&CostPoint) -> f64, bound: Vec<(f64, f64)>| {
         let axes = (
             Axis::new("Memory", "GB").log(),
             Axis::new("Utilisation", "%"),
@@ -330,7 +330,7 @@ fn frontier(report: &Report) -> Option<Section> {
             ))
             .series(Series::new("lower bound of all rules", bound).reference())
     };
-    let bounds = |of: fn(&crate::Bound) -> f64| {
+    let bounds = |of: fn(&crate::LowerBound) -> f64| {
         let bounds = frontier.bounds.iter();
         bounds.map(|bound| (bound.mem, of(bound) * 100.0)).collect()
     };
@@ -362,7 +362,7 @@ fn frontier(report: &Report) -> Option<Section> {
 }
 
 /// Distance of each rule's best point from the bound at its memory.
-fn frontier_table(report: &Report) -> Table {
+fn frontier_table(report: &SimulationReport) -> Table {
     let mut table = Table::headed(
         "Rule | Size (MB) | Memory (GB) | All time (%) | Bound (%) | Busiest minute (%) | Bound \
         (%)",
@@ -388,7 +388,7 @@ fn frontier_table(report: &Report) -> Table {
     table
 }
 
-fn points_table(report: &Report) -> Table {
+fn points_table(report: &SimulationReport) -> Table {
     let mut table = Table::headed(
         "Rule | MB | Prefetches | Read (GB) | Worst (%) | Drive | Minute | Busiest (%) | All time \
         (%) | Mem (GB) | Touched (GB) | 1 s (GB)",
@@ -421,9 +421,11 @@ mod tests {
     use headlong_engine::Policy;
 
     use super::*;
-    use crate::{Algorithm, ChainRow, ChainTable, Settings, Source, Sweep, Wanted};
+    use crate::{
+        Algorithm, ChainRow, ChainTable, SimulationSettings, Sweep, SweepOptions, TableSource,
+    };
 
-    fn report() -> Report {
+    fn report() -> SimulationReport {
         let rows = (0..300_i64).map(|index| ChainRow {
             file: index as u32 % 7,
             start: index as u64 % 3,
@@ -435,17 +437,17 @@ mod tests {
             disk: (index % 3) as u16,
         });
         let table = ChainTable::new(rows).expect("chains");
-        let settings = Settings::default();
+        let settings = SimulationSettings::default();
         let sweep = Sweep {
             algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
             sizes_mb: vec![1.0, 2.5, 7.0],
         };
-        let wanted = Wanted {
+        let wanted = SweepOptions {
             fitted: true,
             frontier: true,
         };
-        let source = Source::of("a <log>", &table, &settings);
-        Report::make(source, &table, &sweep, &settings, wanted, |_| ()).expect("a report")
+        let source = TableSource::of("a <log>", &table, &settings);
+        SimulationReport::make(source, &table, &sweep, &settings, wanted, |_| ()).expect("a report")
     }
 
     #[test]

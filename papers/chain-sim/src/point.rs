@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::accounts::{Accounts, MemoryPeaks};
 use crate::drive::{DriveRates, Megabyte};
-use crate::sizes::{Plans, Rule, Sizes};
+use crate::sizes::{ShapePlans, SizeProvider, SizingRule};
 use crate::table::ChainTable;
 
 /// Up to this many prefetches in a chain's minute are accounted one by one, which is faster than
@@ -21,7 +21,7 @@ const HELD_MAX: u128 = (1 << 63) / 1000;
 
 /// Settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct SimulationSettings {
     /// Definition of MB and GB.
     pub megabyte: Megabyte,
     /// Rates of one drive.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub threads: NonZeroUsize,
 }
 
-impl Default for Settings {
+impl Default for SimulationSettings {
     fn default() -> Self {
         Self {
             megabyte: Megabyte::Binary,
@@ -44,7 +44,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl SimulationSettings {
     /// Number of drives that count.
     pub fn drives(&self, table: &ChainTable) -> usize {
         let all = table.disk_count() as usize;
@@ -72,7 +72,7 @@ pub enum SimulationError {
 
 /// Cost of a rule. Utilisations are shares of a drive's time; memory is in GB.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
+pub struct CostPoint {
     /// Name of the rule.
     pub algorithm: String,
     /// Its size, MB.
@@ -106,17 +106,17 @@ pub struct Point {
     pub mem_peak: f64,
 }
 
-impl Point {
+impl CostPoint {
     /// Simulates a rule on all chains.
     ///
     /// # Errors
     /// If the size is too large or no drive counts.
     pub fn simulate(
         table: &ChainTable,
-        rule: &Rule,
-        settings: &Settings,
+        rule: &SizingRule,
+        settings: &SimulationSettings,
     ) -> Result<Self, SimulationError> {
-        let plans = Plans::new(table, rule);
+        let plans = ShapePlans::new(table, rule);
         let accounts = account(table, &plans, settings)?;
         let name = rule.algorithm.name();
         Ok(Self::of(&accounts, name, rule.size_bytes, settings))
@@ -127,7 +127,7 @@ impl Point {
         accounts: &Accounts,
         algorithm: String,
         size_bytes: u64,
-        settings: &Settings,
+        settings: &SimulationSettings,
     ) -> Self {
         let work = WorkPeaks::of(accounts, &settings.drive);
         let MemoryPeaks {
@@ -200,8 +200,8 @@ impl WorkPeaks {
 /// Accounts for all chains, on all threads.
 pub(crate) fn account(
     table: &ChainTable,
-    sizes: &impl Sizes,
-    settings: &Settings,
+    sizes: &impl SizeProvider,
+    settings: &SimulationSettings,
 ) -> Result<Accounts, SimulationError> {
     let drives = settings.drives(table);
     if drives == 0 {
@@ -254,7 +254,7 @@ pub(crate) fn in_parts<T: Send>(
 
 /// Accounts for one chain: rules B1 to B5.
 #[inline]
-fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl Sizes) {
+fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl SizeProvider) {
     let plan = sizes.plan(table, chain);
     let course = Consumption {
         disk: table.disks[chain],
@@ -382,23 +382,23 @@ impl Consumption {
 
 /// Work by minute and peak memory of a rule, for planning.
 #[derive(Debug)]
-pub struct Load {
+pub struct RuleLoad {
     accounts: Accounts,
     /// Highest mean over a minute of memory, bytes.
     pub memory_bytes: f64,
 }
 
-impl Load {
+impl RuleLoad {
     /// Simulates a rule on all chains.
     ///
     /// # Errors
-    /// As [`Point::simulate`].
+    /// As [`CostPoint::simulate`].
     pub fn of(
         table: &ChainTable,
-        rule: &Rule,
-        settings: &Settings,
+        rule: &SizingRule,
+        settings: &SimulationSettings,
     ) -> Result<Self, SimulationError> {
-        let accounts = account(table, &Plans::new(table, rule), settings)?;
+        let accounts = account(table, &ShapePlans::new(table, rule), settings)?;
         let memory_bytes = accounts.memory().mean;
         Ok(Self {
             accounts,

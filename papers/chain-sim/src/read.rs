@@ -1,7 +1,7 @@
 //! Parses chain tables and files tables as CSV; the header line names the columns.
 
 use std::collections::HashMap;
-use std::io::Read as Input;
+use std::io::Read;
 
 use headlong_units::{BitRate, nearest};
 use serde::Serialize;
@@ -15,14 +15,14 @@ const SAMPLES: usize = 5;
 
 /// Dropped lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Dropped {
+pub struct DroppedLines {
     /// Number of lines.
     pub lines: u64,
     /// The first few: position and reason.
     pub samples: Vec<String>,
 }
 
-impl Dropped {
+impl DroppedLines {
     fn note(&mut self, table: &str, line: u64, why: &str) {
         self.lines += 1;
         if self.samples.len() < SAMPLES {
@@ -33,7 +33,7 @@ impl Dropped {
 
 /// A parsed chain table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Read {
+pub struct ParsedTable {
     /// The chains.
     pub table: ChainTable,
     /// Names of files, by number.
@@ -41,7 +41,7 @@ pub struct Read {
     /// Chains whose file is missing in the files table.
     pub unlisted: u64,
     /// Dropped lines.
-    pub dropped: Dropped,
+    pub dropped: DroppedLines,
 }
 
 /// Data of a file in the files table, as far as needed here.
@@ -61,7 +61,7 @@ pub struct FilesTable {
     /// Files by name.
     pub files: HashMap<String, FileFacts>,
     /// Dropped lines.
-    pub dropped: Dropped,
+    pub dropped: DroppedLines,
 }
 
 impl FilesTable {
@@ -111,12 +111,12 @@ pub enum ReadError {
 }
 
 /// Positions of the columns.
-struct Columns {
+struct TableColumns {
     table: String,
     names: Vec<String>,
 }
 
-impl Columns {
+impl TableColumns {
     fn of(table: &str, head: &csv::ByteRecord) -> Self {
         let name = |field: &[u8]| {
             let text = String::from_utf8_lossy(field);
@@ -178,7 +178,7 @@ fn yes(field: &[u8]) -> Option<bool> {
     }
 }
 
-fn lines(input: impl Input) -> csv::Reader<impl Input> {
+fn lines(input: impl Read) -> csv::Reader<impl Read> {
     csv::ReaderBuilder::new()
         .flexible(true)
         .buffer_capacity(1 << 20)
@@ -189,13 +189,13 @@ fn lines(input: impl Input) -> csv::Reader<impl Input> {
 ///
 /// # Errors
 /// If it has no column `file` or cannot be read.
-pub fn read_files(name: &str, input: impl Input) -> Result<FilesTable, ReadError> {
+pub fn read_files(name: &str, input: impl Read) -> Result<FilesTable, ReadError> {
     let failed = |source| ReadError::Csv {
         table: name.to_owned(),
         source,
     };
     let mut lines = lines(input);
-    let columns = Columns::of(name, lines.byte_headers().map_err(failed)?);
+    let columns = TableColumns::of(name, lines.byte_headers().map_err(failed)?);
     let file = columns.need("file")?;
     let (kbps, on, size) = (
         columns.find("kbps"),
@@ -237,7 +237,7 @@ struct ChainColumns {
 }
 
 impl ChainColumns {
-    fn of(columns: &Columns) -> Result<Self, ReadError> {
+    fn of(columns: &TableColumns) -> Result<Self, ReadError> {
         Ok(Self {
             file: columns.find("file"),
             start: columns.need("start")?,
@@ -284,18 +284,18 @@ impl ChainColumns {
 /// If a column is missing, the table cannot be read, or it has no chains.
 pub fn read_chains(
     name: &str,
-    input: impl Input,
+    input: impl Read,
     files: Option<&FilesTable>,
-) -> Result<Read, ReadError> {
+) -> Result<ParsedTable, ReadError> {
     let failed = |source| ReadError::Csv {
         table: name.to_owned(),
         source,
     };
     let mut lines = lines(input);
-    let columns = Columns::of(name, lines.byte_headers().map_err(failed)?);
+    let columns = TableColumns::of(name, lines.byte_headers().map_err(failed)?);
     let columns = ChainColumns::of(&columns)?;
-    let mut names = Names::default();
-    let mut dropped = Dropped::default();
+    let mut names = NameNumbers::default();
+    let mut dropped = DroppedLines::default();
     let mut unlisted = 0;
     let mut rows = Vec::new();
     let mut record = csv::ByteRecord::new();
@@ -330,7 +330,7 @@ pub fn read_chains(
             Some(first) => format!(" ({} bad lines, the first {first})", dropped.lines),
         },
     })?;
-    Ok(Read {
+    Ok(ParsedTable {
         table,
         files: names.names,
         unlisted,
@@ -340,12 +340,12 @@ pub fn read_chains(
 
 /// Numbers for names, in order of first use.
 #[derive(Default)]
-struct Names {
+struct NameNumbers {
     numbers: HashMap<Vec<u8>, u32>,
     names: Vec<String>,
 }
 
-impl Names {
+impl NameNumbers {
     fn number(&mut self, name: &[u8]) -> u32 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -365,11 +365,11 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Class;
+    use crate::ChainClass;
 
     const HEAD: &str = "file,session,start,length,t_start,t_end,open,kind,kbps,disk\n";
 
-    fn read(text: &str) -> Read {
+    fn read(text: &str) -> ParsedTable {
         read_chains("chains.csv", text.as_bytes(), None).expect("a table")
     }
 
@@ -380,7 +380,7 @@ mod tests {
             read("T_END,disk,open,length,t_start,start,kbps,nreq\r\n900,3,true,10,5,0,235.0,7\r\n");
         assert_eq!(one.table.lengths(), other.table.lengths());
         assert_eq!(one.table.shapes, other.table.shapes);
-        assert_eq!(one.table.shapes[0].class, Class::OpenAtZero);
+        assert_eq!(one.table.shapes[0].class, ChainClass::OpenAtZero);
         assert_eq!(one.table.shapes[0].bit_rate, Some(BitRate::from_kbps(235)));
         assert_eq!(one.files, ["a"]);
         assert_eq!((other.table.disks[0], other.dropped.lines), (3, 0));

@@ -7,11 +7,11 @@ use crate::claims::{Claim, claims};
 use crate::clairvoyant::{Frontier, frontier};
 use crate::drive::DriveRates;
 use crate::first_sizes::{FirstSizes, first_sizes};
-use crate::point::{Point, Settings, SimulationError};
-use crate::read::Dropped;
+use crate::point::{CostPoint, SimulationError, SimulationSettings};
+use crate::read::DroppedLines;
 use crate::sizes::Algorithm;
 use crate::survival::{SurvivalFit, survival};
-use crate::sweep::{Sweep, Swept, Wanted};
+use crate::sweep::{Sweep, SweepOptions, SweepResult};
 use crate::table::ChainTable;
 
 /// Largest first prefetch evaluated, bytes.
@@ -19,7 +19,7 @@ const FIRST_BYTES_MAX: u64 = 64 << 20;
 
 /// Description of the table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Source {
+pub struct TableSource {
     /// Origin.
     pub name: String,
     /// Number of chains.
@@ -37,12 +37,12 @@ pub struct Source {
     /// Chains whose file is missing in the files table.
     pub unlisted: u64,
     /// Dropped lines.
-    pub dropped: Dropped,
+    pub dropped: DroppedLines,
 }
 
 /// Parameters of the simulation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Given {
+pub struct SimulationParameters {
     /// Bytes of a MB.
     pub mb: u64,
     /// Bytes of a GB.
@@ -54,13 +54,13 @@ pub struct Given {
 
 /// The report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct SimulationReport {
     /// The table.
-    pub source: Source,
+    pub source: TableSource,
     /// The settings.
-    pub given: Given,
+    pub given: SimulationParameters,
     /// Every rule at every size.
-    pub points: Swept,
+    pub points: SweepResult,
     /// Table 5.6.
     pub first_sizes: FirstSizes,
     /// Figure 5.13 and the growth derived from it.
@@ -72,9 +72,9 @@ pub struct Report {
     pub frontier: Option<Frontier>,
 }
 
-impl Source {
+impl TableSource {
     /// Description of a parsed or generated table.
-    pub fn of(name: impl Into<String>, table: &ChainTable, settings: &Settings) -> Self {
+    pub fn of(name: impl Into<String>, table: &ChainTable, settings: &SimulationSettings) -> Self {
         let minutes = table.minutes();
         Self {
             name: name.into(),
@@ -86,23 +86,23 @@ impl Source {
             minutes: minutes.len(),
             without_bit_rate: table.without_bit_rate(),
             unlisted: 0,
-            dropped: Dropped::default(),
+            dropped: DroppedLines::default(),
         }
     }
 }
 
-impl Report {
+impl SimulationReport {
     /// Simulates everything. `seen` receives each point when it is done.
     ///
     /// # Errors
-    /// As [`Point::simulate`].
+    /// As [`CostPoint::simulate`].
     pub fn make(
-        source: Source,
+        source: TableSource,
         table: &ChainTable,
         sweep: &Sweep,
-        settings: &Settings,
-        wanted: Wanted,
-        seen: impl FnMut(&Point),
+        settings: &SimulationSettings,
+        wanted: SweepOptions,
+        seen: impl FnMut(&CostPoint),
     ) -> Result<Self, SimulationError> {
         let first_sizes = first_sizes(table, settings.drive.seek_bytes(), FIRST_BYTES_MAX);
         let survival = survival(table);
@@ -126,7 +126,7 @@ impl Report {
         };
         Ok(Self {
             source,
-            given: Given {
+            given: SimulationParameters {
                 mb: settings.megabyte.bytes(),
                 gb: settings.megabyte.gigabyte(),
                 drive: settings.drive,

@@ -4,7 +4,7 @@ use headlong_engine::{ChainGrowth, ChainShape, Policy, SizingConfig, prefetch_by
 use headlong_units::BitRate;
 
 use crate::drive::Megabyte;
-use crate::table::{ChainTable, Class, Shape};
+use crate::table::{ChainClass, ChainFeatures, ChainTable};
 
 /// How long a chain's buffer is held after its end, ms: the gap that ends a chain (thesis 5.6.2).
 pub(crate) const HOLD_MS: u64 = 40_000;
@@ -47,7 +47,7 @@ impl Algorithm {
 
 /// An algorithm with its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
+pub struct SizingRule {
     /// The rule.
     pub algorithm: Algorithm,
     /// The size itself, the size or the largest size at 2,000 kbit/s, or the largest size (thesis
@@ -55,7 +55,7 @@ pub struct Rule {
     pub size_bytes: u64,
 }
 
-impl Rule {
+impl SizingRule {
     /// The rule at a size in MB, rounded to bytes.
     pub fn new(algorithm: Algorithm, size_mb: f64, megabyte: Megabyte) -> Self {
         let bytes = (size_mb * megabyte.bytes() as f64 + 0.5).floor();
@@ -66,15 +66,15 @@ impl Rule {
         }
     }
 
-    fn size(&self, shape: Shape, prefetched_bytes: u64) -> u64 {
+    fn size(&self, shape: ChainFeatures, prefetched_bytes: u64) -> u64 {
         let sizing = SizingConfig {
             policy: self.algorithm.policy,
             reference_bytes: self.size_bytes,
             reference_bit_rate: REFERENCE,
         };
         let chain = ChainShape {
-            start_offset: u64::from(shape.class == Class::Later),
-            open_ended: shape.class == Class::OpenAtZero,
+            start_offset: u64::from(shape.class == ChainClass::Later),
+            open_ended: shape.class == ChainClass::OpenAtZero,
             prefetched_bytes,
         };
         let growth = self.algorithm.fitted.unwrap_or(ChainGrowth::NETFLIX);
@@ -82,7 +82,7 @@ impl Rule {
     }
 
     /// All sizes of a chain of this shape.
-    fn plan(&self, shape: Shape) -> (Vec<u64>, u64) {
+    fn plan(&self, shape: ChainFeatures) -> (Vec<u64>, u64) {
         let last = self.size(shape, u64::MAX);
         let mut growing = Vec::new();
         let mut sum: u64 = 0;
@@ -100,14 +100,14 @@ impl Rule {
 
 /// The sizes of a chain: some different ones, then a constant.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan<'p> {
+pub(crate) struct SizePlan<'p> {
     pub(crate) growing: &'p [u64],
     pub(crate) last: u64,
 }
 
 /// Provides the sizes of every chain of a table.
-pub(crate) trait Sizes: Sync {
-    fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_>;
+pub(crate) trait SizeProvider: Sync {
+    fn plan(&self, table: &ChainTable, chain: usize) -> SizePlan<'_>;
     /// The largest size.
     fn size_max(&self) -> u64;
     /// How long a buffer is held after its chain's end, ms.
@@ -115,19 +115,19 @@ pub(crate) trait Sizes: Sync {
 }
 
 /// A rule's sizes for each shape of a table.
-pub(crate) struct Plans(Vec<(Vec<u64>, u64)>);
+pub(crate) struct ShapePlans(Vec<(Vec<u64>, u64)>);
 
-impl Plans {
-    pub(crate) fn new(table: &ChainTable, rule: &Rule) -> Self {
+impl ShapePlans {
+    pub(crate) fn new(table: &ChainTable, rule: &SizingRule) -> Self {
         Self(table.shapes.iter().map(|shape| rule.plan(*shape)).collect())
     }
 }
 
-impl Sizes for Plans {
+impl SizeProvider for ShapePlans {
     #[inline]
-    fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_> {
+    fn plan(&self, table: &ChainTable, chain: usize) -> SizePlan<'_> {
         let (growing, last) = &self.0[table.shape_of[chain] as usize];
-        Plan {
+        SizePlan {
             growing,
             last: *last,
         }
@@ -148,21 +148,24 @@ mod tests {
 
     #[test]
     fn sizes_grow_by_table_5_6_up_to_largest() {
-        let rule = Rule::new(Algorithm::plain(Policy::FirstGrow), 7.0, Megabyte::Binary);
-        let shape = |class| Shape {
+        let rule = SizingRule::new(Algorithm::plain(Policy::FirstGrow), 7.0, Megabyte::Binary);
+        let shape = |class| ChainFeatures {
             class,
             bit_rate: None,
         };
         assert_eq!(
-            rule.plan(shape(Class::ChunkAtZero)),
+            rule.plan(shape(ChainClass::ChunkAtZero)),
             (vec![131_073, 439_095, 1_910_063], 7 << 20)
         );
         assert_eq!(
-            rule.plan(shape(Class::OpenAtZero)).0,
+            rule.plan(shape(ChainClass::OpenAtZero)).0,
             [1_049_212, 3_514_860]
         );
-        assert_eq!(rule.plan(shape(Class::Later)).0, [2_936_037]);
-        let small = Rule::new(rule.algorithm, 0.1, Megabyte::Decimal);
-        assert_eq!(small.plan(shape(Class::ChunkAtZero)), (vec![], 100_000));
+        assert_eq!(rule.plan(shape(ChainClass::Later)).0, [2_936_037]);
+        let small = SizingRule::new(rule.algorithm, 0.1, Megabyte::Decimal);
+        assert_eq!(
+            small.plan(shape(ChainClass::ChunkAtZero)),
+            (vec![], 100_000)
+        );
     }
 }

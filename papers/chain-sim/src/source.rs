@@ -11,12 +11,14 @@ use std::path::Path;
 
 use headlong_chains::{Chain, Joiner};
 use headlong_characterise::SCHEMA;
-use headlong_trace::{PartsError, TableLines};
+use headlong_trace::{PartitionsError, TableLines};
 use headlong_units::BitRate;
-use headlong_workload::phased::{Catalogue, Sessions, Specification};
+use headlong_workload::phased::{PhasedCatalogue, PhasedSessions, PhasedSpecification};
 use serde_json::Value;
 
-use crate::read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
+use crate::read::{
+    DroppedLines, FileFacts, FilesTable, ParsedTable, ReadError, read_chains, read_files,
+};
 use crate::table::{ChainRow, ChainTable};
 
 /// Seed of a log generated from a characterisation; fixed, for reproducible results.
@@ -25,7 +27,7 @@ const SEED: u64 = 1;
 const CHAINS: &str = "chains.parquet";
 
 /// Kind of a source.
-enum Form {
+enum SourceForm {
     Table,
     Characterisation,
     Specification,
@@ -39,7 +41,7 @@ pub enum ChainsError {
     Wrong(String),
     /// The intake of a log cannot be read again.
     #[error(transparent)]
-    Log(#[from] PartsError),
+    Log(#[from] PartitionsError),
 }
 
 impl ChainsError {
@@ -53,7 +55,10 @@ impl ChainsError {
 ///
 /// # Errors
 /// If either cannot be read, or has no chains.
-pub fn open(path: &Path, files: Option<&Path>) -> Result<(Read, Option<FilesTable>), ChainsError> {
+pub fn open(
+    path: &Path,
+    files: Option<&Path>,
+) -> Result<(ParsedTable, Option<FilesTable>), ChainsError> {
     let listed = files.map(|path| {
         let name = path.display().to_string();
         let input = table(path).map_err(|error| ChainsError::of(&name, &error))?;
@@ -65,7 +70,7 @@ pub fn open(path: &Path, files: Option<&Path>) -> Result<(Read, Option<FilesTabl
 fn chains(
     path: &Path,
     files: Option<FilesTable>,
-) -> Result<(Read, Option<FilesTable>), ChainsError> {
+) -> Result<(ParsedTable, Option<FilesTable>), ChainsError> {
     let name = path.display().to_string();
     if path.is_dir() {
         let inside = path.join(CHAINS);
@@ -79,7 +84,7 @@ fn chains(
     }
     let wrong = |error: std::io::Error| ChainsError::of(&name, &error);
     match form(path).map_err(wrong)? {
-        Form::Table => {
+        SourceForm::Table => {
             let read = read_chains(&name, table(path).map_err(wrong)?, files.as_ref());
             let read = read.map_err(|error| {
                 let remedy = match error {
@@ -90,7 +95,7 @@ fn chains(
             })?;
             Ok((read, files))
         }
-        Form::Characterisation => {
+        SourceForm::Characterisation => {
             let text = std::fs::read(path).map_err(wrong)?;
             let text = specification_in(&text);
             generated(
@@ -98,7 +103,9 @@ fn chains(
                 &text.map_err(|error| ChainsError::of(&name, &error))?,
             )
         }
-        Form::Specification => generated(&name, &std::fs::read_to_string(path).map_err(wrong)?),
+        SourceForm::Specification => {
+            generated(&name, &std::fs::read_to_string(path).map_err(wrong)?)
+        }
     }
 }
 
@@ -110,10 +117,10 @@ fn table(path: &Path) -> std::io::Result<Box<dyn std::io::Read>> {
     })
 }
 
-fn form(path: &Path) -> std::io::Result<Form> {
+fn form(path: &Path) -> std::io::Result<SourceForm> {
     // A pipe can be read only once.
     if !std::fs::metadata(path)?.is_file() {
-        return Ok(Form::Table);
+        return Ok(SourceForm::Table);
     }
     let mut first = Vec::new();
     File::open(path)?.take(512).read_to_end(&mut first)?;
@@ -121,11 +128,11 @@ fn form(path: &Path) -> std::io::Result<Form> {
         .extension()
         .is_some_and(|extension| extension == "toml");
     Ok(if first.trim_ascii_start().starts_with(b"{") {
-        Form::Characterisation
+        SourceForm::Characterisation
     } else if is_toml {
-        Form::Specification
+        SourceForm::Specification
     } else {
-        Form::Table
+        SourceForm::Table
     })
 }
 
@@ -149,14 +156,14 @@ fn specification_in(json: &[u8]) -> Result<String, String> {
 }
 
 /// The chains of a log generated from a specification.
-fn generated(name: &str, text: &str) -> Result<(Read, Option<FilesTable>), ChainsError> {
-    let specification = Specification::read(name, text, &[]);
+fn generated(name: &str, text: &str) -> Result<(ParsedTable, Option<FilesTable>), ChainsError> {
+    let specification = PhasedSpecification::read(name, text, &[]);
     let specification = specification.map_err(|error| ChainsError::Wrong(error.to_string()))?;
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let bit_rate = |file: u32| BitRate::from_kbps(u64::from(catalogue.files[file as usize].kbps));
-    let mut joiner = Joiner::new(headlong_chains::Rules::default());
+    let mut joiner = Joiner::new(headlong_chains::ChainRules::default());
     let (mut lines, mut chains, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sessions = Sessions::new(&specification, &catalogue, SEED);
+    let mut sessions = PhasedSessions::new(&specification, &catalogue, SEED);
     while let Some(session) = sessions.next() {
         session.logged(&catalogue, &mut lines);
         joiner.join(&lines, &mut chains);
@@ -175,15 +182,15 @@ fn generated(name: &str, text: &str) -> Result<(Read, Option<FilesTable>), Chain
     });
     let files = FilesTable {
         files: facts.collect(),
-        dropped: Dropped::default(),
+        dropped: DroppedLines::default(),
     };
-    let read = Read {
+    let read = ParsedTable {
         table,
         files: (0..catalogue.files.len())
             .map(|file| file.to_string())
             .collect(),
         unlisted: 0,
-        dropped: Dropped::default(),
+        dropped: DroppedLines::default(),
     };
     Ok((read, Some(files)))
 }

@@ -5,7 +5,7 @@ use headlong_engine::ChainGrowth;
 use serde::Serialize;
 
 use crate::first_sizes::FirstSizes;
-use crate::table::{ChainTable, Class};
+use crate::table::{ChainClass, ChainTable};
 
 /// The survival probability for which FirstGrow's growth is defined (thesis 5.6.1).
 pub const SURVIVAL: f64 = 0.45;
@@ -22,7 +22,7 @@ const GROWTH_MIN: f64 = 1.0;
 
 /// One of the three power laws, `S(x) = a x^-c`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Law {
+pub struct SurvivalLaw {
     /// Start of its segment, bytes.
     pub from_bytes: u64,
     /// A of Eq. 5.1.
@@ -35,7 +35,7 @@ pub struct Law {
     pub r_squared: f64,
 }
 
-impl Law {
+impl SurvivalLaw {
     /// The share of chains longer than this, by the law.
     pub fn at(&self, length: f64) -> f64 {
         self.a * length.powf(-self.c)
@@ -55,7 +55,7 @@ pub struct SurvivalFit {
     /// The published one.
     pub published_multiplier: f64,
     /// The laws of the segments after the first.
-    pub laws: Vec<Law>,
+    pub laws: Vec<SurvivalLaw>,
     /// Length in bytes, and share of longer chains: eight points per decade.
     pub longer: Vec<(u64, f64)>,
 }
@@ -73,7 +73,7 @@ pub fn survival(table: &ChainTable) -> SurvivalFit {
     let starts = headlong_chains::SEGMENT_STARTS.iter().zip(fit.segments);
     let laws = starts.filter_map(|(from_bytes, law)| {
         let law = law?;
-        Some(Law {
+        Some(SurvivalLaw {
             from_bytes: *from_bytes,
             a: law.a,
             c: law.c,
@@ -108,9 +108,9 @@ impl SurvivalFit {
     pub fn growth(&self, first: &FirstSizes) -> ChainGrowth {
         let useful = self.useful().map(|times| times.max(GROWTH_MIN));
         ChainGrowth {
-            first_open_at_zero_bytes: first.of(Class::OpenAtZero),
-            first_chunk_at_zero_bytes: first.of(Class::ChunkAtZero),
-            first_later_bytes: first.of(Class::Later),
+            first_open_at_zero_bytes: first.of(ChainClass::OpenAtZero),
+            first_chunk_at_zero_bytes: first.of(ChainClass::ChunkAtZero),
+            first_later_bytes: first.of(ChainClass::Later),
             times: useful.map_or(ChainGrowth::NETFLIX.times, |times| {
                 ((times * PARTS as f64).round() as u64, PARTS)
             }),

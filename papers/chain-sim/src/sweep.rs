@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::point::{Point, Settings, SimulationError};
-use crate::sizes::{Algorithm, Rule};
+use crate::point::{CostPoint, SimulationError, SimulationSettings};
+use crate::sizes::{Algorithm, SizingRule};
 use crate::table::ChainTable;
 
 /// The rules and sizes to simulate.
@@ -17,7 +17,7 @@ pub struct Sweep {
 
 /// Optional parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct SweepOptions {
     /// First-Grow and First-Grow-SR with first sizes and growth fitted to this table.
     pub fitted: bool,
     /// The clairvoyant frontier.
@@ -27,14 +27,14 @@ pub struct Wanted {
 /// The results: every rule at every size, rules in their order and sizes ascending.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Swept {
+pub struct SweepResult {
     /// The points.
-    pub points: Vec<Point>,
+    pub points: Vec<CostPoint>,
 }
 
 impl Sweep {
     /// Number of points of a report.
-    pub fn points(&self, wanted: Wanted) -> usize {
+    pub fn points(&self, wanted: SweepOptions) -> usize {
         let fitted = self
             .algorithms
             .iter()
@@ -46,29 +46,32 @@ impl Sweep {
     /// Simulates every rule at every size. `seen` receives each point when it is done.
     ///
     /// # Errors
-    /// The first error of [`Point::simulate`].
+    /// The first error of [`CostPoint::simulate`].
     pub fn run(
         &self,
         table: &ChainTable,
-        settings: &Settings,
-        mut seen: impl FnMut(&Point),
-    ) -> Result<Swept, SimulationError> {
+        settings: &SimulationSettings,
+        mut seen: impl FnMut(&CostPoint),
+    ) -> Result<SweepResult, SimulationError> {
         let mut points = Vec::new();
         for algorithm in &self.algorithms {
             for size_mb in &self.sizes_mb {
-                let rule = Rule::new(*algorithm, *size_mb, settings.megabyte);
-                let point = Point::simulate(table, &rule, settings)?;
+                let rule = SizingRule::new(*algorithm, *size_mb, settings.megabyte);
+                let point = CostPoint::simulate(table, &rule, settings)?;
                 seen(&point);
                 points.push(point);
             }
         }
-        Ok(Swept { points })
+        Ok(SweepResult { points })
     }
 }
 
-impl Swept {
+impl SweepResult {
     /// The points of a rule, sizes ascending.
-    pub fn of<'s>(&'s self, algorithm: &'s str) -> impl Iterator<Item = &'s Point> + Clone + 's {
+    pub fn of<'s>(
+        &'s self,
+        algorithm: &'s str,
+    ) -> impl Iterator<Item = &'s CostPoint> + Clone + 's {
         let points = self.points.iter();
         points.filter(move |point| point.algorithm == algorithm)
     }
@@ -85,7 +88,7 @@ impl Swept {
     }
 
     /// The point of a rule at a size.
-    pub fn at(&self, algorithm: &str, size_mb: f64) -> Option<&Point> {
+    pub fn at(&self, algorithm: &str, size_mb: f64) -> Option<&CostPoint> {
         let mut points = self.points.iter();
         points.find(|point| point.algorithm == algorithm && (point.size - size_mb).abs() < 1e-6)
     }

@@ -53,7 +53,7 @@ impl ChainRow {
 headlong_units::names! {
     /// Classes of chains in Table 5.6.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub enum Class {
+    pub enum ChainClass {
         /// Starts at offset zero with an open-ended request.
         OpenAtZero => "at zero, open-ended",
         /// Starts at offset zero with a chunk request.
@@ -65,9 +65,9 @@ headlong_units::names! {
 
 /// Everything that a sizing rule may know about a chain before its first read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct ChainFeatures {
     /// Start and form.
-    pub class: Class,
+    pub class: ChainClass,
     /// The file's bit rate.
     pub bit_rate: Option<BitRate>,
 }
@@ -109,7 +109,7 @@ pub struct ChainTable {
     pub(crate) disks: Vec<u16>,
     /// Index into `shapes`.
     pub(crate) shape_of: Vec<u32>,
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<ChainFeatures>,
     /// For each file the end of its reads: a lower bound of its size.
     reached: HashMap<u32, u64>,
 }
@@ -135,13 +135,17 @@ impl ChainTable {
         Ok(table)
     }
 
-    fn push(&mut self, row: &ChainRow, known: &mut HashMap<Shape, u32>) -> Result<(), TableError> {
+    fn push(
+        &mut self,
+        row: &ChainRow,
+        known: &mut HashMap<ChainFeatures, u32>,
+    ) -> Result<(), TableError> {
         let class = match (row.start, row.is_open) {
-            (0, true) => Class::OpenAtZero,
-            (0, false) => Class::ChunkAtZero,
-            _ => Class::Later,
+            (0, true) => ChainClass::OpenAtZero,
+            (0, false) => ChainClass::ChunkAtZero,
+            _ => ChainClass::Later,
         };
-        let shape = Shape {
+        let shape = ChainFeatures {
             class,
             bit_rate: row.bit_rate,
         };
@@ -216,7 +220,7 @@ impl ChainTable {
     }
 
     /// Lengths of the chains of a class, in time order.
-    pub fn lengths_of(&self, class: Class) -> impl Iterator<Item = u64> + '_ {
+    pub fn lengths_of(&self, class: ChainClass) -> impl Iterator<Item = u64> + '_ {
         let all = self.lengths.iter().zip(&self.shape_of);
         all.filter(move |(_, shape)| self.shapes[**shape as usize].class == class)
             .map(|(length, _)| *length)

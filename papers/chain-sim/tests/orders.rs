@@ -3,20 +3,22 @@
 
 mod synthetic;
 
-use headlong_chain_sim::{Algorithm, ChainTable, Point, Settings, Sweep, Swept};
+use headlong_chain_sim::{
+    Algorithm, ChainTable, CostPoint, SimulationSettings, Sweep, SweepResult,
+};
 use headlong_engine::Policy;
 
-fn swept() -> Swept {
+fn swept() -> SweepResult {
     let table = ChainTable::new(synthetic::rows(60_000, 1)).expect("chains");
     let sweep = Sweep {
         algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
         sizes_mb: (1..=16).map(f64::from).collect(),
     };
-    let swept = sweep.run(&table, &Settings::default(), |_| ());
+    let swept = sweep.run(&table, &SimulationSettings::default(), |_| ());
     swept.expect("points")
 }
 
-fn best<'s>(swept: &'s Swept, algorithm: &'s str) -> &'s Point {
+fn best<'s>(swept: &'s SweepResult, algorithm: &'s str) -> &'s CostPoint {
     let points = swept.of(algorithm);
     points
         .min_by(|one, other| one.util_mean.total_cmp(&other.util_mean))

@@ -14,11 +14,12 @@ use headlong_engine::Policy;
 use serde::Serialize;
 
 use headlong_chain_sim::{
-    Algorithm, ChainTable, DriveRates, FileUse, Load, Rule, Settings, SimulationError,
+    Algorithm, ChainTable, DriveRates, FileUse, RuleLoad, SimulationError, SimulationSettings,
+    SizingRule,
 };
 
 use prices::GB;
-pub use prices::{DriveCost, DriveKind, DrivePrice, Prices, RamPrice};
+pub use prices::{DriveCost, DriveKind, DrivePrice, PriceTable, RamPrice};
 pub use table::text;
 
 /// Assumptions of a plan.
@@ -44,7 +45,7 @@ const HOT: usize = 1;
 
 /// The demand to plan for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Demand {
+pub struct PeakDemand {
     /// Total consumption at the peak, bytes per second.
     pub bytes_per_s: f64,
     /// Bytes of all titles; by default the parts of their files that chains reached.
@@ -55,7 +56,7 @@ pub struct Demand {
 
 /// A kind of drive that can be bought.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offer {
+pub struct DriveOffer {
     /// The drive.
     pub spec: DriveSpec,
     /// Its rates.
@@ -64,12 +65,12 @@ pub struct Offer {
     pub priced: DriveCost,
 }
 
-impl Offer {
+impl DriveOffer {
     /// A drive with its price.
     ///
     /// # Errors
     /// If the table has no price for it.
-    pub fn new(spec: DriveSpec, prices: &Prices) -> Result<Self, String> {
+    pub fn new(spec: DriveSpec, prices: &PriceTable) -> Result<Self, String> {
         Ok(Self {
             rates: DriveRates::of(&spec),
             priced: prices.of(&spec)?,
@@ -123,7 +124,7 @@ pub struct PlannedOption {
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Plan {
+pub struct PurchasePlan {
     /// Peak demand, bytes per second.
     pub demand_bytes_per_s: f64,
     /// Bytes consumed in the table's busiest minute, per second.
@@ -148,18 +149,18 @@ pub struct Plan {
 /// hard drive with each kind of flash as a tier. `size_of` returns a file's bytes, if known.
 ///
 /// # Errors
-/// Like [`headlong_chain_sim::Point::simulate`].
+/// Like [`headlong_chain_sim::CostPoint::simulate`].
 pub fn plan(
     table: &ChainTable,
     size_of: impl Fn(u32) -> Option<u64>,
-    demand: &Demand,
-    offers: &[Offer],
-    prices: &Prices,
+    demand: &PeakDemand,
+    offers: &[DriveOffer],
+    prices: &PriceTable,
     try_out: &PlanSearch<'_>,
-) -> Result<Plan, SimulationError> {
+) -> Result<PurchasePlan, SimulationError> {
     let busiest = table.consumed_by_minute().into_iter().max().unwrap_or(0);
     let table_bytes_per_s = busiest as f64 / 60.0;
-    let files = Files::new(table, size_of);
+    let files = RankedFiles::new(table, size_of);
     let planner = Planner {
         table,
         demand,
@@ -178,7 +179,7 @@ pub fn plan(
         }
     }
     needs.sort_by(|one, other| one.cost.total_cmp(&other.cost));
-    Ok(Plan {
+    Ok(PurchasePlan {
         demand_bytes_per_s: demand.bytes_per_s,
         table_bytes_per_s,
         catalogue_bytes: planner.catalogue_bytes,
@@ -199,11 +200,11 @@ pub struct PlanSearch<'t> {
     /// Sizes, MB.
     pub sizes_mb: &'t [f64],
     /// Definition of MB, and number of threads.
-    pub settings: &'t Settings,
+    pub settings: &'t SimulationSettings,
 }
 
 /// Files, sorted by bytes consumed per byte of size, highest first.
-struct Files {
+struct RankedFiles {
     ranked: Vec<(FileUse, u64)>,
     bytes: u64,
     taken_bytes: u64,
@@ -211,7 +212,7 @@ struct Files {
     are_sized: bool,
 }
 
-impl Files {
+impl RankedFiles {
     fn new(table: &ChainTable, size_of: impl Fn(u32) -> Option<u64>) -> Self {
         let mut are_sized = true;
         let mut ranked: Vec<(FileUse, u64)> = table
@@ -256,21 +257,21 @@ impl Files {
 
 struct Planner<'p> {
     table: &'p ChainTable,
-    demand: &'p Demand,
-    prices: &'p Prices,
+    demand: &'p PeakDemand,
+    prices: &'p PriceTable,
     try_out: &'p PlanSearch<'p>,
     /// Ratio of the demand to that of the table.
     growth: f64,
     catalogue_bytes: u64,
-    files: Files,
+    files: RankedFiles,
 }
 
 impl Planner<'_> {
     /// The cheapest point of each rule, with the best amount of flash.
     fn cheapest(
         &self,
-        main: &Offer,
-        flash: Option<&Offer>,
+        main: &DriveOffer,
+        flash: Option<&DriveOffer>,
     ) -> Result<Vec<PlannedOption>, SimulationError> {
         let mut cheapest: Vec<Option<PlannedOption>> = vec![None; self.try_out.policies.len()];
         for flash_count in self.flash_counts(flash) {
@@ -287,11 +288,12 @@ impl Planner<'_> {
                     });
                     // If either kind has nothing to store, the plan equals that of the other kind
                     // alone.
-                    let has_both = |of: &(&Offer, DriveCount)| of.1.count > 0 && drives.count > 0;
+                    let has_both =
+                        |of: &(&DriveOffer, DriveCount)| of.1.count > 0 && drives.count > 0;
                     if !flash.as_ref().is_none_or(has_both) {
                         continue;
                     }
-                    let need = self.need(&Chosen {
+                    let need = self.need(&ChosenRule {
                         policy: *policy,
                         size_mb: *size_mb,
                         memory_bytes: load.memory_bytes,
@@ -310,7 +312,7 @@ impl Planner<'_> {
 
     /// Numbers of flash drives to evaluate: none without flash, else one, two, four and so on until
     /// they hold everything.
-    fn flash_counts(&self, flash: Option<&Offer>) -> Vec<u64> {
+    fn flash_counts(&self, flash: Option<&DriveOffer>) -> Vec<u64> {
         let Some(flash) = flash else {
             return vec![0];
         };
@@ -330,17 +332,17 @@ impl Planner<'_> {
         parted: &ChainTable,
         policy: Policy,
         size_mb: f64,
-    ) -> Result<Load, SimulationError> {
-        let settings = Settings {
+    ) -> Result<RuleLoad, SimulationError> {
+        let settings = SimulationSettings {
             disks: Some(2),
             ..*self.try_out.settings
         };
-        let rule = Rule::new(Algorithm::plain(policy), size_mb, settings.megabyte);
-        Load::of(parted, &rule, &settings)
+        let rule = SizingRule::new(Algorithm::plain(policy), size_mb, settings.megabyte);
+        RuleLoad::of(parted, &rule, &settings)
     }
 
     /// Number of drives for work that would keep `busy` drives busy, and for this many bytes.
-    fn drives(&self, offer: &Offer, busy: f64, bytes: u64) -> DriveCount {
+    fn drives(&self, offer: &DriveOffer, busy: f64, bytes: u64) -> DriveCount {
         let busy = busy * self.growth;
         let for_rate = (busy / self.demand.utilisation_max).ceil() as u64;
         let for_capacity = bytes.div_ceil(offer.spec.capacity_bytes().max(1));
@@ -354,7 +356,7 @@ impl Planner<'_> {
         }
     }
 
-    fn need(&self, chosen: &Chosen<'_>) -> PlannedOption {
+    fn need(&self, chosen: &ChosenRule<'_>) -> PlannedOption {
         let ram_gb = chosen.memory_bytes * self.growth / GB;
         let ram = self.prices.ram;
         let modules = (ram_gb / ram.module_gb).ceil();
@@ -379,12 +381,12 @@ impl Planner<'_> {
 }
 
 /// A rule with its size and its drives.
-struct Chosen<'o> {
+struct ChosenRule<'o> {
     policy: Policy,
     size_mb: f64,
     memory_bytes: f64,
-    main: (&'o Offer, DriveCount),
-    flash: Option<(&'o Offer, DriveCount)>,
+    main: (&'o DriveOffer, DriveCount),
+    flash: Option<(&'o DriveOffer, DriveCount)>,
     flash_share: f64,
 }
 
@@ -414,18 +416,18 @@ mod tests {
         ChainTable::new(rows).expect("chains")
     }
 
-    fn offer(name: &str, prices: &Prices) -> Offer {
+    fn offer(name: &str, prices: &PriceTable) -> DriveOffer {
         let spec = headlong_drive::preset(name).expect("a preset");
-        Offer::new(spec, prices).expect("a price")
+        DriveOffer::new(spec, prices).expect("a price")
     }
 
-    fn planned(gigabits: f64, limit: f64, names: &[&str]) -> Plan {
+    fn planned(gigabits: f64, limit: f64, names: &[&str]) -> PurchasePlan {
         planned_of(100_000_000, gigabits, limit, names)
     }
 
     /// A plan for files of this size.
-    fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> Plan {
-        let prices = Prices::flashstream().expect("prices");
+    fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> PurchasePlan {
+        let prices = PriceTable::flashstream().expect("prices");
         planned_for(file_bytes, gigabits, limit, names, &prices)
     }
 
@@ -434,15 +436,15 @@ mod tests {
         gigabits: f64,
         limit: f64,
         names: &[&str],
-        prices: &Prices,
-    ) -> Plan {
-        let offers: Vec<Offer> = names.iter().map(|name| offer(name, prices)).collect();
-        let demand = Demand {
+        prices: &PriceTable,
+    ) -> PurchasePlan {
+        let offers: Vec<DriveOffer> = names.iter().map(|name| offer(name, prices)).collect();
+        let demand = PeakDemand {
             bytes_per_s: gigabits * 1e9 / 8.0,
             catalogue_bytes: None,
             utilisation_max: limit,
         };
-        let settings = Settings::default();
+        let settings = SimulationSettings::default();
         let try_out = PlanSearch {
             policies: &[Policy::Fixed, Policy::FirstGrowSr],
             sizes_mb: &[1.0, 4.0, 8.0],
@@ -457,7 +459,7 @@ mod tests {
         let one = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
         let two = planned(20.0, 0.8, &["wd-red-wd10efrx"]);
         assert_eq!(one.needs.len(), 2);
-        let of = |plan: &Plan| {
+        let of = |plan: &PurchasePlan| {
             let need = plan.needs.iter().find(|need| need.policy == "fixed");
             need.expect("a need").clone()
         };
@@ -483,7 +485,7 @@ mod tests {
     fn prices_without_watts_give_no_energy_figure() {
         let prices = "sources = \"none\"\ncurrency = \"EUR\"\n[ram]\ncost_per_gb = 1\n\
             module_gb = 1\nmodule_watts = 0\n[[drive]]\nkind = \"hard-drive\"\ncost = 60\nwatts = 0\n";
-        let prices = Prices::read("prices.toml", prices).expect("prices");
+        let prices = PriceTable::read("prices.toml", prices).expect("prices");
         let plan = planned_for(100_000_000, 10.0, 0.8, &["wd-red-wd10efrx"], &prices);
         assert_eq!(plan.needs[0].mb_per_joule, None);
         assert!(!text(&plan).contains("inf"));
@@ -491,7 +493,7 @@ mod tests {
 
     #[test]
     fn flash_holds_most_popular_files() {
-        let files = Files::new(&table(), |_| Some(100_000_000));
+        let files = RankedFiles::new(&table(), |_| Some(100_000_000));
         let (parted, bytes, share) = files.parted(&table(), 150_000_000);
         assert_eq!(bytes, 100_000_000);
         assert!((share - 0.5).abs() < 0.02, "{share}");

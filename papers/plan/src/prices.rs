@@ -11,7 +11,7 @@ pub(super) const GB: f64 = 1e9;
 /// A price table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Prices {
+pub struct PriceTable {
     /// Source of the figures.
     pub sources: String,
     /// Currency of costs.
@@ -88,7 +88,7 @@ impl DriveKind {
     }
 }
 
-impl Prices {
+impl PriceTable {
     /// The figures of FlashStream's Table 6.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn shipped_prices_match_table_6() {
-        let prices = Prices::flashstream().expect("prices");
+        let prices = PriceTable::flashstream().expect("prices");
         let red = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
         let priced = prices.of(&red).expect("a price");
         assert_eq!((priced.cost, priced.watts), (90.0, 12.0));
@@ -193,7 +193,7 @@ mod tests {
         let text = FLASHSTREAM.to_owned()
             + "[[drive]]\nkind = \"hard-drive\"\npreset = \"wd-red-wd10efrx\"\n\
                cost = 60\nwatts = 4\n";
-        let prices = Prices::read("mine.toml", &text).expect("prices");
+        let prices = PriceTable::read("mine.toml", &text).expect("prices");
         let red = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
         assert_eq!(prices.of(&red).expect("a price").cost, 60.0);
     }
@@ -203,7 +203,7 @@ mod tests {
         let text = "sources = \"\"\ncurrency = \"EUR\"\n\
                     [ram]\ncost_per_gb = -1\nmodule_gb = 0\nmodule_watts = 1\n\
                     [[drive]]\nkind = \"solid-state\"\npreset = \"wd-rad\"\nwatts = 1\n";
-        let wrong = Prices::read("mine.toml", text)
+        let wrong = PriceTable::read("mine.toml", text)
             .expect_err("mistakes")
             .join("\n");
         for part in [
@@ -214,9 +214,9 @@ mod tests {
         ] {
             assert!(wrong.contains(part), "{part} is missing in {wrong}");
         }
-        let no_table = Prices::read("mine.toml", "a = 1").expect_err("no table");
+        let no_table = PriceTable::read("mine.toml", "a = 1").expect_err("no table");
         assert!(no_table[0].starts_with("mine.toml"));
-        let mut without = Prices::flashstream().expect("prices");
+        let mut without = PriceTable::flashstream().expect("prices");
         without.drives.clear();
         let red = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
         let error = without.of(&red).expect_err("no price");

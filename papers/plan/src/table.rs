@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use headlong_report::{Cell, Table};
 
-use crate::{DriveCount, Plan, PlannedOption};
+use crate::{DriveCount, PlannedOption, PurchasePlan};
 
 /// The plan as text: the demand, the drives and memory, and the assumptions.
-pub fn text(plan: &Plan) -> String {
+pub fn text(plan: &PurchasePlan) -> String {
     let mut text = format!(
         "{:.2} Gbit/s at the peak, {:.2} times that of the table; {:.1} GB of titles{}; drives at \
          most {:.0} % busy. Prices: {}.\n\n",
@@ -30,7 +30,7 @@ pub fn text(plan: &Plan) -> String {
     text
 }
 
-fn table(plan: &Plan) -> Table {
+fn table(plan: &PurchasePlan) -> Table {
     let cost = format!("Cost ({})", plan.currency);
     let mut table = Table::new([
         "Rule",

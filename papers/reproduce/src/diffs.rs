@@ -1,7 +1,8 @@
 //! One and two concurrent diffs (libception section 8): reproduces Figure 18 and Table 4.
 
 use headlong_bench::{
-    BenchError, CommandOutcome, DiffBenchmark, DiffRun, How, MB, Options, diffs as measured,
+    BenchError, BenchOptions, CommandOutcome, DiffBenchmark, DiffReader, DiffRun, MB,
+    diffs as measured,
 };
 use headlong_report::{Cell, Page, Section, Table};
 use serde::Serialize;
@@ -35,10 +36,10 @@ struct PublishedDiff {
 /// Libception Table 4, on Linux with the WD drive and its default scheduler.
 fn theirs(run: &DiffRun) -> Option<PublishedDiff> {
     let [busy, service_ms, mb_s, reads_s, wait_ms] = match (run.how, run.diffs) {
-        (How::Plain, 1) => [96.6, 3.2, 3.9, 387.2, 19.6],
-        (How::Plain, 2) => [99.7, 8.2, 1.3, 130.2, 45.0],
-        (How::Preload, 1) => [94.3, 3.5, 4.2, 339.7, 19.4],
-        (How::Preload, 2) => [98.6, 5.0, 2.9, 231.3, 17.3],
+        (DiffReader::Plain, 1) => [96.6, 3.2, 3.9, 387.2, 19.6],
+        (DiffReader::Plain, 2) => [99.7, 8.2, 1.3, 130.2, 45.0],
+        (DiffReader::Preload, 1) => [94.3, 3.5, 4.2, 339.7, 19.4],
+        (DiffReader::Preload, 2) => [98.6, 5.0, 2.9, 231.3, 17.3],
         _ => return None,
     };
     Some(PublishedDiff {
@@ -72,7 +73,10 @@ struct DiffReport {
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn diff_again(again: &DiffOptions, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub fn diff_again(
+    again: &DiffOptions,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let (files, schedulers): (u32, &[&str]) = match again.is_quick {
         true => (FILES_QUICK, &SCHEDULERS_QUICK),
         false => (FILES, &SCHEDULERS),
@@ -104,15 +108,15 @@ pub fn diff_again(again: &DiffOptions, options: &Options) -> Result<CommandOutco
     let text = diffed.text();
     let mut json = serde_json::to_value(&diffed).unwrap_or_default();
     json["ending"] = format!("{:?}", diffed.ending()).to_lowercase().into();
-    options.tell(diffed.page(options), ("diff", &text), (&json, &text))?;
+    options.publish(diffed.page(options), ("diff", &text), (&json, &text))?;
     Ok(diffed.ending())
 }
 
-fn name(how: How) -> &'static str {
+fn name(how: DiffReader) -> &'static str {
     match how {
-        How::Plain => "without",
-        How::Preload => "preload",
-        How::Mount => "mount",
+        DiffReader::Plain => "without",
+        DiffReader::Preload => "preload",
+        DiffReader::Mount => "mount",
     }
 }
 
@@ -120,20 +124,21 @@ impl DiffReport {
     /// The corresponding run without a reader.
     fn plain(&self, run: &DiffRun) -> Option<&DiffRun> {
         let is_same = |other: &&DiffRun| {
-            (other.how, other.diffs) == (How::Plain, run.diffs) && other.scheduler == run.scheduler
+            (other.how, other.diffs) == (DiffReader::Plain, run.diffs)
+                && other.scheduler == run.scheduler
         };
         self.runs.iter().find(is_same)
     }
 
     /// Its time relative to the run without a reader.
     fn ratio(&self, run: &DiffRun) -> Option<f64> {
-        let plain = self.plain(run).filter(|_| run.how != How::Plain)?;
+        let plain = self.plain(run).filter(|_| run.how != DiffReader::Plain)?;
         Some(run.seconds / plain.seconds.max(1e-9))
     }
 
     /// Why this machine cannot measure the drive, if so.
     fn complaint(&self) -> Option<String> {
-        let is_plain_two = |run: &&DiffRun| (run.how, run.diffs) == (How::Plain, 2);
+        let is_plain_two = |run: &&DiffRun| (run.how, run.diffs) == (DiffReader::Plain, 2);
         let busy = self.runs.iter().filter(is_plain_two);
         let idle = busy.map(DiffRun::busy_share).fold(1.0, f64::min);
         let late = self
@@ -173,7 +178,7 @@ impl DiffReport {
         let mut table = Table::headed(heads).caption("Run times (libception Figure 18)");
         for run in &self.runs {
             let most = match (run.how, run.diffs) {
-                (How::Plain, _) => None,
+                (DiffReader::Plain, _) => None,
                 (_, 1) => Some(ONE_MAX),
                 _ => Some(TWO_MAX),
             };
@@ -233,7 +238,7 @@ impl DiffReport {
         )
     }
 
-    fn page(&self, options: &Options) -> Page {
+    fn page(&self, options: &BenchOptions) -> Page {
         let words = "diff -r of two versions of a source tree, one and two concurrently (of two \
                      copies of each), with a cold cache, on an emulated drive.";
         let mut section = Section::new("Diffs").text(words);
@@ -258,7 +263,7 @@ impl DiffReport {
 mod tests {
     use super::*;
 
-    fn run(how: How, diffs: u32, seconds: f64) -> DiffRun {
+    fn run(how: DiffReader, diffs: u32, seconds: f64) -> DiffRun {
         DiffRun {
             how,
             diffs,
@@ -281,10 +286,10 @@ mod tests {
             files: 10,
             seed: 1,
             runs: vec![
-                run(How::Plain, 1, one),
-                run(How::Preload, 1, one_read_for),
-                run(How::Plain, 2, two),
-                run(How::Mount, 2, two_read_for),
+                run(DiffReader::Plain, 1, one),
+                run(DiffReader::Preload, 1, one_read_for),
+                run(DiffReader::Plain, 2, two),
+                run(DiffReader::Mount, 2, two_read_for),
             ],
         }
     }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use headlong_bench::command::{print, summary};
 use headlong_bench::{
-    BenchError, CommandOutcome, Compared, Experiment, MB, Mistakes, Options, RunRecord, Virtual,
-    compare, comparison_page, limits,
+    BenchError, BenchOptions, CommandOutcome, ComparisonResult, Experiment, MB, Mistakes,
+    RunRecord, VirtualOptions, compare, comparison_page, limits,
 };
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
 use headlong_units::Duration;
 
-use crate::published::{Of, Paper};
-use crate::reading::{self, Reading};
+use crate::published::{ConfigurationKey, Paper};
+use crate::read_throughput::{self, ReadThroughput};
 use crate::shapes::shapes_table;
 
 /// Duration of one measurement of plain reads, with the drive in real time.
@@ -42,7 +42,7 @@ pub fn reproduce(
     paper: Paper,
     experiment: &Experiment,
     is_quick: bool,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let mut driver = options.driver(
@@ -56,10 +56,10 @@ pub fn reproduce(
             true => (READING_TIME_QUICK, READINGS_QUICK),
             false => (READING_TIME, READINGS),
         };
-        readings = reading::measure(driver.runner(), experiment, time, times)?;
+        readings = read_throughput::measure(driver.runner(), experiment, time, times)?;
     }
     let compared = compare(experiment, &mut driver)?;
-    let result = Reproduced {
+    let result = ReproducedPaper {
         paper,
         experiment,
         compared,
@@ -75,11 +75,11 @@ pub fn reproduce(
 pub fn reproduce_imitated(
     paper: Paper,
     experiment: &Experiment,
-    how: &Virtual,
-    options: &Options,
+    how: &VirtualOptions,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let compared = limits(experiment, &experiment.cells(), how, options)?;
-    let result = Reproduced {
+    let result = ReproducedPaper {
         paper,
         experiment,
         compared,
@@ -88,22 +88,22 @@ pub fn reproduce_imitated(
     result.write(options)
 }
 
-struct Reproduced<'e> {
+struct ReproducedPaper<'e> {
     paper: Paper,
     experiment: &'e Experiment,
-    compared: Compared,
-    readings: Vec<Reading>,
+    compared: ComparisonResult,
+    readings: Vec<ReadThroughput>,
 }
 
-impl Reproduced<'_> {
-    fn write(&self, options: &Options) -> Result<CommandOutcome, BenchError> {
+impl ReproducedPaper<'_> {
+    fn write(&self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
         self.page(options).write(&options.report())?;
         print(options, &self.json(), || self.text(options));
         Ok(CommandOutcome::Done)
     }
 
     /// The mean rate of a workload with a server, bytes per second.
-    fn rate(&self, (workload, server): &Of) -> Option<f64> {
+    fn rate(&self, (workload, server): &ConfigurationKey) -> Option<f64> {
         Some(self.compared.rates(workload, server)?.mean)
     }
 
@@ -126,8 +126,8 @@ impl Reproduced<'_> {
     fn disk_table(&self) -> Option<Table> {
         let heads = "Configuration | Drive (MB/s) | published | ms for 128 KiB | published | \
             Bytes in sequences up to 128 KiB (%) | published | above 1920 KiB (%) | published";
-        type Ours = (fn(&RunRecord) -> f64, usize);
-        let ours: [Ours; 4] = [
+        type FigureColumn = (fn(&RunRecord) -> f64, usize);
+        let ours: [FigureColumn; 4] = [
             (|best| best.disk.pattern.rate() / MB, 1),
             (ms_per_transaction, 2),
             (|best| share_up_to(best, 128.0) * 100.0, 0),
@@ -157,7 +157,7 @@ impl Reproduced<'_> {
         shapes_table(self.paper, |of| self.rate(of))
     }
 
-    fn page(&self, options: &Options) -> Page {
+    fn page(&self, options: &BenchOptions) -> Page {
         let mut bars = maximum_rates("Maximum failure-free rate, here and published");
         for figure in &self.paper.said().figures {
             let ours = self.rate(&figure.of).map(|rate| rate / MB);
@@ -176,14 +176,14 @@ impl Reproduced<'_> {
         }
         if !self.readings.is_empty() {
             section = section
-                .text(reading::WORDS)
-                .table(reading::table(&self.readings));
+                .text(read_throughput::WORDS)
+                .table(read_throughput::table(&self.readings));
         }
         comparison_page(self.experiment, &self.compared, &options.command_line).section(section)
     }
 
-    fn text(&self, options: &Options) -> String {
-        let readings = (!self.readings.is_empty()).then(|| reading::table(&self.readings));
+    fn text(&self, options: &BenchOptions) -> String {
+        let readings = (!self.readings.is_empty()).then(|| read_throughput::table(&self.readings));
         let tables = readings
             .into_iter()
             .chain([self.table()])

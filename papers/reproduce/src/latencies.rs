@@ -1,13 +1,13 @@
 //! Durations of calls that read files (libception 6.6): reproduces Figure 17.
 
 use headlong_bench::{
-    BenchError, CommandOutcome, Experiment, Options, OutcomeName, RunRecord, runs_table,
+    BenchError, BenchOptions, CommandOutcome, Experiment, OutcomeName, RunRecord, runs_table,
 };
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::published::{Of, Paper};
+use crate::published::{ConfigurationKey, Paper};
 use crate::shapes::shapes_table;
 
 /// Limit of short calls: the paper's millisecond, rounded up to the end of a bucket.
@@ -20,7 +20,10 @@ const IN_MEMORY_US: u64 = 100;
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
-pub fn latencies(experiment: &Experiment, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub fn latencies(
+    experiment: &Experiment,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let cells = experiment.cells();
     let mut driver = options.driver(experiment, &cells, cells.len())?;
     let mut runs = Vec::new();
@@ -29,22 +32,22 @@ pub fn latencies(experiment: &Experiment, options: &Options) -> Result<CommandOu
         runs.push(driver.run(cell, rate, experiment.seed, false)?);
     }
     drop(driver);
-    let timed = Timed {
-        calls: runs.iter().map(Calls::of).collect(),
+    let timed = TimedRuns {
+        calls: runs.iter().map(CallDurations::of).collect(),
         runs,
     };
     timed.write(experiment, options)
 }
 
 /// Runs, and the calls of each.
-struct Timed {
+struct TimedRuns {
     runs: Vec<RunRecord>,
-    calls: Vec<Calls>,
+    calls: Vec<CallDurations>,
 }
 
 /// The calls of one run, by duration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Calls {
+struct CallDurations {
     workload: String,
     server: String,
     /// All calls that were considered: sequential reads of part of a file, or of much of it.
@@ -55,7 +58,7 @@ struct Calls {
     timed: Vec<(Option<u64>, u64)>,
 }
 
-impl Calls {
+impl CallDurations {
     /// From the reception's final status.
     fn of(run: &RunRecord) -> Self {
         let told = &run.server_facts.status["calls"];
@@ -122,13 +125,13 @@ impl Calls {
     }
 }
 
-impl Timed {
-    fn calls(&self, (workload, server): &Of) -> Option<&Calls> {
-        let is_it = |calls: &&Calls| calls.workload == *workload && calls.server == *server;
+impl TimedRuns {
+    fn calls(&self, (workload, server): &ConfigurationKey) -> Option<&CallDurations> {
+        let is_it = |calls: &&CallDurations| calls.workload == *workload && calls.server == *server;
         self.calls.iter().find(is_it)
     }
 
-    fn short(&self, of: &Of) -> Option<f64> {
+    fn short(&self, of: &ConfigurationKey) -> Option<f64> {
         self.calls(of)?.short()
     }
 
@@ -177,7 +180,7 @@ impl Timed {
         let x = Axis::new("Time of a call", "ms").log();
         let mut chart = Chart::steps("Duration of calls", x, "calls").line_at_x(1.0, "1 ms");
         for figure in &Paper::Latencies.said().figures {
-            let points = self.calls(&figure.of).map(Calls::points);
+            let points = self.calls(&figure.of).map(CallDurations::points);
             let points = points.unwrap_or_default();
             chart = chart.series(Series::new(figure.name.as_str(), points));
         }
@@ -192,7 +195,7 @@ impl Timed {
     fn write(
         &self,
         experiment: &Experiment,
-        options: &Options,
+        options: &BenchOptions,
     ) -> Result<CommandOutcome, BenchError> {
         let section = Section::new("Comparison with published results")
             .text(Paper::Latencies.said().mapping.as_str())
@@ -214,7 +217,7 @@ impl Timed {
             "calls": self.calls,
             "ending": format!("{:?}", self.ending()).to_lowercase(),
         });
-        options.tell(page, ("latencies", &text), (&json, &text))?;
+        options.publish(page, ("latencies", &text), (&json, &text))?;
         Ok(self.ending())
     }
 }
@@ -223,8 +226,8 @@ impl Timed {
 mod tests {
     use super::*;
 
-    fn calls() -> Calls {
-        Calls {
+    fn calls() -> CallDurations {
+        CallDurations {
             workload: "sd".to_owned(),
             server: "nginx".to_owned(),
             all: 100,
@@ -254,11 +257,11 @@ mod tests {
 
     #[test]
     fn compares_with_published_and_refuses_missing() {
-        let timed = Timed {
+        let timed = TimedRuns {
             runs: Vec::new(),
             calls: vec![
                 calls(),
-                Calls {
+                CallDurations {
                     server: "nginx-libception".to_owned(),
                     in_memory: 70,
                     ..calls()
@@ -271,14 +274,14 @@ mod tests {
             "{text}"
         );
         assert_eq!(timed.ending(), CommandOutcome::Done);
-        let none = Calls {
+        let none = CallDurations {
             all: 0,
             in_memory: 0,
             timed: Vec::new(),
             ..calls()
         };
         assert_eq!(none.short(), None);
-        let timed = Timed {
+        let timed = TimedRuns {
             runs: Vec::new(),
             calls: vec![none],
         };

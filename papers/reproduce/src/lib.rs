@@ -12,17 +12,19 @@ mod automated;
 mod diffs;
 mod experiments;
 mod flashstream;
-mod hold;
 mod latencies;
 pub mod netflix;
+mod overload;
 mod published;
-mod reading;
+mod read_throughput;
 mod shapes;
 
-pub use automated::{Choice, reproduce_virtual, scenario_names};
+pub use automated::{ScenarioSelection, reproduce_virtual, scenario_names};
 pub use diffs::{DiffOptions, diff_again};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
-pub use flashstream::{FlashPart, FlashstreamOptions, flashstream};
-pub use hold::{OverloadExperiment, hold};
+pub use flashstream::{FlashstreamOptions, FlashstreamPart, flashstream};
 pub use latencies::latencies;
-pub use published::{Figure, Of, Paper, Said, Shape};
+pub use overload::{OverloadExperiment, hold};
+pub use published::{
+    ConfigurationKey, Paper, PublishedConfiguration, PublishedResults, PublishedShape,
+};

@@ -7,17 +7,19 @@
 //! kept in memory.
 
 use headlong_chain_sim::{
-    Algorithm, ChainRow, ChainTable, Claim, Point, Report, Settings, SimulationError, Source,
-    Sweep, TableError, Wanted, sections,
+    Algorithm, ChainRow, ChainTable, Claim, CostPoint, SimulationError, SimulationReport,
+    SimulationSettings, Sweep, SweepOptions, TableError, TableSource, sections,
 };
 use headlong_chains::Chain;
-use headlong_characterise::{Comparison, comparison};
+use headlong_characterise::{ComparisonRow, comparison};
 use headlong_engine::Policy;
-use headlong_published::{Beside, Judgement, Published};
+use headlong_published::{Judgement, PublishedComparison, PublishedFigure};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
-use headlong_workload::phased::{Catalogue, Measure, Sessions, Specification};
+use headlong_workload::phased::{
+    PhasedCatalogue, PhasedSessions, PhasedSpecification, SessionStatistics,
+};
 use serde::Serialize;
 
 /// The shipped specification.
@@ -35,12 +37,12 @@ pub struct NetflixOptions {
     /// Sizes, MB.
     pub sizes_mb: Vec<f64>,
     /// Settings of the simulation.
-    pub settings: Settings,
+    pub settings: SimulationSettings,
 }
 
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Netflix {
+pub struct NetflixResult {
     /// The specification.
     pub specification: &'static str,
     /// Number of generated sessions.
@@ -50,16 +52,16 @@ pub struct Netflix {
     /// Seed.
     pub seed: u64,
     /// Statistics of the log, compared with the published ones.
-    pub statistics: Vec<Beside>,
+    pub statistics: Vec<PublishedComparison>,
     /// The published orders, and whether they were reproduced.
-    pub orders: Vec<Order>,
+    pub orders: Vec<PublishedOrder>,
     /// The simulation.
-    pub simulation: Report,
+    pub simulation: SimulationReport,
 }
 
 /// A published order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Order {
+pub struct PublishedOrder {
     /// The published statement.
     pub published: String,
     /// Our result.
@@ -86,11 +88,11 @@ pub enum NetflixError {
 
 /// Progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Step<'p> {
+pub enum NetflixProgress<'p> {
     /// Number of sessions to generate.
     Sessions(u64),
     /// A simulated point.
-    Point(&'p Point),
+    Point(&'p CostPoint),
 }
 
 /// Generates, measures and simulates.
@@ -99,20 +101,21 @@ pub enum Step<'p> {
 /// If the specification or a setting is invalid.
 pub fn netflix(
     reproducing: &NetflixOptions,
-    mut seen: impl FnMut(Step<'_>),
-) -> Result<Netflix, NetflixError> {
-    let specification = Specification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
-    let catalogue = Catalogue::of(&specification.catalogue);
-    let mut log = Measure::new(&specification, &catalogue);
+    mut seen: impl FnMut(NetflixProgress<'_>),
+) -> Result<NetflixResult, NetflixError> {
+    let specification =
+        PhasedSpecification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
+    let mut log = SessionStatistics::new(&specification, &catalogue);
     let mut rows = Vec::new();
-    let mut sessions = Sessions::new(&specification, &catalogue, reproducing.seed);
+    let mut sessions = PhasedSessions::new(&specification, &catalogue, reproducing.seed);
     while let Some(session) = sessions.next() {
         log.add(&session, |view| {
             let row = |chain: &Chain| row(chain, &catalogue);
             rows.extend(view.chains.iter().map(row));
         });
         if session.number % 1_000 == 999 {
-            seen(Step::Sessions(session.number + 1));
+            seen(NetflixProgress::Sessions(session.number + 1));
         }
         sessions.recycle(session);
     }
@@ -120,19 +123,19 @@ pub fn netflix(
     let statistics = told.into_iter().map(beside).collect();
     let table = ChainTable::new(rows)?;
     let settings = &reproducing.settings;
-    let source = Source::of(SPECIFICATION, &table, settings);
+    let source = TableSource::of(SPECIFICATION, &table, settings);
     let sweep = Sweep {
         algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
         sizes_mb: reproducing.sizes_mb.clone(),
     };
-    let wanted = Wanted {
+    let wanted = SweepOptions {
         fitted: true,
         frontier: true,
     };
-    let simulation = Report::make(source, &table, &sweep, settings, wanted, |point| {
-        seen(Step::Point(point));
+    let simulation = SimulationReport::make(source, &table, &sweep, settings, wanted, |point| {
+        seen(NetflixProgress::Point(point));
     })?;
-    Ok(Netflix {
+    Ok(NetflixResult {
         specification: SPECIFICATION,
         sessions: reproducing.sessions,
         statistics_sessions: SESSIONS,
@@ -143,23 +146,23 @@ pub fn netflix(
     })
 }
 
-fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
+fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
     let kbps = catalogue.files[chain.file as usize].kbps;
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
-fn beside(figure: Comparison) -> Beside {
-    let published = Published {
+fn beside(figure: ComparisonRow) -> PublishedComparison {
+    let published = PublishedFigure {
         value: figure.published,
         source: figure.source.into(),
-        ..Published::without_number("")
+        ..PublishedFigure::without_number("")
     };
-    Beside::new(figure.name, Some(figure.ours), published)
+    PublishedComparison::new(figure.name, Some(figure.ours), published)
 }
 
 /// The published orders (thesis 5.6.3), by the steady figures: an order holds if all of its claims
 /// do.
-fn orders(claims: &[Claim]) -> Vec<Order> {
+fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
     let mut names: Vec<&str> = claims.iter().filter_map(|c| c.order.as_deref()).collect();
     names.dedup();
     // The claims of an order need not be adjacent.
@@ -184,7 +187,7 @@ fn orders(claims: &[Claim]) -> Vec<Order> {
             });
             words.collect::<Vec<_>>().join(", ")
         };
-        Order {
+        PublishedOrder {
             published: name.to_owned(),
             here: format!(
                 "busiest minute: {}; all time: {}",
@@ -198,10 +201,11 @@ fn orders(claims: &[Claim]) -> Vec<Order> {
     names.into_iter().map(order).collect()
 }
 
-impl Netflix {
+impl NetflixResult {
     /// The result as one page.
     pub fn page(&self, command: &str) -> Page {
-        let holding = |of: fn(&Order) -> bool| self.orders.iter().filter(|one| of(one)).count();
+        let holding =
+            |of: fn(&PublishedOrder) -> bool| self.orders.iter().filter(|one| of(one)).count();
         let page = Page::new("Thesis chapter 5 on a generated log")
             .lead(format!(
                 "{} sessions of {} (seed {}), {} chains. Of {} published orders {} are reproduced \
@@ -282,7 +286,7 @@ impl Netflix {
     }
 
     fn statistics_table(&self) -> Table {
-        let mut table = Table::new(Beside::HEADS);
+        let mut table = Table::new(PublishedComparison::HEADS);
         for statistic in &self.statistics {
             table.push(statistic.cells().map(Cell::from));
         }
@@ -294,12 +298,12 @@ impl Netflix {
 mod tests {
     use super::*;
 
-    fn made(sessions: u64) -> Netflix {
+    fn made(sessions: u64) -> NetflixResult {
         let reproducing = NetflixOptions {
             sessions,
             seed: 1,
             sizes_mb: vec![1.0, 7.0, 16.0],
-            settings: Settings::default(),
+            settings: SimulationSettings::default(),
         };
         netflix(&reproducing, |_| ()).expect("a result")
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use headlong_published::{Published, Tolerance};
+use headlong_published::{PublishedFigure, Tolerance};
 use serde::Deserialize;
 
 /// A paper, or a part of one with its own experiment.
@@ -27,30 +27,30 @@ pub enum Paper {
 }
 
 /// Our workload and server for a configuration of a paper.
-pub type Of = (String, String);
+pub type ConfigurationKey = (String, String);
 
 /// Published results of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Said {
+pub struct PublishedResults {
     /// How the paper's configurations are mapped to ours.
     pub mapping: String,
     /// Configurations.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<PublishedConfiguration>,
     /// Shapes that must be reproduced.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<PublishedShape>,
 }
 
 /// A configuration and its results.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "FigureRow")]
-pub struct Figure {
+pub struct PublishedConfiguration {
     /// Name in the paper.
     pub name: String,
     /// Our workload and server.
-    pub of: Of,
+    pub of: ConfigurationKey,
     /// Its failure-free rate, MB/s.
-    pub rate: Published,
+    pub rate: PublishedFigure,
     /// Percentage of its calls shorter than a millisecond (libception Figure 17).
     pub short_calls: Option<f64>,
     /// Its drive: MB/s, milliseconds per 128 KiB, and per cent of bytes in sequences of at most 128
@@ -61,22 +61,22 @@ pub struct Figure {
 /// A shape of a figure that must be reproduced: a ratio of rates within bounds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "ShapeRow")]
-pub struct Shape {
+pub struct PublishedShape {
     /// Description.
     pub name: String,
     /// Numerator.
-    pub this: Of,
+    pub this: ConfigurationKey,
     /// Denominator.
-    pub that: Of,
+    pub that: ConfigurationKey,
     /// Source and bounds.
-    pub ratio: Published,
+    pub ratio: PublishedFigure,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FigureRow {
     name: String,
-    of: Of,
+    of: ConfigurationKey,
     rate: Option<f64>,
     short_calls: Option<f64>,
     drive: Option<Vec<f64>>,
@@ -87,21 +87,21 @@ struct FigureRow {
 #[serde(deny_unknown_fields)]
 struct ShapeRow {
     name: String,
-    this: Of,
-    that: Of,
+    this: ConfigurationKey,
+    that: ConfigurationKey,
     within: Tolerance,
     source: String,
 }
 
-fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> Published {
-    Published {
+fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> PublishedFigure {
+    PublishedFigure {
         value,
         source: Cow::Owned(source),
         tolerance,
     }
 }
 
-impl From<FigureRow> for Figure {
+impl From<FigureRow> for PublishedConfiguration {
     fn from(row: FigureRow) -> Self {
         Self {
             name: row.name,
@@ -115,7 +115,7 @@ impl From<FigureRow> for Figure {
     }
 }
 
-impl From<ShapeRow> for Shape {
+impl From<ShapeRow> for PublishedShape {
     fn from(row: ShapeRow) -> Self {
         Self {
             name: row.name,
@@ -126,7 +126,7 @@ impl From<ShapeRow> for Shape {
     }
 }
 
-static SAID: LazyLock<BTreeMap<String, Said>> = LazyLock::new(|| {
+static SAID: LazyLock<BTreeMap<String, PublishedResults>> = LazyLock::new(|| {
     // The file is part of the program and covered by a test.
     toml::from_str(include_str!("published.toml")).expect("published.toml is right")
 });
@@ -178,7 +178,7 @@ impl Paper {
     }
 
     /// Its published results.
-    pub fn said(self) -> &'static Said {
+    pub fn said(self) -> &'static PublishedResults {
         &SAID[self.experiment().0]
     }
 }

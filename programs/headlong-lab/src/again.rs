@@ -1,7 +1,7 @@
 //! Runs a paper's experiment with options, on an emulated drive or in virtual time.
 
 use anyhow::anyhow;
-use headlong_bench::{CommandOutcome, Virtual};
+use headlong_bench::{CommandOutcome, VirtualOptions};
 use headlong_reproduce::{Paper, experiment, latencies, reproduce, reproduce_imitated};
 use headlong_units::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) fn of_paper(
     }
     if is_virtual {
         let quick = if again.quick { " --quick" } else { "" };
-        let how = Virtual {
+        let how = VirtualOptions {
             turnaround: Duration::ZERO,
             replay: format!(
                 "headlong simulate experiments/{}.toml{quick}",

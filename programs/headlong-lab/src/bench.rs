@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use headlong_bench::{
-    Cell, CommandOutcome, Experiment, Options, Virtual, command, default_store, plan,
+    BenchOptions, CommandOutcome, Experiment, ExperimentCell, VirtualOptions, command,
+    default_store, plan,
 };
 use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
@@ -22,7 +23,8 @@ use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 pub(crate) enum Bench {
     /// Make one run at one rate
     ///
-    ///   headlong bench run experiments/server-must-win.toml --server nginx --workload sd --rate 25MiB/s
+    ///   headlong bench run experiments/server-must-win.toml --server nginx --workload sd --rate
+    ///   25MiB/s
     #[command(verbatim_doc_comment)]
     Run(Run),
     /// Find the highest failure-free rate of one server
@@ -265,7 +267,7 @@ fn agree(arguments: &Agree) -> anyhow::Result<CommandOutcome> {
     } else {
         ""
     };
-    let how = Virtual {
+    let how = VirtualOptions {
         turnaround: headlong_units::Duration::ZERO,
         replay: format!(
             "headlong simulate {}{quick}",
@@ -285,13 +287,13 @@ fn agree(arguments: &Agree) -> anyhow::Result<CommandOutcome> {
 
 impl Names {
     /// The only cell with these names.
-    pub(crate) fn one(&self, experiment: &Experiment) -> anyhow::Result<Cell> {
+    pub(crate) fn one(&self, experiment: &Experiment) -> anyhow::Result<ExperimentCell> {
         let cell = experiment.cell(self.server.as_deref(), self.workload.as_deref());
         cell.map_err(|mistake| Mistakes(vec![mistake]).into())
     }
 
     /// All cells with these names; all of the experiment if none is given.
-    pub(crate) fn all(&self, experiment: &Experiment) -> anyhow::Result<Vec<Cell>> {
+    pub(crate) fn all(&self, experiment: &Experiment) -> anyhow::Result<Vec<ExperimentCell>> {
         let is_wanted =
             |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|w| w == name);
         let mut cells = experiment.cells();
@@ -310,9 +312,9 @@ impl Names {
 /// Prints the commands without running them.
 pub(crate) fn show_plan(
     experiment: &Experiment,
-    cells: &[Cell],
+    cells: &[ExperimentCell],
     searches: bool,
-    options: &Options,
+    options: &BenchOptions,
 ) -> anyhow::Result<CommandOutcome> {
     let plan = plan(
         experiment,
@@ -342,7 +344,7 @@ pub(crate) fn load(file: &Path, is_quick: bool) -> anyhow::Result<Experiment> {
 }
 
 impl Common {
-    fn load(&self) -> anyhow::Result<(Experiment, Options)> {
+    fn load(&self) -> anyhow::Result<(Experiment, BenchOptions)> {
         let experiment = load(&self.file, self.quick)?;
         let options = self.output.options(&experiment.name, self.quick)?;
         Ok((experiment, options))
@@ -363,7 +365,7 @@ impl Output {
     }
 
     /// Bench options for an experiment of this name.
-    pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<Options> {
+    pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<BenchOptions> {
         let own = std::env::current_exe()
             .map_err(|error| anyhow!("the path of this program is unknown: {error}"))?;
         let headlong = own.with_file_name("headlong");
@@ -379,7 +381,7 @@ impl Output {
             false => name.to_owned(),
         };
         let results = || PathBuf::from("bench-results").join(folder);
-        Ok(Options {
+        Ok(BenchOptions {
             headlong,
             store: self.store.clone().unwrap_or_else(default_store),
             results: self.results.clone().unwrap_or_else(results),

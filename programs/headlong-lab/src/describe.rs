@@ -7,7 +7,8 @@ use std::path::Path;
 
 use headlong_units::Bytes;
 use headlong_workload::specification::{
-    Arrivals, Extent, PlayerKind, RequestSize, Requests, Specification, Start, player_text,
+    ArrivalDistribution, PlayerKind, RequestSettings, RequestSize, Specification, StartPosition,
+    TraceExtent, player_text,
 };
 use headlong_workload::summary::{
     CatalogueSummary, TraceSummary, figures, published, published_sessions,
@@ -221,7 +222,7 @@ impl Subject {
                 "Share of titles by duration in seconds (thesis Figure 3.3)",
                 &shares,
             );
-            if specification.viewing.start == Start::Beginning {
+            if specification.viewing.start == StartPosition::Beginning {
                 let points = specification.viewing.fraction.law.points();
                 *page += &plot(
                     "Share of sessions by fraction of the title (thesis Figure 3.4)",
@@ -333,15 +334,15 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
     row(
         "sessions",
         match sessions.extent {
-            Extent::Sessions(count) => count.to_string(),
-            Extent::Time(time) => format!("for {time}"),
+            TraceExtent::Sessions(count) => count.to_string(),
+            TraceExtent::Time(time) => format!("for {time}"),
         },
     );
     row(
         "arrivals",
         match sessions.arrivals {
-            Arrivals::Poisson => format!("Poisson, {}", sessions.rate),
-            Arrivals::Constant => format!("constant, {}", sessions.rate),
+            ArrivalDistribution::Poisson => format!("Poisson, {}", sessions.rate),
+            ArrivalDistribution::Constant => format!("constant, {}", sessions.rate),
         },
     );
     row(
@@ -357,8 +358,8 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
     row("warming", format!("{} ranges", sessions.warming_count));
     let viewing = &specification.viewing;
     match viewing.start {
-        Start::Beginning => row("fraction watched", curve(&viewing.fraction, "")),
-        Start::RandomSegment => row("watched", "one segment, drawn evenly".into()),
+        StartPosition::Beginning => row("fraction watched", curve(&viewing.fraction, "")),
+        StartPosition::RandomSegment => row("watched", "one segment, drawn evenly".into()),
     }
     let unit = match specification.has_adaptive_players() {
         true => "segment (of simple players, request)",
@@ -401,7 +402,7 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
 }
 
 /// Parameters of the requests of simple players.
-fn request_rows(requests: &Requests, row: &mut impl FnMut(&str, String)) {
+fn request_rows(requests: &RequestSettings, row: &mut impl FnMut(&str, String)) {
     row(
         "request size",
         match requests.size {

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use headlong_fill::{Extent, Progress};
+use headlong_fill::{FillProgress, VerifyScope};
 use headlong_workload::Catalogue;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -46,7 +46,7 @@ pub(crate) struct Fill {
 pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     let (name, catalogue) = arguments.catalogue()?;
     let stop = stop_on_signals()?;
-    let mut teller = FillProgress::new(if arguments.verify.is_some() {
+    let mut teller = FillProgressBar::new(if arguments.verify.is_some() {
         "read"
     } else {
         "written"
@@ -68,8 +68,8 @@ pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
         }
         Some(how_much) => {
             let extent = match how_much {
-                "all" => Extent::Everything,
-                _ => Extent::Sample {
+                "all" => VerifyScope::Everything,
+                _ => VerifyScope::Sample {
                     files: SAMPLE_FILES,
                     seed: 1,
                 },
@@ -95,7 +95,8 @@ impl Fill {
                 ));
             }
             let specification = phased::scaled(specification, self.sessions)?;
-            let catalogue = headlong_workload::phased::Catalogue::of(&specification.catalogue);
+            let catalogue =
+                headlong_workload::phased::PhasedCatalogue::of(&specification.catalogue);
             return Ok((specification.name, catalogue.to_files()));
         }
         if self.sessions.is_some() {
@@ -113,14 +114,14 @@ impl Fill {
 }
 
 /// Reports progress: a bar on a terminal, lines elsewhere.
-struct FillProgress {
+struct FillProgressBar {
     bar: Option<ProgressBar>,
     verb: &'static str,
     started: Instant,
     told: Instant,
 }
 
-impl FillProgress {
+impl FillProgressBar {
     fn new(verb: &'static str) -> Self {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -140,8 +141,8 @@ impl FillProgress {
         }
     }
 
-    fn tell(&mut self, progress: Progress) {
-        let Progress {
+    fn tell(&mut self, progress: FillProgress) {
+        let FillProgress {
             files,
             files_total,
             bytes,

@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use headlong_load::{
-    PlayError, Progress, ProgressOutput, Recording, Settings, Sources, Target, TargetError,
-    TimeScale, Watch, parse_ramp, play,
+    LoadProgress, LoadSettings, PlayError, ProgressOutput, Recording, RunObserver, SourceAddresses,
+    Target, TargetError, TimeScale, parse_ramp, play,
 };
 use headlong_player::ExportedCall;
 use headlong_units::{BitRate, Bytes, Duration};
 use headlong_workload::Ramp;
 use headlong_workload::Trace;
-use headlong_workload::specification::Rate;
+use headlong_workload::specification::ArrivalRate;
 use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::{Mistakes, inputs_are_kept};
@@ -176,8 +176,8 @@ struct LoadObserver {
     records: Option<RecordsThread>,
 }
 
-impl Watch for LoadObserver {
-    fn look(&mut self, glance: &Progress<'_>) {
+impl RunObserver for LoadObserver {
+    fn look(&mut self, glance: &LoadProgress<'_>) {
         if let Some(live) = &mut self.live {
             live.look(glance);
         }
@@ -207,14 +207,14 @@ fn flag<T, E: std::fmt::Display>(
 }
 
 impl Playing {
-    fn settings(&self, mistakes: &mut Vec<String>) -> Settings {
+    fn settings(&self, mistakes: &mut Vec<String>) -> LoadSettings {
         let scale = flag("time-scale", Some(&self.time_scale), read_scale, mistakes);
         let chunk: Option<Bytes> = flag("chunk", self.chunk.as_ref(), str::parse, mistakes);
         let sources = flag("source", Some(&self.source), read_sources, mistakes);
         let late_max: Option<Duration> =
             flag("late-max", Some(&self.late_max), str::parse, mistakes);
         let late_max = std::time::Duration::from_nanos(late_max.unwrap_or_default().0);
-        Settings {
+        LoadSettings {
             late_max,
             time_scale: scale.unwrap_or(TimeScale::ONE),
             verify: self.verify == "on",
@@ -223,7 +223,7 @@ impl Playing {
             sessions_max: self.sessions_max,
             chunk_bytes: chunk.map(|size| size.0),
             sources: sources.unwrap_or_default(),
-            ..Settings::default()
+            ..LoadSettings::default()
         }
     }
 
@@ -251,7 +251,7 @@ struct TraceOverrides {
     ramp_down: Option<Ramp>,
     bandwidth: Option<BitRate>,
     delay: Option<Duration>,
-    rate: Option<Rate>,
+    rate: Option<ArrivalRate>,
     /// Whether a rate was given, valid or not.
     has_rate: bool,
     seed: u64,
@@ -259,7 +259,7 @@ struct TraceOverrides {
 
 impl TraceOverrides {
     /// Applies the options to the trace and the settings.
-    fn apply(&self, mut trace: Trace, settings: &mut Settings) -> Result<Trace, String> {
+    fn apply(&self, mut trace: Trace, settings: &mut LoadSettings) -> Result<Trace, String> {
         settings.ramp_up = self.ramp_up.unwrap_or(trace.about.ramp_up);
         settings.ramp_down = self.ramp_down.unwrap_or(trace.about.ramp_down);
         settings.chunk_bytes = settings.chunk_bytes.or(trace.about.chunk_bytes);
@@ -285,14 +285,14 @@ fn read_scale(text: &str) -> Result<TimeScale, String> {
     scale.ok_or_else(|| format!("`{text}` is not a time scale; it is a number from 0.01 to {max}"))
 }
 
-fn read_sources(text: &str) -> Result<Sources, String> {
+fn read_sources(text: &str) -> Result<SourceAddresses, String> {
     match text {
-        "session" => Ok(Sources::PerSession),
-        "kernel" => Ok(Sources::Kernel),
+        "session" => Ok(SourceAddresses::PerSession),
+        "kernel" => Ok(SourceAddresses::Kernel),
         addresses => {
             let addresses = addresses.split(',').map(|address| address.trim().parse());
             let addresses: Result<_, _> = addresses.collect();
-            addresses.map(Sources::These).map_err(|_| {
+            addresses.map(SourceAddresses::These).map_err(|_| {
                 format!("`{text}` is neither session, kernel, nor addresses like 10.0.0.2,10.0.0.3")
             })
         }

@@ -7,9 +7,10 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use headlong_characterise::comparison;
-use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
+use headlong_trace::{ColumnSpec, ColumnType, RowCells, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
-    self, Catalogue, Entry, FILES_HEADER, Form, LOG_HEADER, Log, Specification, characterise,
+    self, FILES_HEADER, LOG_HEADER, LogEntry, PhasedCatalogue, PhasedSpecification, RequestForm,
+    RequestLog, characterise,
 };
 use headlong_workload::{Trace, preset};
 use serde_json::json;
@@ -29,13 +30,13 @@ const PLAYED_SESSIONS_MAX: u64 = 20_000;
 pub(crate) fn read(
     name: &str,
     overrides: &[(String, String)],
-) -> anyhow::Result<Option<Specification>> {
+) -> anyhow::Result<Option<PhasedSpecification>> {
     let read = match preset::phased_text(name) {
-        Some(text) => Specification::read(name, text, overrides),
+        Some(text) => PhasedSpecification::read(name, text, overrides),
         None if preset::text(name).is_some() => return Ok(None),
         None => match std::fs::read_to_string(name) {
-            Ok(text) if Specification::is_meant(&text) => {
-                Specification::read(name, &text, overrides)
+            Ok(text) if PhasedSpecification::is_meant(&text) => {
+                PhasedSpecification::read(name, &text, overrides)
             }
             // Errors are reported by the reader of the other kind.
             _ => return Ok(None),
@@ -47,9 +48,9 @@ pub(crate) fn read(
 
 /// Scales the specification to this number of sessions.
 pub(crate) fn scaled(
-    specification: Specification,
+    specification: PhasedSpecification,
     sessions: Option<u64>,
-) -> anyhow::Result<Specification> {
+) -> anyhow::Result<PhasedSpecification> {
     match sessions {
         Some(0) => Err(Mistakes(vec![
             "--sessions 0: there would be no viewers; write 1 or more".into(),
@@ -79,8 +80,12 @@ impl LogFiles {
     }
 
     /// Writes the given files.
-    pub(crate) fn write(&self, specification: &Specification, seed: u64) -> anyhow::Result<()> {
-        let catalogue = Catalogue::of(&specification.catalogue);
+    pub(crate) fn write(
+        &self,
+        specification: &PhasedSpecification,
+        seed: u64,
+    ) -> anyhow::Result<()> {
+        let catalogue = PhasedCatalogue::of(&specification.catalogue);
         if let Some(path) = &self.files {
             written(path, |out| {
                 writeln!(out, "{FILES_HEADER}")?;
@@ -96,7 +101,7 @@ impl LogFiles {
         let Some(path) = &self.log else {
             return Ok(());
         };
-        let log = Log::new(specification, &catalogue, seed);
+        let log = RequestLog::new(specification, &catalogue, seed);
         match TableForm::of(path) {
             TableForm::Text => written(path, |out| {
                 writeln!(out, "{LOG_HEADER}")?;
@@ -127,7 +132,7 @@ struct LogRow {
 }
 
 impl LogRow {
-    fn of(entry: &Entry, catalogue: &Catalogue) -> Self {
+    fn of(entry: &LogEntry, catalogue: &PhasedCatalogue) -> Self {
         let request = &entry.request;
         let file = catalogue.files.get(request.file as usize);
         Self {
@@ -145,19 +150,19 @@ impl LogRow {
 }
 
 impl TableRow for LogRow {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("ts", ColumnType::Int),
-        Column::new("service_ms", ColumnType::Int),
-        Column::new("session", ColumnType::Int),
-        Column::new("device", ColumnType::Int),
-        Column::new("file", ColumnType::Int),
-        Column::new("offset", ColumnType::Int),
-        Column::new("size", ColumnType::Int),
-        Column::new("bytes", ColumnType::Int),
-        Column::new("disk", ColumnType::Int),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("ts", ColumnType::Int),
+        ColumnSpec::new("service_ms", ColumnType::Int),
+        ColumnSpec::new("session", ColumnType::Int),
+        ColumnSpec::new("device", ColumnType::Int),
+        ColumnSpec::new("file", ColumnType::Int),
+        ColumnSpec::new("offset", ColumnType::Int),
+        ColumnSpec::new("size", ColumnType::Int),
+        ColumnSpec::new("bytes", ColumnType::Int),
+        ColumnSpec::new("disk", ColumnType::Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         cells.int(self.ts_s);
         cells.int(self.service_ms);
         cells.int(self.session);
@@ -171,8 +176,8 @@ impl TableRow for LogRow {
 }
 
 fn write_log(
-    log: impl Iterator<Item = Entry>,
-    catalogue: &Catalogue,
+    log: impl Iterator<Item = LogEntry>,
+    catalogue: &PhasedCatalogue,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     let mut line = Vec::with_capacity(128);
@@ -204,7 +209,7 @@ pub(crate) fn written(
 }
 
 /// The trace for `headlong load`.
-pub(crate) fn trace(specification: &Specification, seed: u64) -> anyhow::Result<Trace> {
+pub(crate) fn trace(specification: &PhasedSpecification, seed: u64) -> anyhow::Result<Trace> {
     let count = specification.sessions.count;
     if count > PLAYED_SESSIONS_MAX {
         let text = format!(
@@ -214,14 +219,14 @@ pub(crate) fn trace(specification: &Specification, seed: u64) -> anyhow::Result<
         );
         return Err(Mistakes(vec![text]).into());
     }
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     Ok(phased::trace(specification, &catalogue, seed))
 }
 
 /// `workload describe` for a specification of phases: its parameters, and the statistics of a log
 /// of it compared with the thesis.
 pub(crate) fn describe(
-    specification: Specification,
+    specification: PhasedSpecification,
     sessions: Option<u64>,
     seed: u64,
     as_json: bool,
@@ -229,7 +234,7 @@ pub(crate) fn describe(
     let count = sessions.unwrap_or(DESCRIBED_SESSIONS.min(specification.sessions.count));
     let full = specification.sessions.count;
     let specification = scaled(specification, Some(count))?;
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let result = characterise(&specification, &catalogue, seed);
     let figures = comparison(&result);
     let is_published = preset::phased_text(&specification.name).is_some();
@@ -273,7 +278,7 @@ pub(crate) fn describe(
     );
     for (number, device) in specification.devices.iter().enumerate() {
         let form = |form| {
-            if form == Form::Open {
+            if form == RequestForm::Open {
                 "open-ended"
             } else {
                 "chunk"

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use headlong_player::ExportedCall;
-use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
+use headlong_trace::{ColumnSpec, ColumnType, RowCells, TableForm, TableRow, TableWriter};
 
 use crate::mistake::Mistakes;
 use headlong_report::say;
@@ -17,20 +17,20 @@ use headlong_report::say;
 struct Row(ExportedCall);
 
 impl TableRow for Row {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("session", ColumnType::Int),
-        Column::new("request", ColumnType::Int),
-        Column::new("class", ColumnType::Int),
-        Column::new("counts", ColumnType::Flag),
-        Column::new("intended_s", ColumnType::Real),
-        Column::new("sent_s", ColumnType::Real),
-        Column::new("first_byte_s", ColumnType::Real),
-        Column::new("ended_s", ColumnType::Real),
-        Column::new("bytes", ColumnType::Int),
-        Column::new("outcome", ColumnType::Text),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("session", ColumnType::Int),
+        ColumnSpec::new("request", ColumnType::Int),
+        ColumnSpec::new("class", ColumnType::Int),
+        ColumnSpec::new("counts", ColumnType::Flag),
+        ColumnSpec::new("intended_s", ColumnType::Real),
+        ColumnSpec::new("sent_s", ColumnType::Real),
+        ColumnSpec::new("first_byte_s", ColumnType::Real),
+        ColumnSpec::new("ended_s", ColumnType::Real),
+        ColumnSpec::new("bytes", ColumnType::Int),
+        ColumnSpec::new("outcome", ColumnType::Text),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         let ExportedCall { record, .. } = &self.0;
         cells.int(self.0.session);
         cells.int(record.call.0);

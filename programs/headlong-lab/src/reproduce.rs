@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
-use headlong_chain_sim::Settings;
+use headlong_chain_sim::SimulationSettings;
 use headlong_reproduce::{
-    Choice, FlashPart, FlashstreamOptions, OverloadExperiment, Paper, flashstream, hold, netflix,
-    reproduce_virtual, scenario_names,
+    FlashstreamOptions, FlashstreamPart, OverloadExperiment, Paper, ScenarioSelection, flashstream,
+    hold, netflix, reproduce_virtual, scenario_names,
 };
 
 use crate::again::{Again, RealOrVirtualArgs, of_paper};
@@ -120,7 +120,7 @@ impl OverloadArgs {
 pub(crate) struct FlashstreamArgs {
     /// Only this part; repeatable
     #[arg(long, value_name = "NAME", value_parser = flash_part)]
-    part: Vec<FlashPart>,
+    part: Vec<FlashstreamPart>,
     /// Divide titles, memory and flash by this factor [default: 16, 40 with --quick]
     #[arg(long, value_name = "N")]
     scale: Option<NonZeroU64>,
@@ -140,10 +140,10 @@ pub(crate) struct FlashstreamArgs {
     again: Again,
 }
 
-fn flash_part(name: &str) -> Result<FlashPart, String> {
-    let mut all = FlashPart::ALL.into_iter();
+fn flash_part(name: &str) -> Result<FlashstreamPart, String> {
+    let mut all = FlashstreamPart::ALL.into_iter();
     let found = all.find(|(known, _)| *known == name);
-    let names = || FlashPart::ALL.map(|(name, _)| name).join(", ");
+    let names = || FlashstreamPart::ALL.map(|(name, _)| name).join(", ");
     found
         .map(|(_, part)| part)
         .ok_or_else(|| format!("write one of {}", names()))
@@ -204,13 +204,13 @@ impl NetflixArgs {
             sessions: self.sessions,
             seed: self.seed,
             sizes_mb: (1..=16).map(f64::from).collect(),
-            settings: Settings::default(),
+            settings: SimulationSettings::default(),
         };
         // Draws nothing if standard error is not a terminal.
         let bar = indicatif::ProgressBar::new(self.sessions);
         let made = netflix::netflix(&reproducing, |step| match step {
-            netflix::Step::Sessions(count) => bar.set_position(count),
-            netflix::Step::Point(point) => {
+            netflix::NetflixProgress::Sessions(count) => bar.set_position(count),
+            netflix::NetflixProgress::Point(point) => {
                 bar.set_message(format!("{} {} MB", point.algorithm, point.size));
             }
         });
@@ -243,7 +243,7 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
             again,
         } => {
             let options = again.output.options("automated-prefetching", again.quick)?;
-            let choice = Choice {
+            let choice = ScenarioSelection {
                 is_quick: again.quick,
                 scenarios: scenario.clone(),
                 threads: *threads,

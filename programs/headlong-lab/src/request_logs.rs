@@ -4,9 +4,10 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headlong_chains::{Gap, Link, Rules};
+use headlong_chains::{ChainRules, GapRule, LinkRule};
 use headlong_trace::{
-    DroppedLines, Format, Intake, IntakeError, IntakeResult, Progress, Reason, summary, take_in,
+    DropReason, DroppedLines, Format, Intake, IntakeError, IntakeProgress, IntakeResult, summary,
+    take_in,
 };
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -80,17 +81,17 @@ pub(crate) struct Joining {
 
 impl Joining {
     /// The selected rules.
-    pub(crate) fn rules(&self) -> Rules {
-        Rules {
+    pub(crate) fn rules(&self) -> ChainRules {
+        ChainRules {
             gap: match self.gap.as_str() {
-                "idle" => Gap::Idle,
-                _ => Gap::Received,
+                "idle" => GapRule::Idle,
+                _ => GapRule::Received,
             },
             link: match self.link.as_str() {
-                "component" => Link::Component,
-                _ => Link::OneToOne,
+                "component" => LinkRule::Component,
+                _ => LinkRule::OneToOne,
             },
-            ..Rules::default()
+            ..ChainRules::default()
         }
     }
 }
@@ -185,7 +186,7 @@ fn nothing(reason: &str) -> anyhow::Error {
 /// Dropped lines, without headers and other lines that are not requests.
 pub(crate) fn dropped(log: &IntakeResult) -> impl Iterator<Item = &DroppedLines> {
     let lines = log.dropped.by_reason().iter();
-    lines.filter(|lines| lines.reason != Reason::NotARequest)
+    lines.filter(|lines| lines.reason != DropReason::NotARequest)
 }
 
 /// A usage error, with one mistake per line.
@@ -220,7 +221,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl IntakeProgress for Bar {
     fn read(&self, bytes: u64, of: Option<u64>) {
         if let Some(of) = of {
             self.0.set_length(of);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headlong_bench::grid::without_series;
 use headlong_bench::{RateSearch, RunRecord, run_page, search_line};
 use headlong_report::{command_line, say};
-use headlong_sim::{Record, ViewingRecord};
+use headlong_sim::{RunFigures, ViewingRecord};
 use headlong_units::MIB;
 
 use crate::bench::mib_rate as rate;
@@ -151,7 +151,7 @@ fn run(running: &Running) -> anyhow::Result<()> {
     };
     let mut records = Vec::new();
     if !world.json {
-        print_line(Record::heading())?;
+        print_line(RunFigures::heading())?;
     }
     for rate in &running.rate {
         for seed in world.seed..world.seed.saturating_add(running.seeds) {
@@ -218,7 +218,7 @@ fn search(searching: &Searching) -> anyhow::Result<()> {
     let cell = world.cell()?;
     let shows_probes = !world.json && !searching.brief;
     if shows_probes {
-        print_line(Record::heading())?;
+        print_line(RunFigures::heading())?;
     }
     let mut again = None;
     let mut searched = cell.search(&wanted, |record| {

@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_chain_sim::{
-    Algorithm, ChainsError, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings,
-    Source, Sweep, Wanted, chains_of, open, page, text,
+    Algorithm, ChainsError, CostPoint, DriveRates, FilesTable, Megabyte, ParsedTable,
+    SimulationReport, SimulationSettings, Sweep, SweepOptions, TableSource, chains_of, open, page,
+    text,
 };
 use headlong_engine::Policy;
 use headlong_trace::Intake;
@@ -208,13 +209,13 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     let (read, _) = table.read(simulating.sweep.threads)?;
     let settings = simulating.sweep.settings();
     let source = source(&simulating.table.name(), &read, &settings);
-    let wanted = Wanted {
+    let wanted = SweepOptions {
         fitted: simulating.fit,
         frontier: simulating.frontier || simulating.html.is_some(),
     };
     let sweep = simulating.sweep.sweep();
     let mut progress = Progress::new(sweep.points(wanted));
-    let report = Report::make(source, &read.table, &sweep, &settings, wanted, |point| {
+    let report = SimulationReport::make(source, &read.table, &sweep, &settings, wanted, |point| {
         progress.step(point);
     })?;
     drop(progress);
@@ -237,11 +238,11 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
 }
 
 /// Description of the table.
-pub(crate) fn source(name: &str, read: &Read, settings: &Settings) -> Source {
-    Source {
+pub(crate) fn source(name: &str, read: &ParsedTable, settings: &SimulationSettings) -> TableSource {
+    TableSource {
         unlisted: read.unlisted,
         dropped: read.dropped.clone(),
-        ..Source::of(name, &read.table, settings)
+        ..TableSource::of(name, &read.table, settings)
     }
 }
 
@@ -254,7 +255,7 @@ impl Progress {
         Self(indicatif::ProgressBar::new(points as u64))
     }
 
-    fn step(&mut self, point: &Point) {
+    fn step(&mut self, point: &CostPoint) {
         self.0.set_message(point.algorithm.clone());
         self.0.inc(1);
     }
@@ -278,7 +279,7 @@ impl TableArgs {
     pub(crate) fn read(
         &self,
         threads: Option<NonZeroUsize>,
-    ) -> anyhow::Result<(Read, Option<FilesTable>)> {
+    ) -> anyhow::Result<(ParsedTable, Option<FilesTable>)> {
         let read = if self.log.is_empty() {
             // A required argument.
             let path = self.chains.clone().unwrap_or_default();
@@ -305,7 +306,7 @@ impl TableArgs {
 
 impl SweepArgs {
     /// Settings of the simulation.
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> SimulationSettings {
         let plain = DriveRates {
             bytes_per_s: match self.tmax {
                 TransferRate::Megabytes(number) => number * self.mb.bytes() as f64,
@@ -313,8 +314,8 @@ impl SweepArgs {
             },
             seeks_per_s: self.smax,
         };
-        let default = Settings::default();
-        Settings {
+        let default = SimulationSettings::default();
+        SimulationSettings {
             megabyte: self.mb,
             drive: self.drive.unwrap_or(plain),
             disks: self.disks,

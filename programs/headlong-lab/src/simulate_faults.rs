@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use headlong_faults::{Campaign, How, Mutant, Plan, Report, Violation, run, shrink};
+use headlong_faults::{Campaign, CampaignReport, Mutant, Plan, RunOptions, Violation, run, shrink};
 use headlong_units::{Bytes, Duration, nearest_three};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ fn many(faults: &Faults) -> anyhow::Result<()> {
         first_seed: faults.first_seed,
         seeds: faults.seeds,
         threads: faults.threads,
-        how: How {
+        how: RunOptions {
             mutant: faults.mutant,
             with_lines: false,
         },
@@ -112,7 +112,7 @@ fn many(faults: &Faults) -> anyhow::Result<()> {
     )
 }
 
-fn print_report(faults: &Faults, report: &Report) -> anyhow::Result<()> {
+fn print_report(faults: &Faults, report: &CampaignReport) -> anyhow::Result<()> {
     for (seed, violation) in &report.failed {
         print_line(&format!(
             "seed {seed}: {violation}\n  {}",
@@ -143,7 +143,7 @@ fn replay(faults: &Faults, seed: u64) -> String {
     format!("headlong simulate faults --seed {seed}{mutant} --shrink --trace")
 }
 
-fn report_json(faults: &Faults, report: &Report) -> Value {
+fn report_json(faults: &Faults, report: &CampaignReport) -> Value {
     let counts = &report.counts;
     let failed = report.failed.iter().map(|(seed, violation)| {
         let mut failed = violation_json(violation);
@@ -177,7 +177,7 @@ fn violation_json(violation: &Violation) -> Value {
 }
 
 fn one(faults: &Faults, seed: u64) -> anyhow::Result<()> {
-    let how = How {
+    let how = RunOptions {
         mutant: faults.mutant,
         with_lines: false,
     };
@@ -190,7 +190,7 @@ fn one(faults: &Faults, seed: u64) -> anyhow::Result<()> {
     }
     let outcome = run(
         &plan,
-        How {
+        RunOptions {
             with_lines: faults.trace,
             ..how
         },

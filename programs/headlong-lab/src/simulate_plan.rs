@@ -3,9 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use headlong_chain_sim::Settings;
+use headlong_chain_sim::SimulationSettings;
 use headlong_engine::Policy;
-use headlong_plan::{Demand, Offer, PlanSearch, Prices, plan, text};
+use headlong_plan::{DriveOffer, PeakDemand, PlanSearch, PriceTable, plan, text};
 use headlong_units::{ByteRate, Bytes};
 
 use crate::drive_args::drive_spec;
@@ -71,18 +71,18 @@ fn peak(text: &str) -> Result<ByteRate, String> {
 }
 
 impl PlanArgs {
-    fn prices(&self) -> Result<Prices, Vec<String>> {
+    fn prices(&self) -> Result<PriceTable, Vec<String>> {
         let Some(path) = &self.prices else {
-            return Prices::flashstream();
+            return PriceTable::flashstream();
         };
         let name = path.display().to_string();
         let text =
             std::fs::read_to_string(path).map_err(|error| vec![format!("{name}: {error}")])?;
-        Prices::read(&name, &text)
+        PriceTable::read(&name, &text)
     }
 
     /// The drives with their prices, or all mistakes.
-    fn offers(&self) -> Result<(Prices, Vec<Offer>), Mistakes> {
+    fn offers(&self) -> Result<(PriceTable, Vec<DriveOffer>), Mistakes> {
         let mut mistakes = Vec::new();
         let prices = self.prices().map_err(|wrong| mistakes.extend(wrong)).ok();
         let mut offers = Vec::new();
@@ -90,7 +90,7 @@ impl PlanArgs {
             match drive_spec(name.trim()) {
                 Err(error) => mistakes.push(error),
                 Ok(spec) => {
-                    let offer = prices.as_ref().map(|prices| Offer::new(spec, prices));
+                    let offer = prices.as_ref().map(|prices| DriveOffer::new(spec, prices));
                     match offer {
                         Some(Ok(offer)) => offers.push(offer),
                         Some(Err(mistake)) => mistakes.push(mistake),
@@ -111,8 +111,8 @@ impl PlanArgs {
 pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
     let (prices, offers) = planning.offers()?;
     let (read, files) = planning.table.read(planning.threads)?;
-    let default = Settings::default();
-    let settings = Settings {
+    let default = SimulationSettings::default();
+    let settings = SimulationSettings {
         threads: planning.threads.unwrap_or(default.threads),
         ..default
     };
@@ -125,7 +125,7 @@ pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
         0 => files.as_ref()?.bytes(),
         _ => None,
     };
-    let demand = Demand {
+    let demand = PeakDemand {
         bytes_per_s: planning.peak.0 as f64,
         catalogue_bytes: planning.catalogue.map(|bytes| bytes.0).or_else(listed),
         utilisation_max: f64::from(planning.utilisation_max) / 100.0,

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use headlong_bench::{Options, Virtual, default_store, simulate, simulate_run};
+use headlong_bench::{BenchOptions, VirtualOptions, default_store, simulate, simulate_run};
 use headlong_report::{command_line, shell_word};
 use headlong_units::Duration;
 
@@ -54,7 +54,7 @@ pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
     let file = arguments.file.clone().unwrap_or_default();
     let mut experiment = load(&file, arguments.quick)?;
     let quick = if arguments.quick { " --quick" } else { "" };
-    let how = Virtual {
+    let how = VirtualOptions {
         turnaround: arguments.turnaround,
         replay: format!(
             "headlong simulate {}{quick} --turnaround {}",
@@ -76,10 +76,10 @@ pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
 }
 
 impl Simulated {
-    fn options(&self, name: &str) -> Options {
+    fn options(&self, name: &str) -> BenchOptions {
         let quick = if self.quick { "-quick" } else { "" };
         let results = || PathBuf::from("bench-results").join(format!("{name}{quick}-virtual"));
-        Options {
+        BenchOptions {
             headlong: PathBuf::new(),
             store: default_store(),
             results: self.results.clone().unwrap_or_else(results),

@@ -4,10 +4,12 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use headlong_bench::grid::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
+use headlong_bench::grid::{
+    GridAxis, GridPoint, Sweep, SweepJournal, SweepQuantity, combinations, to_csv,
+};
 use headlong_bench::{VirtualCell, grid_table, sweep_page};
 use headlong_report::command_line;
-use headlong_sim::{Bound, Experiment, LossBound, settings};
+use headlong_sim::{Bound, LossBound, VirtualExperiment, settings};
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -26,7 +28,7 @@ pub(crate) struct SweepArgs {
     /// order, server or read-ahead, any setting of the engine, or a key of the workload with a dot
     /// in it, such as title.sd.zipf_alpha; may be given several times, for every combination
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = axis, required = true)]
-    grid: Vec<Axis>,
+    grid: Vec<GridAxis>,
     /// Rate for every combination, such as 60MiB/s; may be given several times [default: search the
     /// highest failure-free rate]
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -91,7 +93,7 @@ pub(crate) const BOUND_EXAMPLES: &str = "Examples:
     --set sessions.resume_time=225s";
 
 /// `prefetch=1MiB,2MiB`.
-fn axis(text: &str) -> Result<Axis, String> {
+fn axis(text: &str) -> Result<GridAxis, String> {
     let (name, values) = pair(text)?;
     let values = values.split(',').map(|value| value.trim().to_owned());
     let values: Vec<String> = values.filter(|value| !value.is_empty()).collect();
@@ -100,7 +102,7 @@ fn axis(text: &str) -> Result<Axis, String> {
             "`{text}` names no values; write it like prefetch=1MiB,2MiB"
         ));
     }
-    Ok(Axis { name, values })
+    Ok(GridAxis { name, values })
 }
 
 /// Sets a parameter of the world.
@@ -123,7 +125,7 @@ fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
         key if key.contains('.') => world.set.push((key.to_owned(), value.to_owned())),
         setting => {
             let setting = setting.replace('-', "_");
-            let mut tried = headlong_sim::Setup::default().engine;
+            let mut tried = headlong_sim::WorldSetup::default().engine;
             settings::set(&mut tried, &setting, value).map_err(of)?;
             // An explicit option comes first: the last value takes precedence.
             world.engine.push((setting, value.to_owned()));
@@ -133,8 +135,8 @@ fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
 }
 
 /// Parameters given more than once: only the last one would apply, and the columns would be wrong.
-fn twice(grid: &[Axis]) -> Vec<String> {
-    let name = |axis: &Axis| axis.name.replace('-', "_");
+fn twice(grid: &[GridAxis]) -> Vec<String> {
+    let name = |axis: &GridAxis| axis.name.replace('-', "_");
     let mut told: Vec<String> = Vec::new();
     for (place, axis) in grid.iter().enumerate() {
         if grid[..place].iter().any(|other| name(other) == name(axis)) {
@@ -150,7 +152,7 @@ fn twice(grid: &[Axis]) -> Vec<String> {
 
 impl SweepArgs {
     /// Every combination as an experiment, or all mistakes.
-    fn points(&self) -> Result<Vec<Point>, Mistakes> {
+    fn points(&self) -> Result<Vec<GridPoint>, Mistakes> {
         let mut mistakes = twice(&self.grid);
         let mut points = Vec::new();
         let compares_servers = self.grid.iter().any(|axis| axis.name == "server");
@@ -168,7 +170,7 @@ impl SweepArgs {
                     false => world.experiment(),
                 };
                 match made {
-                    Ok(experiment) => points.push(Point {
+                    Ok(experiment) => points.push(GridPoint {
                         cell: VirtualCell::of_options(experiment, &world.workload, &command),
                         values,
                     }),
@@ -193,11 +195,11 @@ pub(crate) fn sweep(arguments: &SweepArgs) -> anyhow::Result<()> {
     ])?;
     let points = arguments.points()?;
     let aim = match arguments.rate.is_empty() {
-        true => Aim::Maximum {
+        true => SweepQuantity::Maximum {
             guess_mib_s: arguments.guess,
             resolution_mib_s: arguments.resolution,
         },
-        false => Aim::Rates(arguments.rate.clone()),
+        false => SweepQuantity::Rates(arguments.rate.clone()),
     };
     let sweep = Sweep {
         aim,
@@ -208,7 +210,7 @@ pub(crate) fn sweep(arguments: &SweepArgs) -> anyhow::Result<()> {
     let mut journal = arguments
         .journal
         .as_deref()
-        .map(Journal::open)
+        .map(SweepJournal::open)
         .transpose()?;
     let bar = ProgressBar::new(points.len() as u64);
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
@@ -267,7 +269,11 @@ pub(crate) fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
 }
 
 /// Computes the least numbers of viewers lost.
-fn lost(arguments: &BoundArgs, experiment: &Experiment, seeds: Range<u64>) -> anyhow::Result<()> {
+fn lost(
+    arguments: &BoundArgs,
+    experiment: &VirtualExperiment,
+    seeds: Range<u64>,
+) -> anyhow::Result<()> {
     let mut bounds: Vec<LossBound> = Vec::new();
     for rate in &arguments.rate {
         for seed in seeds.clone() {

@@ -1,6 +1,6 @@
 //! Arguments of `headlong simulate` for a vanilla server.
 
-use headlong_sim::{Access, CacheKind, PageCacheServerSetup, Scheduler, ServerKind};
+use headlong_sim::{AccessMethod, CacheKind, PageCacheServerSetup, Scheduler, ServerModel};
 use headlong_units::{Bytes, KIB, nearest_three};
 
 /// Arguments that select and configure a vanilla server.
@@ -57,7 +57,7 @@ pub(crate) fn request_size(text: &str) -> Result<Bytes, String> {
 
 impl VanillaArgs {
     /// The server; mistakes in the arguments are added to `mistakes`.
-    pub(crate) fn server(&self, memory_bytes: u64, mistakes: &mut Vec<String>) -> ServerKind {
+    pub(crate) fn server(&self, memory_bytes: u64, mistakes: &mut Vec<String>) -> ServerModel {
         let servers = [("headlong", false), ("vanilla", true)];
         let is_vanilla = one_of("--server", &self.server, &servers, mistakes);
         let schedulers = [
@@ -91,9 +91,9 @@ impl VanillaArgs {
             ..PageCacheServerSetup::default()
         };
         if is_vanilla {
-            ServerKind::Vanilla(setup)
+            ServerModel::Vanilla(setup)
         } else {
-            ServerKind::Headlong
+            ServerModel::Headlong
         }
     }
 
@@ -118,17 +118,17 @@ impl VanillaArgs {
         given.map(|(flag, _)| flag).collect()
     }
 
-    fn access(&self, mistakes: &mut Vec<String>) -> Access {
+    fn access(&self, mistakes: &mut Vec<String>) -> AccessMethod {
         let text = self.access.as_deref().unwrap_or("sendfile");
         match (text, text.parse::<Bytes>()) {
-            ("sendfile", _) => Access::Sendfile,
-            ("mapped", _) => Access::Mapped,
-            (_, Ok(Bytes(bytes @ 1..))) => Access::Read(bytes),
+            ("sendfile", _) => AccessMethod::Sendfile,
+            ("mapped", _) => AccessMethod::Mapped,
+            (_, Ok(Bytes(bytes @ 1..))) => AccessMethod::Read(bytes),
             (text, _) => {
                 mistakes.push(format!(
                     "--access {text}: write sendfile, mapped, or a size such as 32KiB"
                 ));
-                Access::Sendfile
+                AccessMethod::Sendfile
             }
         }
     }

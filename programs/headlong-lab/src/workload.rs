@@ -103,7 +103,7 @@ pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
 
 impl Generate {
     /// The specification of phases, if it is one.
-    fn phased(&self) -> anyhow::Result<Option<headlong_workload::phased::Specification>> {
+    fn phased(&self) -> anyhow::Result<Option<headlong_workload::phased::PhasedSpecification>> {
         let overrides = self.spec.changes.overrides()?;
         let Some(specification) = phased::read(&self.spec.name, &overrides)? else {
             return Ok(None);

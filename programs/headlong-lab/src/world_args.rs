@@ -4,8 +4,8 @@ use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
 use headlong_engine::{ConfigError, PIECE_BYTES_WITH_FLASH};
 use headlong_sim::{
-    ColdOpen, Experiment, FlashSetup, Placement, Restart, Setup, TierLayout, WarmContent, Window,
-    settings,
+    ColdOpen, FlashSetup, MeasuredWindow, Placement, Restart, TierLayout, VirtualExperiment,
+    WarmContent, WorldSetup, settings,
 };
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
@@ -177,7 +177,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 /// Parses `name=value` of an engine setting, and validates it on a temporary engine.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = pair(text)?;
-    settings::set(&mut Setup::default().engine, &name, &value)?;
+    settings::set(&mut WorldSetup::default().engine, &name, &value)?;
     Ok((name, value))
 }
 
@@ -212,7 +212,7 @@ impl WorldArgs {
 
     /// The world described by the arguments, or all mistakes, including options that do not apply
     /// to the server.
-    pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
+    pub(crate) fn experiment(&self) -> Result<VirtualExperiment, Mistakes> {
         let idle = self.idle();
         match self.experiment_of_any() {
             Ok(experiment) if idle.is_empty() => Ok(experiment),
@@ -288,11 +288,11 @@ impl WorldArgs {
     }
 
     /// The same for a grid with several servers: options need to apply to only one of them.
-    pub(crate) fn experiment_of_any(&self) -> Result<Experiment, Mistakes> {
+    pub(crate) fn experiment_of_any(&self) -> Result<VirtualExperiment, Mistakes> {
         let mut mistakes = Vec::new();
         self.wrong_numbers(&mut mistakes);
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
-        let mut setup = Setup {
+        let mut setup = WorldSetup {
             disks: self.disks,
             socket_bytes: self.socket.0,
             pace: headlong_http::Pace {
@@ -313,7 +313,7 @@ impl WorldArgs {
                 ..ColdOpen::default()
             }),
             server: self.vanilla.server(self.memory.0, &mut mistakes),
-            window: Window {
+            window: MeasuredWindow {
                 from: Instant::ZERO + self.ramp,
                 to: Instant::ZERO + self.ramp + self.measure,
             },
@@ -330,7 +330,7 @@ impl WorldArgs {
                 is_warm: self.flash_warm,
                 content: WarmContent::default(),
             }),
-            ..Setup::default()
+            ..WorldSetup::default()
         };
         setup.engine.memory_bytes = self.memory.0;
         if setup.flash.is_some() {
@@ -380,7 +380,7 @@ impl WorldArgs {
             }));
         }
         match workload {
-            Ok(workload) if mistakes.is_empty() => Ok(Experiment {
+            Ok(workload) if mistakes.is_empty() => Ok(VirtualExperiment {
                 workload,
                 drive: self.drive.clone(),
                 setup,

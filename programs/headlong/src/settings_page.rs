@@ -2,7 +2,7 @@
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 use headlong_serve::config::{Section, sections};
-use headlong_settings::{Entry, Tier};
+use headlong_settings::{ManualEntry, Tier};
 
 const DESCRIPTION: &str = "`headlong serve --config FILE` reads its settings from one TOML file. \
     Flags override the file. Sizes are written as `\"2MiB\"`, times as `\"5s\"`. Paths are relative to \
@@ -63,7 +63,7 @@ fn add_sections(page: &mut Roff, tiers: &[Tier]) {
     }
 }
 
-fn add_entry(page: &mut Roff, entry: &Entry) {
+fn add_entry(page: &mut Roff, entry: &ManualEntry) {
     page.control("TP", []);
     page.text([bold(entry.name)]);
     page.text(inlines(entry.text));

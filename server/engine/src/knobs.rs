@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 
 use headlong_flash::FlashPolicy;
-use headlong_settings::{Kind, Rows, Tier, Value, bit_rate, named, size, time, whole};
+use headlong_settings::{Rows, Tier, Value, ValueKind, bit_rate, named, size, time, whole};
 use headlong_units::{BitRate, Duration, KIB, MIB};
 
 use crate::config::{Admission, Control, EngineConfig, Order, Policy, Prefetch, Retention};
@@ -95,12 +95,12 @@ pub fn knobs() -> Rows<EngineConfig> {
 }
 
 /// Rules for the size of a prefetch.
-fn policy() -> Kind<Policy> {
+fn policy() -> ValueKind<Policy> {
     named(Policy::ALL, Policy::name)
 }
 
 /// A size, or the name of the controller that finds it.
-pub fn prefetch() -> Kind<Prefetch> {
+pub fn prefetch() -> ValueKind<Prefetch> {
     let size = size().map(Prefetch::Size, |prefetch| prefetch.size().unwrap_or(0));
     [Control::Auto, Control::Paper]
         .into_iter()
@@ -110,12 +110,12 @@ pub fn prefetch() -> Kind<Prefetch> {
 }
 
 /// A duration that is not zero.
-fn some_time() -> Kind<Duration> {
+fn some_time() -> ValueKind<Duration> {
     time().at_least(Duration::from_millis(1))
 }
 
 /// A rate that is not zero.
-fn some_rate() -> Kind<BitRate> {
+fn some_rate() -> ValueKind<BitRate> {
     bit_rate().at_least(BitRate::from_kbps(1))
 }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use headlong_drive::{Completion, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use headlong_drive::{Completion, Refusal, Request, RequestId, SECTOR_BYTES, ServiceTimeBreakdown};
 use headlong_units::Instant;
 
 use crate::seed::Seed;
@@ -108,14 +108,14 @@ impl Drive {
     }
 
     /// Serves one request; returns its parts, and whether it continued the last one.
-    fn serve(&mut self, request: &Request) -> (Parts, bool) {
+    fn serve(&mut self, request: &Request) -> (ServiceTimeBreakdown, bool) {
         let offset = request.sector * SECTOR_BYTES;
         let length = u64::from(request.sectors) * SECTOR_BYTES;
         let distance = offset.abs_diff(self.head);
         self.head = offset.saturating_add(length);
-        let mut parts = Parts {
+        let mut parts = ServiceTimeBreakdown {
             transfer: model_duration(self.model.transfer_time(length)),
-            ..Parts::default()
+            ..ServiceTimeBreakdown::default()
         };
         if distance > 0 {
             let rotation = match self.model.rotation {

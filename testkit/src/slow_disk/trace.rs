@@ -30,8 +30,8 @@ pub struct Record {
     pub failed: bool,
 }
 
-impl From<&headlong_vdisk::Record> for Record {
-    fn from(record: &headlong_vdisk::Record) -> Self {
+impl From<&headlong_vdisk::TraceRecord> for Record {
+    fn from(record: &headlong_vdisk::TraceRecord) -> Self {
         let time = |instant: headlong_units::Instant| Duration::from_nanos(instant.0);
         Self {
             offset: record.offset,

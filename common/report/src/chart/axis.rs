@@ -12,7 +12,7 @@ const MAGNITUDE_MAX: f64 = 1e100;
 
 /// How values are mapped to positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum ScaleShape {
     Linear,
     Log10,
     Log2,
@@ -23,7 +23,7 @@ enum Shape {
 pub struct Axis {
     quantity: String,
     unit: String,
-    shape: Shape,
+    shape: ScaleShape,
     from: Option<f64>,
     to: Option<f64>,
 }
@@ -34,7 +34,7 @@ impl Axis {
         Self {
             quantity: quantity.into(),
             unit: unit.into(),
-            shape: Shape::Linear,
+            shape: ScaleShape::Linear,
             from: None,
             to: None,
         }
@@ -42,13 +42,13 @@ impl Axis {
 
     /// Makes the axis logarithmic. Values of zero and below have no position on it and are omitted.
     pub fn log(mut self) -> Self {
-        self.shape = Shape::Log10;
+        self.shape = ScaleShape::Log10;
         self
     }
 
     /// Makes the axis logarithmic with ticks at powers of two, for sizes that double.
     pub fn log2(mut self) -> Self {
-        self.shape = Shape::Log2;
+        self.shape = ScaleShape::Log2;
         self
     }
 
@@ -73,7 +73,7 @@ impl Axis {
     }
 
     pub(crate) fn is_log(&self) -> bool {
-        self.shape != Shape::Linear
+        self.shape != ScaleShape::Linear
     }
 
     pub(crate) fn has_place_for(&self, value: f64) -> bool {
@@ -91,9 +91,9 @@ impl Axis {
         let low = self.from.filter(usable).unwrap_or(low);
         let high = self.to.filter(usable).unwrap_or(high);
         let (from, to, ticks) = match self.shape {
-            Shape::Linear => self.linear(low, high),
-            Shape::Log10 => self.logarithmic(low, high, 10.0),
-            Shape::Log2 => self.logarithmic(low, high, 2.0),
+            ScaleShape::Linear => self.linear(low, high),
+            ScaleShape::Log10 => self.logarithmic(low, high, 10.0),
+            ScaleShape::Log2 => self.logarithmic(low, high, 2.0),
         };
         Scale {
             is_log: self.is_log(),

@@ -8,9 +8,10 @@ use headlong_stats::ConfidenceInterval;
 
 use super::axis::{Axis, plain};
 use super::frame::{
-    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_head, draw_lower_axis, head_height,
+    COLOURS, LegendEntry, LegendSymbol, MARGIN, PlotArea, WIDTH, draw_head, draw_lower_axis,
+    head_height,
 };
-use super::svg::{Anchor, Svg, text_width};
+use super::svg::{Svg, TextAnchor, text_width};
 use crate::table::{Cell, Table};
 
 const BAR_HEIGHT: f64 = 17.0;
@@ -132,10 +133,10 @@ impl Bars {
     }
 
     pub(crate) fn draw(&self, id: &str) -> String {
-        let entries: Vec<Entry<'_>> = self
+        let entries: Vec<LegendEntry<'_>> = self
             .series
             .iter()
-            .map(|(name, is_reference)| Entry {
+            .map(|(name, is_reference)| LegendEntry {
                 name,
                 is_reference: *is_reference,
             })
@@ -149,7 +150,7 @@ impl Bars {
         let names = self.groups.iter().flat_map(|(name, _)| lines_of(name));
         let widths = names.map(|line| text_width(&line, TEXT_SIZE));
         let left = MARGIN + 12.0 + widths.fold(0.0, f64::max);
-        let area = Area {
+        let area = PlotArea {
             left,
             top,
             right: WIDTH - MARGIN - 12.0,
@@ -171,7 +172,7 @@ impl Bars {
             let first = rows * BAR_HEIGHT / 2.0 + 4.5 - (lines.len() - 1) as f64 * TEXT_LINE / 2.0;
             for (index, line) in lines.iter().enumerate() {
                 let place = group_top + first + TEXT_LINE * index as f64;
-                svg.text("name", left - 8.0, place, Anchor::End, line);
+                svg.text("name", left - 8.0, place, TextAnchor::End, line);
             }
             for (row, bar) in bars.iter().take(self.series.len()).enumerate() {
                 let place = group_top + BAR_HEIGHT * row as f64;
@@ -225,7 +226,7 @@ impl Bars {
             "value",
             furthest + 7.0,
             middle + 4.0,
-            Anchor::Start,
+            TextAnchor::Start,
             &number,
         );
     }

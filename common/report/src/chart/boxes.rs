@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, Scale, cell};
 use super::frame::{
-    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_lower_axis,
-    head_height, upright_width,
+    COLOURS, LegendEntry, LegendSymbol, MARGIN, PlotArea, WIDTH, draw_axes, draw_head,
+    draw_lower_axis, head_height, upright_width,
 };
-use super::svg::{Anchor, Svg, text_width};
+use super::svg::{Svg, TextAnchor, text_width};
 use crate::table::Table;
 
 const PLOT_HEIGHT: f64 = 320.0;
@@ -74,7 +74,7 @@ impl Boxes {
     }
 
     /// The area of the rectangles, and the axes mapped to it.
-    pub(crate) fn layout(&self) -> (Area, Scale, Scale) {
+    pub(crate) fn layout(&self) -> (PlotArea, Scale, Scale) {
         let top = head_height(&self.entries()) + 8.0;
         let has_rows = !self.rows.is_empty();
         let height = match has_rows {
@@ -97,7 +97,7 @@ impl Boxes {
         };
         let right = WIDTH - MARGIN - 12.0;
         let x = self.x.laid(all().flat_map(|b| [b[0], b[1]]), left, right);
-        let area = Area {
+        let area = PlotArea {
             left,
             top,
             right,
@@ -106,9 +106,9 @@ impl Boxes {
         (area, x, y)
     }
 
-    pub(crate) fn entries(&self) -> Vec<Entry<'_>> {
+    pub(crate) fn entries(&self) -> Vec<LegendEntry<'_>> {
         let names = self.series.iter().map(|series| series.0.as_str());
-        let entry = |name| Entry {
+        let entry = |name| LegendEntry {
             name,
             is_reference: false,
         };
@@ -147,11 +147,11 @@ impl Boxes {
         svg.finish()
     }
 
-    fn draw_rows(&self, svg: &mut Svg, area: Area, x: &Scale) {
+    fn draw_rows(&self, svg: &mut Svg, area: PlotArea, x: &Scale) {
         for (row, name) in self.rows.iter().enumerate() {
             let middle = area.bottom - (row as f64 + 0.5) * ROW_HEIGHT;
             svg.line("grid", (area.left, middle), (area.right, middle));
-            svg.text("tick", area.left - 8.0, middle + 4.0, Anchor::End, name);
+            svg.text("tick", area.left - 8.0, middle + 4.0, TextAnchor::End, name);
         }
         svg.line("axis", (area.left, area.top), (area.left, area.bottom));
         draw_lower_axis(svg, area, &self.x, x);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::plain;
 use super::frame::{MARGIN, WIDTH};
-use super::svg::{Anchor, Svg, text_width};
+use super::svg::{Svg, TextAnchor, text_width};
 use crate::table::{Cell, Table};
 
 const TICK_SIZE: f64 = 12.0;
@@ -77,7 +77,7 @@ impl Bubbles {
 
         let height = bottom + names_room + 26.0;
         let mut svg = Svg::new(id, WIDTH, height, &self.title, &self.describe());
-        svg.text("title", MARGIN, 22.0, Anchor::Start, &self.title);
+        svg.text("title", MARGIN, 22.0, TextAnchor::Start, &self.title);
         draw_key(&mut svg, cell);
         for (column, name) in self.x.1.iter().enumerate() {
             let x = across(column);
@@ -87,7 +87,7 @@ impl Bubbles {
         for (row, name) in self.y.1.iter().enumerate() {
             let y = up(row);
             svg.line("grid", (left, y), (right, y));
-            svg.text("tick", left - 8.0, y + 4.0, Anchor::End, name);
+            svg.text("tick", left - 8.0, y + 4.0, TextAnchor::End, name);
         }
         svg.line("axis", (left, top), (left, bottom));
         svg.line("axis", (left, bottom), (right, bottom));
@@ -102,14 +102,14 @@ impl Bubbles {
         }
         svg.upright_text("name", MARGIN + 10.0, (top + bottom) / 2.0, &self.y.0);
         let middle = (left + right) / 2.0;
-        svg.text("name", middle, height - 8.0, Anchor::Middle, &self.x.0);
+        svg.text("name", middle, height - 8.0, TextAnchor::Middle, &self.x.0);
         if self.values.is_empty() {
             let centre = (top + bottom) / 2.0;
             svg.text(
                 "note",
                 middle,
                 centre,
-                Anchor::Middle,
+                TextAnchor::Middle,
                 "nothing was measured",
             );
         }
@@ -152,9 +152,15 @@ impl Bubbles {
 fn draw_key(svg: &mut Svg, cell: f64) {
     let y = 44.0;
     draw_mark(svg, cell, (MARGIN + 12.0, y), KEY, "10 %");
-    svg.text("name", MARGIN + 30.0, y + 4.5, Anchor::Start, "10 %");
+    svg.text("name", MARGIN + 30.0, y + 4.5, TextAnchor::Start, "10 %");
     draw_mark(svg, cell, (MARGIN + 92.0, y), 1.0, "less than 5 %");
-    svg.text("name", MARGIN + 104.0, y + 4.5, Anchor::Start, "0.5 to 5 %");
+    svg.text(
+        "name",
+        MARGIN + 104.0,
+        y + 4.5,
+        TextAnchor::Start,
+        "0.5 to 5 %",
+    );
 }
 
 fn draw_mark(svg: &mut Svg, cell: f64, (x, y): (f64, f64), value: f64, hint: &str) {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::axis::Scale;
-use super::frame::Area;
-use super::points::Kind;
+use super::frame::PlotArea;
+use super::points::ChartKind;
 use super::{Axis, Chart, Figure, lines};
 
 impl Figure {
@@ -66,9 +66,9 @@ impl Figure {
         match self {
             Self::Chart(chart) => {
                 let kind = match chart.kind {
-                    Kind::Lines => "lines",
-                    Kind::Scatter => "dots",
-                    Kind::Steps => "steps",
+                    ChartKind::Lines => "lines",
+                    ChartKind::Scatter => "dots",
+                    ChartKind::Steps => "steps",
                 };
                 let laid = lines::layout(chart);
                 let mut plan = plan(kind, laid, (&chart.x, &chart.y), &[]);
@@ -117,7 +117,7 @@ fn push_series(plan: &mut String, chart: &Chart) {
 /// The start of a plan: kind, area, axes.
 fn plan(
     kind: &str,
-    (area, x, y): (Area, Scale, Scale),
+    (area, x, y): (PlotArea, Scale, Scale),
     axes: (&Axis, &Axis),
     rows: &[String],
 ) -> String {

@@ -1,7 +1,7 @@
 //! The parts around the data: title, legend, axes, grid.
 
 use super::axis::{Axis, Scale};
-use super::svg::{Anchor, Svg, symbol, text_width};
+use super::svg::{Svg, TextAnchor, symbol, text_width};
 
 /// Width of every chart; the page scales it to the column.
 pub(crate) const WIDTH: f64 = 760.0;
@@ -15,7 +15,7 @@ pub(crate) const COLOURS: usize = 8;
 
 /// One entry of a legend.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct LegendEntry<'a> {
     pub(crate) name: &'a str,
     pub(crate) is_reference: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) enum LegendSymbol {
 
 /// Positions of the legend entries; a single entry needs no legend, because the title or caption
 /// names it.
-pub(crate) fn legend_places(entries: &[Entry<'_>]) -> Vec<(f64, f64)> {
+pub(crate) fn legend_places(entries: &[LegendEntry<'_>]) -> Vec<(f64, f64)> {
     let (mut x, mut row) = (MARGIN, 0.0);
     let mut places = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -47,7 +47,7 @@ pub(crate) fn legend_places(entries: &[Entry<'_>]) -> Vec<(f64, f64)> {
 }
 
 /// Height of title and legend together.
-pub(crate) fn head_height(entries: &[Entry<'_>]) -> f64 {
+pub(crate) fn head_height(entries: &[LegendEntry<'_>]) -> f64 {
     let legend = match legend_places(entries).last() {
         Some((_, y)) if entries.len() > 1 => y + LEGEND_LINE,
         _ => 0.0,
@@ -55,8 +55,13 @@ pub(crate) fn head_height(entries: &[Entry<'_>]) -> f64 {
     36.0 + legend
 }
 
-pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: LegendSymbol) {
-    svg.text("title", MARGIN, 22.0, Anchor::Start, title);
+pub(crate) fn draw_head(
+    svg: &mut Svg,
+    title: &str,
+    entries: &[LegendEntry<'_>],
+    key: LegendSymbol,
+) {
+    svg.text("title", MARGIN, 22.0, TextAnchor::Start, title);
     if entries.len() < 2 {
         return;
     }
@@ -80,7 +85,7 @@ pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: 
             ),
             LegendSymbol::Line => {}
         }
-        svg.text("name", x + 30.0, y, Anchor::Start, entry.name);
+        svg.text("name", x + 30.0, y, TextAnchor::Start, entry.name);
     }
 }
 
@@ -107,7 +112,7 @@ pub(crate) fn draw_symbol(
 
 /// The rectangle in which the data are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Area {
+pub(crate) struct PlotArea {
     pub(crate) left: f64,
     pub(crate) top: f64,
     pub(crate) right: f64,
@@ -121,11 +126,17 @@ pub(crate) fn upright_width(scale: &Scale) -> f64 {
     MARGIN + 20.0 + widest.fold(0.0, f64::max) + 8.0
 }
 
-pub(crate) fn draw_axes(svg: &mut Svg, area: Area, x: (&Axis, &Scale), y: (&Axis, &Scale)) {
+pub(crate) fn draw_axes(svg: &mut Svg, area: PlotArea, x: (&Axis, &Scale), y: (&Axis, &Scale)) {
     for (value, label) in y.1.labels() {
         let place = y.1.place(value);
         svg.line("grid", (area.left, place), (area.right, place));
-        svg.text("tick", area.left - 8.0, place + 4.0, Anchor::End, &label);
+        svg.text(
+            "tick",
+            area.left - 8.0,
+            place + 4.0,
+            TextAnchor::End,
+            &label,
+        );
     }
     svg.line("axis", (area.left, area.top), (area.left, area.bottom));
     draw_lower_axis(svg, area, x.0, x.1);
@@ -133,11 +144,17 @@ pub(crate) fn draw_axes(svg: &mut Svg, area: Area, x: (&Axis, &Scale), y: (&Axis
     svg.upright_text("name", MARGIN + 10.0, middle, &y.0.label());
 }
 
-pub(crate) fn draw_lower_axis(svg: &mut Svg, area: Area, axis: &Axis, scale: &Scale) {
+pub(crate) fn draw_lower_axis(svg: &mut Svg, area: PlotArea, axis: &Axis, scale: &Scale) {
     for (value, label) in scale.labels() {
         let place = scale.place(value);
         svg.line("grid", (place, area.top), (place, area.bottom));
-        svg.text("tick", place, area.bottom + 18.0, Anchor::Middle, &label);
+        svg.text(
+            "tick",
+            place,
+            area.bottom + 18.0,
+            TextAnchor::Middle,
+            &label,
+        );
     }
     svg.line("axis", (area.left, area.bottom), (area.right, area.bottom));
     let middle = (area.left + area.right) / 2.0;
@@ -145,7 +162,7 @@ pub(crate) fn draw_lower_axis(svg: &mut Svg, area: Area, axis: &Axis, scale: &Sc
         "name",
         middle,
         area.bottom + 38.0,
-        Anchor::Middle,
+        TextAnchor::Middle,
         &axis.label(),
     );
 }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::axis::{Scale, plain};
 use super::frame::{
-    Area, COLOURS, Entry, LegendSymbol, MARGIN, WIDTH, draw_axes, draw_head, draw_symbol,
+    COLOURS, LegendEntry, LegendSymbol, MARGIN, PlotArea, WIDTH, draw_axes, draw_head, draw_symbol,
     head_height, upright_width,
 };
-use super::points::{Chart, Kind, Point, Series};
-use super::svg::{Anchor, Svg};
+use super::points::{Chart, ChartKind, Point, Series};
+use super::svg::{Svg, TextAnchor};
 
 /// Height of the area for the data.
 const PLOT_HEIGHT: f64 = 320.0;
@@ -18,8 +18,8 @@ const COARSE_DOTS_MAX: usize = 3000;
 const SYMBOLS_MAX: usize = 60;
 
 /// The area for the data, and the axes mapped to it.
-pub(crate) fn layout(chart: &Chart) -> (Area, Scale, Scale) {
-    let entries: Vec<Entry<'_>> = chart.series.iter().map(entry).collect();
+pub(crate) fn layout(chart: &Chart) -> (PlotArea, Scale, Scale) {
+    let entries: Vec<LegendEntry<'_>> = chart.series.iter().map(entry).collect();
     let top = head_height(&entries) + 8.0;
     let bottom = top + PLOT_HEIGHT;
     let y = chart.y.laid(heights(chart).into_iter(), bottom, top);
@@ -30,7 +30,7 @@ pub(crate) fn layout(chart: &Chart) -> (Area, Scale, Scale) {
     let xs = all.map(|point| point.x).chain(upright.map(|line| line.0));
     let xs: Vec<f64> = xs.chain(room_aside(chart)).collect();
     let x = chart.x.laid(xs.into_iter(), left, right);
-    let area = Area {
+    let area = PlotArea {
         left,
         top,
         right,
@@ -40,9 +40,9 @@ pub(crate) fn layout(chart: &Chart) -> (Area, Scale, Scale) {
 }
 
 pub(crate) fn draw(chart: &Chart, id: &str) -> String {
-    let entries: Vec<Entry<'_>> = chart.series.iter().map(entry).collect();
+    let entries: Vec<LegendEntry<'_>> = chart.series.iter().map(entry).collect();
     let (area, x, y) = layout(chart);
-    let Area {
+    let PlotArea {
         left,
         top,
         right,
@@ -52,8 +52,8 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
     let mut svg = Svg::new(id, WIDTH, bottom + 50.0, &chart.title, &describe(chart));
     let few = |series: &Series| series.points.len() <= SYMBOLS_MAX;
     let key = match chart.kind {
-        Kind::Scatter => LegendSymbol::Dot,
-        Kind::Lines if chart.series.iter().all(few) => LegendSymbol::LineWithSymbol,
+        ChartKind::Scatter => LegendSymbol::Dot,
+        ChartKind::Lines if chart.series.iter().all(few) => LegendSymbol::LineWithSymbol,
         _ => LegendSymbol::Line,
     };
     draw_head(&mut svg, &chart.title, &entries, key);
@@ -77,7 +77,7 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
             "note",
             centre.0,
             centre.1,
-            Anchor::Middle,
+            TextAnchor::Middle,
             "nothing was measured",
         );
     }
@@ -85,8 +85,8 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
     svg.finish()
 }
 
-fn entry(series: &Series) -> Entry<'_> {
-    Entry {
+fn entry(series: &Series) -> LegendEntry<'_> {
+    LegendEntry {
         name: &series.name,
         is_reference: series.is_reference,
     }
@@ -106,7 +106,7 @@ fn heights(chart: &Chart) -> Vec<f64> {
 /// A staircase that begins or ends exactly at the edge would be indistinguishable from it: on a
 /// logarithmic axis, which has no zero, space is added on both sides.
 fn room_aside(chart: &Chart) -> Vec<f64> {
-    if chart.kind != Kind::Steps || !chart.x.is_log() {
+    if chart.kind != ChartKind::Steps || !chart.x.is_log() {
         return Vec::new();
     }
     let all = chart.series.iter().flat_map(|series| &series.points);
@@ -134,7 +134,7 @@ fn draw_series(svg: &mut Svg, chart: &Chart, index: usize, series: &Series, x: &
         .map(|p| (x.place(p.x), y.place(p.y)))
         .collect();
     match chart.kind {
-        Kind::Scatter => {
+        ChartKind::Scatter => {
             let fine = if points.len() > COARSE_DOTS_MAX {
                 " fine"
             } else {
@@ -142,8 +142,8 @@ fn draw_series(svg: &mut Svg, chart: &Chart, index: usize, series: &Series, x: &
             };
             svg.path(&format!("dots{fine} s{colour}"), &dots(&places));
         }
-        Kind::Steps => svg.path(&format!("line s{colour}{pale}"), &staircase(&places, x, y)),
-        Kind::Lines => svg.path(&format!("line s{colour}{pale}"), &polyline(&places)),
+        ChartKind::Steps => svg.path(&format!("line s{colour}{pale}"), &staircase(&places, x, y)),
+        ChartKind::Lines => svg.path(&format!("line s{colour}{pale}"), &polyline(&places)),
     }
     for (point, place) in points.iter().zip(&places) {
         if let Some((low, high)) = point.interval
@@ -154,7 +154,7 @@ fn draw_series(svg: &mut Svg, chart: &Chart, index: usize, series: &Series, x: &
             svg.path(&class, &whisker(place.0, y.place(low), y.place(high)));
         }
     }
-    if chart.kind == Kind::Lines && points.len() <= SYMBOLS_MAX {
+    if chart.kind == ChartKind::Lines && points.len() <= SYMBOLS_MAX {
         for (point, place) in points.iter().zip(&places) {
             let hint = hint(series, point);
             draw_symbol(svg, index, series.is_reference, place.0, place.1, &hint);
@@ -248,7 +248,7 @@ fn staircase(places: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
 /// Maximum average width of a letter in a note, in units of the drawing.
 const NOTE_LETTER_WIDTH: f64 = 6.5;
 
-fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scale) {
+fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: PlotArea, x: &Scale, y: &Scale) {
     for (value, label, is_upright) in &chart.thresholds {
         let axis = if *is_upright { &chart.x } else { &chart.y };
         if !axis.has_place_for(*value) {
@@ -260,14 +260,20 @@ fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scal
             // To the right of the line if it fits, otherwise to the left.
             let width = label.chars().count() as f64 * NOTE_LETTER_WIDTH;
             let (anchor, aside) = match place + 5.0 + width > area.right {
-                true => (Anchor::End, -5.0),
-                false => (Anchor::Start, 5.0),
+                true => (TextAnchor::End, -5.0),
+                false => (TextAnchor::Start, 5.0),
             };
             svg.text("note", place + aside, area.top + 12.0, anchor, label);
         } else {
             let place = y.place(*value);
             svg.line("threshold", (area.left, place), (area.right, place));
-            svg.text("note", area.right - 4.0, place - 5.0, Anchor::End, label);
+            svg.text(
+                "note",
+                area.right - 4.0,
+                place - 5.0,
+                TextAnchor::End,
+                label,
+            );
         }
     }
 }
@@ -275,9 +281,9 @@ fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scal
 /// A description of the chart in words.
 fn describe(chart: &Chart) -> String {
     let what = match chart.kind {
-        Kind::Lines => "Lines of",
-        Kind::Scatter => "Dots of",
-        Kind::Steps => "Distribution:",
+        ChartKind::Lines => "Lines of",
+        ChartKind::Scatter => "Dots of",
+        ChartKind::Steps => "Distribution:",
     };
     let mut text = format!("{what} {} over {}.", chart.y.label(), chart.x.label());
     for series in &chart.series {
@@ -288,7 +294,7 @@ fn describe(chart: &Chart) -> String {
         };
         let _ = write!(text, " {}: ", series.name);
         let _ = match chart.kind {
-            Kind::Steps => {
+            ChartKind::Steps => {
                 let half = points.iter().find(|point| point.y >= 50.0).unwrap_or(last);
                 write!(
                     text,

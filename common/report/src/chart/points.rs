@@ -94,7 +94,7 @@ impl Series {
 
 /// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ChartKind {
     /// Connected by straight lines, with symbols if there are few points.
     Lines,
     /// Dots.
@@ -106,7 +106,7 @@ pub(crate) enum Kind {
 /// A chart of points: lines, dots or steps over two axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChartKind,
     pub(crate) title: String,
     pub(crate) caption: String,
     pub(crate) x: Axis,
@@ -117,7 +117,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    fn new(kind: Kind, title: impl Into<String>, x: Axis, y: Axis) -> Self {
+    fn new(kind: ChartKind, title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self {
             kind,
             title: title.into(),
@@ -131,18 +131,18 @@ impl Chart {
 
     /// Points connected by lines.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self::new(Kind::Lines, title, x, y)
+        Self::new(ChartKind::Lines, title, x, y)
     }
 
     /// Points as dots.
     pub fn scatter(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self::new(Kind::Scatter, title, x, y)
+        Self::new(ChartKind::Scatter, title, x, y)
     }
 
     /// Distribution functions; `what` is the quantity. Create the series with [`Series::of_cdf`].
     pub fn steps(title: impl Into<String>, x: Axis, what: impl Into<String>) -> Self {
         let y = Axis::new(what, "%").from(0.0).to(100.0);
-        Self::new(Kind::Steps, title, x, y)
+        Self::new(ChartKind::Steps, title, x, y)
     }
 
     /// Sets a sentence that is shown below the chart: what it shows, and the source.

@@ -6,13 +6,13 @@ use crate::html::escape;
 
 /// Which point of a text its position refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
+pub(crate) enum TextAnchor {
     Start,
     Middle,
     End,
 }
 
-impl Anchor {
+impl TextAnchor {
     const fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -48,7 +48,7 @@ impl Svg {
         self.text
     }
 
-    pub(crate) fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
+    pub(crate) fn text(&mut self, class: &str, x: f64, y: f64, anchor: TextAnchor, text: &str) {
         let _ = writeln!(
             self.text,
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>",

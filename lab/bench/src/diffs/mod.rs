@@ -13,11 +13,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::command::BenchError;
+use crate::command_builder::CommandBuilder;
 use crate::rig::{
-    Emulated, Guard, Output, Process, RigError, Start, find_program, is_mounted, make_folder,
-    on_time, set_scheduler,
+    ChildProcess, CleanupGuard, EmulatedDrive, ProcessContext, RigError, StderrHandling,
+    find_program, is_mounted, make_folder, on_time, set_scheduler,
 };
-use crate::words::CommandBuilder;
 use headlong_report::say;
 
 const DRIVE: &str = "wd-red-wd10efrx";
@@ -44,7 +44,7 @@ pub struct DiffBenchmark {
 /// The reader that serves the diffs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum DiffReader {
     /// None: the diffs read by themselves.
     Plain,
     /// A reception daemon, used through the preloaded library.
@@ -53,7 +53,7 @@ pub enum How {
     Mount,
 }
 
-impl How {
+impl DiffReader {
     /// All readers.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Preload, Self::Mount];
 }
@@ -62,7 +62,7 @@ impl How {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiffRun {
     /// The reader.
-    pub how: How,
+    pub how: DiffReader,
     /// Concurrent diffs.
     pub diffs: u32,
     /// I/O scheduler.
@@ -91,28 +91,28 @@ pub struct DiffRun {
 /// If a requirement is missing, or the machine failed.
 pub fn diffs(
     diffing: &DiffBenchmark,
-    mut tell: impl FnMut(&DiffRun),
+    mut on_run: impl FnMut(&DiffRun),
 ) -> Result<Vec<DiffRun>, BenchError> {
     let missing = missing();
     if !missing.is_empty() {
         return Err(BenchError::Missing(missing));
     }
-    let guard = Guard::start()?;
+    let guard = CleanupGuard::start()?;
     guard.watch_signals()?;
-    let mut rig = Rig::start(&guard, diffing)?;
+    let mut rig = DiffRig::start(&guard, diffing)?;
     let mut runs = Vec::new();
     for scheduler in &diffing.schedulers {
         for diffs in [1, 2] {
             // The output must not depend on the reader.
             let mut printed = None;
-            for how in How::ALL {
+            for how in DiffReader::ALL {
                 let (run, now) = rig.run(how, diffs, scheduler)?;
                 if *printed.get_or_insert_with(|| now.clone()) != now {
                     let what = format!("{diffs} diffs with the reader {how:?}");
                     let answer = "output differs from that without a reader".to_owned();
                     return Err(RigError::Answer { what, answer }.into());
                 }
-                tell(&run);
+                on_run(&run);
                 runs.push(run);
             }
         }
@@ -135,15 +135,15 @@ fn missing() -> Vec<String> {
     missing
 }
 
-struct Rig<'d> {
+struct DiffRig<'d> {
     diffing: &'d DiffBenchmark,
-    guard: Guard,
-    drive: Emulated,
+    guard: CleanupGuard,
+    drive: EmulatedDrive,
     point: PathBuf,
 }
 
-impl<'d> Rig<'d> {
-    fn start(guard: &Guard, diffing: &'d DiffBenchmark) -> Result<Self, RigError> {
+impl<'d> DiffRig<'d> {
+    fn start(guard: &CleanupGuard, diffing: &'d DiffBenchmark) -> Result<Self, RigError> {
         let (point, socket) = (
             guard.folder().join("disk"),
             guard.folder().join("drive.sock"),
@@ -158,7 +158,7 @@ impl<'d> Rig<'d> {
             .option("--mount", point.display())
             .option("--control", socket.display())
             .plain("--json");
-        let drive = Emulated::start(guard, &words.0, &socket)?;
+        let drive = EmulatedDrive::start(guard, &words.0, &socket)?;
         say!("writing four trees of {} files", diffing.files);
         let written = trees::write(&point, diffing.files, diffing.seed);
         written.map_err(|error| RigError::io(point.display(), error))?;
@@ -173,7 +173,7 @@ impl<'d> Rig<'d> {
     /// Makes one run and returns the output of the diffs.
     fn run(
         &mut self,
-        how: How,
+        how: DiffReader,
         diffs: u32,
         scheduler: &str,
     ) -> Result<(DiffRun, Vec<Vec<u8>>), RigError> {
@@ -213,9 +213,9 @@ impl<'d> Rig<'d> {
         Ok((run, printed))
     }
 
-    fn diff(&self, how: How, number: u32) -> Result<Child, RigError> {
+    fn diff(&self, how: DiffReader, number: u32) -> Result<Child, RigError> {
         let mut words = on_time();
-        if how == How::Preload {
+        if how == DiffReader::Preload {
             words = CommandBuilder(words)
                 .word(self.diffing.headlong.display())
                 .plain("run")
@@ -226,38 +226,43 @@ impl<'d> Rig<'d> {
         words.extend(["diff".to_owned(), "-r".to_owned()]);
         words.extend(["a", "b"].map(|version| format!("{version}{number}")));
         let folder = match how {
-            How::Mount => self.mounted(),
+            DiffReader::Mount => self.mounted(),
             _ => self.point.clone(),
         };
-        self.guard.spawn(Start::PLAIN, &words, |command| {
+        self.guard.spawn(ProcessContext::PLAIN, &words, |command| {
             command.current_dir(folder);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         })
     }
 
     /// Starts the reader; it ends when dropped.
-    fn reader(&self, how: How) -> Result<Option<Reader>, RigError> {
+    fn reader(&self, how: DiffReader) -> Result<Option<ReaderProcess>, RigError> {
         let (socket, mounted) = (self.socket(), self.mounted());
         let words = CommandBuilder(on_time()).word(self.diffing.headlong.display());
         let words = match how {
-            How::Plain => return Ok(None),
-            How::Preload => words
+            DiffReader::Plain => return Ok(None),
+            DiffReader::Preload => words
                 .plain("reception")
                 .option("--socket", socket.display()),
-            How::Mount => {
+            DiffReader::Mount => {
                 make_folder(&mounted)?;
                 let tree = self.point.display();
                 words.plain("mount").word(tree).word(mounted.display())
             }
         };
         let CommandBuilder(words) = words.option("--time-scale", self.diffing.time_scale);
-        let mut process = Process::start(&self.guard, Start::PLAIN, &words, Output::Kept)?;
+        let mut process = ChildProcess::start(
+            &self.guard,
+            ProcessContext::PLAIN,
+            &words,
+            StderrHandling::Kept,
+        )?;
         process.drain();
         process.wait_until(&words.join(" "), PATIENCE, || match how {
-            How::Mount => is_mounted(&mounted),
+            DiffReader::Mount => is_mounted(&mounted),
             _ => socket.exists(),
         })?;
-        Ok(Some(Reader(process)))
+        Ok(Some(ReaderProcess(process)))
     }
 
     fn socket(&self) -> PathBuf {
@@ -269,16 +274,20 @@ impl<'d> Rig<'d> {
     }
 }
 
-struct Reader(Process);
+struct ReaderProcess(ChildProcess);
 
-impl Drop for Reader {
+impl Drop for ReaderProcess {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
 impl DiffRun {
-    fn of(counters: &Value, (how, diffs, scheduler): (How, u32, &str), seconds: f64) -> Self {
+    fn of(
+        counters: &Value,
+        (how, diffs, scheduler): (DiffReader, u32, &str),
+        seconds: f64,
+    ) -> Self {
         let number = |name: &str| {
             let found = counters.pointer(&format!("/counters/{name}"));
             found.and_then(Value::as_f64).unwrap_or(0.0)
@@ -316,7 +325,7 @@ mod tests {
             "reads": {"requests": 4, "bytes": 64, "seeks": 2, "service_ns": 8e6, "response_ns": 16e6},
             "lateness": {"late_ns": 1, "response_ns": 100},
         }});
-        let run = DiffRun::of(&counters, (How::Mount, 2, "none"), 10.0);
+        let run = DiffRun::of(&counters, (DiffReader::Mount, 2, "none"), 10.0);
         assert_eq!((run.reads, run.seeks), (4, 2));
         assert_eq!((run.service_ms, run.wait_ms), (2.0, 4.0));
         assert!((run.busy_share() - 0.8).abs() < 1e-9 && (run.late_share - 0.01).abs() < 1e-9);

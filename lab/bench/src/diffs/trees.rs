@@ -41,7 +41,7 @@ pub(super) const TREES: [&str; 4] = ["a1", "b1", "a2", "b2"];
 
 /// A file to be written.
 #[derive(Debug, Clone, PartialEq)]
-struct Planned {
+struct PlannedFile {
     bytes: usize,
     text_at: usize,
     is_changed: bool,
@@ -49,9 +49,9 @@ struct Planned {
 
 /// Entries of a folder.
 #[derive(Debug, Default)]
-struct Folder {
-    folders: BTreeMap<String, Folder>,
-    files: BTreeMap<String, Planned>,
+struct FolderTree {
+    folders: BTreeMap<String, FolderTree>,
+    files: BTreeMap<String, PlannedFile>,
 }
 
 /// Writes all trees below `root`.
@@ -71,7 +71,7 @@ pub(super) fn write(root: &Path, files: u32, seed: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn plan(files: u32, generator: &Generator) -> io::Result<Folder> {
+fn plan(files: u32, generator: &Generator) -> io::Result<FolderTree> {
     let sizes = Empirical::new(SIZES.to_vec()).map_err(io::Error::other)?;
     let (mut draw, mut names) = (generator.fork("sizes"), generator.fork("names"));
     // Stratified sampling, so that a small number of files follows the distribution, too.
@@ -82,7 +82,7 @@ fn plan(files: u32, generator: &Generator) -> io::Result<Folder> {
         .map(|index| sizes.quantile(share(index, &mut draw)))
         .collect();
     draw.shuffle(&mut bytes);
-    let mut root = Folder::default();
+    let mut root = FolderTree::default();
     let (mut path, mut left): (Vec<String>, u64) = (Vec::new(), 0);
     for (index, bytes) in bytes.into_iter().enumerate() {
         if left == 0 {
@@ -95,7 +95,7 @@ fn plan(files: u32, generator: &Generator) -> io::Result<Folder> {
         let folder = path.iter().fold(&mut root, |folder, name| {
             folder.folders.entry(name.clone()).or_default()
         });
-        let planned = Planned {
+        let planned = PlannedFile {
             bytes: bytes as usize,
             text_at: draw.below((TEXT_BYTES / 2) as u64) as usize,
             is_changed: draw.below(FILES_PER_CHANGE) == 0,
@@ -117,7 +117,7 @@ fn text(draw: &mut Generator) -> Vec<u8> {
     (0..TEXT_BYTES).map(letter).collect()
 }
 
-impl Folder {
+impl FolderTree {
     fn write(
         &self,
         path: &Path,
@@ -140,7 +140,7 @@ impl Folder {
     }
 }
 
-impl Planned {
+impl PlannedFile {
     fn write(&self, path: &Path, text: &[u8], is_second: bool) -> io::Result<()> {
         let text = &text[self.text_at..self.text_at + self.bytes];
         let mut file = File::create(path)?;
@@ -158,7 +158,7 @@ impl Planned {
 mod tests {
     use super::*;
 
-    fn all<'f>(folder: &'f Folder, into: &mut Vec<&'f Planned>) {
+    fn all<'f>(folder: &'f FolderTree, into: &mut Vec<&'f PlannedFile>) {
         into.extend(folder.files.values());
         folder.folders.values().for_each(|below| all(below, into));
     }
@@ -170,10 +170,10 @@ mod tests {
             let mut planned = Vec::new();
             all(&plan, &mut planned);
             assert_eq!(planned.len(), files as usize);
-            let sum = |of: &dyn Fn(&&&Planned) -> bool| -> f64 {
+            let sum = |of: &dyn Fn(&&&PlannedFile) -> bool| -> f64 {
                 planned.iter().filter(of).map(|one| one.bytes as f64).sum()
             };
-            let small = |one: &&&Planned| one.bytes <= 16_384;
+            let small = |one: &&&PlannedFile| one.bytes <= 16_384;
             let count = planned.iter().filter(small).count() as f64 / f64::from(files);
             assert!((count - 0.9).abs() < 0.005, "{count}");
             let share = sum(&small) / sum(&|_| true);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use headlong_drive::{DriveSpec as Model, Firmware, QueueOrder, preset};
+use headlong_drive::{DriveSpec, Firmware, QueueOrder, preset};
 use headlong_settings::{Rows, choice, size, text, whole};
 use headlong_units::KIB;
 use serde::Serialize;
@@ -18,7 +18,7 @@ const ORDERS: [(&str, QueueOrder); 3] = [
 
 /// The emulated drive; a field that is `None` keeps the preset's value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct DriveSpec {
+pub struct EmulatedDriveSpec {
     /// Name of a preset of `headlong disk`.
     pub preset: String,
     /// Capacity.
@@ -48,8 +48,8 @@ pub struct DriveSpec {
 
 /// `[drive]`, and `[workload.NAME.drive]`.
 #[rustfmt::skip]
-pub(super) fn drive_rows() -> Rows<DriveSpec> {
-    let mut rows = Rows::<DriveSpec>::default();
+pub(super) fn drive_rows() -> Rows<EmulatedDriveSpec> {
+    let mut rows = Rows::<EmulatedDriveSpec>::default();
     rows.add("preset", text(), |d| &mut d.preset, "");
     rows.add("size", size().optional(), |d| &mut d.size_bytes, "");
     rows.add("count", whole().between(1, COUNT_MAX).optional(), |d| &mut d.count, "");
@@ -66,7 +66,7 @@ pub(super) fn drive_rows() -> Rows<DriveSpec> {
     rows
 }
 
-impl DriveSpec {
+impl EmulatedDriveSpec {
     fn firmware(&self) -> Firmware {
         Firmware {
             order: self.queue,
@@ -83,7 +83,7 @@ impl DriveSpec {
     }
 
     /// The model of the drive.
-    pub(crate) fn model(&self) -> Result<Model, String> {
+    pub(crate) fn model(&self) -> Result<DriveSpec, String> {
         let drive = preset(&self.preset).map_err(|error| error.to_string())?;
         let drive = match self.size_bytes {
             Some(bytes) => drive.scaled_to(bytes),
@@ -117,25 +117,25 @@ impl DriveSpec {
 
 #[cfg(test)]
 mod tests {
-    use headlong_drive::DriveSpec as Model;
+    use headlong_drive::DriveSpec;
 
     use super::*;
 
     #[test]
     fn changed_firmware_is_written_as_description() {
-        let red = DriveSpec {
+        let red = EmulatedDriveSpec {
             preset: "wd-red-wd10efrx".to_owned(),
-            ..DriveSpec::default()
+            ..EmulatedDriveSpec::default()
         };
         assert_eq!(red.word("drive.toml"), "wd-red-wd10efrx");
-        let other = DriveSpec {
+        let other = EmulatedDriveSpec {
             queue: Some(QueueOrder::Sweep),
             cache_segments: Some(0),
             ..red.clone()
         };
         assert_eq!(other.word("drive.toml"), "drive.toml");
         let text = other.description().expect("described").expect("text");
-        let read: Model = toml::from_str(&text).expect("a drive");
+        let read: DriveSpec = toml::from_str(&text).expect("a drive");
         assert_eq!(Ok(read), other.model());
         assert_ne!(other.model(), red.model());
     }

@@ -1,6 +1,6 @@
 //! The flash tier of an experiment's headlong servers: an SSD and the part of it in use.
 
-use headlong_drive::{DriveSpec as Model, preset};
+use headlong_drive::{DriveSpec, preset};
 use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
 use headlong_units::{Bytes, MIB};
 use serde::Serialize;
@@ -63,7 +63,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
     rows().read(document, "flash", &mut tier);
     let key = "flash.preset";
     let all = headlong_drive::presets().iter();
-    let ssds = all.filter(|preset| matches!(preset.spec(), Model::SolidState(_)));
+    let ssds = all.filter(|preset| matches!(preset.spec(), DriveSpec::SolidState(_)));
     let ssds: Vec<&str> = ssds.map(|preset| preset.name).collect();
     if tier.preset.is_empty() {
         document.wrong_too(key, format!("is missing; write one of {}", ssds.join(", ")));
@@ -94,7 +94,7 @@ impl FlashTier {
     }
 
     /// The model of the SSD.
-    pub(crate) fn model(&self) -> Result<Model, String> {
+    pub(crate) fn model(&self) -> Result<DriveSpec, String> {
         preset(&self.preset).map_err(|error| error.to_string())
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn policies_match_server() {
         for policy in POLICIES {
-            let mut engine = headlong_sim::Setup::default().engine;
+            let mut engine = headlong_sim::WorldSetup::default().engine;
             let set = headlong_sim::settings::set(&mut engine, "flash_policy", policy);
             assert_eq!(set, Ok(()), "{policy}");
         }

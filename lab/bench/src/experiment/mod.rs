@@ -6,28 +6,28 @@
 //! default is defined once; the file and the seed alone determine a run.
 
 mod cache;
-mod climb;
 mod drive;
 mod flash;
-mod parts;
 mod read;
+mod read_helpers;
 mod servers;
+mod step_load;
 #[cfg(test)]
 mod tests;
 mod workloads;
 
 pub use cache::{Cache, CacheKind};
-pub use climb::StepLoad;
-pub use drive::DriveSpec;
+pub use drive::EmulatedDriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
+pub use step_load::StepLoad;
 pub(crate) use workloads::{is_file, specification};
 
 use std::collections::BTreeMap;
 
 use headlong_settings::suggestion;
 use headlong_units::{BitRate, Duration};
-use headlong_workload::Form;
+use headlong_workload::TitleForm;
 use serde::{Serialize, Serializer};
 
 use crate::playback_quality::QualityRules;
@@ -48,17 +48,17 @@ pub struct Experiment {
     /// Memory of the server, page cache included; unlimited if `None`.
     pub memory: Option<u64>,
     /// The emulated drive, unless a workload overrides it.
-    pub drive: DriveSpec,
+    pub drive: EmulatedDriveSpec,
     /// The SSD between memory and the drive: for headlong's servers and for third-party caches.
     pub flash: Option<FlashTier>,
     /// The files on the drive.
     pub files: FileSet,
     /// Settings of the drive's block device.
-    pub kernel: Kernel,
+    pub kernel: BlockQueueSettings,
     /// The network between viewers and server.
-    pub network: Network,
+    pub network: NetworkSettings,
     /// Durations of the phases of a run.
-    pub phases: Phases,
+    pub phases: PhaseDurations,
     /// Rules of the search for a limit.
     pub search: SearchRules,
     /// Step load within one run, instead of a search over many runs.
@@ -67,9 +67,9 @@ pub struct Experiment {
     /// a server that has run for a day has them in memory.
     pub warm_metadata: bool,
     /// Workloads by name.
-    pub workloads: BTreeMap<String, Workload>,
+    pub workloads: BTreeMap<String, WorkloadSpec>,
     /// Servers by name.
-    pub servers: BTreeMap<String, Server>,
+    pub servers: BTreeMap<String, ServerSpec>,
     /// Servers to compare under each workload; all servers for a workload without an entry.
     pub pairs: BTreeMap<String, Vec<String>>,
     /// Baselines of the reported ratios.
@@ -85,7 +85,7 @@ pub struct FileSet {
     pub set: Vec<(String, String)>,
     /// Division of each title into files.
     #[serde(rename = "chunk", serialize_with = "form_as_text")]
-    pub form: Form,
+    pub form: TitleForm,
     /// File system: `ext4` or `xfs`; [`POOL`] for servers whose titles are on a ZFS pool.
     pub file_system: String,
 }
@@ -109,7 +109,7 @@ impl FileSet {
 
 /// Settings in `/sys/block/DEVICE/queue`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Kernel {
+pub struct BlockQueueSettings {
     /// I/O scheduler.
     pub scheduler: String,
     /// `read_ahead_kb`: readahead of the page cache.
@@ -120,7 +120,7 @@ pub struct Kernel {
 
 /// The network namespace that servers and viewers share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Network {
+pub struct NetworkSettings {
     /// TCP congestion control. BBR only on purpose: with BBR, nginx with `tcp_nopush` takes three
     /// times the CPU.
     pub congestion_control: String,
@@ -139,13 +139,13 @@ pub(crate) fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S:
 }
 
 /// Serializes a form as experiments write it.
-fn form_as_text<S: Serializer>(form: &Form, to: S) -> Result<S::Ok, S::Error> {
+fn form_as_text<S: Serializer>(form: &TitleForm, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(form)
 }
 
 /// Phases of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Phases {
+pub struct PhaseDurations {
     /// Sessions that start in it do not count.
     pub ramp_up: Duration,
     /// Steady state between the ramps.
@@ -154,7 +154,7 @@ pub struct Phases {
     pub ramp_down: Duration,
 }
 
-impl Phases {
+impl PhaseDurations {
     /// Duration of all phases.
     pub fn whole(&self) -> Duration {
         Duration(self.ramp_up.0 + self.measured.0 + self.ramp_down.0)
@@ -182,7 +182,7 @@ pub struct SearchRules {
 
 /// The viewers of a pair.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Workload {
+pub struct WorkloadSpec {
     /// Name of a preset of `headlong workload`, or a file.
     pub preset: String,
     /// Overrides of its keys.
@@ -190,21 +190,21 @@ pub struct Workload {
     /// Rate offered by `bench run`, in bytes per second of model time.
     pub rate: Option<f64>,
     /// Division of titles into files, for this workload alone.
-    pub form: Option<Form>,
+    pub form: Option<TitleForm>,
     /// The drive that holds its titles.
-    pub drive: DriveSpec,
+    pub drive: EmulatedDriveSpec,
 }
 
 /// A proxy in front of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Front {
+pub enum FrontProxy {
     /// nginx.
     Nginx,
     /// HAProxy.
     HaProxy,
 }
 
-impl Front {
+impl FrontProxy {
     /// Its name in an experiment.
     pub const fn name(self) -> &'static str {
         match self {
@@ -216,11 +216,11 @@ impl Front {
 
 /// A server to measure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Server {
+pub struct ServerSpec {
     /// Kind and settings.
     pub kind: ServerKind,
     /// The proxy that viewers connect to instead.
-    pub front: Option<Front>,
+    pub front: Option<FrontProxy>,
     /// A cache on the experiment's SSD that viewers connect to instead; it shares the memory
     /// limit.
     pub cache: Option<Cache>,
@@ -234,7 +234,7 @@ pub struct Server {
     /// Keys of its reception or mount, in TOML; `memory` is added if missing.
     pub reader: String,
     /// Overrides of kernel settings.
-    pub kernel: KernelChange,
+    pub kernel: BlockQueueOverrides,
     /// First guess of its limit, in bytes per second, by workload.
     pub rate_start: BTreeMap<String, f64>,
     /// Description of its special settings, for tables and charts.
@@ -243,12 +243,12 @@ pub struct Server {
 
 /// Overrides of the experiment's kernel settings.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct KernelChange {
-    /// See [`Kernel::scheduler`].
+pub struct BlockQueueOverrides {
+    /// See [`BlockQueueSettings::scheduler`].
     pub scheduler: Option<String>,
-    /// See [`Kernel::read_ahead_kb`].
+    /// See [`BlockQueueSettings::read_ahead_kb`].
     pub read_ahead_kb: Option<u32>,
-    /// See [`Kernel::max_sectors_kb`].
+    /// See [`BlockQueueSettings::max_sectors_kb`].
     pub max_sectors_kb: Option<u32>,
 }
 
@@ -261,9 +261,9 @@ pub enum ServerKind {
         config: String,
     },
     /// nginx.
-    Nginx(Nginx),
+    Nginx(NginxSettings),
     /// Apache with its event MPM.
-    Apache(Apache),
+    Apache(ApacheSettings),
     /// Any other program that serves a folder.
     Command {
         /// Arguments; `{root}`, `{port}`, `{memory}` and `{time_scale}` are replaced.
@@ -271,7 +271,7 @@ pub enum ServerKind {
     },
 }
 
-impl Server {
+impl ServerSpec {
     /// Whether any part of it is stored on the experiment's SSD.
     fn uses_ssd(&self) -> bool {
         let has_tier = self.has_flash && matches!(self.kind, ServerKind::Headlong { .. });
@@ -292,7 +292,7 @@ impl ServerKind {
 
 /// Settings of nginx.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Nginx {
+pub struct NginxSettings {
     /// `aio threads`; otherwise workers block on reads.
     pub aio_threads: bool,
     /// Size of each worker's thread pool.
@@ -311,7 +311,7 @@ pub struct Nginx {
 
 /// Settings of Apache.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Apache {
+pub struct ApacheSettings {
     /// `EnableMMAP`; Apache's default is on.
     pub mmap: bool,
     /// `EnableSendfile`; Apache's default is off.
@@ -339,17 +339,17 @@ pub struct Baseline {
 
 /// One server under one workload: everything that determines its runs except rate and seed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
+pub struct ExperimentCell {
     /// Name of the workload.
     pub workload_name: String,
     /// Name of the server.
     pub server_name: String,
     /// The viewers.
-    pub workload: Workload,
+    pub workload: WorkloadSpec,
     /// The server.
-    pub server: Server,
+    pub server: ServerSpec,
     /// The kernel's settings for this server.
-    pub kernel: Kernel,
+    pub kernel: BlockQueueSettings,
     /// The files for this workload.
     pub files: FileSet,
     /// Its flash tier, if it has one.
@@ -365,20 +365,20 @@ impl Default for Experiment {
             seed: 1,
             repeats: 1,
             memory: None,
-            drive: DriveSpec::default(),
+            drive: EmulatedDriveSpec::default(),
             flash: None,
             files: FileSet {
                 catalogue: String::new(),
                 set: Vec::new(),
-                form: Form::default(),
+                form: TitleForm::default(),
                 file_system: "ext4".to_owned(),
             },
-            kernel: Kernel::default(),
-            network: Network {
+            kernel: BlockQueueSettings::default(),
+            network: NetworkSettings {
                 congestion_control: "reno".to_owned(),
                 link: None,
             },
-            phases: Phases {
+            phases: PhaseDurations {
                 ramp_up: Duration::from_secs(300),
                 measured: Duration::from_secs(300),
                 ramp_down: Duration::from_secs(60),
@@ -401,7 +401,7 @@ impl Default for Experiment {
     }
 }
 
-impl Default for Kernel {
+impl Default for BlockQueueSettings {
     /// The kernel's defaults for hard disks.
     fn default() -> Self {
         Self {
@@ -412,9 +412,9 @@ impl Default for Kernel {
     }
 }
 
-impl Kernel {
+impl BlockQueueSettings {
     /// With the overrides applied.
-    fn with(&self, change: &KernelChange) -> Self {
+    fn with(&self, change: &BlockQueueOverrides) -> Self {
         let scheduler = change.scheduler.clone();
         Self {
             scheduler: scheduler.unwrap_or_else(|| self.scheduler.clone()),
@@ -424,7 +424,7 @@ impl Kernel {
     }
 
     /// With requests limited to the largest that the drive accepts.
-    fn limited_by(self, drive: &DriveSpec) -> Self {
+    fn limited_by(self, drive: &EmulatedDriveSpec) -> Self {
         let limits = [self.max_sectors_kb, drive.request_kb_max()];
         Self {
             max_sectors_kb: limits.into_iter().flatten().min(),
@@ -433,7 +433,7 @@ impl Kernel {
     }
 }
 
-impl Default for Nginx {
+impl Default for NginxSettings {
     fn default() -> Self {
         Self {
             aio_threads: true,
@@ -447,7 +447,7 @@ impl Default for Nginx {
     }
 }
 
-impl Default for Apache {
+impl Default for ApacheSettings {
     fn default() -> Self {
         Self {
             mmap: true,
@@ -460,7 +460,7 @@ impl Default for Apache {
 
 impl Experiment {
     /// Rate of a pair's first run, in bytes per second; with a step load, its first step.
-    pub fn first_rate(&self, cell: &Cell) -> f64 {
+    pub fn first_rate(&self, cell: &ExperimentCell) -> f64 {
         let said = cell.server.rate_start.get(&cell.workload_name).copied();
         let climb = self.climb.map(|climb| said.unwrap_or(climb.from));
         climb.unwrap_or_else(|| cell.rate_start())
@@ -470,14 +470,18 @@ impl Experiment {
     ///
     /// # Errors
     /// If there is none of that name, or several and no name was given.
-    pub fn cell(&self, server: Option<&str>, workload: Option<&str>) -> Result<Cell, String> {
+    pub fn cell(
+        &self,
+        server: Option<&str>,
+        workload: Option<&str>,
+    ) -> Result<ExperimentCell, String> {
         let server = pick("server", "--server", &self.servers, server)?;
         let workload = pick("workload", "--workload", &self.workloads, workload)?;
         Ok(self.pair(server, workload))
     }
 
     /// All pairs to compare: grouped by file set, and within it by workload.
-    pub fn cells(&self) -> Vec<Cell> {
+    pub fn cells(&self) -> Vec<ExperimentCell> {
         let mut cells = Vec::new();
         for workload in self.workloads.keys() {
             let all = || self.servers.keys().cloned().collect();
@@ -488,9 +492,9 @@ impl Experiment {
         // Stable sort: keeps the order within a file set.
         cells.sort_by_key(|cell| {
             let form = match cell.files.form {
-                Form::Segments => 0,
-                Form::Chunks(bytes) => bytes,
-                Form::Whole => u64::MAX,
+                TitleForm::Segments => 0,
+                TitleForm::Chunks(bytes) => bytes,
+                TitleForm::Whole => u64::MAX,
             };
             (cell.files.is_pool(), form)
         });
@@ -498,10 +502,10 @@ impl Experiment {
     }
 
     /// Builds the cell of two known names.
-    fn pair(&self, server_name: &str, workload_name: &str) -> Cell {
+    fn pair(&self, server_name: &str, workload_name: &str) -> ExperimentCell {
         let server = self.servers[server_name].clone();
         let workload = self.workloads[workload_name].clone();
-        Cell {
+        ExperimentCell {
             workload_name: workload_name.to_owned(),
             server_name: server_name.to_owned(),
             kernel: self.kernel.with(&server.kernel).limited_by(&workload.drive),
@@ -520,7 +524,7 @@ impl Experiment {
     }
 }
 
-impl Cell {
+impl ExperimentCell {
     /// Starting rate of a search, in bytes per second.
     pub fn rate_start(&self) -> f64 {
         let said = self.server.rate_start.get(&self.workload_name).copied();

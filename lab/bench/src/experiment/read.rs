@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headlong_settings::{
-    Document, Kind, Mistakes, Place, Rows, bit_rate, flag, number, parsed, rate, share, size,
-    suggestion, text, time, whole,
+    Document, Mistakes, Rows, ValueKind, ValueLocation, bit_rate, flag, number, parsed, rate,
+    share, size, suggestion, text, time, whole,
 };
 use headlong_units::{BitRate, Duration};
-use headlong_workload::{Form, preset};
+use headlong_workload::{TitleForm, preset};
 
-use super::climb;
 use super::drive::drive_rows;
 use super::flash::flash;
-use super::parts::{by_name, kernel_rows, known, one_of, some};
+use super::read_helpers::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
+use super::step_load;
 use super::workloads::is_file;
 use super::{
-    Baseline, Cache, CacheKind, Experiment, Kernel, KernelChange, Phases, SearchRules, Server,
-    ServerKind, Workload,
+    Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, Experiment,
+    PhaseDurations, SearchRules, ServerKind, ServerSpec, WorkloadSpec,
 };
 
 /// The manual page that lists all settings.
@@ -39,7 +39,7 @@ impl Experiment {
         match std::fs::read_to_string(file) {
             Ok(text) => Self::from_text(file, &text, is_quick),
             Err(error) => {
-                let whole = Place::File(file.display().to_string());
+                let whole = ValueLocation::File(file.display().to_string());
                 Err(Mistakes::at(&whole, [format!("cannot be read: {error}")]))
             }
         }
@@ -55,7 +55,7 @@ impl Experiment {
         document.finish(experiment.clone()).map_err(|mut mistakes| {
             // For a valid experiment, `check_workloads` reports them.
             let others = experiment.wrong_specifications(&mistakes);
-            let whole = Place::File(file.display().to_string());
+            let whole = ValueLocation::File(file.display().to_string());
             mistakes.extend(Mistakes::at(&whole, others));
             mistakes
         })
@@ -107,8 +107,8 @@ fn quick_rows() -> Rows<Experiment> {
     rows
 }
 
-fn workload_rows() -> Rows<Workload> {
-    let mut rows = Rows::<Workload>::default();
+fn workload_rows() -> Rows<WorkloadSpec> {
+    let mut rows = Rows::<WorkloadSpec>::default();
     rows.add("preset", text(), |w| &mut w.preset, "");
     rows.add("rate", rate().optional(), |w| &mut w.rate, "");
     rows.add("chunk", form().optional(), |w| &mut w.form, "");
@@ -116,28 +116,28 @@ fn workload_rows() -> Rows<Workload> {
 }
 
 /// A whole number, as in `headlong serve`.
-fn time_scale() -> Kind<u32> {
+fn time_scale() -> ValueKind<u32> {
     whole().between(1, TIME_SCALE_MAX)
 }
 
-fn measured() -> Kind<Duration> {
+fn measured() -> ValueKind<Duration> {
     time().at_least(Duration::from_millis(1))
 }
 
 /// With a finer resolution, a step of the search is lost in the scatter of single runs.
-fn resolution() -> Kind<f64> {
+fn resolution() -> ValueKind<f64> {
     share().between(RESOLUTION_MIN, 1.0)
 }
 
-fn some_rate() -> Kind<BitRate> {
+fn some_rate() -> ValueKind<BitRate> {
     bit_rate().at_least(BitRate::from_kbps(1))
 }
 
 /// Division of a title into files.
-fn form() -> Kind<Form> {
+fn form() -> ValueKind<TitleForm> {
     let kind = parsed("a size such as \"512KiB\", or \"segment\", or \"off\"");
     kind.check(|form, _| match form {
-        Form::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),
+        TitleForm::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),
         _ => Ok(()),
     })
 }
@@ -147,16 +147,16 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     rows().read(document, "", &mut experiment);
     drive_rows().read(document, "drive", &mut experiment.drive);
     experiment.flash = flash(document);
-    experiment.climb = climb::climb(document);
-    let kernel = &mut KernelChange::default();
+    experiment.climb = step_load::climb(document);
+    let kernel = &mut BlockQueueOverrides::default();
     kernel_rows().read(document, "kernel", kernel);
-    experiment.kernel = Kernel::default().with(kernel);
+    experiment.kernel = BlockQueueSettings::default().with(kernel);
     experiment.files.set = words(document, "files.set");
     check_named(document, &experiment);
     check_search(document, "search", &experiment.search);
     for name in document.children("workload") {
         let table = format!("workload.{name}");
-        let mut workload = Workload::default();
+        let mut workload = WorkloadSpec::default();
         workload_rows().read(document, &table, &mut workload);
         workload.drive = experiment.drive.clone();
         let drive = format!("{table}.drive");
@@ -182,11 +182,11 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     experiment.baselines = baselines(document, &experiment);
     let mut quick = experiment.clone();
     quick_rows().read(document, "quick", &mut quick);
-    climb::quick(document, &mut quick.climb);
+    step_load::quick(document, &mut quick.climb);
     for experiment in [&mut experiment, &mut quick] {
         if let Some(climb) = experiment.climb {
             // The fill phase replaces the ramp.
-            experiment.phases = Phases {
+            experiment.phases = PhaseDurations {
                 ramp_up: climb.fill,
                 measured: climb.step_time.times(u64::from(climb.steps)),
                 ramp_down: Duration::ZERO,
@@ -214,7 +214,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
 
 /// A pool's clocks cannot be accelerated.
 fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: &Experiment) {
-    let is_pool = |server: &&Server| {
+    let is_pool = |server: &&ServerSpec| {
         server
             .cache
             .is_some_and(|cache| cache.kind == CacheKind::Zfs)
@@ -227,7 +227,7 @@ fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: 
 
 /// A server that does not follow symbolic links reads from one drive.
 fn check_drives(document: &mut Document, experiment: &Experiment) {
-    let reads_one = |server: &Server| {
+    let reads_one = |server: &ServerSpec| {
         let is_headlong = matches!(server.kind, ServerKind::Headlong { .. });
         let is_zfs = |cache: Cache| cache.kind == CacheKind::Zfs;
         is_headlong || server.mount || server.cache.is_some_and(is_zfs)

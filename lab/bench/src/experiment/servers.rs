@@ -9,31 +9,34 @@ use headlong_settings::{
 };
 
 use super::cache::{CacheKind, cache};
-use super::parts::{by_name, kernel_rows, known, some};
-use super::{Apache, Front, KernelChange, Nginx, Server, ServerKind, Workload};
+use super::read_helpers::{by_name, kernel_rows, known, some};
+use super::{
+    ApacheSettings, BlockQueueOverrides, FrontProxy, NginxSettings, ServerKind, ServerSpec,
+    WorkloadSpec,
+};
 
 #[derive(Clone, Copy, PartialEq)]
-enum KindName {
+enum ServerKindName {
     Headlong,
     Nginx,
     Apache,
     Command,
 }
 
-const KINDS: [(&str, KindName); 4] = [
-    ("headlong", KindName::Headlong),
-    ("nginx", KindName::Nginx),
-    ("apache", KindName::Apache),
-    ("command", KindName::Command),
+const KINDS: [(&str, ServerKindName); 4] = [
+    ("headlong", ServerKindName::Headlong),
+    ("nginx", ServerKindName::Nginx),
+    ("apache", ServerKindName::Apache),
+    ("command", ServerKindName::Command),
 ];
 
-const FRONTS: [(&str, Front); 2] = [
-    (Front::Nginx.name(), Front::Nginx),
-    (Front::HaProxy.name(), Front::HaProxy),
+const FRONTS: [(&str, FrontProxy); 2] = [
+    (FrontProxy::Nginx.name(), FrontProxy::Nginx),
+    (FrontProxy::HaProxy.name(), FrontProxy::HaProxy),
 ];
 
-fn nginx_rows() -> Rows<Nginx> {
-    let mut rows = Rows::<Nginx>::default();
+fn nginx_rows() -> Rows<NginxSettings> {
+    let mut rows = Rows::<NginxSettings>::default();
     let aio = choice(&[("threads", true), ("off", false)]);
     rows.add("aio", aio, |n| &mut n.aio_threads, "");
     rows.add("threads", some(), |n| &mut n.threads, "");
@@ -44,8 +47,8 @@ fn nginx_rows() -> Rows<Nginx> {
     rows
 }
 
-fn apache_rows() -> Rows<Apache> {
-    let mut rows = Rows::<Apache>::default();
+fn apache_rows() -> Rows<ApacheSettings> {
+    let mut rows = Rows::<ApacheSettings>::default();
     rows.add("mmap", flag(), |a| &mut a.mmap, "");
     rows.add("sendfile", flag(), |a| &mut a.sendfile, "");
     rows.add("workers", some(), |a| &mut a.workers, "");
@@ -56,12 +59,12 @@ fn apache_rows() -> Rows<Apache> {
 /// All servers; a server of unknown kind is reported and left out.
 pub(super) fn servers(
     document: &mut Document,
-    workloads: &BTreeMap<String, Workload>,
-) -> BTreeMap<String, Server> {
+    workloads: &BTreeMap<String, WorkloadSpec>,
+) -> BTreeMap<String, ServerSpec> {
     let mut all = BTreeMap::new();
     for name in document.children("server") {
         let table = format!("server.{name}");
-        let mut kernel = KernelChange::default();
+        let mut kernel = BlockQueueOverrides::default();
         kernel_rows().read(document, &format!("{table}.kernel"), &mut kernel);
         let starts = format!("{table}.rate_start");
         let rate_start = by_name(document, &starts, &rate());
@@ -120,7 +123,7 @@ pub(super) fn servers(
             &reader,
             (preload, mount),
         );
-        let server = Server {
+        let server = ServerSpec {
             has_flash: has_flash.unwrap_or(can_have_flash),
             kind,
             front,
@@ -145,14 +148,14 @@ fn server_kind(document: &mut Document, table: &str) -> Option<ServerKind> {
         document.wrong_too(&key("kind"), text);
     }
     Some(match kind? {
-        KindName::Headlong => headlong(document, &key("config")),
-        KindName::Nginx => ServerKind::Nginx(nginx(document, table)),
-        KindName::Apache => {
-            let mut apache = Apache::default();
+        ServerKindName::Headlong => headlong(document, &key("config")),
+        ServerKindName::Nginx => ServerKind::Nginx(nginx(document, table)),
+        ServerKindName::Apache => {
+            let mut apache = ApacheSettings::default();
             apache_rows().read(document, table, &mut apache);
             ServerKind::Apache(apache)
         }
-        KindName::Command => {
+        ServerKindName::Command => {
             let words = document.get(&key("command"), &text().list());
             let words = words.unwrap_or_default();
             if !words.iter().any(|word| word.contains("{port}")) {
@@ -206,8 +209,8 @@ fn headlong(document: &mut Document, table: &str) -> ServerKind {
     ServerKind::Headlong { config }
 }
 
-fn nginx(document: &mut Document, table: &str) -> Nginx {
-    let mut nginx = Nginx::default();
+fn nginx(document: &mut Document, table: &str) -> NginxSettings {
+    let mut nginx = NginxSettings::default();
     nginx_rows().read(document, table, &mut nginx);
     if !nginx.aio_threads && !document.is_written(&format!("{table}.workers")) {
         // Blocking workers: one per concurrent request.

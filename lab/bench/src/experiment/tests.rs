@@ -39,8 +39,14 @@ fn accepts_proxy_in_front_of_server() {
     let with = |front: &str| read(&format!("{SMALL}front = \"{front}\"\n"));
     let front = |experiment: Experiment| experiment.cell(None, None).expect("one").server.front;
     assert_eq!(front(read(SMALL).expect("right")), None);
-    assert_eq!(front(with("haproxy").expect("right")), Some(Front::HaProxy));
-    assert_eq!(front(with("nginx").expect("right")), Some(Front::Nginx));
+    assert_eq!(
+        front(with("haproxy").expect("right")),
+        Some(FrontProxy::HaProxy)
+    );
+    assert_eq!(
+        front(with("nginx").expect("right")),
+        Some(FrontProxy::Nginx)
+    );
     let mistakes = with("squid").expect_err("unknown").to_string();
     assert!(
         mistakes.contains("server.nginx.front: `squid`"),
@@ -271,7 +277,7 @@ fn server_and_workload_override_experiment() {
     assert!(error.contains("choose with --workload: hd, sd"), "{error}");
     let cell = experiment.cell(None, Some("hd")).expect("there");
     assert_eq!(cell.kernel.read_ahead_kb, 512);
-    assert_eq!(cell.files.form, Form::Chunks(512 << 10));
+    assert_eq!(cell.files.form, TitleForm::Chunks(512 << 10));
     assert!(
         cell.changes()
             .contains(&("requests.timeout".into(), "5s".into()))
@@ -283,7 +289,11 @@ fn server_and_workload_override_experiment() {
         .expect_err("none of that name");
     assert!(error.contains("did you mean `nginx`?"), "{error}");
     // The chunked file set first, then the other: drives are not swapped back and forth.
-    let names: Vec<_> = experiment.cells().iter().map(Cell::name).collect();
+    let names: Vec<_> = experiment
+        .cells()
+        .iter()
+        .map(ExperimentCell::name)
+        .collect();
     assert_eq!(names, ["nginx, hd", "nginx, sd"]);
 }
 
@@ -417,13 +427,13 @@ fn reports_all_mistakes_with_line_and_remedy() {
 #[test]
 fn request_size_is_limited_by_kernel_and_drive() {
     let limit = |request_bytes_max, max_sectors_kb| {
-        let drive = DriveSpec {
+        let drive = EmulatedDriveSpec {
             request_bytes_max,
-            ..DriveSpec::default()
+            ..EmulatedDriveSpec::default()
         };
-        let kernel = Kernel {
+        let kernel = BlockQueueSettings {
             max_sectors_kb,
-            ..Kernel::default()
+            ..BlockQueueSettings::default()
         };
         kernel.limited_by(&drive).max_sectors_kb
     };

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use headlong_settings::{Mistakes, Place};
+use headlong_settings::{Mistakes, ValueLocation};
 use headlong_workload::{Catalogue, Specification};
 
-use super::{Experiment, FileSet, Workload};
+use super::{Experiment, FileSet, WorkloadSpec};
 
 impl Experiment {
     /// Reads the named specifications, and checks that every workload requests only titles on the
@@ -52,7 +52,7 @@ impl Experiment {
         match wrong.is_empty() {
             true => Ok(()),
             false => {
-                let whole = Place::File(file.display().to_string());
+                let whole = ValueLocation::File(file.display().to_string());
                 Err(Mistakes::at(&whole, wrong))
             }
         }
@@ -83,7 +83,7 @@ impl Experiment {
     /// Workloads that cannot be joined to one trace of rising rates: each part numbers its players
     /// and titles anew.
     fn wrong_under_climb(&self) -> Vec<String> {
-        let adapts = |workload: &Workload| {
+        let adapts = |workload: &WorkloadSpec| {
             let files = FileSet {
                 form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::{ratios_table, workload_table};
-use crate::compare::Compared;
+use crate::compare::ComparisonResult;
 use crate::experiment::Experiment;
 
 /// Why a page could not be updated.
@@ -26,7 +26,7 @@ pub enum MarkdownError {
 pub fn write_markdown(
     file: &Path,
     experiment: &Experiment,
-    compared: &Compared,
+    compared: &ComparisonResult,
     command: &str,
 ) -> Result<(), MarkdownError> {
     let text = format!("    {command}\n\n{}", tables(experiment, compared));
@@ -66,7 +66,7 @@ fn renewed(page: &str, name: &str, text: &str) -> Result<String, (String, String
 }
 
 /// The ratios, and the limits of each workload.
-pub(crate) fn tables(experiment: &Experiment, compared: &Compared) -> String {
+pub(crate) fn tables(experiment: &Experiment, compared: &ComparisonResult) -> String {
     let ratios = compared.ratios(experiment);
     let ratios = (!ratios.is_empty()).then(|| ratios_table(&ratios));
     let limits = compared.workloads(experiment).map(|workload| {

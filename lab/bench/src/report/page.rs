@@ -4,13 +4,17 @@ use headlong_report::{Axis, Bar, Bars, Chart, Page, Section, Series, lba_over_tr
 
 use super::tables::{in_mib, scaled, servers};
 use super::{MIB, ratios_table, runs_table, virtual_time, workload_table};
-use crate::compare::Compared;
+use crate::compare::ComparisonResult;
 use crate::experiment::Experiment;
 use crate::playback_quality::QualityRules;
 use crate::record::{OutcomeName, RunRecord};
 
 /// All results of a comparison; `command` is the command line.
-pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &str) -> Page {
+pub fn comparison_page(
+    experiment: &Experiment,
+    compared: &ComparisonResult,
+    command: &str,
+) -> Page {
     let ratios = compared.ratios(experiment);
     let missed = ratios.iter().filter(|ratio| !ratio.holds()).count();
     let goals = ratios.iter().filter(|ratio| ratio.at_least.is_some());
@@ -41,7 +45,7 @@ pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &s
     ))
 }
 
-fn workload_section(compared: &Compared, workload: &str) -> Section {
+fn workload_section(compared: &ComparisonResult, workload: &str) -> Section {
     let mut section = Section::new(format!("Workload {workload}"))
         .figure(rates_chart(compared, workload))
         .table(workload_table(compared, workload));
@@ -65,11 +69,11 @@ fn workload_section(compared: &Compared, workload: &str) -> Section {
 }
 
 /// The run at the limit of each server, of the last repeat that has one.
-fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
+fn best_runs<'c>(compared: &'c ComparisonResult, workload: &str) -> Vec<&'c RunRecord> {
     let names = servers(compared, workload);
     let best = names.into_iter().filter_map(|server| {
         let limits = compared.limits.iter().rev();
-        let of_server = |limit: &&crate::search_driver::Limit| {
+        let of_server = |limit: &&crate::search_driver::ServerLimit| {
             limit.workload == workload && limit.server == server
         };
         limits
@@ -79,7 +83,7 @@ fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
     best.collect()
 }
 
-fn rates_chart(compared: &Compared, workload: &str) -> Bars {
+fn rates_chart(compared: &ComparisonResult, workload: &str) -> Bars {
     let axis = Axis::new("Throughput", "MiB/s");
     let title = format!("Highest failure-free rate offered by {workload} viewers");
     let mut bars = Bars::new(title, axis)
@@ -156,7 +160,7 @@ fn and_quality(quality: &QualityRules) -> String {
 }
 
 /// Commands and files of each server, once.
-fn records_sections(compared: &Compared) -> Vec<Section> {
+fn records_sections(compared: &ComparisonResult) -> Vec<Section> {
     let mut seen: Vec<&str> = Vec::new();
     let mut sections = Vec::new();
     for record in compared

@@ -3,17 +3,17 @@
 use headlong_report::{Cell, Table};
 
 use super::MIB;
-use crate::compare::{Compared, Ratio};
+use crate::compare::{ComparisonResult, RateRatio};
 use crate::record::{OutcomeName, RunRecord};
-use crate::search_driver::Limit;
+use crate::search_driver::ServerLimit;
 
 /// One row for each server under one workload.
-pub fn limits_table(compared: &Compared, workload: &str) -> Table {
+pub fn limits_table(compared: &ComparisonResult, workload: &str) -> Table {
     let heads = "Server | Failure-free, offered (MiB/s) | Fails at | Asked for | Delivered | \
         Drive (MiB/s) | KiB a seek | Drive busy (%) | Processors busy (%) | Runs | Note";
     let mut table = Table::headed(heads);
     for server in servers(compared, workload) {
-        let limits: Vec<&Limit> = compared.of(workload, server).collect();
+        let limits: Vec<&ServerLimit> = compared.of(workload, server).collect();
         let best = limits.iter().rev().find_map(|limit| limit.best.as_ref());
         let failed = limits.iter().filter_map(|limit| limit.found.failed);
         let of_best =
@@ -40,7 +40,7 @@ pub fn limits_table(compared: &Compared, workload: &str) -> Table {
 }
 
 /// Server names in measuring order.
-pub(crate) fn servers<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c str> {
+pub(crate) fn servers<'c>(compared: &'c ComparisonResult, workload: &str) -> Vec<&'c str> {
     let mut names: Vec<&str> = Vec::new();
     let of_workload = compared
         .limits
@@ -54,7 +54,7 @@ pub(crate) fn servers<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c str
     names
 }
 
-fn rate_cell(compared: &Compared, workload: &str, server: &str) -> Cell {
+fn rate_cell(compared: &ComparisonResult, workload: &str, server: &str) -> Cell {
     match compared.rates(workload, server) {
         None => Cell::Missing,
         Some(rates) => match rates.interval {
@@ -85,7 +85,7 @@ fn busy(record: &RunRecord) -> Cell {
     Cell::maybe(share.map(|share| share * 100.0), 0)
 }
 
-fn note(limits: &[&Limit]) -> String {
+fn note(limits: &[&ServerLimit]) -> String {
     let bounded = limits
         .iter()
         .filter(|limit| limit.found.is_machine_limited())
@@ -109,7 +109,7 @@ fn note(limits: &[&Limit]) -> String {
 }
 
 /// One row for each ratio.
-pub fn ratios_table(ratios: &[Ratio]) -> Table {
+pub fn ratios_table(ratios: &[RateRatio]) -> Table {
     let heads = [
         "Workload", "Ratio", "", "95 %", "Required", "Target", "Holds",
     ];

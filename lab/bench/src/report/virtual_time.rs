@@ -5,9 +5,9 @@ use headlong_report::{
 };
 use headlong_units::Bytes;
 
-use headlong_sim::{Record, Sample};
+use headlong_sim::{RunFigures, SeriesSample};
 
-use crate::grid::{Aim, Axis, FIGURES, Row, mean_of};
+use crate::grid::{FIGURES, GridAxis, GridRow, SweepQuantity, mean_of};
 use crate::record::RunRecord;
 use crate::search::CompletedSearch;
 
@@ -60,7 +60,7 @@ pub fn search_line(searched: &CompletedSearch<RunRecord>) -> String {
             format!("{:.1}", rate / super::MIB)
         })
     };
-    let mean = |figure: fn(&Record) -> f64| mean_of(&searched.passed, figure).unwrap_or(0.0);
+    let mean = |figure: fn(&RunFigures) -> f64| mean_of(&searched.passed, figure).unwrap_or(0.0);
     let waits = searched.passed.iter().filter_map(RunRecord::figures);
     let wait_max = waits.map(|record| record.wait_ms.max);
     format!(
@@ -90,7 +90,7 @@ pub fn search_line(searched: &CompletedSearch<RunRecord>) -> String {
 }
 
 /// Playback quality by class, if bit rates are known.
-fn viewing_table(record: &Record) -> Option<Table> {
+fn viewing_table(record: &RunFigures) -> Option<Table> {
     let is_known = record.viewing.iter().any(|seen| seen.kbps_mean.is_some());
     let mut table = Table::new(
         [
@@ -125,12 +125,12 @@ fn viewing_table(record: &Record) -> Option<Table> {
 }
 
 /// A line of a chart: its name and its value in a sample.
-type Line = (&'static str, fn(&Sample) -> f64);
+type ChartLine = (&'static str, fn(&SeriesSample) -> f64);
 
 /// The course of a run, chart by chart.
-pub fn series_charts(record: &Record) -> Vec<Chart> {
+pub fn series_charts(record: &RunFigures) -> Vec<Chart> {
     let time = || ChartAxis::new("Time", "s").from(0.0);
-    let lines = |title: &str, y: ChartAxis, lines: &[Line]| {
+    let lines = |title: &str, y: ChartAxis, lines: &[ChartLine]| {
         let mut chart = Chart::lines(title, time(), y.from(0.0));
         for (name, value) in lines {
             let points = record
@@ -226,15 +226,26 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
 
 /// A grid as a page: lines over the axis with the most numbers, one for each combination of the
 /// others; bars if no axis is numeric.
-pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: &str) -> Page {
+pub fn sweep_page(
+    title: &str,
+    axes: &[GridAxis],
+    aim: &SweepQuantity,
+    rows: &[GridRow],
+    command: &str,
+) -> Page {
     let (axes, rows) = with_rate_axis(axes, aim, rows);
     let mut section = Section::new("The grid").command(command);
-    if matches!(aim, Aim::Maximum { .. }) {
-        let maximum = |row: &Row| row.rate_mib_s;
+    if matches!(aim, SweepQuantity::Maximum { .. }) {
+        let maximum = |row: &GridRow| row.rate_mib_s;
         let y = || ChartAxis::new("Highest failure-free rate", "MiB/s");
         section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum));
     }
-    type Shown = (&'static str, &'static str, &'static str, fn(&Record) -> f64);
+    type Shown = (
+        &'static str,
+        &'static str,
+        &'static str,
+        fn(&RunFigures) -> f64,
+    );
     let shown: [Shown; 6] = [
         ("Asked for", "Throughput", "MiB/s", |r| r.asked_for_mib_s),
         ("Delivered", "Throughput", "MiB/s", |r| r.delivered_mib_s),
@@ -249,7 +260,9 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
     ];
     for (title, quantity, unit, value) in shown {
         let y = || ChartAxis::new(quantity, unit);
-        section = section.figure(figure(title, y, &axes, &rows, |row: &Row| row.mean(value)));
+        section = section.figure(figure(title, y, &axes, &rows, |row: &GridRow| {
+            row.mean(value)
+        }));
     }
     Page::new(title)
         .section(section)
@@ -257,7 +270,7 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
 }
 
 /// The rows as a table.
-pub fn grid_table(axes: &[Axis], rows: &[Row]) -> Table {
+pub fn grid_table(axes: &[GridAxis], rows: &[GridRow]) -> Table {
     let heads = axes.iter().map(|axis| axis.name.clone());
     let fixed = ["Offered (MiB/s)", "Fails at", "Failures"].map(str::to_owned);
     let figures = FIGURES.iter().map(|(name, _)| (*name).to_owned());
@@ -278,12 +291,16 @@ pub fn grid_table(axes: &[Axis], rows: &[Row]) -> Table {
 }
 
 /// Adds the given rates as a further axis.
-fn with_rate_axis(axes: &[Axis], aim: &Aim, rows: &[Row]) -> (Vec<Axis>, Vec<Row>) {
+fn with_rate_axis(
+    axes: &[GridAxis],
+    aim: &SweepQuantity,
+    rows: &[GridRow],
+) -> (Vec<GridAxis>, Vec<GridRow>) {
     let (mut axes, mut rows) = (axes.to_vec(), rows.to_vec());
-    if let Aim::Rates(rates) = aim
+    if let SweepQuantity::Rates(rates) = aim
         && rates.len() > 1
     {
-        axes.push(Axis {
+        axes.push(GridAxis {
             name: "rate (MiB/s)".to_owned(),
             values: rates.iter().map(ToString::to_string).collect(),
         });
@@ -310,14 +327,14 @@ fn number(value: &str) -> Option<(f64, &'static str)> {
 fn figure(
     title: &str,
     y: impl Fn() -> ChartAxis,
-    axes: &[Axis],
-    rows: &[Row],
-    value: impl Fn(&Row) -> Option<f64>,
+    axes: &[GridAxis],
+    rows: &[GridRow],
+    value: impl Fn(&GridRow) -> Option<f64>,
 ) -> Figure {
-    let numbers = |axis: &Axis| axis.values.iter().all(|value| number(value).is_some());
+    let numbers = |axis: &GridAxis| axis.values.iter().all(|value| number(value).is_some());
     let places = 0..axes.len();
     let along = places.filter(|place| numbers(&axes[*place]) && axes[*place].values.len() > 1);
-    let others = |row: &Row, along: Option<usize>| {
+    let others = |row: &GridRow, along: Option<usize>| {
         let named = axes.iter().zip(&row.values).enumerate();
         let named =
             named.filter(|(place, (axis, _))| Some(*place) != along && axis.values.len() > 1);
@@ -364,8 +381,8 @@ fn figure(
 mod tests {
     use super::*;
 
-    fn row(values: &[&str], rate: f64) -> Row {
-        Row {
+    fn row(values: &[&str], rate: f64) -> GridRow {
+        GridRow {
             values: values.iter().map(ToString::to_string).collect(),
             rate_mib_s: Some(rate),
             failed_mib_s: None,
@@ -375,8 +392,8 @@ mod tests {
         }
     }
 
-    fn axis(name: &str, values: &[&str]) -> Axis {
-        Axis {
+    fn axis(name: &str, values: &[&str]) -> GridAxis {
+        GridAxis {
             name: name.to_owned(),
             values: values.iter().map(ToString::to_string).collect(),
         }
@@ -388,7 +405,7 @@ mod tests {
             axis("drive", &["a", "b"]),
             axis("prefetch", &["1MiB", "2MiB", "4MiB"]),
         ];
-        let rows: Vec<Row> = crate::grid::combinations(&axes)
+        let rows: Vec<GridRow> = crate::grid::combinations(&axes)
             .iter()
             .map(|values| row(&values.iter().map(String::as_str).collect::<Vec<_>>(), 1.0))
             .collect();

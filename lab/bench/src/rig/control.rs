@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The connection.
 #[derive(Debug)]
-pub(crate) struct Control(BufReader<UnixStream>);
+pub(crate) struct ControlConnection(BufReader<UnixStream>);
 
-impl Control {
+impl ControlConnection {
     pub(crate) fn connect(socket: &Path) -> Result<Self, RigError> {
         let stream = UnixStream::connect(socket);
         let stream = stream.and_then(|stream| {

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::emulated::Emulated;
-use super::guard::Guard;
-use super::mount::{Mount, read_metadata};
-use super::process::{Output, Process};
+use super::cleanup_guard::CleanupGuard;
+use super::emulated_drive::EmulatedDrive;
+use super::mount::{ReadOnlyMount, read_metadata};
+use super::process::{ChildProcess, StderrHandling};
 use super::queue::{self, QueueSettings};
-use super::{RigError, Store, make_folder, playlist, pool};
-use crate::experiment::{DriveSpec, FileSet, Kernel};
-use crate::servers::Pool;
-use crate::words::CommandBuilder;
+use super::{DriveStore, RigError, make_folder, playlist, pool};
+use crate::command_builder::CommandBuilder;
+use crate::experiment::{BlockQueueSettings, EmulatedDriveSpec, FileSet};
+use crate::servers::PoolDevices;
 use headlong_report::say;
 
 /// Inodes for folders and the file system's own files.
@@ -23,22 +23,22 @@ const FILL_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A running drive; it is terminated when dropped.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    drive: Emulated,
+pub(crate) struct RunningDisk {
+    drive: EmulatedDrive,
     /// `None` with a ZFS pool, which each run imports and exports.
-    mount: Option<Mount>,
+    mount: Option<ReadOnlyMount>,
     point: PathBuf,
     /// The command that started it.
     pub(crate) command: Vec<String>,
     /// Locked until the drive has ended.
-    store: Store,
+    store: DriveStore,
 }
 
 /// Parameters of a drive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiskSetup<'a> {
     pub(crate) headlong: &'a Path,
-    pub(crate) drive: &'a DriveSpec,
+    pub(crate) drive: &'a EmulatedDriveSpec,
     pub(crate) files: &'a FileSet,
     pub(crate) store_root: &'a Path,
     pub(crate) time_scale: u32,
@@ -90,10 +90,10 @@ fn described(socket: &Path) -> String {
     socket.with_file_name("drive.toml").display().to_string()
 }
 
-impl Disk {
+impl RunningDisk {
     /// Starts the drive, and fills it if its store is empty.
-    pub(crate) fn start(guard: &Guard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
-        let store = Store::open(setup.store_root, setup.drive, setup.files, setup.number)?;
+    pub(crate) fn start(guard: &CleanupGuard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
+        let store = DriveStore::open(setup.store_root, setup.drive, setup.files, setup.number)?;
         let (point, socket) = setup.places(guard.folder());
         make_folder(&point)?;
         if let Some(text) = setup.drive.description() {
@@ -103,10 +103,11 @@ impl Disk {
             written.map_err(|error| RigError::io(described(&socket), error))?;
         }
         let command = setup.words(&store.disk(), &point, &socket);
-        let drive = Emulated::start(guard, &command, &socket)?;
+        let drive = EmulatedDrive::start(guard, &command, &socket)?;
         let mut disk = Self {
-            mount: (!setup.files.is_pool())
-                .then(|| Mount::new(guard, &drive.device, &point, &setup.files.file_system)),
+            mount: (!setup.files.is_pool()).then(|| {
+                ReadOnlyMount::new(guard, &drive.device, &point, &setup.files.file_system)
+            }),
             drive,
             point,
             command,
@@ -128,8 +129,8 @@ impl Disk {
     }
 
     /// The pool on it, if there is one, with this cache device.
-    pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<Pool> {
-        self.mount.is_none().then(|| Pool {
+    pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<PoolDevices> {
+        self.mount.is_none().then(|| PoolDevices {
             device: self.path(),
             ssd: ssd.map(Path::to_path_buf),
         })
@@ -148,7 +149,7 @@ impl Disk {
             .0
     }
 
-    fn fill(&mut self, guard: &Guard, setup: &DiskSetup<'_>) -> Result<(), RigError> {
+    fn fill(&mut self, guard: &CleanupGuard, setup: &DiskSetup<'_>) -> Result<(), RigError> {
         say!(
             "filling the drive, once; it is kept in {}",
             setup.store_root.display()
@@ -172,7 +173,7 @@ impl Disk {
     /// the queue. The drive's timing is off afterwards.
     pub(crate) fn prepare(
         &mut self,
-        kernel: &Kernel,
+        kernel: &BlockQueueSettings,
         warm_metadata: bool,
     ) -> Result<QueueSettings, RigError> {
         self.drive.control.timing(false)?;
@@ -204,7 +205,7 @@ impl Disk {
         self.drive.control.forget_lateness()
     }
 
-    /// Ends the measurement that [`Disk::begin`] started, and returns the drive's counters.
+    /// Ends the measurement that [`RunningDisk::begin`] started, and returns the drive's counters.
     pub(crate) fn end(&mut self) -> Result<Value, RigError> {
         let counters = self.drive.counters()?;
         self.drive.control.ask(&json!({ "do": "trace_stop" }))?;
@@ -218,9 +219,9 @@ impl Disk {
     }
 }
 
-fn fill_folder(guard: &Guard, setup: &DiskSetup<'_>, folder: &Path) -> Result<(), RigError> {
-    let words = Disk::fill_command(setup.headlong, setup.files, folder);
-    Process::complete(guard, &words, Output::Shown, FILL_PATIENCE)?;
+fn fill_folder(guard: &CleanupGuard, setup: &DiskSetup<'_>, folder: &Path) -> Result<(), RigError> {
+    let words = RunningDisk::fill_command(setup.headlong, setup.files, folder);
+    ChildProcess::complete(guard, &words, StderrHandling::Shown, FILL_PATIENCE)?;
     // A catalogue that cannot be read has been reported earlier.
     match setup.files.catalogue() {
         Ok(catalogue) => playlist::write_all(folder, &catalogue),

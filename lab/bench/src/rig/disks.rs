@@ -11,30 +11,30 @@ use headlong_workload::Catalogue;
 use serde_json::Value;
 
 use super::RigError;
-use super::disk::{Disk, DiskSetup};
-use super::guard::Guard;
+use super::cleanup_guard::CleanupGuard;
+use super::disk::{DiskSetup, RunningDisk};
 use super::queue::QueueSettings;
-use crate::experiment::Kernel;
-use crate::servers::Pool;
+use crate::experiment::BlockQueueSettings;
+use crate::servers::PoolDevices;
 
 /// Folder of the links, below the bench's own.
 pub(crate) const LINKED: &str = "linked";
 
 /// Running drives; at least one.
 #[derive(Debug)]
-pub(crate) struct Disks {
-    first: Disk,
-    others: Vec<Disk>,
+pub(crate) struct RunningDisks {
+    first: RunningDisk,
+    others: Vec<RunningDisk>,
     /// The served folder.
     root: PathBuf,
 }
 
-impl Disks {
+impl RunningDisks {
     /// Starts the configured number of drives, and fills those with empty stores.
-    pub(crate) fn start(guard: &Guard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
-        let start = |number| Disk::start(guard, &DiskSetup { number, ..*setup });
+    pub(crate) fn start(guard: &CleanupGuard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
+        let start = |number| RunningDisk::start(guard, &DiskSetup { number, ..*setup });
         let first = start(0)?;
-        let others: Vec<Disk> = (1..setup.drive.drives())
+        let others: Vec<RunningDisk> = (1..setup.drive.drives())
             .map(start)
             .collect::<Result<_, _>>()?;
         let mut root = first.root().to_path_buf();
@@ -45,7 +45,7 @@ impl Disks {
             })?;
             root = guard.folder().join(LINKED);
             let drives = std::iter::once(&first).chain(&others);
-            let drives: Vec<&Path> = drives.map(Disk::root).collect();
+            let drives: Vec<&Path> = drives.map(RunningDisk::root).collect();
             let linked = link(&root, &drives, &catalogue);
             linked.map_err(|error| RigError::io(root.display(), error))?;
         }
@@ -61,13 +61,13 @@ impl Disks {
         &self.root
     }
 
-    fn all(&self) -> impl Iterator<Item = &Disk> {
+    fn all(&self) -> impl Iterator<Item = &RunningDisk> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
     fn each<T>(
         &mut self,
-        does: impl FnMut(&mut Disk) -> Result<T, RigError>,
+        does: impl FnMut(&mut RunningDisk) -> Result<T, RigError>,
     ) -> Result<Vec<T>, RigError> {
         let all = std::iter::once(&mut self.first).chain(&mut self.others);
         all.map(does).collect()
@@ -78,29 +78,29 @@ impl Disks {
         self.all().map(|disk| disk.command.join(" ")).collect()
     }
 
-    /// See [`Disk::pool_of`].
-    pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<Pool> {
+    /// See [`RunningDisk::pool_of`].
+    pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<PoolDevices> {
         self.first.pool_of(ssd)
     }
 
     /// Process ids of the emulators.
     pub(crate) fn processes(&self) -> Vec<u32> {
-        self.all().map(Disk::process).collect()
+        self.all().map(RunningDisk::process).collect()
     }
 
-    /// See [`Disk::prepare`].
+    /// See [`RunningDisk::prepare`].
     pub(crate) fn prepare(
         &mut self,
-        kernel: &Kernel,
+        kernel: &BlockQueueSettings,
         warm_metadata: bool,
     ) -> Result<Vec<QueueSettings>, RigError> {
         self.each(|disk| disk.prepare(kernel, warm_metadata))
     }
 
-    /// See [`Disk::begin`]; each has its own trace, the first at the given path.
+    /// See [`RunningDisk::begin`]; each has its own trace, the first at the given path.
     pub(crate) fn begin(&mut self, trace: &Path) -> Result<(), RigError> {
         let mut number = 0;
-        let begin = |disk: &mut Disk| {
+        let begin = |disk: &mut RunningDisk| {
             number += 1;
             match number {
                 1 => disk.begin(trace),
@@ -112,22 +112,22 @@ impl Disks {
 
     /// Their current counters.
     pub(crate) fn counters(&mut self) -> Result<Vec<Value>, RigError> {
-        self.each(Disk::counters)
+        self.each(RunningDisk::counters)
     }
 
     /// Resets the counters of lateness.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
-        self.each(Disk::forget_lateness).map(drop)
+        self.each(RunningDisk::forget_lateness).map(drop)
     }
 
-    /// Ends the measurement that [`Disks::begin`] started, and returns the counters.
+    /// Ends the measurement that [`RunningDisks::begin`] started, and returns the counters.
     pub(crate) fn end(&mut self) -> Result<Vec<Value>, RigError> {
-        self.each(Disk::end)
+        self.each(RunningDisk::end)
     }
 
-    /// See [`Disk::queue`].
+    /// See [`RunningDisk::queue`].
     pub(crate) fn queues(&self) -> Result<Vec<QueueSettings>, RigError> {
-        self.all().map(Disk::queue).collect()
+        self.all().map(RunningDisk::queue).collect()
     }
 }
 

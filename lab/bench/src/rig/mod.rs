@@ -6,13 +6,13 @@
 //! Invariants: only recorded processes are signalled; nothing outside the folder, the store and the
 //! control groups of this bench is changed; every wait has a timeout.
 
+mod cleanup_guard;
 mod control;
+mod control_group;
 mod disk;
 mod disks;
-mod emulated;
+mod emulated_drive;
 mod error;
-mod group;
-mod guard;
 mod mount;
 mod network;
 mod playlist;
@@ -22,26 +22,26 @@ mod queue;
 mod ssd;
 mod store;
 
-pub(crate) use disk::{Disk, DiskSetup};
-pub(crate) use disks::{Disks, LINKED};
-pub(crate) use emulated::Emulated;
+pub(crate) use cleanup_guard::{CleanupGuard, ProcessContext};
+pub(crate) use control_group::ControlGroup;
+pub use control_group::MemoryUse;
+pub(crate) use disk::{DiskSetup, RunningDisk};
+pub(crate) use disks::{LINKED, RunningDisks};
+pub(crate) use emulated_drive::EmulatedDrive;
 pub use error::RigError;
-pub(crate) use group::Group;
-pub use group::MemoryUse;
-pub(crate) use guard::{Guard, Start};
 pub(crate) use network::PrivateNetwork;
-pub(crate) use process::{Output, Process};
+pub(crate) use process::{ChildProcess, StderrHandling};
 pub use queue::QueueSettings;
 pub(crate) use queue::set_scheduler;
-pub(crate) use ssd::{Ssd, SsdSetup, SsdUse};
-use store::Store;
+pub(crate) use ssd::{RunningSsd, SsdSetup, SsdUse};
+use store::DriveStore;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Experiment, ExperimentCell};
 use crate::servers;
 
 /// System programs needed by the rig, with their Debian packages.
@@ -55,7 +55,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 
 /// Requirements that this machine lacks for some of an experiment's cells. Servers that are not
 /// selected need not be installed.
-pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
+pub fn missing(experiment: &Experiment, cells: &[ExperimentCell]) -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push(
@@ -67,12 +67,12 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     if !Path::new("/dev/fuse").exists() {
         missing.push("/dev/fuse: drive emulation needs FUSE; load the module `fuse`".to_owned());
     }
-    if group::version().is_none() {
+    if control_group::version().is_none() {
         missing.push(
             "the memory controller of control groups: mount /sys/fs/cgroup with it".to_owned(),
         );
     }
-    let is_warm = |cell: &&Cell| cell.flash.as_ref().is_some_and(|tier| tier.is_warm);
+    let is_warm = |cell: &&ExperimentCell| cell.flash.as_ref().is_some_and(|tier| tier.is_warm);
     if let Some(cell) = cells.iter().find(is_warm) {
         missing.push(format!(
             "a warm tier for {}: only `headlong simulate` supports it; write `warm = false` \

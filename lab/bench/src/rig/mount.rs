@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::guard::{Guard, Start};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use super::{RigError, with_path};
 
 /// An unmount waits for the release of buffers.
@@ -14,16 +14,16 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A read-only mount inside the bench's folder.
 #[derive(Debug)]
-pub(crate) struct Mount {
-    guard: Guard,
+pub(crate) struct ReadOnlyMount {
+    guard: CleanupGuard,
     /// Device name, such as `loop0`.
     device: String,
     point: PathBuf,
     file_system: String,
 }
 
-impl Mount {
-    pub(crate) fn new(guard: &Guard, device: &str, point: &Path, file_system: &str) -> Self {
+impl ReadOnlyMount {
+    pub(crate) fn new(guard: &CleanupGuard, device: &str, point: &Path, file_system: &str) -> Self {
         Self {
             guard: guard.clone(),
             device: device.to_owned(),
@@ -92,9 +92,9 @@ impl Mount {
 }
 
 /// Runs a short system program.
-pub(crate) fn run(guard: &Guard, words: &[&str]) -> Result<(), RigError> {
+pub(crate) fn run(guard: &CleanupGuard, words: &[&str]) -> Result<(), RigError> {
     let words = with_path(words.iter().map(|word| (*word).to_owned()).collect());
-    let child = guard.spawn(Start::PLAIN, &words, |command| {
+    let child = guard.spawn(ProcessContext::PLAIN, &words, |command| {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     })?;
     let output = child.wait_with_output();

@@ -10,8 +10,8 @@ use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use headlong_units::BitRate;
 
 use super::RigError;
-use super::guard::{Guard, Start};
-use crate::experiment::Network;
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
+use crate::experiment::NetworkSettings;
 
 /// Smallest burst of a link, in wall time: the kernel's timer is not finer.
 const BURST_MS: u64 = 4;
@@ -40,8 +40,8 @@ pub(crate) struct PrivateNetwork {
 impl PrivateNetwork {
     /// The network of an experiment whose clocks run `time_scale` times faster.
     pub(crate) fn start(
-        guard: &Guard,
-        wanted: &Network,
+        guard: &CleanupGuard,
+        wanted: &NetworkSettings,
         time_scale: u32,
     ) -> Result<Self, RigError> {
         let mut words = ["unshare", "--net", "sh", "-c", HOLD, "hold"]
@@ -54,7 +54,7 @@ impl PrivateNetwork {
                 .iter()
                 .flat_map(|rate| bucket(*rate, time_scale)),
         );
-        let mut holder = guard.spawn(Start::PLAIN, &words, |command| {
+        let mut holder = guard.spawn(ProcessContext::PLAIN, &words, |command| {
             command
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -117,7 +117,7 @@ fn bucket(rate: BitRate, time_scale: u32) -> [String; 3] {
 }
 
 /// The configured link, if it is the reason why the network failed to start.
-fn link_refused(status: ExitStatus, wanted: &Network) -> Option<BitRate> {
+fn link_refused(status: ExitStatus, wanted: &NetworkSettings) -> Option<BitRate> {
     wanted.link.filter(|_| status.code() == Some(2))
 }
 

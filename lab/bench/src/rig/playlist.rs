@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use headlong_workload::{Catalogue, Form, Title};
+use headlong_workload::{Catalogue, Title, TitleForm};
 
 use super::RigError;
 
@@ -33,13 +33,15 @@ fn playlist(catalogue: &Catalogue, title: &Title) -> String {
     for file in catalogue.files(title) {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         // Writing to a string cannot fail.
-        if catalogue.form == Form::Segments && file.range.end <= title.header_bytes {
+        if catalogue.form == TitleForm::Segments && file.range.end <= title.header_bytes {
             let _ = writeln!(lines, "#EXT-X-MAP:URI=\"{name}\"");
             continue;
         }
         let seconds = match catalogue.form {
-            Form::Segments => title.segment_time.as_secs_f64(),
-            Form::Whole | Form::Chunks(_) => file.range.len() as f64 * 8.0 / title.bit_rate(),
+            TitleForm::Segments => title.segment_time.as_secs_f64(),
+            TitleForm::Whole | TitleForm::Chunks(_) => {
+                file.range.len() as f64 * 8.0 / title.bit_rate()
+            }
         };
         longest_s = longest_s.max(seconds);
         let _ = writeln!(lines, "#EXTINF:{seconds:.3},\n{name}");

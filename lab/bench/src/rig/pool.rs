@@ -4,26 +4,26 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::guard::{Guard, Start};
-use super::process::{Output, Process};
-use super::{Group, RigError, is_mounted, make_folder};
-use crate::servers::{Listens, Pool, pool_launch};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
+use super::process::{ChildProcess, StderrHandling};
+use super::{ControlGroup, RigError, is_mounted, make_folder};
+use crate::servers::{ListenAddress, PoolDevices, pool_launch};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Creates a pool on a device, and exports it after `work`, which receives its folder.
 pub(super) fn with_new(
-    guard: &Guard,
+    guard: &CleanupGuard,
     device: &Path,
     work: impl FnOnce(&Path) -> Result<(), RigError>,
 ) -> Result<(), RigError> {
     let folder = guard.folder().join("new-pool");
-    let pool = Pool {
+    let pool = PoolDevices {
         device: device.to_path_buf(),
         ssd: None,
     };
     let launch = pool_launch(&pool, &folder, None, true);
-    let Listens::Mount(point) = &launch.listens else {
+    let ListenAddress::Mount(point) = &launch.listens else {
         return Ok(());
     };
     make_folder(point)?;
@@ -31,16 +31,16 @@ pub(super) fn with_new(
         fs::write(path, text).map_err(|error| RigError::io(path.display(), error))?;
     }
     // The script's children end with the group, even if the script is killed.
-    let group = Group::make(
+    let group = ControlGroup::make(
         guard,
         &format!("headlong-pool-{}", std::process::id()),
         None,
     )?;
-    let start = Start {
+    let start = ProcessContext {
         group: Some(group.folder()),
-        ..Start::PLAIN
+        ..ProcessContext::PLAIN
     };
-    let mut process = Process::start(guard, start, &launch.command, Output::Kept)?;
+    let mut process = ChildProcess::start(guard, start, &launch.command, StderrHandling::Kept)?;
     process.drain();
     process.wait_until(&launch.line(), PATIENCE, || is_mounted(point))?;
     let done = work(point);

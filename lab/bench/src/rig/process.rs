@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::RigError;
-use super::guard::{Guard, Start};
+use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use headlong_report::say;
 
 /// Lines of standard error that are kept.
@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// A running process; killed when dropped.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     name: String,
     child: Child,
     words: Arc<Mutex<VecDeque<String>>>,
@@ -30,19 +30,19 @@ pub(crate) struct Process {
 
 /// Handling of a process's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum StderrHandling {
     /// The last lines of standard error are kept.
     Kept,
     /// Standard error is also printed, line by line.
     Shown,
 }
 
-impl Process {
+impl ChildProcess {
     pub(crate) fn start(
-        guard: &Guard,
-        start: Start<'_>,
+        guard: &CleanupGuard,
+        start: ProcessContext<'_>,
         words: &[String],
-        output: Output,
+        output: StderrHandling,
     ) -> Result<Self, RigError> {
         let mut child = guard.spawn(start, words, |command| {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -113,12 +113,12 @@ impl Process {
 
     /// Runs a program to its end; fails if it times out or reports an error.
     pub(crate) fn complete(
-        guard: &Guard,
+        guard: &CleanupGuard,
         words: &[String],
-        output: Output,
+        output: StderrHandling,
         patience: Duration,
     ) -> Result<(), RigError> {
-        let mut process = Self::start(guard, Start::PLAIN, words, output)?;
+        let mut process = Self::start(guard, ProcessContext::PLAIN, words, output)?;
         process.drain();
         if process.wait(patience)?.success() {
             return Ok(());
@@ -184,7 +184,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if self.ended().is_none() {
             self.kill();
@@ -192,7 +192,7 @@ impl Drop for Process {
     }
 }
 
-fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: Output) {
+fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: StderrHandling) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     // Bounded: a line without end must not fill the memory.
@@ -202,7 +202,7 @@ fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: Output) {
     ) {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         line.clear();
-        if output == Output::Shown {
+        if output == StderrHandling::Shown {
             say!("{text}");
         }
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,11 +219,12 @@ mod tests {
 
     #[test]
     fn kill_also_ends_child_processes() {
-        let guard = Guard::start().expect("a guardian");
+        let guard = CleanupGuard::start().expect("a guardian");
         let script = "sleep 60 & echo $!; wait".to_owned();
         let words = ["sh", "-c", &script].map(str::to_owned);
         let mut shell =
-            Process::start(&guard, Start::PLAIN, &words, Output::Kept).expect("a shell");
+            ChildProcess::start(&guard, ProcessContext::PLAIN, &words, StderrHandling::Kept)
+                .expect("a shell");
         let mut line = String::new();
         let stdout = shell.stdout().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("a line");

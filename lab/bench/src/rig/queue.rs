@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::RigError;
-use crate::experiment::Kernel;
+use crate::experiment::BlockQueueSettings;
 
 /// Settings in effect, as read back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSettings {
     /// I/O scheduler.
     pub scheduler: String,
-    /// See [`Kernel::read_ahead_kb`].
+    /// See [`BlockQueueSettings::read_ahead_kb`].
     pub read_ahead_kb: u32,
-    /// See [`Kernel::max_sectors_kb`].
+    /// See [`BlockQueueSettings::max_sectors_kb`].
     pub max_sectors_kb: u32,
     /// Largest request of the device.
     pub max_hw_sectors_kb: u32,
@@ -27,7 +27,7 @@ pub struct QueueSettings {
 /// are reset to their defaults: an earlier server may have changed them.
 ///
 /// `read_ahead_kb` comes last: the kernel resets it when another limit of the queue is written.
-pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigError> {
+pub(crate) fn set(device: &str, kernel: &BlockQueueSettings) -> Result<QueueSettings, RigError> {
     write(device, "scheduler", &kernel.scheduler)?;
     let most = look(device)?.max_hw_sectors_kb;
     let largest = largest_kb(kernel, most);
@@ -43,7 +43,7 @@ pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigErr
 
 /// The largest request of a loop device that supports `most`: that much, unless a setting is lower.
 /// The papers' 16 MB exceed it; the record shows the value in effect.
-fn largest_kb(kernel: &Kernel, most: u32) -> u32 {
+fn largest_kb(kernel: &BlockQueueSettings, most: u32) -> u32 {
     kernel.max_sectors_kb.map_or(most, |kb| kb.min(most))
 }
 
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn request_limit_is_reset_for_next_server() {
-        let kernel = |max_sectors_kb| Kernel {
+        let kernel = |max_sectors_kb| BlockQueueSettings {
             max_sectors_kb,
-            ..Kernel::default()
+            ..BlockQueueSettings::default()
         };
         let largest = |kb| largest_kb(&kernel(kb), 1280);
         assert_eq!(largest(Some(512)), 512);

@@ -7,13 +7,13 @@ use std::time::Duration;
 use headlong_units::Bytes;
 use serde_json::Value;
 
-use super::emulated::Emulated;
-use super::guard::Guard;
-use super::process::{Output, Process};
+use super::cleanup_guard::CleanupGuard;
+use super::emulated_drive::EmulatedDrive;
+use super::process::{ChildProcess, StderrHandling};
 use super::{RigError, make_folder};
+use crate::command_builder::CommandBuilder;
 use crate::experiment::{Cache, CacheKind, FlashTier};
 use crate::servers::CacheSpace;
-use crate::words::CommandBuilder;
 
 /// Fraction of a server's memory that may hold dirty pages of its cache. Without this bound the
 /// kernel accumulates much more than the server's memory, and its reads queue behind all of it.
@@ -31,8 +31,8 @@ const INODES: u32 = 100_000;
 
 /// A running SSD without content; it is terminated when dropped.
 #[derive(Debug)]
-pub(crate) struct Ssd {
-    drive: Emulated,
+pub(crate) struct RunningSsd {
+    drive: EmulatedDrive,
     device: PathBuf,
     /// The commands that started and formatted it.
     pub(crate) commands: Vec<String>,
@@ -121,10 +121,10 @@ impl SsdSetup<'_> {
     }
 }
 
-impl Ssd {
+impl RunningSsd {
     /// Starts and formats it; its timing is off.
     pub(crate) fn start(
-        guard: &Guard,
+        guard: &CleanupGuard,
         folder: &Path,
         setup: &SsdSetup<'_>,
     ) -> Result<Self, RigError> {
@@ -137,12 +137,12 @@ impl Ssd {
         if let Some(point) = &point {
             make_folder(point)?;
         }
-        let mut drive = Emulated::start(guard, &command, &socket)?;
+        let mut drive = EmulatedDrive::start(guard, &command, &socket)?;
         let device = Path::new("/dev").join(&drive.device);
         drive.control.timing(false)?;
         let mut commands = vec![command.join(" ")];
         if let Some(format) = setup.format_words(&device) {
-            Process::complete(guard, &format, Output::Kept, FORMAT_PATIENCE)?;
+            ChildProcess::complete(guard, &format, StderrHandling::Kept, FORMAT_PATIENCE)?;
             commands.push(format.join(" "));
         }
         if let SsdUse::Files { memory, .. } = setup.holds

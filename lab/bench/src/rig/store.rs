@@ -10,15 +10,15 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::RigError;
-use headlong_workload::Form;
+use headlong_workload::TitleForm;
 
-use crate::experiment::{DriveSpec, FileSet};
+use crate::experiment::{EmulatedDriveSpec, FileSet};
 
 const LABEL: &str = "label.json";
 
 /// Description of a drive's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Label {
+struct StoreLabel {
     drive: String,
     size_bytes: Option<u64>,
     catalogue: String,
@@ -34,30 +34,30 @@ struct Label {
 
 /// A drive's folder; locked while this value lives.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct DriveStore {
     folder: PathBuf,
-    label: Label,
+    label: StoreLabel,
     _lock: File,
 }
 
-impl Store {
+impl DriveStore {
     /// Opens the folder below `root` for this drive and these files; `number` selects one of
     /// several identical drives.
     pub(crate) fn open(
         root: &Path,
-        drive: &DriveSpec,
+        drive: &EmulatedDriveSpec,
         files: &FileSet,
         number: u32,
     ) -> Result<Self, RigError> {
         let specification = fs::read_to_string(&files.catalogue).unwrap_or_default();
-        let label = Label {
+        let label = StoreLabel {
             drive: drive.preset.clone(),
             size_bytes: drive.size_bytes,
             catalogue: files.catalogue.clone(),
             catalogue_hash: hash(specification.as_bytes()),
             set: files.set.clone(),
             chunk_bytes: files.form.chunk_bytes(),
-            segment_files: files.form == Form::Segments,
+            segment_files: files.form == TitleForm::Segments,
             file_system: files.file_system.clone(),
         };
         let text = serde_json::to_string(&label).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Store {
     /// Whether the label matches the requested content.
     pub(crate) fn is_filled(&self) -> bool {
         let text = fs::read_to_string(self.folder.join(LABEL)).unwrap_or_default();
-        serde_json::from_str::<Label>(&text).is_ok_and(|label| label == self.label)
+        serde_json::from_str::<StoreLabel>(&text).is_ok_and(|label| label == self.label)
     }
 
     /// Writes the label; the content must be durable by then.
@@ -131,11 +131,11 @@ fn hash(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn drive() -> DriveSpec {
-        DriveSpec {
+    fn drive() -> EmulatedDriveSpec {
+        EmulatedDriveSpec {
             preset: "wd-red".into(),
             size_bytes: Some(1 << 30),
-            ..DriveSpec::default()
+            ..EmulatedDriveSpec::default()
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
         FileSet {
             catalogue: "youtube-sd".into(),
             set: vec![("catalogue.seed".into(), seed.to_string())],
-            form: Form::Whole,
+            form: TitleForm::Whole,
             file_system: "ext4".into(),
         }
     }
@@ -151,29 +151,29 @@ mod tests {
     #[test]
     fn interrupted_fill_starts_again() {
         let root = tempfile::tempdir().expect("a folder");
-        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
+        let store = DriveStore::open(root.path(), &drive(), &files(1), 0).expect("a store");
         fs::create_dir(store.disk()).expect("a folder");
         fs::write(store.disk().join("half"), "x").expect("a file");
         assert!(!store.is_filled());
         drop(store);
-        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
+        let store = DriveStore::open(root.path(), &drive(), &files(1), 0).expect("a store");
         assert!(!store.disk().exists());
         fs::create_dir(store.disk()).expect("a folder");
         store.set_filled().expect("a label");
         drop(store);
-        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
+        let store = DriveStore::open(root.path(), &drive(), &files(1), 0).expect("a store");
         assert!(store.is_filled() && store.disk().exists());
     }
 
     #[test]
     fn separates_folders_and_locks_each() {
         let root = tempfile::tempdir().expect("a folder");
-        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
-        let other = Store::open(root.path(), &drive(), &files(2), 0).expect("a store");
+        let store = DriveStore::open(root.path(), &drive(), &files(1), 0).expect("a store");
+        let other = DriveStore::open(root.path(), &drive(), &files(2), 0).expect("a store");
         assert_ne!(store.disk(), other.disk());
-        let again = Store::open(root.path(), &drive(), &files(1), 0);
+        let again = DriveStore::open(root.path(), &drive(), &files(1), 0);
         assert!(matches!(again, Err(RigError::StoreInUse(_))));
-        let second = Store::open(root.path(), &drive(), &files(1), 1).expect("a second drive");
+        let second = DriveStore::open(root.path(), &drive(), &files(1), 1).expect("a second drive");
         assert_ne!(store.disk(), second.disk());
     }
 }

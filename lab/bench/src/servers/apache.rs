@@ -1,14 +1,14 @@
 //! Apache with its event MPM, with Debian's defaults unless set here.
 
-use super::launch::{LaunchSpec, Place, scaled_ms};
-use crate::experiment::Apache;
-use crate::words::CommandBuilder;
+use super::launch::{LaunchSpec, ServerEnvironment, scaled_ms};
+use crate::command_builder::CommandBuilder;
+use crate::experiment::ApacheSettings;
 
 /// Debian's folder of modules.
 const MODULES: &str = "/usr/lib/apache2/modules";
 const THREADS_PER_CHILD: u32 = 64;
 
-pub(super) fn launch(settings: &Apache, place: &Place) -> LaunchSpec {
+pub(super) fn launch(settings: &ApacheSettings, place: &ServerEnvironment) -> LaunchSpec {
     let file = place.folder.join("apache.conf");
     let CommandBuilder(command) = CommandBuilder::default()
         .plain("apache2 -D FOREGROUND")
@@ -16,7 +16,7 @@ pub(super) fn launch(settings: &Apache, place: &Place) -> LaunchSpec {
     LaunchSpec::of_others(place, command, vec![(file, config(settings, place))])
 }
 
-fn config(settings: &Apache, place: &Place) -> String {
+fn config(settings: &ApacheSettings, place: &ServerEnvironment) -> String {
     let on = |flag| if flag { "On" } else { "Off" };
     let children = settings.workers.div_ceil(THREADS_PER_CHILD).max(1);
     let modules = ["mpm_event", "authz_core", "mime"];

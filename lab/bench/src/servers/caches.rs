@@ -8,10 +8,10 @@
 
 use headlong_units::MIB;
 
-use super::launch::{CacheSpace, Files, LaunchSpec, Place, scaled_ms, text};
+use super::launch::{CacheSpace, ConfigFiles, LaunchSpec, ServerEnvironment, scaled_ms, text};
 use super::nginx::command;
+use crate::command_builder::CommandBuilder;
 use crate::experiment::{Cache, CacheKind};
-use crate::words::CommandBuilder;
 
 /// A year: nothing becomes stale during a run.
 const VALID_DAYS: u32 = 365;
@@ -26,7 +26,7 @@ const OWN_MEMORY: u64 = 256 * MIB;
 pub(super) fn launch(
     cache: Cache,
     space: &CacheSpace,
-    place: &Place,
+    place: &ServerEnvironment,
     behind: u16,
 ) -> Option<LaunchSpec> {
     let (command, files) = match cache.kind {
@@ -38,9 +38,14 @@ pub(super) fn launch(
     Some(LaunchSpec::of_others(place, command, files))
 }
 
-type Parts = (Vec<String>, Files);
+type CommandAndFiles = (Vec<String>, ConfigFiles);
 
-fn nginx(slice: Option<u64>, space: &CacheSpace, place: &Place, behind: u16) -> Parts {
+fn nginx(
+    slice: Option<u64>,
+    space: &CacheSpace,
+    place: &ServerEnvironment,
+    behind: u16,
+) -> CommandAndFiles {
     let file = place.folder.join("cache-nginx.conf");
     let (folder, port) = (text(&place.folder), place.port);
     let ms = |seconds| scaled_ms(seconds, place);
@@ -109,7 +114,7 @@ inactive={VALID_DAYS}d use_temp_path=off;
 }
 
 /// It needs separate folders, and a file with their paths.
-fn traffic_server(space: &CacheSpace, place: &Place, behind: u16) -> Parts {
+fn traffic_server(space: &CacheSpace, place: &ServerEnvironment, behind: u16) -> CommandAndFiles {
     let own = place.folder.join("trafficserver");
     let etc = own.join("etc");
     let folder = text(&own);
@@ -174,7 +179,7 @@ cachedir: {cache}
     (command, files)
 }
 
-fn varnish(space: &CacheSpace, place: &Place, behind: u16) -> Parts {
+fn varnish(space: &CacheSpace, place: &ServerEnvironment, behind: u16) -> CommandAndFiles {
     let file = place.folder.join("cache.vcl");
     let seconds = scaled_ms(60.0, place) as f64 / 1000.0;
     let rules = format!(

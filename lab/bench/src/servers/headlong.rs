@@ -2,8 +2,8 @@
 
 use headlong_units::{Bytes, MIB};
 
-use super::launch::{LaunchSpec, Listens, Place, Status, text};
-use crate::words::CommandBuilder;
+use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource, text};
+use crate::command_builder::CommandBuilder;
 
 /// Fraction of a memory limit reserved for the process itself: connections, sockets, tables, and
 /// the allocator's overhead.
@@ -17,7 +17,7 @@ pub(crate) fn pool_memory(limit: u64) -> Bytes {
     Bytes((limit - own) / MIB * MIB)
 }
 
-pub(super) fn launch(config: &str, place: &Place) -> LaunchSpec {
+pub(super) fn launch(config: &str, place: &ServerEnvironment) -> LaunchSpec {
     let file = place.folder.join("headlong.toml");
     let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "serve")
         .option("--config", file.display())
@@ -26,13 +26,13 @@ pub(super) fn launch(config: &str, place: &Place) -> LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(file, whole(config, place))],
-        status: Status::Http("/status"),
-        listens: Listens::Port(place.port),
+        status: StatusSource::Http("/status"),
+        listens: ListenAddress::Port(place.port),
     }
 }
 
 /// The experiment's keys and those set by the bench. Keys come before tables in TOML.
-fn whole(config: &str, place: &Place) -> String {
+fn whole(config: &str, place: &ServerEnvironment) -> String {
     let mut table: toml::Table = config.parse().unwrap_or_default();
     let mut set = |key: &str, value: toml::Value| {
         table.insert(key.to_owned(), value);

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::{Bytes, MIB};
 
-use crate::experiment::{Cache, FlashTier, Front};
+use crate::experiment::{Cache, FlashTier, FrontProxy};
 
 /// Environment of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct ServerEnvironment {
     /// The folder to serve.
     pub(crate) root: PathBuf,
     /// The server's own folder, for its configuration and run-time files.
@@ -24,7 +24,7 @@ pub(crate) struct Place {
     /// The program `headlong`.
     pub(crate) headlong: PathBuf,
     /// The proxy that viewers connect to instead; the server listens behind it.
-    pub(crate) front: Option<Front>,
+    pub(crate) front: Option<FrontProxy>,
     /// Whether the server is started with the preloaded library.
     pub(crate) preload: bool,
     /// Whether the server reads the titles through a mount.
@@ -34,7 +34,7 @@ pub(crate) struct Place {
     /// Device of its flash tier, and the tier's settings.
     pub(crate) flash: Option<(PathBuf, FlashTier)>,
     /// The ZFS pool with the titles, if there is one.
-    pub(crate) pool: Option<Pool>,
+    pub(crate) pool: Option<PoolDevices>,
     /// The cache in front of the server, and its storage.
     pub(crate) cache: Option<(Cache, CacheSpace)>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct CacheSpace {
 
 /// Devices of a ZFS pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pool {
+pub(crate) struct PoolDevices {
     /// The drive.
     pub(crate) device: PathBuf,
     /// The cache device.
@@ -61,7 +61,7 @@ pub(crate) struct Pool {
 /// server: data that programs read themselves, or through a mount, is in the page cache.
 const LEFT_PART: u64 = 4;
 
-impl Place {
+impl ServerEnvironment {
     /// The configuration of the server's reader; its memory is added if not set.
     pub(crate) fn reader_file(&self) -> (PathBuf, String) {
         let mut keys: toml::Table = self.reader.parse().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Place {
 }
 
 /// Files with their content.
-pub(crate) type Files = Vec<(PathBuf, String)>;
+pub(crate) type ConfigFiles = Vec<(PathBuf, String)>;
 
 /// How to start a process.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,22 +87,26 @@ pub(crate) struct LaunchSpec {
     /// Arguments of the command.
     pub(crate) command: Vec<String>,
     /// Files to write before the start, with their content.
-    pub(crate) files: Files,
+    pub(crate) files: ConfigFiles,
     /// Where its status in JSON is available.
-    pub(crate) status: Status,
+    pub(crate) status: StatusSource,
     /// Where it listens.
-    pub(crate) listens: Listens,
+    pub(crate) listens: ListenAddress,
 }
 
 impl LaunchSpec {
     /// A third-party server on the place's port, without a status.
-    pub(super) fn of_others(place: &Place, command: Vec<String>, files: Files) -> Self {
+    pub(super) fn of_others(
+        place: &ServerEnvironment,
+        command: Vec<String>,
+        files: ConfigFiles,
+    ) -> Self {
         Self {
             under: Vec::new(),
             command,
             files,
-            status: Status::Nowhere,
-            listens: Listens::Port(place.port),
+            status: StatusSource::Nowhere,
+            listens: ListenAddress::Port(place.port),
         }
     }
 
@@ -115,7 +119,7 @@ impl LaunchSpec {
 
 /// Where a program's status is available.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum StatusSource {
     /// None.
     Nowhere,
     /// At this path on its admin port.
@@ -128,7 +132,7 @@ pub(crate) enum Status {
 
 /// Where a program listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Listens {
+pub(crate) enum ListenAddress {
     /// On a port of its network.
     Port(u16),
     /// On a reception's socket.
@@ -142,6 +146,6 @@ pub(super) fn text(path: &Path) -> String {
 }
 
 /// A time in seconds of model time, in milliseconds of wall time.
-pub(super) fn scaled_ms(seconds: f64, place: &Place) -> u64 {
+pub(super) fn scaled_ms(seconds: f64, place: &ServerEnvironment) -> u64 {
     ((seconds * 1000.0 / f64::from(place.time_scale)).round() as u64).max(1)
 }

@@ -8,7 +8,7 @@
 
 mod apache;
 mod caches;
-mod front;
+mod front_proxy;
 mod headlong;
 mod launch;
 mod mount;
@@ -18,17 +18,19 @@ mod preload;
 
 pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
-pub(crate) use self::launch::{CacheSpace, LaunchSpec, Listens, Place, Pool, Status};
+pub(crate) use self::launch::{
+    CacheSpace, LaunchSpec, ListenAddress, PoolDevices, ServerEnvironment, StatusSource,
+};
 pub(crate) use self::pool::launch as pool_launch;
 
-use crate::experiment::{CacheKind, Front, ServerKind};
+use crate::experiment::{CacheKind, FrontProxy, ServerKind};
 
 /// Port of a server with a proxy or a cache in front.
 const BEHIND_PORT: u16 = 8082;
 
 /// A server and its companion processes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Launches {
+pub(crate) struct ServerLaunch {
     /// Its reader (a reception, a mount or a pool), started first; it shares the server's memory
     /// limit.
     pub(crate) reader: Option<LaunchSpec>,
@@ -40,7 +42,7 @@ pub(crate) struct Launches {
     pub(crate) front: Option<LaunchSpec>,
 }
 
-impl Launches {
+impl ServerLaunch {
     /// All of them in starting order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &LaunchSpec> {
         let server = std::iter::once(&self.server);
@@ -50,7 +52,7 @@ impl Launches {
 }
 
 /// How to start a server of this kind and its companions.
-pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
+pub(crate) fn launches(kind: &ServerKind, place: &ServerEnvironment) -> ServerLaunch {
     let mut own = place.clone();
     if place.front.is_some() || place.cache.is_some() {
         own.port = BEHIND_PORT;
@@ -70,16 +72,16 @@ pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
     if let Some(pool) = &place.pool {
         reader = Some(pool::launch(pool, &place.folder, place.memory, false));
     }
-    Launches {
+    ServerLaunch {
         reader,
         server,
         cache: (place.cache.as_ref())
             .and_then(|(cache, space)| caches::launch(*cache, space, place, BEHIND_PORT)),
-        front: (place.front).map(|front| front::launch(front, place, BEHIND_PORT)),
+        front: (place.front).map(|front| front_proxy::launch(front, place, BEHIND_PORT)),
     }
 }
 
-fn launch(kind: &ServerKind, place: &Place) -> LaunchSpec {
+fn launch(kind: &ServerKind, place: &ServerEnvironment) -> LaunchSpec {
     match kind {
         ServerKind::Headlong { config } => headlong::launch(config, place),
         ServerKind::Nginx(settings) => nginx::launch(settings, place),
@@ -92,10 +94,10 @@ fn launch(kind: &ServerKind, place: &Place) -> LaunchSpec {
 }
 
 /// Like [`program`], for a proxy.
-pub(crate) fn front_program(front: Front) -> (&'static str, &'static str) {
+pub(crate) fn front_program(front: FrontProxy) -> (&'static str, &'static str) {
     match front {
-        Front::Nginx => ("nginx", "nginx-light"),
-        Front::HaProxy => ("haproxy", "haproxy"),
+        FrontProxy::Nginx => ("nginx", "nginx-light"),
+        FrontProxy::HaProxy => ("haproxy", "haproxy"),
     }
 }
 
@@ -119,7 +121,7 @@ pub(crate) fn program(kind: &ServerKind) -> Option<(&str, &str)> {
     }
 }
 
-fn filled(word: &str, place: &Place) -> String {
+fn filled(word: &str, place: &ServerEnvironment) -> String {
     let memory = place
         .memory
         .map_or_else(String::new, |bytes| bytes.to_string());
@@ -133,10 +135,10 @@ fn filled(word: &str, place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Apache, Cache, Nginx};
+    use crate::experiment::{ApacheSettings, Cache, NginxSettings};
 
-    fn place() -> Place {
-        Place {
+    fn place() -> ServerEnvironment {
+        ServerEnvironment {
             root: "/mnt/titles".into(),
             folder: "/run/bench/server".into(),
             port: 8080,
@@ -157,7 +159,7 @@ mod tests {
     /// `UPDATE=1 cargo test -p headlong-bench` rewrites the golden file.
     #[test]
     fn configurations_match_golden_file() {
-        let nginx = Nginx {
+        let nginx = NginxSettings {
             aio_threads: true,
             threads: 64,
             workers: 2,
@@ -166,7 +168,7 @@ mod tests {
             directio_bytes: None,
             directives: String::new(),
         };
-        let blocking = Nginx {
+        let blocking = NginxSettings {
             aio_threads: false,
             workers: 64,
             sendfile: false,
@@ -175,7 +177,7 @@ mod tests {
             directives: "open_file_cache max=30000;".into(),
             ..nginx.clone()
         };
-        let apache = Apache {
+        let apache = ApacheSettings {
             mmap: true,
             sendfile: false,
             workers: 2048,
@@ -202,11 +204,11 @@ mod tests {
         ];
         let plain = kinds.iter().map(|(name, kind)| (*name, kind, place()));
         let (headlong, nginx) = (&kinds[0].1, &kinds[1].1);
-        let behind = |front| Place {
+        let behind = |front| ServerEnvironment {
             front: Some(front),
             ..place()
         };
-        let cached = |kind, slice_bytes| Place {
+        let cached = |kind, slice_bytes| ServerEnvironment {
             cache: Some((
                 Cache { kind, slice_bytes },
                 CacheSpace {
@@ -217,12 +219,16 @@ mod tests {
             ..place()
         };
         let beside = [
-            ("headlong behind nginx", headlong, behind(Front::Nginx)),
-            ("headlong behind HAProxy", headlong, behind(Front::HaProxy)),
+            ("headlong behind nginx", headlong, behind(FrontProxy::Nginx)),
+            (
+                "headlong behind HAProxy",
+                headlong,
+                behind(FrontProxy::HaProxy),
+            ),
             (
                 "nginx under preload",
                 nginx,
-                Place {
+                ServerEnvironment {
                     preload: true,
                     ..place()
                 },
@@ -250,8 +256,8 @@ mod tests {
             (
                 "nginx over a ZFS pool",
                 nginx,
-                Place {
-                    pool: Some(Pool {
+                ServerEnvironment {
+                    pool: Some(PoolDevices {
                         device: "/dev/loop1".into(),
                         ssd: Some("/dev/loop2".into()),
                     }),
@@ -261,7 +267,7 @@ mod tests {
             (
                 "nginx over a mount",
                 nginx,
-                Place {
+                ServerEnvironment {
                     mount: true,
                     reader: "page_cache = false".into(),
                     ..place()
@@ -288,7 +294,7 @@ mod tests {
             let kind = ServerKind::Headlong {
                 config: config.into(),
             };
-            let launch = launch(&kind, &Place { memory, ..place() });
+            let launch = launch(&kind, &ServerEnvironment { memory, ..place() });
             launch.files[0].1.clone()
         };
         assert!(config("", Some(4 << 30)).contains("memory = \"3584MiB\""));

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use super::launch::{LaunchSpec, Listens, Place, Status};
-use crate::words::CommandBuilder;
+use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource};
+use crate::command_builder::CommandBuilder;
 
 /// The mount point, which the server uses as its root.
-pub(super) fn point(place: &Place) -> PathBuf {
+pub(super) fn point(place: &ServerEnvironment) -> PathBuf {
     place.folder.join("mounted")
 }
 
 /// The daemon, within the server's memory limit.
-pub(super) fn launch(place: &Place) -> LaunchSpec {
+pub(super) fn launch(place: &ServerEnvironment) -> LaunchSpec {
     let point = point(place);
     let (file, keys) = place.reader_file();
     let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "mount")
@@ -23,7 +23,7 @@ pub(super) fn launch(place: &Place) -> LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(file, keys)],
-        status: Status::Mount(point.clone()),
-        listens: Listens::Mount(point),
+        status: StatusSource::Mount(point.clone()),
+        listens: ListenAddress::Mount(point),
     }
 }

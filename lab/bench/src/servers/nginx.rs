@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::launch::{LaunchSpec, Place, scaled_ms, text};
-use crate::experiment::Nginx;
-use crate::words::CommandBuilder;
+use super::launch::{LaunchSpec, ServerEnvironment, scaled_ms, text};
+use crate::command_builder::CommandBuilder;
+use crate::experiment::NginxSettings;
 
-pub(super) fn launch(settings: &Nginx, place: &Place) -> LaunchSpec {
+pub(super) fn launch(settings: &NginxSettings, place: &ServerEnvironment) -> LaunchSpec {
     let file = place.folder.join("nginx.conf");
     let command = command(&file, place);
     LaunchSpec::of_others(place, command, vec![(file, config(settings, place))])
 }
 
 /// nginx with this configuration, and no files outside the place's folder.
-pub(super) fn command(file: &Path, place: &Place) -> Vec<String> {
+pub(super) fn command(file: &Path, place: &ServerEnvironment) -> Vec<String> {
     let words = CommandBuilder::default()
         .plain("nginx")
         .option("-c", file.display());
@@ -22,7 +22,7 @@ pub(super) fn command(file: &Path, place: &Place) -> Vec<String> {
     words.plain("-e stderr").0
 }
 
-fn config(settings: &Nginx, place: &Place) -> String {
+fn config(settings: &NginxSettings, place: &ServerEnvironment) -> String {
     let folder = text(&place.folder);
     let on = |flag| if flag { "on" } else { "off" };
     let ms = |seconds| scaled_ms(seconds, place);

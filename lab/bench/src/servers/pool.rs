@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::MIB;
 
-use super::launch::{LaunchSpec, Listens, Pool, Status, text};
+use super::launch::{LaunchSpec, ListenAddress, PoolDevices, StatusSource, text};
 
 const SCRIPT: &str = include_str!("pool.sh");
 /// Fraction of the memory limit for zfs-fuse's own cache (ARC); the rest is for its other needs,
@@ -23,7 +23,12 @@ pub(super) fn point(folder: &Path) -> PathBuf {
 }
 
 /// Starts the pool in its own folder; creates it if `is_new`.
-pub(crate) fn launch(pool: &Pool, folder: &Path, memory: Option<u64>, is_new: bool) -> LaunchSpec {
+pub(crate) fn launch(
+    pool: &PoolDevices,
+    folder: &Path,
+    memory: Option<u64>,
+    is_new: bool,
+) -> LaunchSpec {
     let script = folder.join("pool.sh");
     let own = memory.map_or(OWN_MEMORY, |limit| limit / OWN_MEMORY_PART);
     let command = vec![
@@ -39,7 +44,7 @@ pub(crate) fn launch(pool: &Pool, folder: &Path, memory: Option<u64>, is_new: bo
         under: Vec::new(),
         command,
         files: vec![(script, SCRIPT.to_owned())],
-        status: Status::Nowhere,
-        listens: Listens::Mount(point(folder)),
+        status: StatusSource::Nowhere,
+        listens: ListenAddress::Mount(point(folder)),
     }
 }

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use super::launch::{LaunchSpec, Listens, Place, Status, scaled_ms};
-use crate::words::CommandBuilder;
+use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource, scaled_ms};
+use crate::command_builder::CommandBuilder;
 
 /// Default of `headlong run`: how long a call waits for the reception, seconds of model time.
 const WAIT_SECONDS: f64 = 10.0;
 
-fn socket(place: &Place) -> PathBuf {
+fn socket(place: &ServerEnvironment) -> PathBuf {
     place.folder.join("reception.sock")
 }
 
 /// Prefix of the server's command.
-pub(super) fn words(place: &Place) -> Vec<String> {
+pub(super) fn words(place: &ServerEnvironment) -> Vec<String> {
     let wait = scaled_ms(WAIT_SECONDS, place);
     let words = CommandBuilder::of(&place.headlong, "run")
         .option("--socket", socket(place).display())
@@ -22,7 +22,7 @@ pub(super) fn words(place: &Place) -> Vec<String> {
 }
 
 /// The daemon, within the server's memory limit.
-pub(super) fn reception(place: &Place) -> LaunchSpec {
+pub(super) fn reception(place: &ServerEnvironment) -> LaunchSpec {
     let socket = socket(place);
     let (file, keys) = place.reader_file();
     let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "reception")
@@ -33,7 +33,7 @@ pub(super) fn reception(place: &Place) -> LaunchSpec {
         under: Vec::new(),
         command,
         files: vec![(file, keys)],
-        status: Status::Reception(socket.clone()),
-        listens: Listens::Socket(socket),
+        status: StatusSource::Reception(socket.clone()),
+        listens: ListenAddress::Socket(socket),
     }
 }

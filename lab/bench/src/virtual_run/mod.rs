@@ -19,21 +19,23 @@ use std::num::NonZeroUsize;
 use headlong_player::ExportedCall;
 use headlong_report::shell_word;
 use headlong_sim::{
-    Experiment as World, Measure, Record, Scheduler, ServerKind as Origin, Setup as Made,
+    RunFigures, RunMeasurements, Scheduler, ServerModel, VirtualExperiment, WorldSetup,
 };
 use headlong_units::{Duration, KIB};
 use serde_json::{Value, json};
 
-use crate::cpu_usage::{CpuUse, Machine};
+use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
-use crate::experiment::{Cell, Experiment, Kernel, SearchRules};
+use crate::experiment::{BlockQueueSettings, Experiment, ExperimentCell, SearchRules};
 use crate::parallel::in_parallel;
 use crate::playback_quality::{PlaybackQuality, QualityRules, QualityShortfall};
-use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+use crate::record::{
+    DiskFacts, LoadFigures, OutcomeName, RunRecord, RunSetup, RunVerdict, SCHEMA, ServerFacts,
+};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run_identity::{of_run, own_build, settings};
 use crate::run_phases::RunPhase;
-use crate::search::{CompletedSearch, Probe, Search};
+use crate::search::{CompletedSearch, LimitSearch, Probe};
 use crate::search_driver::Runner;
 
 /// Name of the machine in the record of a virtual run.
@@ -78,22 +80,25 @@ impl VirtualBench {
     }
 
     /// The cells that cannot be simulated, with reasons.
-    pub fn lacks<'c>(&self, cells: impl IntoIterator<Item = &'c Cell>) -> Vec<NotSimulatable> {
+    pub fn lacks<'c>(
+        &self,
+        cells: impl IntoIterator<Item = &'c ExperimentCell>,
+    ) -> Vec<NotSimulatable> {
         let cells = cells.into_iter();
         cells.filter_map(|cell| self.world(cell).err()).collect()
     }
 
     /// Largest number of outstanding reads of the server, if it is headlong.
-    pub(crate) fn reads_at_a_time(&self, cell: &Cell) -> Option<u32> {
+    pub(crate) fn reads_at_a_time(&self, cell: &ExperimentCell) -> Option<u32> {
         let setup = self.world(cell).ok()?.setup;
         match setup.server {
-            Origin::Headlong => Some(setup.engine.outstanding_reads_max),
-            Origin::Vanilla(_) => None,
+            ServerModel::Headlong => Some(setup.engine.outstanding_reads_max),
+            ServerModel::Vanilla(_) => None,
         }
     }
 
     /// The command that repeats a run.
-    pub fn replay_line(&self, cell: &Cell, rate: f64, seed: u64) -> String {
+    pub fn replay_line(&self, cell: &ExperimentCell, rate: f64, seed: u64) -> String {
         replay_line(&self.replay_words(cell), rate, seed)
     }
 
@@ -101,7 +106,7 @@ impl VirtualBench {
     ///
     /// # Errors
     /// If the cell cannot be simulated.
-    pub fn cell(&self, cell: &Cell) -> Result<VirtualCell, NotSimulatable> {
+    pub fn cell(&self, cell: &ExperimentCell) -> Result<VirtualCell, NotSimulatable> {
         Ok(VirtualCell {
             experiment: self.experiment.name.clone(),
             server: cell.server_name.clone(),
@@ -115,7 +120,7 @@ impl VirtualBench {
         })
     }
 
-    fn replay_words(&self, cell: &Cell) -> String {
+    fn replay_words(&self, cell: &ExperimentCell) -> String {
         let [server, workload] = [&cell.server_name, &cell.workload_name].map(shell_word);
         format!("{} --server {server} --workload {workload}", self.replay)
     }
@@ -132,27 +137,27 @@ pub struct VirtualCell {
     experiment: String,
     server: String,
     workload: String,
-    world: World,
+    world: VirtualExperiment,
     /// Pass criteria; without any, a failed call in the measured period fails the run.
     rules: Option<SearchRules>,
     time_scale: u32,
     settings: Value,
-    kernel: Kernel,
+    kernel: BlockQueueSettings,
     replay: String,
 }
 
 impl VirtualCell {
     /// A cell described by options. A run fails if a call fails in the measured period (thesis
     /// 4.4.3). `replay` is the command that repeats a run, up to its rate.
-    pub fn of_options(world: World, workload: &str, replay: &str) -> Self {
+    pub fn of_options(world: VirtualExperiment, workload: &str, replay: &str) -> Self {
         let settings = json!({
             "drive": format!("{:?}", world.drive),
             "setup": format!("{:?}", world.setup),
             "workload": format!("{:?}", world.workload),
         });
         let (server, scheduler, read_ahead_bytes) = match &world.setup.server {
-            Origin::Headlong => ("headlong", "none", 0),
-            Origin::Vanilla(vanilla) => {
+            ServerModel::Headlong => ("headlong", "none", 0),
+            ServerModel::Vanilla(vanilla) => {
                 let name = match vanilla.scheduler {
                     Scheduler::Deadline => "mq-deadline",
                     Scheduler::None => "none",
@@ -167,7 +172,7 @@ impl VirtualCell {
             rules: None,
             time_scale: 1,
             settings,
-            kernel: Kernel {
+            kernel: BlockQueueSettings {
                 scheduler: scheduler.to_owned(),
                 read_ahead_kb: (read_ahead_bytes / KIB) as u32,
                 max_sectors_kb: None,
@@ -178,7 +183,7 @@ impl VirtualCell {
     }
 
     /// The world to simulate, except for rate and seed.
-    pub fn world(&self) -> &World {
+    pub fn world(&self) -> &VirtualExperiment {
         &self.world
     }
 
@@ -239,7 +244,7 @@ impl VirtualCell {
     }
 
     /// Searches the highest rate at which no seed fails, in whole steps of `resolution` bytes per
-    /// second: up or down by an eighth, then in growing steps, then by bisection. `tell` receives
+    /// second: up or down by an eighth, then in growing steps, then by bisection. `on_run` receives
     /// each run that counts.
     ///
     /// # Errors
@@ -247,7 +252,7 @@ impl VirtualCell {
     pub fn search(
         &self,
         wanted: &RateSearch,
-        mut tell: impl FnMut(&RunRecord),
+        mut on_run: impl FnMut(&RunRecord),
     ) -> Result<CompletedSearch<RunRecord>, RigError> {
         let rules = SearchRules {
             failures_max: 0.0,
@@ -257,7 +262,7 @@ impl VirtualCell {
             confirm: wanted.seeds.max(1),
             probes_max: PROBES_MAX,
         };
-        let search = Search::new(wanted.start, rules).in_steps_of(wanted.resolution);
+        let search = LimitSearch::new(wanted.start, rules).in_steps_of(wanted.resolution);
         let run = |probe: &Probe| {
             let seed = wanted.seed + u64::from(probe.seed_index);
             self.run(probe.rate, seed, true)
@@ -267,7 +272,7 @@ impl VirtualCell {
             made.into_iter().collect::<Result<Vec<_>, _>>()
         };
         search.run(wanted.threads.get(), make, |record| {
-            tell(record);
+            on_run(record);
             record.outcome()
         })
     }
@@ -277,10 +282,10 @@ impl VirtualCell {
         rate: f64,
         seed: u64,
         settings: Value,
-        setup: &Made,
-        seen: &Measure,
+        setup: &WorldSetup,
+        seen: &RunMeasurements,
     ) -> RunRecord {
-        let figures = Record::new(rate / MIB, seed, seen);
+        let figures = RunFigures::new(rate / MIB, seed, seen);
         let (part, whole, most, short) = match self.rules {
             None => (
                 figures.failures,
@@ -318,7 +323,7 @@ impl VirtualCell {
             time_scale: self.time_scale,
             started_unix: 0,
             wall_seconds: 0.0,
-            verdict: Verdict {
+            verdict: RunVerdict {
                 outcome,
                 refused_because,
                 limit: None,
@@ -328,7 +333,7 @@ impl VirtualCell {
                 asked_for: Some(of_a_second(seen.asked_for_bytes())),
                 delivered: of_a_second(seen.delivered_bytes()),
             },
-            load: Load::Virtual(Box::new(figures)),
+            load: LoadFigures::Virtual(Box::new(figures)),
             server_facts: server_facts(setup, seen),
             disk: DiskFacts {
                 others: Vec::new(),
@@ -338,12 +343,12 @@ impl VirtualCell {
             },
             climbed: None,
             phases: RunPhase::of_virtual(setup, seen),
-            cpu: CpuUse::default(),
-            setup: Setup {
+            cpu: CpuUsage::default(),
+            setup: RunSetup {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                machine: Machine {
+                machine: MachineInfo {
                     kernel: VIRTUAL.to_owned(),
-                    ..Machine::default()
+                    ..MachineInfo::default()
                 },
                 experiment: settings,
                 queue: QueueSettings {
@@ -386,7 +391,7 @@ impl Runner for VirtualBench {
 
     fn run(
         &mut self,
-        cell: &Cell,
+        cell: &ExperimentCell,
         rate: f64,
         seed: u64,
         ends_at_failure: bool,
@@ -400,7 +405,7 @@ impl Runner for VirtualBench {
 }
 
 /// Playback quality of viewers that arrived within the window and have left.
-fn viewed(seen: &Measure) -> PlaybackQuality {
+fn viewed(seen: &RunMeasurements) -> PlaybackQuality {
     let mut all = PlaybackQuality::default();
     let (mut rated, mut bits) = (0_u64, 0_u128);
     for class in &seen.viewing {
@@ -414,12 +419,12 @@ fn viewed(seen: &Measure) -> PlaybackQuality {
     all
 }
 
-fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {
+fn server_facts(setup: &WorldSetup, seen: &RunMeasurements) -> ServerFacts {
     let stats = &seen.stats_whole;
     let cache = seen.cache.unwrap_or_default();
     let pool = match setup.server {
-        Origin::Headlong => setup.engine.memory_bytes,
-        Origin::Vanilla(_) => 0,
+        ServerModel::Headlong => setup.engine.memory_bytes,
+        ServerModel::Vanilla(_) => 0,
     };
     ServerFacts {
         memory: MemoryUse {
@@ -452,7 +457,7 @@ fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {
 }
 
 /// Counters with the field names of the emulated drive.
-fn counters(seen: &Measure) -> Value {
+fn counters(seen: &RunMeasurements) -> Value {
     let drive = &seen.drive_whole;
     let parts = &drive.parts;
     json!({ "counters": {
@@ -473,7 +478,7 @@ fn counters(seen: &Measure) -> Value {
     } })
 }
 
-fn pattern(seen: &Measure) -> DiskPattern {
+fn pattern(seen: &RunMeasurements) -> DiskPattern {
     let excerpt = seen.pattern.excerpt.iter().copied().collect();
     let sequences = &seen.pattern.sequences;
     // Of several disks, the first is evaluated.

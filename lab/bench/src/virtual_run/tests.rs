@@ -51,7 +51,7 @@ fn bench() -> VirtualBench {
     VirtualBench::new(&experiment(), turnaround, "headlong simulate small.toml")
 }
 
-fn cell(server: &str) -> Cell {
+fn cell(server: &str) -> ExperimentCell {
     experiment()
         .cell(Some(server), None)
         .expect("the server exists")
@@ -122,14 +122,14 @@ fn virtual_run_uses_settings_of_real_run() {
     assert_eq!(world.setup.turnaround, Duration::from_millis(1));
     assert_eq!(world.drive.capacity_bytes(), 4_000_000_000);
     let world = bench().world(&cell("nginx")).expect("imitable");
-    let Origin::Vanilla(vanilla) = world.setup.server else {
+    let ServerModel::Vanilla(vanilla) = world.setup.server else {
         panic!("nginx is simulated as a vanilla server");
     };
     assert_eq!(vanilla.read_ahead_bytes, 512 * KIB);
     assert_eq!((vanilla.workers, vanilla.threads), (2, 64));
     assert_eq!(vanilla.expires, Duration::from_secs(5));
     let world = bench().world(&cell("blocking")).expect("imitable");
-    let Origin::Vanilla(vanilla) = world.setup.server else {
+    let ServerModel::Vanilla(vanilla) = world.setup.server else {
         panic!("nginx is simulated as a vanilla server");
     };
     assert_eq!((vanilla.workers, vanilla.threads), (64, 1));
@@ -179,7 +179,7 @@ fn virtual_record_matches_schema_and_repeats() {
 }
 
 /// A run of adaptive players with the given required bit rate.
-fn adaptive(bit_rate: &str) -> Verdict {
+fn adaptive(bit_rate: &str) -> RunVerdict {
     let text = format!(
         "name = \"adaptive\"\nmemory = \"256MiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
          size = \"60GB\"\n[files]\ncatalogue = \"dash-vod\"\nset.title.dash.count = 60\n\

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    Access, Experiment as World, FlashSetup, PageCacheServerSetup, Placement, Scheduler,
-    ServerKind as Origin, Setup as Made, WarmContent, Window,
+    AccessMethod, FlashSetup, MeasuredWindow, PageCacheServerSetup, Placement, Scheduler,
+    ServerModel, VirtualExperiment, WarmContent, WorldSetup,
 };
 use headlong_units::{Duration, Instant, KIB};
 
 use super::{LOOP_REQUEST_KB, NotSimulatable, VirtualBench};
-use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind, specification};
+use crate::experiment::{
+    ApacheSettings, ExperimentCell, FlashTier, NginxSettings, ServerKind, specification,
+};
 use crate::servers::pool_memory;
 
 /// Concurrent requests of a loop device.
@@ -21,12 +23,12 @@ const EXPIRES: Duration = Duration::from_millis(500);
 const APACHE_THREADS: u32 = 2048;
 
 impl VirtualBench {
-    pub(super) fn world(&self, cell: &Cell) -> Result<World, NotSimulatable> {
+    pub(super) fn world(&self, cell: &ExperimentCell) -> Result<VirtualExperiment, NotSimulatable> {
         let lack = |why: String| NotSimulatable {
             cell: cell.name(),
             why,
         };
-        Ok(World {
+        Ok(VirtualExperiment {
             workload: specification(&cell.workload.preset, &cell.changes())
                 .map_err(|mistakes| lack(mistakes.join("\n")))?,
             drive: cell.workload.drive.model().map_err(lack)?,
@@ -40,7 +42,7 @@ impl VirtualBench {
         time.times(u64::from(self.experiment.time_scale))
     }
 
-    fn setup(&self, cell: &Cell) -> Result<Made, String> {
+    fn setup(&self, cell: &ExperimentCell) -> Result<WorldSetup, String> {
         if let Some(link) = self.experiment.network.link {
             return Err(format!("a shared link of {link} is not supported"));
         }
@@ -75,16 +77,16 @@ impl VirtualBench {
             .unwrap_or(LOOP_REQUEST_KB);
         let request_kb = cell.kernel.max_sectors_kb.unwrap_or(most).min(most);
         let request_bytes_max = u64::from(request_kb) * KIB;
-        let mut made = Made {
+        let mut made = WorldSetup {
             request_bytes_max,
             turnaround: self.on_the_wall(self.turnaround),
-            window: Window {
+            window: MeasuredWindow {
                 from,
                 to: from + phases.measured,
             },
             ramp_down: phases.ramp_down,
             placement: Placement::Spread,
-            ..Made::default()
+            ..WorldSetup::default()
         };
         match &cell.server.kind {
             ServerKind::Headlong { config } => {
@@ -92,11 +94,11 @@ impl VirtualBench {
             }
             ServerKind::Nginx(nginx) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
-                made.server = Origin::Vanilla(of_nginx(nginx, vanilla)?);
+                made.server = ServerModel::Vanilla(of_nginx(nginx, vanilla)?);
             }
             ServerKind::Apache(apache) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
-                made.server = Origin::Vanilla(of_apache(apache, vanilla));
+                made.server = ServerModel::Vanilla(of_apache(apache, vanilla));
             }
             ServerKind::Command { .. } => {
                 return Err("the behaviour of a command is unknown".to_owned());
@@ -110,7 +112,7 @@ impl VirtualBench {
         &self,
         config: &str,
         flash: Option<&FlashTier>,
-        made: &mut Made,
+        made: &mut WorldSetup,
     ) -> Result<(), String> {
         let mut table: toml::Table = config.parse().unwrap_or_default();
         if let Some(memory) = self.experiment.memory {
@@ -142,7 +144,11 @@ impl VirtualBench {
         Ok(())
     }
 
-    fn kernel(&self, cell: &Cell, request_bytes_max: u64) -> Result<PageCacheServerSetup, String> {
+    fn kernel(
+        &self,
+        cell: &ExperimentCell,
+        request_bytes_max: u64,
+    ) -> Result<PageCacheServerSetup, String> {
         let scheduler = match cell.kernel.scheduler.as_str() {
             "mq-deadline" => Scheduler::Deadline,
             "none" => Scheduler::None,
@@ -161,7 +167,10 @@ impl VirtualBench {
     }
 }
 
-fn of_nginx(nginx: &Nginx, kernel: PageCacheServerSetup) -> Result<PageCacheServerSetup, String> {
+fn of_nginx(
+    nginx: &NginxSettings,
+    kernel: PageCacheServerSetup,
+) -> Result<PageCacheServerSetup, String> {
     if nginx.directio_bytes.is_some() {
         return Err("bypassing the page cache (directio) is not supported".to_owned());
     }
@@ -170,21 +179,21 @@ fn of_nginx(nginx: &Nginx, kernel: PageCacheServerSetup) -> Result<PageCacheServ
         workers: nginx.workers,
         threads: if nginx.aio_threads { nginx.threads } else { 1 },
         access: match nginx.sendfile {
-            true => Access::Sendfile,
-            false => Access::Read(buffer),
+            true => AccessMethod::Sendfile,
+            false => AccessMethod::Read(buffer),
         },
         ..kernel
     })
 }
 
-fn of_apache(apache: &Apache, kernel: PageCacheServerSetup) -> PageCacheServerSetup {
+fn of_apache(apache: &ApacheSettings, kernel: PageCacheServerSetup) -> PageCacheServerSetup {
     PageCacheServerSetup {
         workers: 1,
         threads: apache.workers.min(APACHE_THREADS),
         access: match (apache.sendfile, apache.mmap) {
-            (true, _) => Access::Sendfile,
-            (false, true) => Access::Mapped,
-            (false, false) => Access::Read(8 * KIB),
+            (true, _) => AccessMethod::Sendfile,
+            (false, true) => AccessMethod::Mapped,
+            (false, false) => AccessMethod::Read(8 * KIB),
         },
         ..kernel
     }

@@ -18,7 +18,7 @@ struct OpenBlock {
 
 /// The map of one drive.
 #[derive(Debug, Clone)]
-pub(super) struct Blocks {
+pub(super) struct BlockMap {
     block_bytes: u64,
     open_max: usize,
     open: Vec<OpenBlock>,
@@ -28,12 +28,12 @@ pub(super) struct Blocks {
 
 /// Cost of closing blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Closed {
+pub(super) struct BlockCloseCost {
     pub(super) copied_bytes: u64,
     pub(super) erased: u64,
 }
 
-impl Blocks {
+impl BlockMap {
     pub(super) fn new(capacity_bytes: u64, block_bytes: u64, open_blocks: u32) -> Self {
         // At most a million blocks are mapped, whatever the block size.
         let block_bytes = block_bytes.max(4_096).max(capacity_bytes.div_ceil(1 << 20));
@@ -46,8 +46,8 @@ impl Blocks {
     }
 
     /// Records a write and returns its cost.
-    pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> Closed {
-        let mut closed = Closed::default();
+    pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> BlockCloseCost {
+        let mut closed = BlockCloseCost::default();
         let (mut at, end) = (start_byte, start_byte + bytes);
         while at < end {
             let block = at / self.block_bytes;
@@ -59,7 +59,7 @@ impl Blocks {
         closed
     }
 
-    fn write_in(&mut self, block: u64, start: u64, end: u64, closed: &mut Closed) {
+    fn write_in(&mut self, block: u64, start: u64, end: u64, closed: &mut BlockCloseCost) {
         let known = self.open.iter().position(|open| open.block == block);
         let open = match known.map(|index| self.open.swap_remove(index)) {
             Some(open) if open.end == start => OpenBlock { end, ..open },
@@ -83,7 +83,7 @@ impl Blocks {
         }
     }
 
-    fn close(&mut self, open: OpenBlock, closed: &mut Closed) {
+    fn close(&mut self, open: OpenBlock, closed: &mut BlockCloseCost) {
         let Some(has_data) = self.has_data.get_mut(open.block as usize) else {
             return;
         };
@@ -101,8 +101,8 @@ mod tests {
 
     const BLOCK: u64 = 1 << 20;
 
-    fn full() -> Blocks {
-        let mut blocks = Blocks::new(64 * BLOCK, BLOCK, 2);
+    fn full() -> BlockMap {
+        let mut blocks = BlockMap::new(64 * BLOCK, BLOCK, 2);
         for block in 0..64 {
             blocks.write(block * BLOCK, BLOCK);
         }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!((halves, blocks.open.len()), (0, 0));
         assert_eq!(
             blocks.write(5 * BLOCK, 3 * BLOCK),
-            Closed {
+            BlockCloseCost {
                 copied_bytes: 0,
                 erased: 3
             }

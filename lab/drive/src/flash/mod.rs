@@ -22,16 +22,18 @@ use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
-use self::blocks::Blocks;
-use self::pages::Pages;
+use self::blocks::BlockMap;
+use self::pages::PageMap;
 pub use self::spec::{FlashReadSpec, FlashWriteSpec, Mapping, SolidStateSpec, WriteTier};
-use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use crate::{
+    Completion, Direction, Drive, Refusal, Request, RequestId, SECTOR_BYTES, ServiceTimeBreakdown,
+};
 
 /// Mapping of addresses, with its state.
 #[derive(Debug, Clone)]
-enum Map {
-    Pages { pages: Pages, is_spread: bool },
-    Blocks(Blocks),
+enum AddressMap {
+    Pages { pages: PageMap, is_spread: bool },
+    Blocks(BlockMap),
 }
 
 /// The state of an SSD. A new one is empty: garbage collection starts after it has been written
@@ -43,7 +45,7 @@ enum Map {
 #[derive(Debug, Clone)]
 pub struct SolidState {
     spec: SolidStateSpec,
-    map: Map,
+    map: AddressMap,
     /// Time to erase one superblock of the modelled size.
     erase_ns: u64,
     /// When each lane is free.
@@ -78,8 +80,8 @@ impl SolidState {
                 superblock_bytes,
                 over_provisioning,
                 is_spread,
-            } => Map::Pages {
-                pages: Pages::new(
+            } => AddressMap::Pages {
+                pages: PageMap::new(
                     spec.capacity_bytes,
                     unit_bytes,
                     superblock_bytes,
@@ -90,12 +92,12 @@ impl SolidState {
             Mapping::Blocks {
                 block_bytes,
                 open_blocks,
-            } => Map::Blocks(Blocks::new(spec.capacity_bytes, block_bytes, open_blocks)),
+            } => AddressMap::Blocks(BlockMap::new(spec.capacity_bytes, block_bytes, open_blocks)),
         };
         let erase_ns = u64::from(spec.write.erase_us) * 1_000;
         let erase_ns = match (&map, spec.mapping) {
             (
-                Map::Pages { pages, .. },
+                AddressMap::Pages { pages, .. },
                 Mapping::Pages {
                     superblock_bytes, ..
                 },
@@ -189,7 +191,7 @@ impl SolidState {
         if cleaning_ns > 0
             && !matches!(
                 self.map,
-                Map::Pages {
+                AddressMap::Pages {
                     is_spread: true,
                     ..
                 }
@@ -221,12 +223,12 @@ impl SolidState {
     /// Time of the garbage collection due for a write.
     fn clean(&mut self, start_byte: u64, bytes: u64) -> u64 {
         let (copied, erased, gained, is_spread) = match &mut self.map {
-            Map::Pages { pages, is_spread } => {
+            AddressMap::Pages { pages, is_spread } => {
                 let moved = pages.write(start_byte, bytes);
                 let gained = moved.gained_bytes;
                 (moved.copied_bytes, moved.erased, gained, *is_spread)
             }
-            Map::Blocks(blocks) => {
+            AddressMap::Blocks(blocks) => {
                 let closed = blocks.write(start_byte, bytes);
                 (closed.copied_bytes, closed.erased, 0, false)
             }
@@ -302,11 +304,11 @@ impl Drive for SolidState {
             request,
             started: Instant(self.now_ns),
             ended: Instant(end_ns),
-            parts: Parts {
+            parts: ServiceTimeBreakdown {
                 overhead,
                 cleaning,
                 transfer: Duration(end_ns - self.now_ns) - overhead - cleaning,
-                ..Parts::default()
+                ..ServiceTimeBreakdown::default()
             },
             is_sequential: request.sector == self.last_end,
         };

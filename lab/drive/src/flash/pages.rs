@@ -22,14 +22,14 @@ const FREE_MIN: usize = 2;
 
 /// Cost of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Moved {
+pub(super) struct CollectionCost {
     pub(super) copied_bytes: u64,
     pub(super) erased: u64,
     /// Space gained, after copying.
     pub(super) gained_bytes: u64,
 }
 
-impl Moved {
+impl CollectionCost {
     fn add(&mut self, other: Self) {
         self.copied_bytes += other.copied_bytes;
         self.erased += other.erased;
@@ -47,7 +47,7 @@ struct Superblock {
 
 /// The map of one drive.
 #[derive(Debug, Clone)]
-pub(super) struct Pages {
+pub(super) struct PageMap {
     unit_bytes: u64,
     /// Units of a superblock.
     per_superblock: usize,
@@ -63,7 +63,7 @@ pub(super) struct Pages {
     carried_bytes: u64,
 }
 
-impl Pages {
+impl PageMap {
     pub(super) fn new(
         capacity_bytes: u64,
         unit_bytes: u64,
@@ -99,8 +99,8 @@ impl Pages {
     }
 
     /// Records a write and returns its cost.
-    pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> Moved {
-        let mut moved = Moved::default();
+    pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> CollectionCost {
+        let mut moved = CollectionCost::default();
         let (mut at, end) = (start_byte, start_byte + bytes);
         while at < end {
             let unit = at / self.unit_bytes;
@@ -116,16 +116,16 @@ impl Pages {
     }
 
     /// Rewrites a unit.
-    fn renew(&mut self, unit: usize) -> Moved {
+    fn renew(&mut self, unit: usize) -> CollectionCost {
         let old = self.place[unit];
         if old != NOWHERE {
             self.superblocks[old as usize].valid -= 1;
         }
         self.put(unit as u32, self.open);
         if self.superblocks[self.open as usize].units.len() < self.per_superblock {
-            return Moved::default();
+            return CollectionCost::default();
         }
-        let mut moved = Moved::default();
+        let mut moved = CollectionCost::default();
         while self.free.len() <= FREE_MIN {
             let Some(step) = self.empty_one() else { break };
             moved.add(step);
@@ -144,7 +144,7 @@ impl Pages {
     }
 
     /// Empties the full superblock with the least valid data; `None` if all data is valid.
-    fn empty_one(&mut self) -> Option<Moved> {
+    fn empty_one(&mut self) -> Option<CollectionCost> {
         let full = self.superblocks.iter().enumerate();
         let (index, _) = full
             .filter(|(_, block)| {
@@ -168,7 +168,7 @@ impl Pages {
             }
         }
         self.free.push(index as u32);
-        Some(Moved {
+        Some(CollectionCost {
             copied_bytes: valid as u64 * self.unit_bytes,
             erased: 1,
             gained_bytes: (self.per_superblock - valid) as u64 * self.unit_bytes,
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use headlong_random::Generator;
 
-    fn amplification(pages: &mut Pages, writes: impl Iterator<Item = (u64, u64)>) -> f64 {
+    fn amplification(pages: &mut PageMap, writes: impl Iterator<Item = (u64, u64)>) -> f64 {
         let (mut written, mut copied) = (0, 0);
         for (start, bytes) in writes {
             written += bytes;
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn repeated_sequential_writes_move_nothing() {
-        let mut pages = Pages::new(CAPACITY, UNIT, 1 << 20, 0.1);
+        let mut pages = PageMap::new(CAPACITY, UNIT, 1 << 20, 0.1);
         let passes = (0..4 * CAPACITY / (1 << 20)).map(|i| ((i << 20) % CAPACITY, 1 << 20));
         assert_eq!(amplification(&mut pages, passes), 1.0);
     }
@@ -205,7 +205,7 @@ mod tests {
         // Greedy garbage collection under uniform writes: about (1 + op) / (2 op) for a full drive
         // (Agarwal and Marrow 2010); the open superblocks change it slightly.
         for (over_provisioning, expected) in [(0.1, 5.5), (0.25, 2.5)] {
-            let mut pages = Pages::new(CAPACITY, UNIT, 1 << 20, over_provisioning);
+            let mut pages = PageMap::new(CAPACITY, UNIT, 1 << 20, over_provisioning);
             let units = CAPACITY / UNIT;
             let mut generator = Generator::new(5);
             let mut random = |count: u64| -> Vec<(u64, u64)> {
@@ -231,7 +231,7 @@ mod tests {
         };
         let mut found = Vec::new();
         for unit in [UNIT, 8 * UNIT] {
-            let mut pages = Pages::new(capacity, unit, 1 << 20, 0.2);
+            let mut pages = PageMap::new(capacity, unit, 1 << 20, 0.2);
             amplification(&mut pages, (0..capacity / UNIT).map(|i| (i * UNIT, UNIT)));
             amplification(&mut pages, random(1, 3 * capacity / UNIT));
             found.push(amplification(&mut pages, random(2, capacity / UNIT)));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn every_unit_is_valid_in_one_superblock() {
-        let mut pages = Pages::new(16 << 20, UNIT, 1 << 18, 0.1);
+        let mut pages = PageMap::new(16 << 20, UNIT, 1 << 18, 0.1);
         let mut generator = Generator::new(3);
         for _ in 0..30_000 {
             pages.write(generator.below(4_096) * UNIT, UNIT);

@@ -1,23 +1,23 @@
 //! The moving parts, and the read cache that they fill while idle.
 
-use super::geometry::{Geometry, Place};
-use super::read_cache::{ReadCache, Stream};
+use super::geometry::{Geometry, Track};
+use super::read_cache::{ReadCache, ReadaheadStream};
 use super::seek::SeekCurve;
 use super::spec::HardDriveSpec;
 use crate::{Request, SECTOR_BYTES};
 
 /// Position of a request, computed once on arrival.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
+pub(super) struct RequestPosition {
     sector: u64,
-    place: Place,
+    place: Track,
     stream_ns: u64,
     angle_ns: u64,
 }
 
 /// Cost of reaching some sectors.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Access {
+pub(super) struct AccessCost {
     pub(super) seek_ns: u64,
     pub(super) rotation_ns: u64,
     pub(super) end_ns: u64,
@@ -26,9 +26,9 @@ pub(super) struct Access {
 
 /// State of the head.
 #[derive(Debug, Clone, Copy)]
-enum Head {
+enum HeadState {
     /// Reading ahead, or stopped at the limit of the readahead.
-    Streaming(Stream),
+    Streaming(ReadaheadStream),
     /// After the last sector of a write, which it passed at this time.
     Passing { sector: u64, at_ns: u64 },
     /// At rest; its angle is unknown.
@@ -37,19 +37,19 @@ enum Head {
 
 /// The moving parts at one time, shared by the cost estimates of all queued requests.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View {
+pub(super) struct ArmSnapshot {
     now_ns: u64,
     /// The track of the head.
-    place: Place,
+    place: Track,
     /// The sector that it passes at this moment, at the end of a write.
     passing: Option<u64>,
     /// The readahead in progress, if any.
-    ahead: Option<Ahead>,
+    ahead: Option<ReadaheadState>,
 }
 
 /// Readahead at one time.
 #[derive(Debug, Clone, Copy)]
-struct Ahead {
+struct ReadaheadState {
     /// First sector in memory.
     start: u64,
     /// First sector that has not been read.
@@ -58,9 +58,9 @@ struct Ahead {
     origin_ns: i128,
 }
 
-impl Ahead {
+impl ReadaheadState {
     /// Time until the head, reading ahead, passes a target.
-    fn wait_ns(&self, view: &View, target: &Target) -> u64 {
+    fn wait_ns(&self, view: &ArmSnapshot, target: &RequestPosition) -> u64 {
         let there_ns = self.origin_ns + i128::from(target.stream_ns);
         u64::try_from(there_ns - i128::from(view.now_ns)).unwrap_or(0)
     }
@@ -75,7 +75,7 @@ pub(super) struct Arm {
     seek_ns_min: u64,
     write_settle_ns: u64,
     cache: ReadCache,
-    head: Head,
+    head: HeadState,
 }
 
 impl Arm {
@@ -89,7 +89,7 @@ impl Arm {
                 spec.read_cache.segments,
                 spec.read_cache.segment_bytes / SECTOR_BYTES,
             ),
-            head: Head::Resting { sector: 0 },
+            head: HeadState::Resting { sector: 0 },
         }
     }
 
@@ -98,9 +98,9 @@ impl Arm {
     }
 
     /// Position of a sector.
-    pub(super) fn target(&self, sector: u64) -> Target {
+    pub(super) fn target(&self, sector: u64) -> RequestPosition {
         let stream_ns = self.geometry.stream_ns(sector);
-        Target {
+        RequestPosition {
             sector,
             place: self.geometry.place(sector),
             stream_ns,
@@ -111,20 +111,20 @@ impl Arm {
     /// The sector after the last one that the head passed.
     pub(super) fn sector(&self, now_ns: u64) -> u64 {
         match &self.head {
-            Head::Streaming(stream) => stream.position(&self.geometry, now_ns),
-            Head::Passing { sector, .. } | Head::Resting { sector } => *sector,
+            HeadState::Streaming(stream) => stream.position(&self.geometry, now_ns),
+            HeadState::Passing { sector, .. } | HeadState::Resting { sector } => *sector,
         }
     }
 
     /// The moving parts at a time.
-    pub(super) fn view(&self, now_ns: u64) -> View {
+    pub(super) fn view(&self, now_ns: u64) -> ArmSnapshot {
         let position = self.sector(now_ns);
         let passing = match self.head {
-            Head::Passing { sector, at_ns } if at_ns == now_ns => Some(sector),
+            HeadState::Passing { sector, at_ns } if at_ns == now_ns => Some(sector),
             _ => None,
         };
         let ahead = match &self.head {
-            Head::Streaming(stream) => {
+            HeadState::Streaming(stream) => {
                 let stalled_ns = (position >= stream.limit)
                     .then(|| self.stalled_ns(stream, now_ns))
                     .flatten();
@@ -135,7 +135,7 @@ impl Arm {
                     }
                     None => (stream.anchor_stream_ns, stream.anchor_ns),
                 };
-                Some(Ahead {
+                Some(ReadaheadState {
                     start: self.cache.kept(stream, position).start,
                     position,
                     origin_ns: i128::from(at_ns) - i128::from(from_ns),
@@ -143,7 +143,7 @@ impl Arm {
             }
             _ => None,
         };
-        View {
+        ArmSnapshot {
             now_ns,
             place: self.geometry.place(position.saturating_sub(1)),
             passing,
@@ -152,7 +152,7 @@ impl Arm {
     }
 
     /// Seek time to a target, and the rotational delay after it.
-    fn reach_ns(&self, view: &View, target: &Target, settle_ns: u64) -> (u64, u64) {
+    fn reach_ns(&self, view: &ArmSnapshot, target: &RequestPosition, settle_ns: u64) -> (u64, u64) {
         if view.passing == Some(target.sector) {
             // Continues to the next track, if the sector is there, as when streaming.
             let behind_ns = self.geometry.stream_end_ns(target.sector);
@@ -178,9 +178,9 @@ impl Arm {
     /// `bound_ns` for certain, the result may be any time that exceeds it.
     pub(super) fn read_access_ns(
         &self,
-        view: &View,
+        view: &ArmSnapshot,
         request: &Request,
-        target: &Target,
+        target: &RequestPosition,
         bound_ns: u64,
     ) -> u64 {
         if self.cache.holds(request.sector, request.end()) {
@@ -207,13 +207,13 @@ impl Arm {
     }
 
     /// Like [`Self::read_access_ns`], for a write.
-    pub(super) fn write_access_ns(&self, view: &View, target: &Target) -> u64 {
+    pub(super) fn write_access_ns(&self, view: &ArmSnapshot, target: &RequestPosition) -> u64 {
         let (seek_ns, rotation_ns) = self.reach_ns(view, target, self.write_settle_ns);
         seek_ns + rotation_ns
     }
 
     /// Whether a read is entirely in memory.
-    pub(super) fn hit(&mut self, view: &View, request: &Request) -> bool {
+    pub(super) fn hit(&mut self, view: &ArmSnapshot, request: &Request) -> bool {
         let (start, end) = (request.sector, request.end());
         if self.cache.hit(start, end) {
             return true;
@@ -231,7 +231,7 @@ impl Arm {
     /// Extends the readahead to behind `end`. If it had stopped, the head waits for its sector;
     /// returns the time of that.
     fn read_on(&mut self, end: u64, now_ns: u64) -> u64 {
-        let Head::Streaming(mut stream) = self.head else {
+        let HeadState::Streaming(mut stream) = self.head else {
             return 0;
         };
         let ahead = end.saturating_add(self.cache.ahead_sectors());
@@ -247,12 +247,12 @@ impl Arm {
             stream.anchor_ns = now_ns + wait_ns;
         }
         stream.limit = limit;
-        self.head = Head::Streaming(stream);
+        self.head = HeadState::Streaming(stream);
         stalled_ns.unwrap_or(0)
     }
 
     /// If the head has reached its limit: the time until it can continue.
-    fn stalled_ns(&self, stream: &Stream, now_ns: u64) -> Option<u64> {
+    fn stalled_ns(&self, stream: &ReadaheadStream, now_ns: u64) -> Option<u64> {
         let next_ns = self
             .geometry
             .stream_ns(stream.limit.min(self.sectors() - 1));
@@ -265,7 +265,7 @@ impl Arm {
 
     /// If the readahead reaches the start of a read no later than a seek would: the time, and
     /// whether the start has been or is just being read.
-    fn waits_for(&self, view: &View, target: &Target) -> Option<(u64, bool)> {
+    fn waits_for(&self, view: &ArmSnapshot, target: &RequestPosition) -> Option<(u64, bool)> {
         let ahead = view.ahead?;
         if target.sector < ahead.start {
             return None;
@@ -283,11 +283,16 @@ impl Arm {
     }
 
     /// Performs a read that is not entirely in memory.
-    pub(super) fn read(&mut self, view: &View, request: &Request, target: &Target) -> Access {
+    pub(super) fn read(
+        &mut self,
+        view: &ArmSnapshot,
+        request: &Request,
+        target: &RequestPosition,
+    ) -> AccessCost {
         let (start, end, now_ns) = (request.sector, request.end(), view.now_ns);
         if let Some((wait_ns, is_sequential)) = self.waits_for(view, target) {
             let resumed_ns = self.read_on(end, now_ns);
-            return Access {
+            return AccessCost {
                 seek_ns: 0,
                 rotation_ns: wait_ns.max(resumed_ns),
                 end_ns: self.stream_end_ns(end, now_ns),
@@ -301,14 +306,14 @@ impl Arm {
         let target = kept.map_or(*target, |run| self.target(run.end));
         let (seek_ns, rotation_ns) = self.reach_ns(view, &target, 0);
         let ahead = end.saturating_add(self.cache.ahead_sectors());
-        self.head = Head::Streaming(Stream {
+        self.head = HeadState::Streaming(ReadaheadStream {
             start: kept.map_or(start, |run| run.start),
             anchor: target.sector,
             anchor_stream_ns: target.stream_ns,
             anchor_ns: now_ns + seek_ns + rotation_ns,
             limit: ahead.min(self.sectors()),
         });
-        Access {
+        AccessCost {
             seek_ns,
             rotation_ns,
             end_ns: self.stream_end_ns(end, now_ns),
@@ -319,23 +324,23 @@ impl Arm {
     /// When the readahead has read everything before `sector`.
     fn stream_end_ns(&self, sector: u64, now_ns: u64) -> u64 {
         match &self.head {
-            Head::Streaming(stream) => stream.end_ns(&self.geometry, sector).max(now_ns),
-            Head::Passing { .. } | Head::Resting { .. } => now_ns,
+            HeadState::Streaming(stream) => stream.end_ns(&self.geometry, sector).max(now_ns),
+            HeadState::Passing { .. } | HeadState::Resting { .. } => now_ns,
         }
     }
 
     /// Writes to the medium.
-    pub(super) fn write(&mut self, target: &Target, end: u64, now_ns: u64) -> Access {
+    pub(super) fn write(&mut self, target: &RequestPosition, end: u64, now_ns: u64) -> AccessCost {
         self.stop(now_ns);
         let view = self.view(now_ns);
         let (seek_ns, rotation_ns) = self.reach_ns(&view, target, self.write_settle_ns);
         let begin_ns = now_ns + seek_ns + rotation_ns;
         let end_ns = begin_ns + (self.geometry.stream_end_ns(end) - target.stream_ns);
-        self.head = Head::Passing {
+        self.head = HeadState::Passing {
             sector: end,
             at_ns: end_ns,
         };
-        Access {
+        AccessCost {
             seek_ns,
             rotation_ns,
             end_ns,
@@ -350,15 +355,15 @@ impl Arm {
 
     /// Ends the readahead at a sector.
     fn stop_at(&mut self, position: u64) {
-        if let Head::Streaming(stream) = self.head {
+        if let HeadState::Streaming(stream) = self.head {
             self.cache.keep(self.cache.kept(&stream, position));
-            self.head = Head::Resting { sector: position };
+            self.head = HeadState::Resting { sector: position };
         }
     }
 
     /// Drops cached data that a write makes stale.
     pub(super) fn invalidate(&mut self, start: u64, end: u64, now_ns: u64) {
-        if let Head::Streaming(stream) = self.head
+        if let HeadState::Streaming(stream) = self.head
             && start < stream.limit
             && end > stream.start
         {

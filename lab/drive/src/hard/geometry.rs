@@ -22,7 +22,7 @@ struct Zone {
 
 /// A track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Track {
     /// Number from the outer edge.
     pub(crate) cylinder: u64,
     /// Number within the cylinder, `0..heads`.
@@ -145,10 +145,10 @@ impl Geometry {
     }
 
     /// Cylinder and head of a sector.
-    pub(crate) fn place(&self, sector: u64) -> Place {
+    pub(crate) fn place(&self, sector: u64) -> Track {
         let zone = self.zone_of(sector);
         let track = (sector - zone.sector) / zone.sectors_per_track;
-        Place {
+        Track {
             cylinder: zone.cylinder + track / self.heads,
             head: track % self.heads,
         }

@@ -24,11 +24,13 @@ use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
-use self::arm::{Arm, Target};
+use self::arm::{Arm, RequestPosition};
 pub use self::seek::{SeekCurve, SeekKnot};
 pub use self::spec::{HardDriveSpec, QueueOrder, QueueSpec, ReadCacheSpec, WriteCacheSpec};
 use self::write_cache::WriteCache;
-use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use crate::{
+    Completion, Direction, Drive, Refusal, Request, RequestId, SECTOR_BYTES, ServiceTimeBreakdown,
+};
 
 /// First byte of each zone, and bytes of a track in it.
 pub(crate) fn track_bytes_by_zone(spec: &HardDriveSpec) -> Vec<(u64, u64)> {
@@ -41,23 +43,23 @@ pub(crate) fn track_bytes_by_zone(spec: &HardDriveSpec) -> Vec<(u64, u64)> {
 
 /// A queued command.
 #[derive(Debug, Clone, Copy)]
-struct Queued {
+struct QueuedCommand {
     id: RequestId,
     request: Request,
-    target: Target,
+    target: RequestPosition,
     arrived_ns: u64,
 }
 
 /// The active command.
 #[derive(Debug, Clone, Copy)]
-struct Active {
+struct ActiveCommand {
     completion: Completion,
     uses_arm: bool,
 }
 
 /// A run in transfer from the write cache to the medium.
 #[derive(Debug, Clone, Copy)]
-struct Destage {
+struct DestageTransfer {
     sectors: u64,
     end_ns: u64,
 }
@@ -73,11 +75,11 @@ pub struct HardDrive {
     interface_bytes_per_s: u64,
     idle_ns: u64,
     /// Oldest first.
-    queue: Vec<Queued>,
+    queue: Vec<QueuedCommand>,
     /// Sector after the last started command, where a sweep continues.
     swept_to: u64,
-    active: Option<Active>,
-    destage: Option<Destage>,
+    active: Option<ActiveCommand>,
+    destage: Option<DestageTransfer>,
     done: VecDeque<Completion>,
     now_ns: u64,
     /// When the last command completed.
@@ -188,7 +190,7 @@ impl HardDrive {
     fn nearest(&self, at_ns: u64) -> usize {
         let view = self.arm.view(at_ns);
         let is_clean = self.write_cache.is_empty();
-        let cost = |queued: &Queued, bound_ns: u64| {
+        let cost = |queued: &QueuedCommand, bound_ns: u64| {
             let request = &queued.request;
             match request.direction {
                 Direction::Read
@@ -217,7 +219,7 @@ impl HardDrive {
     }
 
     /// When a command has been decoded; queued commands are decoded while they wait.
-    fn ready_ns(&self, queued: &Queued, at_ns: u64) -> u64 {
+    fn ready_ns(&self, queued: &QueuedCommand, at_ns: u64) -> u64 {
         at_ns.max(queued.arrived_ns.saturating_add(self.overhead_ns))
     }
 
@@ -227,13 +229,13 @@ impl HardDrive {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    fn read(&mut self, queued: Queued, at_ns: u64) -> Active {
+    fn read(&mut self, queued: QueuedCommand, at_ns: u64) -> ActiveCommand {
         let request = queued.request;
         let ready_ns = self.ready_ns(&queued, at_ns);
         let earliest_ns = ready_ns + self.interface_ns(request.sectors);
-        let mut parts = Parts {
+        let mut parts = ServiceTimeBreakdown {
             overhead: Duration(ready_ns - at_ns),
-            ..Parts::default()
+            ..ServiceTimeBreakdown::default()
         };
         let mut view = self.arm.view(ready_ns);
         let in_memory =
@@ -255,14 +257,14 @@ impl HardDrive {
         self.active_until(queued, at_ns, end_ns, parts, (is_sequential, !in_memory))
     }
 
-    fn write(&mut self, queued: Queued, at_ns: u64) -> Active {
+    fn write(&mut self, queued: QueuedCommand, at_ns: u64) -> ActiveCommand {
         let request = queued.request;
         let ready_ns = self.ready_ns(&queued, at_ns);
         let (start, end) = (request.sector, request.end());
         self.arm.invalidate(start, end, ready_ns);
-        let mut parts = Parts {
+        let mut parts = ServiceTimeBreakdown {
             overhead: Duration(ready_ns - at_ns),
-            ..Parts::default()
+            ..ServiceTimeBreakdown::default()
         };
         if self.write_cache.absorbs(u64::from(request.sectors)) {
             let room_ns = self.make_room(u64::from(request.sectors), ready_ns);
@@ -289,15 +291,15 @@ impl HardDrive {
     /// The completed command; time that belongs to no other part counts as transfer.
     fn active_until(
         &self,
-        queued: Queued,
+        queued: QueuedCommand,
         at_ns: u64,
         end_ns: u64,
-        mut parts: Parts,
+        mut parts: ServiceTimeBreakdown,
         (is_sequential, uses_arm): (bool, bool),
-    ) -> Active {
+    ) -> ActiveCommand {
         let others = parts.overhead + parts.seek + parts.rotation + parts.cleaning;
         parts.transfer = Duration(end_ns - at_ns) - others;
-        Active {
+        ActiveCommand {
             completion: Completion {
                 id: queued.id,
                 request: queued.request,
@@ -332,7 +334,7 @@ impl HardDrive {
         };
         let target = self.arm.target(start);
         let access = self.arm.write(&target, end, at_ns);
-        self.destage = Some(Destage {
+        self.destage = Some(DestageTransfer {
             sectors: end - start,
             end_ns: access.end_ns,
         });
@@ -371,7 +373,7 @@ impl Drive for HardDrive {
         if self.queue.len() + usize::from(self.active.is_some()) >= self.queue_depth() {
             return Err(Refusal::QueueFull);
         }
-        self.queue.push(Queued {
+        self.queue.push(QueuedCommand {
             id,
             request,
             target: self.arm.target(request.sector),

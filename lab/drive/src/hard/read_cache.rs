@@ -9,12 +9,12 @@ use super::geometry::Geometry;
 
 /// Sectors `start..end` in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct SectorRun {
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-impl Run {
+impl SectorRun {
     fn contains(&self, start: u64, end: u64) -> bool {
         self.start <= start && end <= self.end
     }
@@ -26,7 +26,7 @@ impl Run {
 
 /// A readahead in progress.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stream {
+pub(super) struct ReadaheadStream {
     /// First sector kept of the run.
     pub(super) start: u64,
     /// A sector that the head reached...
@@ -39,7 +39,7 @@ pub(super) struct Stream {
     pub(super) limit: u64,
 }
 
-impl Stream {
+impl ReadaheadStream {
     /// The first sector not read at a time.
     pub(super) fn position(&self, geometry: &Geometry, now_ns: u64) -> u64 {
         let passed = now_ns.saturating_sub(self.anchor_ns);
@@ -58,7 +58,7 @@ impl Stream {
 #[derive(Debug, Clone)]
 pub(super) struct ReadCache {
     /// Least recently used first.
-    runs: Vec<Run>,
+    runs: Vec<SectorRun>,
     runs_max: usize,
     run_sectors_max: u64,
 }
@@ -80,11 +80,11 @@ impl ReadCache {
     }
 
     /// The run that a stream leaves when it has reached `position`.
-    pub(super) fn kept(&self, stream: &Stream, position: u64) -> Run {
+    pub(super) fn kept(&self, stream: &ReadaheadStream, position: u64) -> SectorRun {
         let start = stream
             .start
             .max(position.saturating_sub(self.run_sectors_max));
-        Run {
+        SectorRun {
             start,
             end: position.max(start),
         }
@@ -107,14 +107,14 @@ impl ReadCache {
 
     /// Removes the run that contains the start of a request, so that the read continues from its
     /// end.
-    pub(super) fn take_beginning(&mut self, start: u64, end: u64) -> Option<Run> {
-        let begins = |run: &Run| run.start <= start && start < run.end && run.end < end;
+    pub(super) fn take_beginning(&mut self, start: u64, end: u64) -> Option<SectorRun> {
+        let begins = |run: &SectorRun| run.start <= start && start < run.end && run.end < end;
         let index = self.runs.iter().position(begins)?;
         Some(self.runs.remove(index))
     }
 
     /// Adds a run, evicting the oldest if there are too many.
-    pub(super) fn keep(&mut self, run: Run) {
+    pub(super) fn keep(&mut self, run: SectorRun) {
         if run.start >= run.end || self.runs_max == 0 {
             return;
         }
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn least_recently_used_run_is_evicted() {
         let mut cache = ReadCache::new(3, 100);
-        cache.keep(Run { start: 0, end: 10 });
-        cache.keep(Run { start: 20, end: 30 });
+        cache.keep(SectorRun { start: 0, end: 10 });
+        cache.keep(SectorRun { start: 20, end: 30 });
         assert!(cache.hit(2, 5));
-        cache.keep(Run { start: 40, end: 50 });
+        cache.keep(SectorRun { start: 40, end: 50 });
         assert!(cache.holds(2, 5) && !cache.holds(20, 30) && cache.holds(40, 50));
         cache.invalidate(9, 11);
         assert!(!cache.holds(2, 5));
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn cache_without_segments_is_disabled() {
         let mut cache = ReadCache::new(0, 100);
-        cache.keep(Run { start: 0, end: 10 });
+        cache.keep(SectorRun { start: 0, end: 10 });
         assert!(!cache.hit(0, 1) && cache.ahead_sectors() == 0);
     }
 }

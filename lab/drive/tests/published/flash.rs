@@ -4,7 +4,7 @@ use headlong_drive::{Direction, DriveSpec, Request, SECTOR_BYTES, closed_loop, r
 use headlong_random::Generator;
 use headlong_units::Instant;
 
-use super::Figure;
+use super::PublishedFigure;
 use super::spinning::spec;
 
 /// Writes per run (flashstream 3.1).
@@ -81,9 +81,9 @@ fn optimal_block_mebibytes(preset: &str) -> f64 {
 }
 
 /// Figures of flashstream, of vendors and of testers.
-pub(crate) fn flash_figures() -> Vec<Figure> {
+pub(crate) fn flash_figures() -> Vec<PublishedFigure> {
     let ocz = "ssd-ocz-core-v2";
-    let figure = |drive, what: &str, published, modelled, bound| Figure {
+    let figure = |drive, what: &str, published, modelled, bound| PublishedFigure {
         drive,
         what: what.to_string(),
         published,

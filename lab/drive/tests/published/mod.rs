@@ -10,7 +10,7 @@ pub(crate) use wc::wc_figures;
 
 /// One figure.
 #[derive(Debug, Clone)]
-pub(crate) struct Figure {
+pub(crate) struct PublishedFigure {
     /// The drive.
     pub(crate) drive: &'static str,
     /// The quantity measured.
@@ -23,7 +23,7 @@ pub(crate) struct Figure {
     pub(crate) bound: f64,
 }
 
-impl Figure {
+impl PublishedFigure {
     /// Relative difference.
     pub(crate) fn residual(&self) -> f64 {
         self.modelled / self.published - 1.0

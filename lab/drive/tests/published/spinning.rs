@@ -6,7 +6,7 @@ use headlong_drive::{
 };
 use headlong_units::Instant;
 
-use super::Figure;
+use super::PublishedFigure;
 
 /// The preset of this name.
 pub(crate) fn spec(name: &str) -> DriveSpec {
@@ -14,7 +14,7 @@ pub(crate) fn spec(name: &str) -> DriveSpec {
 }
 
 /// The two rows of the table, measured on the models with the same procedure.
-pub(crate) fn diskinfo_figures() -> Vec<Figure> {
+pub(crate) fn diskinfo_figures() -> Vec<PublishedFigure> {
     let rows = [
         ("hp-146-10k-sas", [122.0, 107.0, 73.0], [10.5, 8.0, 6.8]),
         ("wd-red-wd10efrx", [133.0, 115.0, 67.0], [32.6, 23.1, 18.9]),
@@ -45,7 +45,7 @@ pub(crate) fn diskinfo_figures() -> Vec<Figure> {
         ];
         let published = rates.into_iter().chain(strokes);
         let figures = names.into_iter().zip(published).zip(modelled);
-        figures.map(move |((what, published), modelled)| Figure {
+        figures.map(move |((what, published), modelled)| PublishedFigure {
             drive,
             what: what.to_string(),
             published,
@@ -67,11 +67,11 @@ fn sequential(drive: &str) -> f64 {
 }
 
 /// The Hitachi drive of thesis 5.6.2, equation 5.4, and the dual-actuator drive.
-pub(crate) fn thesis_figures() -> Vec<Figure> {
+pub(crate) fn thesis_figures() -> Vec<PublishedFigure> {
     let hitachi = "hitachi-5k3000";
     let (outer, at_random) = (sequential(hitachi), random(hitachi, 2_000_000));
     let seeks_per_s = at_random / 2.0 * outer / (outer - at_random);
-    let figure = |drive, what: &str, published, modelled, bound| Figure {
+    let figure = |drive, what: &str, published, modelled, bound| PublishedFigure {
         drive,
         what: what.to_string(),
         published,
@@ -124,7 +124,7 @@ fn both_arms() -> f64 {
 }
 
 /// Reposition over a third of the stroke, transfer at the middle rate: a rough external check.
-pub(crate) fn prediction_figures() -> Vec<Figure> {
+pub(crate) fn prediction_figures() -> Vec<PublishedFigure> {
     let rows = [
         ("wd-red-wd10efrx", [20.0, 53.0, 73.0, 89.0]),
         ("nearline-20tb", [36.0, 97.0, 134.0, 167.0]),
@@ -134,7 +134,7 @@ pub(crate) fn prediction_figures() -> Vec<Figure> {
         sizes
             .into_iter()
             .zip(rates)
-            .map(move |(bytes, published)| Figure {
+            .map(move |(bytes, published)| PublishedFigure {
                 drive,
                 what: format!("random {} MB, MB/s", bytes as f64 / 1e6),
                 published,

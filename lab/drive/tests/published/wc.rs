@@ -12,7 +12,7 @@ use headlong_drive::{Direction, Request, SECTOR_BYTES, closed_loop};
 use headlong_random::Generator;
 use headlong_units::Instant;
 
-use super::Figure;
+use super::PublishedFigure;
 use super::spinning::spec;
 
 /// Mean size of a title (thesis 3.2.1: 13 MB).
@@ -114,8 +114,8 @@ fn title_requests(set: &FileSet, start: u64, requests: &mut Vec<Request>) {
 }
 
 /// The six figures, with the model's results.
-pub(crate) fn wc_figures() -> Vec<Figure> {
-    let figure = |set: FileSet| Figure {
+pub(crate) fn wc_figures() -> Vec<PublishedFigure> {
+    let figure = |set: FileSet| PublishedFigure {
         drive: "hp-146-10k-sas",
         what: format!("{}, MB/s", set.name),
         published: set.published,

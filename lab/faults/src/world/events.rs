@@ -3,12 +3,12 @@
 use headlong_mutants::{Mutant, is_active};
 use headlong_units::Duration;
 
-use super::{Viewer, World};
-use crate::disk::Disk;
-use crate::fault::{FileChange, Moment, Restart};
-use crate::queue::Event;
+use super::{ViewerState, World};
+use crate::disk::SimulatedDisk;
+use crate::event_queue::Event;
+use crate::fault::{CrashPoint, FileChange, RestartKind};
 use crate::session::path;
-use crate::step::Step;
+use crate::step::PlanStep;
 
 impl World<'_> {
     pub(super) fn heal(&mut self) {
@@ -26,7 +26,7 @@ impl World<'_> {
 
     fn share_hangs(&mut self) {
         if is_active(Mutant::HangShared) {
-            let hangs = self.disks.iter().any(Disk::hangs);
+            let hangs = self.disks.iter().any(SimulatedDisk::hangs);
             self.disks
                 .iter_mut()
                 .for_each(|disk| disk.is_held_up = hangs);
@@ -39,36 +39,38 @@ impl World<'_> {
             return;
         };
         match step {
-            Step::Session(session) => {
+            PlanStep::Session(session) => {
                 self.sessions.push(session);
-                self.viewers.push(Viewer::default());
+                self.viewers.push(ViewerState::default());
                 self.begin_exchange(self.sessions.len() - 1);
             }
-            Step::Disk(disk, fault, lasts) => {
+            PlanStep::Disk(disk, fault, lasts) => {
                 self.disks[*disk].fall_ill(*fault, self.now + *lasts);
                 self.queue.plan(self.now + *lasts, Event::Heal);
                 self.share_hangs();
             }
-            Step::Ssd(ssd, fault, lasts) => {
+            PlanStep::Ssd(ssd, fault, lasts) => {
                 self.ssds[*ssd].fall_ill(*fault, self.now + *lasts);
                 self.queue.plan(self.now + *lasts, Event::Heal);
             }
-            Step::File(disk, title, part, change) => {
+            PlanStep::File(disk, title, part, change) => {
                 self.change_file(*disk, &path(*disk, *title, *part), *change);
             }
-            Step::Restart(Restart::Clean, moment) => self.restart(Restart::Clean, *moment),
-            Step::Restart(how, moment) => {
+            PlanStep::Restart(RestartKind::Clean, moment) => {
+                self.restart(RestartKind::Clean, *moment)
+            }
+            PlanStep::Restart(how, moment) => {
                 let lag = match moment {
-                    Moment::Any => self.chance.pick(&[0, 2000, 10_000, 30_000]),
+                    CrashPoint::Any => self.chance.pick(&[0, 2000, 10_000, 30_000]),
                     _ => 30_000,
                 };
                 self.ends = Some((*how, *moment, self.now + Duration::from_millis(lag)));
             }
-            Step::Clock(milliseconds) => {
+            PlanStep::Clock(milliseconds) => {
                 self.has_jumped = true;
                 self.wall_offset_ns += milliseconds * 1_000_000;
             }
-            Step::Settings(disk, change) => {
+            PlanStep::Settings(disk, change) => {
                 let mut config = self.configs[*disk];
                 change.apply(&mut config);
                 if config.check().next().is_none() {

@@ -4,13 +4,13 @@ use std::io;
 
 use headlong_player::{CallId, CallRecord, Command, ExportedCall, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
-use headlong_workload::Identity;
+use headlong_workload::ViewerIdentity;
 
-use super::{CONNECTIONS_MAX, Held, Viewer};
-use crate::connection::{Connection, CurrentCall, Opening, Stage};
+use super::{CONNECTIONS_MAX, InFlightBytes, Viewer};
+use crate::connection::{Connection, ConnectionSettings, ConnectionStage, CurrentCall};
 use crate::line::PACKET_BYTES;
-use crate::reply::{Head, ReplyEvent};
-use crate::world::World;
+use crate::reply::{ReplyEvent, ReplyHead};
+use crate::shared_state::SharedState;
 
 /// Contents of a slice that was read.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct SliceContent {
 
 impl Viewer {
     /// Executes the player's commands after an event at `at`.
-    pub(super) fn settle(&mut self, world: &mut World, at: Instant) {
+    pub(super) fn settle(&mut self, world: &mut SharedState, at: Instant) {
         while let Some(record) = self.player.poll_record() {
             self.count(world, at, &record);
         }
@@ -63,7 +63,7 @@ impl Viewer {
         }
     }
 
-    fn count(&mut self, world: &mut World, at: Instant, record: &CallRecord) {
+    fn count(&mut self, world: &mut SharedState, at: Instant, record: &CallRecord) {
         let asked = self.connections.iter().find_map(|connection| {
             let asked = connection.asked?;
             (asked.call == record.call).then_some(asked)
@@ -78,11 +78,11 @@ impl Viewer {
         world.count_call(call, late);
         if let Some(asked) = asked.filter(|_| record.end.is_failure()) {
             let wrong = self.wrong.take();
-            world.tell(self.session, asked.object, at, record, wrong);
+            world.record_failure(self.session, asked.object, at, record, wrong);
         }
     }
 
-    fn ask(&mut self, world: &World, at: Instant, index: usize, asked: CurrentCall) {
+    fn ask(&mut self, world: &SharedState, at: Instant, index: usize, asked: CurrentCall) {
         // The trace was checked, so only a faulty player could exceed the limit.
         let index = index.min(CONNECTIONS_MAX - 1);
         while self.connections.len() <= index {
@@ -90,11 +90,14 @@ impl Viewer {
         }
         let round_trip = self.kind(world).round_trip();
         let connection = &mut self.connections[index];
-        if !matches!(connection.stage, Stage::Idle | Stage::Closed) {
+        if !matches!(
+            connection.stage,
+            ConnectionStage::Idle | ConnectionStage::Closed
+        ) {
             connection.close();
         }
         connection.asked = Some(asked);
-        connection.stage = Stage::Departing(at + round_trip);
+        connection.stage = ConnectionStage::Departing(at + round_trip);
     }
 
     fn abandon(&mut self, call: CallId) {
@@ -106,9 +109,15 @@ impl Viewer {
     }
 
     /// A request, or the start of a connection, reaches the socket. It was intended for `at`.
-    pub(super) fn depart(&mut self, world: &mut World, index: usize, at: Instant, now: Instant) {
+    pub(super) fn depart(
+        &mut self,
+        world: &mut SharedState,
+        index: usize,
+        at: Instant,
+        now: Instant,
+    ) {
         let kind = self.kind(world);
-        let opening = Opening {
+        let opening = ConnectionSettings {
             address: world.target.address(),
             source: world
                 .sources
@@ -131,19 +140,19 @@ impl Viewer {
     }
 
     /// The server has accepted; for the viewer, and for its request, one round trip later.
-    pub(super) fn connected(&mut self, world: &mut World, index: usize, now: Instant) {
+    pub(super) fn connected(&mut self, world: &mut SharedState, index: usize, now: Instant) {
         world.connected();
         let round_trip = self.kind(world).round_trip();
         if round_trip == Duration::ZERO {
             self.send(world, index, now);
         } else {
-            self.connections[index].stage = Stage::Departing(now + round_trip);
+            self.connections[index].stage = ConnectionStage::Departing(now + round_trip);
         }
     }
 
     pub(super) fn connect_failed(
         &mut self,
-        world: &mut World,
+        world: &mut SharedState,
         index: usize,
         now: Instant,
         error: &io::Error,
@@ -153,7 +162,7 @@ impl Viewer {
         self.end_call(world, index, now, TransportEnd::Broken);
     }
 
-    fn send(&mut self, world: &mut World, index: usize, now: Instant) {
+    fn send(&mut self, world: &mut SharedState, index: usize, now: Instant) {
         let connection = &mut self.connections[index];
         let Some(asked) = connection.asked else {
             return;
@@ -170,7 +179,7 @@ impl Viewer {
         }
     }
 
-    pub(super) fn arm(&mut self, world: &mut World, index: usize, now: Instant) {
+    pub(super) fn arm(&mut self, world: &mut SharedState, index: usize, now: Instant) {
         // 32 bits of slot, 24 of generation, 8 of connection.
         let slot = u64::from(self.slot) << 32;
         let generation = u64::from(self.generation & 0xff_ffff) << 8;
@@ -183,7 +192,12 @@ impl Viewer {
 
     /// Reads a slice of the next readable connection; its data was available since `available`.
     /// Returns `false` if there was none.
-    pub(super) fn read(&mut self, world: &mut World, available: Instant, now: Instant) -> bool {
+    pub(super) fn read(
+        &mut self,
+        world: &mut SharedState,
+        available: Instant,
+        now: Instant,
+    ) -> bool {
         let slice = self.kind(world).slice_bytes();
         let count = self.connections.len();
         for _ in 0..count {
@@ -229,7 +243,7 @@ impl Viewer {
     }
 
     /// Puts bytes received from a socket on the line.
-    fn receive(&mut self, world: &mut World, index: usize, available: Instant, input: &[u8]) {
+    fn receive(&mut self, world: &mut SharedState, index: usize, available: Instant, input: &[u8]) {
         let mut line = self.line;
         let through = line.take(self.kind(world), available, input.len() as u64);
         self.line = line;
@@ -251,7 +265,7 @@ impl Viewer {
         if self.player.end().is_some() || !self.is_under_way(index, asked.call) {
             return;
         }
-        self.held = Some(Held {
+        self.held = Some(InFlightBytes {
             connection: index,
             bytes: found.bytes - at_once,
             end: found.end,
@@ -264,7 +278,7 @@ impl Viewer {
     /// Parses a slice. Returns `None` if this ended the call.
     fn take_apart(
         &mut self,
-        world: &mut World,
+        world: &mut SharedState,
         index: usize,
         at: Instant,
         mut input: &[u8],
@@ -303,7 +317,7 @@ impl Viewer {
         }
     }
 
-    fn hand_head(&mut self, world: &mut World, index: usize, at: Instant, head: Head) {
+    fn hand_head(&mut self, world: &mut SharedState, index: usize, at: Instant, head: ReplyHead) {
         let Some(asked) = self.connections[index].asked else {
             return;
         };
@@ -323,7 +337,7 @@ impl Viewer {
     }
 
     /// Delivers the data on the line.
-    pub(super) fn deliver(&mut self, world: &mut World, at: Instant) {
+    pub(super) fn deliver(&mut self, world: &mut SharedState, at: Instant) {
         let Some(held) = self.held.take() else {
             return;
         };
@@ -338,7 +352,7 @@ impl Viewer {
         }
     }
 
-    fn hand_over(&mut self, world: &mut World, call: CallId, at: Instant, bytes: u64) {
+    fn hand_over(&mut self, world: &mut SharedState, call: CallId, at: Instant, bytes: u64) {
         if bytes > 0 {
             let time = self.kind(world).viewer_time(at);
             world.count_bytes(time, bytes);
@@ -350,11 +364,12 @@ impl Viewer {
     /// Whether this call is still the current one of the connection.
     fn is_under_way(&self, index: usize, call: CallId) -> bool {
         let connection = &self.connections[index];
-        connection.stage == Stage::Reading && connection.asked.is_some_and(|a| a.call == call)
+        connection.stage == ConnectionStage::Reading
+            && connection.asked.is_some_and(|a| a.call == call)
     }
 
     /// Handles the end of a connection by the server.
-    fn closed(&mut self, world: &mut World, index: usize, at: Instant) {
+    fn closed(&mut self, world: &mut SharedState, index: usize, at: Instant) {
         let connection = &self.connections[index];
         if connection.reply.ends_with_connection() {
             self.end_call(world, index, at, TransportEnd::Whole);
@@ -366,12 +381,12 @@ impl Viewer {
     /// Handles a broken connection. If it had been idle, the server may have closed it before it
     /// received the request, which is then sent once more on a new connection, as any client would
     /// (RFC 9112, section 9.3.1).
-    pub(super) fn broken(&mut self, world: &mut World, index: usize, at: Instant) {
+    pub(super) fn broken(&mut self, world: &mut SharedState, index: usize, at: Instant) {
         let connection = &mut self.connections[index];
         if connection.used && !connection.reply.has_started() {
             connection.close();
             world.recording.resent += 1;
-            connection.stage = Stage::Departing(at);
+            connection.stage = ConnectionStage::Departing(at);
             return;
         }
         self.wrong
@@ -380,11 +395,11 @@ impl Viewer {
     }
 
     /// Reports the end of a call to the player, and keeps the connection if it can be reused.
-    fn end_call(&mut self, world: &mut World, index: usize, at: Instant, end: TransportEnd) {
+    fn end_call(&mut self, world: &mut SharedState, index: usize, at: Instant, end: TransportEnd) {
         let connection = &mut self.connections[index];
-        let keeps = connection.reply.keeps_alive() && world.identity != Identity::None;
+        let keeps = connection.reply.keeps_alive() && world.identity != ViewerIdentity::None;
         if end == TransportEnd::Whole && keeps {
-            connection.stage = Stage::Idle;
+            connection.stage = ConnectionStage::Idle;
             connection.used = true;
         } else {
             connection.close();

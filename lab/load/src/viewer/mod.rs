@@ -11,9 +11,9 @@ use headlong_player::{Player, TransportEnd};
 use headlong_units::Instant;
 use headlong_workload::Session;
 
-use crate::connection::{Connection, Stage};
+use crate::connection::{Connection, ConnectionStage};
 use crate::line::{AccessLine, LineKind};
-use crate::world::World;
+use crate::shared_state::SharedState;
 
 /// Largest number of reads per turn; then other viewers are served.
 const READS_MAX: u32 = 8;
@@ -22,7 +22,7 @@ pub(crate) const CONNECTIONS_MAX: usize = 255;
 
 /// Bytes on the line.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct InFlightBytes {
     connection: usize,
     bytes: u64,
     end: Option<TransportEnd>,
@@ -39,7 +39,7 @@ pub(crate) struct Viewer {
     steady: bool,
     player: Player,
     line: AccessLine,
-    held: Option<Held>,
+    held: Option<InFlightBytes>,
     connections: Vec<Connection>,
     /// The connection to read next.
     turn: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Viewer {
 impl Viewer {
     /// The viewer of session `session` of the trace.
     pub(crate) fn new(
-        world: &World,
+        world: &SharedState,
         session: u64,
         slot: u32,
         generation: u32,
@@ -89,14 +89,14 @@ impl Viewer {
     }
 
     /// Starts the session, at its arrival.
-    pub(crate) fn start(&mut self, world: &mut World, at: Instant, now: Instant) {
+    pub(crate) fn start(&mut self, world: &mut SharedState, at: Instant, now: Instant) {
         self.player.handle_start(self.kind(world).viewer_time(at));
         self.settle(world, at);
         self.go_on(world, now);
     }
 
     /// Handles a timer, which may belong to an earlier user of the slot.
-    pub(crate) fn ring(&mut self, world: &mut World, at: Instant, now: Instant) {
+    pub(crate) fn ring(&mut self, world: &mut SharedState, at: Instant, now: Instant) {
         if self.armed.pop_if(|armed| *armed == at).is_some() {
             self.go_on(world, now);
         }
@@ -105,7 +105,7 @@ impl Viewer {
     /// Handles a readiness event of a connection.
     pub(crate) fn ready(
         &mut self,
-        world: &mut World,
+        world: &mut SharedState,
         generation: u32,
         connection: usize,
         now: Instant,
@@ -118,11 +118,11 @@ impl Viewer {
         }
         ready.armed = false;
         match ready.stage {
-            Stage::Connecting => match ready.connect_error() {
+            ConnectionStage::Connecting => match ready.connect_error() {
                 None => self.connected(world, connection, now),
                 Some(error) => self.connect_failed(world, connection, now, &error),
             },
-            Stage::Sending => {
+            ConnectionStage::Sending => {
                 if ready.send_more().is_err() {
                     self.broken(world, connection, now);
                 } else {
@@ -134,12 +134,12 @@ impl Viewer {
         self.go_on(world, now);
     }
 
-    fn kind<'a>(&self, world: &'a World) -> &'a LineKind {
+    fn kind<'a>(&self, world: &'a SharedState) -> &'a LineKind {
         &world.lines[self.class as usize]
     }
 
     /// Handles everything that is due, in order, and sets the timer for the next event.
-    fn go_on(&mut self, world: &mut World, now: Instant) {
+    fn go_on(&mut self, world: &mut SharedState, now: Instant) {
         let mut reads = 0;
         while self.player.end().is_none() {
             let Some((at, due)) = self.next_due(world).filter(|(at, _)| *at <= now) else {
@@ -150,7 +150,7 @@ impl Viewer {
                 break;
             };
             match due {
-                Due::Held => {
+                TimerEvent::Held => {
                     self.deliver(world, at);
                     // Data received meanwhile goes on the line at once, however late this thread
                     // is.
@@ -158,33 +158,35 @@ impl Viewer {
                         self.read(world, at, now);
                     }
                 }
-                Due::Player => {
+                TimerEvent::Player => {
                     let time = self.kind(world).viewer_time(at);
                     self.player.handle_timeout(time);
                     self.settle(world, at);
                 }
-                Due::Departure(connection) => self.depart(world, connection, at, now),
+                TimerEvent::Departure(connection) => self.depart(world, connection, at, now),
             }
         }
         self.set_timer(world, now, reads);
     }
 
     /// The next event and its time.
-    fn next_due(&self, world: &World) -> Option<(Instant, Due)> {
-        let held = self.held.map(|_| (self.line.busy_until(), Due::Held));
+    fn next_due(&self, world: &SharedState) -> Option<(Instant, TimerEvent)> {
+        let held = self
+            .held
+            .map(|_| (self.line.busy_until(), TimerEvent::Held));
         let kind = self.kind(world);
         let player = self.player.poll_timeout();
-        let player = player.map(|at| (kind.run_time(at), Due::Player));
+        let player = player.map(|at| (kind.run_time(at), TimerEvent::Player));
         let departures = self.connections.iter().enumerate();
         let departures = departures.filter_map(|(index, connection)| match connection.stage {
-            Stage::Departing(at) => Some((at, Due::Departure(index))),
+            ConnectionStage::Departing(at) => Some((at, TimerEvent::Departure(index))),
             _ => None,
         });
         let others = held.into_iter().chain(player);
         others.chain(departures).min_by_key(|(at, _)| *at)
     }
 
-    fn set_timer(&mut self, world: &mut World, now: Instant, reads: u32) {
+    fn set_timer(&mut self, world: &mut SharedState, now: Instant, reads: u32) {
         let Some((mut next, _)) = self.next_due(world) else {
             return;
         };
@@ -201,7 +203,7 @@ impl Viewer {
 
 /// Kinds of events.
 #[derive(Debug, Clone, Copy)]
-enum Due {
+enum TimerEvent {
     /// The data on the line is delivered.
     Held,
     /// A timer of the player.

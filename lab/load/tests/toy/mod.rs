@@ -1,7 +1,7 @@
 //! A server with a known response time distribution: one thread, any number of connections.
 //!
 //! The folder of a title selects its behaviour: `ok/000007.bin` is title 7 served correctly,
-//! `wrong/...` has a wrong byte, and so on ([`Behaviour`]). Every title has [`TITLE_BYTES`].
+//! `wrong/...` has a wrong byte, and so on ([`ReplyBehaviour`]). Every title has [`TITLE_BYTES`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -26,12 +26,12 @@ pub(crate) const WRONG_AT: u64 = 12_345;
 /// Pauses: during the first `length` of every `period` the server sends nothing; requests wait for
 /// the end of the pause.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stalls {
+pub(crate) struct ServerStalls {
     pub period: Duration,
     pub length: Duration,
 }
 
-impl Stalls {
+impl ServerStalls {
     /// Rest of the current pause, at this time after its start.
     fn left(self, now: Duration) -> Duration {
         if self.period.is_zero() {
@@ -43,7 +43,7 @@ impl Stalls {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Behaviour {
+enum ReplyBehaviour {
     Ok,
     /// One byte is wrong.
     Wrong,
@@ -67,7 +67,7 @@ enum Behaviour {
     Noise,
 }
 
-impl Behaviour {
+impl ReplyBehaviour {
     fn of(path: &str) -> Self {
         match path.trim_start_matches('/').split('/').next() {
             Some("wrong") => Self::Wrong,
@@ -86,18 +86,18 @@ impl Behaviour {
 }
 
 /// The rest of a reply.
-struct Reply {
-    behaviour: Behaviour,
+struct ToyReply {
+    behaviour: ReplyBehaviour,
     head: Vec<u8>,
     content: Content,
     next: u64,
     end: u64,
 }
 
-struct Connection {
+struct ToyConnection {
     stream: TcpStream,
     request: Vec<u8>,
-    reply: Option<Reply>,
+    reply: Option<ToyReply>,
     /// Bytes that the socket did not accept.
     unsent: Vec<u8>,
     /// When to reply.
@@ -105,21 +105,21 @@ struct Connection {
 }
 
 /// The server; it stops when dropped.
-pub(crate) struct Toy {
+pub(crate) struct ToyServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     requests: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Toy {
+impl ToyServer {
     /// Starts the server.
-    pub(crate) fn start(stalls: Stalls) -> Self {
+    pub(crate) fn start(stalls: ServerStalls) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = Arc::new(AtomicBool::new(false));
         let requests = Arc::new(AtomicU64::new(0));
-        let mut serving = Serving::new(listener, stalls, requests.clone()).expect("an epoll");
+        let mut serving = ToyServerLoop::new(listener, stalls, requests.clone()).expect("an epoll");
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || serving.run(&stopped).expect("it serves"));
         Self {
@@ -141,7 +141,7 @@ impl Toy {
     }
 }
 
-impl Drop for Toy {
+impl Drop for ToyServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -152,12 +152,12 @@ impl Drop for Toy {
 
 const LISTENER: u64 = u64::MAX;
 
-struct Serving {
+struct ToyServerLoop {
     listener: TcpListener,
     epoll: OwnedFd,
-    stalls: Stalls,
+    stalls: ServerStalls,
     start: Instant,
-    connections: HashMap<u64, Connection>,
+    connections: HashMap<u64, ToyConnection>,
     next_token: u64,
     /// Connections that wait for the end of a pause, in request order.
     due: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -165,8 +165,12 @@ struct Serving {
     buffer: Vec<u8>,
 }
 
-impl Serving {
-    fn new(listener: TcpListener, stalls: Stalls, requests: Arc<AtomicU64>) -> io::Result<Self> {
+impl ToyServerLoop {
+    fn new(
+        listener: TcpListener,
+        stalls: ServerStalls,
+        requests: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         // The standard library's backlog is too short for a crowd.
         rustix::net::listen(&listener, 4096)?;
         listener.set_nonblocking(true)?;
@@ -235,7 +239,7 @@ impl Serving {
             self.next_token += 1;
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
             epoll::add(&self.epoll, &stream, EventData::new_u64(token), flags)?;
-            let connection = Connection {
+            let connection = ToyConnection {
                 stream,
                 request: Vec::new(),
                 reply: None,
@@ -256,7 +260,7 @@ impl Serving {
         }
     }
 
-    fn go_on(&mut self, token: u64, connection: &mut Connection) -> io::Result<()> {
+    fn go_on(&mut self, token: u64, connection: &mut ToyConnection) -> io::Result<()> {
         loop {
             if let Some(due) = connection.due {
                 if due > Instant::now() {
@@ -286,7 +290,7 @@ impl Serving {
 }
 
 /// Whether a complete request has arrived.
-fn receive(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
+fn receive(connection: &mut ToyConnection, buffer: &mut [u8]) -> io::Result<bool> {
     loop {
         if connection.request.ends_with(b"\r\n\r\n") {
             return Ok(true);
@@ -301,11 +305,11 @@ fn receive(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
 }
 
 /// Prepares the reply to the request.
-fn answer(connection: &mut Connection) -> io::Result<()> {
+fn answer(connection: &mut ToyConnection) -> io::Result<()> {
     let request = core::mem::take(&mut connection.request);
     let text = String::from_utf8_lossy(&request);
     let path = text.split(' ').nth(1).unwrap_or_default();
-    let behaviour = Behaviour::of(path);
+    let behaviour = ReplyBehaviour::of(path);
     let range = text.split("Range: bytes=").nth(1).and_then(|range| {
         let (first, last) = range.split("\r\n").next()?.split_once('-')?;
         let last = last.parse().unwrap_or(TITLE_BYTES - 1);
@@ -319,28 +323,30 @@ fn answer(connection: &mut Connection) -> io::Result<()> {
     } else {
         "200 OK"
     };
-    let shown = if behaviour == Behaviour::OtherRange {
+    let shown = if behaviour == ReplyBehaviour::OtherRange {
         start + 8
     } else {
         start
     };
     let mut head = match behaviour {
-        Behaviour::Refuse => "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_string(),
-        Behaviour::Noise => "SSH-2.0-toy\r\n\r\n".to_string(),
-        Behaviour::Hang => return Ok(()),
+        ReplyBehaviour::Refuse => "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_string(),
+        ReplyBehaviour::Noise => "SSH-2.0-toy\r\n\r\n".to_string(),
+        ReplyBehaviour::Hang => return Ok(()),
         _ => {
             let last = shown + (end - start) - 1;
             format!("HTTP/1.1 {status}\r\nContent-Range: bytes {shown}-{last}/{TITLE_BYTES}\r\n")
         }
     };
-    let no_body = matches!(behaviour, Behaviour::Refuse | Behaviour::Noise);
+    let no_body = matches!(behaviour, ReplyBehaviour::Refuse | ReplyBehaviour::Noise);
     match behaviour {
         _ if no_body => {}
-        Behaviour::Chunked => head.push_str("Transfer-Encoding: chunked\r\n\r\n"),
-        Behaviour::UntilClose | Behaviour::Reset => head.push_str("Connection: close\r\n\r\n"),
+        ReplyBehaviour::Chunked => head.push_str("Transfer-Encoding: chunked\r\n\r\n"),
+        ReplyBehaviour::UntilClose | ReplyBehaviour::Reset => {
+            head.push_str("Connection: close\r\n\r\n")
+        }
         _ => head.push_str(&format!("Content-Length: {}\r\n\r\n", end - start)),
     }
-    connection.reply = Some(Reply {
+    connection.reply = Some(ToyReply {
         behaviour,
         head: head.into_bytes(),
         content: Content::of_title(title),
@@ -352,7 +358,7 @@ fn answer(connection: &mut Connection) -> io::Result<()> {
 
 /// Sends as much as the socket accepts; returns whether the reply is complete. An error closes the
 /// connection.
-fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
+fn send(connection: &mut ToyConnection, buffer: &mut [u8]) -> io::Result<bool> {
     loop {
         while !connection.unsent.is_empty() {
             match connection.stream.write(&connection.unsent) {
@@ -369,11 +375,11 @@ fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
         let part = &mut buffer[..count];
         reply.content.fill(reply.next, part);
         let wrong = reply.next..reply.next + count as u64;
-        if reply.behaviour == Behaviour::Wrong && wrong.contains(&WRONG_AT) {
+        if reply.behaviour == ReplyBehaviour::Wrong && wrong.contains(&WRONG_AT) {
             part[(WRONG_AT - reply.next) as usize] ^= 1;
         }
         reply.next += count as u64;
-        let chunked = reply.behaviour == Behaviour::Chunked;
+        let chunked = reply.behaviour == ReplyBehaviour::Chunked;
         if chunked {
             let size = format!("{count:x}\r\n");
             connection.unsent.extend_from_slice(size.as_bytes());
@@ -384,19 +390,19 @@ fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
         }
         // An empty chunk is the last one.
         let is_last = reply.next == reply.end && (!chunked || count == 0);
-        let half = reply.behaviour == Behaviour::Short;
+        let half = reply.behaviour == ReplyBehaviour::Short;
         if !is_last && !half {
             continue;
         }
         let closes = matches!(
             reply.behaviour,
-            Behaviour::UntilClose
-                | Behaviour::Reset
-                | Behaviour::Stale
-                | Behaviour::Short
-                | Behaviour::Noise
+            ReplyBehaviour::UntilClose
+                | ReplyBehaviour::Reset
+                | ReplyBehaviour::Stale
+                | ReplyBehaviour::Short
+                | ReplyBehaviour::Noise
         );
-        let resets = reply.behaviour == Behaviour::Reset;
+        let resets = reply.behaviour == ReplyBehaviour::Reset;
         connection.reply = None;
         if closes {
             // The rest is sent blocking; these replies are short.

@@ -4,7 +4,7 @@
 
 use headlong_units::{Duration, Instant};
 
-use super::plan::Estimate;
+use super::plan::ThroughputEstimate;
 
 /// Smaller transfers measure latency rather than throughput (Shaka Player: 16 kB).
 const SAMPLE_BYTES_MIN: u64 = 16_000;
@@ -14,17 +14,23 @@ const SAMPLES_MAX: usize = 20;
 
 /// Throughput samples and their average.
 #[derive(Debug, Clone)]
-pub(crate) struct Meter {
+pub(crate) struct ThroughputMeter {
     busy_since: Option<Instant>,
     busy: Duration,
     bytes: u64,
-    memory: Memory,
+    memory: SampleAverage,
 }
 
 #[derive(Debug, Clone)]
-enum Memory {
-    Ewma { fast: Mean, slow: Mean },
-    Last { kept: SampleRing, samples: usize },
+enum SampleAverage {
+    Ewma {
+        fast: WeightedMean,
+        slow: WeightedMean,
+    },
+    Last {
+        kept: SampleRing,
+        samples: usize,
+    },
 }
 
 /// The latest samples, in bits per second, in a ring.
@@ -36,13 +42,13 @@ struct SampleRing {
 
 /// An exponentially weighted mean that starts without bias.
 #[derive(Debug, Clone)]
-struct Mean {
+struct WeightedMean {
     half_life: f64,
     sum: f64,
     weight: f64,
 }
 
-impl Mean {
+impl WeightedMean {
     fn new(half_life: Duration) -> Self {
         Self {
             // With a half-life of zero the last sample must still count.
@@ -63,14 +69,14 @@ impl Mean {
     }
 }
 
-impl Meter {
-    pub(crate) fn new(estimate: Estimate) -> Self {
+impl ThroughputMeter {
+    pub(crate) fn new(estimate: ThroughputEstimate) -> Self {
         let memory = match estimate {
-            Estimate::Ewma { fast, slow } => Memory::Ewma {
-                fast: Mean::new(fast),
-                slow: Mean::new(slow),
+            ThroughputEstimate::Ewma { fast, slow } => SampleAverage::Ewma {
+                fast: WeightedMean::new(fast),
+                slow: WeightedMean::new(slow),
             },
-            Estimate::HarmonicMean { samples } => Memory::Last {
+            ThroughputEstimate::HarmonicMean { samples } => SampleAverage::Last {
                 kept: SampleRing {
                     ring: [0.0; SAMPLES_MAX],
                     count: 0,
@@ -110,11 +116,11 @@ impl Meter {
         let rate = self.bytes as f64 * 8.0 / seconds;
         (self.busy, self.bytes) = (Duration::ZERO, 0);
         match &mut self.memory {
-            Memory::Ewma { fast, slow } => {
+            SampleAverage::Ewma { fast, slow } => {
                 fast.sample(rate, seconds);
                 slow.sample(rate, seconds);
             }
-            Memory::Last { kept, .. } => {
+            SampleAverage::Last { kept, .. } => {
                 kept.ring[kept.count % SAMPLES_MAX] = rate;
                 kept.count += 1;
             }
@@ -124,8 +130,8 @@ impl Meter {
     /// Expected throughput in bits per second; `None` before the first sample.
     pub(crate) fn estimate(&self) -> Option<f64> {
         match &self.memory {
-            Memory::Ewma { fast, slow } => Some(fast.value()?.min(slow.value()?)),
-            Memory::Last { kept, samples } => {
+            SampleAverage::Ewma { fast, slow } => Some(fast.value()?.min(slow.value()?)),
+            SampleAverage::Last { kept, samples } => {
                 let count = kept.count.min(*samples);
                 if count == 0 {
                     return None;
@@ -145,8 +151,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn fed(estimate: Estimate, samples: &[(u64, u64)]) -> f64 {
-        let mut meter = Meter::new(estimate);
+    fn fed(estimate: ThroughputEstimate, samples: &[(u64, u64)]) -> f64 {
+        let mut meter = ThroughputMeter::new(estimate);
         let mut now = 0;
         for (bytes, seconds) in samples {
             meter.set_busy(Instant(now), true);
@@ -160,14 +166,14 @@ mod tests {
         meter.estimate().expect("samples were taken")
     }
 
-    const EWMA: Estimate = Estimate::Ewma {
+    const EWMA: ThroughputEstimate = ThroughputEstimate::Ewma {
         fast: Duration::from_secs(3),
         slow: Duration::from_secs(8),
     };
 
     #[test]
     fn estimate_of_steady_rate_is_exact() {
-        for estimate in [EWMA, Estimate::HarmonicMean { samples: 5 }] {
+        for estimate in [EWMA, ThroughputEstimate::HarmonicMean { samples: 5 }] {
             let rate = fed(estimate, &[(1_000_000, 2), (500_000, 1), (2_000_000, 4)]);
             assert!((rate - 4e6).abs() < 1.0, "{rate}");
         }
@@ -186,14 +192,14 @@ mod tests {
 
     #[test]
     fn harmonic_mean_uses_last_samples_only() {
-        let two = Estimate::HarmonicMean { samples: 2 };
+        let two = ThroughputEstimate::HarmonicMean { samples: 2 };
         let rate = fed(two, &[(100_000_000, 1), (1_000_000, 1), (3_000_000, 1)]);
         assert!((rate - 12e6).abs() < 1.0, "{rate}");
     }
 
     #[test]
     fn concurrent_calls_share_time() {
-        let mut meter = Meter::new(EWMA);
+        let mut meter = ThroughputMeter::new(EWMA);
         meter.set_busy(Instant(0), true);
         meter.arrive(1_000_000);
         meter.set_busy(Instant(SECOND), true);
@@ -205,7 +211,7 @@ mod tests {
 
     #[test]
     fn small_transfer_is_sampled_only_after_failure() {
-        let mut meter = Meter::new(EWMA);
+        let mut meter = ThroughputMeter::new(EWMA);
         meter.set_busy(Instant(0), true);
         meter.arrive(1_000);
         meter.sample(Instant(SECOND), false);

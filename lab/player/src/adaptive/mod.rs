@@ -10,7 +10,10 @@ mod rule;
 mod title;
 mod window;
 
-pub use plan::{Act, AdaptivePlan, Estimate, PlanError, PlayerConfig, Probing, Rule, Shape};
-pub use title::{Place, Rendition, Segments, Title};
+pub use plan::{
+    AdaptivePlan, PlanError, PlayerConfig, ProbeSettings, RateRule, RequestExtent,
+    ThroughputEstimate, ViewerAction,
+};
+pub use title::{ObjectRange, Rendition, SegmentTable, Title};
 
-pub(crate) use player::{AdaptivePlayer, Moment, Turn};
+pub(crate) use player::{AdaptivePlayer, EventContext, EventTime};

@@ -15,14 +15,14 @@ pub struct AdaptivePlan {
     pub title: Arc<Title>,
     /// The viewer's actions in order; then it leaves. The player does not know them in advance and
     /// requests data that may never be watched.
-    pub acts: Vec<Act>,
+    pub acts: Vec<ViewerAction>,
     /// The configuration of the player.
     pub make: Arc<PlayerConfig>,
 }
 
 /// An action of the viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum ViewerAction {
     /// Watches so much of the title from the current position, or to its end.
     Watch(Duration),
     /// Pauses for so long. The buffer continues to fill.
@@ -34,7 +34,7 @@ pub enum Act {
 
 /// Extent of a request in the stable phase. In a transient phase, a request covers one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum RequestExtent {
     /// So many segments, fewer where they are not adjacent in one file; at least one.
     Segments(u32),
     /// From a segment to the end of the file. It is abandoned when the buffer is full or another
@@ -44,7 +44,7 @@ pub enum Shape {
 
 /// How throughput is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Estimate {
+pub enum ThroughputEstimate {
     /// The lower of two exponentially weighted means by time of transfer, as in dash.js and Shaka
     /// Player.
     Ewma {
@@ -62,7 +62,7 @@ pub enum Estimate {
 
 /// How the next bit rate is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rule {
+pub enum RateRule {
     /// Always this rendition, from 0; the highest if there are fewer.
     Fixed(u32),
     /// The highest that does not exceed the estimate times [`PlayerConfig::safety`].
@@ -93,10 +93,10 @@ pub enum Rule {
 /// Transient phases (thesis 5.4.3): the player reads a little of several renditions to find the
 /// highest that works, then settles.
 ///
-/// The first phase goes upwards from [`PlayerConfig::start_rendition`]; later ones, after a skip, after a
-/// long pause, or periodically, from one below the current rendition.
+/// The first phase goes upwards from [`PlayerConfig::start_rendition`]; later ones, after a skip,
+/// after a long pause, or periodically, from one below the current rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probing {
+pub struct ProbeSettings {
     /// Segments read of each rendition on the way up.
     pub segments: u32,
     /// Whether the same segment is also requested at the next rendition, at the same time, on a
@@ -126,17 +126,17 @@ pub struct PlayerConfig {
     /// one, and another for duplicates.
     pub connections: u32,
     /// Extent of a request.
-    pub shape: Shape,
+    pub shape: RequestExtent,
     /// How throughput is estimated.
-    pub estimate: Estimate,
+    pub estimate: ThroughputEstimate,
     /// Share of the estimate that the player relies on, above 0 (dash.js: 0.9).
     pub safety: f64,
     /// How the bit rate is chosen.
-    pub rule: Rule,
+    pub rule: RateRule,
     /// Initial rendition, from 0.
     pub start_rendition: u32,
     /// Transient phases, if any.
-    pub probing: Option<Probing>,
+    pub probing: Option<ProbeSettings>,
     /// Timeout of a call, from its sending; for an open-ended one, of the next segment, from the
     /// arrival of the previous one.
     pub timeout: Option<Duration>,
@@ -158,13 +158,13 @@ impl Default for PlayerConfig {
             buffer_low: Duration::from_secs(28),
             buffer_high: Duration::from_secs(30),
             connections: 1,
-            shape: Shape::Segments(1),
-            estimate: Estimate::Ewma {
+            shape: RequestExtent::Segments(1),
+            estimate: ThroughputEstimate::Ewma {
                 fast: Duration::from_secs(3),
                 slow: Duration::from_secs(8),
             },
             safety: 0.9,
-            rule: Rule::Dynamic {
+            rule: RateRule::Dynamic {
                 low: Duration::from_secs(10),
             },
             start_rendition: 0,
@@ -223,7 +223,7 @@ impl AdaptivePlan {
         let mut wrong = self.title.check();
         wrong.extend(self.make.check());
         let skips = self.acts.iter().filter_map(|act| match act {
-            Act::Skip(segment) if *segment >= self.title.segments => Some(*segment),
+            ViewerAction::Skip(segment) if *segment >= self.title.segments => Some(*segment),
             _ => None,
         });
         wrong.extend(skips.map(PlanError::Skip));
@@ -258,7 +258,7 @@ impl Title {
     }
 
     /// The first segment of a rendition without a place. If one is missing, so are all later ones,
-    /// in each form of [`Segments`], so binary search finds it.
+    /// in each form of [`SegmentTable`](super::title::SegmentTable), so binary search finds it.
     fn first_missing(&self, rendition: usize) -> Option<u32> {
         let (mut there, mut nowhere) = (0, self.segments);
         while there < nowhere {
@@ -285,7 +285,7 @@ impl PlayerConfig {
         if !(self.safety.is_finite() && self.safety > 0.0) {
             wrong.push(PlanError::Safety);
         }
-        if let Estimate::HarmonicMean { samples } = self.estimate
+        if let ThroughputEstimate::HarmonicMean { samples } = self.estimate
             && !(1..=20).contains(&samples)
         {
             wrong.push(PlanError::Samples(samples));

@@ -4,7 +4,7 @@ use headlong_units::{Duration, Instant};
 
 /// State of playback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Picture {
+pub(crate) enum PictureState {
     /// Waiting for the buffer since then; `dry` after it ran empty.
     Filling { since: Instant, dry: bool },
     /// Playing since then.
@@ -15,8 +15,8 @@ pub(crate) enum Picture {
 
 /// Playback and its statistics.
 #[derive(Debug, Clone)]
-pub(crate) struct Playback {
-    picture: Picture,
+pub(crate) struct PlaybackState {
+    picture: PictureState,
     /// Position in the title at the last change of state.
     position: Duration,
     started: Option<Instant>,
@@ -25,10 +25,10 @@ pub(crate) struct Playback {
     played: Duration,
 }
 
-impl Playback {
+impl PlaybackState {
     pub(crate) fn new(at: Instant) -> Self {
         Self {
-            picture: Picture::Filling {
+            picture: PictureState::Filling {
                 since: at,
                 dry: false,
             },
@@ -40,14 +40,14 @@ impl Playback {
         }
     }
 
-    pub(crate) fn picture(&self) -> Picture {
+    pub(crate) fn picture(&self) -> PictureState {
         self.picture
     }
 
     /// Position in the title.
     pub(crate) fn position(&self, at: Instant) -> Duration {
         match self.picture {
-            Picture::Moving { since } => self.position + at.since(since),
+            PictureState::Moving { since } => self.position + at.since(since),
             _ => self.position,
         }
     }
@@ -55,7 +55,7 @@ impl Playback {
     /// When playback reaches `position`; never, unless it runs.
     pub(crate) fn reaches(&self, position: Duration) -> Instant {
         match self.picture {
-            Picture::Moving { since } => since + (position - self.position),
+            PictureState::Moving { since } => since + (position - self.position),
             _ => Instant::NEVER,
         }
     }
@@ -78,16 +78,16 @@ impl Playback {
 
     pub(crate) fn roll(&mut self, at: Instant) {
         self.started.get_or_insert(at);
-        self.turn(at, Picture::Moving { since: at });
+        self.turn(at, PictureState::Moving { since: at });
     }
 
     pub(crate) fn fill(&mut self, at: Instant, dry: bool) {
-        self.turn(at, Picture::Filling { since: at, dry });
+        self.turn(at, PictureState::Filling { since: at, dry });
     }
 
     pub(crate) fn pause(&mut self, at: Instant, length: Duration) {
         let until = at + length;
-        self.turn(at, Picture::Paused { until });
+        self.turn(at, PictureState::Paused { until });
     }
 
     /// Jumps to another position.
@@ -97,11 +97,11 @@ impl Playback {
     }
 
     /// Changes the state and updates the statistics of the old one.
-    fn turn(&mut self, at: Instant, picture: Picture) {
+    fn turn(&mut self, at: Instant, picture: PictureState) {
         let position = self.position(at);
         self.played += position - self.position;
         self.position = position;
-        if let Picture::Filling { since, dry: true } = self.picture
+        if let PictureState::Filling { since, dry: true } = self.picture
             && at > since
         {
             self.stalls = self.stalls.saturating_add(1);

@@ -11,28 +11,28 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use super::meter::Meter;
-use super::plan::{AdaptivePlan, Probing};
-use super::playback::Playback;
-use super::window::Window;
-use crate::calls::Calls;
-use crate::record::Outcome;
+use super::meter::ThroughputMeter;
+use super::plan::{AdaptivePlan, ProbeSettings};
+use super::playback::PlaybackState;
+use super::window::ReceivedSegments;
+use crate::call_table::CallTable;
+use crate::record::ViewingOutcome;
 use crate::{CallEnd, CallId, ObjectId};
 
 /// Purpose of a call.
 #[derive(Debug, Clone, Copy)]
-enum Job {
+enum CallPurpose {
     Header {
         rendition: usize,
     },
-    Run(Run),
+    Run(SegmentRun),
     /// Measured, with its data dropped.
     Probe,
 }
 
 /// Adjacent segments in one reply.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct SegmentRun {
     rendition: usize,
     /// The first that has not arrived.
     next: u32,
@@ -49,12 +49,12 @@ struct Run {
 struct OpenCall {
     call: CallId,
     connection: u32,
-    job: Job,
+    job: CallPurpose,
 }
 
 /// The phase of a player (thesis 5.4.1); the inactive phase is a full buffer or a paused viewer.
 #[derive(Debug, Clone, Copy)]
-enum Phase {
+enum PlayerPhase {
     Transient {
         rendition: usize,
         /// Segments left to read of it before the next step.
@@ -67,22 +67,22 @@ enum Phase {
 
 /// Time of an event: `at` by the rules of the session, `now` as reported by the caller.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct EventTime {
     pub(crate) at: Instant,
     pub(crate) now: Instant,
 }
 
 /// Context of an event.
-pub(crate) struct Turn<'a> {
+pub(crate) struct EventContext<'a> {
     pub(crate) at: Instant,
     pub(crate) now: Instant,
     pub(crate) plan: &'a AdaptivePlan,
-    pub(crate) calls: &'a mut Calls,
+    pub(crate) calls: &'a mut CallTable,
 }
 
-impl<'a> Turn<'a> {
-    pub(crate) fn new(moment: Moment, plan: &'a AdaptivePlan, calls: &'a mut Calls) -> Self {
-        let Moment { at, now } = moment;
+impl<'a> EventContext<'a> {
+    pub(crate) fn new(moment: EventTime, plan: &'a AdaptivePlan, calls: &'a mut CallTable) -> Self {
+        let EventTime { at, now } = moment;
         Self {
             at,
             now,
@@ -97,19 +97,19 @@ pub(crate) struct AdaptivePlayer {
     /// Planned arrival of the viewer, until it has arrived.
     begins: Option<Instant>,
     running: bool,
-    screen: Playback,
+    screen: PlaybackState,
     /// Index of the next act.
     act: usize,
     /// Position in the title where the current act ends.
     watch_end: Duration,
     /// Buffer level required to start playback.
     threshold: Duration,
-    here: Window,
+    here: ReceivedSegments,
     /// Whether the player requests segments, or plays from a full buffer.
     filling: bool,
     going: Vec<OpenCall>,
-    meter: Meter,
-    phase: Phase,
+    meter: ThroughputMeter,
+    phase: PlayerPhase,
     rendition: usize,
     asked_of: Option<usize>,
     switches: u32,
@@ -128,21 +128,21 @@ impl AdaptivePlayer {
         let rendition = usize::try_from(make.start_rendition)
             .unwrap_or(top)
             .min(top);
-        let left = |probing: Probing| probing.segments.max(1);
+        let left = |probing: ProbeSettings| probing.segments.max(1);
         Self {
             begins: None,
             running: false,
-            screen: Playback::new(Instant::ZERO),
+            screen: PlaybackState::new(Instant::ZERO),
             act: 0,
             watch_end: Duration::ZERO,
             threshold: make.start_buffer,
-            here: Window::starting_at(0),
+            here: ReceivedSegments::starting_at(0),
             filling: true,
             going: Vec::new(),
-            meter: Meter::new(make.estimate),
+            meter: ThroughputMeter::new(make.estimate),
             phase: match make.probing.map(left) {
-                Some(left) => Phase::Transient { rendition, left },
-                None => Phase::Stable {
+                Some(left) => PlayerPhase::Transient { rendition, left },
+                None => PlayerPhase::Stable {
                     since: Instant::ZERO,
                 },
             },
@@ -171,10 +171,10 @@ impl AdaptivePlayer {
     }
 
     /// Handles due events. Returns the end of the session, if it is due.
-    pub(crate) fn ring(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
+    pub(crate) fn ring(&mut self, turn: &mut EventContext<'_>) -> Option<CallEnd> {
         if self.begins.take_if(|begins| *begins <= turn.at).is_some() {
             self.running = true;
-            self.screen = Playback::new(turn.at);
+            self.screen = PlaybackState::new(turn.at);
             if let Some(end) = self.next_act(turn) {
                 return Some(end);
             }
@@ -191,13 +191,13 @@ impl AdaptivePlayer {
     /// Bytes of a call arrived. Returns the end of the session, if this causes it.
     pub(crate) fn arrive(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut EventContext<'_>,
         call: CallId,
         count: u64,
     ) -> Option<CallEnd> {
         self.meter.arrive(count);
         let index = self.going.iter().position(|going| going.call == call)?;
-        let Job::Run(mut run) = self.going[index].job else {
+        let CallPurpose::Run(mut run) = self.going[index].job else {
             return None;
         };
         run.received = run.received.saturating_add(count);
@@ -207,7 +207,7 @@ impl AdaptivePlayer {
             self.put(run.rendition, run.next, turn.plan);
             run.next += 1;
         }
-        self.going[index].job = Job::Run(run);
+        self.going[index].job = CallPurpose::Run(run);
         if run.next == before {
             return None;
         }
@@ -233,7 +233,7 @@ impl AdaptivePlayer {
     /// A call has ended. Returns the end of the session, if this causes it.
     pub(crate) fn call_ended(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut EventContext<'_>,
         call: CallId,
         end: CallEnd,
     ) -> Option<CallEnd> {
@@ -244,7 +244,7 @@ impl AdaptivePlayer {
         if end == CallEnd::Whole {
             self.failures = 0;
             self.take(job, turn.plan);
-        } else if matches!(job, Job::Probe) {
+        } else if matches!(job, CallPurpose::Probe) {
             self.settle(turn.at);
         } else {
             self.failures = self.failures.saturating_add(1);
@@ -260,12 +260,12 @@ impl AdaptivePlayer {
     }
 
     /// The session is over: the viewer's experience.
-    pub(crate) fn outcome(&mut self, at: Instant, intended_start: Instant) -> Outcome {
+    pub(crate) fn outcome(&mut self, at: Instant, intended_start: Instant) -> ViewingOutcome {
         self.screen.fill(at, false);
         let started = self.screen.started();
         let (sum, count) = self.rates;
         let mean = sum.checked_div(u128::from(count));
-        Outcome {
+        ViewingOutcome {
             startup_delay: started.map(|started| started.since(intended_start)),
             stalls: self.screen.stalls(),
             stall_time: self.screen.stall_time(),
@@ -278,11 +278,11 @@ impl AdaptivePlayer {
     /// The segment after the last one in progress, of the same rendition; none in a transient
     /// phase.
     pub(crate) fn upcoming(&self, plan: &AdaptivePlan) -> Option<(ObjectId, Option<ByteRange>)> {
-        if matches!(self.phase, Phase::Transient { .. }) {
+        if matches!(self.phase, PlayerPhase::Transient { .. }) {
             return None;
         }
         let runs = self.going.iter().filter_map(|going| match going.job {
-            Job::Run(run) if !run.open_ended => Some(run),
+            CallPurpose::Run(run) if !run.open_ended => Some(run),
             _ => None,
         });
         let last = runs.max_by_key(|run| run.until)?;
@@ -290,18 +290,18 @@ impl AdaptivePlayer {
         Some((place.object, place.range))
     }
 
-    fn take(&mut self, job: Job, plan: &AdaptivePlan) {
+    fn take(&mut self, job: CallPurpose, plan: &AdaptivePlan) {
         match job {
-            Job::Header { rendition } => {
+            CallPurpose::Header { rendition } => {
                 let bit = u32::try_from(rendition)
                     .ok()
                     .and_then(|bit| 1_u64.checked_shl(bit));
                 self.headers |= bit.unwrap_or(0);
             }
-            Job::Run(run) => {
+            CallPurpose::Run(run) => {
                 (run.next..run.until).for_each(|segment| self.put(run.rendition, segment, plan));
             }
-            Job::Probe => {}
+            CallPurpose::Probe => {}
         }
     }
 
@@ -313,14 +313,14 @@ impl AdaptivePlayer {
 
     /// Whether an open-ended call can be abandoned: the buffer is full, or another rendition is
     /// chosen.
-    fn is_enough(&self, at: Instant, run: Run, plan: &AdaptivePlan) -> bool {
+    fn is_enough(&self, at: Instant, run: SegmentRun, plan: &AdaptivePlan) -> bool {
         self.buffered(at, plan) >= plan.make.buffer_high
-            || matches!(self.phase, Phase::Transient { .. })
+            || matches!(self.phase, PlayerPhase::Transient { .. })
             || self.choice(at, plan) != run.rendition
     }
 }
 
-impl Run {
+impl SegmentRun {
     /// Whether the received bytes complete the next segment.
     fn has_next(&self, plan: &AdaptivePlan) -> bool {
         let place = plan.title.place(self.rendition, self.next);

@@ -2,7 +2,7 @@
 
 use headlong_units::Duration;
 
-use super::plan::{PlayerConfig, Rule};
+use super::plan::{PlayerConfig, RateRule};
 use super::title::Title;
 
 /// Share of the estimate that must deliver the next segment before the buffer is empty (dash.js,
@@ -27,16 +27,16 @@ pub(crate) struct RuleInput {
 /// The rendition to request next.
 pub(crate) fn choose(title: &Title, make: &PlayerConfig, sight: RuleInput) -> usize {
     let wanted = match make.rule {
-        Rule::Fixed(rendition) => {
+        RateRule::Fixed(rendition) => {
             return usize::try_from(rendition)
                 .unwrap_or(usize::MAX)
                 .min(highest(title));
         }
-        Rule::Throughput => by_throughput(title, make, sight),
-        Rule::Buffer { reservoir, cushion } => by_buffer(title, reservoir, cushion, sight),
-        Rule::Bola { low } => bola(title, low, make.buffer_high, sight.buffer),
-        Rule::Dynamic { low } if sight.buffer < low => by_throughput(title, make, sight),
-        Rule::Dynamic { low } => bola(title, low, make.buffer_high, sight.buffer),
+        RateRule::Throughput => by_throughput(title, make, sight),
+        RateRule::Buffer { reservoir, cushion } => by_buffer(title, reservoir, cushion, sight),
+        RateRule::Bola { low } => bola(title, low, make.buffer_high, sight.buffer),
+        RateRule::Dynamic { low } if sight.buffer < low => by_throughput(title, make, sight),
+        RateRule::Dynamic { low } => bola(title, low, make.buffer_high, sight.buffer),
     };
     wanted.min(sufficient(title, sight))
 }
@@ -146,7 +146,7 @@ mod tests {
     use headlong_units::BitRate;
 
     use super::*;
-    use crate::adaptive::title::{Rendition, Segments};
+    use crate::adaptive::title::{Rendition, SegmentTable};
 
     const MBPS: f64 = 1e6;
 
@@ -154,7 +154,7 @@ mod tests {
         let rendition = |kbps| Rendition {
             bit_rate: BitRate::from_kbps(kbps),
             header: None,
-            segments: Segments::Table(Vec::new()),
+            segments: SegmentTable::Table(Vec::new()),
         };
         Title {
             segment: Duration::from_secs(2),
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    fn chosen(rule: Rule, sight: RuleInput) -> usize {
+    fn chosen(rule: RateRule, sight: RuleInput) -> usize {
         let make = PlayerConfig {
             rule,
             ..PlayerConfig::default()
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn throughput_leaves_a_margin() {
         for (mbps, rendition) in [(0.1, 0), (1.1, 0), (1.12, 1), (4.4, 2), (4.5, 3), (99.0, 3)] {
-            let found = chosen(Rule::Throughput, sight(mbps, 20, 0));
+            let found = chosen(RateRule::Throughput, sight(mbps, 20, 0));
             assert_eq!(found, rendition, "{mbps} Mb/s");
         }
     }
@@ -193,22 +193,22 @@ mod tests {
     #[test]
     fn choice_never_lets_buffer_run_dry() {
         // 70 % of 4 Mb/s, in half the duration of a segment: 1.4 Mb/s.
-        assert_eq!(chosen(Rule::Throughput, sight(4.0, 1, 2)), 1);
-        assert_eq!(chosen(Rule::Throughput, sight(4.0, 2, 2)), 2);
+        assert_eq!(chosen(RateRule::Throughput, sight(4.0, 1, 2)), 1);
+        assert_eq!(chosen(RateRule::Throughput, sight(4.0, 2, 2)), 2);
         // Before playback starts an empty buffer does not matter.
         let start = RuleInput {
             moving: false,
             ..sight(4.0, 0, 2)
         };
-        assert_eq!(chosen(Rule::Throughput, start), 2);
+        assert_eq!(chosen(RateRule::Throughput, start), 2);
         let dry = RuleInput { dry: true, ..start };
-        assert_eq!(chosen(Rule::Throughput, dry), 0);
-        assert_eq!(chosen(Rule::Fixed(9), dry), 3);
+        assert_eq!(chosen(RateRule::Throughput, dry), 0);
+        assert_eq!(chosen(RateRule::Fixed(9), dry), 3);
     }
 
     #[test]
     fn buffer_rule_keeps_rate_until_next_is_reached() {
-        let rule = Rule::Buffer {
+        let rule = RateRule::Buffer {
             reservoir: Duration::from_secs(5),
             cushion: Duration::from_secs(35),
         };
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn bola_rises_with_buffer_from_lowest_to_highest() {
-        let rule = Rule::Bola {
+        let rule = RateRule::Bola {
             low: Duration::from_secs(10),
         };
         let found: Vec<usize> = (0..=30).map(|s| chosen(rule, sight(99.0, s, 0))).collect();
@@ -246,15 +246,15 @@ mod tests {
     #[test]
     fn dynamic_uses_throughput_below_low_mark_and_bola_above() {
         let low = Duration::from_secs(10);
-        assert_eq!(chosen(Rule::Dynamic { low }, sight(4.5, 9, 0)), 3);
+        assert_eq!(chosen(RateRule::Dynamic { low }, sight(4.5, 9, 0)), 3);
         let above = sight(0.6, 30, 0);
         assert_eq!(
-            chosen(Rule::Dynamic { low }, above),
-            chosen(Rule::Bola { low }, above)
+            chosen(RateRule::Dynamic { low }, above),
+            chosen(RateRule::Bola { low }, above)
         );
         assert_ne!(
-            chosen(Rule::Throughput, above),
-            chosen(Rule::Bola { low }, above)
+            chosen(RateRule::Throughput, above),
+            chosen(RateRule::Bola { low }, above)
         );
     }
 }

@@ -8,7 +8,7 @@ use crate::object::ObjectId;
 
 /// Bytes that one call can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ObjectRange {
     /// The URL.
     pub object: ObjectId,
     /// Range of its bytes; all of them if `None`.
@@ -17,7 +17,7 @@ pub struct Place {
     pub bytes: Option<u64>,
 }
 
-impl Place {
+impl ObjectRange {
     /// A part of a file.
     pub const fn part(object: ObjectId, range: ByteRange) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Place {
 
 /// Places of the segments of one rendition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Segments {
+pub enum SegmentTable {
     /// Equal ranges of one file, consecutive; the last ends with the file.
     OneFile {
         /// The file.
@@ -61,7 +61,7 @@ pub enum Segments {
         last_bytes: u64,
     },
     /// Arbitrary places.
-    Table(Vec<Place>),
+    Table(Vec<ObjectRange>),
 }
 
 /// One encoding of a title.
@@ -71,9 +71,9 @@ pub struct Rendition {
     pub bit_rate: BitRate,
     /// Read once before the first segment: an initialisation segment, or the table of offsets at
     /// the start of the file (thesis 5.1.3).
-    pub header: Option<Place>,
+    pub header: Option<ObjectRange>,
     /// Places of its segments.
-    pub segments: Segments,
+    pub segments: SegmentTable,
 }
 
 /// A title. Shared by all sessions that watch it.
@@ -99,14 +99,14 @@ impl Title {
     }
 
     /// Place of segment `index` of a rendition; `None` if there is none.
-    pub fn place(&self, rendition: usize, index: u32) -> Option<Place> {
+    pub fn place(&self, rendition: usize, index: u32) -> Option<ObjectRange> {
         if index >= self.segments {
             return None;
         }
         let rendition = self.renditions.get(rendition)?;
         let number = u64::from(index);
         match &rendition.segments {
-            Segments::OneFile {
+            SegmentTable::OneFile {
                 object,
                 start,
                 segment_bytes,
@@ -116,9 +116,9 @@ impl Title {
                 let last = index + 1 == self.segments;
                 let until = from.saturating_add(*segment_bytes).min(*file_bytes);
                 let until = if last { *file_bytes } else { until };
-                (from < until).then(|| Place::part(*object, ByteRange::new(from, until)))
+                (from < until).then(|| ObjectRange::part(*object, ByteRange::new(from, until)))
             }
-            Segments::Files {
+            SegmentTable::Files {
                 first,
                 file_bytes,
                 last_bytes,
@@ -126,20 +126,20 @@ impl Title {
                 let object = ObjectId(first.0.checked_add(index)?);
                 let last = index + 1 == self.segments;
                 let bytes = if last { *last_bytes } else { *file_bytes };
-                Some(Place::whole(object, bytes))
+                Some(ObjectRange::whole(object, bytes))
             }
-            Segments::Table(places) => places.get(usize::try_from(index).ok()?).copied(),
+            SegmentTable::Table(places) => places.get(usize::try_from(index).ok()?).copied(),
         }
     }
 
     /// The bit rate of the rendition of an object; `None` for headers and unknown objects.
     pub(crate) fn bit_rate_of(&self, asked: ObjectId) -> Option<BitRate> {
         let holds = |rendition: &&Rendition| match &rendition.segments {
-            Segments::OneFile { object, .. } => *object == asked,
-            Segments::Files { first, .. } => {
+            SegmentTable::OneFile { object, .. } => *object == asked,
+            SegmentTable::Files { first, .. } => {
                 (first.0..first.0.saturating_add(self.segments)).contains(&asked.0)
             }
-            Segments::Table(places) => places.iter().any(|place| place.object == asked),
+            SegmentTable::Table(places) => places.iter().any(|place| place.object == asked),
         };
         let rendition = self.renditions.iter().find(holds);
         rendition.map(|rendition| rendition.bit_rate)

@@ -6,13 +6,13 @@ pub(crate) const WINDOW: u32 = 64;
 
 /// The received segments.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Window {
+pub(crate) struct ReceivedSegments {
     end: u32,
     /// Bit `n`: segment `end + n` has been received. Bit 0 is never set.
     behind: u64,
 }
 
-impl Window {
+impl ReceivedSegments {
     /// An empty buffer whose first missing segment is `segment`.
     pub(crate) const fn starting_at(segment: u32) -> Self {
         Self {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn early_segments_wait_for_missing_one() {
-        let mut window = Window::starting_at(10);
+        let mut window = ReceivedSegments::starting_at(10);
         window.put(12);
         window.put(11);
         assert_eq!(
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn full_window_advances_at_once() {
-        let mut window = Window::starting_at(0);
+        let mut window = ReceivedSegments::starting_at(0);
         (1..WINDOW).for_each(|segment| window.put(segment));
         window.put(WINDOW + 5);
         window.put(0);

@@ -1,6 +1,6 @@
 //! A player with a simulated clock and simulated connections.
 //!
-//! Checks the invariants of every session by itself: see [`Rig::drain`].
+//! Checks the invariants of every session by itself: see [`PlayerRig::drain`].
 
 #![allow(dead_code, reason = "each test target uses only part of the rig")]
 
@@ -9,28 +9,29 @@ pub(crate) mod net;
 use std::collections::BTreeMap;
 
 use headlong_player::{
-    Call, CallEnd, CallId, CallRecord, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd,
+    CallEnd, CallId, CallRecord, Command, ObjectId, Player, ScriptCall, SessionEnd, SessionPlan,
+    TransportEnd,
 };
 use headlong_units::{ByteRange, Duration, Instant};
 
 /// A correct reply to a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct ExpectedReply {
     pub(crate) bytes: Option<u64>,
     pub(crate) partial: bool,
 }
 
 /// A command and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct TimedCommand {
     pub(crate) at: Instant,
     pub(crate) command: Command,
 }
 
-pub(crate) struct Rig {
+pub(crate) struct PlayerRig {
     pub(crate) player: Player,
     pub(crate) now: Instant,
-    pub(crate) given: Vec<Given>,
+    pub(crate) given: Vec<TimedCommand>,
     pub(crate) records: Vec<CallRecord>,
     /// Calls without a record yet, with their connections.
     pub(crate) open: BTreeMap<CallId, u32>,
@@ -47,8 +48,8 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 }
 
 /// A call for 1,000 bytes of object `object`, with a timeout of 10 seconds.
-pub(crate) fn call(object: u32) -> Call {
-    Call {
+pub(crate) fn call(object: u32) -> ScriptCall {
+    ScriptCall {
         object: ObjectId(object),
         range: Some(ByteRange::new(0, 1000)),
         expected_bytes: Some(1000),
@@ -59,9 +60,9 @@ pub(crate) fn call(object: u32) -> Call {
     }
 }
 
-impl Rig {
+impl PlayerRig {
     /// A session with intended start `intended` that has not been started.
-    pub(crate) fn waiting(plan: Plan, intended: Instant) -> Self {
+    pub(crate) fn waiting(plan: SessionPlan, intended: Instant) -> Self {
         Self {
             player: Player::new(plan, intended),
             now: Instant::ZERO,
@@ -74,7 +75,7 @@ impl Rig {
     }
 
     /// A session that starts at once.
-    pub(crate) fn new(plan: Plan) -> Self {
+    pub(crate) fn new(plan: SessionPlan) -> Self {
         let mut rig = Self::waiting(plan, Instant::ZERO);
         rig.start();
         rig
@@ -109,7 +110,7 @@ impl Rig {
                 Command::Close => self.closed = true,
             }
             let at = self.now;
-            self.given.push(Given { at, command });
+            self.given.push(TimedCommand { at, command });
         }
         self.take_records();
         for call in abandoned {
@@ -177,7 +178,7 @@ impl Rig {
     }
 
     /// The `nth` open call, modulo their number.
-    pub(crate) fn wanted(&self, nth: usize) -> Option<(CallId, Wanted)> {
+    pub(crate) fn wanted(&self, nth: usize) -> Option<(CallId, ExpectedReply)> {
         let (call, _) = self.open.iter().cycle().nth(nth)?;
         self.given.iter().find_map(|given| match &given.command {
             Command::Send {
@@ -187,7 +188,7 @@ impl Rig {
                 ..
             } if sent == call => {
                 let most = range.map(|range| range.len().min(700));
-                let wanted = Wanted {
+                let wanted = ExpectedReply {
                     bytes: expected_bytes.or(most),
                     partial: range.is_some(),
                 };

@@ -3,13 +3,13 @@
 use headlong_player::{CallId, Command, TransportEnd};
 use headlong_units::{BitRate, Duration, Instant};
 
-use super::{Rig, ms};
+use super::{PlayerRig, ms};
 
 /// Time step of arriving bytes.
 const STEP: Duration = ms(10);
 
 /// A reply in progress.
-struct Reply {
+struct PendingReply {
     call: CallId,
     from: Instant,
     left: u64,
@@ -17,15 +17,15 @@ struct Reply {
     begun: bool,
 }
 
-pub(crate) struct Net {
+pub(crate) struct TestNetwork {
     /// Rates with their start times, in order.
     pub(crate) rates: Vec<(Instant, BitRate)>,
     pub(crate) delay: Duration,
     seen: usize,
-    replies: Vec<Reply>,
+    replies: Vec<PendingReply>,
 }
 
-impl Net {
+impl TestNetwork {
     pub(crate) fn new(rates: &[(u64, u64)]) -> Self {
         let rate = |&(seconds, kbps): &(u64, u64)| {
             (Instant(seconds * 1_000_000_000), BitRate::from_kbps(kbps))
@@ -39,7 +39,7 @@ impl Net {
     }
 
     /// Plays until the session is over or `until`.
-    pub(crate) fn play(&mut self, rig: &mut Rig, until: Instant) {
+    pub(crate) fn play(&mut self, rig: &mut PlayerRig, until: Instant) {
         while rig.player.end().is_none() && rig.now < until {
             rig.wait_until(rig.now + STEP);
             self.obey(rig);
@@ -49,13 +49,13 @@ impl Net {
     }
 
     /// Breaks all connections with a reply in progress.
-    pub(crate) fn cut(&mut self, rig: &mut Rig) {
+    pub(crate) fn cut(&mut self, rig: &mut PlayerRig) {
         for reply in core::mem::take(&mut self.replies) {
             rig.ended(reply.call.0, TransportEnd::Broken);
         }
     }
 
-    fn obey(&mut self, rig: &Rig) {
+    fn obey(&mut self, rig: &PlayerRig) {
         for given in &rig.given[self.seen..] {
             match &given.command {
                 Command::Send {
@@ -63,7 +63,7 @@ impl Net {
                     range,
                     expected_bytes,
                     ..
-                } => self.replies.push(Reply {
+                } => self.replies.push(PendingReply {
                     call: *call,
                     from: given.at + self.delay,
                     left: expected_bytes.expect("a known size"),
@@ -77,7 +77,7 @@ impl Net {
         self.seen = rig.given.len();
     }
 
-    fn deliver(&mut self, rig: &mut Rig) {
+    fn deliver(&mut self, rig: &mut PlayerRig) {
         let now = rig.now;
         let rate = self.rates.iter().rev().find(|(from, _)| *from <= now);
         let active: Vec<CallId> = self
@@ -94,7 +94,7 @@ impl Net {
         }
     }
 
-    fn bring(&mut self, rig: &mut Rig, call: CallId, share: u64) {
+    fn bring(&mut self, rig: &mut PlayerRig, call: CallId, share: u64) {
         let Some(index) = self.replies.iter().position(|reply| reply.call == call) else {
             return;
         };

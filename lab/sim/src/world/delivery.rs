@@ -3,8 +3,8 @@
 use headlong_player::{CallId, ObjectId};
 use headlong_units::{ByteRange, Duration};
 
-use super::{Coming, World};
-use crate::origin::{Outcome, Piece, Requester};
+use super::{World, WorldEvent};
+use crate::origin::{OriginEvent, ReplyPiece, Requester};
 
 impl World<'_> {
     pub(super) fn request(
@@ -21,7 +21,7 @@ impl World<'_> {
             return;
         };
         if self.is_down {
-            let refused = Coming::Broken { session, call };
+            let refused = WorldEvent::Broken { session, call };
             self.events.plan(self.now + visit.link.delay(), refused);
             return;
         }
@@ -38,7 +38,7 @@ impl World<'_> {
                 }
             }
             Err(status) => {
-                let refused = Coming::Status {
+                let refused = WorldEvent::Status {
                     session,
                     call,
                     status,
@@ -53,18 +53,18 @@ impl World<'_> {
     pub(super) fn pass_on(&mut self) {
         while let Some(outcome) = self.server.poll_outcome() {
             match outcome {
-                Outcome::Piece(piece) => self.send(piece),
-                Outcome::Failed(Requester { session, call, .. }) => {
+                OriginEvent::Piece(piece) => self.send(piece),
+                OriginEvent::Failed(Requester { session, call, .. }) => {
                     let visit = self.visits.get_mut(u64::from(session));
                     let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
-                    let broken = Coming::Broken { session, call };
+                    let broken = WorldEvent::Broken { session, call };
                     self.events.plan(self.now + delay, broken);
                 }
             }
         }
     }
 
-    fn send(&mut self, piece: Piece) {
+    fn send(&mut self, piece: ReplyPiece) {
         let Requester { session, call, .. } = piece.asker;
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             // The viewer has left; the server will receive the disconnect.
@@ -74,9 +74,9 @@ impl World<'_> {
         let journey = visit.link.give(leaves_at, piece.bytes);
         let link = &visit.link;
         let told_at = self.server.handed(self.now, &piece, link, journey.taken);
-        let taken = Coming::Taken(piece.request, piece.slot);
+        let taken = WorldEvent::Taken(piece.request, piece.slot);
         self.events.plan(told_at, taken);
-        let bytes = Coming::Bytes {
+        let bytes = WorldEvent::Bytes {
             session,
             call,
             bytes: piece.bytes,

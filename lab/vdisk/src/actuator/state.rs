@@ -1,17 +1,17 @@
 //! State shared by the actuator's threads, and all decisions made under its lock.
 
 use std::sync::mpsc::Sender;
-use std::time::Instant as Wall;
+use std::time::Instant as WallInstant;
 
-use headlong_drive::Parts;
+use headlong_drive::ServiceTimeBreakdown;
 use headlong_units::Instant;
 
-use super::job::Job;
+use super::pending_request::PendingRequest;
 use crate::clock::Clock;
-use crate::counters::Tally;
-use crate::fault::Faults;
-use crate::queue::{DriveQueue, Outcome, Times};
-use crate::trace::Record;
+use crate::counters::CounterTally;
+use crate::fault::ActiveFaults;
+use crate::queue::{DriveQueue, DriveTimes, FinishedRequest};
+use crate::trace::TraceRecord;
 
 /// Limit on records kept in memory (120 MB); later requests are only counted.
 const RECORDS_MAX: usize = 1 << 20;
@@ -23,21 +23,21 @@ pub(super) enum Disposition {
     ToDrive,
 }
 
-pub(super) struct State {
+pub(super) struct ActuatorState {
     pub(super) is_closed: bool,
     pub(super) is_timed: bool,
-    pub(super) queue: DriveQueue<Job>,
-    pub(super) faults: Faults,
-    pub(super) tally: Tally,
+    pub(super) queue: DriveQueue<PendingRequest>,
+    pub(super) faults: ActiveFaults,
+    pub(super) tally: CounterTally,
     /// Records kept in memory, if enabled.
-    pub(super) records: Option<Vec<Record>>,
-    pub(super) trace: Option<Sender<Record>>,
+    pub(super) records: Option<Vec<TraceRecord>>,
+    pub(super) trace: Option<Sender<TraceRecord>>,
     /// End of the arm's sleep; `None` while it is awake.
-    pub(super) asleep_until: Option<Wall>,
+    pub(super) asleep_until: Option<WallInstant>,
 }
 
-impl State {
-    pub(super) fn way_of(&mut self, job: &Job) -> Disposition {
+impl ActuatorState {
+    pub(super) fn way_of(&mut self, job: &PendingRequest) -> Disposition {
         if self.must_fail() {
             return Disposition::Fail;
         }
@@ -70,7 +70,7 @@ impl State {
     }
 
     /// Ends a hang whose time is over.
-    pub(super) fn handle_wall(&mut self, wall: Wall, clock: &Clock) {
+    pub(super) fn handle_wall(&mut self, wall: WallInstant, clock: &Clock) {
         if let Some(end) = self.faults.hang_end().filter(|end| *end <= wall) {
             self.release(clock.model(end));
         }
@@ -84,17 +84,17 @@ impl State {
     /// Removes all requests that must be answered without the drive, and whether each fails: all
     /// requests once the disk has vanished or closed; those held by a hang that ended while the
     /// timing is off.
-    pub(super) fn released(&mut self, now: Instant) -> Vec<(Job, bool)> {
+    pub(super) fn released(&mut self, now: Instant) -> Vec<(PendingRequest, bool)> {
         let must_fail = self.must_fail();
         if !must_fail && (self.is_timed || self.faults.is_hung()) {
             return Vec::new();
         }
         let mut jobs = self.queue.release();
         while must_fail && let Some(outcome) = self.queue.poll_outcome() {
-            let (Outcome::Done(job, _) | Outcome::Refused(job)) = outcome;
+            let (FinishedRequest::Done(job, _) | FinishedRequest::Refused(job)) = outcome;
             jobs.push(job);
         }
-        let judge = |job: Job| {
+        let judge = |job: PendingRequest| {
             let (offset, length) = (job.offset, u64::from(job.length));
             let is_failed = must_fail || self.faults.strikes(offset, length, job.direction());
             self.note_untimed(&job, now, is_failed);
@@ -104,18 +104,18 @@ impl State {
     }
 
     /// Records a request answered without the drive.
-    pub(super) fn note_untimed(&mut self, job: &Job, now: Instant, is_failed: bool) {
-        let times = Times {
+    pub(super) fn note_untimed(&mut self, job: &PendingRequest, now: Instant, is_failed: bool) {
+        let times = DriveTimes {
             started: now,
             ended: now,
-            parts: Parts::default(),
+            parts: ServiceTimeBreakdown::default(),
             is_sequential: false,
         };
         self.tally.handle_departure(now);
         self.note(&job.record(&times, now, is_failed), false);
     }
 
-    pub(super) fn note(&mut self, record: &Record, is_timed: bool) {
+    pub(super) fn note(&mut self, record: &TraceRecord, is_timed: bool) {
         self.tally.add(record, is_timed);
         if let Some(trace) = &self.trace
             && trace.send(*record).is_err()

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::protocol::Command;
+use super::protocol::ControlCommand;
 use crate::error::Error;
 
 /// Sends a command to the disk that listens at `socket`; returns its answer, without the `ok`.
 ///
 /// # Errors
 /// If no disk listens there, or it refuses the command.
-pub fn request(socket: &Path, command: &Command) -> Result<Value, Error> {
+pub fn request(socket: &Path, command: &ControlCommand) -> Result<Value, Error> {
     let doing = || format!("sending a command to the disk at {}", socket.display());
     let line = serde_json::to_string(command).map_err(|error| Error::Refused(error.to_string()))?;
     let mut stream = UnixStream::connect(socket).map_err(Error::system(doing()))?;

@@ -8,6 +8,6 @@ mod server;
 mod stop;
 
 pub use client::request;
-pub use protocol::{Command, FaultCommand};
+pub use protocol::{ControlCommand, FaultCommand};
 pub(crate) use server::ControlServer;
 pub use stop::StopSignal;

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stop::StopSignal;
+use crate::disk_components::DiskComponents;
 use crate::disk_file::DiskFile;
 use crate::error::Error;
 use crate::fault::Fault;
-use crate::parts::Parts;
 
 /// A command, in the JSON protocol and on the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Command {
+pub enum ControlCommand {
     /// Make requests take the modelled time (on) or no time (off, for filling)
     Timing {
         /// on or off
@@ -154,7 +154,7 @@ impl FaultCommand {
 }
 
 /// Executes the command in a line and returns the answer.
-pub(super) fn handle_line(line: &str, parts: &Parts, stop: &StopSignal) -> Value {
+pub(super) fn handle_line(line: &str, parts: &DiskComponents, stop: &StopSignal) -> Value {
     let command = match serde_json::from_str(line) {
         Ok(command) => command,
         Err(error) => return refusal(&format!("not a command: {error}")),
@@ -172,30 +172,34 @@ pub(super) fn refusal(error: &str) -> Value {
     json!({ "ok": false, "error": error })
 }
 
-fn handle(command: Command, parts: &Parts, stop: &StopSignal) -> Result<Map<String, Value>, Error> {
+fn handle(
+    command: ControlCommand,
+    parts: &DiskComponents,
+    stop: &StopSignal,
+) -> Result<Map<String, Value>, Error> {
     let file = &parts.file;
     let mut answer = Map::new();
     match command {
-        Command::Timing { on } => file.switch_timing(on),
-        Command::Counters {} => {
+        ControlCommand::Timing { on } => file.switch_timing(on),
+        ControlCommand::Counters {} => {
             answer.insert("counters".to_owned(), value(&file.counters())?);
         }
-        Command::CountersReset {} => file.reset_counters(),
-        Command::LatenessReset {} => file.reset_lateness(),
-        Command::TraceStart { path } => file.start_trace(&path)?,
-        Command::TraceStop {} => {
+        ControlCommand::CountersReset {} => file.reset_counters(),
+        ControlCommand::LatenessReset {} => file.reset_lateness(),
+        ControlCommand::TraceStart { path } => file.start_trace(&path)?,
+        ControlCommand::TraceStop {} => {
             answer.insert("requests".to_owned(), file.stop_trace()?.into());
         }
-        Command::Fault(fault) => add_fault(file, fault.fault()?)?,
-        Command::Release {} => file.release(),
-        Command::FaultsClear {} => file.clear_faults(),
-        Command::Sync {} => parts.sync()?,
-        Command::Remount {} => parts.remount()?,
-        Command::Label { text } => parts.set_label(text)?,
-        Command::Info {} => {
+        ControlCommand::Fault(fault) => add_fault(file, fault.fault()?)?,
+        ControlCommand::Release {} => file.release(),
+        ControlCommand::FaultsClear {} => file.clear_faults(),
+        ControlCommand::Sync {} => parts.sync()?,
+        ControlCommand::Remount {} => parts.remount()?,
+        ControlCommand::Label { text } => parts.set_label(text)?,
+        ControlCommand::Info {} => {
             answer.insert("info".to_owned(), value(&parts.info())?);
         }
-        Command::Stop {} => stop.set(),
+        ControlCommand::Stop {} => stop.set(),
     }
     Ok(answer)
 }
@@ -216,7 +220,7 @@ fn value(of: &impl Serialize) -> Result<Value, Error> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Command, String> {
+    fn parse(text: &str) -> Result<ControlCommand, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
@@ -225,12 +229,12 @@ mod tests {
         let cases = [
             (
                 r#"{"do":"timing","on":false}"#,
-                Command::Timing { on: false },
+                ControlCommand::Timing { on: false },
             ),
-            (r#"{"do":"counters"}"#, Command::Counters {}),
+            (r#"{"do":"counters"}"#, ControlCommand::Counters {}),
             (
                 r#"{"do":"fault","kind":"error","from_byte":1,"to_byte":2,"once":true}"#,
-                Command::Fault(FaultCommand::Error {
+                ControlCommand::Fault(FaultCommand::Error {
                     from_byte: 1,
                     to_byte: 2,
                     once: true,
@@ -238,11 +242,11 @@ mod tests {
             ),
             (
                 r#"{"do":"fault","kind":"hang"}"#,
-                Command::Fault(FaultCommand::Hang { seconds: None }),
+                ControlCommand::Fault(FaultCommand::Hang { seconds: None }),
             ),
             (
                 r#"{"do":"fault","kind":"vanish"}"#,
-                Command::Fault(FaultCommand::Vanish {}),
+                ControlCommand::Fault(FaultCommand::Vanish {}),
             ),
         ];
         for (text, command) in cases {

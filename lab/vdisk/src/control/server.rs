@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use super::protocol::{handle_line, refusal};
 use super::stop::StopSignal;
+use crate::disk_components::DiskComponents;
 use crate::error::Error;
-use crate::parts::Parts;
 
 const CONNECTIONS_MAX: usize = 32;
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -19,27 +19,31 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Listens until dropped; then all connections are closed and their threads have ended.
 pub(crate) struct ControlServer {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<ControlState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    parts: Mutex<Option<Arc<Parts>>>,
+struct ControlState {
+    parts: Mutex<Option<Arc<DiskComponents>>>,
     stop: StopSignal,
-    connections: Mutex<Vec<Connection>>,
+    connections: Mutex<Vec<ClientConnection>>,
 }
 
-struct Connection {
+struct ClientConnection {
     stream: UnixStream,
     thread: JoinHandle<()>,
 }
 
 impl ControlServer {
-    pub(crate) fn start(path: &Path, parts: Arc<Parts>, stop: StopSignal) -> Result<Self, Error> {
+    pub(crate) fn start(
+        path: &Path,
+        parts: Arc<DiskComponents>,
+        stop: StopSignal,
+    ) -> Result<Self, Error> {
         let doing = || format!("control socket {}", path.display());
         forget_dead(path).map_err(Error::system(doing()))?;
         let listener = UnixListener::bind(path).map_err(Error::system(doing()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ControlState {
             parts: Mutex::new(Some(parts)),
             stop,
             connections: Mutex::default(),
@@ -75,7 +79,7 @@ impl Drop for ControlServer {
     }
 }
 
-impl Shared {
+impl ControlState {
     fn accept(self: &Arc<Self>, listener: &UnixListener) {
         for stream in listener.incoming() {
             if lock(&self.parts).is_none() {
@@ -104,7 +108,7 @@ impl Shared {
             let _ = shared.answer(&ours);
             let _ = ours.shutdown(std::net::Shutdown::Both);
         })?;
-        connections.push(Connection { stream, thread });
+        connections.push(ClientConnection { stream, thread });
         Ok(())
     }
 

@@ -5,42 +5,42 @@
 
 use std::collections::BTreeMap;
 
-use super::sequence::Content;
+use super::sequence::PageContent;
 
 /// A run of pages with the same content rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     /// Number of pages.
     pub pages: u64,
     /// Content of the first page; the others continue it.
-    pub content: Content,
+    pub content: PageContent,
 }
 
 /// Runs by first page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extents {
-    runs: BTreeMap<u64, Run>,
+pub struct ExtentMap {
+    runs: BTreeMap<u64, PageRun>,
 }
 
-impl Extents {
+impl ExtentMap {
     /// Number of runs.
     pub fn count(&self) -> usize {
         self.runs.len()
     }
 
     /// All runs, by first page.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Run)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, PageRun)> {
         self.runs.iter().map(|(first, run)| (*first, *run))
     }
 
     /// Sets the content of these pages.
-    pub fn put(&mut self, first: u64, run: Run) {
+    pub fn put(&mut self, first: u64, run: PageRun) {
         if run.pages == 0 {
             return;
         }
         let end = first + run.pages;
         self.cut(first, end);
-        if run.content == Content::Zero {
+        if run.content == PageContent::Zero {
             return;
         }
         let (mut first, mut run) = (first, run);
@@ -50,7 +50,7 @@ impl Extents {
             && before.content.continues(before.pages, run.content)
         {
             first = start;
-            run = Run {
+            run = PageRun {
                 pages: before.pages + run.pages,
                 content: before.content,
             };
@@ -81,10 +81,10 @@ impl Extents {
     }
 
     /// Reinserts the part of a run after `end`.
-    fn keep_behind(&mut self, start: u64, run: Run, end: u64) {
+    fn keep_behind(&mut self, start: u64, run: PageRun, end: u64) {
         let run_end = start + run.pages;
         if run_end > end {
-            let rest = Run {
+            let rest = PageRun {
                 pages: run_end - end,
                 content: run.content.skip(end - start),
             };
@@ -93,7 +93,7 @@ impl Extents {
     }
 
     /// Content of `pages` pages from `first` on, in order, including zeros.
-    pub fn pieces(&self, first: u64, pages: u64) -> impl Iterator<Item = (u64, Run)> {
+    pub fn pieces(&self, first: u64, pages: u64) -> impl Iterator<Item = (u64, PageRun)> {
         let (mut at, end) = (first, first + pages);
         std::iter::from_fn(move || {
             let first = at;
@@ -104,17 +104,17 @@ impl Extents {
     }
 
     /// The longest uniform run from `first` on, up to `end`.
-    fn piece(&self, first: u64, end: u64) -> Run {
+    fn piece(&self, first: u64, end: u64) -> PageRun {
         match self.runs.range(..=first).next_back() {
-            Some((&start, run)) if start + run.pages > first => Run {
+            Some((&start, run)) if start + run.pages > first => PageRun {
                 pages: (start + run.pages).min(end) - first,
                 content: run.content.skip(first - start),
             },
             _ => {
                 let next = self.runs.range(first..end).next();
-                Run {
+                PageRun {
                     pages: next.map_or(end, |(&start, _)| start) - first,
-                    content: Content::Zero,
+                    content: PageContent::Zero,
                 }
             }
         }
@@ -123,20 +123,20 @@ impl Extents {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sequence::Sequence;
+    use super::super::sequence::WordSequence;
     use super::*;
 
-    fn sequence(first_page: u64) -> Content {
-        Content::Sequence(Sequence { first: 3, step: 5 }.skip(first_page))
+    fn sequence(first_page: u64) -> PageContent {
+        PageContent::Sequence(WordSequence { first: 3, step: 5 }.skip(first_page))
     }
 
-    fn run(pages: u64, content: Content) -> Run {
-        Run { pages, content }
+    fn run(pages: u64, content: PageContent) -> PageRun {
+        PageRun { pages, content }
     }
 
     #[test]
     fn continuing_runs_merge_in_any_order() {
-        let mut extents = Extents::default();
+        let mut extents = ExtentMap::default();
         for first in [8, 0, 4, 12] {
             extents.put(first, run(4, sequence(first)));
         }
@@ -146,32 +146,32 @@ mod tests {
 
     #[test]
     fn overwrite_in_middle_leaves_both_ends() {
-        let mut extents = Extents::default();
+        let mut extents = ExtentMap::default();
         extents.put(0, run(10, sequence(0)));
-        extents.put(4, run(2, Content::Literal));
+        extents.put(4, run(2, PageContent::Literal));
         let all: Vec<_> = extents.iter().collect();
         let expected = [
             (0, run(4, sequence(0))),
-            (4, run(2, Content::Literal)),
+            (4, run(2, PageContent::Literal)),
             (6, run(4, sequence(6))),
         ];
         assert_eq!(all, expected);
         extents.put(4, run(2, sequence(4)));
         assert_eq!(extents.count(), 1);
-        extents.put(0, run(10, Content::Zero));
+        extents.put(0, run(10, PageContent::Zero));
         assert_eq!(extents.count(), 0);
     }
 
     #[test]
     fn pieces_cover_range_in_order() {
-        let mut extents = Extents::default();
-        extents.put(2, run(3, Content::Literal));
+        let mut extents = ExtentMap::default();
+        extents.put(2, run(3, PageContent::Literal));
         extents.put(7, run(9, sequence(7)));
         let pieces: Vec<_> = extents.pieces(1, 9).collect();
         let expected = [
-            (1, run(1, Content::Zero)),
-            (2, run(3, Content::Literal)),
-            (5, run(2, Content::Zero)),
+            (1, run(1, PageContent::Zero)),
+            (2, run(3, PageContent::Literal)),
+            (5, run(2, PageContent::Zero)),
             (7, run(3, sequence(7))),
         ];
         assert_eq!(pieces, expected);

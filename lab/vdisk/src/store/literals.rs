@@ -13,12 +13,12 @@ use std::sync::OnceLock;
 const FILE_BYTES: u64 = 1 << 40;
 
 #[derive(Debug)]
-pub(super) struct Literals {
+pub(super) struct LiteralPages {
     directory: PathBuf,
     files: Vec<OnceLock<File>>,
 }
 
-impl Literals {
+impl LiteralPages {
     /// For a disk of this size; files are created on demand.
     pub(super) fn new(directory: &Path, capacity_bytes: u64) -> Self {
         let count = capacity_bytes.div_ceil(FILE_BYTES);
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn data_across_two_files_is_read_back() {
         let directory = tempfile::tempdir().expect("a directory");
-        let literals = Literals::new(directory.path(), 3 * FILE_BYTES);
+        let literals = LiteralPages::new(directory.path(), 3 * FILE_BYTES);
         literals.write(FILE_BYTES - 3, b"across").expect("write");
         let mut found = [0; 6];
         literals.read(FILE_BYTES - 3, &mut found).expect("read");

@@ -13,28 +13,28 @@ use std::io;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub use extents::{Extents, Run};
-pub use persistence::Manifest;
-pub use sequence::{Content, PAGE_BYTES, Sequence};
+pub use extents::{ExtentMap, PageRun};
+pub use persistence::StoreManifest;
+pub use sequence::{PAGE_BYTES, PageContent, WordSequence};
 
 use crate::error::Error;
-use literals::Literals;
+use literals::LiteralPages;
 use persistence::PersistentStore;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Content of one disk.
 #[derive(Debug)]
-pub struct Store {
+pub struct ContentStore {
     capacity_bytes: u64,
-    extents: RwLock<Extents>,
-    literals: Literals,
+    extents: RwLock<ExtentMap>,
+    literals: LiteralPages,
     keeper: Option<PersistentStore>,
 }
 
 /// Use of a store, for people and for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Entries in the table of extents.
     pub runs: u64,
     /// Bytes of pages with a rule.
@@ -43,13 +43,13 @@ pub struct Usage {
     pub literal_bytes: u64,
 }
 
-impl Store {
+impl ContentStore {
     /// An empty disk that is discarded with its process; `directory` holds its literals.
     pub fn temporary(directory: &Path, capacity_bytes: u64) -> Self {
         Self {
             capacity_bytes,
             extents: RwLock::default(),
-            literals: Literals::new(directory, capacity_bytes),
+            literals: LiteralPages::new(directory, capacity_bytes),
             keeper: None,
         }
     }
@@ -68,7 +68,7 @@ impl Store {
         Ok(Self {
             capacity_bytes,
             extents: RwLock::new(extents.unwrap_or_default()),
-            literals: Literals::new(directory, capacity_bytes),
+            literals: LiteralPages::new(directory, capacity_bytes),
             keeper: Some(keeper),
         })
     }
@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Its manifest, if it is persistent.
-    pub fn manifest(&self) -> Option<Manifest> {
+    pub fn manifest(&self) -> Option<StoreManifest> {
         self.keeper.as_ref().map(PersistentStore::manifest)
     }
 
@@ -87,7 +87,7 @@ impl Store {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn change_manifest(&self, change: impl FnOnce(&mut Manifest)) -> io::Result<()> {
+    pub fn change_manifest(&self, change: impl FnOnce(&mut StoreManifest)) -> io::Result<()> {
         match &self.keeper {
             Some(keeper) => keeper.change(change),
             None => Ok(()),
@@ -109,12 +109,12 @@ impl Store {
     }
 
     /// Use of the store.
-    pub fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
+    pub fn usage(&self) -> StoreUsage {
+        let mut usage = StoreUsage::default();
         for (_, run) in self.read_extents().iter() {
             usage.runs += 1;
             match run.content {
-                Content::Literal => usage.literal_bytes += run.pages * PAGE,
+                PageContent::Literal => usage.literal_bytes += run.pages * PAGE,
                 _ => usage.sequence_bytes += run.pages * PAGE,
             }
         }
@@ -130,7 +130,7 @@ impl Store {
         self.read_from(&extents, offset, buffer)
     }
 
-    fn read_from(&self, extents: &Extents, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_from(&self, extents: &ExtentMap, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let (head, pages, tail) = split(offset, buffer.len());
         let (buffer_head, rest) = buffer.split_at_mut(head);
         let (mut buffer_pages, buffer_tail) = rest.split_at_mut(pages);
@@ -149,22 +149,22 @@ impl Store {
         Ok(())
     }
 
-    fn read_run(&self, page: u64, run: Run, target: &mut [u8]) -> io::Result<()> {
+    fn read_run(&self, page: u64, run: PageRun, target: &mut [u8]) -> io::Result<()> {
         match run.content {
-            Content::Zero => target.fill(0),
-            Content::Sequence(sequence) => sequence.fill(target),
-            Content::Head(sequence, bytes) => {
+            PageContent::Zero => target.fill(0),
+            PageContent::Sequence(sequence) => sequence.fill(target),
+            PageContent::Head(sequence, bytes) => {
                 let (head, rest) = target.split_at_mut(usize::from(bytes).min(target.len()));
                 sequence.fill(head);
                 rest.fill(0);
             }
-            Content::Literal => self.literals.read(page * PAGE, target)?,
+            PageContent::Literal => self.literals.read(page * PAGE, target)?,
         }
         Ok(())
     }
 
     /// Reads within one page.
-    fn read_part(&self, extents: &Extents, offset: u64, target: &mut [u8]) -> io::Result<()> {
+    fn read_part(&self, extents: &ExtentMap, offset: u64, target: &mut [u8]) -> io::Result<()> {
         let mut page = [0; PAGE_BYTES];
         self.read_from(extents, offset / PAGE * PAGE, &mut page)?;
         let from = (offset % PAGE) as usize;
@@ -191,7 +191,7 @@ impl Store {
         let mut rest = data_pages;
         for run in runs {
             let (bytes, behind) = rest.split_at(run.pages as usize * PAGE_BYTES);
-            if run.content == Content::Literal {
+            if run.content == PageContent::Literal {
                 self.literals.write(at, bytes)?;
             }
             extents.put(at / PAGE, run);
@@ -205,24 +205,24 @@ impl Store {
     }
 
     /// Writes within one page.
-    fn write_part(&self, extents: &mut Extents, offset: u64, data: &[u8]) -> io::Result<()> {
+    fn write_part(&self, extents: &mut ExtentMap, offset: u64, data: &[u8]) -> io::Result<()> {
         let start = offset / PAGE * PAGE;
         let mut page = [0; PAGE_BYTES];
         self.read_from(extents, start, &mut page)?;
         let from = (offset % PAGE) as usize;
         page[from..from + data.len()].copy_from_slice(data);
-        let content = Content::of_page(&page);
-        if content == Content::Literal {
+        let content = PageContent::of_page(&page);
+        if content == PageContent::Literal {
             self.literals.write(start, &page)?;
         }
-        extents.put(start / PAGE, Run { pages: 1, content });
+        extents.put(start / PAGE, PageRun { pages: 1, content });
         Ok(())
     }
 
     /// Zeroes `length` bytes at `offset`, without a buffer of that size.
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As [`ContentStore::write`].
     pub fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
         let end = offset.saturating_add(length).min(self.capacity_bytes);
         let (first, behind) = (offset.div_ceil(PAGE), end / PAGE);
@@ -237,8 +237,8 @@ impl Store {
         if head > 0 {
             self.write_part(&mut extents, offset, &zeroes[..head])?;
         }
-        let (pages, content) = (behind - first, Content::Zero);
-        extents.put(first, Run { pages, content });
+        let (pages, content) = (behind - first, PageContent::Zero);
+        extents.put(first, PageRun { pages, content });
         if tail > 0 {
             self.write_part(&mut extents, behind * PAGE, &zeroes[..tail])?;
         }
@@ -249,11 +249,11 @@ impl Store {
         self.keeper.as_ref().map_or(Ok(()), PersistentStore::soil)
     }
 
-    fn read_extents(&self) -> RwLockReadGuard<'_, Extents> {
+    fn read_extents(&self) -> RwLockReadGuard<'_, ExtentMap> {
         self.extents.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_extents(&self) -> RwLockWriteGuard<'_, Extents> {
+    fn write_extents(&self) -> RwLockWriteGuard<'_, ExtentMap> {
         self.extents.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -267,14 +267,14 @@ fn split(offset: u64, length: usize) -> (usize, usize, usize) {
 }
 
 /// Runs of whole pages.
-fn runs_of(data: &[u8]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::with_capacity(4);
+fn runs_of(data: &[u8]) -> Vec<PageRun> {
+    let mut runs: Vec<PageRun> = Vec::with_capacity(4);
     let (pages, _) = data.as_chunks::<PAGE_BYTES>();
     for page in pages {
-        let content = Content::of_page(page);
+        let content = PageContent::of_page(page);
         match runs.last_mut() {
             Some(run) if run.content.continues(run.pages, content) => run.pages += 1,
-            _ => runs.push(Run { pages: 1, content }),
+            _ => runs.push(PageRun { pages: 1, content }),
         }
     }
     runs

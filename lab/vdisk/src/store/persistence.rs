@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::extents::Extents;
+use super::extents::ExtentMap;
 use super::table;
 use crate::error::Error;
 
@@ -29,7 +29,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Content of `store.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct StoreManifest {
     format: u32,
     /// The drive it was made for: name of a preset or of a file.
     pub drive: String,
@@ -46,7 +46,7 @@ pub struct Manifest {
 #[derive(Debug)]
 pub(super) struct PersistentStore {
     directory: PathBuf,
-    manifest: Mutex<Manifest>,
+    manifest: Mutex<StoreManifest>,
     is_clean: AtomicBool,
     _lock: File,
 }
@@ -59,7 +59,7 @@ impl PersistentStore {
         drive: &str,
         capacity_bytes: u64,
         force_new: bool,
-    ) -> Result<(Self, Option<Extents>), Error> {
+    ) -> Result<(Self, Option<ExtentMap>), Error> {
         let fail = |problem: String| Error::store(directory, problem);
         let io = |error: io::Error| fail(error.to_string());
         fs::create_dir_all(directory).map_err(io)?;
@@ -67,7 +67,7 @@ impl PersistentStore {
         if force_new {
             erase(directory).map_err(io)?;
         }
-        let old = Manifest::read(directory)?;
+        let old = StoreManifest::read(directory)?;
         let (manifest, extents) = match old {
             Some(manifest) => {
                 manifest.check(directory, capacity_bytes)?;
@@ -81,7 +81,7 @@ impl PersistentStore {
             }
             None => {
                 check_empty(directory)?;
-                let manifest = Manifest {
+                let manifest = StoreManifest {
                     format: FORMAT,
                     drive: drive.to_owned(),
                     capacity_bytes,
@@ -102,11 +102,11 @@ impl PersistentStore {
         Ok((keeper, extents))
     }
 
-    pub(super) fn manifest(&self) -> Manifest {
+    pub(super) fn manifest(&self) -> StoreManifest {
         self.lock_manifest().clone()
     }
 
-    fn lock_manifest(&self) -> MutexGuard<'_, Manifest> {
+    fn lock_manifest(&self) -> MutexGuard<'_, StoreManifest> {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,7 +121,7 @@ impl PersistentStore {
     }
 
     /// Changes the manifest, durably.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Manifest)) -> io::Result<()> {
+    pub(super) fn change(&self, change: impl FnOnce(&mut StoreManifest)) -> io::Result<()> {
         let mut manifest = self.lock_manifest();
         let mut next = manifest.clone();
         change(&mut next);
@@ -132,7 +132,7 @@ impl PersistentStore {
 
     /// Writes the table and marks the store clean; the literals must be durable, and nothing may
     /// change meanwhile.
-    pub(super) fn save(&self, extents: &Extents) -> io::Result<()> {
+    pub(super) fn save(&self, extents: &ExtentMap) -> io::Result<()> {
         replace(&self.directory, TABLE, &table::encode(extents))?;
         self.change(|manifest| manifest.is_clean = true)?;
         self.is_clean.store(true, Ordering::Release);
@@ -140,7 +140,7 @@ impl PersistentStore {
     }
 }
 
-impl Manifest {
+impl StoreManifest {
     /// Reads the manifest of a directory, if there is one.
     pub fn read(directory: &Path) -> Result<Option<Self>, Error> {
         let path = directory.join(MANIFEST);

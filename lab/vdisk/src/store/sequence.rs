@@ -12,7 +12,7 @@ const HEAD_BYTES_MIN: usize = 16;
 
 /// An arithmetic sequence of 64-bit words, modulo 2^64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sequence {
+pub struct WordSequence {
     /// Word 0.
     pub first: u64,
     /// Difference between consecutive words.
@@ -21,23 +21,23 @@ pub struct Sequence {
 
 /// Content of a page; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum PageContent {
     /// Only zeros: nothing is stored.
     Zero,
     /// A sequence over the whole page.
-    Sequence(Sequence),
+    Sequence(WordSequence),
     /// So many bytes of a sequence, then zeros.
-    Head(Sequence, u16),
+    Head(WordSequence, u16),
     /// Anything else, stored literally.
     Literal,
 }
 
-impl Content {
+impl PageContent {
     /// Classifies a page.
     pub fn of_page(page: &[u8; PAGE_BYTES]) -> Self {
-        let sequence = Sequence::from_start(page);
+        let sequence = WordSequence::from_start(page);
         if sequence.is_page(page) {
-            return if sequence == Sequence::ZERO {
+            return if sequence == WordSequence::ZERO {
                 Self::Zero
             } else {
                 Self::Sequence(sequence)
@@ -75,7 +75,7 @@ impl Content {
     }
 }
 
-impl Sequence {
+impl WordSequence {
     /// All words zero.
     pub const ZERO: Self = Self { first: 0, step: 0 };
 
@@ -163,12 +163,12 @@ impl Sequence {
 mod tests {
     use super::*;
 
-    const SEQUENCE: Sequence = Sequence {
+    const SEQUENCE: WordSequence = WordSequence {
         first: 0xfedc_ba98_7654_3210,
         step: 0x9e37_79b9_7f4a_7c15,
     };
 
-    fn page(sequence: Sequence) -> [u8; PAGE_BYTES] {
+    fn page(sequence: WordSequence) -> [u8; PAGE_BYTES] {
         let mut page = [0; PAGE_BYTES];
         sequence.fill(&mut page);
         page
@@ -178,20 +178,20 @@ mod tests {
     fn sequence_page_is_recognised_and_restored() {
         let sequences = [
             SEQUENCE,
-            Sequence { first: 7, step: 0 },
-            Sequence { first: 0, step: 1 },
-            Sequence {
+            WordSequence { first: 7, step: 0 },
+            WordSequence { first: 0, step: 1 },
+            WordSequence {
                 first: u64::MAX,
                 step: u64::MAX,
             },
         ];
         for sequence in sequences {
             assert_eq!(
-                Content::of_page(&page(sequence)),
-                Content::Sequence(sequence)
+                PageContent::of_page(&page(sequence)),
+                PageContent::Sequence(sequence)
             );
         }
-        assert_eq!(Content::of_page(&[0; PAGE_BYTES]), Content::Zero);
+        assert_eq!(PageContent::of_page(&[0; PAGE_BYTES]), PageContent::Zero);
     }
 
     #[test]
@@ -199,7 +199,11 @@ mod tests {
         for at in (0..PAGE_BYTES).step_by(61).chain([PAGE_BYTES - 1]) {
             let mut page = page(SEQUENCE);
             page[at] ^= 0x40;
-            assert_eq!(Content::of_page(&page), Content::Literal, "byte {at}");
+            assert_eq!(
+                PageContent::of_page(&page),
+                PageContent::Literal,
+                "byte {at}"
+            );
         }
     }
 
@@ -208,8 +212,8 @@ mod tests {
         for bytes in [17, 24, 100, 4000, 4095] {
             let mut page = page(SEQUENCE);
             page[bytes..].fill(0);
-            let Content::Head(sequence, found) = Content::of_page(&page) else {
-                panic!("{bytes} bytes: {:?}", Content::of_page(&page));
+            let PageContent::Head(sequence, found) = PageContent::of_page(&page) else {
+                panic!("{bytes} bytes: {:?}", PageContent::of_page(&page));
             };
             // Bytes of the sequence that happen to be zero may fall to either side.
             assert!(sequence == SEQUENCE && usize::from(found) <= bytes);
@@ -220,7 +224,7 @@ mod tests {
         let mut odd = page(SEQUENCE);
         odd[2000..].fill(0);
         odd[1000] ^= 1;
-        assert_eq!(Content::of_page(&odd), Content::Literal);
+        assert_eq!(PageContent::of_page(&odd), PageContent::Literal);
     }
 
     #[test]
@@ -228,10 +232,10 @@ mod tests {
         let mut two = [0; 2 * PAGE_BYTES];
         SEQUENCE.fill(&mut two);
         assert!(two[PAGE_BYTES..] == page(SEQUENCE.skip(1)));
-        let content = Content::Sequence(SEQUENCE);
-        assert!(content.continues(3, Content::Sequence(SEQUENCE.skip(3))));
-        assert!(!content.continues(3, Content::Sequence(SEQUENCE.skip(2))));
-        assert!(Content::Literal.continues(9, Content::Literal));
-        assert!(!Content::Literal.continues(9, Content::Zero));
+        let content = PageContent::Sequence(SEQUENCE);
+        assert!(content.continues(3, PageContent::Sequence(SEQUENCE.skip(3))));
+        assert!(!content.continues(3, PageContent::Sequence(SEQUENCE.skip(2))));
+        assert!(PageContent::Literal.continues(9, PageContent::Literal));
+        assert!(!PageContent::Literal.continues(9, PageContent::Zero));
     }
 }

@@ -8,7 +8,7 @@ const PAGES: u64 = 48;
 const CAPACITY: usize = PAGES as usize * PAGE_BYTES;
 
 #[derive(Debug, Clone)]
-enum Op {
+enum WriteOperation {
     /// A part of one long sequence: its bytes at this offset, as if it filled the whole disk.
     Title {
         seed: u64,
@@ -37,17 +37,19 @@ fn place() -> impl Strategy<Value = (usize, usize)> {
     })
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = WriteOperation> {
     prop_oneof![
-        5 => (0..3u64, place()).prop_map(|(seed, (offset, length))| Op::Title { seed, offset, length }),
-        2 => (any::<u64>(), place()).prop_map(|(seed, (offset, length))| Op::Noise { seed, offset, length }),
-        2 => place().prop_map(|(offset, length)| Op::Zero { offset, length }),
-        1 => Just(Op::Reopen),
+        5 => (0..3u64, place())
+            .prop_map(|(seed, (offset, length))| WriteOperation::Title { seed, offset, length }),
+        2 => (any::<u64>(), place())
+            .prop_map(|(seed, (offset, length))| WriteOperation::Noise { seed, offset, length }),
+        2 => place().prop_map(|(offset, length)| WriteOperation::Zero { offset, length }),
+        1 => Just(WriteOperation::Reopen),
     ]
 }
 
 fn title(seed: u64, offset: usize, length: usize) -> Vec<u8> {
-    let sequence = Sequence {
+    let sequence = WordSequence {
         first: seed,
         step: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
     };
@@ -73,27 +75,29 @@ proptest! {
     #[test]
     fn reads_return_latest_writes(ops in prop::collection::vec(op(), 1..40)) {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || Store::open(directory.path(), "any", CAPACITY as u64, false).expect("open");
+        let open = || {
+            ContentStore::open(directory.path(), "any", CAPACITY as u64, false).expect("open")
+        };
         let mut disk = open();
         let mut model = vec![0; CAPACITY];
         let mut found = vec![0; CAPACITY];
         for op in ops {
             match op {
-                Op::Title { seed, offset, length } => {
+                WriteOperation::Title { seed, offset, length } => {
                     let data = title(seed, offset, length);
                     disk.write(offset as u64, &data).expect("write");
                     model[offset..offset + length].copy_from_slice(&data);
                 }
-                Op::Noise { seed, offset, length } => {
+                WriteOperation::Noise { seed, offset, length } => {
                     let data = noise(seed, length);
                     disk.write(offset as u64, &data).expect("write");
                     model[offset..offset + length].copy_from_slice(&data);
                 }
-                Op::Zero { offset, length } => {
+                WriteOperation::Zero { offset, length } => {
                     disk.zero(offset as u64, length as u64).expect("zero");
                     model[offset..offset + length].fill(0);
                 }
-                Op::Reopen => {
+                WriteOperation::Reopen => {
                     disk.sync().expect("sync");
                     drop(disk);
                     disk = open();
@@ -112,7 +116,7 @@ proptest! {
 #[test]
 fn title_is_one_run_without_space() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Store::temporary(directory.path(), CAPACITY as u64);
+    let store = ContentStore::temporary(directory.path(), CAPACITY as u64);
     let data = title(5, 0, CAPACITY);
     for (at, part) in data.chunks(5 * PAGE_BYTES).enumerate() {
         store
@@ -130,7 +134,7 @@ fn title_is_one_run_without_space() {
 #[test]
 fn unclosed_store_is_rejected_with_remedy() {
     let directory = tempfile::tempdir().expect("a directory");
-    let open = |force| Store::open(directory.path(), "any", CAPACITY as u64, force);
+    let open = |force| ContentStore::open(directory.path(), "any", CAPACITY as u64, force);
     let store = open(false).expect("new");
     store.write(0, &noise(1, PAGE_BYTES)).expect("write");
     store.sync().expect("sync");
@@ -143,13 +147,13 @@ fn unclosed_store_is_rejected_with_remedy() {
     let error = open(false).expect_err("unclean").to_string();
     assert!(error.contains("--force-new"), "{error}");
     let store = open(true).expect("anew");
-    assert_eq!(store.usage(), Usage::default());
+    assert_eq!(store.usage(), StoreUsage::default());
 }
 
 #[test]
 fn unsuitable_store_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
-    let open = |capacity| Store::open(directory.path(), "any", capacity, false);
+    let open = |capacity| ContentStore::open(directory.path(), "any", capacity, false);
     let store = open(1 << 20).expect("new");
     let error = open(1 << 20).expect_err("in use").to_string();
     assert!(error.contains("another emulated disk"), "{error}");
@@ -160,16 +164,17 @@ fn unsuitable_store_is_rejected() {
 
     let other = tempfile::tempdir().expect("a directory");
     std::fs::write(other.path().join("thesis.txt"), "dear").expect("a file");
-    let error = Store::open(other.path(), "any", 1 << 20, false).expect_err("not ours");
+    let error = ContentStore::open(other.path(), "any", 1 << 20, false).expect_err("not ours");
     assert!(error.to_string().contains("thesis.txt"), "{error}");
-    let error = Store::open(other.path(), "any", 1 << 20, true).expect_err("not ours either");
+    let error =
+        ContentStore::open(other.path(), "any", 1 << 20, true).expect_err("not ours either");
     assert!(error.to_string().contains("thesis.txt"), "{error}");
 }
 
 #[test]
 fn label_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
-    let open = || Store::open(directory.path(), "wd-red", 1 << 20, false).expect("open");
+    let open = || ContentStore::open(directory.path(), "wd-red", 1 << 20, false).expect("open");
     let store = open();
     store
         .change_manifest(|manifest| manifest.label = "28,000 titles".into())

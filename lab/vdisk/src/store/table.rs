@@ -7,8 +7,8 @@
 //! 24     runs: first page, pages, kind (or bytes of a head << 8 | kind), first word, step
 //! ```
 
-use super::extents::{Extents, Run};
-use super::sequence::{Content, PAGE_BYTES, Sequence};
+use super::extents::{ExtentMap, PageRun};
+use super::sequence::{PAGE_BYTES, PageContent, WordSequence};
 
 const MAGIC: &[u8; 8] = b"HLDISK01";
 const HEAD_BYTES: usize = 24;
@@ -19,13 +19,13 @@ const LITERAL: u64 = 0;
 const SEQUENCE: u64 = 1;
 const HEAD: u64 = 2;
 
-pub(super) fn encode(extents: &Extents) -> Vec<u8> {
+pub(super) fn encode(extents: &ExtentMap) -> Vec<u8> {
     let mut runs = Vec::with_capacity(extents.count() * RUN_BYTES);
     for (first, run) in extents.iter() {
         let (kind, sequence) = match run.content {
-            Content::Zero | Content::Literal => (LITERAL, Sequence::ZERO),
-            Content::Sequence(sequence) => (SEQUENCE, sequence),
-            Content::Head(sequence, bytes) => (HEAD | u64::from(bytes) << 8, sequence),
+            PageContent::Zero | PageContent::Literal => (LITERAL, WordSequence::ZERO),
+            PageContent::Sequence(sequence) => (SEQUENCE, sequence),
+            PageContent::Head(sequence, bytes) => (HEAD | u64::from(bytes) << 8, sequence),
         };
         for word in [first, run.pages, kind, sequence.first, sequence.step] {
             runs.extend_from_slice(&word.to_le_bytes());
@@ -40,7 +40,7 @@ pub(super) fn encode(extents: &Extents) -> Vec<u8> {
 }
 
 /// Decodes a table; returns the problem if it is invalid.
-pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<Extents, &'static str> {
+pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<ExtentMap, &'static str> {
     let (head, runs) = table
         .split_at_checked(HEAD_BYTES)
         .ok_or("it is too short")?;
@@ -56,7 +56,7 @@ pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<Extents, &'sta
         return Err("its checksum is wrong");
     }
     let pages = capacity_bytes / PAGE_BYTES as u64;
-    let mut extents = Extents::default();
+    let mut extents = ExtentMap::default();
     for run in runs {
         let (words, _) = run.as_chunks::<8>();
         let mut fields = [0; RUN_WORDS];
@@ -73,16 +73,16 @@ pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<Extents, &'sta
     Ok(extents)
 }
 
-fn run_of([first, pages, kind, word, step]: [u64; RUN_WORDS]) -> Option<(u64, Run)> {
-    let sequence = Sequence { first: word, step };
+fn run_of([first, pages, kind, word, step]: [u64; RUN_WORDS]) -> Option<(u64, PageRun)> {
+    let sequence = WordSequence { first: word, step };
     let bytes = kind >> 8;
     let content = match kind & 0xff {
-        LITERAL => Content::Literal,
-        SEQUENCE => Content::Sequence(sequence),
-        HEAD if bytes <= PAGE_BYTES as u64 => Content::Head(sequence, bytes as u16),
+        LITERAL => PageContent::Literal,
+        SEQUENCE => PageContent::Sequence(sequence),
+        HEAD if bytes <= PAGE_BYTES as u64 => PageContent::Head(sequence, bytes as u16),
         _ => return None,
     };
-    Some((first, Run { pages, content }))
+    Some((first, PageRun { pages, content }))
 }
 
 /// FNV-1a over words: enough to detect a torn or truncated file.
@@ -99,15 +99,15 @@ mod tests {
 
     const CAPACITY: u64 = 1 << 30;
 
-    fn extents() -> Extents {
-        let sequence = Sequence { first: 9, step: 4 };
-        let mut extents = Extents::default();
+    fn extents() -> ExtentMap {
+        let sequence = WordSequence { first: 9, step: 4 };
+        let mut extents = ExtentMap::default();
         for (first, pages, content) in [
-            (3, 5, Content::Literal),
-            (8, 1, Content::Head(sequence, 100)),
-            (20, 1000, Content::Sequence(sequence)),
+            (3, 5, PageContent::Literal),
+            (8, 1, PageContent::Head(sequence, 100)),
+            (20, 1000, PageContent::Sequence(sequence)),
         ] {
-            extents.put(first, Run { pages, content });
+            extents.put(first, PageRun { pages, content });
         }
         extents
     }

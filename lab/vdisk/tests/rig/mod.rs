@@ -2,7 +2,7 @@
 
 use headlong_drive::{DriveSpec, preset};
 use headlong_vdisk::control::StopSignal;
-use headlong_vdisk::{FileOptions, FileSystem, Options, QueueSettings, VirtualDisk};
+use headlong_vdisk::{DiskOptions, FileOptions, FileSystem, QueueSettings, VirtualDisk};
 
 /// Whether this machine can emulate disks; otherwise marks the test as skipped.
 pub(crate) fn can_run(test: &str) -> bool {
@@ -21,8 +21,8 @@ pub(crate) fn spec(size_bytes: u64) -> DriveSpec {
 }
 
 /// A disk with that drive: ext4, not persistent, without a control socket.
-pub(crate) fn options(size_bytes: u64, time_scale: f64) -> Options {
-    Options {
+pub(crate) fn options(size_bytes: u64, time_scale: f64) -> DiskOptions {
+    DiskOptions {
         file: FileOptions {
             drive: spec(size_bytes).build(),
             queue_depth: None,

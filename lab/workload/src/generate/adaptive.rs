@@ -3,24 +3,26 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_player::{Act, AdaptivePlan, ObjectId, Place, PlayerConfig, Rendition, Segments};
+use headlong_player::{
+    AdaptivePlan, ObjectId, ObjectRange, PlayerConfig, Rendition, SegmentTable, ViewerAction,
+};
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
-use super::objects::Objects;
-use super::{Director, happens};
-use crate::Form;
+use super::objects::RequestedObjects;
+use super::{SessionPlanner, happens};
+use crate::TitleForm;
 use crate::catalogue::{Catalogue, Title};
-use crate::specification::{Start, bit_rate};
+use crate::specification::{StartPosition, bit_rate};
 
-impl Director<'_> {
+impl SessionPlanner<'_> {
     /// The plan of session `index` with this adaptive player, from the point at which `seen` of it
     /// has been watched.
     pub(super) fn adaptive(
         &self,
         (index, seen): (u64, Duration),
         make: &Arc<PlayerConfig>,
-        objects: &mut Objects,
+        objects: &mut RequestedObjects,
     ) -> AdaptivePlan {
         let (work, acts) = self.acts(index, seen);
         AdaptivePlan {
@@ -32,27 +34,27 @@ impl Director<'_> {
 
     /// The work watched, and the viewer's acts: before each segment the same probabilities as a
     /// simple player has before each request; playback may stop at any moment.
-    pub(super) fn acts(&self, index: u64, seen: Duration) -> (&[Title], Vec<Act>) {
+    pub(super) fn acts(&self, index: u64, seen: Duration) -> (&[Title], Vec<ViewerAction>) {
         let session = self.sessions.fork_at(index);
         let work = self.work(&mut session.fork("title"));
         let acts = self.acts_from_start(&work[0], &session);
         (work, after(acts, seen, work[0].segment_time))
     }
 
-    fn acts_from_start(&self, title: &Title, session: &Generator) -> Vec<Act> {
+    fn acts_from_start(&self, title: &Title, session: &Generator) -> Vec<ViewerAction> {
         let specification = self.specification;
         let (mut viewing, mut whims) = (session.fork("viewing"), session.fork("whims"));
         let segments = u64::from(title.segments());
-        let mut acts = Acts::default();
+        let mut acts = ActionList::default();
         let (mut place, mut left) = match specification.viewing.start {
-            Start::Beginning => {
+            StartPosition::Beginning => {
                 let fraction = specification.viewing.fraction.law.sample(&mut viewing);
                 let length = title.segment_time.times(segments);
                 let watched = libm::ceil(fraction * length.as_secs_f64() * 1000.0);
                 let watched = Duration::from_millis((watched as u64).max(1));
                 (0, watched.min(length))
             }
-            Start::RandomSegment => {
+            StartPosition::RandomSegment => {
                 let place = viewing.below(segments);
                 acts.skip(place);
                 (place, title.segment_time)
@@ -72,7 +74,7 @@ impl Director<'_> {
                 if happens(&mut whims, chances.pause) {
                     let seconds = chances.pause_time.law.sample(&mut whims);
                     let time = Duration::from_millis(libm::round(seconds * 1000.0) as u64);
-                    acts.0.push(Act::Pause(time));
+                    acts.0.push(ViewerAction::Pause(time));
                 }
             }
             if place >= segments {
@@ -90,24 +92,24 @@ impl Director<'_> {
 
 /// The acts that remain after the first `seen` of them. A resumed session does not start with a
 /// pause, and begins with the segment that contains its playback position.
-fn after(acts: Vec<Act>, seen: Duration, segment: Duration) -> Vec<Act> {
+fn after(acts: Vec<ViewerAction>, seen: Duration, segment: Duration) -> Vec<ViewerAction> {
     if seen == Duration::ZERO {
         return acts;
     }
-    let mut left = Acts::default();
+    let mut left = ActionList::default();
     // Playback position, from the beginning of the title.
     let (mut place, mut to_go) = (Duration::ZERO, seen);
     for act in acts {
         let is_left = !left.0.is_empty();
         match act {
             _ if is_left => left.0.push(act),
-            Act::Skip(to) => place = segment.times(u64::from(to)),
-            Act::Pause(time) => to_go = to_go - time,
-            Act::Watch(time) if time <= to_go => {
+            ViewerAction::Skip(to) => place = segment.times(u64::from(to)),
+            ViewerAction::Pause(time) => to_go = to_go - time,
+            ViewerAction::Watch(time) if time <= to_go => {
                 place += time;
                 to_go = to_go - time;
             }
-            Act::Watch(time) => {
+            ViewerAction::Watch(time) => {
                 left.skip((place + to_go).0 / segment.0.max(1));
                 left.watch(time - to_go);
             }
@@ -118,23 +120,23 @@ fn after(acts: Vec<Act>, seen: Duration, segment: Duration) -> Vec<Act> {
 
 /// A list of consecutive acts.
 #[derive(Default)]
-struct Acts(Vec<Act>);
+struct ActionList(Vec<ViewerAction>);
 
-impl Acts {
+impl ActionList {
     fn watch(&mut self, time: Duration) {
         match self.0.last_mut() {
-            Some(Act::Watch(before)) => *before += time,
-            _ => self.0.push(Act::Watch(time)),
+            Some(ViewerAction::Watch(before)) => *before += time,
+            _ => self.0.push(ViewerAction::Watch(time)),
         }
     }
 
     fn skip(&mut self, place: u64) {
         let segment = u32::try_from(place).unwrap_or(u32::MAX);
-        self.0.push(Act::Skip(segment));
+        self.0.push(ViewerAction::Skip(segment));
     }
 }
 
-impl Objects {
+impl RequestedObjects {
     /// A work in the player's form; concurrent sessions of the same work share it.
     fn watched(&mut self, catalogue: &Catalogue, work: &[Title]) -> Arc<headlong_player::Title> {
         let number = work[0].number;
@@ -155,13 +157,13 @@ impl Objects {
     fn rendition(&mut self, catalogue: &Catalogue, title: &Title) -> Rendition {
         let mut files = catalogue.files(title).map(|file| {
             let object = self.id((title.number, file.range.start), file.path);
-            Place::whole(object, file.range.len())
+            ObjectRange::whole(object, file.range.len())
         });
-        if catalogue.form == Form::Segments {
+        if catalogue.form == TitleForm::Segments {
             return Rendition {
                 bit_rate: bit_rate(title.segment_bytes, title.segment_time),
                 header: (title.header_bytes > 0).then(|| files.next()).flatten(),
-                segments: Segments::Table(files.collect()),
+                segments: SegmentTable::Table(files.collect()),
             };
         }
         let object = files.next().map(|place| place.object);
@@ -175,9 +177,9 @@ fn in_one_file(title: &Title, object: ObjectId) -> Rendition {
     let header = ByteRange::new(0, start);
     Rendition {
         bit_rate: bit_rate(title.segment_bytes, title.segment_time),
-        header: (start > 0).then(|| Place::part(object, header)),
+        header: (start > 0).then(|| ObjectRange::part(object, header)),
         segments: match title.segment_ends.is_empty() {
-            true => Segments::OneFile {
+            true => SegmentTable::OneFile {
                 object,
                 start,
                 segment_bytes: title.segment_bytes,
@@ -188,9 +190,9 @@ fn in_one_file(title: &Title, object: ObjectId) -> Rendition {
                 let places = title.segment_ends.iter().map(|end| {
                     let range = ByteRange::new(from, start + end);
                     from = range.end;
-                    Place::part(object, range)
+                    ObjectRange::part(object, range)
                 });
-                Segments::Table(places.collect())
+                SegmentTable::Table(places.collect())
             }
         },
     }

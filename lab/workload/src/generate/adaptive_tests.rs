@@ -1,15 +1,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::string::ToString as _;
 
-use headlong_player::Rule;
+use headlong_player::RateRule;
 
 use super::*;
 use crate::ideal_server;
 use crate::specification::{Mistakes, Specification};
 use crate::summary::TraceSummary;
-use crate::trace::{Session, Trace, Warming};
+use crate::trace::{Session, Trace, WarmupRange};
 use crate::{Dialect, SessionStream, Workload, generate};
-use headlong_player::{AdaptivePlan, Plan};
+use headlong_player::{AdaptivePlan, SessionPlan};
 use headlong_units::BitRate;
 
 fn read(overrides: &[(&str, &str)]) -> Result<Specification, Mistakes> {
@@ -35,8 +35,8 @@ fn plans(trace: &Trace) -> impl Iterator<Item = (&Session, &AdaptivePlan)> {
         .sessions
         .iter()
         .filter_map(|session| match &session.plan {
-            Plan::Adaptive(plan) => Some((session, plan)),
-            Plan::Script(_) => None,
+            SessionPlan::Adaptive(plan) => Some((session, plan)),
+            SessionPlan::Script(_) => None,
         })
 }
 
@@ -171,12 +171,12 @@ fn viewers_act_with_specified_probabilities() {
             counts.3 += plan.title.length().as_secs_f64();
             for act in &plan.acts {
                 match act {
-                    Act::Watch(time) => counts.2 += time.as_secs_f64(),
-                    Act::Pause(time) => {
+                    ViewerAction::Watch(time) => counts.2 += time.as_secs_f64(),
+                    ViewerAction::Pause(time) => {
                         assert_eq!(*time, Duration::from_secs(7));
                         counts.0 += 1;
                     }
-                    Act::Skip(segment) => {
+                    ViewerAction::Skip(segment) => {
                         assert!(*segment < plan.title.segments);
                         counts.1 += 1;
                     }
@@ -238,7 +238,7 @@ fn session_stream_equals_generated_adaptive_trace() {
 #[test]
 fn rate_network_and_player_do_not_change_titles() {
     let base = workload(&[]);
-    let acts = |workload: &Workload| -> Vec<Vec<Act>> {
+    let acts = |workload: &Workload| -> Vec<Vec<ViewerAction>> {
         plans(&workload.trace)
             .map(|(_, plan)| plan.acts.clone())
             .collect()
@@ -306,7 +306,7 @@ fn simple_player_selects_sustainable_rendition() {
     let phone = specification.players[1].make.as_ref().expect("it adapts");
     assert_eq!(
         phone.rule,
-        Rule::Bola {
+        RateRule::Bola {
             low: Duration::from_secs(10)
         }
     );
@@ -323,7 +323,7 @@ fn simple_player_selects_sustainable_rendition() {
             assert!(range.end <= title.file_bytes);
             seen.insert(title.rendition);
         }
-        if let Plan::Script(script) = &session.plan {
+        if let SessionPlan::Script(script) = &session.plan {
             let rate = script.playback.expect("it is shown").bit_rate;
             assert_eq!(
                 rate,
@@ -358,7 +358,7 @@ fn segment_files_are_requested_without_ranges() {
         for (_, plan) in plans(&trace) {
             assert_eq!(plan.check(), []);
             for rendition in &plan.title.renditions {
-                let Segments::Table(places) = &rendition.segments else {
+                let SegmentTable::Table(places) = &rendition.segments else {
                     panic!("{:?}", rendition.segments);
                 };
                 for place in places.iter().chain(&rendition.header) {
@@ -373,7 +373,8 @@ fn segment_files_are_requested_without_ranges() {
         }
         assert!(odd > 0, "segments are not whole words");
         // Viewers act independently of the form of storage. They arrive at the same rate in bytes;
-        // the padding is requested with the last file, and of single files only with equal segments.
+        // the padding is requested with the last file, and of single files only with equal
+        // segments.
         let single = workload("off").trace;
         let acts = |trace| plans(trace).map(|(_, plan)| plan.acts.clone());
         assert!(acts(&trace).eq(acts(&single)));
@@ -421,7 +422,7 @@ fn warming_uses_requests_to_an_ideal_server() {
                 *asked.entry((sent.object, sent.range)).or_insert(0) += 1;
             });
         }
-        let times = |warming: &Warming| asked[&(warming.object, warming.range)];
+        let times = |warming: &WarmupRange| asked[&(warming.object, warming.range)];
         let warmed: Vec<u32> = trace.about.warming.iter().map(times).collect();
         let mut most: Vec<u32> = asked.values().copied().collect();
         most.sort_by_key(|times| core::cmp::Reverse(*times));
@@ -471,10 +472,10 @@ fn overridden_rule_ignores_keys_of_old_rule() {
     };
     assert_eq!(
         rule(&[("player.rule", "throughput")]),
-        Some(Rule::Throughput)
+        Some(RateRule::Throughput)
     );
     // Shares of a buffer of 30 s as Huang et al. have of theirs of 240 s.
-    let buffer = Rule::Buffer {
+    let buffer = RateRule::Buffer {
         reservoir: Duration::from_millis(11_250),
         cushion: Duration::from_millis(15_750),
     };
@@ -497,7 +498,7 @@ fn renditions_and_sizes_exclude_each_other() {
     assert_eq!(specification.groups[0].files_per_work(), 1);
     // One rendition is enough to adapt nothing and keep a buffer.
     let plan = workload(&with_sizes).trace.sessions[0].plan.clone();
-    assert!(matches!(plan, Plan::Adaptive(plan) if plan.title.renditions.len() == 1));
+    assert!(matches!(plan, SessionPlan::Adaptive(plan) if plan.title.renditions.len() == 1));
     let text = "[title.a]\ncount = 1\nsegment_bytes = \"1MiB\"\nrenditions = [\"1Mbps\"]\n\
                 [title.b]\ncount = 1\nrenditions = []\n\
                 [title.c]\ncount = 1\nrenditions = [\"1Mbps\", 5]\n\
@@ -527,23 +528,30 @@ fn resumed_adaptive_viewer_starts_at_its_segment() {
     let seconds = Duration::from_secs;
     let acts = || {
         alloc::vec![
-            Act::Watch(seconds(10)),
-            Act::Pause(seconds(50)),
-            Act::Skip(30),
-            Act::Watch(seconds(9))
+            ViewerAction::Watch(seconds(10)),
+            ViewerAction::Pause(seconds(50)),
+            ViewerAction::Skip(30),
+            ViewerAction::Watch(seconds(9))
         ]
     };
     let left = |seen| after(acts(), seconds(seen), segment);
     assert_eq!(left(0), acts());
     let rest = [
-        Act::Pause(seconds(50)),
-        Act::Skip(30),
-        Act::Watch(seconds(9)),
+        ViewerAction::Pause(seconds(50)),
+        ViewerAction::Skip(30),
+        ViewerAction::Watch(seconds(9)),
     ];
     assert_eq!(
         left(5),
-        [&[Act::Skip(1), Act::Watch(seconds(5))], &rest[..]].concat()
+        [
+            &[ViewerAction::Skip(1), ViewerAction::Watch(seconds(5))],
+            &rest[..]
+        ]
+        .concat()
     );
-    assert_eq!(left(65), [Act::Skip(31), Act::Watch(seconds(4))]);
+    assert_eq!(
+        left(65),
+        [ViewerAction::Skip(31), ViewerAction::Watch(seconds(4))]
+    );
     assert_eq!(left(69), []);
 }

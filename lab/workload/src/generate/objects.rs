@@ -9,7 +9,7 @@ use headlong_player::ObjectId;
 
 /// Ids of requested objects, in order of first use.
 #[derive(Default)]
-pub(super) struct Objects {
+pub(super) struct RequestedObjects {
     pub(super) paths: Vec<String>,
     /// Title and file index of each id.
     pub(super) keys: Vec<(u32, u64)>,
@@ -19,7 +19,7 @@ pub(super) struct Objects {
     pub(super) watched: BTreeMap<u32, Weak<headlong_player::Title>>,
 }
 
-impl Objects {
+impl RequestedObjects {
     /// The id of an object; assigns a new one at its first use.
     pub(super) fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
         *self.ids.entry(key).or_insert_with(|| {

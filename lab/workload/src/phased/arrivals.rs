@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use headlong_random::{Empirical, Generator};
 
-use super::specification::Specification;
+use super::specification::PhasedSpecification;
 
 /// Sorted arrivals: order statistics of a density that is constant within each part.
-pub(super) struct Arrivals {
+pub(super) struct ArrivalTimes {
     generator: Generator,
     left: u64,
     sum: f64,
@@ -15,8 +15,8 @@ pub(super) struct Arrivals {
     law: Option<Empirical>,
 }
 
-impl Arrivals {
-    pub(super) fn new(specification: &Specification, seed: u64) -> Self {
+impl ArrivalTimes {
+    pub(super) fn new(specification: &PhasedSpecification, seed: u64) -> Self {
         let visits = &specification.sessions;
         let generator = Generator::new(seed).fork("phased arrivals");
         let weight: f64 = visits.arrivals.iter().sum();
@@ -43,7 +43,7 @@ impl Arrivals {
     }
 }
 
-impl Iterator for Arrivals {
+impl Iterator for ArrivalTimes {
     type Item = f64;
 
     fn next(&mut self) -> Option<f64> {

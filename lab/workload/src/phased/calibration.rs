@@ -2,12 +2,14 @@
 
 use alloc::vec;
 
-use headlong_characterise::{DeviceSeen, Observed, Points, Popularity, ViewingSeen};
+use headlong_characterise::{
+    DeviceObservations, DistributionPoints, Observations, Popularity, ViewingObservations,
+};
 use headlong_random::{Empirical, Generator};
 
-use super::Kind;
+use super::ContentKind;
 use super::catalogue::popularity;
-use super::specification::{Device, Form, Rates, Specification};
+use super::specification::{DeviceType, PhasedSpecification, RateSelection, RequestForm};
 
 /// Longest wait with a full buffer, s: with its variation it stays below the 40 s that end a chain.
 const SPACING_MAX_S: f64 = 28.0;
@@ -20,19 +22,25 @@ const POPULARITY_DRAWS: u64 = 4;
 const SESSIONS_DRAWN: u64 = 200_000;
 
 /// Adjusts every parameter by the error of its figure.
-pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
+pub(super) fn correct(
+    specification: &mut PhasedSpecification,
+    seen: &Observations,
+    got: &Observations,
+) {
     let viewing = &mut specification.viewing;
     let (want, have) = (&seen.viewing, &got.viewing);
     if !want.session_s.is_empty() {
         viewing.glance_share =
             (viewing.glance_share + want.glance_share - have.glance_share).clamp(0.0, 1.0);
-        let shift = |curve: &mut Empirical, of: fn(&ViewingSeen) -> &Points, most: f64| {
+        let shift = |curve: &mut Empirical,
+                     of: fn(&ViewingObservations) -> &DistributionPoints,
+                     most: f64| {
             shift(curve, of(want), of(have), (0.0, most));
         };
         shift(&mut viewing.glance_s, |of| &of.glance_s, 40.0);
         shift(&mut viewing.stay, |of| &of.stay_share, 10.0);
         shift(&mut viewing.start, |of| &of.start_share, 1.0);
-        let scale = |value: &mut f64, of: fn(&ViewingSeen) -> f64, most: f64| {
+        let scale = |value: &mut f64, of: fn(&ViewingObservations) -> f64, most: f64| {
             scale(value, of(want), of(have), most);
         };
         scale(&mut viewing.skips_per_hour, |of| of.skips_per_hour, 3600.0);
@@ -42,7 +50,7 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
             3600.0,
         );
         scale(&mut viewing.pause_at_start, |of| of.pause_at_start, 1.0);
-        if specification.catalogue.rates == Rates::Several {
+        if specification.catalogue.rates == RateSelection::Several {
             scale(
                 &mut viewing.changes_per_hour,
                 |of| of.changes_per_hour,
@@ -58,9 +66,9 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
         specification.network.transient_share = 1.0 / slowness.max(1.0);
     }
     correct_rates(specification, seen, got);
-    let is_adaptive = specification.catalogue.rates == Rates::Several;
+    let is_adaptive = specification.catalogue.rates == RateSelection::Several;
     for device in &mut specification.devices {
-        let find = |all: &Observed| {
+        let find = |all: &Observations| {
             all.devices
                 .iter()
                 .find(|one| one.name == device.name)
@@ -77,7 +85,7 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
 /// were drawn from. The exponent is adjusted until draws from it look like the log, whose
 /// popularity was measured on `sessions` sessions.
 pub(super) fn correct_popularity(
-    specification: &mut Specification,
+    specification: &mut PhasedSpecification,
     want: &Popularity,
     sessions: u64,
 ) {
@@ -113,9 +121,9 @@ pub(super) fn correct_popularity(
     }
 }
 
-fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Observed) {
-    for kind in Kind::ALL {
-        let seconds = |all: &Observed, kbps: Option<u32>| -> f64 {
+fn correct_rates(specification: &mut PhasedSpecification, seen: &Observations, got: &Observations) {
+    for kind in ContentKind::ALL {
+        let seconds = |all: &Observations, kbps: Option<u32>| -> f64 {
             let of_kind = all.renditions.iter().filter(|one| one.kind == kind);
             let of_kind = of_kind.filter(|one| kbps.is_none_or(|kbps| one.kbps == kbps));
             of_kind.map(|one| one.seconds).sum()
@@ -135,17 +143,22 @@ fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Obser
     }
 }
 
-fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_adaptive: bool) {
+fn correct_device(
+    device: &mut DeviceType,
+    want: &DeviceObservations,
+    have: &DeviceObservations,
+    is_adaptive: bool,
+) {
     if have.sessions < 20 {
         return;
     }
-    let scale = |value: &mut f64, of: fn(&DeviceSeen) -> f64, most: f64| {
+    let scale = |value: &mut f64, of: fn(&DeviceObservations) -> f64, most: f64| {
         scale(value, of(want), of(have), most);
     };
     scale(&mut device.both_share, |of| of.both_share, 1.0);
     scale(&mut device.probe_s, |of| of.probe_s, 3600.0);
     device.probe_s = device.probe_s.max(0.1);
-    let add = |value: &mut f64, of: fn(&DeviceSeen) -> f64, (from, to): (f64, f64)| {
+    let add = |value: &mut f64, of: fn(&DeviceObservations) -> f64, (from, to): (f64, f64)| {
         let (want, have) = (of(want), of(have));
         if want > 0.0 && have > 0.0 {
             *value = (*value + want - have).clamp(from, to);
@@ -162,7 +175,7 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
         |of| of.audio_ahead_s,
         (1.0, 36_000.0),
     );
-    if device.form == Form::Chunk {
+    if device.form == RequestForm::Chunk {
         scale(&mut device.spacing_s, |of| of.spacing_s, 3600.0);
         scale(&mut device.request_s, |of| of.request_s, 3600.0);
         device.request_s = device.request_s.max(0.1);
@@ -178,14 +191,18 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
         // Longer waits would split chains, and then are not measured as waits.
         device.spacing_s = device.spacing_s.min(SPACING_MAX_S);
     }
-    if device.is_separate && device.audio_form == Form::Chunk {
+    if device.is_separate && device.audio_form == RequestForm::Chunk {
         scale(&mut device.audio_request_s, |of| of.audio_request_s, 3600.0);
         device.audio_request_s = device.audio_request_s.max(0.1);
     }
 }
 
 /// All devices share one curve: that of the device with the most values is used.
-fn correct_headroom(specification: &mut Specification, seen: &Observed, got: &Observed) {
+fn correct_headroom(
+    specification: &mut PhasedSpecification,
+    seen: &Observations,
+    got: &Observations,
+) {
     let measured = seen.devices.iter().filter(|one| one.headroom.len() > 20);
     let Some(want) = measured.max_by_key(|one| one.sessions) else {
         return;
@@ -225,7 +242,12 @@ fn scale(value: &mut f64, want: f64, have: f64, most: f64) {
 }
 
 /// Adds the error to every quantile.
-fn shift(value: &mut Empirical, want: &Points, have: &Points, (from, to): (f64, f64)) {
+fn shift(
+    value: &mut Empirical,
+    want: &DistributionPoints,
+    have: &DistributionPoints,
+    (from, to): (f64, f64),
+) {
     let (Some(want), Some(have)) = (
         Empirical::new(want.clone()).ok(),
         Empirical::new(have.clone()).ok(),
@@ -243,7 +265,7 @@ fn shift(value: &mut Empirical, want: &Points, have: &Points, (from, to): (f64, 
 }
 
 /// Makes points non-decreasing.
-fn rising(mut points: Points) -> Option<Empirical> {
+fn rising(mut points: DistributionPoints) -> Option<Empirical> {
     let mut last = f64::NEG_INFINITY;
     for point in &mut points {
         last = libm::fmax(last, point.0);
@@ -253,7 +275,7 @@ fn rising(mut points: Points) -> Option<Empirical> {
 }
 
 /// A curve through points, within bounds; none if there are no points.
-pub(super) fn curve(points: &Points, from: f64, to: f64) -> Option<Empirical> {
+pub(super) fn curve(points: &DistributionPoints, from: f64, to: f64) -> Option<Empirical> {
     let points = points
         .iter()
         .map(|(value, share)| (value.clamp(from, to), *share));

@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 use headlong_units::Duration;
 
-use super::Kind;
-use super::specification::{Rates, Titles};
+use super::ContentKind;
+use super::specification::{RateSelection, TitleSettings};
 use crate::Title;
-use crate::catalogue::Catalogue as FileCatalogue;
+use crate::catalogue::Catalogue;
 
 /// One title.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct PhasedFile {
     /// Its title.
     pub title: u32,
     /// Kind of content.
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Its nominal bit rate.
     pub kbps: u32,
     /// Mean bytes of a second.
@@ -50,7 +50,7 @@ pub struct PhasedFile {
 
 /// All titles and files.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Catalogue {
+pub struct PhasedCatalogue {
     /// Titles by popularity.
     pub titles: Vec<PhasedTitle>,
     /// Files by title, kind and bit rate; a file's number is its index.
@@ -62,12 +62,12 @@ pub struct Catalogue {
     popularity: Vec<f64>,
 }
 
-impl Catalogue {
+impl PhasedCatalogue {
     /// The catalogue of a specification; a pure function of it.
-    pub fn of(titles: &Titles) -> Self {
+    pub fn of(titles: &TitleSettings) -> Self {
         let root = Generator::new(titles.seed).fork("phased catalogue");
         let popularity = popularity(titles);
-        let chosen = Chosen::of(titles, &popularity);
+        let chosen = PopularTitles::of(titles, &popularity);
         let mut catalogue = Self {
             titles: Vec::with_capacity(titles.count as usize),
             files: Vec::new(),
@@ -82,7 +82,13 @@ impl Catalogue {
         catalogue
     }
 
-    fn add(&mut self, titles: &Titles, chosen: &Chosen, number: u32, mut generator: Generator) {
+    fn add(
+        &mut self,
+        titles: &TitleSettings,
+        chosen: &PopularTitles,
+        number: u32,
+        mut generator: Generator,
+    ) {
         let unit = generator.unit();
         let duration_s = chosen.duration_s(titles, number as usize, unit);
         let segments = libm::ceil(duration_s / titles.segment_s) as u32;
@@ -91,14 +97,14 @@ impl Catalogue {
         // One draw for all kinds: a title produced in high quality has all high bit rates.
         let quality = generator.unit();
         let first_file = self.files.len() as u32;
-        for kind in Kind::ALL {
+        for kind in ContentKind::ALL {
             let all = titles.of_kind(kind);
             let only = chosen.only(kind, number as usize);
             for (index, rendition) in all.iter().enumerate() {
                 let is_there = match titles.rates {
                     // The lowest bit rate always exists: every viewer can start with it.
-                    Rates::Several => index == 0 || quality < rendition.titles_share,
-                    Rates::One => Some(index) == only,
+                    RateSelection::Several => index == 0 || quality < rendition.titles_share,
+                    RateSelection::One => Some(index) == only,
                 };
                 if !is_there {
                     continue;
@@ -164,7 +170,7 @@ impl Catalogue {
     }
 
     /// Numbers of a title's files of one kind, in ascending order of bit rate.
-    pub fn files_of(&self, title: u32, kind: Kind) -> impl Iterator<Item = u32> + '_ {
+    pub fn files_of(&self, title: u32, kind: ContentKind) -> impl Iterator<Item = u32> + '_ {
         let title = &self.titles[title as usize];
         let all = title.first_file..title.first_file + title.files;
         all.filter(move |file| self.files[*file as usize].kind == kind)
@@ -172,7 +178,7 @@ impl Catalogue {
 
     /// The same files as a plain catalogue: a title for each file, in a folder for each kind, as
     /// `fill` creates and a server serves them.
-    pub fn to_files(&self) -> FileCatalogue {
+    pub fn to_files(&self) -> Catalogue {
         let titles = self.files.iter().enumerate().map(|(number, file)| Title {
             number: number as u32,
             group: u32::from(file.kind.number()),
@@ -192,11 +198,14 @@ impl Catalogue {
         Generator::new(self.seed)
             .fork("creation order")
             .shuffle(&mut creation_order);
-        FileCatalogue {
-            groups: Kind::ALL.iter().map(|kind| kind.name().into()).collect(),
+        Catalogue {
+            groups: ContentKind::ALL
+                .iter()
+                .map(|kind| kind.name().into())
+                .collect(),
             titles: titles.collect(),
             creation_order,
-            form: crate::Form::Whole,
+            form: crate::TitleForm::Whole,
         }
     }
 }
@@ -204,7 +213,7 @@ impl Catalogue {
 /// Values that are not drawn independently for each title: a few popular titles account for a large
 /// share of the sessions, so with independent draws chance would determine the mean length and
 /// bytes of sessions.
-struct Chosen {
+struct PopularTitles {
     /// For each title, its group by duration; empty if durations are drawn.
     parts: Vec<usize>,
     count: usize,
@@ -212,8 +221,8 @@ struct Chosen {
     rates: [Vec<usize>; 3],
 }
 
-impl Chosen {
-    fn of(titles: &Titles, popularity: &[f64]) -> Self {
+impl PopularTitles {
+    fn of(titles: &TitleSettings, popularity: &[f64]) -> Self {
         let before = core::iter::once(0.0).chain(popularity.iter().copied());
         let sessions: Vec<f64> = before
             .zip(popularity)
@@ -229,27 +238,27 @@ impl Chosen {
             count,
             rates: [Vec::new(), Vec::new(), Vec::new()],
         };
-        if titles.rates == Rates::Several {
+        if titles.rates == RateSelection::Several {
             return chosen;
         }
         // Estimate so far: without groups, all titles have the same length.
         let time =
             |(number, sessions): (usize, &f64)| sessions * chosen.duration_s(titles, number, 0.5);
         let watched: Vec<f64> = sessions.iter().enumerate().map(time).collect();
-        let rates = Kind::ALL.map(|kind| {
+        let rates = ContentKind::ALL.map(|kind| {
             let all = titles.of_kind(kind);
             let shares: Vec<f64> = all.iter().map(|one| one.titles_share).collect();
             let weights: Vec<f64> = all.iter().map(|one| one.weight).collect();
             assign(&watched, &shares, &weights)
         });
-        for (kind, rates) in Kind::ALL.into_iter().zip(rates) {
+        for (kind, rates) in ContentKind::ALL.into_iter().zip(rates) {
             chosen.rates[kind.number() as usize] = rates;
         }
         chosen
     }
 
     /// Duration of a title; `unit` draws from its group.
-    fn duration_s(&self, titles: &Titles, number: usize, unit: f64) -> f64 {
+    fn duration_s(&self, titles: &TitleSettings, number: usize, unit: f64) -> f64 {
         let share = match self.parts.get(number) {
             Some(part) => (*part as f64 + unit) / self.count as f64,
             None => unit,
@@ -257,7 +266,7 @@ impl Chosen {
         libm::fmax(titles.durations.quantile(share), titles.segment_s)
     }
 
-    fn only(&self, kind: Kind, number: usize) -> Option<usize> {
+    fn only(&self, kind: ContentKind, number: usize) -> Option<usize> {
         self.rates[kind.number() as usize].get(number).copied()
     }
 }
@@ -296,7 +305,7 @@ fn assign(watched: &[f64], shares: &[f64], weights: &[f64]) -> Vec<usize> {
     classes
 }
 
-pub(super) fn popularity(titles: &Titles) -> Vec<f64> {
+pub(super) fn popularity(titles: &TitleSettings) -> Vec<f64> {
     let mut sum = 0.0;
     let weights = (0..titles.count).map(|rank| {
         let head = if rank < titles.head_titles {

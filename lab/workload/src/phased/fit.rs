@@ -11,14 +11,16 @@
 
 use alloc::vec::Vec;
 
-use headlong_characterise::{Observed, Points, Popularity, ViewingSeen};
+use headlong_characterise::{DistributionPoints, Observations, Popularity, ViewingObservations};
 use headlong_random::Empirical;
 
-use super::Kind;
+use super::ContentKind;
 use super::calibration::{correct, correct_popularity, curve};
-use super::catalogue::Catalogue;
-use super::measure::observe;
-use super::specification::{Device, Form, Rates, Rendition, Specification};
+use super::catalogue::PhasedCatalogue;
+use super::session_statistics::observe;
+use super::specification::{
+    DeviceType, PhasedRendition, PhasedSpecification, RateSelection, RequestForm,
+};
 
 /// Number of trials.
 const ROUNDS: usize = 4;
@@ -29,7 +31,7 @@ const FOREVER: f64 = 1e7;
 
 /// The specification of the observed log. Parameters without measurements keep the values of
 /// `netflix-2014-catalog`.
-pub fn fit(seen: &Observed) -> Specification {
+pub fn fit(seen: &Observations) -> PhasedSpecification {
     let mut specification = guess(seen);
     if seen.sessions_kept == 0 {
         return specification;
@@ -42,19 +44,19 @@ pub fn fit(seen: &Observed) -> Specification {
     for round in 0..ROUNDS {
         let sessions = specification.sessions.count.min(TRIAL_SESSIONS);
         let trial = specification.clone().scaled(sessions);
-        let catalogue = Catalogue::of(&trial.catalogue);
+        let catalogue = PhasedCatalogue::of(&trial.catalogue);
         let got = observe(&trial, &catalogue, 1000 + round as u64);
         correct(&mut specification, seen, &got);
     }
     specification
 }
 
-fn base() -> Specification {
+fn base() -> PhasedSpecification {
     // The preset is part of the program and covered by a test.
-    Specification::preset("netflix-2014-catalog", &[]).expect("the preset is well formed")
+    PhasedSpecification::preset("netflix-2014-catalog", &[]).expect("the preset is well formed")
 }
 
-fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
+fn set(value: &mut Empirical, points: &DistributionPoints, from: f64, to: f64) {
     if let Some(curve) = curve(points, from, to) {
         *value = curve;
     }
@@ -65,17 +67,17 @@ fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
 const FILES_OF_ONE: f64 = 1.05;
 
 /// Whether no title has content at several bit rates, so that players cannot adapt.
-fn has_one_rate(seen: &Observed) -> bool {
-    let files = |kind: Kind| -> f64 {
+fn has_one_rate(seen: &Observations) -> bool {
+    let files = |kind: ContentKind| -> f64 {
         let of_kind = seen.renditions.iter().filter(|one| one.kind == kind);
         of_kind.map(|one| one.titles_share).sum()
     };
-    let content = files(Kind::Video) + files(Kind::Combined);
-    content > 0.0 && content <= FILES_OF_ONE && files(Kind::Audio) <= FILES_OF_ONE
+    let content = files(ContentKind::Video) + files(ContentKind::Combined);
+    content > 0.0 && content <= FILES_OF_ONE && files(ContentKind::Audio) <= FILES_OF_ONE
 }
 
 /// Parameters taken directly from the measurements.
-fn guess(seen: &Observed) -> Specification {
+fn guess(seen: &Observations) -> PhasedSpecification {
     let mut specification = base();
     let (titles, visits) = (&mut specification.catalogue, &mut specification.sessions);
     if !seen.name.is_empty() {
@@ -109,22 +111,23 @@ fn guess(seen: &Observed) -> Specification {
             .duration_weights
             .clone_from(&seen.titles.duration_shares);
     }
-    let has = |kind: Kind| {
+    let has = |kind: ContentKind| {
         let mut all = seen.renditions.iter();
         all.any(|one| one.kind == kind && one.kbps > 0)
     };
-    let is_whole = has(Kind::Combined) || (has(Kind::Video) && has(Kind::Audio));
+    let is_whole =
+        has(ContentKind::Combined) || (has(ContentKind::Video) && has(ContentKind::Audio));
     if is_whole && seen.devices.iter().any(|one| one.sessions > 0) {
         // A kind without observations is absent, and no device requests it.
         titles.renditions.iter_mut().for_each(Vec::clear);
     }
-    for kind in Kind::ALL {
+    for kind in ContentKind::ALL {
         let of_kind = seen
             .renditions
             .iter()
             .filter(|one| one.kind == kind && one.kbps > 0);
-        let mut renditions: Vec<Rendition> = of_kind
-            .map(|one| Rendition {
+        let mut renditions: Vec<PhasedRendition> = of_kind
+            .map(|one| PhasedRendition {
                 kbps: one.kbps,
                 titles_share: one.titles_share.clamp(0.0, 1.0),
                 weight: one.seconds.max(0.0),
@@ -162,7 +165,7 @@ fn guess(seen: &Observed) -> Specification {
         titles.table_entry_bytes = 0.0;
     }
     if has_one_rate(seen) {
-        titles.rates = Rates::One;
+        titles.rates = RateSelection::One;
     }
     guess_viewing(&mut specification, &seen.viewing, ahead_s(seen));
     guess_devices(&mut specification, seen);
@@ -170,7 +173,7 @@ fn guess(seen: &Observed) -> Specification {
 }
 
 /// Mean distance of reads ahead of the playback position, s.
-fn ahead_s(seen: &Observed) -> f64 {
+fn ahead_s(seen: &Observations) -> f64 {
     let known = seen.devices.iter().filter(|one| one.ahead_s > 0.0);
     let (sum, sessions) = known.fold((0.0, 0.0), |(sum, all), one| {
         let sessions = one.sessions as f64;
@@ -179,7 +182,11 @@ fn ahead_s(seen: &Observed) -> f64 {
     if sessions > 0.0 { sum / sessions } else { 0.0 }
 }
 
-fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen, ahead_s: f64) {
+fn guess_viewing(
+    specification: &mut PhasedSpecification,
+    seen: &ViewingObservations,
+    ahead_s: f64,
+) {
     if seen.session_s.is_empty() {
         return;
     }
@@ -197,22 +204,22 @@ fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen, ahead_s:
     viewing.pause_at_start = seen.pause_at_start.clamp(0.0, 1.0);
     set(&mut viewing.pause_s, &seen.pause_s, 0.0, FOREVER);
     viewing.changes_per_hour = match specification.catalogue.rates {
-        Rates::Several => seen.changes_per_hour.clamp(0.0, 3600.0),
-        Rates::One => 0.0,
+        RateSelection::Several => seen.changes_per_hour.clamp(0.0, 3600.0),
+        RateSelection::One => 0.0,
     };
     viewing.up_share = seen.up_share.clamp(0.0, 1.0);
     viewing.down_share = seen.down_share.clamp(0.0, 1.0 - viewing.up_share);
 }
 
-fn form(open_share: f64) -> Form {
+fn form(open_share: f64) -> RequestForm {
     if open_share > 0.5 {
-        Form::Open
+        RequestForm::Open
     } else {
-        Form::Chunk
+        RequestForm::Chunk
     }
 }
 
-fn guess_devices(specification: &mut Specification, seen: &Observed) {
+fn guess_devices(specification: &mut PhasedSpecification, seen: &Observations) {
     let models = specification.devices.clone();
     let titles = &specification.catalogue;
     let has = |kind| !titles.of_kind(kind).is_empty();
@@ -222,12 +229,15 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
         .filter(|one| one.sessions > 0)
         .map(|one| {
             // A device can only read kinds that titles have.
-            let is_separate = match (has(Kind::Video) && has(Kind::Audio), has(Kind::Combined)) {
+            let is_separate = match (
+                has(ContentKind::Video) && has(ContentKind::Audio),
+                has(ContentKind::Combined),
+            ) {
                 (true, true) => one.separate_share > 0.5,
                 (separate, _) => separate,
             };
             let (content, sound) = (form(one.open_content_share), form(one.open_audio_share));
-            let alike = |model: &&Device| {
+            let alike = |model: &&DeviceType| {
                 usize::from(model.is_separate == is_separate) * 4
                     + usize::from(model.form == content) * 2
                     + usize::from(model.audio_form == sound)
@@ -242,7 +252,7 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
             if titles.table_entry_bytes <= 0.0 {
                 device.table_bytes = 0;
             }
-            if titles.rates == Rates::One {
+            if titles.rates == RateSelection::One {
                 (device.probes_first, device.probes_next) = (0.0, 0.0);
             }
             (device.is_separate, device.form, device.audio_form) = (is_separate, content, sound);
@@ -256,7 +266,7 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
             }
             device
         });
-    let devices: Vec<Device> = devices.collect();
+    let devices: Vec<DeviceType> = devices.collect();
     if !devices.is_empty() {
         specification.devices = devices;
     }

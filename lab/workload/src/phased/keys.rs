@@ -10,28 +10,30 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use headlong_settings::{Document, Mistakes, Place};
+use headlong_settings::{Document, Mistakes, ValueLocation};
 use headlong_units::nearest;
 
-use super::specification::{Device, Network, SessionSettings, Specification, Titles, Viewing};
+use super::specification::{
+    DeviceType, NetworkSettings, PhasedSpecification, PhasedViewing, SessionSettings, TitleSettings,
+};
 use crate::preset;
 use crate::specification::{SESSIONS_MAX, TITLES_MAX, document, is_of_phases, no_new_tables};
 
 mod empty;
-mod reading;
+mod toml_reader;
+mod toml_writer;
 mod visitor;
-mod writing;
 
 use empty::{empty, unknown_device};
-use visitor::Keys;
-use writing::Writer;
+use toml_writer::TomlWriter;
+use visitor::KeyVisitor;
 
 /// Value of `model` in a specification of this kind.
 pub const MODEL: &str = preset::PHASED_MODEL;
 /// Largest number of device types; a log has a number for each.
 const DEVICES_MAX: usize = 1000;
 
-impl Specification {
+impl PhasedSpecification {
     /// Reads a specification from TOML. `source` is the name of the text in errors; each of
     /// `overrides` (`sessions.count`, `1000`) replaces the value of that key. Omitted keys have the
     /// values of `netflix-2014-catalog`; devices in the text replace the preset's.
@@ -61,7 +63,7 @@ impl Specification {
         let names: Vec<&str> = preset::phased_names().collect();
         let names = names.join(", ");
         let text = format!("no such preset of phases; {meant}they are {names}");
-        Err(Mistakes::at(&Place::File(name.to_owned()), [text]))
+        Err(Mistakes::at(&ValueLocation::File(name.to_owned()), [text]))
     }
 
     /// Whether a TOML text declares itself a specification of this kind: `model = "phases"`.
@@ -71,7 +73,7 @@ impl Specification {
 
     /// The specification as TOML, which parses to the same specification.
     pub fn to_toml(&self) -> String {
-        let mut writer = Writer::default();
+        let mut writer = TomlWriter::default();
         let _ = writeln!(writer.text, "model = \"{MODEL}\"");
         visit(&mut self.clone(), &mut writer);
         writer.text
@@ -82,11 +84,11 @@ impl Specification {
 const BASE: &str = "netflix-2014-catalog";
 
 fn overlay(
-    mut specification: Specification,
+    mut specification: PhasedSpecification,
     source: &str,
     text: &str,
     overrides: &[(String, String)],
-) -> Result<Specification, Mistakes> {
+) -> Result<PhasedSpecification, Mistakes> {
     let mut table = document(source, text, overrides);
     let model = table.get("model", &headlong_settings::text());
     if model.is_some_and(|model| model != MODEL) {
@@ -101,10 +103,10 @@ fn overlay(
 
 /// Devices in the text replace those of the base; keys that they omit are taken from the base's
 /// device of the same name.
-fn take_devices(specification: &mut Specification, table: &mut Document, text: &str) {
+fn take_devices(specification: &mut PhasedSpecification, table: &mut Document, text: &str) {
     let names = table.children("device");
     let own = document("", text, &[]).children("device");
-    let known = |name: &String, devices: &[Device]| devices.iter().any(|d| d.name == *name);
+    let known = |name: &String, devices: &[DeviceType]| devices.iter().any(|d| d.name == *name);
     if own.is_empty() && names.iter().all(|name| known(name, &specification.devices)) {
         return;
     }
@@ -130,7 +132,7 @@ fn take_devices(specification: &mut Specification, table: &mut Document, text: &
         .collect();
 }
 
-fn check(specification: &Specification, table: &mut Document) {
+fn check(specification: &PhasedSpecification, table: &mut Document) {
     if specification.devices.is_empty() {
         table.wrong(
             "device",
@@ -156,7 +158,7 @@ fn check(specification: &Specification, table: &mut Document) {
     for device in &specification.devices {
         let mut needed = vec![device.content()];
         if device.is_separate {
-            needed.push(super::Kind::Audio);
+            needed.push(super::ContentKind::Audio);
         }
         for kind in needed {
             let lowest = specification.catalogue.of_kind(kind).first();
@@ -180,9 +182,9 @@ fn check(specification: &Specification, table: &mut Document) {
 }
 
 /// All keys, in the order of the manual.
-fn visit(specification: &mut Specification, keys: &mut impl Keys) {
+fn visit(specification: &mut PhasedSpecification, keys: &mut impl KeyVisitor) {
     keys.text("name", &mut specification.name);
-    let Titles {
+    let TitleSettings {
         seed,
         count,
         zipf_alpha,
@@ -211,7 +213,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     keys.number("catalogue.rate_variation", rate_variation, 0.0, 0.99);
     keys.number("catalogue.table_entry_bytes", table_entry_bytes, 0.0, 1e6);
     keys.rates("catalogue.rates", rates);
-    for (kind, renditions) in super::Kind::ALL.iter().zip(renditions) {
+    for (kind, renditions) in super::ContentKind::ALL.iter().zip(renditions) {
         keys.renditions(&format!("catalogue.{}", kind.name()), renditions);
     }
     let SessionSettings {
@@ -222,7 +224,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     keys.whole("sessions.count", count, 1, SESSIONS_MAX);
     keys.seconds("sessions.length", length_s, 60.0, 1e8);
     keys.weights("sessions.arrivals", arrivals);
-    let Viewing {
+    let PhasedViewing {
         start,
         glance_share,
         glance_s,
@@ -250,7 +252,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     keys.number("viewing.up_share", up_share, 0.0, 1.0);
     keys.number("viewing.down_share", down_share, 0.0, 1.0);
     keys.number("viewing.cautious_share", cautious_share, 0.0, 1.0);
-    let Network {
+    let NetworkSettings {
         headroom,
         delay_s,
         transient_share,
@@ -263,8 +265,8 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     }
 }
 
-fn visit_device(device: &mut Device, keys: &mut impl Keys) {
-    let Device {
+fn visit_device(device: &mut DeviceType, keys: &mut impl KeyVisitor) {
+    let DeviceType {
         name,
         share,
         is_separate,

@@ -7,21 +7,21 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::arrivals::Arrivals;
-use super::catalogue::Catalogue;
-use super::requests::Request;
-use super::session::{Director, Session};
-use super::specification::Specification;
+use super::arrivals::ArrivalTimes;
+use super::catalogue::PhasedCatalogue;
+use super::requests::PhasedRequest;
+use super::session::{PhasedSession, SessionContext};
+use super::specification::PhasedSpecification;
 
 /// One line of a request log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Number of its session.
     pub session: u64,
-    /// Device of its session: an index into [`Specification::devices`].
+    /// Device of its session: an index into [`PhasedSpecification::devices`].
     pub device: u16,
     /// The request.
-    pub request: Request,
+    pub request: PhasedRequest,
 }
 
 /// Header of a log as CSV, without a line end.
@@ -29,7 +29,7 @@ pub const LOG_HEADER: &str = "ts,service_ms,session,device,file,offset,size,byte
 /// Header of a files table as CSV.
 pub const FILES_HEADER: &str = "file,title,kind,kbps,size,disk,duration_s";
 
-impl Entry {
+impl LogEntry {
     /// Time of completion as in logs: in whole seconds, rounded down.
     pub const fn ts(&self) -> i64 {
         self.request.completed_ms.div_euclid(1000)
@@ -42,7 +42,7 @@ impl Entry {
 
     /// Appends it as a line of CSV (see [`LOG_HEADER`]): sessions and devices count from 1, `size`
     /// is empty for an open-ended request.
-    pub fn write_csv(&self, catalogue: &Catalogue, line: &mut Vec<u8>) {
+    pub fn write_csv(&self, catalogue: &PhasedCatalogue, line: &mut Vec<u8>) {
         let request = &self.request;
         let disk = catalogue
             .files
@@ -63,7 +63,7 @@ impl Entry {
     }
 }
 
-impl Catalogue {
+impl PhasedCatalogue {
     /// Appends the file's line of the files table as CSV (see [`FILES_HEADER`]).
     pub fn write_file_csv(&self, number: u32, line: &mut Vec<u8>) {
         let Some(file) = self.files.get(number as usize) else {
@@ -98,20 +98,24 @@ fn put(line: &mut Vec<u8>, mut number: u64, end: u8) {
 }
 
 /// Sessions in order of arrival, generated one at a time.
-pub struct Sessions<'a> {
-    director: Director<'a>,
-    arrivals: Arrivals,
+pub struct PhasedSessions<'a> {
+    director: SessionContext<'a>,
+    arrivals: ArrivalTimes,
     next: u64,
     end_ms: i64,
-    spare: Vec<Request>,
+    spare: Vec<PhasedRequest>,
 }
 
-impl<'a> Sessions<'a> {
+impl<'a> PhasedSessions<'a> {
     /// The sessions of a specification and a seed; `catalogue` belongs to the specification.
-    pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
+    pub fn new(
+        specification: &'a PhasedSpecification,
+        catalogue: &'a PhasedCatalogue,
+        seed: u64,
+    ) -> Self {
         Self {
-            director: Director::new(specification, catalogue, seed),
-            arrivals: Arrivals::new(specification, seed),
+            director: SessionContext::new(specification, catalogue, seed),
+            arrivals: ArrivalTimes::new(specification, seed),
             next: 0,
             end_ms: libm::round(specification.sessions.length_s * 1000.0) as i64,
             spare: Vec::new(),
@@ -119,16 +123,16 @@ impl<'a> Sessions<'a> {
     }
 
     /// Takes back a finished session to reuse its memory.
-    pub fn recycle(&mut self, session: Session) {
+    pub fn recycle(&mut self, session: PhasedSession) {
         self.spare = session.requests;
     }
 }
 
-impl Iterator for Sessions<'_> {
-    type Item = Session;
+impl Iterator for PhasedSessions<'_> {
+    type Item = PhasedSession;
 
     /// Requests that do not complete before the end of the log are omitted, as in a real log.
-    fn next(&mut self) -> Option<Session> {
+    fn next(&mut self) -> Option<PhasedSession> {
         let arrival = self.arrivals.next()?;
         let spare = core::mem::take(&mut self.spare);
         let mut session = self.director.session(self.next, arrival, spare);
@@ -141,22 +145,26 @@ impl Iterator for Sessions<'_> {
 }
 
 /// The log: requests of all sessions by completion.
-pub struct Log<'a> {
-    sessions: Sessions<'a>,
+pub struct RequestLog<'a> {
+    sessions: PhasedSessions<'a>,
     /// Completions of the second `first_s` and of those after it.
-    pending: VecDeque<Vec<Entry>>,
+    pending: VecDeque<Vec<LogEntry>>,
     first_s: i64,
     /// Completions of the current second, in reverse order.
-    ready: Vec<Entry>,
-    waiting: Option<Session>,
-    empty: Vec<Vec<Entry>>,
+    ready: Vec<LogEntry>,
+    waiting: Option<PhasedSession>,
+    empty: Vec<Vec<LogEntry>>,
 }
 
-impl<'a> Log<'a> {
+impl<'a> RequestLog<'a> {
     /// The log of a specification and a seed; `catalogue` belongs to the specification.
-    pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
+    pub fn new(
+        specification: &'a PhasedSpecification,
+        catalogue: &'a PhasedCatalogue,
+        seed: u64,
+    ) -> Self {
         Self {
-            sessions: Sessions::new(specification, catalogue, seed),
+            sessions: PhasedSessions::new(specification, catalogue, seed),
             pending: VecDeque::new(),
             first_s: 0,
             ready: Vec::new(),
@@ -165,9 +173,9 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn take_in(&mut self, session: Session) {
+    fn take_in(&mut self, session: PhasedSession) {
         for request in &session.requests {
-            let entry = Entry {
+            let entry = LogEntry {
                 session: session.number,
                 device: session.device,
                 request: *request,
@@ -217,10 +225,10 @@ impl<'a> Log<'a> {
     }
 }
 
-impl Iterator for Log<'_> {
-    type Item = Entry;
+impl Iterator for RequestLog<'_> {
+    type Item = LogEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<LogEntry> {
         loop {
             if let Some(entry) = self.ready.pop() {
                 return Some(entry);

@@ -17,25 +17,25 @@ mod catalogue;
 mod fit;
 mod keys;
 mod log;
-mod measure;
 mod requests;
 mod session;
+mod session_statistics;
 mod specification;
 mod to_trace;
 mod visit;
 
-pub use headlong_chains::Kind;
+pub use headlong_chains::ContentKind;
 
-pub use catalogue::{Catalogue, PhasedFile, PhasedTitle};
+pub use catalogue::{PhasedCatalogue, PhasedFile, PhasedTitle};
 pub use fit::fit;
 pub use keys::MODEL;
-pub use log::{Entry, FILES_HEADER, LOG_HEADER, Log, Sessions};
-pub use measure::{Measure, characterise, observe};
-pub use requests::{Request, SOCKET_BYTES};
-pub use session::Session;
+pub use log::{FILES_HEADER, LOG_HEADER, LogEntry, PhasedSessions, RequestLog};
+pub use requests::{PhasedRequest, SOCKET_BYTES};
+pub use session::PhasedSession;
+pub use session_statistics::{SessionStatistics, characterise, observe};
 pub use specification::{
-    Device, Form, Network, Rendition, SESSIONS_FULL, SessionSettings, Specification, Titles,
-    Viewing,
+    DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing, RequestForm,
+    SESSIONS_FULL, SessionSettings, TitleSettings,
 };
 pub use to_trace::{PIECE_S, trace};
 

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use headlong_random::Generator;
 
-use super::Kind;
-use super::catalogue::Catalogue;
-use super::specification::{Device, Form};
+use super::ContentKind;
+use super::catalogue::PhasedCatalogue;
+use super::specification::{DeviceType, RequestForm};
 
 /// Bytes of an open-ended reply that the server has written to its socket before a client that
 /// needs little can close it (thesis 5.3.2: 84 % of open-ended chains at offset zero have this
@@ -25,12 +25,12 @@ const CONNECTIONS_MAX: usize = 16;
 
 /// One request as in a log, without names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct PhasedRequest {
     /// Time of receipt, ms from the start of the log.
     pub received_ms: i64,
     /// Time at which the last byte was sent, ms.
     pub completed_ms: i64,
-    /// The file: an index into [`Catalogue::files`].
+    /// The file: an index into [`PhasedCatalogue::files`].
     pub file: u32,
     /// First byte.
     pub offset: u64,
@@ -64,7 +64,7 @@ impl PlaybackClock {
 /// How a device reads one kind of content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadStyle {
-    pub(super) form: Form,
+    pub(super) form: RequestForm,
     request_s: f64,
     part_bytes_max: u64,
     connections: usize,
@@ -86,8 +86,8 @@ impl ReadStyle {
         }
     }
 
-    pub(super) fn of(device: &Device, kind: Kind) -> Self {
-        let is_audio = kind == Kind::Audio;
+    pub(super) fn of(device: &DeviceType, kind: ContentKind) -> Self {
+        let is_audio = kind == ContentKind::Audio;
         Self {
             form: if is_audio {
                 device.audio_form
@@ -150,7 +150,7 @@ pub(super) struct ReadEnd {
 
 /// Turns runs into requests.
 pub(super) struct RequestGenerator<'a> {
-    pub(super) catalogue: &'a Catalogue,
+    pub(super) catalogue: &'a PhasedCatalogue,
     /// Bytes per second.
     pub(super) bandwidth: f64,
     /// Between a request and its first byte, s.
@@ -158,16 +158,16 @@ pub(super) struct RequestGenerator<'a> {
     pub(super) generator: Generator,
     /// Files whose tables have been read.
     tables: Vec<u32>,
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<PhasedRequest>,
 }
 
 impl<'a> RequestGenerator<'a> {
     pub(super) fn new(
-        catalogue: &'a Catalogue,
+        catalogue: &'a PhasedCatalogue,
         bandwidth: f64,
         delay_s: f64,
         generator: Generator,
-        requests: Vec<Request>,
+        requests: Vec<PhasedRequest>,
     ) -> Self {
         let bandwidth = libm::fmax(bandwidth, 1.0);
         Self {
@@ -199,12 +199,12 @@ impl<'a> RequestGenerator<'a> {
             return now;
         }
         match manner.form {
-            Form::Open => {
+            RequestForm::Open => {
                 let end = now + self.delay_s + table as f64 / (self.bandwidth * manner.speed);
                 self.push(file, 0, None, SOCKET_BYTES.min(size), (now, end));
                 end
             }
-            Form::Chunk => {
+            RequestForm::Chunk => {
                 let asked = match manner.table_bytes {
                     // One KiB more than the table separates content at the title's start from it.
                     0 => (table / 1024 + 1) * 1024,
@@ -224,8 +224,8 @@ impl<'a> RequestGenerator<'a> {
             };
         }
         match manner.form {
-            Form::Open => self.read_open(run, manner),
-            Form::Chunk => self.read_chunks(run, manner),
+            RequestForm::Open => self.read_open(run, manner),
+            RequestForm::Chunk => self.read_chunks(run, manner),
         }
     }
 
@@ -401,7 +401,7 @@ impl<'a> RequestGenerator<'a> {
     fn push(&mut self, file: u32, offset: u64, asked: Option<u64>, sent: u64, times: (f64, f64)) {
         let ms = |seconds: f64| libm::round(seconds * 1000.0) as i64;
         let received_ms = ms(times.0);
-        self.requests.push(Request {
+        self.requests.push(PhasedRequest {
             received_ms,
             completed_ms: ms(times.1).max(received_ms),
             file,

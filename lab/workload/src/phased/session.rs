@@ -4,33 +4,33 @@ use alloc::vec::Vec;
 
 use headlong_random::Generator;
 
-use super::catalogue::Catalogue;
-use super::requests::Request;
-use super::specification::Specification;
+use super::catalogue::PhasedCatalogue;
+use super::requests::PhasedRequest;
+use super::specification::PhasedSpecification;
 use super::visit::SessionSimulation;
 
 /// A session and its requests, in the order in which the device generated them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Session {
+pub struct PhasedSession {
     /// Its number, from 0, in order of arrival.
     pub number: u64,
-    /// An index into [`Specification::devices`].
+    /// An index into [`PhasedSpecification::devices`].
     pub device: u16,
-    /// An index into [`Catalogue::titles`].
+    /// An index into [`PhasedCatalogue::titles`].
     pub title: u32,
     /// Start time, s from the start of the log.
     pub arrival_s: f64,
     /// Bandwidth of its network, bytes per second.
     pub bandwidth: f64,
     /// Its requests.
-    pub requests: Vec<Request>,
+    pub requests: Vec<PhasedRequest>,
 }
 
-impl Session {
+impl PhasedSession {
     /// Its requests as in a log: completion in whole seconds, so that the derived arrival is up to
     /// one second early (A1). Session, file and device keep their numbers from 0; the index in the
     /// session is used as the line number. `lines` is overwritten.
-    pub fn logged(&self, catalogue: &Catalogue, lines: &mut Vec<headlong_chains::Request>) {
+    pub fn logged(&self, catalogue: &PhasedCatalogue, lines: &mut Vec<headlong_chains::Request>) {
         lines.clear();
         lines.extend((0..).zip(&self.requests).map(|(line, request)| {
             let completed_ms = request.completed_ms.div_euclid(1000) * 1000;
@@ -53,18 +53,18 @@ impl Session {
 }
 
 /// Data shared by all sessions.
-pub(super) struct Director<'a> {
-    specification: &'a Specification,
-    catalogue: &'a Catalogue,
+pub(super) struct SessionContext<'a> {
+    specification: &'a PhasedSpecification,
+    catalogue: &'a PhasedCatalogue,
     sessions: Generator,
     /// Cumulative share of sessions, by device.
     devices: Vec<f64>,
 }
 
-impl<'a> Director<'a> {
+impl<'a> SessionContext<'a> {
     pub(super) fn new(
-        specification: &'a Specification,
-        catalogue: &'a Catalogue,
+        specification: &'a PhasedSpecification,
+        catalogue: &'a PhasedCatalogue,
         seed: u64,
     ) -> Self {
         let mut sum = 0.0;
@@ -85,8 +85,8 @@ impl<'a> Director<'a> {
         &self,
         number: u64,
         arrival_s: f64,
-        mut requests: Vec<Request>,
-    ) -> Session {
+        mut requests: Vec<PhasedRequest>,
+    ) -> PhasedSession {
         requests.clear();
         let mut generator = self.sessions.fork_at(number);
         let sum = self.devices.last().copied().unwrap_or(1.0);
@@ -102,7 +102,7 @@ impl<'a> Director<'a> {
             requests,
         );
         let bandwidth = visit.asker.bandwidth;
-        Session {
+        PhasedSession {
             number,
             device: device as u16,
             title,

@@ -5,31 +5,31 @@ use alloc::vec::Vec;
 
 use headlong_random::Empirical;
 
-use super::Kind;
+use super::ContentKind;
 
 /// Sessions of the log in thesis chapter 5, and the default number of its preset.
 pub const SESSIONS_FULL: u64 = headlong_characterise::SESSIONS_PUBLISHED;
 
 /// A phased workload before any random draw.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Specification {
+pub struct PhasedSpecification {
     /// Name in results.
     pub name: String,
     /// The catalogue.
-    pub catalogue: Titles,
+    pub catalogue: TitleSettings,
     /// Number and arrivals of the viewers.
     pub sessions: SessionSettings,
     /// Behaviour of the viewers.
-    pub viewing: Viewing,
+    pub viewing: PhasedViewing,
     /// Networks of the viewers.
-    pub network: Network,
+    pub network: NetworkSettings,
     /// Device types.
-    pub devices: Vec<Device>,
+    pub devices: Vec<DeviceType>,
 }
 
 /// One bit rate of one kind of content.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rendition {
+pub struct PhasedRendition {
     /// Its nominal bit rate.
     pub kbps: u32,
     /// Share of titles that have it.
@@ -41,7 +41,7 @@ pub struct Rendition {
 
 /// The catalogue (thesis 5.2.1).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Titles {
+pub struct TitleSettings {
     /// Seed of the titles and their drives, independent of a log's seed.
     pub seed: u64,
     /// Number of titles.
@@ -68,14 +68,15 @@ pub struct Titles {
     /// Bytes per segment in the table at the start of each file.
     pub table_entry_bytes: f64,
     /// Whether a title has several bit rates or a single one.
-    pub rates: Rates,
-    /// Bit rates of sound, video and combined content, each ascending; indexed by [`Kind::number`].
-    pub renditions: [Vec<Rendition>; 3],
+    pub rates: RateSelection,
+    /// Bit rates of sound, video and combined content, each ascending; indexed by
+    /// [`ContentKind::number`].
+    pub renditions: [Vec<PhasedRendition>; 3],
 }
 
 /// Number of files of a kind per title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rates {
+pub enum RateSelection {
     /// One for each bit rate, present with its share of titles, and always the lowest: a library
     /// for adaptive players.
     Several,
@@ -84,9 +85,9 @@ pub enum Rates {
     One,
 }
 
-impl Titles {
+impl TitleSettings {
     /// Bit rates of a kind, ascending.
-    pub fn of_kind(&self, kind: Kind) -> &[Rendition] {
+    pub fn of_kind(&self, kind: ContentKind) -> &[PhasedRendition] {
         &self.renditions[kind.number() as usize]
     }
 }
@@ -104,7 +105,7 @@ pub struct SessionSettings {
 
 /// Behaviour of the viewers (thesis 5.2.2).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Viewing {
+pub struct PhasedViewing {
     /// Start position in the title, as a share of it.
     pub start: Empirical,
     /// Share of sessions that end within 40 s.
@@ -136,7 +137,7 @@ pub struct Viewing {
 
 /// Networks of the viewers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Network {
+pub struct NetworkSettings {
     /// Ratio of a viewer's bandwidth to the bit rate that the device settles on.
     pub headroom: Empirical,
     /// Time from a request to its first byte, s.
@@ -148,7 +149,7 @@ pub struct Network {
 
 /// The two forms of requests (thesis 5.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum RequestForm {
     /// With first and last byte.
     Chunk,
     /// From a byte until the client closes the connection, or the file ends.
@@ -157,7 +158,7 @@ pub enum Form {
 
 /// A device type and its requests (thesis 5.1.3, 5.2.4).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Device {
+pub struct DeviceType {
     /// Its name.
     pub name: String,
     /// Its share of sessions, relative to the other shares.
@@ -165,9 +166,9 @@ pub struct Device {
     /// Whether sound and video are separate files; else it reads combined files.
     pub is_separate: bool,
     /// Form of its requests for content: video or combined.
-    pub form: Form,
+    pub form: RequestForm,
     /// Form of its requests for sound.
-    pub audio_form: Form,
+    pub audio_form: RequestForm,
     /// Share of its sessions in which the form of each chain of content is random.
     pub both_share: f64,
     /// Largest bit rate that it selects.
@@ -204,18 +205,18 @@ pub struct Device {
     pub resume_share: f64,
 }
 
-impl Device {
+impl DeviceType {
     /// Kind of its content.
-    pub const fn content(&self) -> Kind {
+    pub const fn content(&self) -> ContentKind {
         if self.is_separate {
-            Kind::Video
+            ContentKind::Video
         } else {
-            Kind::Combined
+            ContentKind::Combined
         }
     }
 }
 
-impl Specification {
+impl PhasedSpecification {
     /// The same with another number of sessions: titles, and those at their head, are scaled in
     /// proportion, so that views per title stay the same. The number of drives stays: each has less
     /// load.

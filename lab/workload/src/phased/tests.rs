@@ -3,19 +3,21 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_characterise::{Observed, PhasesSeen, Points, Popularity, comparison};
+use headlong_characterise::{
+    DistributionPoints, Observations, PhaseObservations, Popularity, comparison,
+};
 
 use super::*;
 
-fn preset(sessions: u64) -> Specification {
-    let preset = Specification::preset("netflix-2014-catalog", &[]);
+fn preset(sessions: u64) -> PhasedSpecification {
+    let preset = PhasedSpecification::preset("netflix-2014-catalog", &[]);
     preset.expect("the preset is well formed").scaled(sessions)
 }
 
-fn csv(specification: &Specification, seed: u64) -> Vec<u8> {
-    let catalogue = Catalogue::of(&specification.catalogue);
+fn csv(specification: &PhasedSpecification, seed: u64) -> Vec<u8> {
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let mut text = Vec::new();
-    for entry in Log::new(specification, &catalogue, seed) {
+    for entry in RequestLog::new(specification, &catalogue, seed) {
         entry.write_csv(&catalogue, &mut text);
     }
     text
@@ -33,17 +35,17 @@ fn same_seed_same_bytes_and_other_seed_differs() {
 #[test]
 fn log_has_all_requests_in_completion_order() {
     let specification = preset(120);
-    let catalogue = Catalogue::of(&specification.catalogue);
-    let mut expected: Vec<(i64, u64, Request)> = Vec::new();
-    for session in Sessions::new(&specification, &catalogue, 3) {
-        let of = |request: &Request| (request.completed_ms, session.number, *request);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
+    let mut expected: Vec<(i64, u64, PhasedRequest)> = Vec::new();
+    for session in PhasedSessions::new(&specification, &catalogue, 3) {
+        let of = |request: &PhasedRequest| (request.completed_ms, session.number, *request);
         expected.extend(session.requests.iter().map(of));
     }
-    let got: Vec<(i64, u64, Request)> = Log::new(&specification, &catalogue, 3)
+    let got: Vec<(i64, u64, PhasedRequest)> = RequestLog::new(&specification, &catalogue, 3)
         .map(|entry| (entry.request.completed_ms, entry.session, entry.request))
         .collect();
     assert!(got.windows(2).all(|pair| pair[0].0 <= pair[1].0));
-    let by = |one: &(i64, u64, Request)| {
+    let by = |one: &(i64, u64, PhasedRequest)| {
         (
             one.0,
             one.1,
@@ -62,9 +64,9 @@ fn log_has_all_requests_in_completion_order() {
 #[test]
 fn requests_stay_within_file_and_log() {
     let specification = preset(300);
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let end = (specification.sessions.length_s * 1000.0) as i64;
-    for entry in Log::new(&specification, &catalogue, 5) {
+    for entry in RequestLog::new(&specification, &catalogue, 5) {
         let request = entry.request;
         let size = catalogue.files[request.file as usize].size;
         assert!(
@@ -86,7 +88,7 @@ fn requests_stay_within_file_and_log() {
 
 #[test]
 fn segments_are_consecutive_to_end_of_file() {
-    let catalogue = Catalogue::of(&preset(2000).catalogue);
+    let catalogue = PhasedCatalogue::of(&preset(2000).catalogue);
     for (number, file) in catalogue.files.iter().enumerate().step_by(97) {
         let title = &catalogue.titles[file.title as usize];
         let mut before = file.table_bytes;
@@ -106,7 +108,7 @@ fn segments_are_consecutive_to_end_of_file() {
 #[test]
 fn files_match_fill_and_trace() {
     let specification = preset(40);
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let files = catalogue.to_files();
     let trace = trace(&specification, &catalogue, 1);
     assert_eq!(trace.about.catalogue, Some(files.fingerprint()));
@@ -142,8 +144,8 @@ fn files_match_fill_and_trace() {
 #[test]
 fn trace_requests_bytes_of_log() {
     let specification = preset(80);
-    let catalogue = Catalogue::of(&specification.catalogue);
-    let sent: u64 = Log::new(&specification, &catalogue, 2)
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
+    let sent: u64 = RequestLog::new(&specification, &catalogue, 2)
         .map(|entry| entry.request.sent_bytes)
         .sum();
     let trace = trace(&specification, &catalogue, 2);
@@ -158,10 +160,10 @@ fn trace_requests_bytes_of_log() {
 fn specification_round_trips() {
     let specification = preset(1000);
     let text = specification.to_toml();
-    assert!(Specification::is_meant(&text));
-    let read = Specification::read("written", &text, &[]).expect("it is well formed");
+    assert!(PhasedSpecification::is_meant(&text));
+    let read = PhasedSpecification::read("written", &text, &[]).expect("it is well formed");
     assert_eq!(read, specification);
-    assert!(!Specification::is_meant(
+    assert!(!PhasedSpecification::is_meant(
         crate::preset::text("youtube-2011").expect("a preset")
     ));
 }
@@ -171,7 +173,8 @@ fn reports_all_mistakes_with_line() {
     let text = "model = \"phases\"\n[catalogue]\nzipf_alfa = 1\ndrives = 0\nvideo = [[500, 1, 1], \
                 [400, 1, 1]]\n[viewing]\nup_share = 0.9\ndown_share = 0.9\n[device.x]\nrequests = \
                 \"lazy\"\nbuffer = \"0s\"\n";
-    let errors = Specification::read("mine.toml", text, &[]).expect_err("it is full of mistakes");
+    let errors =
+        PhasedSpecification::read("mine.toml", text, &[]).expect_err("it is full of mistakes");
     let told = errors.to_string();
     for part in [
         "mine.toml:3: catalogue.zipf_alfa: unknown key; did you mean `catalogue.zipf_alpha`?",
@@ -183,7 +186,8 @@ fn reports_all_mistakes_with_line() {
     ] {
         assert!(told.contains(part), "{part}\nis missing in\n{told}");
     }
-    let errors = Specification::preset("netflix-2014-catalogue", &[]).expect_err("no such preset");
+    let errors =
+        PhasedSpecification::preset("netflix-2014-catalogue", &[]).expect_err("no such preset");
     assert!(
         errors
             .to_string()
@@ -195,7 +199,7 @@ fn reports_all_mistakes_with_line() {
 #[test]
 fn device_inherits_omitted_keys_from_preset() {
     let text = "model = \"phases\"\n[device.console]\nbuffer = \"60s\"\n";
-    let read = Specification::read("mine.toml", text, &[]).expect("it is well formed");
+    let read = PhasedSpecification::read("mine.toml", text, &[]).expect("it is well formed");
     let preset = preset(SESSIONS_FULL);
     let model = preset
         .devices
@@ -204,7 +208,7 @@ fn device_inherits_omitted_keys_from_preset() {
         .expect("one");
     assert_eq!(
         read.devices,
-        [Device {
+        [DeviceType {
             buffer_s: 60.0,
             ..model.clone()
         }]
@@ -250,15 +254,15 @@ fn naive_chains(lines: &[headlong_chains::Request]) -> Vec<(u32, u64, u64, u32)>
 #[test]
 fn chains_equal_exhaustive_search() {
     let specification = preset(60);
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let mut compared = 0;
-    for session in Sessions::new(&specification, &catalogue, 11) {
+    for session in PhasedSessions::new(&specification, &catalogue, 11) {
         if session.requests.len() > 400 {
             continue;
         }
         let (mut lines, mut found) = (Vec::new(), Vec::new());
         session.logged(&catalogue, &mut lines);
-        headlong_chains::chains(&lines, &headlong_chains::Rules::default(), &mut found);
+        headlong_chains::chains(&lines, &headlong_chains::ChainRules::default(), &mut found);
         let mut found: Vec<_> = found
             .iter()
             .map(|chain| (chain.file, chain.start, chain.length, chain.requests))
@@ -273,7 +277,7 @@ fn chains_equal_exhaustive_search() {
 #[test]
 fn preset_matches_figures_of_thesis() {
     let specification = preset(3000);
-    let catalogue = Catalogue::of(&specification.catalogue);
+    let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let figures = comparison(&characterise(&specification, &catalogue, 1));
     // The generator models plausible viewers, not exact percentages: bounds are deliberately wide.
     for (name, least, most) in [
@@ -306,8 +310,10 @@ fn preset_matches_figures_of_thesis() {
     }
 }
 
-fn distance(one: &Points, other: &Points) -> f64 {
-    let law = |points: &Points| headlong_random::Empirical::new(points.clone()).expect("a curve");
+fn distance(one: &DistributionPoints, other: &DistributionPoints) -> f64 {
+    let law = |points: &DistributionPoints| {
+        headlong_random::Empirical::new(points.clone()).expect("a curve")
+    };
     let (one, other) = (law(one), law(other));
     let values = one
         .points()
@@ -338,17 +344,17 @@ fn fitted_specification_reproduces_log() {
         .iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))
         .collect();
-    let meant = Specification::preset("netflix-2014-catalog", &changes).expect("valid");
-    let seen = observe(&meant, &Catalogue::of(&meant.catalogue), 21);
+    let meant = PhasedSpecification::preset("netflix-2014-catalog", &changes).expect("valid");
+    let seen = observe(&meant, &PhasedCatalogue::of(&meant.catalogue), 21);
     let fitted = fit(&seen);
     assert_eq!(
         fit(&seen),
         fitted,
         "the same measurements give the same specification"
     );
-    let again = observe(&fitted, &Catalogue::of(&fitted.catalogue), 22);
+    let again = observe(&fitted, &PhasedCatalogue::of(&fitted.catalogue), 22);
 
-    let slope = |seen: &Observed| seen.titles.popularity.slope;
+    let slope = |seen: &Observations| seen.titles.popularity.slope;
     assert!(
         libm::fabs(slope(&seen) - slope(&again)) < 0.1,
         "{} {}",
@@ -370,7 +376,7 @@ fn fitted_specification_reproduces_log() {
     for (name, of) in [
         (
             "transient",
-            (|phases| phases.transient_share) as fn(&PhasesSeen) -> f64,
+            (|phases| phases.transient_share) as fn(&PhaseObservations) -> f64,
         ),
         ("stable", |phases| phases.stable_share),
         ("inactive", |phases| phases.inactive_share),
@@ -384,7 +390,7 @@ fn fitted_specification_reproduces_log() {
         );
     }
     let default = preset(2000);
-    let default = observe(&default, &Catalogue::of(&default.catalogue), 22);
+    let default = observe(&default, &PhasedCatalogue::of(&default.catalogue), 22);
     assert!(
         default.phases.stable_share - seen.phases.stable_share > 0.06,
         "the preset itself must fail this test"
@@ -393,11 +399,11 @@ fn fitted_specification_reproduces_log() {
 
 #[test]
 fn no_measurements_give_preset() {
-    let fitted = fit(&Observed::default());
+    let fitted = fit(&Observations::default());
     let preset = preset(SESSIONS_FULL);
     assert_eq!(fitted.viewing, preset.viewing);
     assert_eq!(fitted.catalogue, preset.catalogue);
-    let names = |devices: &[Device]| {
+    let names = |devices: &[DeviceType]| {
         devices
             .iter()
             .map(|one| one.name.clone())
@@ -462,9 +468,9 @@ fn popular_titles_have_specified_rates_and_durations() {
             ),
         ];
         let changes = changes.map(|(key, value)| (key.to_string(), value.to_string()));
-        let titles = Specification::preset("netflix-2014-catalog", &changes);
+        let titles = PhasedSpecification::preset("netflix-2014-catalog", &changes);
         let titles = titles.expect("well formed").catalogue;
-        let catalogue = Catalogue::of(&titles);
+        let catalogue = PhasedCatalogue::of(&titles);
         let (mut short, mut sessions_short) = (0, 0.0);
         let (mut having, mut watched) = ([0; 3], [0.0; 3]);
         for (number, title) in catalogue.titles.iter().enumerate() {
@@ -472,7 +478,9 @@ fn popular_titles_have_specified_rates_and_durations() {
             if title.duration_s < 600.0 {
                 (short, sessions_short) = (short + 1, sessions_short + sessions);
             }
-            let files: Vec<u32> = catalogue.files_of(number as u32, Kind::Combined).collect();
+            let files: Vec<u32> = catalogue
+                .files_of(number as u32, ContentKind::Combined)
+                .collect();
             let [file] = files[..] else {
                 panic!("{files:?}");
             };

@@ -11,15 +11,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_player::{ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use super::catalogue::Catalogue;
-use super::log::Sessions;
-use super::requests::Request;
-use super::specification::Specification;
+use super::catalogue::PhasedCatalogue;
+use super::log::PhasedSessions;
+use super::requests::PhasedRequest;
+use super::specification::PhasedSpecification;
 use crate::NetworkClass;
-use crate::trace::{About, Session as Played, Trace};
+use crate::trace::{Session, Trace, TraceMetadata};
 
 /// Duration of a piece of an open-ended transfer, s.
 pub const PIECE_S: f64 = 10.0;
@@ -31,20 +31,20 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const CLASS_STEPS: f64 = 2.0;
 
 /// The trace of a specification and a seed. It takes about 60 bytes of memory per request.
-pub fn trace(specification: &Specification, catalogue: &Catalogue, seed: u64) -> Trace {
+pub fn trace(specification: &PhasedSpecification, catalogue: &PhasedCatalogue, seed: u64) -> Trace {
     let mut trace = Trace {
-        about: About {
+        about: TraceMetadata {
             name: specification.name.clone(),
             seed: Some(seed),
             catalogue: Some(catalogue.to_files().fingerprint()),
             has_arrivals: true,
-            ..About::default()
+            ..TraceMetadata::default()
         },
         ..Trace::default()
     };
     let mut objects: BTreeMap<u32, ObjectId> = BTreeMap::new();
     let mut classes: BTreeMap<i32, (u32, u64)> = BTreeMap::new();
-    let mut sessions = Sessions::new(specification, catalogue, seed);
+    let mut sessions = PhasedSessions::new(specification, catalogue, seed);
     while let Some(session) = sessions.next() {
         let pieces = pieces(&session.requests, catalogue, session.bandwidth);
         if let Some(first) = pieces.first() {
@@ -60,8 +60,8 @@ pub fn trace(specification: &Specification, catalogue: &Catalogue, seed: u64) ->
             };
             let arrival = Duration::from_millis(first.received_ms.max(0).unsigned_abs());
             let calls = calls(&pieces, catalogue, &mut object);
-            let plan = Plan::Script(Script::new(calls));
-            trace.sessions.push(Played {
+            let plan = SessionPlan::Script(Script::new(calls));
+            trace.sessions.push(Session {
                 arrival,
                 class: class.0,
                 plan,
@@ -97,19 +97,23 @@ pub fn trace(specification: &Specification, catalogue: &Catalogue, seed: u64) ->
     trace
 }
 
-/// The path of a file, as in [`Catalogue::to_files`].
-fn path(catalogue: &Catalogue, file: u32) -> String {
+/// The path of a file, as in [`PhasedCatalogue::to_files`].
+fn path(catalogue: &PhasedCatalogue, file: u32) -> String {
     let kind = catalogue.files[file as usize].kind;
     format!("{}/{file:06}.bin", kind.name())
 }
 
 /// Requests in order of receipt, with open-ended ones split.
-fn pieces(requests: &[Request], catalogue: &Catalogue, bandwidth: f64) -> Vec<Request> {
+fn pieces(
+    requests: &[PhasedRequest],
+    catalogue: &PhasedCatalogue,
+    bandwidth: f64,
+) -> Vec<PhasedRequest> {
     let mut pieces = Vec::with_capacity(requests.len());
     for request in requests.iter().filter(|request| request.sent_bytes > 0) {
         if request.asked_bytes.is_some() {
             // A request that its viewer aborted is shortened to the bytes received.
-            pieces.push(Request {
+            pieces.push(PhasedRequest {
                 asked_bytes: Some(request.sent_bytes),
                 ..*request
             });
@@ -127,7 +131,7 @@ fn pieces(requests: &[Request], catalogue: &Catalogue, bandwidth: f64) -> Vec<Re
                 + (request.completed_ms - request.received_ms) * piece as i64 / count as i64;
             let takes = libm::ceil((to - from) as f64 / bandwidth * 1000.0) as i64;
             let reaches_end = request.offset + to >= size;
-            pieces.push(Request {
+            pieces.push(PhasedRequest {
                 received_ms,
                 completed_ms: received_ms + takes,
                 file: request.file,
@@ -142,10 +146,10 @@ fn pieces(requests: &[Request], catalogue: &Catalogue, bandwidth: f64) -> Vec<Re
 }
 
 fn calls(
-    pieces: &[Request],
-    catalogue: &Catalogue,
+    pieces: &[PhasedRequest],
+    catalogue: &PhasedCatalogue,
     object: &mut impl FnMut(u32) -> ObjectId,
-) -> Vec<Call> {
+) -> Vec<ScriptCall> {
     let mut calls = Vec::with_capacity(pieces.len());
     // Start of the current burst, end of its first request, and its number of requests.
     let mut burst: Option<(i64, i64, usize)> = None;
@@ -167,7 +171,7 @@ fn calls(
             Some((began, ends, count)) => Some((began, ends.min(piece.completed_ms), count + 1)),
             None => Some((piece.received_ms, piece.completed_ms, 1)),
         };
-        calls.push(Call {
+        calls.push(ScriptCall {
             object: object(piece.file),
             range: Some(ByteRange::new(piece.offset, end)),
             expected_bytes: Some(piece.asked_bytes.unwrap_or(rest)),

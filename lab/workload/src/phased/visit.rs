@@ -4,10 +4,12 @@ use alloc::vec::Vec;
 
 use headlong_random::Generator;
 
-use super::Kind;
-use super::catalogue::Catalogue;
-use super::requests::{PlaybackClock, ReadStyle, Request, RequestGenerator, SegmentRun};
-use super::specification::{Device, Form, Rates, Specification, Viewing};
+use super::ContentKind;
+use super::catalogue::PhasedCatalogue;
+use super::requests::{PhasedRequest, PlaybackClock, ReadStyle, RequestGenerator, SegmentRun};
+use super::specification::{
+    DeviceType, PhasedSpecification, PhasedViewing, RateSelection, RequestForm,
+};
 
 /// Shortest session that is not a glance, s (thesis 5.4.3).
 const WATCH_MIN_S: f64 = 41.0;
@@ -18,7 +20,7 @@ const RETURN_SHARE: f64 = 0.4;
 
 /// Event that ends a period of watching.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
+enum WatchEnd {
     End,
     Skip,
     Pause,
@@ -26,8 +28,8 @@ enum Event {
 
 /// A session in progress.
 pub(super) struct SessionSimulation<'a> {
-    viewing: &'a Viewing,
-    device: &'a Device,
+    viewing: &'a PhasedViewing,
+    device: &'a DeviceType,
     duration_s: f64,
     segments: u32,
     pub(super) asker: RequestGenerator<'a>,
@@ -47,11 +49,11 @@ pub(super) struct SessionSimulation<'a> {
 
 impl<'a> SessionSimulation<'a> {
     pub(super) fn new(
-        (catalogue, specification): (&'a Catalogue, &'a Specification),
-        device: &'a Device,
+        (catalogue, specification): (&'a PhasedCatalogue, &'a PhasedSpecification),
+        device: &'a DeviceType,
         title: u32,
         generator: Generator,
-        requests: Vec<Request>,
+        requests: Vec<PhasedRequest>,
     ) -> Self {
         let mut generator = generator;
         let mut network = generator.fork("network");
@@ -67,8 +69,8 @@ impl<'a> SessionSimulation<'a> {
                 .take(1)
                 .collect();
         }
-        let audio: Vec<u32> = catalogue.files_of(title, Kind::Audio).collect();
-        let pick = |network: &mut Generator, kind: Kind, max: u64| {
+        let audio: Vec<u32> = catalogue.files_of(title, ContentKind::Audio).collect();
+        let pick = |network: &mut Generator, kind: ContentKind, max: u64| {
             let all = specification.catalogue.of_kind(kind);
             let all = &all[..all.partition_point(|one| u64::from(one.kbps) <= max)];
             let sum: f64 = all.iter().map(|one| one.weight).sum();
@@ -82,10 +84,10 @@ impl<'a> SessionSimulation<'a> {
         let target = pick(&mut network, device.content(), device.kbps_max);
         // A viewer of a title with a single bit rate has the bandwidth for it.
         let target = match (specification.catalogue.rates, rungs.first()) {
-            (Rates::One, Some(only)) => kbps(only),
+            (RateSelection::One, Some(only)) => kbps(only),
             _ => target,
         };
-        let voice = pick(&mut network, Kind::Audio, u64::MAX);
+        let voice = pick(&mut network, ContentKind::Audio, u64::MAX);
         let bandwidth =
             f64::from(target) * 125.0 * specification.network.headroom.sample(&mut network);
         let at_most = |files: &[u32], most: u32| {
@@ -120,7 +122,7 @@ impl<'a> SessionSimulation<'a> {
     }
 
     /// The person: periods of watching with skips and pauses between them.
-    pub(super) fn run(mut self, arrival_s: f64) -> Vec<Request> {
+    pub(super) fn run(mut self, arrival_s: f64) -> Vec<PhasedRequest> {
         let viewing = self.viewing;
         let start = viewing.start.sample(&mut self.generator);
         // A session starts at the last segment at the latest.
@@ -149,16 +151,16 @@ impl<'a> SessionSimulation<'a> {
             now += length;
             position += length;
             match event {
-                Event::End => break,
-                Event::Skip => {
+                WatchEnd::End => break,
+                WatchEnd::Skip => {
                     position += viewing.skip_s.sample(&mut self.generator);
                     position = position.clamp(0.0, last_s);
                     head = self.segment_of(position);
                 }
-                Event::Pause => {
+                WatchEnd::Pause => {
                     now += viewing.pause_s.sample(&mut self.generator);
                     // Data in transit on a closed connection is lost; chunks are kept.
-                    if self.device.form == Form::Open {
+                    if self.device.form == RequestForm::Open {
                         head = self.segment_of(position);
                     }
                 }
@@ -176,17 +178,17 @@ impl<'a> SessionSimulation<'a> {
     }
 
     /// The event that ends this period, and the time until then.
-    fn next_event(&mut self, left: f64, is_glance: bool, early: Option<f64>) -> (Event, f64) {
+    fn next_event(&mut self, left: f64, is_glance: bool, early: Option<f64>) -> (WatchEnd, f64) {
         let skip = after(&mut self.generator, self.viewing.skips_per_hour);
         let pause = after(&mut self.generator, self.viewing.pauses_per_hour);
         let pause = libm::fmin(pause, early.unwrap_or(f64::INFINITY));
         if is_glance || left <= libm::fmin(skip, pause) {
-            return (Event::End, left);
+            return (WatchEnd::End, left);
         }
         if skip < pause {
-            (Event::Skip, skip)
+            (WatchEnd::Skip, skip)
         } else {
-            (Event::Pause, pause)
+            (WatchEnd::Pause, pause)
         }
     }
 
@@ -200,7 +202,7 @@ impl<'a> SessionSimulation<'a> {
             let stop = libm::fmin(change, until);
             let manner = self.manner();
             let file = self.rungs[self.rung];
-            if *head < self.segments && !(manner.form == Form::Open && *head == 0) {
+            if *head < self.segments && !(manner.form == RequestForm::Open && *head == 0) {
                 now = self.asker.read_table(file, &manner, now, stop);
             }
             let run = SegmentRun {
@@ -263,7 +265,7 @@ impl<'a> SessionSimulation<'a> {
             if *head >= self.segments || now >= until {
                 break;
             }
-            if !(manner.form == Form::Open && *head == 0) {
+            if !(manner.form == RequestForm::Open && *head == 0) {
                 now = self.asker.read_table(file, &manner, now, until);
             }
             let to = (*head + wanted).min(self.segments);
@@ -286,11 +288,11 @@ impl<'a> SessionSimulation<'a> {
         if !self.device.is_separate || self.audio.is_empty() {
             return;
         }
-        let manner = ReadStyle::of(self.device, Kind::Audio);
+        let manner = ReadStyle::of(self.device, ContentKind::Audio);
         let segment_s = self.asker.catalogue.segment_s();
         // A device with open-ended sound does not keep it over a pause.
         let position = self.segment_of(screen.position_s);
-        let mut head = if manner.form == Form::Open {
+        let mut head = if manner.form == RequestForm::Open {
             position
         } else {
             content_head
@@ -314,7 +316,7 @@ impl<'a> SessionSimulation<'a> {
             (head, now) = (read.head, read.now);
         }
         let file = self.audio[self.voice];
-        if !(manner.form == Form::Open && head == 0) {
+        if !(manner.form == RequestForm::Open && head == 0) {
             now = self.asker.read_table(file, &manner, now, until);
         }
         let run = SegmentRun {
@@ -333,7 +335,11 @@ impl<'a> SessionSimulation<'a> {
         let mut manner = ReadStyle::of(self.device, self.device.content());
         if self.is_both {
             let is_open = self.generator.unit() < 0.5;
-            manner.form = if is_open { Form::Open } else { Form::Chunk };
+            manner.form = if is_open {
+                RequestForm::Open
+            } else {
+                RequestForm::Chunk
+            };
         }
         manner
     }

@@ -5,8 +5,10 @@ use alloc::format;
 use headlong_settings::Document;
 use headlong_units::{BitRate, Bytes, Duration};
 
-use super::{Extent, Rate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup};
-use crate::Form;
+use super::{
+    ArrivalRate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup, TraceExtent,
+};
+use crate::TitleForm;
 
 /// Longest title, in seconds: eleven days.
 const DURATION_SECONDS_MAX: f64 = 1e6;
@@ -224,7 +226,7 @@ fn check_renditions(
 
 fn check_storage(specification: &Specification, table: &mut Document) {
     let storage = &specification.storage;
-    if let Form::Chunks(chunk) = storage.form {
+    if let TitleForm::Chunks(chunk) = storage.form {
         if !(BYTES_MIN..=BYTES_MAX).contains(&chunk) {
             table.wrong(
                 "catalogue.chunk",
@@ -248,15 +250,15 @@ fn check_storage(specification: &Specification, table: &mut Document) {
 fn check_sessions(specification: &Specification, table: &mut Document) {
     let sessions = &specification.sessions;
     match sessions.extent {
-        Extent::Sessions(0) => {
+        TraceExtent::Sessions(0) => {
             table.wrong("sessions.count", "is 0; write how many sessions there are")
         }
-        Extent::Time(Duration::ZERO) => table.wrong(
+        TraceExtent::Time(Duration::ZERO) => table.wrong(
             "sessions.length",
             "is 0; write how long sessions arrive, like 15min",
         ),
-        Extent::Time(time) => {
-            if let Rate::Sessions(rate) = sessions.rate
+        TraceExtent::Time(time) => {
+            if let ArrivalRate::Sessions(rate) = sessions.rate
                 && rate * time.as_secs_f64() > SESSIONS_MAX as f64
             {
                 let text = format!(
@@ -265,7 +267,7 @@ fn check_sessions(specification: &Specification, table: &mut Document) {
                 table.wrong("sessions.length", text);
             }
         }
-        Extent::Sessions(_) => {}
+        TraceExtent::Sessions(_) => {}
     }
     let requests = &specification.requests;
     if sessions.resume_time > Duration::ZERO && (requests.open_ended || !requests.pacing) {
@@ -293,9 +295,9 @@ fn check_viewing(specification: &Specification, table: &mut Document) {
     let exceeds = specification.groups.iter().any(|group| {
         let largest = group.segment_sizes().into_iter().max().unwrap_or(0);
         let most = match form {
-            Form::Whole => u64::MAX,
-            Form::Chunks(bytes) => bytes,
-            Form::Segments => largest,
+            TitleForm::Whole => u64::MAX,
+            TitleForm::Chunks(bytes) => bytes,
+            TitleForm::Segments => largest,
         };
         request_bytes(size, group.segment_time, largest) > most
     });

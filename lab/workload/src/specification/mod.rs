@@ -3,7 +3,8 @@
 //! Parameters that change over the years (bit rates, networks, request sizes) are separate from
 //! those that hardly do (durations, viewing behaviour), so that one can be varied while the other
 //! stays (thesis 3.2). The catalogue follows from [`TitleGroup`]s and the catalogue's seed; the
-//! sessions' titles from [`Viewing`] and the sessions' seed; their arrivals from [`Sessions`].
+//! sessions' titles from [`ViewingRange`] and the sessions' seed; their arrivals from
+//! [`SessionArrivals`].
 
 mod check;
 mod player_kind;
@@ -17,7 +18,7 @@ use core::str::FromStr;
 
 use headlong_units::{BitRate, Bytes, Duration};
 
-use crate::{Curve, Form, Identity, NetworkClass, Ramp};
+use crate::{Curve, NetworkClass, Ramp, TitleForm, ViewerIdentity};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use headlong_settings::Mistakes;
 pub use player_kind::{PlayerKind, player_text};
@@ -39,13 +40,13 @@ pub struct Specification {
     /// one set of files.
     pub catalogue_seed: u64,
     /// Division of titles into files.
-    pub storage: Storage,
+    pub storage: TitleStorage,
     /// Number and arrivals of the viewers.
-    pub sessions: Sessions,
+    pub sessions: SessionArrivals,
     /// The part of a title that they watch.
-    pub viewing: Viewing,
+    pub viewing: ViewingRange,
     /// Requests of simple players.
-    pub requests: Requests,
+    pub requests: RequestSettings,
     /// Players of the viewers; never empty.
     pub players: Vec<PlayerKind>,
     /// Networks of the viewers; shares add up to 1.
@@ -104,16 +105,16 @@ impl TitleGroup {
 
 /// Storage of titles (thesis 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Storage {
+pub struct TitleStorage {
     /// Division into files.
-    pub form: Form,
+    pub form: TitleForm,
     /// Titles are padded to a multiple of this, so that they take the same space in every form.
     pub pad_bytes: u64,
 }
 
 /// When a trace ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum TraceExtent {
     /// After this many sessions.
     Sessions(u64),
     /// After this time: no session arrives later.
@@ -122,14 +123,14 @@ pub enum Extent {
 
 /// Arrival rate of viewers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rate {
+pub enum ArrivalRate {
     /// Sessions per second.
     Sessions(f64),
     /// Bytes per second requested by all of them together, on average.
     Bytes(f64),
 }
 
-impl FromStr for Rate {
+impl FromStr for ArrivalRate {
     type Err = String;
 
     /// Parses `2.5/s` (sessions) and `60MiB/s` (bytes requested).
@@ -153,7 +154,7 @@ impl FromStr for Rate {
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for ArrivalRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sessions(rate) => write!(f, "{rate}/s"),
@@ -165,7 +166,7 @@ impl fmt::Display for Rate {
 
 /// Distribution of the time between sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrivals {
+pub enum ArrivalDistribution {
     /// Independent, exponential (thesis 3.2.2).
     Poisson,
     /// Constant (FlashStream 5.1).
@@ -174,13 +175,13 @@ pub enum Arrivals {
 
 /// Number and arrivals of the viewers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sessions {
+pub struct SessionArrivals {
     /// When the trace ends.
-    pub extent: Extent,
+    pub extent: TraceExtent,
     /// Arrival rate.
-    pub rate: Rate,
+    pub rate: ArrivalRate,
     /// Distribution of the gaps.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalDistribution,
     /// Excluded from statistics at the start.
     pub ramp_up: Ramp,
     /// Excluded from statistics at the end.
@@ -195,7 +196,7 @@ pub struct Sessions {
 
 /// Start position of a session in its title, and how far it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum StartPosition {
     /// At its beginning; it continues for the drawn fraction (thesis 3.2.2).
     Beginning,
     /// A single segment with uniform probability (FlashStream 5.1).
@@ -204,9 +205,9 @@ pub enum Start {
 
 /// The part of a title that a session watches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Viewing {
+pub struct ViewingRange {
     /// Start position.
-    pub start: Start,
+    pub start: StartPosition,
     /// Fraction of the title watched, if it starts at the beginning.
     pub fraction: Curve,
     /// Additional probability of leaving after each request.
@@ -231,7 +232,7 @@ pub enum RequestSize {
 
 /// Requests of simple players.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Requests {
+pub struct RequestSettings {
     /// Size of a request.
     pub size: RequestSize,
     /// This many first requests are not paced: they fill the playout buffer (thesis 3.4: 3).
@@ -243,7 +244,7 @@ pub struct Requests {
     /// Concurrent connections of a viewer.
     pub connections: u32,
     /// How players of every kind identify themselves.
-    pub identity: Identity,
+    pub identity: ViewerIdentity,
     /// Whether a session is one request from its start to the end of the file, without a known end:
     /// progressive download (thesis 3.6.3). It is not paced, and viewers do not leave early.
     pub open_ended: bool,

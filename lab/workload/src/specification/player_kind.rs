@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use headlong_player::PlayerConfig;
 
-use crate::make;
+use crate::player_config_text;
 
 /// Viewers with one kind of player.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +17,7 @@ pub struct PlayerKind {
     /// Share of sessions with it; shares add up to 1.
     pub share: f64,
     /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), whose
-    /// requests [`super::Requests`] describes.
+    /// requests [`super::RequestSettings`] describes.
     pub make: Option<Arc<PlayerConfig>>,
 }
 
@@ -34,7 +34,7 @@ impl PlayerKind {
 
 /// The settings of an adaptive player, in the words of a specification: `rule=bola low=10s ...`.
 pub fn player_text(make: &PlayerConfig) -> String {
-    let words = make::words(make).into_iter();
+    let words = player_config_text::words(make).into_iter();
     let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")
 }

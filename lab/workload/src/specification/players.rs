@@ -6,11 +6,11 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_player::{PlayerConfig, Shape};
+use headlong_player::{PlayerConfig, RequestExtent};
 use headlong_settings::{Document, Value, choice, number};
 
 use super::{PlayerKind, Specification, check};
-use crate::{Form, make};
+use crate::{TitleForm, player_config_text};
 
 /// Keys of the requests of simple players, which do not apply to adaptive ones.
 const SIMPLE_KEYS: [&str; 6] = [
@@ -62,10 +62,13 @@ fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Pl
     let kinds = [("adaptive", true), ("simple", false)];
     let kind = table.get(&format!("{prefix}.kind"), &choice(&kinds));
     if kind.unwrap_or(is_written) {
-        return Some(Arc::new(make::read(&mut Section { table, prefix })));
+        return Some(Arc::new(player_config_text::read(&mut PlayerTable {
+            table,
+            prefix,
+        })));
     }
     let is_changed = table.is_overridden(&format!("{prefix}.kind"));
-    for key in make::KEYS {
+    for key in player_config_text::KEYS {
         let key = format!("{prefix}.{key}");
         // An override of the kind cannot remove the keys of the old kind: they are ignored.
         if table.take(&key).is_some() && !is_changed {
@@ -79,12 +82,12 @@ fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Pl
 }
 
 /// The table of one player.
-struct Section<'a> {
+struct PlayerTable<'a> {
     table: &'a mut Document,
     prefix: &'a str,
 }
 
-impl make::Source for Section<'_> {
+impl player_config_text::WordSource for PlayerTable<'_> {
     fn take(&mut self, key: &'static str) -> Option<String> {
         let key = format!("{}.{key}", self.prefix);
         match self.table.take(&key)? {
@@ -132,13 +135,16 @@ pub(super) fn check_players(specification: &Specification, table: &mut Document)
         table.wrong("catalogue.chunk", text);
     }
     let makes = || specification.players.iter().map(|kind| kind.make.as_ref());
-    if makes().flatten().any(|make| make.shape == Shape::OpenEnded) {
+    if makes()
+        .flatten()
+        .any(|make| make.shape == RequestExtent::OpenEnded)
+    {
         if specification.sessions.warming_count > 0 {
             let text = "adaptive players may abandon an open-ended request at any byte, so its \
                         range is unknown; write 0, or request_segments = 1";
             table.wrong("sessions.warming", text);
         }
-        if form == Form::Segments {
+        if form == TitleForm::Segments {
             let text = "an open-ended request ends where its file does; write \"off\", or \
                         request_segments = 1";
             table.wrong("catalogue.chunk", text);

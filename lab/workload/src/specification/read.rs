@@ -9,17 +9,18 @@ use core::str::FromStr;
 
 use headlong_random::Empirical;
 use headlong_settings::{
-    Document, Kind, Mistakes, Place, Value, Wrong, bit_rate, choice, flag, number, parsed, size,
-    text, time, whole,
+    Document, Mistakes, Rejection, Value, ValueKind, ValueLocation, bit_rate, choice, flag, number,
+    parsed, size, text, time, whole,
 };
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
 use super::players::{check_players, players};
 use super::{
-    Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification, Start, Storage,
-    TITLES_MAX, TitleGroup, Viewing, check,
+    ArrivalDistribution, ArrivalRate, Ramp, RequestSettings, RequestSize, SessionArrivals,
+    Specification, StartPosition, TITLES_MAX, TitleGroup, TitleStorage, TraceExtent, ViewingRange,
+    check,
 };
-use crate::{Curve, Form, Identity, NetworkClass, preset};
+use crate::{Curve, NetworkClass, TitleForm, ViewerIdentity, preset};
 use headlong_units::nearest;
 
 /// Largest number of bytes per segment in a table of offsets.
@@ -47,7 +48,7 @@ impl Specification {
         overrides: &[(String, String)],
     ) -> Result<Self, Mistakes> {
         if is_of_phases(text) {
-            let place = Place::File(source.to_owned());
+            let place = ValueLocation::File(source.to_owned());
             return Err(Mistakes::at(&place, [OF_PHASES.to_owned()]));
         }
         let mut table = document(source, text, overrides);
@@ -77,7 +78,7 @@ impl Specification {
                         meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
                     format!("no such preset; {meant}the presets are {names}")
                 };
-                Err(Mistakes::at(&Place::File(name.to_owned()), [text]))
+                Err(Mistakes::at(&ValueLocation::File(name.to_owned()), [text]))
             }
         }
     }
@@ -89,7 +90,7 @@ impl Specification {
                 .unwrap_or_else(|| "unnamed".to_owned()),
             groups: groups(table),
             catalogue_seed: table.get_or("catalogue.seed", &whole::<u64>(), 1),
-            storage: Storage {
+            storage: TitleStorage {
                 form: table.get("catalogue.chunk", &form()).unwrap_or_default(),
                 pad_bytes: table.get_or("catalogue.pad", &size(), 4 * KIB),
             },
@@ -179,15 +180,15 @@ fn group(table: &mut Document, name: String) -> TitleGroup {
     }
 }
 
-fn sessions(table: &mut Document) -> Sessions {
+fn sessions(table: &mut Document) -> SessionArrivals {
     let count = table.get(
         "sessions.count",
         &whole::<u64>().at_most(super::SESSIONS_MAX),
     );
     let length = table.get("sessions.length", &time());
     let arrivals = [
-        ("poisson", Arrivals::Poisson),
-        ("constant", Arrivals::Constant),
+        ("poisson", ArrivalDistribution::Poisson),
+        ("constant", ArrivalDistribution::Constant),
     ];
     let ramp = |table: &mut Document, end: &str| Ramp {
         sessions: table.get_or(&format!("sessions.ramp_{end}"), &whole::<u64>(), 0),
@@ -198,18 +199,22 @@ fn sessions(table: &mut Document) -> Sessions {
         ),
     };
     let count_wins = table.wins("sessions.count", "sessions.length");
-    Sessions {
+    SessionArrivals {
         extent: match (count, length) {
-            (Some(count), Some(_)) if count_wins => Extent::Sessions(count),
-            (_, Some(time)) => Extent::Time(time),
-            (count, None) => Extent::Sessions(count.unwrap_or(1000)),
+            (Some(count), Some(_)) if count_wins => TraceExtent::Sessions(count),
+            (_, Some(time)) => TraceExtent::Time(time),
+            (count, None) => TraceExtent::Sessions(count.unwrap_or(1000)),
         },
         rate: table.get_or(
             "sessions.rate",
             &sessions_rate(),
-            Rate::Bytes(20.0 * MIB as f64),
+            ArrivalRate::Bytes(20.0 * MIB as f64),
         ),
-        arrivals: table.get_or("sessions.arrivals", &choice(&arrivals), Arrivals::Poisson),
+        arrivals: table.get_or(
+            "sessions.arrivals",
+            &choice(&arrivals),
+            ArrivalDistribution::Poisson,
+        ),
         ramp_up: ramp(table, "up"),
         ramp_down: ramp(table, "down"),
         resume_time: table.get_or("sessions.resume_time", &time(), Duration::ZERO),
@@ -217,15 +222,15 @@ fn sessions(table: &mut Document) -> Sessions {
     }
 }
 
-fn viewing(table: &mut Document) -> Viewing {
+fn viewing(table: &mut Document) -> ViewingRange {
     let starts = [
-        ("beginning", Start::Beginning),
-        ("random-segment", Start::RandomSegment),
+        ("beginning", StartPosition::Beginning),
+        ("random-segment", StartPosition::RandomSegment),
     ];
     let chance =
         |table: &mut Document, key: &str| table.get_or(key, &number().between(0.0, 1.0), 0.0);
-    Viewing {
-        start: table.get_or("viewing.start", &choice(&starts), Start::Beginning),
+    ViewingRange {
+        start: table.get_or("viewing.start", &choice(&starts), StartPosition::Beginning),
         fraction: table
             .get("viewing.fraction", &curve(false))
             .unwrap_or_else(|| named("youtube-2011-fraction")),
@@ -238,8 +243,8 @@ fn viewing(table: &mut Document) -> Viewing {
     }
 }
 
-fn requests(table: &mut Document) -> Requests {
-    Requests {
+fn requests(table: &mut Document) -> RequestSettings {
+    RequestSettings {
         size: table.get_or(
             "requests.size",
             &request_size(),
@@ -258,7 +263,7 @@ fn requests(table: &mut Document) -> Requests {
         ),
         connections: table.get_or("requests.connections", &whole::<u64>().at_most(64), 1) as u32,
         identity: table
-            .get("requests.identity", &choice(&Identity::ALL))
+            .get("requests.identity", &choice(&ViewerIdentity::ALL))
             .unwrap_or_default(),
         open_ended: table.get_or("requests.open_ended", &flag(), false),
     }
@@ -331,28 +336,28 @@ pub(crate) fn document(source: &str, text: &str, overrides: &[(String, String)])
 /// A kind for reading only, without an output form.
 pub(crate) fn read_only<V: 'static>(
     form: &'static str,
-    read: impl Fn(&Value) -> Result<V, Wrong> + 'static,
-) -> Kind<V> {
-    Kind::new(form, read, |_| String::new())
+    read: impl Fn(&Value) -> Result<V, Rejection> + 'static,
+) -> ValueKind<V> {
+    ValueKind::new(form, read, |_| String::new())
 }
 
-fn form() -> Kind<Form> {
+fn form() -> ValueKind<TitleForm> {
     parsed("a size such as \"512KiB\", or \"segment\", or \"off\"")
 }
 
-fn sessions_rate() -> Kind<Rate> {
+fn sessions_rate() -> ValueKind<ArrivalRate> {
     parsed("sessions such as \"2.5/s\", or bytes that they ask for such as \"60MiB/s\"")
 }
 
-fn request_size() -> Kind<RequestSize> {
+fn request_size() -> ValueKind<RequestSize> {
     let form = "seconds of content such as \"10s\", or bytes such as \"512KiB\"";
     read_only(form, |value| {
-        Ok(value.text().ok_or(Wrong::Unfit)?.parse()?)
+        Ok(value.text().ok_or(Rejection::Unfit)?.parse()?)
     })
 }
 
 /// A curve by name, by its points, or a constant: `120s` (if `is_time`) or a number.
-pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
+pub(crate) fn curve(is_time: bool) -> ValueKind<Curve> {
     read_only(
         "the name of a curve, its points, or a constant",
         move |value| match value {
@@ -380,7 +385,7 @@ pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
                 Ok(Curve { name, law })
             }
             constant => Ok(Curve::constant(
-                number().read(constant).map_err(|_| Wrong::Unfit)?,
+                number().read(constant).map_err(|_| Rejection::Unfit)?,
             )),
         },
     )
@@ -388,7 +393,7 @@ pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
 
 /// `512KiB`, or a mix: `["512KiB", "2560KiB"]` in equal shares, `[["512KiB", 3], ["1MiB", 1]]` in
 /// others.
-fn segment_bytes() -> Kind<Vec<(u64, f64)>> {
+fn segment_bytes() -> ValueKind<Vec<(u64, f64)>> {
     read_only("a size such as \"512KiB\", or a list of sizes", |value| {
         let Some(items) = value.items() else {
             return Ok(vec![(size().read(value)?, 1.0)]);

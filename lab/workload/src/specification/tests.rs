@@ -36,7 +36,7 @@ fn youtube_2011_has_values_of_thesis_tables() {
     let group = &specification.groups[0];
     assert_eq!((group.count, group.zipf_alpha), (10_000, 0.8));
     assert_eq!(group.segment_bytes, [(524_288, 1.0)]);
-    assert_eq!(specification.sessions.extent, Extent::Sessions(7200));
+    assert_eq!(specification.sessions.extent, TraceExtent::Sessions(7200));
     assert_eq!(specification.sessions.ramp_up.sessions, 200);
     assert_eq!(specification.sessions.ramp_down.sessions, 100);
     assert_eq!(specification.sessions.warming_count, 3500);
@@ -94,11 +94,13 @@ fn accepts_alternative_spellings() {
     assert_eq!(specification.groups[1].durations.law.mean(), 120.0);
     assert_eq!(specification.requests.size, RequestSize::Bytes(1 << 20));
     assert_eq!(specification.requests.timeout, None);
-    assert_eq!(specification.sessions.rate, Rate::Sessions(2.5));
-    assert_eq!("60MiB/s".parse(), Ok(Rate::Bytes(62_914_560.0)));
+    assert_eq!(specification.sessions.rate, ArrivalRate::Sessions(2.5));
+    assert_eq!("60MiB/s".parse(), Ok(ArrivalRate::Bytes(62_914_560.0)));
     for text in ["2.5/s", "60MiB/s"] {
         assert_eq!(
-            text.parse::<Rate>().map(|rate| rate.to_string()).as_deref(),
+            text.parse::<ArrivalRate>()
+                .map(|rate| rate.to_string())
+                .as_deref(),
             Ok(text)
         );
     }
@@ -115,7 +117,7 @@ fn override_replaces_value_without_quotes() {
     ];
     let overrides = overrides.map(|(key, value)| (key.to_string(), value.to_string()));
     let specification = Specification::read("my.toml", text, &overrides).expect("good values");
-    assert_eq!(specification.sessions.extent, Extent::Sessions(50));
+    assert_eq!(specification.sessions.extent, TraceExtent::Sessions(50));
     assert_eq!(specification.requests.size, RequestSize::Bytes(1 << 20));
     assert!(!specification.requests.pacing);
     assert_eq!(specification.groups[0].durations.law.mean(), 1.5);

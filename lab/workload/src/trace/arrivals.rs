@@ -4,17 +4,21 @@ use headlong_random::Generator;
 use headlong_units::Duration;
 
 use super::{Session, Trace, session_bytes};
-use crate::specification::Rate;
+use crate::specification::ArrivalRate;
 
 /// The trace with Poisson arrivals at `rate`, replacing its own, if any. A rate in bytes is
 /// converted to sessions by the mean bytes of the trace's sessions, as far as known.
 ///
 /// # Errors
 /// If `rate` is in bytes and no call has a known size: then only a rate in sessions is possible.
-pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, UnknownSizes> {
+pub fn with_arrivals(
+    mut trace: Trace,
+    rate: ArrivalRate,
+    seed: u64,
+) -> Result<Trace, UnknownSizes> {
     let gap = match rate {
-        Rate::Sessions(rate) => 1.0 / rate,
-        Rate::Bytes(rate) => {
+        ArrivalRate::Sessions(rate) => 1.0 / rate,
+        ArrivalRate::Bytes(rate) => {
             let asked = |session: &Session| {
                 let class = trace.classes.get(session.class as usize);
                 u128::from(session_bytes(session, class))

@@ -12,19 +12,19 @@ const SECONDS_MAX: f64 = 1e9;
 /// A word and its column, from 1. Quotes and escapes are resolved, except in a line's first word:
 /// httperf uses a path verbatim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct LineWord {
     pub(super) column: usize,
     pub(super) text: String,
 }
 
-impl Word {
+impl LineWord {
     /// `key=value`, with the value's column.
-    pub(super) fn pair(&self) -> Option<(&str, Word)> {
+    pub(super) fn pair(&self) -> Option<(&str, LineWord)> {
         let (key, value) = self.text.split_once('=')?;
         let column = self.column + key.len() + 1;
         Some((
             key,
-            Word {
+            LineWord {
                 column,
                 text: value.to_string(),
             },
@@ -33,15 +33,15 @@ impl Word {
 }
 
 /// Column and reason of a malformed line.
-pub(super) type Flaw = (usize, String);
+pub(super) type LineFlaw = (usize, String);
 
 /// The words of a line; a word that begins with `#` ends it (thesis Figure 3.5 has comments there).
-pub(super) fn words(line: &[u8]) -> Result<Vec<Word>, Flaw> {
+pub(super) fn words(line: &[u8]) -> Result<Vec<LineWord>, LineFlaw> {
     let text = str::from_utf8(line).map_err(|error| {
         let column = error.valid_up_to() + 1;
         (column, "is not UTF-8; a trace is a text".to_string())
     })?;
-    let mut words: Vec<Word> = Vec::new();
+    let mut words: Vec<LineWord> = Vec::new();
     let mut rest = text.char_indices().peekable();
     while let Some((start, c)) = rest.next_if(|_| true) {
         if c == ' ' || c == '\t' {
@@ -85,7 +85,7 @@ pub(super) fn words(line: &[u8]) -> Result<Vec<Word>, Flaw> {
                 "has a quotation mark that is not closed".to_string(),
             ));
         }
-        words.push(Word {
+        words.push(LineWord {
             column: start + 1,
             text: word,
         });

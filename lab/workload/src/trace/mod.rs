@@ -14,14 +14,14 @@ mod write_adaptive;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_player::{Call, ObjectId, Plan};
+use headlong_player::{ObjectId, ScriptCall, SessionPlan};
 use headlong_units::{ByteRange, Duration};
 
 pub use arrivals::{UnknownSizes, with_arrivals};
 pub use error::{DialectLimit, TraceError, TraceErrors};
 pub use write::Dialect;
 
-use crate::{Identity, NetworkClass, ideal_server};
+use crate::{NetworkClass, ViewerIdentity, ideal_server};
 
 /// One viewer's visit.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,21 +31,21 @@ pub struct Session {
     /// Index into [`Trace::classes`].
     pub class: u32,
     /// Its behaviour.
-    pub plan: Plan,
+    pub plan: SessionPlan,
 }
 
 impl Session {
     /// The calls of its script; none for an adaptive viewer.
-    pub fn calls(&self) -> &[Call] {
+    pub fn calls(&self) -> &[ScriptCall] {
         match &self.plan {
-            Plan::Script(script) => &script.calls,
-            Plan::Adaptive(_) => &[],
+            SessionPlan::Script(script) => &script.calls,
+            SessionPlan::Adaptive(_) => &[],
         }
     }
 }
 
 /// Bytes requested by a call, if known.
-pub(crate) fn asked_bytes(call: &Call) -> Option<u64> {
+pub(crate) fn asked_bytes(call: &ScriptCall) -> Option<u64> {
     let range = call.range.filter(|range| range.end < u64::MAX);
     call.expected_bytes.or(range.map(ByteRange::len))
 }
@@ -53,11 +53,11 @@ pub(crate) fn asked_bytes(call: &Call) -> Option<u64> {
 /// Bytes requested by a session, as far as known; for an adaptive player, from an ideal server.
 pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> u64 {
     match &session.plan {
-        Plan::Script(script) => {
+        SessionPlan::Script(script) => {
             let bytes = script.calls.iter().filter_map(asked_bytes);
             bytes.fold(0, u64::saturating_add)
         }
-        Plan::Adaptive(_) => class.map_or(0, |class| {
+        SessionPlan::Adaptive(_) => class.map_or(0, |class| {
             ideal_server::watch(&session.plan, class, &mut |_| {}).bytes
         }),
     }
@@ -65,7 +65,7 @@ pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> 
 
 /// A range to read before the start, to warm the cache (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Warming {
+pub struct WarmupRange {
     /// The object.
     pub object: ObjectId,
     /// The bytes; all of them if `None`.
@@ -84,7 +84,7 @@ pub struct Ramp {
 
 /// Origin of a trace, and how to evaluate its results.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct About {
+pub struct TraceMetadata {
     /// Name of the specification; empty for a foreign trace.
     pub name: String,
     /// Seed of its sessions.
@@ -95,7 +95,7 @@ pub struct About {
     /// for foreign traces.
     pub chunk_bytes: Option<u64>,
     /// How players identify themselves.
-    pub identity: Identity,
+    pub identity: ViewerIdentity,
     /// Whether sessions have arrivals. If not, all arrivals are zero, and [`with_arrivals`] draws
     /// them.
     pub has_arrivals: bool,
@@ -104,7 +104,7 @@ pub struct About {
     /// Sessions at the end that are excluded from the result.
     pub ramp_down: Ramp,
     /// The most frequently requested ranges, by popularity.
-    pub warming: Vec<Warming>,
+    pub warming: Vec<WarmupRange>,
 }
 
 /// Input of a load generator.
@@ -117,7 +117,7 @@ pub struct Trace {
     /// By arrival.
     pub sessions: Vec<Session>,
     /// Origin and evaluation.
-    pub about: About,
+    pub about: TraceMetadata,
 }
 
 impl Trace {

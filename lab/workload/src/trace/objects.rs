@@ -8,12 +8,12 @@ use headlong_player::ObjectId;
 
 /// Paths, and the index of each.
 #[derive(Default)]
-pub(super) struct Objects {
+pub(super) struct ObjectTable {
     pub(super) paths: Vec<String>,
     by_path: BTreeMap<String, u32>,
 }
 
-impl Objects {
+impl ObjectTable {
     /// The object of this path.
     pub(super) fn named(&mut self, path: String) -> ObjectId {
         let next = self.paths.len() as u32;

@@ -12,15 +12,15 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_player::{AdaptivePlan, Call, Plan, Playback, Script};
+use headlong_player::{AdaptivePlan, PlaybackSpec, Script, ScriptCall, SessionPlan};
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use super::line::{self, Word};
-use super::objects::Objects;
+use super::line::{self, LineWord};
+use super::objects::ObjectTable;
 use super::read_adaptive::ParsedObjects;
 use super::values::{pairs, parsed, value};
-use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
-use crate::Identity;
+use super::{NetworkClass, Session, Trace, TraceErrors, TraceMetadata, WarmupRange};
+use crate::ViewerIdentity;
 use headlong_units::nearest;
 
 /// Words allowed after a call's path.
@@ -56,13 +56,13 @@ const OF_SESSION: [&str; 7] = [
 ];
 
 impl Trace {
-    /// Parses a trace. Foreign ones have no arrivals ([`About::has_arrivals`]) and one network
-    /// without limits.
+    /// Parses a trace. Foreign ones have no arrivals ([`TraceMetadata::has_arrivals`]) and one
+    /// network without limits.
     ///
     /// # Errors
     /// The mistakes, with line, column and reason; the first twenty, and how many more.
     pub fn read(text: &[u8]) -> Result<Self, TraceErrors> {
-        let mut reader = Reader::default();
+        let mut reader = TraceReader::default();
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             reader.line = index + 1;
             reader.read_line(line.strip_suffix(b"\r").unwrap_or(line));
@@ -73,12 +73,12 @@ impl Trace {
 
 /// The session being parsed.
 #[derive(Default)]
-struct Draft {
+struct SessionDraft {
     line: usize,
     arrival: Option<Duration>,
     class: u32,
-    playback: Option<Playback>,
-    calls: Vec<Call>,
+    playback: Option<PlaybackSpec>,
+    calls: Vec<ScriptCall>,
     /// Its plan if it has no calls: an adaptive player.
     adaptive: Option<AdaptivePlan>,
     /// Thinking time after the current burst.
@@ -88,23 +88,23 @@ struct Draft {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TraceReader {
     line: usize,
     errors: TraceErrors,
-    objects: Objects,
+    objects: ObjectTable,
     classes: Vec<NetworkClass>,
-    about: About,
+    about: TraceMetadata,
     sessions: Vec<Session>,
     /// Players and titles shared by adaptive sessions.
     known: ParsedObjects,
-    draft: Option<Draft>,
+    draft: Option<SessionDraft>,
     has_version: bool,
     /// Number of sessions with an arrival, and the line of the first without one.
     arrivals: usize,
     silent_line: Option<usize>,
 }
 
-impl Reader {
+impl TraceReader {
     fn wrong(&mut self, column: usize, reason: impl Into<String>) {
         self.errors.push(self.line, column, reason.into());
     }
@@ -144,7 +144,7 @@ impl Reader {
         self.read_call(first, rest, is_member && !is_new);
     }
 
-    fn read_foreign_session(&mut self, words: &[Word]) {
+    fn read_foreign_session(&mut self, words: &[LineWord]) {
         for word in words {
             match word.pair() {
                 Some(("port" | "server" | "ssl", _)) => {}
@@ -159,7 +159,7 @@ impl Reader {
         }
     }
 
-    fn read_call(&mut self, first: &Word, words: &[Word], with_previous: bool) {
+    fn read_call(&mut self, first: &LineWord, words: &[LineWord], with_previous: bool) {
         if first.text.contains("://") {
             self.wrong(first.column, "is a whole URL; write the path alone, the server is named when the trace is played");
             return;
@@ -177,7 +177,7 @@ impl Reader {
             .strip_prefix('/')
             .unwrap_or(&first.text)
             .to_owned();
-        let mut call = Call {
+        let mut call = ScriptCall {
             object: self.objects.named(path),
             range: None,
             expected_bytes: None,
@@ -187,9 +187,9 @@ impl Reader {
             with_previous,
         };
         let line = self.line;
-        let mut draft = self.draft.take().unwrap_or_else(|| Draft {
+        let mut draft = self.draft.take().unwrap_or_else(|| SessionDraft {
             line,
-            ..Draft::default()
+            ..SessionDraft::default()
         });
         if !with_previous {
             call.think = draft.think.take();
@@ -216,8 +216,8 @@ impl Reader {
             arrival: draft.arrival.unwrap_or_default(),
             class: draft.class,
             plan: match draft.adaptive {
-                Some(plan) => Plan::Adaptive(plan),
-                None => Plan::Script(Script {
+                Some(plan) => SessionPlan::Adaptive(plan),
+                None => SessionPlan::Script(Script {
                     calls: draft.calls,
                     playback: draft.playback,
                 }),
@@ -235,9 +235,9 @@ impl Reader {
                 return;
             }
         };
-        let words: Vec<Word> = words
+        let words: Vec<LineWord> = words
             .into_iter()
-            .map(|word| Word {
+            .map(|word| LineWord {
                 column: word.column + shift,
                 ..word
             })
@@ -275,7 +275,7 @@ impl Reader {
         }
     }
 
-    fn read_trace(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
+    fn read_trace(&mut self, words: &[LineWord]) -> Result<(), line::LineFlaw> {
         self.has_version = true;
         let keys = ["version", "name", "seed", "catalogue", "chunk", "identity"];
         let values = pairs(words, &keys)?;
@@ -298,11 +298,12 @@ impl Reader {
             u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is not a fingerprint"))
         })?;
         let identity = value(&values, "identity", |text| {
-            let mut all = Identity::ALL.into_iter();
+            let mut all = ViewerIdentity::ALL.into_iter();
             let known = all.find(|(name, _)| *name == text);
             known.ok_or_else(|| format!("`{text}` is unknown; write sid, connection or none"))
         })?;
-        self.about.identity = identity.map_or_else(Identity::default, |(_, identity)| identity);
+        self.about.identity =
+            identity.map_or_else(ViewerIdentity::default, |(_, identity)| identity);
         self.about.chunk_bytes = value(&values, "chunk", |text| match line::whole(text)? {
             0 => Err("chunk files have more than 0 bytes".to_string()),
             bytes => Ok(bytes),
@@ -310,7 +311,7 @@ impl Reader {
         Ok(())
     }
 
-    fn read_ramp(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
+    fn read_ramp(&mut self, words: &[LineWord]) -> Result<(), line::LineFlaw> {
         let values = pairs(words, &["end", "sessions", "time"])?;
         let end = values.get("end").map(|end| (end.column, end.text.as_str()));
         let ramp = match end {
@@ -328,7 +329,7 @@ impl Reader {
         Ok(())
     }
 
-    fn read_class(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
+    fn read_class(&mut self, words: &[LineWord]) -> Result<(), line::LineFlaw> {
         let values = pairs(words, &["name", "bandwidth", "delay", "share"])?;
         let name = values
             .get("name")
@@ -356,23 +357,27 @@ impl Reader {
         Ok(())
     }
 
-    fn read_session(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
+    fn read_session(&mut self, words: &[LineWord]) -> Result<(), line::LineFlaw> {
         self.end_session();
-        let mut draft = Draft {
+        let mut draft = SessionDraft {
             line: self.line,
-            ..Draft::default()
+            ..SessionDraft::default()
         };
         let result = self.read_session_values(words, &mut draft);
         self.draft = Some(draft);
         result
     }
 
-    fn read_session_values(&self, words: &[Word], draft: &mut Draft) -> Result<(), line::Flaw> {
+    fn read_session_values(
+        &self,
+        words: &[LineWord],
+        draft: &mut SessionDraft,
+    ) -> Result<(), line::LineFlaw> {
         let values = pairs(words, &OF_SESSION)?;
         draft.arrival = value(&values, "arrival", line::seconds)?;
         let bit_rate: Option<BitRate> = value(&values, "rate", parsed)?;
         let start_bytes = value(&values, "start", line::whole)?.unwrap_or_default();
-        draft.playback = bit_rate.map(|bit_rate| Playback {
+        draft.playback = bit_rate.map(|bit_rate| PlaybackSpec {
             bit_rate,
             start_bytes,
         });
@@ -400,7 +405,7 @@ impl Reader {
         Ok(())
     }
 
-    fn read_warm(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
+    fn read_warm(&mut self, words: &[LineWord]) -> Result<(), line::LineFlaw> {
         let (path, rest) = words
             .split_first()
             .ok_or((1, "the object to read is missing".to_string()))?;
@@ -408,7 +413,7 @@ impl Reader {
         let range: Option<ByteRange> = value(&values, "range", line::range)?;
         let path = path.text.strip_prefix('/').unwrap_or(&path.text).to_owned();
         let object = self.objects.named(path);
-        self.about.warming.push(Warming { object, range });
+        self.about.warming.push(WarmupRange { object, range });
         Ok(())
     }
 
@@ -443,7 +448,11 @@ impl Reader {
 }
 
 /// Parses one word after a call's path.
-fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line::Flaw> {
+fn read_word(
+    word: &LineWord,
+    call: &mut ScriptCall,
+    draft: &mut SessionDraft,
+) -> Result<(), line::LineFlaw> {
     let Some((key, value)) = word.pair() else {
         let text = format!(
             "`{}` is not KEY=VALUE; words after a path are like timeout=10",

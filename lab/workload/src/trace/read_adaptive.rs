@@ -10,15 +10,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_player::{
-    Act, AdaptivePlan, ObjectId, Place, PlayerConfig, Rendition, Segments, Title,
+    AdaptivePlan, ObjectId, ObjectRange, PlayerConfig, Rendition, SegmentTable, Title, ViewerAction,
 };
 use headlong_units::{BitRate, nearest};
 
 use super::TraceErrors;
-use super::line::{self, Flaw, Word};
-use super::objects::Objects;
-use super::values::{Values, pairs, parsed, value};
-use crate::make;
+use super::line::{self, LineFlaw, LineWord};
+use super::objects::ObjectTable;
+use super::values::{LineValues, pairs, parsed, value};
+use crate::player_config_text;
 
 /// Largest number of segments of a title: the check inspects each of them.
 const SEGMENTS_MAX: u64 = 1_000_000;
@@ -40,17 +40,19 @@ impl ParsedObjects {
     pub(super) fn read_player(
         &mut self,
         line: usize,
-        words: &[Word],
+        words: &[LineWord],
         errors: &mut TraceErrors,
-    ) -> Result<(), Flaw> {
-        let keys: Vec<&str> = core::iter::once("id").chain(make::KEYS).collect();
+    ) -> Result<(), LineFlaw> {
+        let keys: Vec<&str> = core::iter::once("id")
+            .chain(player_config_text::KEYS)
+            .collect();
         let values = pairs(words, &keys)?;
         let id = self.new_id(&values, "player")?;
-        let mut source = Source {
+        let mut source = PlayerLine {
             values: &values,
             flaws: Vec::new(),
         };
-        let make = make::read(&mut source);
+        let make = player_config_text::read(&mut source);
         for (column, reason) in source.flaws {
             errors.push(line, column, reason);
         }
@@ -58,7 +60,7 @@ impl ParsedObjects {
         Ok(())
     }
 
-    pub(super) fn read_title(&mut self, line: usize, words: &[Word]) -> Result<(), Flaw> {
+    pub(super) fn read_title(&mut self, line: usize, words: &[LineWord]) -> Result<(), LineFlaw> {
         self.is_broken = true;
         let values = pairs(words, &["id", "segment", "segments"])?;
         let id = self.new_id(&values, "title")?;
@@ -80,7 +82,7 @@ impl ParsedObjects {
     }
 
     /// The id of a new player or title.
-    fn new_id(&self, values: &Values<'_>, what: &str) -> Result<u64, Flaw> {
+    fn new_id(&self, values: &LineValues<'_>, what: &str) -> Result<u64, LineFlaw> {
         let Some(word) = values.get("id") else {
             return Err((1, format!("the {what} has no number; write id=0")));
         };
@@ -97,9 +99,9 @@ impl ParsedObjects {
 
     pub(super) fn read_rendition(
         &mut self,
-        words: &[Word],
-        objects: &mut Objects,
-    ) -> Result<(), Flaw> {
+        words: &[LineWord],
+        objects: &mut ObjectTable,
+    ) -> Result<(), LineFlaw> {
         if self.open.is_none() {
             if self.is_broken {
                 return Ok(());
@@ -107,7 +109,7 @@ impl ParsedObjects {
             let text = "belongs to no title; write it after a line `#headlong title`";
             return Err((1, text.to_string()));
         }
-        let mut draft = Draft::default();
+        let mut draft = RenditionDraft::default();
         for word in words {
             draft.read(word, objects)?;
         }
@@ -142,7 +144,10 @@ impl ParsedObjects {
     }
 
     /// The plan of a session with title and player.
-    pub(super) fn adaptive(&self, values: &Values<'_>) -> Result<Option<AdaptivePlan>, Flaw> {
+    pub(super) fn adaptive(
+        &self,
+        values: &LineValues<'_>,
+    ) -> Result<Option<AdaptivePlan>, LineFlaw> {
         let Some((title, player)) = values.get("title").zip(values.get("player")) else {
             let words = ["title", "player", "acts"];
             let alone = words.into_iter().find_map(|key| values.get(key));
@@ -165,7 +170,7 @@ impl ParsedObjects {
     }
 }
 
-fn find<T>(known: &BTreeMap<u64, Arc<T>>, word: &Word, what: &str) -> Result<Arc<T>, Flaw> {
+fn find<T>(known: &BTreeMap<u64, Arc<T>>, word: &LineWord, what: &str) -> Result<Arc<T>, LineFlaw> {
     let id = line::whole(&word.text).map_err(|reason| (word.column, reason))?;
     let found = known.get(&id).map(Arc::clone);
     found.ok_or_else(|| {
@@ -175,7 +180,7 @@ fn find<T>(known: &BTreeMap<u64, Arc<T>>, word: &Word, what: &str) -> Result<Arc
 }
 
 /// `watch:120,pause:60.5,skip:12`.
-fn acts(word: &Word, segments: u32) -> Result<Vec<Act>, Flaw> {
+fn acts(word: &LineWord, segments: u32) -> Result<Vec<ViewerAction>, LineFlaw> {
     let mut column = word.column;
     let mut acts = Vec::new();
     for text in word.text.split(',') {
@@ -186,16 +191,16 @@ fn acts(word: &Word, segments: u32) -> Result<Vec<Act>, Flaw> {
     Ok(acts)
 }
 
-fn act(text: &str, segments: u32) -> Result<Act, String> {
+fn act(text: &str, segments: u32) -> Result<ViewerAction, String> {
     let (name, value) = text.split_once(':').unwrap_or((text, ""));
     match name {
-        "watch" => line::seconds(value).map(Act::Watch),
-        "pause" => line::seconds(value).map(Act::Pause),
+        "watch" => line::seconds(value).map(ViewerAction::Watch),
+        "pause" => line::seconds(value).map(ViewerAction::Pause),
         "skip" => {
             let segment = line::whole(value)?;
             let segment = u32::try_from(segment).ok();
             let segment = segment.filter(|segment| *segment < segments);
-            segment.map(Act::Skip).ok_or_else(|| {
+            segment.map(ViewerAction::Skip).ok_or_else(|| {
                 format!("there is no segment {value}; the title has {segments}, from 0")
             })
         }
@@ -210,12 +215,12 @@ fn act(text: &str, segments: u32) -> Result<Act, String> {
 }
 
 /// Words of a player's line.
-struct Source<'a, 'b> {
-    values: &'a Values<'b>,
-    flaws: Vec<Flaw>,
+struct PlayerLine<'a, 'b> {
+    values: &'a LineValues<'b>,
+    flaws: Vec<LineFlaw>,
 }
 
-impl make::Source for Source<'_, '_> {
+impl player_config_text::WordSource for PlayerLine<'_, '_> {
     fn take(&mut self, key: &'static str) -> Option<String> {
         self.values.get(key).map(|word| word.text.clone())
     }
@@ -228,9 +233,9 @@ impl make::Source for Source<'_, '_> {
 
 /// A rendition whose line is being parsed.
 #[derive(Default)]
-struct Draft {
+struct RenditionDraft {
     rate: BitRate,
-    header: Option<Place>,
+    header: Option<ObjectRange>,
     /// The current object.
     object: Option<ObjectId>,
     /// Equal ranges: the file, the start of the first range, its size, and the file's size.
@@ -242,7 +247,7 @@ struct Draft {
     file_bytes: Option<u64>,
     last_bytes: Option<u64>,
     files: Vec<ObjectId>,
-    places: Vec<Place>,
+    places: Vec<ObjectRange>,
 }
 
 /// Words of a rendition's line, besides paths.
@@ -250,8 +255,8 @@ const WORDS: [&str; 8] = [
     "rate", "header", "from", "segment", "size", "file", "last", "at",
 ];
 
-impl Draft {
-    fn read(&mut self, word: &Word, objects: &mut Objects) -> Result<(), Flaw> {
+impl RenditionDraft {
+    fn read(&mut self, word: &LineWord, objects: &mut ObjectTable) -> Result<(), LineFlaw> {
         if let Some(path) = word.text.strip_prefix('/') {
             let object = objects.named(path.to_string());
             self.object = Some(object);
@@ -270,7 +275,7 @@ impl Draft {
         };
         let text = value.text.as_str();
         let at = |reason: String| (value.column, reason);
-        let number = |to: &mut Option<u64>| -> Result<(), Flaw> {
+        let number = |to: &mut Option<u64>| -> Result<(), LineFlaw> {
             *to = Some(line::whole(text).map_err(at)?);
             Ok(())
         };
@@ -302,18 +307,18 @@ impl Draft {
     /// `first` is the first of its separate files.
     fn finish(self, first: ObjectId) -> Rendition {
         let segments = match (self.file, self.file_bytes) {
-            (Some(object), _) => Segments::OneFile {
+            (Some(object), _) => SegmentTable::OneFile {
                 object,
                 start: self.from.unwrap_or(0),
                 segment_bytes: self.segment.unwrap_or(0),
                 file_bytes: self.size.unwrap_or(0),
             },
-            (None, Some(file_bytes)) => Segments::Files {
+            (None, Some(file_bytes)) => SegmentTable::Files {
                 first,
                 file_bytes,
                 last_bytes: self.last_bytes.unwrap_or(file_bytes),
             },
-            (None, None) => Segments::Table(self.places),
+            (None, None) => SegmentTable::Table(self.places),
         };
         Rendition {
             bit_rate: self.rate,
@@ -324,7 +329,7 @@ impl Draft {
 }
 
 /// `0-99`, `100-`, `all`; with `:BYTES`, or `:?` for an unknown size.
-fn place(text: &str, object: ObjectId) -> Result<Place, String> {
+fn place(text: &str, object: ObjectId) -> Result<ObjectRange, String> {
     let (which, bytes) = match text.split_once(':') {
         Some((which, bytes)) => (which, Some(bytes)),
         None => (text, None),
@@ -334,7 +339,7 @@ fn place(text: &str, object: ObjectId) -> Result<Place, String> {
         which => Some(line::range(which)?),
     };
     let plain = range.filter(|range| range.end < u64::MAX);
-    Ok(Place {
+    Ok(ObjectRange {
         object,
         range,
         bytes: match bytes {

@@ -2,13 +2,13 @@ use std::string::ToString as _;
 use std::vec;
 
 use headlong_player::{
-    Act, AdaptivePlan, Estimate, Place, Playback, PlayerConfig, Probing, Rendition, Rule, Script,
-    Segments, Shape, Title,
+    AdaptivePlan, ObjectRange, PlaybackSpec, PlayerConfig, ProbeSettings, RateRule, Rendition,
+    RequestExtent, Script, SegmentTable, ThroughputEstimate, Title, ViewerAction,
 };
 use proptest::prelude::*;
 
 use super::*;
-use crate::specification::Rate;
+use crate::specification::ArrivalRate;
 use alloc::sync::Arc;
 use headlong_units::BitRate;
 
@@ -218,14 +218,16 @@ fn foreign_traces_get_poisson_arrivals() {
     let text: String = (0..2000)
         .map(|n| std::format!("/v{n} range=0-999\n\n"))
         .collect();
-    let trace = with_arrivals(read(&text), Rate::Sessions(4.0), 3).expect("a rate in sessions");
+    let trace =
+        with_arrivals(read(&text), ArrivalRate::Sessions(4.0), 3).expect("a rate in sessions");
     assert!(trace.about.has_arrivals);
     let seconds = trace.sessions[1999].arrival.as_secs_f64();
     assert!((440.0..560.0).contains(&seconds), "{seconds}");
-    let same = with_arrivals(read(&text), Rate::Bytes(4000.0), 3).expect("ranges have sizes");
+    let same =
+        with_arrivals(read(&text), ArrivalRate::Bytes(4000.0), 3).expect("ranges have sizes");
     assert_eq!(same.sessions, trace.sessions);
     assert_eq!(
-        with_arrivals(read("/a\n"), Rate::Bytes(4000.0), 3),
+        with_arrivals(read("/a\n"), ArrivalRate::Bytes(4000.0), 3),
         Err(UnknownSizes)
     );
 }
@@ -275,34 +277,34 @@ const ADAPTIVE: &str = "\
 #[test]
 fn parses_adaptive_session() {
     let trace = read(ADAPTIVE);
-    let Plan::Adaptive(plan) = &trace.sessions[0].plan else {
+    let SessionPlan::Adaptive(plan) = &trace.sessions[0].plan else {
         panic!("{trace:?}");
     };
     assert_eq!(
         plan.acts,
         [
-            Act::Watch(Duration::from_secs(8)),
-            Act::Skip(2),
-            Act::Pause(Duration::from_millis(60_500)),
-            Act::Watch(Duration::from_secs(4)),
+            ViewerAction::Watch(Duration::from_secs(8)),
+            ViewerAction::Skip(2),
+            ViewerAction::Pause(Duration::from_millis(60_500)),
+            ViewerAction::Watch(Duration::from_secs(4)),
         ]
     );
     let make = PlayerConfig {
-        rule: Rule::Bola {
+        rule: RateRule::Bola {
             low: Duration::from_secs(8),
         },
         timeout: None,
         ..PlayerConfig::default()
     };
     assert_eq!(*plan.make, make);
-    let part = |object, start, end| Place::part(ObjectId(object), ByteRange::new(start, end));
+    let part = |object, start, end| ObjectRange::part(ObjectId(object), ByteRange::new(start, end));
     let title = &plan.title;
     assert_eq!(title.renditions[0].header, Some(part(0, 0, 48)));
     assert_eq!(title.place(0, 2), Some(part(0, 248, 340)));
-    assert_eq!(title.place(1, 2), Some(Place::whole(ObjectId(3), 50)));
+    assert_eq!(title.place(1, 2), Some(ObjectRange::whole(ObjectId(3), 50)));
     assert_eq!(title.place(2, 1), Some(part(4, 500, 1000)));
-    assert_eq!(title.place(2, 2), Some(Place::whole(ObjectId(5), 77)));
-    let Plan::Adaptive(other) = &trace.sessions[1].plan else {
+    assert_eq!(title.place(2, 2), Some(ObjectRange::whole(ObjectId(5), 77)));
+    let SessionPlan::Adaptive(other) = &trace.sessions[1].plan else {
         panic!("{trace:?}");
     };
     assert!(Arc::ptr_eq(&plan.title, &other.title) && Arc::ptr_eq(&plan.make, &other.make));
@@ -431,8 +433,8 @@ prop_compose! {
         pace in proptest::option::of(duration()),
         think in proptest::option::of(duration()),
         with_previous in any::<bool>(),
-    ) -> Call {
-        Call {
+    ) -> ScriptCall {
+        ScriptCall {
             object: ObjectId(object),
             range: length.map(|length| match length {
                 1 => ByteRange::new(start, u64::MAX),
@@ -455,11 +457,11 @@ prop_compose! {
         mut calls in proptest::collection::vec(call(), 1..6),
     ) -> Session {
         (calls[0].with_previous, calls[0].think) = (false, None);
-let playback = rate.map(|(rate, start_bytes)| Playback {
+let playback = rate.map(|(rate, start_bytes)| PlaybackSpec {
             bit_rate: BitRate(rate),
             start_bytes,
         });
-        Session { arrival: gap, class, plan: Plan::Script(Script { calls, playback }) }
+        Session { arrival: gap, class, plan: SessionPlan::Script(Script { calls, playback }) }
     }
 }
 
@@ -471,17 +473,21 @@ fn maybe<T: core::fmt::Debug>(what: impl Strategy<Value = T>) -> impl Strategy<V
 prop_compose! {
     fn make()(
         rule in prop_oneof![
-            any::<u32>().prop_map(Rule::Fixed),
-            Just(Rule::Throughput),
+            any::<u32>().prop_map(RateRule::Fixed),
+            Just(RateRule::Throughput),
             (duration(), duration())
-                .prop_map(|(reservoir, cushion)| Rule::Buffer { reservoir, cushion }),
-            duration().prop_map(|low| Rule::Bola { low }),
-            duration().prop_map(|low| Rule::Dynamic { low }),
+                .prop_map(|(reservoir, cushion)| RateRule::Buffer { reservoir, cushion }),
+            duration().prop_map(|low| RateRule::Bola { low }),
+            duration().prop_map(|low| RateRule::Dynamic { low }),
         ],
-        shape in prop_oneof![Just(Shape::OpenEnded), (1u32..).prop_map(Shape::Segments)],
+        shape in prop_oneof![
+            Just(RequestExtent::OpenEnded),
+            (1u32..).prop_map(RequestExtent::Segments),
+        ],
         estimate in prop_oneof![
-            (duration(), duration()).prop_map(|(fast, slow)| Estimate::Ewma { fast, slow }),
-            (1u8..=20).prop_map(|samples| Estimate::HarmonicMean { samples }),
+            (duration(), duration())
+                .prop_map(|(fast, slow)| ThroughputEstimate::Ewma { fast, slow }),
+            (1u8..=20).prop_map(|samples| ThroughputEstimate::HarmonicMean { samples }),
         ],
         probing in maybe((1u32.., any::<bool>(), duration(), maybe(duration()))),
         (buffer_low, buffer_high, retry_after) in (duration(), duration(), duration()),
@@ -501,7 +507,7 @@ prop_compose! {
             safety,
             rule,
             start_rendition,
-            probing: probing.map(|(segments, duplicate, after_pause, every)| Probing {
+            probing: probing.map(|(segments, duplicate, after_pause, every)| ProbeSettings {
                 segments,
                 duplicate,
                 after_pause,
@@ -516,14 +522,14 @@ prop_compose! {
 }
 
 /// Segments of one rendition; `object` and the three after it belong to it.
-fn segments(count: u32, object: u32) -> impl Strategy<Value = Segments> {
+fn segments(count: u32, object: u32) -> impl Strategy<Value = SegmentTable> {
     let first = ObjectId(object);
     let place = (
         0u32..4,
         maybe((0u64..1 << 40, 0u64..1 << 30)),
         maybe(any::<u64>()),
     );
-    let place = place.prop_map(move |(behind, range, bytes)| Place {
+    let place = place.prop_map(move |(behind, range, bytes)| ObjectRange {
         object: ObjectId(object + behind),
         range: range.map(|(start, length)| match length {
             0 => ByteRange::new(start, u64::MAX),
@@ -534,19 +540,21 @@ fn segments(count: u32, object: u32) -> impl Strategy<Value = Segments> {
     let places = proptest::collection::vec(place, count as usize);
     prop_oneof![
         (0u64..1 << 40, 1u64..1 << 30).prop_map(move |(start, segment_bytes)| {
-            Segments::OneFile {
+            SegmentTable::OneFile {
                 object: first,
                 start,
                 segment_bytes,
                 file_bytes: start + segment_bytes * u64::from(count),
             }
         }),
-        (any::<u64>(), any::<u64>()).prop_map(move |(file_bytes, last_bytes)| Segments::Files {
-            first,
-            file_bytes,
-            last_bytes,
+        (any::<u64>(), any::<u64>()).prop_map(move |(file_bytes, last_bytes)| {
+            SegmentTable::Files {
+                first,
+                file_bytes,
+                last_bytes,
+            }
         }),
-        places.prop_map(Segments::Table),
+        places.prop_map(SegmentTable::Table),
     ]
 }
 
@@ -560,7 +568,7 @@ fn title() -> impl Strategy<Value = Title> {
                     bit_rate: BitRate(u64::from(index) * 1000 + rate),
                     header: header.map(|(start, length)| {
                         let range = ByteRange::new(start, start + length);
-                        Place::part(ObjectId(index * 4), range)
+                        ObjectRange::part(ObjectId(index * 4), range)
                     }),
                     segments,
                 },
@@ -575,11 +583,11 @@ fn title() -> impl Strategy<Value = Title> {
     })
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<ViewerAction>> {
     let act = prop_oneof![
-        duration().prop_map(Act::Watch),
-        duration().prop_map(Act::Pause),
-        Just(Act::Skip(0)),
+        duration().prop_map(ViewerAction::Watch),
+        duration().prop_map(ViewerAction::Pause),
+        Just(ViewerAction::Skip(0)),
     ];
     proptest::collection::vec(act, 0..5)
 }
@@ -602,12 +610,12 @@ proptest! {
         let title = ordered(&title, &mut trace.objects);
         for (acts, make, call) in sessions {
             let plan = match call {
-                None => Plan::Adaptive(AdaptivePlan {
+                None => SessionPlan::Adaptive(AdaptivePlan {
                     title: Arc::clone(&title),
                     acts,
                     make: Arc::clone(&makes[usize::from(make) % makes.len()]),
                 }),
-                Some(call) => Plan::Script(Script::new(vec![Call {
+                Some(call) => SessionPlan::Script(Script::new(vec![ScriptCall {
                     object: title.place(0, 0).map_or(ObjectId(0), |place| place.object),
                     with_previous: false,
                     think: None,
@@ -616,7 +624,7 @@ proptest! {
             };
             // A script before it would use its object before the title's header.
             let is_first = trace.sessions.is_empty();
-            if is_first && matches!(plan, Plan::Script(_)) {
+            if is_first && matches!(plan, SessionPlan::Script(_)) {
                 continue;
             }
             trace.sessions.push(Session { arrival: Duration::ZERO, class: 0, plan });
@@ -643,7 +651,7 @@ fn ordered(title: &Title, objects: &mut Vec<String>) -> Arc<Title> {
             }) as u32;
         };
         // Files are consecutive, so a header among them would be indistinguishable.
-        if let Segments::Files { first, .. } = &mut rendition.segments {
+        if let SegmentTable::Files { first, .. } = &mut rendition.segments {
             rendition.header = None;
             let old = first.0;
             place(first);
@@ -654,9 +662,9 @@ fn ordered(title: &Title, objects: &mut Vec<String>) -> Arc<Title> {
             place(&mut header.object);
         }
         match &mut rendition.segments {
-            Segments::OneFile { object, .. } => place(object),
-            Segments::Table(places) => places.iter_mut().for_each(|it| place(&mut it.object)),
-            Segments::Files { .. } => {}
+            SegmentTable::OneFile { object, .. } => place(object),
+            SegmentTable::Table(places) => places.iter_mut().for_each(|it| place(&mut it.object)),
+            SegmentTable::Files { .. } => {}
         }
     }
     *objects = order
@@ -672,7 +680,7 @@ prop_compose! {
         name in "[a-z %]{0,8}",
         seed in proptest::option::of(any::<u64>()),
         chunk_bytes in proptest::option::of(1u64..),
-        identity in proptest::sample::select(&Identity::ALL[..]),
+        identity in proptest::sample::select(&ViewerIdentity::ALL[..]),
         has_arrivals in any::<bool>(),
         share in 0.0f64..1.0,
         ramp in 0u64..1000,
@@ -690,11 +698,14 @@ prop_compose! {
                 NetworkClass { name: "dsl".into(), bandwidth: Some(BitRate(ramp)), delay: Duration(0), share },
             ],
             sessions,
-            about: About {
+            about: TraceMetadata {
                 name, seed, catalogue: seed, chunk_bytes, identity: identity.1, has_arrivals,
                 ramp_up: Ramp { sessions: ramp, time: Duration(ramp) },
                 ramp_down: Ramp { sessions: 0, time: Duration(ramp) },
-                warming: warm.into_iter().map(|object| Warming { object: ObjectId(object), range: None }).collect(),
+                warming: warm
+                    .into_iter()
+                    .map(|object| WarmupRange { object: ObjectId(object), range: None })
+                    .collect(),
             },
         };
         rename(&mut trace);
@@ -714,7 +725,7 @@ fn rename(trace: &mut Trace) {
         object.0 = at as u32;
     };
     for session in &mut trace.sessions {
-        let Plan::Script(script) = &mut session.plan else {
+        let SessionPlan::Script(script) = &mut session.plan else {
             continue;
         };
         script

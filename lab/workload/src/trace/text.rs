@@ -49,9 +49,9 @@ fn escape(text: &str, is_word: bool, out: &mut String) {
 }
 
 /// A name as one word.
-pub(super) struct Word<'a>(pub(super) &'a str);
+pub(super) struct NameWord<'a>(pub(super) &'a str);
 
-impl fmt::Display for Word<'_> {
+impl fmt::Display for NameWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut word = String::new();
         escape(self.0, true, &mut word);
@@ -60,9 +60,9 @@ impl fmt::Display for Word<'_> {
 }
 
 /// `first-last`, inclusive; `first-` if open-ended.
-pub(super) struct Range(pub(super) ByteRange);
+pub(super) struct RangeText(pub(super) ByteRange);
 
-impl fmt::Display for Range {
+impl fmt::Display for RangeText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.end {
             u64::MAX => write!(f, "{}-", self.0.start),
@@ -72,9 +72,9 @@ impl fmt::Display for Range {
 }
 
 /// Seconds, exact, without trailing zeros.
-pub(super) struct Seconds(pub(super) Duration);
+pub(super) struct SecondsText(pub(super) Duration);
 
-impl fmt::Display for Seconds {
+impl fmt::Display for SecondsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, mut fraction) = (self.0.0 / 1_000_000_000, self.0.0 % 1_000_000_000);
         write!(f, "{whole}")?;

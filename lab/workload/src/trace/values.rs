@@ -7,12 +7,15 @@ use core::str::FromStr;
 
 use headlong_units::nearest;
 
-use super::line::{self, Word};
+use super::line::{self, LineWord};
 
-pub(super) type Values<'a> = BTreeMap<&'a str, Word>;
+pub(super) type LineValues<'a> = BTreeMap<&'a str, LineWord>;
 
-pub(super) fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, line::Flaw> {
-    let mut values = Values::new();
+pub(super) fn pairs<'a>(
+    words: &'a [LineWord],
+    keys: &[&str],
+) -> Result<LineValues<'a>, line::LineFlaw> {
+    let mut values = LineValues::new();
     for word in words {
         let pair = word.pair().filter(|(key, _)| keys.contains(key));
         let Some((key, value)) = pair else {
@@ -30,10 +33,10 @@ pub(super) fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, 
 }
 
 pub(super) fn value<T>(
-    values: &Values<'_>,
+    values: &LineValues<'_>,
     key: &str,
     read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, line::Flaw> {
+) -> Result<Option<T>, line::LineFlaw> {
     let Some(word) = values.get(key) else {
         return Ok(None);
     };

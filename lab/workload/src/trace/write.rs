@@ -7,12 +7,12 @@
 use alloc::string::String;
 use core::fmt::{self, Write as _};
 
-use headlong_player::{Call, Plan, Script};
+use headlong_player::{Script, ScriptCall, SessionPlan};
 
-use super::text::{Range, Seconds, Word};
+use super::text::{NameWord, RangeText, SecondsText};
 use super::write_adaptive::{WrittenObjects, write_session};
 use super::{DialectLimit, Session, Trace};
-use crate::Identity;
+use crate::ViewerIdentity;
 
 /// Dialect of a wsesslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Trace {
                 Ok(())
             }
         };
-        let is_adaptive = |session: &Session| matches!(session.plan, Plan::Adaptive(_));
+        let is_adaptive = |session: &Session| matches!(session.plan, SessionPlan::Adaptive(_));
         if dialect != Dialect::Headlong && self.sessions.iter().any(is_adaptive) {
             return Err(DialectLimit::Adaptive);
         }
@@ -84,7 +84,7 @@ impl Trace {
         if is_ours {
             self.write_head(text)?;
         } else {
-            let name = Word(&self.about.name);
+            let name = NameWord(&self.about.name);
             writeln!(
                 text,
                 "# Written by Headlong from {name}; without arrivals and networks."
@@ -104,27 +104,27 @@ impl Trace {
         let mut told = WrittenObjects::default();
         for session in &self.sessions {
             text.push('\n');
-            if let Plan::Adaptive(plan) = &session.plan {
+            if let SessionPlan::Adaptive(plan) = &session.plan {
                 self.write_shared(plan, &mut told, text)?;
             }
             if is_ours {
                 text.push_str("#headlong session");
                 if self.about.has_arrivals {
-                    write!(text, " arrival={}", Seconds(session.arrival))?;
+                    write!(text, " arrival={}", SecondsText(session.arrival))?;
                 }
                 let class = self.classes.get(session.class as usize);
                 let class = class.map_or("", |class| &class.name);
-                write!(text, " class={}", Word(class))?;
+                write!(text, " class={}", NameWord(class))?;
                 match &session.plan {
-                    Plan::Script(Script {
+                    SessionPlan::Script(Script {
                         playback: Some(playback),
                         ..
                     }) => {
                         let (rate, start) = (playback.bit_rate, playback.start_bytes);
                         write!(text, " rate={rate} start={start}")?;
                     }
-                    Plan::Script(_) => {}
-                    Plan::Adaptive(plan) => write_session(plan, &told, text)?,
+                    SessionPlan::Script(_) => {}
+                    SessionPlan::Adaptive(plan) => write_session(plan, &told, text)?,
                 }
                 text.push('\n');
             }
@@ -139,7 +139,7 @@ impl Trace {
                 text.push_str("#headlong warm ");
                 self.write_path(warming.object.0, true, true, text);
                 if let Some(range) = warming.range {
-                    write!(text, " range={}", Range(range))?;
+                    write!(text, " range={}", RangeText(range))?;
                 }
                 text.push('\n');
             }
@@ -151,7 +151,7 @@ impl Trace {
         let about = &self.about;
         write!(text, "#headlong trace version=1")?;
         if !about.name.is_empty() {
-            write!(text, " name={}", Word(&about.name))?;
+            write!(text, " name={}", NameWord(&about.name))?;
         }
         if let Some(seed) = about.seed {
             write!(text, " seed={seed}")?;
@@ -162,13 +162,13 @@ impl Trace {
         if let Some(chunk_bytes) = about.chunk_bytes {
             write!(text, " chunk={chunk_bytes}")?;
         }
-        if about.identity != Identity::default() {
+        if about.identity != ViewerIdentity::default() {
             write!(text, " identity={}", about.identity.name())?;
         }
         text.push('\n');
         for (end, ramp) in [("up", about.ramp_up), ("down", about.ramp_down)] {
             if ramp != Default::default() {
-                let (sessions, time) = (ramp.sessions, Seconds(ramp.time));
+                let (sessions, time) = (ramp.sessions, SecondsText(ramp.time));
                 writeln!(
                     text,
                     "#headlong ramp end={end} sessions={sessions} time={time}"
@@ -176,7 +176,7 @@ impl Trace {
             }
         }
         for class in &self.classes {
-            write!(text, "#headlong class name={}", Word(&class.name))?;
+            write!(text, "#headlong class name={}", NameWord(&class.name))?;
             if let Some(bandwidth) = class.bandwidth {
                 write!(text, " bandwidth={bandwidth}")?;
             }
@@ -191,8 +191,8 @@ impl Trace {
     fn write_call(
         &self,
         dialect: Dialect,
-        call: &Call,
-        rest: &[Call],
+        call: &ScriptCall,
+        rest: &[ScriptCall],
         text: &mut String,
     ) -> fmt::Result {
         if call.with_previous {
@@ -202,9 +202,9 @@ impl Trace {
         match (call.range, dialect) {
             (None, _) | (_, Dialect::Httperf) => {}
             (Some(range), Dialect::Videoperf) => {
-                write!(text, " headers='Range: bytes={}'", Range(range))?;
+                write!(text, " headers='Range: bytes={}'", RangeText(range))?;
             }
-            (Some(range), _) => write!(text, " range={}", Range(range))?,
+            (Some(range), _) => write!(text, " range={}", RangeText(range))?,
         }
         if let (Some(bytes), Dialect::Headlong | Dialect::Videoperf) =
             (call.expected_bytes, dialect)
@@ -220,21 +220,23 @@ impl Trace {
                     timeout.0.div_ceil(1_000_000_000).max(1)
                 )?;
             }
-            (Some(timeout), _) => write!(text, " timeout={}", Seconds(timeout))?,
+            (Some(timeout), _) => write!(text, " timeout={}", SecondsText(timeout))?,
         }
         if let (Some(pace), Dialect::Headlong | Dialect::Thesis) = (call.pace, dialect) {
-            write!(text, " pacing={}", Seconds(pace))?;
+            write!(text, " pacing={}", SecondsText(pace))?;
         }
         if let Some(next) = rest.first().filter(|next| !next.with_previous) {
             match (next.pace, dialect) {
-                (Some(pace), Dialect::Videoperf) => write!(text, " pace_time={}", Seconds(pace))?,
+                (Some(pace), Dialect::Videoperf) => {
+                    write!(text, " pace_time={}", SecondsText(pace))?
+                }
                 (Some(pace), Dialect::Httperf) => {
                     let think = next.think.unwrap_or_default().max(pace);
-                    write!(text, " think={}", Seconds(think))?;
+                    write!(text, " think={}", SecondsText(think))?;
                 }
                 _ => {
                     if let Some(think) = next.think {
-                        write!(text, " think={}", Seconds(think))?;
+                        write!(text, " think={}", SecondsText(think))?;
                     }
                 }
             }

@@ -7,12 +7,12 @@ use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 
 use headlong_player::{
-    Act, AdaptivePlan, ObjectId, Place, PlayerConfig, Rendition, Segments, Title,
+    AdaptivePlan, ObjectId, ObjectRange, PlayerConfig, Rendition, SegmentTable, Title, ViewerAction,
 };
 
 use super::Trace;
-use super::text::{Range, Seconds};
-use crate::make;
+use super::text::{RangeText, SecondsText};
+use crate::player_config_text;
 
 /// Players and titles written so far, with their ids. Sessions that share one share it in the text.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Trace {
         if let alloc::collections::btree_map::Entry::Vacant(new) = make {
             new.insert(count);
             write!(text, "#headlong player id={count}")?;
-            for (key, value) in make::words(&plan.make) {
+            for (key, value) in player_config_text::words(&plan.make) {
                 write!(text, " {key}={value}")?;
             }
             text.push('\n');
@@ -43,7 +43,7 @@ impl Trace {
         let title = told.titles.entry(Arc::as_ptr(&plan.title));
         if let alloc::collections::btree_map::Entry::Vacant(new) = title {
             new.insert(count);
-            let (segment, segments) = (Seconds(plan.title.segment), plan.title.segments);
+            let (segment, segments) = (SecondsText(plan.title.segment), plan.title.segments);
             writeln!(
                 text,
                 "#headlong title id={count} segment={segment} segments={segments}"
@@ -69,7 +69,7 @@ impl Trace {
             write_place(header, text)?;
         }
         match &rendition.segments {
-            Segments::OneFile {
+            SegmentTable::OneFile {
                 object,
                 start,
                 segment_bytes,
@@ -81,7 +81,7 @@ impl Trace {
                     " from={start} segment={segment_bytes} size={file_bytes}"
                 )?;
             }
-            Segments::Files {
+            SegmentTable::Files {
                 first,
                 file_bytes,
                 last_bytes,
@@ -92,7 +92,7 @@ impl Trace {
                     self.write_path(first.0.saturating_add(index), true, true, text);
                 }
             }
-            Segments::Table(places) => {
+            SegmentTable::Table(places) => {
                 for place in places {
                     self.write_object(place.object, &mut path, text);
                     text.push_str(" at=");
@@ -126,18 +126,18 @@ pub(super) fn write_session(
     for (index, act) in plan.acts.iter().enumerate() {
         text.push_str(if index == 0 { " acts=" } else { "," });
         match act {
-            Act::Watch(time) => write!(text, "watch:{}", Seconds(*time))?,
-            Act::Pause(time) => write!(text, "pause:{}", Seconds(*time))?,
-            Act::Skip(segment) => write!(text, "skip:{segment}")?,
+            ViewerAction::Watch(time) => write!(text, "watch:{}", SecondsText(*time))?,
+            ViewerAction::Pause(time) => write!(text, "pause:{}", SecondsText(*time))?,
+            ViewerAction::Skip(segment) => write!(text, "skip:{segment}")?,
         }
     }
     Ok(())
 }
 
 /// Byte range of an object, with the object's size if it does not follow: `0-99`, `all:900`.
-fn write_place(place: Place, text: &mut String) -> fmt::Result {
+fn write_place(place: ObjectRange, text: &mut String) -> fmt::Result {
     match place.range {
-        Some(range) => write!(text, "{}", Range(range))?,
+        Some(range) => write!(text, "{}", RangeText(range))?,
         None => text.push_str("all"),
     }
     let plain = place.range.filter(|range| range.end < u64::MAX);

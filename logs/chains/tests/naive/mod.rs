@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use headlong_chains::{Chain, Gap, Link, Request, Rules};
+use headlong_chains::{Chain, ChainRules, GapRule, LinkRule, Request};
 
 /// Chains, each with the lines of its requests.
-pub(crate) fn chains(requests: &[Request], rules: &Rules) -> Vec<(Chain, BTreeSet<u64>)> {
+pub(crate) fn chains(requests: &[Request], rules: &ChainRules) -> Vec<(Chain, BTreeSet<u64>)> {
     let parts: Vec<Request> = requests
         .iter()
         .filter(|request| request.sent_bytes > 0)
@@ -36,7 +36,7 @@ pub(crate) fn chains(requests: &[Request], rules: &Rules) -> Vec<(Chain, BTreeSe
 }
 
 /// A6: links between requests, as indexes of an ender and a starter.
-fn links(parts: &[Request], rules: &Rules) -> Vec<(usize, usize)> {
+fn links(parts: &[Request], rules: &ChainRules) -> Vec<(usize, usize)> {
     let touches = |ender: usize, starter: usize| {
         let (ender, starter) = (&parts[ender], &parts[starter]);
         (ender.session, ender.file) == (starter.session, starter.file)
@@ -54,13 +54,13 @@ fn links(parts: &[Request], rules: &Rules) -> Vec<(usize, usize)> {
                 continue;
             }
             match rules.link {
-                Link::OneToOne => {
+                LinkRule::OneToOne => {
                     if taken.insert(starter) {
                         links.push((ender, starter));
                         break;
                     }
                 }
-                Link::Component => links.push((ender, starter)),
+                LinkRule::Component => links.push((ender, starter)),
             }
         }
     }
@@ -68,15 +68,15 @@ fn links(parts: &[Request], rules: &Rules) -> Vec<(usize, usize)> {
 }
 
 /// A2.
-fn is_near(one: &Request, other: &Request, rules: &Rules) -> bool {
+fn is_near(one: &Request, other: &Request, rules: &ChainRules) -> bool {
     let (first, second) = if one.received_ms <= other.received_ms {
         (one, other)
     } else {
         (other, one)
     };
     let from = match rules.gap {
-        Gap::Received => first.received_ms,
-        Gap::Idle => first.completed_ms,
+        GapRule::Received => first.received_ms,
+        GapRule::Idle => first.completed_ms,
     };
     i128::from(second.received_ms) - i128::from(from) <= i128::from(rules.within_ms)
 }

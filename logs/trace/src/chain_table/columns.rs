@@ -6,11 +6,11 @@ use std::path::Path;
 
 use headlong_chains::Chain;
 
+use super::collected_rows::CollectedRows;
 use super::error::ChainTableError;
-use super::order::Order;
-use super::pieces::Pieces;
+use super::order::NameOrder;
 use crate::names::Name;
-use crate::parquet::{Cells, Column, ColumnType, TableError, TableRow, TableWriter};
+use crate::parquet::{ColumnSpec, ColumnType, RowCells, TableError, TableRow, TableWriter};
 
 use ColumnType::{Flag, Int, Text};
 
@@ -31,7 +31,7 @@ pub(super) fn append(rows: &mut Vec<u8>, chains: &[Chain]) {
 }
 
 /// A row; the const parameters say whether sessions and files are numbers.
-struct Row<'a, const SESSIONS: bool, const FILES: bool> {
+struct ChainTableRow<'a, const SESSIONS: bool, const FILES: bool> {
     session: Name<'a>,
     file: Name<'a>,
     start: u64,
@@ -42,19 +42,19 @@ struct Row<'a, const SESSIONS: bool, const FILES: bool> {
     requests: u32,
 }
 
-impl<const SESSIONS: bool, const FILES: bool> TableRow for Row<'_, SESSIONS, FILES> {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("session", if SESSIONS { Int } else { Text }),
-        Column::new("file", if FILES { Int } else { Text }),
-        Column::new("start", Int),
-        Column::new("length", Int),
-        Column::new("t_start", Int),
-        Column::new("t_end", Int),
-        Column::new("open", Flag),
-        Column::new("nreq", Int),
+impl<const SESSIONS: bool, const FILES: bool> TableRow for ChainTableRow<'_, SESSIONS, FILES> {
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("session", if SESSIONS { Int } else { Text }),
+        ColumnSpec::new("file", if FILES { Int } else { Text }),
+        ColumnSpec::new("start", Int),
+        ColumnSpec::new("length", Int),
+        ColumnSpec::new("t_start", Int),
+        ColumnSpec::new("t_end", Int),
+        ColumnSpec::new("open", Flag),
+        ColumnSpec::new("nreq", Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         put_name::<SESSIONS>(cells, self.session);
         put_name::<FILES>(cells, self.file);
         cells.int(self.start);
@@ -66,7 +66,7 @@ impl<const SESSIONS: bool, const FILES: bool> TableRow for Row<'_, SESSIONS, FIL
     }
 }
 
-fn put_name<const NUMBER: bool>(cells: &mut Cells<'_>, name: Name<'_>) {
+fn put_name<const NUMBER: bool>(cells: &mut RowCells<'_>, name: Name<'_>) {
     match name {
         Name::Number(number) if NUMBER => cells.int(number),
         _ if NUMBER => cells.empty(),
@@ -103,8 +103,8 @@ impl From<BufferError> for ChainTableError {
 
 /// Writes a table joined as columns, given the orders of its sessions and files, and its rows.
 pub(super) fn write(
-    orders: (&Order<'_>, &Order<'_>),
-    pieces: &Pieces,
+    orders: (&NameOrder<'_>, &NameOrder<'_>),
+    pieces: &CollectedRows,
     to: (File, &Path),
 ) -> Result<(), ChainTableError> {
     let written = match (orders.0.is_of_numbers(), orders.1.is_of_numbers()) {
@@ -117,8 +117,8 @@ pub(super) fn write(
 }
 
 fn write_as<const SESSIONS: bool, const FILES: bool>(
-    (sessions, files): (&Order<'_>, &Order<'_>),
-    pieces: &Pieces,
+    (sessions, files): (&NameOrder<'_>, &NameOrder<'_>),
+    pieces: &CollectedRows,
     (file, path): (File, &Path),
 ) -> Result<(), BufferError> {
     let mut writer = TableWriter::into_file(file, path)?;
@@ -127,7 +127,7 @@ fn write_as<const SESSIONS: bool, const FILES: bool>(
         for _ in 0..piece.bytes / RECORD_BYTES as u64 {
             let mut record = [0; RECORD_BYTES];
             rows.read_exact(&mut record)?;
-            let row: Row<'_, SESSIONS, FILES> = decode(&record, session, files);
+            let row: ChainTableRow<'_, SESSIONS, FILES> = decode(&record, session, files);
             writer.push(&row)?;
         }
         Ok::<_, BufferError>(())
@@ -138,8 +138,8 @@ fn write_as<const SESSIONS: bool, const FILES: bool>(
 fn decode<'a, const SESSIONS: bool, const FILES: bool>(
     record: &[u8; RECORD_BYTES],
     session: Name<'a>,
-    files: &Order<'a>,
-) -> Row<'a, SESSIONS, FILES> {
+    files: &NameOrder<'a>,
+) -> ChainTableRow<'a, SESSIONS, FILES> {
     let mut from = 0;
     let mut word = |bytes: usize| {
         let mut word = [0; 8];
@@ -147,7 +147,7 @@ fn decode<'a, const SESSIONS: bool, const FILES: bool>(
         from += bytes;
         u64::from_le_bytes(word)
     };
-    Row {
+    ChainTableRow {
         session,
         file: files.name(word(4) as u32),
         start: word(8),

@@ -3,14 +3,14 @@
 use std::io;
 
 use crate::parquet::TableError;
-use crate::parts::PartsError;
+use crate::partitions::PartitionsError;
 
 /// Why a chain table could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainTableError {
     /// The requests could not be read back.
     #[error(transparent)]
-    Parts(#[from] PartsError),
+    Parts(#[from] PartitionsError),
     /// The temporary file of rows failed.
     #[error("the temporary file of chain rows failed: {0}; check the folder of the table")]
     Wait(#[from] io::Error),

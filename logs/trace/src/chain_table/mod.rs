@@ -7,22 +7,22 @@
 //! Invariants: the same logs give the same table, for any number of threads and any memory; a table
 //! is complete or absent, because it gets its name after its last byte is written.
 
+mod collected_rows;
 mod columns;
 mod error;
 mod order;
-mod pieces;
 mod rows;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use headlong_chains::{Chain, Joiner, Rules};
+use headlong_chains::{Chain, ChainRules, Joiner};
 use headlong_report::Output;
 
 use crate::intake::IntakeResult;
+use collected_rows::{CollectedRows, RowCollector, SessionRows};
 pub use error::ChainTableError;
-use order::Order;
-use pieces::{Piece, Pieces, Waiting};
+use order::NameOrder;
 
 /// Columns of a chain table. Times are ms; `open` is 1 if the request at the lowest offset is
 /// open-ended.
@@ -34,7 +34,7 @@ pub const CHAIN_COLUMNS: [&str; 8] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainSettings {
     /// Rules for joining requests to chains.
-    pub rules: Rules,
+    pub rules: ChainRules,
     /// Threads that join and format rows.
     pub threads: usize,
     /// Bytes of rows kept in memory; further ones are spilled to a file beside the table.
@@ -131,9 +131,9 @@ impl TableFile {
 /// The rows of a chain table, ready to be written.
 #[derive(Debug)]
 pub struct ChainTable<'a> {
-    sessions: Order<'a>,
-    files: Order<'a>,
-    pieces: Pieces,
+    sessions: NameOrder<'a>,
+    files: NameOrder<'a>,
+    pieces: CollectedRows,
     /// Totals.
     pub sums: ChainSums,
 }
@@ -146,9 +146,9 @@ impl<'a> ChainTable<'a> {
         form: TableForm,
         folder: &Path,
     ) -> Result<Self, ChainTableError> {
-        let sessions = Order::of(&log.session_names);
-        let files = Order::of(&log.file_names);
-        let waiting = Waiting::new(folder, settings.keep_bytes_max);
+        let sessions = NameOrder::of(&log.session_names);
+        let files = NameOrder::of(&log.file_names);
+        let waiting = RowCollector::new(folder, settings.keep_bytes_max);
         let done = log.parts.each_unsorted(settings.threads, |_, requests| {
             if !sessions.is_as_numbered() || !files.is_as_numbered() {
                 for request in requests.iter_mut() {
@@ -166,7 +166,7 @@ impl<'a> ChainTable<'a> {
                     TableForm::Text => rows::append(&mut rows, of_session, &sessions, &files),
                     TableForm::Columns => columns::append(&mut rows, of_session),
                 }
-                pieces.push(Piece {
+                pieces.push(SessionRows {
                     session: of_session[0].session,
                     bytes: (rows.len() - before) as u64,
                 });

@@ -7,13 +7,13 @@ use crate::names::{Name, Names};
 
 /// Mapping between name numbers and positions in a table.
 #[derive(Debug)]
-pub(super) struct Order<'a> {
+pub(super) struct NameOrder<'a> {
     names: &'a Names,
     /// Position by number, and number by position; `None` if they are equal.
     moved: Option<(Vec<u32>, Vec<u32>)>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> NameOrder<'a> {
     pub(super) fn of(names: &'a Names) -> Self {
         let is_number = |name| matches!(name, Name::Number(_));
         let count = names.len() as u32;

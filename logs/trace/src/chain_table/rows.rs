@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use headlong_chains::Chain;
 
-use super::order::Order;
+use super::order::NameOrder;
 use crate::names::Name;
 use crate::quoted::quote;
 
@@ -12,8 +12,8 @@ use crate::quoted::quote;
 pub(super) fn append(
     rows: &mut Vec<u8>,
     chains: &[Chain],
-    sessions: &Order<'_>,
-    files: &Order<'_>,
+    sessions: &NameOrder<'_>,
+    files: &NameOrder<'_>,
 ) {
     let Some(first) = chains.first() else {
         return;

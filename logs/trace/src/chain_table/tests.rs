@@ -3,10 +3,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use headlong_chains::{Gap, Link, Rules};
+use headlong_chains::{ChainRules, GapRule, LinkRule};
 
 use super::*;
-use crate::intake::{Intake, IntakeResult, Silent, take_in};
+use crate::intake::{Intake, IntakeResult, SilentProgress, take_in};
 
 const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
 
@@ -20,12 +20,12 @@ fn taken(folder: &Path, log: &str) -> IntakeResult {
         spill: Some(folder.to_owned()),
         ..Intake::default()
     };
-    take_in(&intake, &Silent).expect("a log")
+    take_in(&intake, &SilentProgress).expect("a log")
 }
 
 fn settings() -> ChainSettings {
     ChainSettings {
-        rules: Rules::default(),
+        rules: ChainRules::default(),
         threads: 2,
         keep_bytes_max: 1 << 20,
     }
@@ -152,13 +152,13 @@ fn table_is_independent_of_threads_and_memory() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = taken(folder.path(), &many(names));
         for (gap, link) in [
-            (Gap::Received, Link::OneToOne),
-            (Gap::Idle, Link::Component),
+            (GapRule::Received, LinkRule::OneToOne),
+            (GapRule::Idle, LinkRule::Component),
         ] {
-            let rules = Rules {
+            let rules = ChainRules {
                 gap,
                 link,
-                ..Rules::default()
+                ..ChainRules::default()
             };
             let with = |threads, keep_bytes_max| {
                 let settings = ChainSettings {
@@ -181,7 +181,7 @@ fn table_is_independent_of_threads_and_memory() {
     }
 }
 
-fn sums(log: &IntakeResult, rules: Rules) -> ChainSums {
+fn sums(log: &IntakeResult, rules: ChainRules) -> ChainSums {
     let mut sums = ChainSums::default();
     let chains = log.parts.each_unsorted(1, |_, requests| {
         let mut chains = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::files::FilesError;
-use crate::parts::PartsError;
+use crate::partitions::PartitionsError;
 use crate::read::FormatError;
 
 /// Why logs could not be read.
@@ -65,7 +65,7 @@ pub enum IntakeError {
     },
     /// Requests could not be read back.
     #[error(transparent)]
-    Parts(#[from] PartsError),
+    Parts(#[from] PartitionsError),
 }
 
 /// Why one log cannot be read, with the remedy.

@@ -2,29 +2,29 @@
 //! properties.
 
 use super::error::IntakeError;
-use super::logs::Logs;
+use super::logs::LogFiles;
 use super::options::{Intake, MemoryBound};
-use super::taken::{IntakeResult, LogSummary, SessionsBy};
-use super::worker::{Read, Told};
-use crate::dropped::Sample;
+use super::result::{IntakeResult, LogSummary, SessionIdentification};
+use super::worker::{ReadResult, ThreadResults};
+use crate::drop_counts::DroppedLine;
 use crate::files::{self, FileFacts, FilesTable};
 use crate::names::{Names, Renumber};
-use crate::parts::Parts;
-use crate::parts::maps::NumberMaps;
-use crate::parts::record::SOURCE_SHIFT;
-use crate::parts::settle::FirstPass;
-use crate::pieces;
-use crate::read::Reason;
+use crate::partitions::Partitions;
+use crate::partitions::first_pass::FirstPass;
+use crate::partitions::maps::NumberMaps;
+use crate::partitions::record::SOURCE_SHIFT;
+use crate::read::DropReason;
+use crate::segment_files;
 use crate::titles;
 
 /// Turns the result of reading into the final intake.
 pub(super) fn finish(
     intake: &Intake,
     memory: MemoryBound,
-    logs: Logs,
-    read: Read,
+    logs: LogFiles,
+    read: ReadResult,
 ) -> Result<IntakeResult, IntakeError> {
-    let Read {
+    let ReadResult {
         names,
         table,
         store,
@@ -62,27 +62,27 @@ pub(super) fn finish(
         idle_ms,
         drop_repeated: do_logs_overlap(&told),
     };
-    let mut parts = Parts::new(store.finish(), maps, memory.loaded);
+    let mut parts = Partitions::new(store.finish(), maps, memory.loaded);
     let with_files = intake.estimates && is_anything_unknown(&facts);
-    let settled = if has_viewers || with_files || parts.maps.drop_repeated {
-        let settled = parts.settle(intake.threads, with_files);
-        settled.map_err(|error| error.named(&ids, &viewer_names))?
+    let first_pass = if has_viewers || with_files || parts.maps.drop_repeated {
+        let first_pass = parts.first_pass(intake.threads, with_files);
+        first_pass.map_err(|error| error.named(&ids, &viewer_names))?
     } else {
         FirstPass::default()
     };
-    note_repeated(&mut told, &settled, &logs);
+    note_repeated(&mut told, &first_pass, &logs);
     let counts: Option<Vec<u32>> = has_viewers.then(|| {
         let whole = ids.whole_len() + viewer_names.whole_len();
         (0..whole as u32)
-            .map(|key| settled.counts.get(&key).copied().unwrap_or(1))
+            .map(|key| first_pass.counts.get(&key).copied().unwrap_or(1))
             .collect()
     });
     let session_names = ids.joined(&viewer_names, counts.as_deref());
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
-    let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
-    let streams = pieces::streams(&file_names, &titles);
+    let files = files::infos(&file_names, &facts, &first_pass.files, &titles, &file_disks);
+    let streams = segment_files::streams(&file_names, &titles);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
-    let files_told = files::told(&facts);
+    let files_told = files::known_properties(&facts);
     let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
     let mut unused: Vec<String> = logs
         .logs
@@ -144,7 +144,12 @@ pub(super) fn title_rule(intake: &Intake) -> Result<Option<regex_lite::Regex>, I
     rule.map(ready).transpose()
 }
 
-fn facts(names: &Names, numbers: &Renumber, table: &FilesTable, told: &Told) -> Vec<FileFacts> {
+fn facts(
+    names: &Names,
+    numbers: &Renumber,
+    table: &FilesTable,
+    told: &ThreadResults,
+) -> Vec<FileFacts> {
     let mut facts = vec![FileFacts::default(); names.len()];
     let mut of = |file: u32, change: &dyn Fn(&mut FileFacts)| {
         let place = numbers.of(file).map(|number| number as usize);
@@ -167,7 +172,7 @@ fn is_anything_unknown(facts: &[FileFacts]) -> bool {
 }
 
 /// Whether two logs overlap in time, so that a request may be in both.
-fn do_logs_overlap(told: &Told) -> bool {
+fn do_logs_overlap(told: &ThreadResults) -> bool {
     let mut spans: Vec<(i64, i64)> = told
         .logs
         .values()
@@ -177,12 +182,12 @@ fn do_logs_overlap(told: &Told) -> bool {
     spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
 }
 
-fn note_repeated(told: &mut Told, settled: &FirstPass, logs: &Logs) {
-    if settled.repeated == 0 {
+fn note_repeated(told: &mut ThreadResults, first_pass: &FirstPass, logs: &LogFiles) {
+    if first_pass.repeated == 0 {
         return;
     }
-    told.requests -= settled.repeated;
-    told.bytes -= settled.repeated_bytes;
+    told.requests -= first_pass.repeated;
+    told.bytes -= first_pass.repeated_bytes;
     // These counts may include dropped repetitions; which ones is unknown.
     for count in [&mut told.untimed, &mut told.unplaced, &mut told.unnamed] {
         *count = (*count).min(told.requests);
@@ -191,17 +196,17 @@ fn note_repeated(told: &mut Told, settled: &FirstPass, logs: &Logs) {
         let log = logs.logs.iter().find(|log| u64::from(log.number) == number);
         log.map_or_else(String::new, |log| log.name.clone())
     };
-    let samples = settled.repeated_lines.iter().map(|place| Sample {
+    let samples = first_pass.repeated_lines.iter().map(|place| DroppedLine {
         order: *place,
         file: name(place >> SOURCE_SHIFT),
         line: place & ((1 << SOURCE_SHIFT) - 1),
         text: String::new(),
     });
     told.dropped
-        .add_samples(Reason::Repeated, settled.repeated, samples.collect());
+        .add_samples(DropReason::Repeated, first_pass.repeated, samples.collect());
 }
 
-fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogSummary> {
+fn logs_told(logs: LogFiles, told: &ThreadResults, troubles: &[(u32, String)]) -> Vec<LogSummary> {
     let mut all: Vec<(u32, LogSummary)> = logs
         .logs
         .into_iter()
@@ -237,17 +242,17 @@ fn formats(logs: &[LogSummary]) -> String {
     formats.join(", ")
 }
 
-fn sessions_by(intake: &Intake, told: &Told) -> SessionsBy {
+fn sessions_by(intake: &Intake, told: &ThreadResults) -> SessionIdentification {
     let idle = intake.session_idle;
     match told.unnamed {
-        0 => SessionsBy::Id,
+        0 => SessionIdentification::Id,
         // Requests dropped later do not matter here.
-        unnamed if unnamed >= told.requests => SessionsBy::AddressAgentTitle { idle },
-        unnamed => SessionsBy::Both { unnamed, idle },
+        unnamed if unnamed >= told.requests => SessionIdentification::AddressAgentTitle { idle },
+        unnamed => SessionIdentification::Both { unnamed, idle },
     }
 }
 
-fn span(told: &Told) -> (i64, i64) {
+fn span(told: &ThreadResults) -> (i64, i64) {
     let first = told.logs.values().map(|(_, first, _)| *first).min();
     let last = told.logs.values().map(|(_, _, last)| *last).max();
     (first.unwrap_or(0), last.unwrap_or(0))
@@ -258,8 +263,8 @@ const YEARS_MAX: i64 = 10;
 const YEAR_MS: i64 = 365 * 86_400_000;
 
 fn notes(
-    told: &Told,
-    parts: &Parts,
+    told: &ThreadResults,
+    parts: &Partitions,
     [files_estimated, files_unsized]: [u32; 2],
     logs: &[LogSummary],
     streams: &[Vec<u32>],

@@ -3,11 +3,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use headlong_chains::{Kind, Request};
+use headlong_chains::{ContentKind, Request};
 use proptest::prelude::*;
 
 use super::*;
-use crate::read::Reason;
+use crate::read::DropReason;
 
 const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
 
@@ -27,7 +27,7 @@ fn intake(logs: &[PathBuf]) -> Intake {
 }
 
 fn taken(logs: &[PathBuf]) -> IntakeResult {
-    take_in(&intake(logs), &Silent).expect("readable logs")
+    take_in(&intake(logs), &SilentProgress).expect("readable logs")
 }
 
 fn all(taken: &IntakeResult) -> Vec<Request> {
@@ -38,8 +38,8 @@ fn all(taken: &IntakeResult) -> Vec<Request> {
 }
 
 /// A request as text, with names instead of their numbers.
-fn told(taken: &IntakeResult) -> Vec<String> {
-    let tell = |request: &Request| {
+fn request_lines(taken: &IntakeResult) -> Vec<String> {
+    let line = |request: &Request| {
         format!(
             "{} {} {}..{} {} {:?} {}",
             taken.session_names.get(request.session),
@@ -51,7 +51,7 @@ fn told(taken: &IntakeResult) -> Vec<String> {
             request.sent_bytes,
         )
     };
-    all(taken).iter().map(tell).collect()
+    all(taken).iter().map(line).collect()
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn plain_request_log_is_read_with_its_files_table() {
         "file,title,kind,kbps,size,disk,duration_s\n7,1,1,3000,5000,5,13.3\n9,2,0,96,10,6,1\n";
     let mut intake = intake(&[log]);
     intake.files = Some(put(folder.path(), "files.csv", files));
-    let taken = take_in(&intake, &Silent).expect("readable logs");
+    let taken = take_in(&intake, &SilentProgress).expect("readable logs");
     assert_eq!(
-        told(&taken),
+        request_lines(&taken),
         [
             "3 8 98500..101000 0 None 50",
             "20 7 99500..100000 0 Some(1000) 1000",
@@ -76,10 +76,13 @@ fn plain_request_log_is_read_with_its_files_table() {
     );
     assert_eq!((taken.sessions, taken.requests, taken.bytes), (2, 3, 1450));
     assert_eq!(taken.span_ms, (98_500, 102_000));
-    assert_eq!(taken.sessions_by, SessionsBy::Id);
+    assert_eq!(taken.sessions_by, SessionIdentification::Id);
     assert_eq!(taken.told_format, "csv");
     let seven = taken.files[taken.file_names.find("7").expect("a file") as usize];
-    assert_eq!((seven.kind, seven.kbps, seven.disk), (Kind::Video, 3000, 5));
+    assert_eq!(
+        (seven.kind, seven.kbps, seven.disk),
+        (ContentKind::Video, 3000, 5)
+    );
     assert!(!seven.is_estimated);
     let eight = taken.files[taken.file_names.find("8").expect("a file") as usize];
     assert!(eight.is_estimated && eight.size_bytes == 50);
@@ -116,7 +119,7 @@ fn bad_lines_are_counted_and_sampled() {
     let taken = taken(&[put(folder.path(), "a.csv", text)]);
     assert_eq!(taken.requests, 4);
     assert_eq!(taken.sessions, 2);
-    let dropped: Vec<(Reason, u64, u64)> = taken
+    let dropped: Vec<(DropReason, u64, u64)> = taken
         .dropped
         .by_reason()
         .iter()
@@ -125,20 +128,20 @@ fn bad_lines_are_counted_and_sampled() {
     assert_eq!(
         dropped,
         [
-            (Reason::NotARequest, 2, 1),
-            (Reason::Shape, 1, 5),
-            (Reason::Truncated, 1, 14),
-            (Reason::Nul, 1, 7),
-            (Reason::BadTime, 1, 10),
-            (Reason::Negative, 1, 3),
-            (Reason::Absurd, 1, 4),
-            (Reason::NotGet, 1, 12),
+            (DropReason::NotARequest, 2, 1),
+            (DropReason::Shape, 1, 5),
+            (DropReason::Truncated, 1, 14),
+            (DropReason::Nul, 1, 7),
+            (DropReason::BadTime, 1, 10),
+            (DropReason::Negative, 1, 3),
+            (DropReason::Absurd, 1, 4),
+            (DropReason::NotGet, 1, 12),
         ]
     );
     assert_eq!((taken.dropped.count(), taken.dropped.others()), (6, 3));
     assert!(matches!(
         taken.sessions_by,
-        SessionsBy::Both { unnamed: 1, .. }
+        SessionIdentification::Both { unnamed: 1, .. }
     ));
     assert!(
         taken.notes.iter().any(|note| note.contains("clock")),
@@ -171,11 +174,11 @@ fn unnamed_viewers_are_split_by_address_agent_title_idle() {
     .concat();
     let mut intake = intake(&[put(folder.path(), "a.log", text)]);
     intake.session_idle = Duration::from_secs(60);
-    let taken = take_in(&intake, &Silent).expect("readable logs");
+    let taken = take_in(&intake, &SilentProgress).expect("readable logs");
     assert_eq!(taken.sessions, 5);
     assert!(matches!(
         taken.sessions_by,
-        SessionsBy::AddressAgentTitle { .. }
+        SessionIdentification::AddressAgentTitle { .. }
     ));
     let requests = all(&taken);
     let sessions: Vec<u32> = requests.iter().map(|request| request.session).collect();
@@ -217,10 +220,10 @@ fn copies_are_read_once_even_if_compressed_or_grown() {
         "old.csv.gz",
         packed.finish().expect("packed"),
     );
-    let expected = told(&taken(std::slice::from_ref(&grown)));
+    let expected = request_lines(&taken(std::slice::from_ref(&grown)));
     let given = [old.clone(), packed, grown, old];
     let taken = taken(&given);
-    assert_eq!(told(&taken), expected);
+    assert_eq!(request_lines(&taken), expected);
     let notes: Vec<bool> = taken.logs.iter().map(|log| log.note.is_some()).collect();
     assert_eq!(notes, [true, true, false, true]);
     let note = taken.logs[0].note.as_deref().unwrap_or_default();
@@ -265,9 +268,11 @@ fn request_in_two_logs_counts_once_and_a_retry_twice() {
     let taken = taken(&logs);
     assert_eq!((taken.requests, taken.bytes), (4, 40));
     assert_eq!(all(&taken).len(), 4);
-    assert_eq!(taken.dropped.count_of(Reason::Repeated), 2);
+    assert_eq!(taken.dropped.count_of(DropReason::Repeated), 2);
     let lines = &taken.dropped.by_reason();
-    let repeated = lines.iter().find(|lines| lines.reason == Reason::Repeated);
+    let repeated = lines
+        .iter()
+        .find(|lines| lines.reason == DropReason::Repeated);
     let sample = &repeated.expect("counted").samples[0];
     assert!(
         sample.file.ends_with("b.csv") && sample.line == 2,
@@ -279,10 +284,10 @@ fn request_in_two_logs_counts_once_and_a_retry_twice() {
 fn compressed_logs_give_the_same_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n101,0,2,1,1,0,10,10,1\n");
-    let expected = told(&taken(&[put(folder.path(), "a.csv", &text)]));
+    let expected = request_lines(&taken(&[put(folder.path(), "a.csv", &text)]));
     let zstd = zstd::encode_all(text.as_bytes(), 3).expect("packed");
     let log = put(folder.path(), "a.csv.zst", &zstd);
-    assert_eq!(told(&taken(&[log])), expected);
+    assert_eq!(request_lines(&taken(&[log])), expected);
     // pzstd stores the size of each frame in a skippable frame before it.
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
     let log = put(
@@ -290,12 +295,12 @@ fn compressed_logs_give_the_same_requests() {
         "p.csv.zst",
         [&skipped, zstd.as_slice()].concat(),
     );
-    assert_eq!(told(&taken(&[log])), expected);
+    assert_eq!(request_lines(&taken(&[log])), expected);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).expect("packed");
     let gzip = gzip.finish().expect("packed");
     let log = put(folder.path(), "b.csv.gz", &gzip);
-    assert_eq!(told(&taken(&[log])), expected);
+    assert_eq!(request_lines(&taken(&[log])), expected);
     let cut = put(folder.path(), "c.csv.gz", &gzip[..gzip.len() - 9]);
     let taken = taken(&[cut]);
     assert!(
@@ -349,7 +354,7 @@ fn all_unreadable_logs_are_reported_before_reading() {
         put(folder.path(), "core", "\u{1}\u{2}\u{3}\u{4}"),
         folder.path().join("none"),
     ];
-    let error = take_in(&intake(&logs), &Silent)
+    let error = take_in(&intake(&logs), &SilentProgress)
         .expect_err("no log")
         .to_string();
     let error = error.replace(&folder.path().display().to_string(), "F");
@@ -367,13 +372,13 @@ fn all_unreadable_logs_are_reported_before_reading() {
          F/core is not a text log; gzip and zstd are supported, decompress other formats \
          first"
     );
-    let error = take_in(&intake(&[]), &Silent)
+    let error = take_in(&intake(&[]), &SilentProgress)
         .expect_err("no logs")
         .to_string();
     assert!(error.starts_with("no logs were given"));
     let mut small = intake(&logs);
     small.memory_bytes_max = 1 << 20;
-    let error = take_in(&small, &Silent)
+    let error = take_in(&small, &SilentProgress)
         .expect_err("too little")
         .to_string();
     assert!(error.starts_with("1 MiB are too little memory for 2 threads; allow at least"));
@@ -433,7 +438,10 @@ fn result_is_independent_of_threads() {
     one.threads = 1;
     let mut four = intake(std::slice::from_ref(&log));
     four.threads = 4;
-    let (one, four) = (take_in(&one, &Silent), take_in(&four, &Silent));
+    let (one, four) = (
+        take_in(&one, &SilentProgress),
+        take_in(&four, &SilentProgress),
+    );
     let (one, four) = (one.expect("readable logs"), four.expect("readable logs"));
     assert_eq!(all(&one), all(&four));
     let parts = |taken: &IntakeResult, threads| {
@@ -451,14 +459,14 @@ fn requests_are_spilled_and_large_partitions_divided() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = put(folder.path(), "a.csv", generated(60_000));
     let intake = intake(&[log]);
-    let whole = take_in(&intake, &Silent).expect("readable logs");
+    let whole = take_in(&intake, &SilentProgress).expect("readable logs");
     let memory = MemoryBound {
         kept: 100_000,
-        loaded: 8 * 150 * crate::parts::REQUEST_BYTES,
+        loaded: 8 * 150 * crate::partitions::REQUEST_BYTES,
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");
-    let read = worker::read_all(&intake, &memory, &logs, &Silent).expect("read");
+    let read = worker::read_all(&intake, &memory, &logs, &SilentProgress).expect("read");
     let spilled = finish::finish(&intake, memory, logs, read).expect("finished");
     assert!(spilled.parts.spilled_bytes() > 0);
     assert!(spilled.parts.len() > whole.parts.len());
@@ -490,11 +498,11 @@ fn viewer_with_too_many_requests_is_named_with_a_remedy() {
     let text: String = (0..2000).map(line).collect();
     let intake = intake(&[put(folder.path(), "a.log", text)]);
     let memory = MemoryBound {
-        loaded: 8 * 100 * crate::parts::REQUEST_BYTES,
+        loaded: 8 * 100 * crate::partitions::REQUEST_BYTES,
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");
-    let read = worker::read_all(&intake, &memory, &logs, &Silent).expect("read");
+    let read = worker::read_all(&intake, &memory, &logs, &SilentProgress).expect("read");
     let outcome = finish::finish(&intake, memory, logs, read);
     let error = outcome.map(|_| ()).expect_err("too many").to_string();
     let is_told = error.starts_with("10.0.0.7~") && error.contains("allow more memory");
@@ -526,7 +534,7 @@ fn unwritable_spill_folder_is_named() {
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");
-    let outcome = worker::read_all(&intake, &memory, &logs, &Silent);
+    let outcome = worker::read_all(&intake, &memory, &logs, &SilentProgress);
     let error = outcome.map(|_| ()).expect_err("no folder").to_string();
     assert!(
         error.contains("cannot be written to") && error.contains("/none"),
@@ -550,15 +558,15 @@ fn names_beyond_their_share_of_memory_are_an_error() {
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");
-    let outcome = worker::read_all(&intake, &memory, &logs, &Silent);
+    let outcome = worker::read_all(&intake, &memory, &logs, &SilentProgress);
     let error = outcome.map(|_| ()).expect_err("too many names").to_string();
     assert!(error.contains("exceed their limit of 12 MiB"), "{error}");
 }
 
 #[test]
 fn progress_is_reported_up_to_the_end() {
-    struct Last(Mutex<(u64, Option<u64>)>);
-    impl Progress for Last {
+    struct LastProgress(Mutex<(u64, Option<u64>)>);
+    impl IntakeProgress for LastProgress {
         fn read(&self, bytes: u64, of: Option<u64>) {
             let mut last = self.0.lock().expect("lock");
             *last = (last.0.max(bytes), of);
@@ -567,7 +575,7 @@ fn progress_is_reported_up_to_the_end() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let text = generated(50_000);
-    let progress = Last(Mutex::default());
+    let progress = LastProgress(Mutex::default());
     take_in(&intake(&[put(folder.path(), "a.csv", &text)]), &progress).expect("readable logs");
     let last = progress.0.into_inner().expect("lock");
     assert_eq!(last, (text.len() as u64, Some(text.len() as u64)));
@@ -588,7 +596,7 @@ fn own_log_has_bit_rates_and_drives_without_a_table() {
     let text = format!("{}{}{summary}", line(1000, 0), line(3000, 1000));
     let taken = taken(&[put(folder.path(), "a.log", text)]);
     assert_eq!(
-        told(&taken),
+        request_lines(&taken),
         [
             "x /t/a.mp4 1000..2500 0 None 1000",
             "x /t/a.mp4 3000..4500 1000 None 1000"
@@ -603,7 +611,7 @@ fn own_log_has_bit_rates_and_drives_without_a_table() {
         "sdb"
     );
     assert_eq!(taken.dropped.count(), 0);
-    assert_eq!(taken.dropped.count_of(Reason::NotARequest), 1);
+    assert_eq!(taken.dropped.count_of(DropReason::NotARequest), 1);
 }
 
 proptest! {

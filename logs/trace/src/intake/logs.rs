@@ -10,61 +10,61 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::error::{IntakeError, LogError};
 use super::options::Intake;
-use super::taken::LogSummary;
+use super::result::LogSummary;
 use crate::names::hash;
-use crate::parquet::read::Table;
-use crate::read::Reader;
-use crate::read::recognise::{NotFound, outcomes, recognise};
-use crate::read::source::{Blocks, HEAD_BYTES, Head, Packing, is_beginning, look};
+use crate::parquet::read::LogTable;
+use crate::read::LineReader;
+use crate::read::recognise::{RecognitionError, outcomes, recognise};
+use crate::read::source::{BlockReader, Compression, HEAD_BYTES, LogHead, is_beginning, look};
 
 /// A log to be read.
-pub(super) struct Log {
+pub(super) struct LogFile {
     pub(super) name: String,
     pub(super) path: PathBuf,
     /// Its index among the given logs.
     pub(super) number: u32,
-    pub(super) packing: Packing,
+    pub(super) packing: Compression,
     pub(super) bytes: Option<u64>,
     pub(super) format: String,
     /// Fields in it that are not used.
     pub(super) unused: Vec<String>,
-    pub(super) contents: Contents,
+    pub(super) contents: LogContents,
     pub(super) is_done: AtomicBool,
 }
 
 /// Contents of a log.
-pub(super) enum Contents {
+pub(super) enum LogContents {
     Lines {
-        reader: Reader,
-        state: Mutex<State>,
+        reader: LineReader,
+        state: Mutex<LogState>,
     },
     Table {
-        table: Table,
+        table: LogTable,
         group_next: AtomicUsize,
     },
 }
 
 /// Read state of a log.
-pub(super) enum State {
+pub(super) enum LogState {
     /// Not opened yet (or to be reopened).
     Waiting(Option<Box<dyn Read + Send>>),
     Open {
-        blocks: Box<Blocks>,
+        blocks: Box<BlockReader>,
         /// The columns after the last block, where lines may change them.
-        reader: Reader,
+        reader: LineReader,
     },
     Done,
 }
 
 /// All logs.
-pub(super) struct Logs {
-    pub(super) logs: Vec<Log>,
+pub(super) struct LogFiles {
+    pub(super) logs: Vec<LogFile>,
     /// Logs that are not read.
     pub(super) left_out: Vec<(u32, LogSummary)>,
     pub(super) read_bytes: Arc<AtomicU64>,
 }
 
-impl Logs {
+impl LogFiles {
     /// Total size of all logs on disk, if known.
     pub(super) fn bytes_total(&self) -> Option<u64> {
         self.logs.iter().map(|log| log.bytes).sum()
@@ -72,13 +72,13 @@ impl Logs {
 }
 
 /// Opens and recognises all logs; reports all errors together.
-pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
+pub(super) fn open(intake: &Intake) -> Result<LogFiles, IntakeError> {
     let read_bytes = Arc::new(AtomicU64::new(0));
     let (mut logs, mut left_out) = (Vec::new(), Vec::new());
     let (mut unreadable, mut wrong) = (Vec::new(), Vec::new());
     // A head is dropped once its log is recognised: thousands of them would not fit in memory.
     for (number, path) in (0..).zip(&intake.logs) {
-        let name = told(path);
+        let name = display_name(path);
         let head = match look(path, &read_bytes) {
             Ok(head) => head,
             Err(error) => {
@@ -90,7 +90,7 @@ pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
         let (packing, bytes) = (head.packing, head.packed_bytes);
         match contents(intake, path, head) {
             Ok(Some((format, unused, contents))) => {
-                let log = Log {
+                let log = LogFile {
                     name,
                     path: path.clone(),
                     number,
@@ -104,8 +104,8 @@ pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
                 logs.push((log, seen));
             }
             Ok(None) => left_out.push((number, left(&name, "it is empty".to_owned()))),
-            Err(NotRead::Format(error)) => return Err(error.into()),
-            Err(NotRead::Log(error)) => wrong.push(*error),
+            Err(LogFailure::Format(error)) => return Err(error.into()),
+            Err(LogFailure::Log(error)) => wrong.push(*error),
         }
     }
     unreadable.append(&mut wrong);
@@ -113,85 +113,85 @@ pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
         return Err(IntakeError::Logs(unreadable));
     }
     left_out.append(&mut leave_out_copies(&mut logs));
-    Ok(Logs {
+    Ok(LogFiles {
         logs: logs.into_iter().map(|(log, _)| log).collect(),
         left_out,
         read_bytes,
     })
 }
 
-enum NotRead {
+enum LogFailure {
     Format(crate::read::FormatError),
     Log(Box<LogError>),
 }
 
-impl From<LogError> for NotRead {
+impl From<LogError> for LogFailure {
     fn from(error: LogError) -> Self {
         Self::Log(Box::new(error))
     }
 }
 
 /// A recognised log: its format, its unused fields, and its contents.
-type Recognised = (String, Vec<String>, Contents);
+type RecognisedLog = (String, Vec<String>, LogContents);
 
 /// The contents of a log; `None` if it is empty.
 fn contents(
     intake: &Intake,
     path: &PathBuf,
-    mut head: Head,
-) -> Result<Option<Recognised>, NotRead> {
-    let log = told(path);
+    mut head: LogHead,
+) -> Result<Option<RecognisedLog>, LogFailure> {
+    let log = display_name(path);
     let wrong = |text: String| Err(LogError(text).into());
     match head.packing {
-        Packing::Other(by) => {
+        Compression::Other(by) => {
             return wrong(format!(
                 "{log} is compressed with {by}, which is not supported; decompress it: {by} -dc {log}"
             ));
         }
-        Packing::Parquet if head.input.is_some() => {
+        Compression::Parquet if head.input.is_some() => {
             return wrong(format!(
                 "{log}: Parquet cannot be read from a stream; name a file"
             ));
         }
-        Packing::Parquet => {
-            let table = Table::open(
+        Compression::Parquet => {
+            let table = LogTable::open(
                 path,
                 intake.format.as_ref(),
                 intake.session_field.as_deref(),
                 intake.looks_at_devices_and_drives(),
             );
             let table = table.map_err(|what| LogError(format!("{log}: {what}")))?;
-            let contents = Contents::Table {
+            let contents = LogContents::Table {
                 table,
                 group_next: AtomicUsize::new(0),
             };
             return Ok(Some(("parquet".to_owned(), Vec::new(), contents)));
         }
-        Packing::Plain | Packing::Gzip | Packing::Zstd => {}
+        Compression::Plain | Compression::Gzip | Compression::Zstd => {}
     }
     let given = intake.format.as_ref();
     match recognise(&head.bytes, given, intake.session_field.as_deref()) {
         Ok(found) => {
-            let contents = Contents::Lines {
+            let contents = LogContents::Lines {
                 reader: found.reader,
-                state: Mutex::new(State::Waiting(head.input.take())),
+                state: Mutex::new(LogState::Waiting(head.input.take())),
             };
             Ok(Some((found.name, found.unused, contents)))
         }
-        Err(NotFound::Empty) => Ok(None),
-        Err(NotFound::Format(error)) => Err(NotRead::Format(error)),
-        Err(NotFound::Binary) => wrong(format!(
+        Err(RecognitionError::Empty) => Ok(None),
+        Err(RecognitionError::Format(error)) => Err(LogFailure::Format(error)),
+        Err(RecognitionError::Binary) => wrong(format!(
             "{log} is not a text log; gzip and zstd are supported, decompress other formats \
              first"
         )),
-        Err(NotFound::Tried(tried)) => wrong(format!(
+        Err(RecognitionError::Tried(tried)) => wrong(format!(
             "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \
              log_format (nginx) or LogFormat (Apache) of the server's configuration, or --format NAME, \
              for keys or columns of other names --format 'json:time=THEIRS,target=THEIRS,bytes=THEIRS'; \
              or leave this log out",
             outcomes(&tried)
         )),
-        Err(NotFound::NoSession(there_is)) => {
+        Err(RecognitionError::NoSession(there_is)) => {
             let wanted = intake.session_field.as_deref().unwrap_or_default();
             let there_is = there_is.join(", ");
             wrong(format!(
@@ -202,7 +202,7 @@ fn contents(
     }
 }
 
-fn told(path: &PathBuf) -> String {
+fn display_name(path: &PathBuf) -> String {
     if path == &PathBuf::from("-") {
         "standard input".to_owned()
     } else {
@@ -229,7 +229,7 @@ struct LogIdentity {
 }
 
 impl LogIdentity {
-    fn of(head: &Head) -> Self {
+    fn of(head: &LogHead) -> Self {
         let is_known = head.input.is_none() && !head.bytes.is_empty() && head.bytes_total.is_some();
         Self {
             head: is_known.then(|| (hash(&head.bytes), head.bytes.len())),
@@ -240,7 +240,7 @@ impl LogIdentity {
 
 /// Removes logs whose contents are in another one: a copy (possibly compressed), or an earlier
 /// state of a log that has grown.
-fn leave_out_copies(logs: &mut Vec<(Log, LogIdentity)>) -> Vec<(u32, LogSummary)> {
+fn leave_out_copies(logs: &mut Vec<(LogFile, LogIdentity)>) -> Vec<(u32, LogSummary)> {
     let mut is_copy: Vec<Option<usize>> = vec![None; logs.len()];
     for (place, (small, seen)) in logs.iter().enumerate() {
         if seen.head.is_none() {
@@ -277,8 +277,8 @@ fn leave_out_copies(logs: &mut Vec<(Log, LogIdentity)>) -> Vec<(u32, LogSummary)
 /// Whether the larger log starts with all `bytes` of the smaller. Their heads are equal; for plain
 /// files the end is compared as well, and compressed logs, whose size is uncertain, are compared in
 /// full, which takes less time than reading them.
-fn is_all_in(small: &Log, bytes: u64, large: &Log) -> bool {
-    let is_plain = |log: &Log| log.packing == Packing::Plain;
+fn is_all_in(small: &LogFile, bytes: u64, large: &LogFile) -> bool {
+    let is_plain = |log: &LogFile| log.packing == Compression::Plain;
     if !is_plain(small) || !is_plain(large) {
         let is_in = is_beginning((&small.path, small.packing), (&large.path, large.packing));
         return is_in.unwrap_or(false);
@@ -286,7 +286,7 @@ fn is_all_in(small: &Log, bytes: u64, large: &Log) -> bool {
     if bytes <= HEAD_BYTES as u64 {
         return true;
     }
-    let tail = |log: &Log| -> std::io::Result<Vec<u8>> {
+    let tail = |log: &LogFile| -> std::io::Result<Vec<u8>> {
         let mut end = vec![0; HEAD_BYTES];
         File::open(&log.path)?.read_exact_at(&mut end, bytes - HEAD_BYTES as u64)?;
         Ok(end)

@@ -9,20 +9,23 @@ mod finish;
 mod logs;
 mod options;
 mod progress;
-mod taken;
+mod result;
 mod worker;
 
 pub use error::{IntakeError, LogError};
 pub use options::{Intake, MemoryBound};
-pub use progress::{Progress, Silent};
-pub use taken::{IntakeResult, LogSummary, SessionsBy};
+pub use progress::{IntakeProgress, SilentProgress};
+pub use result::{IntakeResult, LogSummary, SessionIdentification};
 
 /// Reads logs.
 ///
 /// # Errors
 /// If a log or table cannot be opened or recognised (before anything is read), or if memory or the
 /// disk for spilled data runs out.
-pub fn take_in(intake: &Intake, progress: &dyn Progress) -> Result<IntakeResult, IntakeError> {
+pub fn take_in(
+    intake: &Intake,
+    progress: &dyn IntakeProgress,
+) -> Result<IntakeResult, IntakeError> {
     let memory = intake.memory_bound()?;
     if intake.logs.is_empty() {
         return Err(IntakeError::NoLogs);

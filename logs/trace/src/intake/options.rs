@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::IntakeError;
-use crate::known::Known;
-use crate::parts::PARTS;
+use crate::number_cache::NumberCache;
+use crate::partitions::PARTS;
 use crate::read::Format;
 use crate::read::source::BLOCK_BYTES;
 
@@ -56,7 +56,7 @@ const REST_BYTES_MIN: u64 = 48 << 20;
 /// Memory of a reader thread, bytes: a block, its growing remainder, and the carry-over; doubled
 /// for the growth of vectors. Five kinds of names are cached.
 const THREAD_BYTES: u64 =
-    (6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2 + 5 * Known::BYTES) as u64;
+    (6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2 + 5 * NumberCache::BYTES) as u64;
 
 impl Default for Intake {
     fn default() -> Self {

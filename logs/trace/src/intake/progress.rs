@@ -1,7 +1,7 @@
 //! Progress reports of intake.
 
 /// Receiver of progress reports.
-pub trait Progress: Sync {
+pub trait IntakeProgress: Sync {
     /// `bytes` of the logs have been read, as stored on disk, of a total (`None` if unknown).
     fn read(&self, bytes: u64, of: Option<u64>);
     /// A message to be shown at once.
@@ -10,9 +10,9 @@ pub trait Progress: Sync {
 
 /// Ignores all reports.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct SilentProgress;
 
-impl Progress for Silent {
+impl IntakeProgress for SilentProgress {
     fn read(&self, _: u64, _: Option<u64>) {}
     fn note(&self, _: &str) {}
 }

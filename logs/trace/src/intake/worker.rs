@@ -1,44 +1,44 @@
 //! Reader threads: parse blocks of logs into records of partitions.
 
 mod batch;
-mod recording;
+mod record_requests;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::error::IntakeError;
-use super::logs::{Contents, Log, Logs, State};
+use super::logs::{LogContents, LogFile, LogFiles, LogState};
 use super::options::{Intake, MemoryBound};
-use super::progress::Progress;
-use crate::dropped::Dropped;
+use super::progress::IntakeProgress;
+use crate::drop_counts::DropCounts;
 use crate::files::{FileHint, FilesTable, Interners};
-use crate::known::Known;
 use crate::names::QuickMap;
+use crate::number_cache::NumberCache;
 use crate::parquet::read::TableEntry;
-use crate::parts::PARTS;
-use crate::parts::record::{Encoder, SOURCE_SHIFT};
-use crate::parts::store::Store;
-use crate::read::entry::Entry;
-use crate::read::row::Row;
-use crate::read::source::{Block, Blocks};
-use crate::read::{Format, Reader, Reason, device, trimmed};
+use crate::partitions::PARTS;
+use crate::partitions::record::{Encoder, SOURCE_SHIFT};
+use crate::partitions::store::ChunkStore;
+use crate::read::entry::LogEntry;
+use crate::read::row::LineFields;
+use crate::read::source::{BlockReader, LineBlock};
+use crate::read::{DropReason, Format, LineReader, device, trimmed};
 use batch::BatchNumbers;
 
 /// Result of reading.
-pub(super) struct Read {
+pub(super) struct ReadResult {
     pub(super) names: Interners,
     pub(super) table: FilesTable,
-    pub(super) store: Store,
-    pub(super) told: Told,
+    pub(super) store: ChunkStore,
+    pub(super) told: ThreadResults,
     /// Errors that ended a log early, by log.
     pub(super) troubles: Vec<(u32, String)>,
 }
 
 /// Results of one thread, or of all.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    pub(super) dropped: Dropped,
+pub(super) struct ThreadResults {
+    pub(super) dropped: DropCounts,
     pub(super) requests: u64,
     pub(super) bytes: u64,
     pub(super) unnamed: u64,
@@ -55,7 +55,7 @@ pub(super) struct Told {
     pub(super) hints: QuickMap<u32, FileHint>,
 }
 
-impl Told {
+impl ThreadResults {
     /// Moves the counts of a log into these results, and resets them.
     fn add_span(&mut self, log: u32, span: &mut (u64, i64, i64)) {
         let (count, first, last) = std::mem::replace(span, NO_SPAN);
@@ -90,11 +90,11 @@ impl Told {
 const CLOCK_BACK_MS: i64 = 60_000;
 
 /// State shared by all threads.
-struct Shared<'a> {
-    logs: &'a Logs,
+struct SharedState<'a> {
+    logs: &'a LogFiles,
     names: &'a Interners,
     names_bytes_max: u64,
-    store: &'a Store,
+    store: &'a ChunkStore,
     /// File sizes by provisional number, where a table has them.
     sizes: QuickMap<u32, u64>,
     /// Whether devices and drives are recorded.
@@ -102,13 +102,13 @@ struct Shared<'a> {
     keep_unplaced: bool,
     lines_max: u64,
     /// Self-describing formats, tried on lines that do not match the format of their log.
-    others: Vec<Reader>,
+    others: Vec<LineReader>,
     troubles: Mutex<Vec<(u32, String)>>,
     is_over: AtomicBool,
 }
 
 /// Why a thread stopped.
-enum Failure {
+enum WorkerFailure {
     Names,
     Spill(io::Error),
 }
@@ -117,18 +117,18 @@ enum Failure {
 pub(super) fn read_all(
     intake: &Intake,
     memory: &MemoryBound,
-    logs: &Logs,
-    progress: &dyn Progress,
-) -> Result<Read, IntakeError> {
+    logs: &LogFiles,
+    progress: &dyn IntakeProgress,
+) -> Result<ReadResult, IntakeError> {
     let names = Interners::new();
-    let mut told = Told::default();
+    let mut told = ThreadResults::default();
     let table = match &intake.files {
         Some(path) => FilesTable::open(path, &names, &mut told.dropped)?,
         None => FilesTable::default(),
     };
     let folder = intake.spill.clone().unwrap_or_else(std::env::temp_dir);
-    let store = Store::new(PARTS, memory.kept, folder.clone());
-    let shared = Shared {
+    let store = ChunkStore::new(PARTS, memory.kept, folder.clone());
+    let shared = SharedState {
         logs,
         names: &names,
         names_bytes_max: memory.names / 2,
@@ -145,8 +145,8 @@ pub(super) fn read_all(
         troubles: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
-    let work = || Worker::new(&shared).run(progress);
-    let outcomes: Vec<Result<Told, Failure>> = std::thread::scope(|scope| {
+    let work = || IntakeWorker::new(&shared).run(progress);
+    let outcomes: Vec<Result<ThreadResults, WorkerFailure>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..intake.threads).map(|_| scope.spawn(work)).collect();
         let mut outcomes = vec![work()];
         for thread in threads {
@@ -159,17 +159,17 @@ pub(super) fn read_all(
     });
     for outcome in outcomes {
         told.merge(outcome.map_err(|failure| match failure {
-            Failure::Names => IntakeError::Names {
+            WorkerFailure::Names => IntakeError::Names {
                 allowed: memory.names,
             },
-            Failure::Spill(source) => IntakeError::Spill {
+            WorkerFailure::Spill(source) => IntakeError::Spill {
                 folder: folder.clone(),
                 source,
             },
         })?);
     }
     let troubles = shared.troubles.into_inner();
-    Ok(Read {
+    Ok(ReadResult {
         troubles: troubles.unwrap_or_else(PoisonError::into_inner),
         names,
         table,
@@ -179,15 +179,15 @@ pub(super) fn read_all(
 }
 
 /// Formats that may occur in any log: those of all logs, and those without a header.
-fn other_readers(logs: &Logs, session_field: Option<&str>) -> Vec<Reader> {
-    let mut readers: Vec<Reader> = Vec::new();
+fn other_readers(logs: &LogFiles, session_field: Option<&str>) -> Vec<LineReader> {
+    let mut readers: Vec<LineReader> = Vec::new();
     let known = Format::all();
     let known = known
         .iter()
         .filter_map(|format| format.reader(session_field).ok()?);
     let ours = logs.logs.iter().filter_map(|log| match &log.contents {
-        Contents::Lines { reader, .. } => Some(reader.clone()),
-        Contents::Table { .. } => None,
+        LogContents::Lines { reader, .. } => Some(reader.clone()),
+        LogContents::Table { .. } => None,
     });
     for reader in ours.chain(known) {
         if !readers.contains(&reader) {
@@ -198,56 +198,56 @@ fn other_readers(logs: &Logs, session_field: Option<&str>) -> Vec<Reader> {
 }
 
 /// A unit of work.
-enum Job {
-    Block { log: usize, reader: Reader },
+enum WorkUnit {
+    Block { log: usize, reader: LineReader },
     Group { log: usize, group: usize },
 }
 
-struct Worker<'s> {
-    shared: &'s Shared<'s>,
+struct IntakeWorker<'s> {
+    shared: &'s SharedState<'s>,
     parts: Vec<Encoder>,
-    sessions: Known,
-    viewers: Known,
-    files: Known,
-    devices: Known,
-    disks: Known,
-    agents: device::Devices,
+    sessions: NumberCache,
+    viewers: NumberCache,
+    files: NumberCache,
+    devices: NumberCache,
+    disks: NumberCache,
+    agents: device::DeviceCache,
     batch: BatchNumbers,
     viewer: Vec<u8>,
     /// Current block: requests, first arrival, last completion.
     span: (u64, i64, i64),
-    told: Told,
+    told: ThreadResults,
 }
 
 const NO_SPAN: (u64, i64, i64) = (0, i64::MAX, i64::MIN);
 
-impl<'s> Worker<'s> {
-    fn new(shared: &'s Shared<'s>) -> Self {
+impl<'s> IntakeWorker<'s> {
+    fn new(shared: &'s SharedState<'s>) -> Self {
         Self {
             shared,
             parts: (0..PARTS).map(|_| Encoder::default()).collect(),
-            sessions: Known::default(),
-            viewers: Known::default(),
-            files: Known::default(),
-            devices: Known::default(),
-            disks: Known::default(),
-            agents: device::Devices::default(),
+            sessions: NumberCache::default(),
+            viewers: NumberCache::default(),
+            files: NumberCache::default(),
+            devices: NumberCache::default(),
+            disks: NumberCache::default(),
+            agents: device::DeviceCache::default(),
             batch: BatchNumbers::default(),
             viewer: Vec::new(),
             span: NO_SPAN,
-            told: Told::default(),
+            told: ThreadResults::default(),
         }
     }
 
-    fn run(mut self, progress: &dyn Progress) -> Result<Told, Failure> {
-        let mut block = Block::default();
+    fn run(mut self, progress: &dyn IntakeProgress) -> Result<ThreadResults, WorkerFailure> {
+        let mut block = LineBlock::default();
         let total = self.shared.logs.bytes_total();
         while let Some(job) = self.shared.next(&mut block) {
             let outcome = match job {
-                Job::Block { log, reader } => self
+                WorkUnit::Block { log, reader } => self
                     .block(log, reader, &block)
                     .map(|()| self.end_of_block(log)),
-                Job::Group { log, group } => {
+                WorkUnit::Group { log, group } => {
                     self.group(log, group).map(|()| self.end_of_block(log))
                 }
             };
@@ -270,14 +270,19 @@ impl<'s> Worker<'s> {
     }
 
     /// Parses the lines of a block.
-    fn block(&mut self, log: usize, reader: Reader, block: &Block) -> Result<(), Failure> {
+    fn block(
+        &mut self,
+        log: usize,
+        reader: LineReader,
+        block: &LineBlock,
+    ) -> Result<(), WorkerFailure> {
         let log = &self.shared.logs.logs[log];
-        let (mut reader, mut row) = (reader, Row::new());
+        let (mut reader, mut row) = (reader, LineFields::new());
         let has_nul = memchr::memchr(0, &block.bytes).is_some();
         let last = block.bytes.len();
         let (mut start, mut line_number, mut before_ms) = (0, block.line_first, i64::MIN);
         for line in &block.too_long {
-            self.drop_line(log, Reason::TooLong, *line, b"");
+            self.drop_line(log, DropReason::TooLong, *line, b"");
         }
         for end in memchr::memchr_iter(b'\n', &block.bytes).chain(block.is_cut.then_some(last)) {
             let is_unended = end == last;
@@ -290,7 +295,7 @@ impl<'s> Worker<'s> {
                 Ok([]) => continue,
                 Ok(line) => line,
                 Err(line) => {
-                    self.drop_line(log, Reason::Nul, number, line);
+                    self.drop_line(log, DropReason::Nul, number, line);
                     continue;
                 }
             };
@@ -313,8 +318,12 @@ impl<'s> Worker<'s> {
                 }
                 Err(reason) => {
                     // A truncated line may end within its method or status.
-                    let is_cut = is_unended && reason != Reason::NotARequest;
-                    let reason = if is_cut { Reason::Truncated } else { reason };
+                    let is_cut = is_unended && reason != DropReason::NotARequest;
+                    let reason = if is_cut {
+                        DropReason::Truncated
+                    } else {
+                        reason
+                    };
                     self.drop_line(log, reason, number, line);
                 }
             }
@@ -325,16 +334,16 @@ impl<'s> Worker<'s> {
     /// Parses a line in its log's format, otherwise in any other that matches it.
     fn read<'a>(
         &self,
-        reader: &Reader,
+        reader: &LineReader,
         line: &'a [u8],
-        row: &mut Row<'a>,
-    ) -> Result<Entry<'a>, Reason> {
+        row: &mut LineFields<'a>,
+    ) -> Result<LogEntry<'a>, DropReason> {
         let reason = match reader.read(line, row) {
             Ok(entry) => return Ok(entry),
             Err(reason) => reason,
         };
         // A line with columns may match another format by chance, but then its time is invalid.
-        if matches!(reason, Reason::Shape | Reason::BadTime) {
+        if matches!(reason, DropReason::Shape | DropReason::BadTime) {
             for other in self.shared.others.iter().filter(|other| *other != reader) {
                 match other.read(line, row) {
                     Ok(entry) => return Ok(entry),
@@ -347,9 +356,9 @@ impl<'s> Worker<'s> {
     }
 
     /// Reads a row group of a table.
-    fn group(&mut self, log: usize, group: usize) -> Result<(), Failure> {
+    fn group(&mut self, log: usize, group: usize) -> Result<(), WorkerFailure> {
         let log = &self.shared.logs.logs[log];
-        let Contents::Table { table, .. } = &log.contents else {
+        let LogContents::Table { table, .. } = &log.contents else {
             return Ok(());
         };
         let mut failure = None;
@@ -376,19 +385,19 @@ impl<'s> Worker<'s> {
         failure.map_or(Ok(()), Err)
     }
 
-    fn put_away(&mut self, part: usize) -> Result<(), Failure> {
+    fn put_away(&mut self, part: usize) -> Result<(), WorkerFailure> {
         let (bytes, count) = self.parts[part].take();
         if count > 0 {
             let outcome = self.shared.store.add(part, bytes, count);
-            outcome.map_err(Failure::Spill)?;
+            outcome.map_err(WorkerFailure::Spill)?;
         }
         if self.shared.names.bytes() > self.shared.names_bytes_max {
-            return Err(Failure::Names);
+            return Err(WorkerFailure::Names);
         }
         Ok(())
     }
 
-    fn drop_line(&mut self, log: &Log, reason: Reason, number: u64, line: &[u8]) {
+    fn drop_line(&mut self, log: &LogFile, reason: DropReason, number: u64, line: &[u8]) {
         let order = (u64::from(log.number) << SOURCE_SHIFT) | number;
         self.told
             .dropped
@@ -396,9 +405,9 @@ impl<'s> Worker<'s> {
     }
 }
 
-impl Shared<'_> {
+impl SharedState<'_> {
     /// The next unit of work; lines are put into `block`.
-    fn next(&self, block: &mut Block) -> Option<Job> {
+    fn next(&self, block: &mut LineBlock) -> Option<WorkUnit> {
         // First the logs that are free, then any log.
         for is_patient in [false, true] {
             for (place, log) in self.logs.logs.iter().enumerate() {
@@ -406,11 +415,11 @@ impl Shared<'_> {
                     continue;
                 }
                 let (reader, state) = match &log.contents {
-                    Contents::Lines { reader, state } => (reader, state),
-                    Contents::Table { table, group_next } => {
+                    LogContents::Lines { reader, state } => (reader, state),
+                    LogContents::Table { table, group_next } => {
                         let group = group_next.fetch_add(1, Relaxed);
                         if group < table.groups() && table.rows_before(group) < self.lines_max {
-                            return Some(Job::Group { log: place, group });
+                            return Some(WorkUnit::Group { log: place, group });
                         }
                         log.is_done.store(true, Relaxed);
                         continue;
@@ -425,7 +434,7 @@ impl Shared<'_> {
                     }
                 };
                 if let Some(reader) = self.next_block(log, reader, &mut state, block) {
-                    return Some(Job::Block { log: place, reader });
+                    return Some(WorkUnit::Block { log: place, reader });
                 }
                 log.is_done.store(true, Relaxed);
             }
@@ -436,34 +445,34 @@ impl Shared<'_> {
     /// The next block of a log, and the reader for its first line.
     fn next_block(
         &self,
-        log: &Log,
-        reader: &Reader,
-        state: &mut State,
-        block: &mut Block,
-    ) -> Option<Reader> {
-        if let State::Waiting(input) = state {
+        log: &LogFile,
+        reader: &LineReader,
+        state: &mut LogState,
+        block: &mut LineBlock,
+    ) -> Option<LineReader> {
+        if let LogState::Waiting(input) = state {
             let input = input.take();
-            match Blocks::open(&log.path, log.packing, input, &self.logs.read_bytes) {
+            match BlockReader::open(&log.path, log.packing, input, &self.logs.read_bytes) {
                 Ok(blocks) => {
-                    *state = State::Open {
+                    *state = LogState::Open {
                         blocks: Box::new(blocks),
                         reader: reader.clone(),
                     }
                 }
                 Err(error) => {
                     self.trouble(log, format!("it cannot be reopened: {error}"));
-                    *state = State::Done;
+                    *state = LogState::Done;
                 }
             }
         }
-        let State::Open { blocks, reader } = state else {
+        let LogState::Open { blocks, reader } = state else {
             return None;
         };
         if !blocks.next(block) || block.line_first > self.lines_max {
             if let Some(trouble) = blocks.trouble.take() {
                 self.trouble(log, format!("it ends early: {trouble}"));
             }
-            *state = State::Done;
+            *state = LogState::Done;
             return None;
         }
         let before = reader.clone();
@@ -473,7 +482,7 @@ impl Shared<'_> {
         Some(before)
     }
 
-    fn trouble(&self, log: &Log, trouble: String) {
+    fn trouble(&self, log: &LogFile, trouble: String) {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.push((log.number, trouble));
     }

@@ -11,7 +11,7 @@ use ::parquet::data_type::{ByteArray, DataType};
 use ::parquet::schema::types::ColumnDescriptor;
 
 /// A column of a row group, being read.
-pub(super) struct Column {
+pub(super) struct GroupColumn {
     reader: ColumnReader,
     /// Decimal places of timestamps stored as integers.
     places: u32,
@@ -20,7 +20,7 @@ pub(super) struct Column {
     levels: Vec<i16>,
     /// Whether no cell of the batch is empty.
     is_whole: bool,
-    cells: Cells,
+    cells: BatchValues,
     /// 32-bit numbers before widening.
     narrow: Vec<i32>,
     singles: Vec<f32>,
@@ -28,7 +28,7 @@ pub(super) struct Column {
 
 /// Values of a batch.
 #[derive(Debug)]
-pub(super) enum Cells {
+pub(super) enum BatchValues {
     Flags(Vec<bool>),
     Ints(Vec<i64>),
     Reals(Vec<f64>),
@@ -58,7 +58,7 @@ pub(super) fn moment_places(column: &ColumnDescriptor) -> Option<u32> {
     }
 }
 
-impl Column {
+impl GroupColumn {
     /// A column whose integers have that many decimal places.
     pub(super) fn new(
         reader: ColumnReader,
@@ -66,15 +66,15 @@ impl Column {
         column: &ColumnDescriptor,
     ) -> Result<Self, String> {
         let cells = match &reader {
-            ColumnReader::BoolColumnReader(_) => Cells::Flags(Vec::new()),
+            ColumnReader::BoolColumnReader(_) => BatchValues::Flags(Vec::new()),
             ColumnReader::Int32ColumnReader(_) | ColumnReader::Int64ColumnReader(_) => {
-                Cells::Ints(Vec::new())
+                BatchValues::Ints(Vec::new())
             }
             ColumnReader::FloatColumnReader(_) | ColumnReader::DoubleColumnReader(_) => {
-                Cells::Reals(Vec::new())
+                BatchValues::Reals(Vec::new())
             }
             ColumnReader::ByteArrayColumnReader(_)
-            | ColumnReader::FixedLenByteArrayColumnReader(_) => Cells::Texts(Vec::new()),
+            | ColumnReader::FixedLenByteArrayColumnReader(_) => BatchValues::Texts(Vec::new()),
             ColumnReader::Int96ColumnReader(_) => {
                 return Err(format!(
                     "column {} has type INT96, which is obsolete since 2016; write \
@@ -96,7 +96,7 @@ impl Column {
     }
 
     /// The values of the batch.
-    pub(super) const fn cells(&self) -> &Cells {
+    pub(super) const fn cells(&self) -> &BatchValues {
         &self.cells
     }
 
@@ -121,28 +121,28 @@ impl Column {
     fn decode_unguarded(&mut self, count: usize) -> Result<bool, String> {
         let (level, levels) = (self.level, &mut self.levels);
         match (&mut self.reader, &mut self.cells) {
-            (ColumnReader::BoolColumnReader(reader), Cells::Flags(flags)) => {
+            (ColumnReader::BoolColumnReader(reader), BatchValues::Flags(flags)) => {
                 fill(reader, count, level, levels, flags)
             }
-            (ColumnReader::Int64ColumnReader(reader), Cells::Ints(numbers)) => {
+            (ColumnReader::Int64ColumnReader(reader), BatchValues::Ints(numbers)) => {
                 fill(reader, count, level, levels, numbers)
             }
-            (ColumnReader::Int32ColumnReader(reader), Cells::Ints(numbers)) => {
+            (ColumnReader::Int32ColumnReader(reader), BatchValues::Ints(numbers)) => {
                 let is_whole = fill(reader, count, level, levels, &mut self.narrow)?;
                 numbers.clear();
                 numbers.extend(self.narrow.iter().map(|number| i64::from(*number)));
                 Ok(is_whole)
             }
-            (ColumnReader::DoubleColumnReader(reader), Cells::Reals(numbers)) => {
+            (ColumnReader::DoubleColumnReader(reader), BatchValues::Reals(numbers)) => {
                 fill(reader, count, level, levels, numbers)
             }
-            (ColumnReader::FloatColumnReader(reader), Cells::Reals(numbers)) => {
+            (ColumnReader::FloatColumnReader(reader), BatchValues::Reals(numbers)) => {
                 let is_whole = fill(reader, count, level, levels, &mut self.singles)?;
                 numbers.clear();
                 numbers.extend(self.singles.iter().map(|number| f64::from(*number)));
                 Ok(is_whole)
             }
-            (ColumnReader::ByteArrayColumnReader(reader), Cells::Texts(texts)) => {
+            (ColumnReader::ByteArrayColumnReader(reader), BatchValues::Texts(texts)) => {
                 let is_whole = fill(reader, count, level, levels, texts)?;
                 // Empty cells would have no bytes to return.
                 for (text, of_cell) in texts.iter_mut().zip(levels.iter()) {
@@ -152,7 +152,7 @@ impl Column {
                 }
                 Ok(is_whole)
             }
-            (ColumnReader::FixedLenByteArrayColumnReader(reader), Cells::Texts(texts)) => {
+            (ColumnReader::FixedLenByteArrayColumnReader(reader), BatchValues::Texts(texts)) => {
                 let mut fixed = Vec::new();
                 let is_whole = fill(reader, count, level, levels, &mut fixed)?;
                 texts.clear();
@@ -174,10 +174,10 @@ impl Column {
             return;
         }
         match &self.cells {
-            Cells::Flags(flags) => text.push(b'0' + u8::from(flags[index])),
-            Cells::Ints(numbers) => put_number(text, numbers[index], self.places),
-            Cells::Reals(numbers) => put_real(text, numbers[index]),
-            Cells::Texts(texts) => text.extend_from_slice(texts[index].data()),
+            BatchValues::Flags(flags) => text.push(b'0' + u8::from(flags[index])),
+            BatchValues::Ints(numbers) => put_number(text, numbers[index], self.places),
+            BatchValues::Reals(numbers) => put_real(text, numbers[index]),
+            BatchValues::Texts(texts) => text.extend_from_slice(texts[index].data()),
         }
     }
 }

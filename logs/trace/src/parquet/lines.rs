@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::cells::{Column, moment_places};
+use super::cells::{GroupColumn, moment_places};
 use super::read::open;
 use crate::quoted::quote;
 
@@ -25,7 +25,7 @@ pub struct TableLines {
     reader: SerializedFileReader<File>,
     /// Indexes of the columns shown.
     places: Vec<usize>,
-    columns: Vec<Column>,
+    columns: Vec<GroupColumn>,
     group_next: usize,
     rows_left: u64,
     text: Vec<u8>,
@@ -91,7 +91,7 @@ impl TableLines {
                 let about = schema.column(*place);
                 // Tables of chains have times in ms.
                 let places = moment_places(&about).map_or(0, |places| places - 3);
-                Column::new(column, places, &about)
+                GroupColumn::new(column, places, &about)
             });
             self.columns = columns.collect::<Result<_, _>>()?;
             self.rows_left = u64::try_from(group.metadata().num_rows()).unwrap_or(0);

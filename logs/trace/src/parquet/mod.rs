@@ -2,15 +2,15 @@
 
 mod cells;
 mod lines;
+mod needed_columns;
 pub(crate) mod plain;
 pub(crate) mod read;
 mod tables;
-mod wanted;
 mod write;
 
 pub use lines::TableLines;
 pub use tables::{ChainRow, PhaseRow, RequestRow, SessionRow};
-pub use write::{Cells, Column, ColumnType, TableError, TableRow, TableWriter};
+pub use write::{ColumnSpec, ColumnType, RowCells, TableError, TableRow, TableWriter};
 
 #[cfg(test)]
 #[path = "parquet_tests.rs"]

@@ -2,8 +2,8 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use super::*;
-use crate::intake::{Intake, IntakeResult, Silent, take_in};
-use crate::read::Reason;
+use crate::intake::{Intake, IntakeResult, SilentProgress, take_in};
+use crate::read::DropReason;
 use headlong_chains::Chain;
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn intake(log: PathBuf) -> Intake {
 }
 
 fn taken(log: PathBuf) -> IntakeResult {
-    take_in(&intake(log), &Silent).expect("readable logs")
+    take_in(&intake(log), &SilentProgress).expect("readable logs")
 }
 
 fn requests(taken: &IntakeResult) -> Vec<headlong_chains::Request> {
@@ -94,7 +94,9 @@ fn rows_beyond_the_line_limit_are_not_read() {
             ..intake(path.clone())
         };
         assert_eq!(
-            take_in(&intake, &Silent).expect("readable logs").requests,
+            take_in(&intake, &SilentProgress)
+                .expect("readable logs")
+                .requests,
             lines
         );
     }
@@ -116,7 +118,7 @@ fn unplaced_requests_survive_a_round_trip() {
             keep_unplaced: true,
             ..intake(log)
         };
-        take_in(&intake, &Silent).expect("readable logs")
+        take_in(&intake, &SilentProgress).expect("readable logs")
     };
     let first = taken(text);
     let path = folder.path().join("requests.parquet");
@@ -149,7 +151,7 @@ fn requests_are_equal_without_devices_and_drives() {
             devices_and_drives: false,
             ..intake(log.clone())
         };
-        let few = take_in(&few, &Silent).expect("readable logs");
+        let few = take_in(&few, &SilentProgress).expect("readable logs");
         assert!(few.disks.is_empty(), "{}", few.disks.len());
         let found: Vec<_> = requests(&few).into_iter().map(bare).collect();
         assert_eq!(found, expected);
@@ -159,7 +161,7 @@ fn requests_are_equal_without_devices_and_drives() {
             devices_and_drives: false,
             ..intake(log.clone())
         };
-        let both = take_in(&both, &Silent).expect("readable logs");
+        let both = take_in(&both, &SilentProgress).expect("readable logs");
         assert_eq!(both.disks.len(), 1);
     }
 }
@@ -240,24 +242,24 @@ fn chain_phase_and_session_tables_are_written() {
 
 #[test]
 fn error_lists_the_columns_of_a_foreign_table() {
-    struct Other;
-    impl TableRow for Other {
-        const COLUMNS: &'static [Column] = &[Column::new("colour", ColumnType::Text)];
-        fn write(&self, cells: &mut Cells<'_>) {
+    struct OtherRow;
+    impl TableRow for OtherRow {
+        const COLUMNS: &'static [ColumnSpec] = &[ColumnSpec::new("colour", ColumnType::Text)];
+        fn write(&self, cells: &mut RowCells<'_>) {
             cells.text("red");
         }
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.parquet");
     let mut table = TableWriter::create(&path).expect("a table");
-    table.push(&Other).expect("a row");
+    table.push(&OtherRow).expect("a row");
     table.finish().expect("finished");
-    let error = take_in(&intake(path.clone()), &Silent)
+    let error = take_in(&intake(path.clone()), &SilentProgress)
         .expect_err("no log")
         .to_string();
     assert!(error.contains("lacks the columns of a request log") && error.contains("colour"));
     std::fs::write(&path, b"PAR1 and nothing else").expect("written");
-    let error = take_in(&intake(path), &Silent)
+    let error = take_in(&intake(path), &SilentProgress)
         .expect_err("no table")
         .to_string();
     assert!(error.contains("it is not a Parquet table"), "{error}");
@@ -275,7 +277,7 @@ fn missing_folder_of_a_table_is_named() {
 
 /// A row of numbers, including values that no log would have.
 #[derive(Debug, Clone)]
-struct Odd {
+struct OddRow {
     ts: Option<i64>,
     service_ms: Option<i64>,
     session: Option<i64>,
@@ -287,19 +289,19 @@ struct Odd {
     disk: Option<i64>,
 }
 
-impl TableRow for Odd {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("ts", ColumnType::Int),
-        Column::new("service_ms", ColumnType::Int),
-        Column::new("session", ColumnType::Int),
-        Column::new("file", ColumnType::Text),
-        Column::new("offset", ColumnType::Int),
-        Column::new("size", ColumnType::Int),
-        Column::new("bytes", ColumnType::Int),
-        Column::new("disk", ColumnType::Int),
+impl TableRow for OddRow {
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("ts", ColumnType::Int),
+        ColumnSpec::new("service_ms", ColumnType::Int),
+        ColumnSpec::new("session", ColumnType::Int),
+        ColumnSpec::new("file", ColumnType::Text),
+        ColumnSpec::new("offset", ColumnType::Int),
+        ColumnSpec::new("size", ColumnType::Int),
+        ColumnSpec::new("bytes", ColumnType::Int),
+        ColumnSpec::new("disk", ColumnType::Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         cells.maybe_int(self.ts);
         cells.maybe_int(self.service_ms);
         cells.maybe_int(self.session);
@@ -314,7 +316,7 @@ impl TableRow for Odd {
     }
 }
 
-fn odd() -> impl Strategy<Value = Odd> {
+fn odd() -> impl Strategy<Value = OddRow> {
     let number = |usual: std::ops::Range<i64>| {
         let odd = prop_oneof![
             Just(None),
@@ -338,7 +340,7 @@ fn odd() -> impl Strategy<Value = Odd> {
     let who = (number(0..40), file, number(0..3));
     let times = (number(1000..100_000), number(0..4000));
     let bytes = (number(0..5_000_000), number(1..900_000), number(0..900_000));
-    (who, times, bytes).prop_map(|(who, times, bytes)| Odd {
+    (who, times, bytes).prop_map(|(who, times, bytes)| OddRow {
         ts: times.0,
         service_ms: times.1,
         session: who.0,
@@ -377,7 +379,7 @@ proptest! {
         let counts = |taken: &IntakeResult| {
             // The header line is not a request.
             let lines = taken.dropped.by_reason().iter();
-            let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
+            let lines = lines.filter(|lines| lines.reason != DropReason::NotARequest);
             lines.map(|lines| (lines.reason, lines.count)).collect::<Vec<_>>()
         };
         prop_assert_eq!(counts(&table), counts(&text));
@@ -398,7 +400,7 @@ fn table_as_text_quotes_cells_where_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log.parquet");
     let mut table = TableWriter::create(&path).expect("a table");
-    let row = Odd {
+    let row = OddRow {
         ts: Some(-7),
         service_ms: None,
         session: Some(3),

@@ -10,14 +10,14 @@
 
 use ::parquet::data_type::ByteArray;
 
-use super::cells::{Cells, Column};
-use super::wanted::NeededColumn;
+use super::cells::{BatchValues, GroupColumn};
+use super::needed_columns::NeededColumn;
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 
 /// Column indexes of a plain table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct PlainColumns {
     end: usize,
     /// Factor and divisor that convert a time to ms.
     end_scale: (i64, i64),
@@ -45,9 +45,9 @@ const PLAIN: [Field; 10] = [
     Field::Bytes,
 ];
 
-impl Plan {
+impl PlainColumns {
     /// The plan for these columns; `None` if some need parsing.
-    pub(super) fn of(wanted: &[NeededColumn], columns: &[Column]) -> Option<Self> {
+    pub(super) fn of(wanted: &[NeededColumn], columns: &[GroupColumn]) -> Option<Self> {
         let place = |field: Field| wanted.iter().position(|wanted| wanted.field == field);
         let is_once = |wanted_one: &NeededColumn| {
             let of_field = wanted
@@ -65,9 +65,9 @@ impl Plan {
             .iter()
             .zip(columns)
             .all(|(wanted, column)| match column.cells() {
-                Cells::Ints(_) => wanted.places == 0 || wanted.field == Field::EndS,
-                Cells::Texts(_) => is_name(wanted.field),
-                Cells::Flags(_) | Cells::Reals(_) => false,
+                BatchValues::Ints(_) => wanted.places == 0 || wanted.field == Field::EndS,
+                BatchValues::Texts(_) => is_name(wanted.field),
+                BatchValues::Flags(_) | BatchValues::Reals(_) => false,
             });
         if !wanted.iter().all(is_once) || !is_typed {
             return None;
@@ -95,10 +95,10 @@ impl Plan {
     }
 
     /// The typed columns of a batch of rows.
-    pub(super) fn batch<'a>(&self, columns: &'a [Column]) -> Option<Batch<'a>> {
-        let numbers = |place: usize| Numbers::of(&columns[place]);
+    pub(super) fn batch<'a>(&self, columns: &'a [GroupColumn]) -> Option<TypedBatch<'a>> {
+        let numbers = |place: usize| NumberColumn::of(&columns[place]);
         let names = |place: usize| NameCells::of(&columns[place]);
-        Some(Batch {
+        Some(TypedBatch {
             end: numbers(self.end)?,
             end_scale: self.end_scale,
             service_ms: maybe(self.service_ms, numbers)?,
@@ -122,15 +122,15 @@ fn maybe<T>(place: Option<usize>, of: impl Fn(usize) -> Option<T>) -> Option<Opt
 }
 
 /// The typed columns of a batch.
-pub(super) struct Batch<'a> {
-    end: Numbers<'a>,
+pub(super) struct TypedBatch<'a> {
+    end: NumberColumn<'a>,
     end_scale: (i64, i64),
-    service_ms: Option<Numbers<'a>>,
+    service_ms: Option<NumberColumn<'a>>,
     session: NameCells<'a>,
     file: NameCells<'a>,
-    offset: Numbers<'a>,
-    size: Option<Numbers<'a>>,
-    bytes: Numbers<'a>,
+    offset: NumberColumn<'a>,
+    size: Option<NumberColumn<'a>>,
+    bytes: NumberColumn<'a>,
     disk: Option<NameCells<'a>>,
     device: Option<NameCells<'a>>,
 }
@@ -146,7 +146,7 @@ pub(crate) struct PlainBatch<'a> {
     pub(crate) sent_bytes: &'a [i64],
     pub(crate) disk: Option<NameColumn<'a>>,
     pub(crate) device: Option<NameColumn<'a>>,
-    asked_bytes: Option<Numbers<'a>>,
+    asked_bytes: Option<NumberColumn<'a>>,
 }
 
 /// Names of all rows of a batch.
@@ -167,7 +167,7 @@ impl PlainBatch<'_> {
     }
 }
 
-impl<'a> Batch<'a> {
+impl<'a> TypedBatch<'a> {
     /// All rows, if each of them is plain. `ends_ms` is scratch space for times.
     pub(super) fn whole<'b>(&self, ends_ms: &'b mut Vec<i64>) -> Option<PlainBatch<'b>>
     where
@@ -224,15 +224,15 @@ fn are_all(numbers: &[i64], is_fine: impl Fn(i64) -> bool) -> bool {
 
 /// A column of numbers.
 #[derive(Clone, Copy)]
-struct Numbers<'a> {
+struct NumberColumn<'a> {
     numbers: &'a [i64],
-    column: &'a Column,
+    column: &'a GroupColumn,
 }
 
-impl<'a> Numbers<'a> {
-    fn of(column: &'a Column) -> Option<Self> {
+impl<'a> NumberColumn<'a> {
+    fn of(column: &'a GroupColumn) -> Option<Self> {
         match column.cells() {
-            Cells::Ints(numbers) => Some(Self { numbers, column }),
+            BatchValues::Ints(numbers) => Some(Self { numbers, column }),
             _ => None,
         }
     }
@@ -251,15 +251,15 @@ impl<'a> Numbers<'a> {
 /// A column of names.
 #[derive(Clone, Copy)]
 enum NameCells<'a> {
-    Numbers(Numbers<'a>),
+    Numbers(NumberColumn<'a>),
     Texts(&'a [ByteArray]),
 }
 
 impl<'a> NameCells<'a> {
-    fn of(column: &'a Column) -> Option<Self> {
+    fn of(column: &'a GroupColumn) -> Option<Self> {
         match column.cells() {
-            Cells::Ints(_) => Numbers::of(column).map(Self::Numbers),
-            Cells::Texts(texts) => Some(Self::Texts(texts)),
+            BatchValues::Ints(_) => NumberColumn::of(column).map(Self::Numbers),
+            BatchValues::Texts(texts) => Some(Self::Texts(texts)),
             _ => None,
         }
     }

@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::cells::{Cells, Column, guarded};
-use super::plain::{PlainBatch, Plan};
-use super::wanted::NeededColumn;
-use crate::read::Reason;
+use super::cells::{BatchValues, GroupColumn, guarded};
+use super::needed_columns::NeededColumn;
+use super::plain::{PlainBatch, PlainColumns};
+use crate::read::DropReason;
 use crate::read::alias::FieldMap;
-use crate::read::entry::{Entry, interpret};
+use crate::read::entry::{LogEntry, interpret};
 use crate::read::format::Format;
 use crate::read::reader::session_key;
-use crate::read::row::{Field, Row};
+use crate::read::row::{Field, LineFields};
 use crate::read::template::missing;
 
 /// Rows decoded at a time.
 pub(super) const BATCH: usize = 4096;
 
 /// A table that is a request log.
-pub(crate) struct Table {
+pub(crate) struct LogTable {
     path: PathBuf,
     columns: Vec<NeededColumn>,
     session_key: Option<std::sync::Arc<[u8]>>,
@@ -38,10 +38,10 @@ pub(crate) enum TableEntry<'a> {
     /// Plain rows; the number is that of the first.
     Batch(PlainBatch<'a>),
     /// A single parsed row.
-    Told(Result<Entry<'a>, Reason>),
+    Told(Result<LogEntry<'a>, DropReason>),
 }
 
-impl Table {
+impl LogTable {
     /// Opens a table and finds its columns; those of devices and drives only if enabled.
     pub(crate) fn open(
         path: &Path,
@@ -130,7 +130,7 @@ impl Table {
         mut take: impl FnMut(u64, TableEntry<'_>) -> bool,
     ) -> Result<(), String> {
         let mut columns = self.columns_of(group)?;
-        let plan = Plan::of(&self.columns, &columns);
+        let plan = PlainColumns::of(&self.columns, &columns);
         let before = self.rows_before[group];
         let mut number = before + 1;
         let mut left = self.rows_before[group + 1].min(last).saturating_sub(before);
@@ -162,7 +162,7 @@ impl Table {
         Ok(())
     }
 
-    fn columns_of(&self, group: usize) -> Result<Vec<Column>, String> {
+    fn columns_of(&self, group: usize) -> Result<Vec<GroupColumn>, String> {
         let reader = open(&self.path)?;
         let group_reader = reader.get_row_group(group).map_err(|e| e.to_string())?;
         let schema = reader.metadata().file_metadata().schema_descr();
@@ -170,7 +170,7 @@ impl Table {
             let column = group_reader
                 .get_column_reader(wanted.place)
                 .map_err(|e| e.to_string())?;
-            Column::new(column, wanted.places, &schema.column(wanted.place))
+            GroupColumn::new(column, wanted.places, &schema.column(wanted.place))
         });
         columns.collect()
     }
@@ -178,7 +178,7 @@ impl Table {
     /// Writes the non-text cells of a row as text, one after the other.
     fn put_texts(
         &self,
-        columns: &[Column],
+        columns: &[GroupColumn],
         index: usize,
         text: &mut Vec<u8>,
         ends: &mut Vec<usize>,
@@ -186,7 +186,7 @@ impl Table {
         text.clear();
         ends.clear();
         for column in columns {
-            if !matches!(column.cells(), Cells::Texts(_)) {
+            if !matches!(column.cells(), BatchValues::Texts(_)) {
                 column.put_text(index, text);
             }
             ends.push(text.len());
@@ -195,14 +195,14 @@ impl Table {
 
     fn row<'a>(
         &self,
-        columns: &'a [Column],
+        columns: &'a [GroupColumn],
         index: usize,
         (text, ends): (&'a [u8], &[usize]),
-    ) -> Row<'a> {
-        let (mut row, mut start) = (Row::new(), 0);
+    ) -> LineFields<'a> {
+        let (mut row, mut start) = (LineFields::new(), 0);
         for ((wanted, column), end) in self.columns.iter().zip(columns).zip(ends) {
             let cell = match column.cells() {
-                Cells::Texts(texts) => texts[index].data(),
+                BatchValues::Texts(texts) => texts[index].data(),
                 _ => &text[start..*end],
             };
             row.set(wanted.field, cell);

@@ -5,7 +5,7 @@
 
 use headlong_chains::{Chain, Request};
 
-use super::write::{Cells, Column, ColumnType, TableRow};
+use super::write::{ColumnSpec, ColumnType, RowCells, TableRow};
 use crate::intake::IntakeResult;
 
 use ColumnType::{Flag, Int, Real, Text};
@@ -21,19 +21,19 @@ pub struct RequestRow<'a> {
 }
 
 impl TableRow for RequestRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("ts_ms", Int),
-        Column::new("service_ms", Int),
-        Column::new("session", Text),
-        Column::new("device", Text),
-        Column::new("file", Text),
-        Column::new("offset", Int),
-        Column::new("size", Int),
-        Column::new("bytes", Int),
-        Column::new("disk", Int),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("ts_ms", Int),
+        ColumnSpec::new("service_ms", Int),
+        ColumnSpec::new("session", Text),
+        ColumnSpec::new("device", Text),
+        ColumnSpec::new("file", Text),
+        ColumnSpec::new("offset", Int),
+        ColumnSpec::new("size", Int),
+        ColumnSpec::new("bytes", Int),
+        ColumnSpec::new("disk", Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         let Self { names, request } = self;
         cells.int(request.completed_ms);
         cells.int(request.completed_ms - request.received_ms);
@@ -57,23 +57,23 @@ pub struct ChainRow<'a> {
 }
 
 impl TableRow for ChainRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("session", Text),
-        Column::new("file", Text),
-        Column::new("title", Text),
-        Column::new("kind", Int),
-        Column::new("kbps", Int),
-        Column::new("start", Int),
-        Column::new("length", Int),
-        Column::new("t_start", Int),
-        Column::new("t_end", Int),
-        Column::new("open", Flag),
-        Column::new("mixed", Flag),
-        Column::new("nreq", Int),
-        Column::new("disk", Int),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("session", Text),
+        ColumnSpec::new("file", Text),
+        ColumnSpec::new("title", Text),
+        ColumnSpec::new("kind", Int),
+        ColumnSpec::new("kbps", Int),
+        ColumnSpec::new("start", Int),
+        ColumnSpec::new("length", Int),
+        ColumnSpec::new("t_start", Int),
+        ColumnSpec::new("t_end", Int),
+        ColumnSpec::new("open", Flag),
+        ColumnSpec::new("mixed", Flag),
+        ColumnSpec::new("nreq", Int),
+        ColumnSpec::new("disk", Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         let Self { names, chain } = self;
         let file = names.files.get(chain.file as usize);
         let told = names.files_told.get(chain.file as usize);
@@ -120,17 +120,17 @@ pub struct PhaseRow<'a> {
 }
 
 impl TableRow for PhaseRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("session", Text),
-        Column::new("kind", Text),
-        Column::new("t_start", Int),
-        Column::new("t_end", Int),
-        Column::new("chains", Int),
-        Column::new("nreq", Int),
-        Column::new("bytes", Int),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("session", Text),
+        ColumnSpec::new("kind", Text),
+        ColumnSpec::new("t_start", Int),
+        ColumnSpec::new("t_end", Int),
+        ColumnSpec::new("chains", Int),
+        ColumnSpec::new("nreq", Int),
+        ColumnSpec::new("bytes", Int),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         cells.text(self.names.session_names.get(self.session));
         cells.text(self.kind);
         cells.int(self.start_ms);
@@ -171,21 +171,21 @@ pub struct SessionRow<'a> {
 }
 
 impl TableRow for SessionRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::new("session", Text),
-        Column::new("device", Text),
-        Column::new("title", Text),
-        Column::new("t_start", Int),
-        Column::new("t_end", Int),
-        Column::new("nreq", Int),
-        Column::new("chains", Int),
-        Column::new("files", Int),
-        Column::new("bytes", Int),
-        Column::new("kbps_mean", Real),
-        Column::new("left_out", Flag),
+    const COLUMNS: &'static [ColumnSpec] = &[
+        ColumnSpec::new("session", Text),
+        ColumnSpec::new("device", Text),
+        ColumnSpec::new("title", Text),
+        ColumnSpec::new("t_start", Int),
+        ColumnSpec::new("t_end", Int),
+        ColumnSpec::new("nreq", Int),
+        ColumnSpec::new("chains", Int),
+        ColumnSpec::new("files", Int),
+        ColumnSpec::new("bytes", Int),
+        ColumnSpec::new("kbps_mean", Real),
+        ColumnSpec::new("left_out", Flag),
     ];
 
-    fn write(&self, cells: &mut Cells<'_>) {
+    fn write(&self, cells: &mut RowCells<'_>) {
         cells.text(self.names.session_names.get(self.session));
         cells.text(self.names.devices.get(u32::from(self.device)));
         cells.text(self.names.title_names.get(self.title));

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use ::parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
@@ -33,14 +33,14 @@ pub enum ColumnType {
 
 /// A column of a table. Any cell may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
+pub struct ColumnSpec {
     /// Name, with the unit last.
     pub name: &'static str,
     /// Type.
     pub kind: ColumnType,
 }
 
-impl Column {
+impl ColumnSpec {
     /// A column.
     pub const fn new(name: &'static str, kind: ColumnType) -> Self {
         Self { name, kind }
@@ -50,10 +50,10 @@ impl Column {
 /// A row type.
 pub trait TableRow {
     /// The table's columns.
-    const COLUMNS: &'static [Column];
+    const COLUMNS: &'static [ColumnSpec];
 
     /// Writes one cell for each column, in order.
-    fn write(&self, cells: &mut Cells<'_>);
+    fn write(&self, cells: &mut RowCells<'_>);
 }
 
 /// Why a table could not be written.
@@ -67,14 +67,14 @@ pub struct TableError {
 
 /// Cells of one column, collected until their group is full.
 #[derive(Debug)]
-struct Gathered {
-    values: Values,
+struct ColumnBuffer {
+    values: ColumnValues,
     /// 1 for a value, 0 for an empty cell.
     levels: Vec<i16>,
 }
 
 #[derive(Debug)]
-enum Values {
+enum ColumnValues {
     Int(Vec<i64>),
     Real(Vec<f64>),
     Text(Vec<ByteArray>),
@@ -83,17 +83,17 @@ enum Values {
 
 /// The cells of the row being written.
 #[derive(Debug)]
-pub struct Cells<'a> {
-    columns: &'a mut [Gathered],
+pub struct RowCells<'a> {
+    columns: &'a mut [ColumnBuffer],
     next: usize,
 }
 
-impl Cells<'_> {
+impl RowCells<'_> {
     /// An integer. Values that do not fit in a signed 64-bit integer saturate.
     pub fn int(&mut self, number: impl TryInto<i64>) {
         let number = number.try_into().unwrap_or(i64::MAX);
         self.put(|values| match values {
-            Values::Int(numbers) => numbers.push(number),
+            ColumnValues::Int(numbers) => numbers.push(number),
             _ => unreachable!("an integer in a column of another type"),
         });
     }
@@ -109,7 +109,7 @@ impl Cells<'_> {
     /// A real number.
     pub fn real(&mut self, number: f64) {
         self.put(|values| match values {
-            Values::Real(numbers) => numbers.push(number),
+            ColumnValues::Real(numbers) => numbers.push(number),
             _ => unreachable!("a real number in a column of another type"),
         });
     }
@@ -118,7 +118,7 @@ impl Cells<'_> {
     pub fn text(&mut self, text: impl std::fmt::Display) {
         let bytes = ByteArray::from(text.to_string().into_bytes());
         self.put(|values| match values {
-            Values::Text(texts) => texts.push(bytes),
+            ColumnValues::Text(texts) => texts.push(bytes),
             _ => unreachable!("a text in a column of another type"),
         });
     }
@@ -126,7 +126,7 @@ impl Cells<'_> {
     /// A boolean.
     pub fn flag(&mut self, flag: bool) {
         self.put(|values| match values {
-            Values::Flag(flags) => flags.push(flag),
+            ColumnValues::Flag(flags) => flags.push(flag),
             _ => unreachable!("a flag in a column of another type"),
         });
     }
@@ -137,7 +137,7 @@ impl Cells<'_> {
         self.next += 1;
     }
 
-    fn put(&mut self, push: impl FnOnce(&mut Values)) {
+    fn put(&mut self, push: impl FnOnce(&mut ColumnValues)) {
         let column = &mut self.columns[self.next];
         push(&mut column.values);
         column.levels.push(1);
@@ -149,7 +149,7 @@ impl Cells<'_> {
 pub struct TableWriter<R> {
     path: PathBuf,
     writer: SerializedFileWriter<Box<dyn Write + Send>>,
-    columns: Vec<Gathered>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
     kind: std::marker::PhantomData<fn(R)>,
 }
@@ -185,7 +185,7 @@ impl<R: TableRow> TableWriter<R> {
             })?,
             columns: R::COLUMNS
                 .iter()
-                .map(|column| Gathered::new(column.kind))
+                .map(|column| ColumnBuffer::new(column.kind))
                 .collect(),
             rows: 0,
             kind: std::marker::PhantomData,
@@ -197,7 +197,7 @@ impl<R: TableRow> TableWriter<R> {
     /// # Panics
     /// If the row writes a number of cells that differs from its columns.
     pub fn push(&mut self, row: &R) -> Result<(), TableError> {
-        let mut cells = Cells {
+        let mut cells = RowCells {
             columns: &mut self.columns,
             next: 0,
         };
@@ -247,13 +247,13 @@ impl<R> std::fmt::Debug for TableWriter<R> {
     }
 }
 
-impl Gathered {
+impl ColumnBuffer {
     fn new(kind: ColumnType) -> Self {
         let values = match kind {
-            ColumnType::Int => Values::Int(Vec::new()),
-            ColumnType::Real => Values::Real(Vec::new()),
-            ColumnType::Text => Values::Text(Vec::new()),
-            ColumnType::Flag => Values::Flag(Vec::new()),
+            ColumnType::Int => ColumnValues::Int(Vec::new()),
+            ColumnType::Real => ColumnValues::Real(Vec::new()),
+            ColumnType::Text => ColumnValues::Text(Vec::new()),
+            ColumnType::Flag => ColumnValues::Flag(Vec::new()),
         };
         Self {
             values,
@@ -270,25 +270,25 @@ impl Gathered {
         };
         let levels = Some(&self.levels[..]);
         match &mut self.values {
-            Values::Int(numbers) => {
+            ColumnValues::Int(numbers) => {
                 column
                     .typed::<Int64Type>()
                     .write_batch(numbers, levels, None)?;
                 numbers.clear();
             }
-            Values::Real(numbers) => {
+            ColumnValues::Real(numbers) => {
                 column
                     .typed::<DoubleType>()
                     .write_batch(numbers, levels, None)?;
                 numbers.clear();
             }
-            Values::Text(texts) => {
+            ColumnValues::Text(texts) => {
                 column
                     .typed::<ByteArrayType>()
                     .write_batch(texts, levels, None)?;
                 texts.clear();
             }
-            Values::Flag(flags) => {
+            ColumnValues::Flag(flags) => {
                 column
                     .typed::<BoolType>()
                     .write_batch(flags, levels, None)?;
@@ -300,14 +300,14 @@ impl Gathered {
     }
 }
 
-fn schema(columns: &[Column]) -> Result<Arc<Type>, ParquetError> {
+fn schema(columns: &[ColumnSpec]) -> Result<Arc<Type>, ParquetError> {
     let mut fields = Vec::new();
     for column in columns {
         let (physical, logical) = match column.kind {
-            ColumnType::Int => (Physical::INT64, None),
-            ColumnType::Real => (Physical::DOUBLE, None),
-            ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            ColumnType::Flag => (Physical::BOOLEAN, None),
+            ColumnType::Int => (PhysicalType::INT64, None),
+            ColumnType::Real => (PhysicalType::DOUBLE, None),
+            ColumnType::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnType::Flag => (PhysicalType::BOOLEAN, None),
         };
         let field = Type::primitive_type_builder(column.name, physical)
             .with_repetition(Repetition::OPTIONAL)

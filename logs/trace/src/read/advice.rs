@@ -27,7 +27,7 @@ impl MissingField {
 
 /// A server and its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Server {
+pub(crate) struct ServerFormat {
     /// Its name.
     pub(crate) name: &'static str,
     /// The configuration; `
@@ -38,12 +38,12 @@ pub(crate) struct Server {
 
 /// The servers that write logs of a format. Each line of the list has a server, the prefixes of the
 /// names of formats that it writes, and its configuration, separated by tabs.
-pub(crate) fn lines_to_copy(format: &str) -> impl Iterator<Item = Server> {
+pub(crate) fn lines_to_copy(format: &str) -> impl Iterator<Item = ServerFormat> {
     let servers = include_str!("servers.tsv").lines();
     servers.filter_map(move |server| {
         let (name, rest) = server.split_once('\t')?;
         let (formats, lines) = rest.split_once('\t')?;
         let writes = formats.split(' ').any(|known| format.starts_with(known));
-        writes.then_some(Server { name, lines })
+        writes.then_some(ServerFormat { name, lines })
     })
 }

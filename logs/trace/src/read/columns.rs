@@ -5,8 +5,8 @@
 //! once.
 
 use super::alias::{self, FieldMap};
-use super::reason::Reason;
-use super::row::{Field, Row};
+use super::reason::DropReason;
+use super::row::{Field, LineFields};
 use super::template::missing;
 
 /// Prefix of the header line of a W3C log.
@@ -14,7 +14,7 @@ pub(crate) const FIELDS: &[u8] = b"#Fields:";
 
 /// Reader of lines with columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Columns {
+pub(crate) struct DelimitedReader {
     /// `None`: tabs if the line has any, otherwise spaces.
     separator: Option<u8>,
     /// Name and field of each column.
@@ -24,7 +24,7 @@ pub(crate) struct Columns {
     session_field: Option<String>,
 }
 
-impl Columns {
+impl DelimitedReader {
     /// A reader for files that start with this line, if it is a header of a request log; a map of
     /// column numbers is for files without a header.
     pub(crate) fn from_header(
@@ -129,9 +129,13 @@ impl Columns {
     }
 
     /// Splits a line into fields.
-    pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
+    pub(crate) fn read<'a>(
+        &self,
+        line: &'a [u8],
+        row: &mut LineFields<'a>,
+    ) -> Result<(), DropReason> {
         if self.is_w3c() && line.starts_with(b"#") {
-            return Err(Reason::NotARequest);
+            return Err(DropReason::NotARequest);
         }
         let separator = self.separator.unwrap_or_else(|| {
             let has_tab = memchr::memchr(b'\t', line).is_some();
@@ -140,7 +144,7 @@ impl Columns {
         let mut rest = Some(line);
         for (_, column) in &self.columns {
             let (piece, after) =
-                piece(rest.ok_or(Reason::Shape)?, separator).ok_or(Reason::Shape)?;
+                piece(rest.ok_or(DropReason::Shape)?, separator).ok_or(DropReason::Shape)?;
             if let Some(field) = column {
                 row.set(*field, piece);
             }
@@ -148,8 +152,8 @@ impl Columns {
         }
         match rest {
             Some([]) if self.is_w3c() => Ok(()),
-            Some(_) => Err(Reason::Shape),
-            None if line == self.header => Err(Reason::NotARequest),
+            Some(_) => Err(DropReason::Shape),
+            None if line == self.header => Err(DropReason::NotARequest),
             None => Ok(()),
         }
     }

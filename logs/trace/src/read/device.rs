@@ -46,13 +46,13 @@ pub(crate) fn of(agent: &[u8]) -> &[u8] {
 
 /// Cache of device numbers by agent: there are few agents and many lines.
 #[derive(Debug, Default)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceCache {
     known: Vec<Option<(u64, u32)>>,
 }
 
 const REMEMBERED: usize = 1024;
 
-impl Devices {
+impl DeviceCache {
     /// The provisional number of an agent's device type.
     pub(crate) fn number(&mut self, agent: &[u8], devices: &Interner) -> u32 {
         let key = hash(agent);

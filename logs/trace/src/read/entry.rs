@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use super::number::{amount, any_moment, calendar_ms, clock_ms, moment, service_ms, thousandths};
 use super::range::{RequestedRange, from_content_range, from_range};
-use super::reason::Reason;
-use super::row::{Field, Row, unescape};
+use super::reason::DropReason;
+use super::row::{Field, LineFields, unescape};
 
 /// Identity of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum ClientIdentity<'a> {
 
 /// One request, as parsed from a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct LogEntry<'a> {
     pub(crate) received_ms: i64,
     pub(crate) completed_ms: i64,
     pub(crate) who: ClientIdentity<'a>,
@@ -43,7 +43,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) is_timed: bool,
 }
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     /// Whether the line has a session id.
     pub(crate) const fn is_named(&self) -> bool {
         matches!(self.who, ClientIdentity::Session(_))
@@ -56,11 +56,11 @@ impl Entry<'_> {
 /// Nonsensical values mean that the line has another format: it may be split by chance, but then
 /// its time, status or method is invalid.
 pub(crate) fn interpret<'a>(
-    row: &Row<'a>,
+    row: &LineFields<'a>,
     session_key: Option<&[u8]>,
-) -> Result<Entry<'a>, Reason> {
+) -> Result<LogEntry<'a>, DropReason> {
     if row.has(Field::Summary) {
-        return Err(Reason::NotARequest);
+        return Err(DropReason::NotARequest);
     }
     let (received_ms, completed_ms, is_timed) = times(row)?;
     let status = status(row)?;
@@ -69,21 +69,21 @@ pub(crate) fn interpret<'a>(
         None | Some(b"GET") => {}
         // A malformed request can have any method.
         Some(method) if status.is_none_or(is_success) && !is_method(method) => {
-            return Err(Reason::Shape);
+            return Err(DropReason::Shape);
         }
-        Some(_) => return Err(Reason::NotGet),
+        Some(_) => return Err(DropReason::NotGet),
     }
     if !status.is_none_or(|status| matches!(status, 200 | 206)) {
-        return Err(Reason::Status);
+        return Err(DropReason::Status);
     }
     let file = file(row, target)?;
     if is_of_page(&file) {
-        return Err(Reason::PageFile);
+        return Err(DropReason::PageFile);
     }
     let who = who(row, target, session_key)?;
     let span = span(row, status)?;
     let sent_bytes = sent(row, &span)?;
-    Ok(Entry {
+    Ok(LogEntry {
         received_ms,
         completed_ms,
         who,
@@ -120,7 +120,7 @@ fn is_of_page(file: &[u8]) -> bool {
 }
 
 /// Method and target, from any field that has them.
-fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+fn request_line<'a>(row: &LineFields<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let Some(line) = row.known(Field::RequestLine) else {
         // An empty method field: not a GET.
         let method = Some(row.get(Field::Method)).filter(|method| !method.is_empty());
@@ -136,7 +136,7 @@ fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
 }
 
 /// The status of the reply; 0 if there was no reply.
-fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
+fn status(row: &LineFields<'_>) -> Result<Option<u64>, DropReason> {
     let text = match row.get(Field::Status) {
         b"" => return Ok(None),
         // No reply: no bytes count as sent.
@@ -151,7 +151,7 @@ fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
         // HAProxy logs -1 for a client that aborted.
         (b"-1", _) => Ok(Some(0)),
         (_, Ok(Some(status @ (0 | 100..=599)))) => Ok(Some(status)),
-        _ => Err(Reason::Shape),
+        _ => Err(DropReason::Shape),
     }
 }
 
@@ -171,7 +171,7 @@ fn is_method(text: &[u8]) -> bool {
 const EPOCH_MS_MIN: i64 = 631_152_000_000;
 
 /// Times of arrival and completion, and whether the line has the duration (A1).
-fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
+fn times(row: &LineFields<'_>) -> Result<(i64, i64, bool), DropReason> {
     let service = service(row)?;
     let is_timed = service.is_some();
     let took = service.unwrap_or(0) as i64;
@@ -181,11 +181,11 @@ fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
         (Some(start), Some(end)) => Ok((start, end.max(start), true)),
         (Some(start), None) => Ok((start, start, false)),
         (None, Some(end)) => Ok((end - took, end, is_timed)),
-        (None, None) => Err(Reason::BadTime),
+        (None, None) => Err(DropReason::BadTime),
     }
 }
 
-fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
+fn service(row: &LineFields<'_>) -> Result<Option<u64>, DropReason> {
     // The finest first: Apache's `%T` is in whole seconds, `%D` beside it is not.
     const UNITS: [(Field, i32); 5] = [
         (Field::Timers, 0),
@@ -216,11 +216,11 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
 }
 
 /// A time in seconds since 1970, in ms.
-fn since_1970(text: &[u8]) -> Result<i64, Reason> {
+fn since_1970(text: &[u8]) -> Result<i64, DropReason> {
     moment(thousandths(text, 3).filter(|ms| *ms > EPOCH_MS_MIN))
 }
 
-fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
+fn end(row: &LineFields<'_>) -> Result<Option<i64>, DropReason> {
     if row.has(Field::EndS) {
         return moment(thousandths(row.get(Field::EndS), 3)).map(Some);
     }
@@ -240,7 +240,7 @@ fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
     Ok(None)
 }
 
-fn start(row: &Row<'_>) -> Result<Option<i64>, Reason> {
+fn start(row: &LineFields<'_>) -> Result<Option<i64>, DropReason> {
     if row.has(Field::EpochStartS) {
         return since_1970(row.get(Field::EpochStartS)).map(Some);
     }
@@ -250,17 +250,17 @@ fn start(row: &Row<'_>) -> Result<Option<i64>, Reason> {
     row.known(Field::Start).map(any_moment).transpose()
 }
 
-fn file<'a>(row: &Row<'a>, target: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, Reason> {
+fn file<'a>(row: &LineFields<'a>, target: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, DropReason> {
     if let Some(name) = row.known(Field::File) {
         return Ok(unescape(name, row.escape));
     }
-    let target = target.ok_or(Reason::NoFile)?;
+    let target = target.ok_or(DropReason::NoFile)?;
     // JSON may escape slashes as `\/`; the other escapes do not matter here.
     match unescape(target, row.escape) {
         Cow::Borrowed(target) => path(target).map(Cow::Borrowed),
         Cow::Owned(target) => path(&target).map(|path| Cow::Owned(path.to_vec())),
     }
-    .ok_or(Reason::NoFile)
+    .ok_or(DropReason::NoFile)
 }
 
 /// The path of a target, without scheme, host, query and fragment.
@@ -278,10 +278,10 @@ fn path(target: &[u8]) -> Option<&[u8]> {
 }
 
 fn who<'a>(
-    row: &Row<'a>,
+    row: &LineFields<'a>,
     target: Option<&'a [u8]>,
     session_key: Option<&[u8]>,
-) -> Result<ClientIdentity<'a>, Reason> {
+) -> Result<ClientIdentity<'a>, DropReason> {
     let query = row.known(Field::Query).or_else(|| {
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
@@ -314,7 +314,7 @@ fn who<'a>(
     let address = match row.known(Field::Client) {
         // The port follows the last colon, even for IPv6 without brackets.
         Some(client) => &client[..memchr::memrchr(b':', client).unwrap_or(client.len())],
-        None => row.known(Field::Address).ok_or(Reason::NoSession)?,
+        None => row.known(Field::Address).ok_or(DropReason::NoSession)?,
     };
     Ok(ClientIdentity::Address(without_port(address)))
 }
@@ -388,7 +388,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-fn span(row: &Row<'_>, status: Option<u64>) -> Result<RequestedRange, Reason> {
+fn span(row: &LineFields<'_>, status: Option<u64>) -> Result<RequestedRange, DropReason> {
     let mut content = None;
     if let Some(text) = row.known(Field::ContentRange) {
         content = Some(from_content_range(&unescape(text, row.escape))?);
@@ -416,9 +416,9 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<RequestedRange, Reason> {
     );
     if let (Some(start), end) = ends {
         if is_whole && start > 0 {
-            return Err(Reason::BadRange);
+            return Err(DropReason::BadRange);
         }
-        let asked = end.map(|end| (end + 1).checked_sub(start).ok_or(Reason::BadRange));
+        let asked = end.map(|end| (end + 1).checked_sub(start).ok_or(DropReason::BadRange));
         return Ok(RequestedRange {
             offset: Some(start),
             asked_bytes: asked.transpose()?,
@@ -435,7 +435,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<RequestedRange, Reason> {
 }
 
 /// Body bytes sent. Where the log includes headers, limited to the length of the reply.
-fn sent(row: &Row<'_>, span: &RequestedRange) -> Result<u64, Reason> {
+fn sent(row: &LineFields<'_>, span: &RequestedRange) -> Result<u64, DropReason> {
     if row.has(Field::Bytes) {
         return Ok(amount(row.get(Field::Bytes))?.unwrap_or(0));
     }
@@ -446,11 +446,11 @@ fn sent(row: &Row<'_>, span: &RequestedRange) -> Result<u64, Reason> {
         (Some(all), Some(length)) => Ok(all.min(length)),
         (Some(all), None) => Ok(all),
         (None, Some(length)) if row.has(Field::ContentLength) => Ok(length),
-        _ => Err(Reason::NoBytes),
+        _ => Err(DropReason::NoBytes),
     }
 }
 
-fn kbps(row: &Row<'_>) -> Option<u32> {
+fn kbps(row: &LineFields<'_>) -> Option<u32> {
     let rate = match row.known(Field::RateKbps) {
         Some(text) => thousandths(text, 0)?,
         None => thousandths(row.known(Field::RateBps)?, 0)? / 1000,

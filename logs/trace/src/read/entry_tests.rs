@@ -8,15 +8,15 @@ const BASE: [(Field, &str); 5] = [
     (Field::Bytes, "10"),
 ];
 
-fn with<'a>(more: &'a [(Field, &'a str)]) -> Result<Entry<'a>, Reason> {
-    let mut row = Row::new();
+fn with<'a>(more: &'a [(Field, &'a str)]) -> Result<LogEntry<'a>, DropReason> {
+    let mut row = LineFields::new();
     for (field, text) in BASE.iter().chain(more) {
         row.set(*field, text.as_bytes());
     }
     interpret(&row, None)
 }
 
-fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), Reason> {
+fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), DropReason> {
     with(more).map(|entry| (entry.offset, entry.asked_bytes, entry.sent_bytes))
 }
 
@@ -64,9 +64,9 @@ fn range_header_gives_the_bytes() {
         Ok((Some(0), None, 10)),
         "range ignored by the server"
     );
-    assert_eq!(of("bytes=0-1,5-6", "206"), Err(Reason::ManyRanges));
-    assert_eq!(of("bytes=9-1", "206"), Err(Reason::BadRange));
-    assert_eq!(of("bytes=-5", "206"), Err(Reason::UnknownOffset));
+    assert_eq!(of("bytes=0-1,5-6", "206"), Err(DropReason::ManyRanges));
+    assert_eq!(of("bytes=9-1", "206"), Err(DropReason::BadRange));
+    assert_eq!(of("bytes=-5", "206"), Err(DropReason::UnknownOffset));
 }
 
 #[test]
@@ -98,15 +98,15 @@ fn offset_and_size_take_precedence() {
     assert_eq!(place(&whole), Ok((Some(0), None, 10)));
     let fields = [(Field::Offset, "7"), (Field::Size, "20")];
     assert_eq!(place(&fields), Ok((Some(7), Some(20), 10)));
-    assert_eq!(place(&[(Field::Offset, "-7")]), Err(Reason::Negative));
+    assert_eq!(place(&[(Field::Offset, "-7")]), Err(DropReason::Negative));
     let fields = [(Field::Offset, "7"), (Field::Size, "99999999999999999")];
-    assert_eq!(place(&fields), Err(Reason::Absurd));
+    assert_eq!(place(&fields), Err(DropReason::Absurd));
 }
 
 #[test]
 fn path_excludes_query_and_host() {
     let of = |target: &'static str| {
-        let mut row = Row::new();
+        let mut row = LineFields::new();
         for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::File) {
             row.set(*field, text.as_bytes());
         }
@@ -115,24 +115,27 @@ fn path_excludes_query_and_host() {
     };
     assert_eq!(of("/a/b.mp4?token=1").as_deref(), Ok("/a/b.mp4"));
     assert_eq!(of("http://example.org/a.mp4#t=5").as_deref(), Ok("/a.mp4"));
-    assert_eq!(of("http://example.org"), Err(Reason::NoFile));
-    assert_eq!(of("?x"), Err(Reason::NoFile));
-    assert_eq!(of("-"), Err(Reason::NoFile));
+    assert_eq!(of("http://example.org"), Err(DropReason::NoFile));
+    assert_eq!(of("?x"), Err(DropReason::NoFile));
+    assert_eq!(of("-"), Err(DropReason::NoFile));
 }
 
 #[test]
 fn other_methods_and_statuses_are_skipped() {
     assert_eq!(
         with(&[(Field::RequestLine, "POST /a HTTP/1.1")]),
-        Err(Reason::NotGet)
+        Err(DropReason::NotGet)
     );
-    assert_eq!(with(&[(Field::Status, "304")]), Err(Reason::Status));
-    assert_eq!(with(&[(Field::Status, "-1")]), Err(Reason::Status));
-    assert_eq!(with(&[(Field::Status, "-")]), Err(Reason::Status));
+    assert_eq!(with(&[(Field::Status, "304")]), Err(DropReason::Status));
+    assert_eq!(with(&[(Field::Status, "-1")]), Err(DropReason::Status));
+    assert_eq!(with(&[(Field::Status, "-")]), Err(DropReason::Status));
     let broken = [(Field::RequestLine, "\\x16\\x03"), (Field::Status, "400")];
-    assert_eq!(with(&broken), Err(Reason::NotGet));
+    assert_eq!(with(&broken), Err(DropReason::NotGet));
     assert!(with(&[(Field::Status, "TCP_HIT/200")]).is_ok());
-    assert_eq!(with(&[(Field::Summary, "idle")]), Err(Reason::NotARequest));
+    assert_eq!(
+        with(&[(Field::Summary, "idle")]),
+        Err(DropReason::NotARequest)
+    );
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn page_resources_are_not_titles() {
         "/x.woff2",
         "/i.html",
     ] {
-        assert_eq!(of(file), Err(Reason::PageFile), "{file}");
+        assert_eq!(of(file), Err(DropReason::PageFile), "{file}");
     }
     for file in [
         "/a.mp4",
@@ -170,13 +173,13 @@ fn nonsensical_values_mean_another_format() {
         (Field::Method, "206"),
         (Field::RequestLine, "/a.mp4 GET HTTP/1.1"),
     ] {
-        assert_eq!(with(&[(field, text)]), Err(Reason::Shape), "{text}");
+        assert_eq!(with(&[(field, text)]), Err(DropReason::Shape), "{text}");
     }
 }
 
 #[test]
 fn haproxy_ports_and_timers_are_parsed() {
-    let mut row = Row::new();
+    let mut row = LineFields::new();
     row.set(Field::Start, b"06/Feb/2009:12:14:14.655");
     row.set(Field::Timers, b"10/0/30/69/+109");
     row.set(Field::Client, b"2001:db8::7:33317");
@@ -190,7 +193,7 @@ fn haproxy_ports_and_timers_are_parsed() {
 #[test]
 fn session_key_is_found_in_query_or_cookie() {
     let of = |fields: &[(Field, &'static str)]| {
-        let mut row = Row::new();
+        let mut row = LineFields::new();
         for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
             row.set(*field, text.as_bytes());
         }
@@ -213,7 +216,7 @@ fn session_key_is_found_in_query_or_cookie() {
 #[test]
 fn viewer_is_identified_by_id_cmcd_or_address() {
     let of = |more: &[(Field, &'static str)]| {
-        let mut row = Row::new();
+        let mut row = LineFields::new();
         for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
             row.set(*field, text.as_bytes());
         }
@@ -254,16 +257,16 @@ fn viewer_is_identified_by_id_cmcd_or_address() {
         address("192.0.2.7, 10.0.0.1"),
         Ok(ClientIdentity::Address(b"192.0.2.7"))
     );
-    assert_eq!(address("-"), Err(Reason::NoSession));
+    assert_eq!(address("-"), Err(DropReason::NoSession));
 }
 
 #[test]
 fn bytes_with_headers_are_limited_to_the_reply() {
-    let mut row = Row::new();
+    let mut row = LineFields::new();
     for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Bytes) {
         row.set(*field, text.as_bytes());
     }
-    assert_eq!(interpret(&row, None), Err(Reason::NoBytes));
+    assert_eq!(interpret(&row, None), Err(DropReason::NoBytes));
     row.set(Field::BytesAll, b"1300");
     assert_eq!(
         interpret(&row, None).map(|entry| entry.sent_bytes),

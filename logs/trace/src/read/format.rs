@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::alias::{FieldMap, FieldMapError};
-use super::reader::{Form, Reader};
+use super::reader::{LineFormat, LineReader};
 use super::template::{KNOWN, Template, TemplateError};
 use super::{json, variables};
 
@@ -156,30 +156,30 @@ impl Format {
     pub(crate) fn reader(
         &self,
         session_field: Option<&str>,
-    ) -> Result<Option<Reader>, FormatError> {
+    ) -> Result<Option<LineReader>, FormatError> {
         let pattern = |error| FormatError::Pattern {
             format: self.to_string(),
             error,
         };
         let form = match self {
             Self::Nginx(text) => {
-                Form::Template(variables::nginx(text, session_field).map_err(pattern)?)
+                LineFormat::Template(variables::nginx(text, session_field).map_err(pattern)?)
             }
             Self::Apache(text) => {
-                Form::Template(variables::apache(text, session_field).map_err(pattern)?)
+                LineFormat::Template(variables::apache(text, session_field).map_err(pattern)?)
             }
             Self::Known(name) => {
-                let template = Template::known(name, session_field).map(Form::Template);
-                let json = || json::Json::dialect(name, session_field).map(Form::Json);
+                let template = Template::known(name, session_field).map(LineFormat::Template);
+                let json = || json::JsonReader::dialect(name, session_field).map(LineFormat::Json);
                 match template.or_else(json) {
                     Some(form) => form,
                     None => return Ok(None),
                 }
             }
-            Self::Json(map) => Form::Json(json::Json::mapped(map, session_field)),
+            Self::Json(map) => LineFormat::Json(json::JsonReader::mapped(map, session_field)),
             Self::Csv(_) | Self::W3c | Self::Parquet(_) => return Ok(None),
         };
-        Ok(Some(Reader::new(form, session_field)))
+        Ok(Some(LineReader::new(form, session_field)))
     }
 }
 

@@ -4,8 +4,8 @@
 //! (`request.headers.Range`); of a list, the first element is used.
 
 use super::alias::{FieldMap, all_usual, names};
-use super::reason::Reason;
-use super::row::{Escape, Field, Row};
+use super::reason::DropReason;
+use super::row::{Escape, Field, LineFields};
 
 /// Deepest nesting parsed.
 const DEPTH_MAX: usize = 32;
@@ -23,9 +23,9 @@ pub(crate) const DIALECTS: [(&str, Field); 3] = [
 /// Fields of keys, by the length of the key: few keys have the same length, and comparing with
 /// those is faster than hashing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Keys(Vec<Vec<(String, Field)>>);
+struct KeyIndex(Vec<Vec<(String, Field)>>);
 
-impl Keys {
+impl KeyIndex {
     fn insert(&mut self, key: &str, field: Field) {
         if self.0.len() <= key.len() {
             self.0.resize_with(key.len() + 1, Vec::new);
@@ -47,8 +47,8 @@ const CADDY_MESSAGE: &str = "msg";
 
 /// Reader of JSON lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Json {
-    fields: Keys,
+pub(crate) struct JsonReader {
+    fields: KeyIndex,
     /// A line without this field belongs to another program.
     needs: Option<Field>,
     /// A line with this key and without the needed field is a message of the program.
@@ -57,7 +57,7 @@ pub(crate) struct Json {
     is_nested: bool,
 }
 
-impl Json {
+impl JsonReader {
     /// One of [`DIALECTS`].
     pub(crate) fn dialect(name: &str, session_field: Option<&str>) -> Option<Self> {
         let (_, needs) = DIALECTS.iter().find(|(known, _)| *known == name)?;
@@ -80,7 +80,7 @@ impl Json {
         needs: Option<Field>,
         session_field: Option<&str>,
     ) -> Self {
-        let mut fields = Keys::default();
+        let mut fields = KeyIndex::default();
         for (key, field) in keys {
             if field != Field::Session || session_field.is_none() {
                 fields.insert(key, field);
@@ -106,14 +106,18 @@ impl Json {
     }
 
     /// Extracts the fields of a line.
-    pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
+    pub(crate) fn read<'a>(
+        &self,
+        line: &'a [u8],
+        row: &mut LineFields<'a>,
+    ) -> Result<(), DropReason> {
         row.escape = Escape::Json;
         let line = line.trim_ascii();
         if line.first() != Some(&b'{') {
-            return Err(Reason::Shape);
+            return Err(DropReason::Shape);
         }
         let mut is_message = false;
-        let mut scan = Scan {
+        let mut scan = JsonScanner {
             is_nested: self.is_nested,
             take: |path: &[u8], text| {
                 is_message |= self.message.is_some_and(|key| path == key.as_bytes());
@@ -124,16 +128,16 @@ impl Json {
             rest: line,
             path: [0; PATH_BYTES_MAX],
         };
-        scan.value(Some(0), 0).ok_or(Reason::Shape)?;
+        scan.value(Some(0), 0).ok_or(DropReason::Shape)?;
         if !scan.rest.is_empty() {
-            return Err(Reason::Shape);
+            return Err(DropReason::Shape);
         }
         match self.needs {
             // Other programs have such messages, too, but without Caddy's time key.
             Some(needed) if !row.has(needed) && is_message && row.has(Field::End) => {
-                Err(Reason::NotARequest)
+                Err(DropReason::NotARequest)
             }
-            Some(needed) if !row.has(needed) && !row.has(Field::Summary) => Err(Reason::Shape),
+            Some(needed) if !row.has(needed) && !row.has(Field::Summary) => Err(DropReason::Shape),
             _ => Ok(()),
         }
     }
@@ -142,7 +146,7 @@ impl Json {
 /// The keys of a line, joined by dots.
 pub(crate) fn keys(line: &[u8]) -> Vec<String> {
     let mut seen = Vec::new();
-    let mut scan = Scan {
+    let mut scan = JsonScanner {
         is_nested: true,
         take: |path: &[u8], _| seen.push(String::from_utf8_lossy(path).into_owned()),
         rest: line.trim_ascii(),
@@ -153,7 +157,7 @@ pub(crate) fn keys(line: &[u8]) -> Vec<String> {
     seen
 }
 
-struct Scan<'a, T: FnMut(&[u8], &'a [u8])> {
+struct JsonScanner<'a, T: FnMut(&[u8], &'a [u8])> {
     is_nested: bool,
     /// Receives the path and text of each value.
     take: T,
@@ -161,7 +165,7 @@ struct Scan<'a, T: FnMut(&[u8], &'a [u8])> {
     path: [u8; PATH_BYTES_MAX],
 }
 
-impl<'a, T: FnMut(&[u8], &'a [u8])> Scan<'a, T> {
+impl<'a, T: FnMut(&[u8], &'a [u8])> JsonScanner<'a, T> {
     /// Parses a value; its path is the first `path` bytes of the buffer, or too long to be known.
     fn value(&mut self, path: Option<usize>, depth: usize) -> Option<()> {
         self.space();

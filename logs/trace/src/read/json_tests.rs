@@ -1,15 +1,15 @@
 use super::*;
-use crate::read::entry::{ClientIdentity, Entry, interpret};
+use crate::read::entry::{ClientIdentity, LogEntry, interpret};
 use proptest::prelude::*;
 
-fn entry<'a>(reader: &Json, line: &'a str) -> Result<Entry<'a>, Reason> {
-    let mut row = Row::new();
+fn entry<'a>(reader: &JsonReader, line: &'a str) -> Result<LogEntry<'a>, DropReason> {
+    let mut row = LineFields::new();
     reader.read(line.as_bytes(), &mut row)?;
     interpret(&row, None)
 }
 
-fn usual() -> Json {
-    Json::mapped(&FieldMap::default(), None)
+fn usual() -> JsonReader {
+    JsonReader::mapped(&FieldMap::default(), None)
 }
 
 #[test]
@@ -22,7 +22,8 @@ fn own_access_log_is_read() {
         r#""session_from":"cmcd","device":"sda","user_agent":"Player/1.0 (a \"b\")","#,
         r#""queue_seconds":0.003,"disk_seconds":0.0081,"bit_rate_bps":2000000}"#,
     );
-    let entry = entry(&Json::dialect("headlong", None).expect("known"), line).expect("a request");
+    let entry =
+        entry(&JsonReader::dialect("headlong", None).expect("known"), line).expect("a request");
     assert_eq!(entry.received_ms, 784_111_777_123);
     assert_eq!(entry.completed_ms, 784_111_778_357);
     assert_eq!(
@@ -38,8 +39,8 @@ fn own_access_log_is_read() {
 fn session_summary_is_not_a_request() {
     let line = r#"{"session":"a","start_unix_ms":1,"end_unix_ms":2,"ended":"idle","requests":3}"#;
     assert_eq!(
-        entry(&Json::dialect("headlong", None).expect("known"), line),
-        Err(Reason::NotARequest)
+        entry(&JsonReader::dialect("headlong", None).expect("known"), line),
+        Err(DropReason::NotARequest)
     );
 }
 
@@ -53,7 +54,7 @@ fn nested_keys_of_caddy_are_read() {
         r#""bytes_read":0,"duration":0.25,"size":10900,"status":206,"#,
         r#""resp_headers":{"Server":["Caddy"]}}"#,
     );
-    let caddy = Json::dialect("caddy", None).expect("known");
+    let caddy = JsonReader::dialect("caddy", None).expect("known");
     let entry = entry(&caddy, line).expect("a request");
     assert_eq!(entry.completed_ms, 1_646_861_401_524);
     assert_eq!(entry.received_ms, 1_646_861_401_274);
@@ -68,10 +69,10 @@ fn nested_keys_of_caddy_are_read() {
 #[test]
 fn caddy_messages_are_skipped_and_others_rejected() {
     let message = r#"{"level":"info","ts":1795613368.5,"msg":"serving initial configuration"}"#;
-    let caddy = Json::dialect("caddy", None).expect("known");
-    assert_eq!(entry(&caddy, message).err(), Some(Reason::NotARequest));
+    let caddy = JsonReader::dialect("caddy", None).expect("known");
+    assert_eq!(entry(&caddy, message).err(), Some(DropReason::NotARequest));
     let other = r#"{"RequestPath":"/a","level":"info","msg":"","time":"2026-11-25T10:00:00Z"}"#;
-    assert_eq!(entry(&caddy, other).err(), Some(Reason::Shape));
+    assert_eq!(entry(&caddy, other).err(), Some(DropReason::Shape));
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn keys_of_cdns_are_known() {
 #[test]
 fn query_keys_are_found_behind_json_escapes() {
     let who = |line: &str, key: Option<&[u8]>| {
-        let mut row = Row::new();
+        let mut row = LineFields::new();
         usual().read(line.as_bytes(), &mut row).expect("a line");
         let who = interpret(&row, key).expect("a request").who;
         match who {
@@ -154,11 +155,11 @@ fn broken_json_is_rejected() {
         r#"{"a":"b\"#,
         r#"{"a":1,}"#,
     ] {
-        assert_eq!(entry(&usual(), line), Err(Reason::Shape), "{line}");
+        assert_eq!(entry(&usual(), line), Err(DropReason::Shape), "{line}");
     }
     let deep = "{\"a\":".repeat(200);
-    assert_eq!(entry(&usual(), &deep), Err(Reason::Shape));
-    assert_eq!(entry(&usual(), "{}"), Err(Reason::BadTime));
+    assert_eq!(entry(&usual(), &deep), Err(DropReason::Shape));
+    assert_eq!(entry(&usual(), "{}"), Err(DropReason::BadTime));
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Parses numbers and times from bytes, without a conversion to text.
 
-use super::reason::Reason;
+use super::reason::DropReason;
 
 /// Largest plausible offset, size or byte count: a pebibyte.
 pub(crate) const AMOUNT_MAX: u64 = 1 << 50;
@@ -12,19 +12,19 @@ const SERVICE_MS_MAX: u64 = 366 * 86_400_000;
 const MOMENT_MS_MAX: u64 = 253_402_300_800_000;
 
 /// A number of bytes; an empty field or `-` has none.
-pub(crate) fn amount(text: &[u8]) -> Result<Option<u64>, Reason> {
+pub(crate) fn amount(text: &[u8]) -> Result<Option<u64>, DropReason> {
     match text {
         [] | b"-" => Ok(None),
         _ => match digits(text) {
             Some(number) if number <= AMOUNT_MAX => Ok(Some(number)),
-            Some(_) => Err(Reason::Absurd),
+            Some(_) => Err(DropReason::Absurd),
             None => whole(text).map(Some),
         },
     }
 }
 
 /// `1048576.0`, as some exports write integers.
-fn whole(text: &[u8]) -> Result<u64, Reason> {
+fn whole(text: &[u8]) -> Result<u64, DropReason> {
     let number = text
         .contains(&b'.')
         .then(|| thousandths(text, 0))
@@ -32,16 +32,16 @@ fn whole(text: &[u8]) -> Result<u64, Reason> {
         .ok_or(not_a_number(text))?;
     match u64::try_from(number) {
         Ok(number) if number <= AMOUNT_MAX => Ok(number),
-        Ok(_) => Err(Reason::Absurd),
-        Err(_) => Err(Reason::Negative),
+        Ok(_) => Err(DropReason::Absurd),
+        Err(_) => Err(DropReason::Negative),
     }
 }
 
-fn not_a_number(text: &[u8]) -> Reason {
+fn not_a_number(text: &[u8]) -> DropReason {
     match text {
-        [b'-', rest @ ..] if digits(rest).is_some() => Reason::Negative,
-        _ if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => Reason::Absurd,
-        _ => Reason::BadNumber,
+        [b'-', rest @ ..] if digits(rest).is_some() => DropReason::Negative,
+        _ if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => DropReason::Absurd,
+        _ => DropReason::BadNumber,
     }
 }
 
@@ -103,22 +103,22 @@ fn exponential(text: &[u8], places: u32) -> Option<i64> {
 
 /// A service time in ms from a decimal number; `places` converts its unit to ms (seconds: 3) or
 /// divides it (`-3` for microseconds, `-6` for nanoseconds).
-pub(crate) fn service_ms(text: &[u8], places: i32) -> Result<Option<u64>, Reason> {
+pub(crate) fn service_ms(text: &[u8], places: i32) -> Result<Option<u64>, DropReason> {
     if matches!(text, b"" | b"-") {
         return Ok(None);
     }
-    let number = thousandths(text, places.max(0) as u32).ok_or(Reason::BadNumber)?;
-    let number = u64::try_from(number).map_err(|_| Reason::Negative)?;
+    let number = thousandths(text, places.max(0) as u32).ok_or(DropReason::BadNumber)?;
+    let number = u64::try_from(number).map_err(|_| DropReason::Negative)?;
     let number = number / 10_u64.pow((-places).max(0) as u32);
     if !is_service(number) {
-        return Err(Reason::Absurd);
+        return Err(DropReason::Absurd);
     }
     Ok(Some(number))
 }
 
 /// A time, if it is plausible for a log, ms.
-pub(crate) fn moment(ms: Option<i64>) -> Result<i64, Reason> {
-    ms.filter(|ms| is_moment(*ms)).ok_or(Reason::BadTime)
+pub(crate) fn moment(ms: Option<i64>) -> Result<i64, DropReason> {
+    ms.filter(|ms| is_moment(*ms)).ok_or(DropReason::BadTime)
 }
 
 /// Whether a time is plausible for a log, ms.
@@ -133,7 +133,7 @@ pub(crate) const fn is_service(ms: u64) -> bool {
 
 /// A time in ms since 1970, in any notation used by logs: a number of seconds (or, by its size, of
 /// ms, us or ns), ISO 8601, or `10/Oct/2000:13:55:36 -0700`.
-pub(crate) fn any_moment(text: &[u8]) -> Result<i64, Reason> {
+pub(crate) fn any_moment(text: &[u8]) -> Result<i64, DropReason> {
     let text = match text {
         [b'[', inner @ .., b']'] => inner,
         _ => text,
@@ -303,7 +303,11 @@ mod tests {
             "-1e30",
             "2000-10-10",
         ] {
-            assert_eq!(any_moment(text.as_bytes()), Err(Reason::BadTime), "{text}");
+            assert_eq!(
+                any_moment(text.as_bytes()),
+                Err(DropReason::BadTime),
+                "{text}"
+            );
         }
     }
 
@@ -320,10 +324,13 @@ mod tests {
         assert_eq!(amount(b"12"), Ok(Some(12)));
         assert_eq!(amount(b""), Ok(None));
         assert_eq!(amount(b"-"), Ok(None));
-        assert_eq!(amount(b"-12"), Err(Reason::Negative));
-        assert_eq!(amount(b"99999999999999999"), Err(Reason::Absurd));
-        assert_eq!(amount(b"99999999999999999999999999"), Err(Reason::Absurd));
-        assert_eq!(amount(b"12x"), Err(Reason::BadNumber));
+        assert_eq!(amount(b"-12"), Err(DropReason::Negative));
+        assert_eq!(amount(b"99999999999999999"), Err(DropReason::Absurd));
+        assert_eq!(
+            amount(b"99999999999999999999999999"),
+            Err(DropReason::Absurd)
+        );
+        assert_eq!(amount(b"12x"), Err(DropReason::BadNumber));
     }
 
     #[test]
@@ -332,8 +339,8 @@ mod tests {
         assert_eq!(service_ms(b"1500", 0), Ok(Some(1500)));
         assert_eq!(service_ms(b"1500999", -3), Ok(Some(1500)));
         assert_eq!(service_ms(b"1500999999", -6), Ok(Some(1500)));
-        assert_eq!(service_ms(b"-1", 3), Err(Reason::Negative));
-        assert_eq!(service_ms(b"99999999999", 3), Err(Reason::Absurd));
+        assert_eq!(service_ms(b"-1", 3), Err(DropReason::Negative));
+        assert_eq!(service_ms(b"99999999999", 3), Err(DropReason::Absurd));
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! The `Range` and `Content-Range` headers (RFC 9110, section 14).
 
 use super::number::amount;
-use super::reason::Reason;
+use super::reason::DropReason;
 
 /// The requested range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,15 +19,17 @@ pub(crate) struct RequestedRange {
 pub(crate) fn from_range(
     text: &[u8],
     answered: Option<RequestedRange>,
-) -> Result<RequestedRange, Reason> {
+) -> Result<RequestedRange, DropReason> {
     let is_bare = text.first().is_some_and(u8::is_ascii_digit);
     let set = text.strip_prefix(b"bytes=");
-    let set = set.or(is_bare.then_some(text)).ok_or(Reason::BadRange)?;
+    let set = set
+        .or(is_bare.then_some(text))
+        .ok_or(DropReason::BadRange)?;
     let set = set.trim_ascii();
     if memchr::memchr(b',', set).is_some() {
-        return Err(Reason::ManyRanges);
+        return Err(DropReason::ManyRanges);
     }
-    let dash = memchr::memchr(b'-', set).ok_or(Reason::BadRange)?;
+    let dash = memchr::memchr(b'-', set).ok_or(DropReason::BadRange)?;
     let (first, last) = (number(&set[..dash])?, number(&set[dash + 1..])?);
     let asked_bytes = match (first, last) {
         (Some(first), Some(last)) if last >= first => Some(last - first + 1),
@@ -35,12 +37,12 @@ pub(crate) fn from_range(
         (None, Some(last)) => {
             let offset = answered.and_then(|span| span.offset);
             return Ok(RequestedRange {
-                offset: Some(offset.ok_or(Reason::UnknownOffset)?),
+                offset: Some(offset.ok_or(DropReason::UnknownOffset)?),
                 asked_bytes: Some(last),
                 file_bytes: None,
             });
         }
-        _ => return Err(Reason::BadRange),
+        _ => return Err(DropReason::BadRange),
     };
     Ok(RequestedRange {
         offset: first,
@@ -51,20 +53,20 @@ pub(crate) fn from_range(
 
 /// Parses `bytes 100-199/1000`. A reply up to the end of the file is treated as the reply
 /// to an open-ended request, which most of them are.
-pub(crate) fn from_content_range(text: &[u8]) -> Result<RequestedRange, Reason> {
+pub(crate) fn from_content_range(text: &[u8]) -> Result<RequestedRange, DropReason> {
     let set = text
         .strip_prefix(b"bytes ")
         .or_else(|| text.strip_prefix(b"bytes="))
-        .ok_or(Reason::BadRange)?;
+        .ok_or(DropReason::BadRange)?;
     let slash = memchr::memchr(b'/', set).unwrap_or(set.len());
     let file_bytes = match set.get(slash + 1..) {
         None | Some(b"*") => None,
         Some(size) => number(size)?,
     };
-    let dash = memchr::memchr(b'-', &set[..slash]).ok_or(Reason::BadRange)?;
-    let first = number(&set[..dash])?.ok_or(Reason::BadRange)?;
-    let last = number(&set[dash + 1..slash])?.ok_or(Reason::BadRange)?;
-    let asked = (last + 1).checked_sub(first).ok_or(Reason::BadRange)?;
+    let dash = memchr::memchr(b'-', &set[..slash]).ok_or(DropReason::BadRange)?;
+    let first = number(&set[..dash])?.ok_or(DropReason::BadRange)?;
+    let last = number(&set[dash + 1..slash])?.ok_or(DropReason::BadRange)?;
+    let asked = (last + 1).checked_sub(first).ok_or(DropReason::BadRange)?;
     let is_to_the_end = file_bytes == Some(last + 1);
     Ok(RequestedRange {
         offset: Some(first),
@@ -73,12 +75,12 @@ pub(crate) fn from_content_range(text: &[u8]) -> Result<RequestedRange, Reason> 
     })
 }
 
-fn number(text: &[u8]) -> Result<Option<u64>, Reason> {
+fn number(text: &[u8]) -> Result<Option<u64>, DropReason> {
     match text {
-        b"-" => Err(Reason::BadRange),
+        b"-" => Err(DropReason::BadRange),
         _ => amount(text.trim_ascii()).map_err(|reason| match reason {
-            Reason::Absurd => Reason::Absurd,
-            _ => Reason::BadRange,
+            DropReason::Absurd => DropReason::Absurd,
+            _ => DropReason::BadRange,
         }),
     }
 }

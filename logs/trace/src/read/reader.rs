@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use super::entry::{Entry, interpret};
-use super::reason::Reason;
-use super::row::{Field, Row};
+use super::entry::{LogEntry, interpret};
+use super::reason::DropReason;
+use super::row::{Field, LineFields};
 use super::{columns, json, template};
 
 /// A reader of lines in one format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reader {
-    form: Arc<Form>,
+pub(crate) struct LineReader {
+    form: Arc<LineFormat>,
     /// Query key or cookie with the session id.
     session_key: Option<Arc<[u8]>>,
 }
 
 /// The three kinds of formats.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Columns(columns::Columns),
+pub(crate) enum LineFormat {
+    Columns(columns::DelimitedReader),
     Template(template::Template),
-    Json(json::Json),
+    Json(json::JsonReader),
 }
 
-impl Reader {
+impl LineReader {
     /// A reader of this form, with the session field given by the user.
-    pub(crate) fn new(form: Form, session_field: Option<&str>) -> Self {
+    pub(crate) fn new(form: LineFormat, session_field: Option<&str>) -> Self {
         Self {
             form: Arc::new(form),
             session_key: session_field.map(session_key),
@@ -33,12 +33,16 @@ impl Reader {
     }
 
     /// Parses a line.
-    pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<Entry<'a>, Reason> {
+    pub(crate) fn read<'a>(
+        &self,
+        line: &'a [u8],
+        row: &mut LineFields<'a>,
+    ) -> Result<LogEntry<'a>, DropReason> {
         row.clear();
         match &*self.form {
-            Form::Columns(columns) => columns.read(line, row),
-            Form::Template(template) => template.read(line, row),
-            Form::Json(json) => json.read(line, row),
+            LineFormat::Columns(columns) => columns.read(line, row),
+            LineFormat::Template(template) => template.read(line, row),
+            LineFormat::Json(json) => json.read(line, row),
         }?;
         interpret(row, self.session_key.as_deref())
     }
@@ -46,8 +50,8 @@ impl Reader {
     /// A reader for the lines after this one, if it changes the columns.
     pub(crate) fn again(&self, line: &[u8]) -> Option<Self> {
         match &*self.form {
-            Form::Columns(columns) if line.starts_with(columns::FIELDS) => Some(Self {
-                form: Arc::new(Form::Columns(columns.again(line)?)),
+            LineFormat::Columns(columns) if line.starts_with(columns::FIELDS) => Some(Self {
+                form: Arc::new(LineFormat::Columns(columns.again(line)?)),
                 session_key: self.session_key.clone(),
             }),
             _ => None,
@@ -57,7 +61,7 @@ impl Reader {
     /// A reader for the lines after a block, if one of its lines changes the columns.
     pub(crate) fn behind(&self, block: &[u8]) -> Option<Self> {
         let mut end = block.len();
-        let Form::Columns(columns) = &*self.form else {
+        let LineFormat::Columns(columns) = &*self.form else {
             return None;
         };
         while columns.is_w3c() {
@@ -75,7 +79,7 @@ impl Reader {
 
     /// Whether a header defines all columns, so that nothing is guessed.
     pub(crate) fn has_header(&self) -> bool {
-        matches!(&*self.form, Form::Columns(_))
+        matches!(&*self.form, LineFormat::Columns(_))
     }
 
     /// Names and fields in a log with these first lines; a name may occur several times.
@@ -84,14 +88,14 @@ impl Reader {
         lines: impl Iterator<Item = &'a [u8]>,
     ) -> Vec<(String, Option<Field>)> {
         match &*self.form {
-            Form::Columns(columns) => columns.columns.clone(),
-            Form::Template(template) => {
+            LineFormat::Columns(columns) => columns.columns.clone(),
+            LineFormat::Template(template) => {
                 let pieces = template.pieces.iter().filter(|piece| piece.name != "$x");
                 pieces
                     .map(|piece| (piece.name.clone(), piece.field))
                     .collect()
             }
-            Form::Json(json) => {
+            LineFormat::Json(json) => {
                 let keys = lines.flat_map(json::keys);
                 keys.map(|key| (key.clone(), json.field(&key))).collect()
             }

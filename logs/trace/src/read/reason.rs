@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a line is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum DropReason {
     /// A header, a comment or a session summary: expected.
     NotARequest,
     /// It does not match any recognised format.
@@ -74,7 +74,7 @@ const TEXTS: [(&str, &str); 19] = [
     ("repeated", "a duplicate of a request in another log"),
 ];
 
-impl Reason {
+impl DropReason {
     /// Its identifier in tables and JSON.
     pub const fn name(self) -> &'static str {
         TEXTS[self as usize].0
@@ -95,7 +95,7 @@ impl Reason {
     }
 }
 
-impl Reason {
+impl DropReason {
     /// Whether the line is not of the requests examined, so that nothing was lost.
     pub const fn is_other(self) -> bool {
         matches!(
@@ -105,7 +105,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(TEXTS[*self as usize].1)
     }

@@ -6,12 +6,12 @@
 //! first line that failed.
 
 use super::alias;
-use super::columns::Columns;
+use super::columns::DelimitedReader;
 use super::format::{Format, FormatError};
-use super::reader::{Form, Reader, session_key, trimmed};
-use super::reason::Reason;
-use super::row::{Field, Row};
-use crate::dropped::shown;
+use super::reader::{LineFormat, LineReader, session_key, trimmed};
+use super::reason::DropReason;
+use super::row::{Field, LineFields};
+use crate::drop_counts::shown;
 
 /// A larger backward step between lines means that the field is not a clock, ms.
 const CLOCK_BACK_MS: i64 = 86_400_000;
@@ -26,19 +26,19 @@ const NAMES_MAX: usize = 40;
 
 /// A format that was tried and explains too little.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub struct TriedFormat {
     /// Its name.
     pub format: String,
     /// Lines explained, of those tried.
     pub explained: (usize, usize),
     /// The first line that failed, from 1, with the reason; `None` if the header it needs is
     /// missing.
-    pub failed: Option<(u64, Reason)>,
+    pub failed: Option<(u64, DropReason)>,
     /// The start of that line.
     pub text: String,
 }
 
-impl Tried {
+impl TriedFormat {
     /// The outcome as text.
     fn outcome(&self) -> String {
         let text = &self.text;
@@ -53,7 +53,7 @@ impl Tried {
 }
 
 /// The formats tried, one line per outcome.
-pub(crate) fn outcomes(tried: &[Tried]) -> String {
+pub(crate) fn outcomes(tried: &[TriedFormat]) -> String {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for one in tried {
         let outcome = one.outcome();
@@ -69,22 +69,22 @@ pub(crate) fn outcomes(tried: &[Tried]) -> String {
 
 /// The recognised format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct RecognisedFormat {
     pub(crate) name: String,
-    pub(crate) reader: Reader,
+    pub(crate) reader: LineReader,
     /// Names in the log that are not used.
     pub(crate) unused: Vec<String>,
 }
 
 /// Why no format was recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NotFound {
+pub(crate) enum RecognitionError {
     /// The head is empty.
     Empty,
     /// It is not text.
     Binary,
     /// None of these formats matched.
-    Tried(Vec<Tried>),
+    Tried(Vec<TriedFormat>),
     /// The given format is invalid.
     Format(FormatError),
     /// The session field given by the user does not exist; these names do.
@@ -96,19 +96,19 @@ pub(crate) fn recognise(
     head: &[u8],
     given: Option<&Format>,
     session_field: Option<&str>,
-) -> Result<Found, NotFound> {
+) -> Result<RecognisedFormat, RecognitionError> {
     let lines = first_lines(head);
     if lines.is_empty() {
-        return Err(NotFound::Empty);
+        return Err(RecognitionError::Empty);
     }
     let formats = given.map_or_else(Format::all, |format| vec![format.clone()]);
-    let mut best: Option<(f64, Found)> = None;
+    let mut best: Option<(f64, RecognisedFormat)> = None;
     let mut tried = Vec::new();
     for format in formats {
-        let reader = reader(&format, &lines, session_field).map_err(NotFound::Format)?;
+        let reader = reader(&format, &lines, session_field).map_err(RecognitionError::Format)?;
         let name = format.to_string();
         let Some(reader) = reader else {
-            tried.push(Tried {
+            tried.push(TriedFormat {
                 format: name,
                 explained: (0, lines.len()),
                 failed: None,
@@ -121,21 +121,21 @@ pub(crate) fn recognise(
         // A header defines the columns, even before any line.
         let is_enough = match explained {
             0 => {
-                let has_shape = |(_, reason, _): Failed<'_>| reason != Reason::Shape;
+                let has_shape = |(_, reason, _): UnparsedLine<'_>| reason != DropReason::Shape;
                 reader.has_header() && (of == 0 || failed.is_some_and(has_shape))
             }
             _ => share >= 0.5 || given.is_some() || reader.has_header(),
         };
         let is_better = |most: f64| share > most + EXPLAINED_LESS_MAX;
         if is_enough && best.as_ref().is_none_or(|(most, _)| is_better(*most)) {
-            let found = Found {
+            let found = RecognisedFormat {
                 name: name.clone(),
                 reader,
                 unused: Vec::new(),
             };
             best = Some((share, found));
         }
-        tried.push(Tried {
+        tried.push(TriedFormat {
             format: name,
             explained: (explained, of),
             failed: failed.map(|(line, reason, _)| (line, reason)),
@@ -144,13 +144,15 @@ pub(crate) fn recognise(
     }
     let Some((_, mut found)) = best else {
         return Err(match is_binary(head) {
-            true => NotFound::Binary,
-            false => NotFound::Tried(tried),
+            true => RecognitionError::Binary,
+            false => RecognitionError::Tried(tried),
         });
     };
     if found.name == "squid" && given.is_none() && are_of_traffic_server(&lines) {
         let format = Format::Known("ats");
-        if let Some(reader) = reader(&format, &lines, session_field).map_err(NotFound::Format)? {
+        if let Some(reader) =
+            reader(&format, &lines, session_field).map_err(RecognitionError::Format)?
+        {
             (found.name, found.reader) = (format.to_string(), reader);
         }
     }
@@ -158,7 +160,7 @@ pub(crate) fn recognise(
     if let Some(wanted) = session_field
         && !is_there(wanted, &names, &found.reader, &lines)
     {
-        return Err(NotFound::NoSession(what_there_is(
+        return Err(RecognitionError::NoSession(what_there_is(
             &names,
             &found.reader,
             &lines,
@@ -201,24 +203,27 @@ fn reader(
     format: &Format,
     lines: &[(u64, &[u8])],
     session_field: Option<&str>,
-) -> Result<Option<Reader>, FormatError> {
+) -> Result<Option<LineReader>, FormatError> {
     let columns = match format {
-        Format::Csv(map) => Columns::from_header(lines[0].1, map, session_field),
+        Format::Csv(map) => DelimitedReader::from_header(lines[0].1, map, session_field),
         Format::W3c => {
             let mut lines = lines.iter();
-            lines.find_map(|(_, line)| Columns::from_fields(line, session_field))
+            lines.find_map(|(_, line)| DelimitedReader::from_fields(line, session_field))
         }
         other => return other.reader(session_field),
     };
-    Ok(columns.map(|columns| Reader::new(Form::Columns(columns), session_field)))
+    Ok(columns.map(|columns| LineReader::new(LineFormat::Columns(columns), session_field)))
 }
 
 /// A line that was not parsed: its number, the reason, and its text.
-type Failed<'a> = (u64, Reason, &'a [u8]);
+type UnparsedLine<'a> = (u64, DropReason, &'a [u8]);
 
 /// The number of lines explained, the number expected, and the first failure.
-fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, Option<Failed<'a>>) {
-    let mut row = Row::new();
+fn try_lines<'a>(
+    reader: &LineReader,
+    lines: &[(u64, &'a [u8])],
+) -> (usize, usize, Option<UnparsedLine<'a>>) {
+    let mut row = LineFields::new();
     let (mut explained, mut of, mut failed) = (0, lines.len(), None);
     let mut before_ms = i64::MIN;
     for (number, line) in lines {
@@ -230,9 +235,9 @@ fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, O
                     explained += 1;
                     continue;
                 }
-                Reason::BadTime
+                DropReason::BadTime
             }
-            Err(Reason::NotARequest) => {
+            Err(DropReason::NotARequest) => {
                 // A summary is explained; a comment or a header is neither explained nor expected.
                 of -= usize::from(reader.has_header());
                 explained += usize::from(!reader.has_header());
@@ -253,7 +258,7 @@ fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, O
 fn is_there(
     wanted: &str,
     names: &[(String, Option<Field>)],
-    reader: &Reader,
+    reader: &LineReader,
     lines: &[(u64, &[u8])],
 ) -> bool {
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
@@ -262,7 +267,7 @@ fn is_there(
     let is_named = fields.any(|(name, field)| *field == Some(Field::Session) && is_called(name));
     let key = session_key(wanted);
     let is_anywhere = |line: &[u8]| memchr::memmem::find(line, &key).is_some();
-    let mut row = Row::new();
+    let mut row = LineFields::new();
     let mut lines = lines.iter();
     // A key after the pattern, in the query or in a cookie has no field name.
     is_named
@@ -277,11 +282,11 @@ fn is_there(
 /// Field names, query keys, and keys after a pattern.
 fn what_there_is(
     names: &[(String, Option<Field>)],
-    reader: &Reader,
+    reader: &LineReader,
     lines: &[(u64, &[u8])],
 ) -> Vec<String> {
     let mut all: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
-    let mut row = Row::new();
+    let mut row = LineFields::new();
     for (_, line) in lines {
         // Fields are set even if the line is rejected.
         let _ = reader.read(line, &mut row);
@@ -356,7 +361,7 @@ fn first_lines(head: &[u8]) -> Vec<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    fn name(head: &str) -> Result<String, NotFound> {
+    fn name(head: &str) -> Result<String, RecognitionError> {
         recognise(head.as_bytes(), None, None).map(|found| found.name)
     }
 
@@ -365,7 +370,7 @@ mod tests {
         let line =
             "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"";
         assert_eq!(name(&format!("\n{line}")).as_deref(), Ok("combined"));
-        assert_eq!(name("\n \n"), Err(NotFound::Empty));
+        assert_eq!(name("\n \n"), Err(RecognitionError::Empty));
     }
 
     #[test]
@@ -422,7 +427,7 @@ mod tests {
     fn binary_is_detected_and_other_encodings_are_text() {
         let random: Vec<u8> = (0..9999_u32).map(|n| ((n * 40_503) >> 7) as u8).collect();
         for binary in [random.as_slice(), b"\x7fELF\x02\x01\x01\0\0\0\x03\0\x3e"] {
-            assert_eq!(recognise(binary, None, None), Err(NotFound::Binary));
+            assert_eq!(recognise(binary, None, None), Err(RecognitionError::Binary));
         }
         let line =
             b"\0\0\0\x001.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /caf\xe9 HTTP/1.1\" 200 490\n";
@@ -439,7 +444,7 @@ mod tests {
 
     #[test]
     fn unknown_format_lists_all_formats_tried() {
-        let Err(NotFound::Tried(tried)) = recognise(b"\nhello world\n", None, None) else {
+        let Err(RecognitionError::Tried(tried)) = recognise(b"\nhello world\n", None, None) else {
             panic!("not a log");
         };
         assert_eq!(
@@ -448,7 +453,7 @@ mod tests {
              not match a recognised format: hello world\n  csv, w3c: no header: \
              hello world"
         );
-        assert_eq!(name(""), Err(NotFound::Empty));
-        assert_eq!(name("\r\n \n"), Err(NotFound::Empty));
+        assert_eq!(name(""), Err(RecognitionError::Empty));
+        assert_eq!(name("\r\n \n"), Err(RecognitionError::Empty));
     }
 }

@@ -105,14 +105,14 @@ pub(crate) enum Escape {
 
 /// The fields of one line.
 #[derive(Debug, Clone)]
-pub(crate) struct Row<'a> {
+pub(crate) struct LineFields<'a> {
     texts: [&'a [u8]; FIELDS],
     has: u64,
     /// How fields are escaped.
     pub(crate) escape: Escape,
 }
 
-impl<'a> Row<'a> {
+impl<'a> LineFields<'a> {
     /// No fields.
     pub(crate) const fn new() -> Self {
         Self {

@@ -19,7 +19,7 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 /// Compression format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Compression {
     Plain,
     Gzip,
     Zstd,
@@ -29,7 +29,7 @@ pub(crate) enum Packing {
     Other(&'static str),
 }
 
-impl Packing {
+impl Compression {
     fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -46,10 +46,10 @@ impl Packing {
 }
 
 /// The head of a log.
-pub(crate) struct Head {
+pub(crate) struct LogHead {
     /// Its first bytes, decompressed.
     pub(crate) bytes: Vec<u8>,
-    pub(crate) packing: Packing,
+    pub(crate) packing: Compression,
     /// Size on disk; `None` for standard input and other streams.
     pub(crate) packed_bytes: Option<u64>,
     /// Uncompressed size, if known; an estimate for gzip.
@@ -59,7 +59,7 @@ pub(crate) struct Head {
 }
 
 /// Reads the head of a log.
-pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head> {
+pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<LogHead> {
     if path == Path::new("-") {
         return look_at_stream(Box::new(io::stdin()), read_bytes);
     }
@@ -73,10 +73,10 @@ pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head>
     }
     let mut magic = Vec::new();
     (&mut file).take(8).read_to_end(&mut magic)?;
-    let packing = Packing::of(&magic);
+    let packing = Compression::of(&magic);
     let bytes_total = match packing {
-        Packing::Plain => Some(about.len()),
-        Packing::Gzip => gzip_size(&mut file, about.len()),
+        Compression::Plain => Some(about.len()),
+        Compression::Gzip => gzip_size(&mut file, about.len()),
         _ => None,
     };
     file.seek(SeekFrom::Start(0))?;
@@ -87,7 +87,7 @@ pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head>
     if bytes.is_empty() {
         outcome?;
     }
-    Ok(Head {
+    Ok(LogHead {
         bytes,
         packing,
         packed_bytes: Some(about.len()),
@@ -100,11 +100,11 @@ pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head>
 pub(crate) fn look_at_stream(
     mut stream: Box<dyn Read + Send>,
     read_bytes: &Arc<AtomicU64>,
-) -> io::Result<Head> {
+) -> io::Result<LogHead> {
     let mut magic = Vec::new();
     stream.as_mut().take(8).read_to_end(&mut magic)?;
-    let packing = Packing::of(&magic);
-    let counted = Counted {
+    let packing = Compression::of(&magic);
+    let counted = CountingReader {
         inner: Box::new(Cursor::new(magic).chain(stream)),
         read_bytes: Arc::clone(read_bytes),
     };
@@ -118,7 +118,7 @@ pub(crate) fn look_at_stream(
         outcome?;
     }
     let again = Cursor::new(bytes.clone()).chain(input);
-    Ok(Head {
+    Ok(LogHead {
         bytes,
         packing,
         packed_bytes: None,
@@ -127,18 +127,18 @@ pub(crate) fn look_at_stream(
     })
 }
 
-fn unpack(input: Box<dyn Read + Send>, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
+fn unpack(input: Box<dyn Read + Send>, packing: Compression) -> io::Result<Box<dyn Read + Send>> {
     Ok(match packing {
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(input)),
-        Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
-        Packing::Plain | Packing::Parquet | Packing::Other(_) => input,
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(input)),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
+        Compression::Plain | Compression::Parquet | Compression::Other(_) => input,
     })
 }
 
 /// Whether a file starts with the contents of another, both decompressed and compared in full.
 pub(crate) fn is_beginning(
-    (small, small_packing): (&Path, Packing),
-    (large, large_packing): (&Path, Packing),
+    (small, small_packing): (&Path, Compression),
+    (large, large_packing): (&Path, Compression),
 ) -> io::Result<bool> {
     let open = |path: &Path, packing| unpack(Box::new(File::open(path)?), packing);
     let mut small = open(small, small_packing)?;
@@ -177,12 +177,12 @@ fn gzip_size(file: &mut File, packed_bytes: u64) -> Option<u64> {
 }
 
 /// Counts bytes read, for progress reports.
-struct Counted {
+struct CountingReader {
     inner: Box<dyn Read + Send>,
     read_bytes: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read_bytes.fetch_add(count as u64, Relaxed);
@@ -192,7 +192,7 @@ impl Read for Counted {
 
 /// A block of whole lines.
 #[derive(Debug, Default)]
-pub(crate) struct Block {
+pub(crate) struct LineBlock {
     pub(crate) bytes: Vec<u8>,
     /// Number of its first line, from 1.
     pub(crate) line_first: u64,
@@ -203,7 +203,7 @@ pub(crate) struct Block {
 }
 
 /// A log being read.
-pub(crate) struct Blocks {
+pub(crate) struct BlockReader {
     input: Box<dyn Read + Send>,
     carry: Vec<u8>,
     line: u64,
@@ -213,18 +213,18 @@ pub(crate) struct Blocks {
     pub(crate) trouble: Option<io::Error>,
 }
 
-impl Blocks {
+impl BlockReader {
     /// Opens a log whose head was read.
     pub(crate) fn open(
         path: &PathBuf,
-        packing: Packing,
+        packing: Compression,
         input: Option<Box<dyn Read + Send>>,
         read_bytes: &Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let input = match input {
             Some(input) => input,
             None => {
-                let counted = Counted {
+                let counted = CountingReader {
                     inner: Box::new(File::open(path)?),
                     read_bytes: Arc::clone(read_bytes),
                 };
@@ -247,7 +247,7 @@ impl Blocks {
     }
 
     /// Reads the next block, reusing the memory of the last; returns whether there was one.
-    pub(crate) fn next(&mut self, block: &mut Block) -> bool {
+    pub(crate) fn next(&mut self, block: &mut LineBlock) -> bool {
         let bytes = &mut block.bytes;
         bytes.clear();
         block.too_long.clear();
@@ -322,8 +322,8 @@ mod tests {
     use super::*;
 
     fn blocks(text: Vec<u8>) -> Vec<(u64, Vec<u8>, bool, Vec<u64>)> {
-        let mut blocks = Blocks::new(Box::new(Cursor::new(text)));
-        let mut block = Block::default();
+        let mut blocks = BlockReader::new(Box::new(Cursor::new(text)));
+        let mut block = LineBlock::default();
         let mut all = Vec::new();
         while blocks.next(&mut block) {
             all.push((

@@ -5,8 +5,8 @@
 //! [`KNOWN`] are patterns, too.
 
 use super::alias;
-use super::reason::Reason;
-use super::row::{Escape, Field, Row};
+use super::reason::DropReason;
+use super::row::{Escape, Field, LineFields};
 
 /// Formats known by name, as patterns with our own field names. More fields may follow each of
 /// them; an unused field is `$x`.
@@ -44,7 +44,7 @@ pub(crate) const KNOWN: [(&str, &str); 6] = [
 
 /// A field and the text before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct TemplateField {
     pub(crate) before: Vec<u8>,
     /// Its name in the pattern.
     pub(crate) name: String,
@@ -55,7 +55,7 @@ pub(crate) struct Piece {
 /// A pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<TemplateField>,
     /// Text after the last field.
     after: Vec<u8>,
     /// Whether it is one of [`KNOWN`]: unquoted fields are single words, consecutive spaces count
@@ -123,7 +123,7 @@ pub(crate) fn missing(fields: impl Iterator<Item = Field> + Clone) -> Option<&'s
 
 impl Template {
     /// A pattern of these fields.
-    pub(crate) fn new(pieces: Vec<Piece>, after: Vec<u8>) -> Result<Self, TemplateError> {
+    pub(crate) fn new(pieces: Vec<TemplateField>, after: Vec<u8>) -> Result<Self, TemplateError> {
         if pieces.is_empty() {
             return Err(TemplateError::Empty);
         }
@@ -162,7 +162,11 @@ impl Template {
     }
 
     /// Splits a line into fields.
-    pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
+    pub(crate) fn read<'a>(
+        &self,
+        line: &'a [u8],
+        row: &mut LineFields<'a>,
+    ) -> Result<(), DropReason> {
         row.escape = Escape::Backslash;
         match self.split(line, row) {
             Err(reason) if self.is_known => {
@@ -174,16 +178,18 @@ impl Template {
     }
 
     #[inline]
-    fn split<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
-        let first = self.pieces.first().ok_or(Reason::Shape)?;
+    fn split<'a>(&self, line: &'a [u8], row: &mut LineFields<'a>) -> Result<(), DropReason> {
+        let first = self.pieces.first().ok_or(DropReason::Shape)?;
         let mut rest = line;
         if !first.before.is_empty() {
-            rest = rest.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+            rest = rest
+                .strip_prefix(&first.before[..])
+                .ok_or(DropReason::Shape)?;
         }
         for (index, piece) in self.pieces.iter().enumerate() {
             let next = self.pieces.get(index + 1);
             let until = next.map_or(&self.after, |next| &next.before);
-            let end = self.end(rest, until, piece).ok_or(Reason::Shape)?;
+            let end = self.end(rest, until, piece).ok_or(DropReason::Shape)?;
             if let Some(field) = piece.field {
                 row.set(field, &rest[..end]);
             }
@@ -197,13 +203,13 @@ impl Template {
         match rest {
             [] => Ok(()),
             rest if self.is_known => self.more_fields(rest, row),
-            _ => Err(Reason::Shape),
+            _ => Err(DropReason::Shape),
         }
     }
 
     /// End of a field that starts here.
     #[inline]
-    fn end(&self, rest: &[u8], until: &[u8], piece: &Piece) -> Option<usize> {
+    fn end(&self, rest: &[u8], until: &[u8], piece: &TemplateField) -> Option<usize> {
         if self.is_known && matches!(until, [] | [b' ', ..]) {
             // Words are short: a byte loop is faster than the setup of a faster search.
             let end = rest.iter().position(|byte| *byte == b' ');
@@ -223,8 +229,8 @@ impl Template {
     /// Fields appended to a known format: `key=value` with a known key, and values that identify
     /// themselves (ranges, a request line, a time in ms, headers captured by HAProxy). Others are
     /// skipped.
-    fn more_fields<'a>(&self, text: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
-        let mut rest = text.strip_prefix(b" ").ok_or(Reason::Shape)?;
+    fn more_fields<'a>(&self, text: &'a [u8], row: &mut LineFields<'a>) -> Result<(), DropReason> {
+        let mut rest = text.strip_prefix(b" ").ok_or(DropReason::Shape)?;
         while !rest.is_empty() {
             let stop = memchr::memchr2(b' ', b'"', rest).unwrap_or(rest.len());
             let key = match rest[..stop].split_last() {
@@ -234,10 +240,10 @@ impl Template {
             let is_quoted = rest.get(stop) == Some(&b'"') && (stop == 0 || key.is_some());
             let (key, value, after) = if is_quoted {
                 let inner = &rest[stop + 1..];
-                let end = find(inner, b"\"", true).ok_or(Reason::Shape)?;
+                let end = find(inner, b"\"", true).ok_or(DropReason::Shape)?;
                 (key, &inner[..end], &inner[end + 1..])
             } else if rest[0] == b'{' {
-                let end = memchr::memchr(b'}', rest).ok_or(Reason::Shape)?;
+                let end = memchr::memchr(b'}', rest).ok_or(DropReason::Shape)?;
                 (None, &rest[1..end], &rest[end + 1..])
             } else {
                 let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
@@ -276,7 +282,7 @@ impl Template {
 }
 
 /// Uses a value without a name, if its form identifies it; returns whether it does.
-fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) -> bool {
+fn explain<'a>(value: &'a [u8], row: &mut LineFields<'a>) -> bool {
     if value.starts_with(b"bytes=") {
         row.set(Field::Range, value);
     } else if value.starts_with(b"bytes ") {
@@ -333,7 +339,7 @@ fn behind_syslog(line: &[u8]) -> Option<&[u8]> {
 pub(crate) fn pieces(
     text: &str,
     field: impl Fn(&str) -> Option<Field>,
-) -> Result<(Vec<Piece>, Vec<u8>), TemplateError> {
+) -> Result<(Vec<TemplateField>, Vec<u8>), TemplateError> {
     let (mut pieces, mut rest) = (Vec::new(), text);
     loop {
         let Some((before, behind)) = rest.split_once('$') else {
@@ -350,7 +356,7 @@ pub(crate) fn pieces(
         if name.is_empty() {
             return Err(no_directive());
         }
-        pieces.push(Piece {
+        pieces.push(TemplateField {
             before: before.into(),
             name: format!("${name}"),
             field: field(name),

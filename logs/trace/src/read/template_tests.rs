@@ -1,10 +1,10 @@
 use super::*;
-use crate::read::entry::{ClientIdentity, Entry, interpret};
+use crate::read::entry::{ClientIdentity, LogEntry, interpret};
 use crate::read::variables::{apache, nginx};
 use proptest::prelude::*;
 
-fn entry<'a>(template: &Template, line: &'a str) -> Result<Entry<'a>, Reason> {
-    let mut row = Row::new();
+fn entry<'a>(template: &Template, line: &'a str) -> Result<LogEntry<'a>, DropReason> {
+    let mut row = LineFields::new();
     template.read(line.as_bytes(), &mut row)?;
     interpret(&row, None)
 }
@@ -143,7 +143,7 @@ fn lines_of_another_format_are_rejected() {
         &LINE[..LINE.len() - 1],
         &format!("{LINE}x"),
     ] {
-        assert_eq!(entry(&combined(), line), Err(Reason::Shape), "{line}");
+        assert_eq!(entry(&combined(), line), Err(DropReason::Shape), "{line}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::alias;
 use super::row::Field;
-use super::template::{Piece, Template, TemplateError, pieces};
+use super::template::{Template, TemplateError, TemplateField, pieces};
 
 /// Whether a name in a pattern is the session field: verbatim, or without the prefix of its origin
 /// (`http_`, `cookie_`, `arg_`).
@@ -59,7 +59,7 @@ pub(crate) fn apache(text: &str, session_field: Option<&str>) -> Result<Template
             before.push('[');
         }
         let is_session = !argument.is_empty() && names_session(argument, session_field);
-        pieces.push(Piece {
+        pieces.push(TemplateField {
             before: std::mem::take(&mut before).into(),
             name: format!("%{}", &behind[..behind.len() - after.len()]),
             field: match is_session {

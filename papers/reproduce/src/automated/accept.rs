@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::results::{Limit, Outcome, Reproduced};
-use super::scenarios::{Memory, Sizing};
+use super::results::{AutomatedResult, ConfigurationLimit, ScenarioOutcome};
+use super::scenarios::{MemoryModel, PrefetchSizing};
 
 /// One criterion with its verdict.
 #[derive(Debug, Clone, Serialize)]
@@ -19,19 +19,19 @@ pub(super) struct Criterion {
 /// Share of the best fixed size's rate in the grid that an automatic size must reach.
 pub(super) const AUTO_MIN: f64 = 0.95;
 
-fn size_of(limit: Option<&Limit>) -> Option<u64> {
+fn size_of(limit: Option<&ConfigurationLimit>) -> Option<u64> {
     limit.and_then(|limit| limit.size_mib)
 }
 
-impl Reproduced {
-    fn outcome(&self, name: &str) -> Option<&Outcome> {
+impl AutomatedResult {
+    fn outcome(&self, name: &str) -> Option<&ScenarioOutcome> {
         self.outcomes.iter().find(|outcome| outcome.name == name)
     }
 
     /// Best sizes of the named scenarios that were run, if there are at least two.
     fn best_sizes(&self, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
         let size = |name: &&'static str| {
-            let size = size_of(self.outcome(name)?.best(Memory::PageCache))?;
+            let size = size_of(self.outcome(name)?.best(MemoryModel::PageCache))?;
             Some((*name, size))
         };
         let sizes: Vec<_> = names.iter().filter_map(size).collect();
@@ -62,13 +62,13 @@ impl Reproduced {
         ];
         for (memory, sizing, demanded) in [
             (
-                Memory::PageCache,
-                Sizing::Auto,
+                MemoryModel::PageCache,
+                PrefetchSizing::Auto,
                 "page cache: auto reaches 95 % of the best fixed size in every scenario",
             ),
             (
-                Memory::Own,
-                Sizing::Auto,
+                MemoryModel::Own,
+                PrefetchSizing::Auto,
                 "own memory: auto reaches 95 % of the best fixed size in every scenario",
             ),
         ] {
@@ -83,7 +83,7 @@ impl Reproduced {
 
     fn sizes_within(&self) -> Criterion {
         let bests = self.outcomes.iter().filter_map(|outcome| {
-            let size = size_of(outcome.best(Memory::PageCache))?;
+            let size = size_of(outcome.best(MemoryModel::PageCache))?;
             Some((outcome.name, size))
         });
         let bests: Vec<_> = bests.collect();
@@ -130,7 +130,7 @@ impl Reproduced {
                 evicted,
             ))
         };
-        let cells = by_best(Memory::PageCache).zip(by_best(Memory::Own));
+        let cells = by_best(MemoryModel::PageCache).zip(by_best(MemoryModel::Own));
         Criterion {
             demanded: "page cache: SD with 12 MB falls below three quarters of the best through \
                        prefetch evictions (3, Figure 1, Table 1)",
@@ -146,7 +146,12 @@ impl Reproduced {
         }
     }
 
-    fn automatic_min(&self, memory: Memory, sizing: Sizing, demanded: &'static str) -> Criterion {
+    fn automatic_min(
+        &self,
+        memory: MemoryModel,
+        sizing: PrefetchSizing,
+        demanded: &'static str,
+    ) -> Criterion {
         let ratios = self.outcomes.iter();
         let ratios: Vec<(f64, &str)> = ratios
             .filter_map(|outcome| Some((outcome.by_best(memory, sizing)?, outcome.name)))
@@ -162,11 +167,11 @@ impl Reproduced {
     }
 
     fn automatic_mean(&self) -> Criterion {
-        let ratios: Vec<f64> = [Memory::PageCache, Memory::Own]
+        let ratios: Vec<f64> = [MemoryModel::PageCache, MemoryModel::Own]
             .into_iter()
             .flat_map(|memory| {
                 let outcomes = self.outcomes.iter();
-                outcomes.filter_map(move |outcome| outcome.by_best(memory, Sizing::Auto))
+                outcomes.filter_map(move |outcome| outcome.by_best(memory, PrefetchSizing::Auto))
             })
             .collect();
         let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
@@ -200,14 +205,14 @@ mod tests {
     use super::super::scenarios::SCENARIOS;
     use super::*;
 
-    fn limit(memory: Memory, sizing: Sizing, rate_mib_s: f64) -> Limit {
-        Limit {
+    fn limit(memory: MemoryModel, sizing: PrefetchSizing, rate_mib_s: f64) -> ConfigurationLimit {
+        ConfigurationLimit {
             scenario: SCENARIOS[0].name,
             memory: super::super::results::name_of(memory),
             sizing: sizing.name(),
             scale: None,
             size_mib: match sizing {
-                Sizing::Fixed(mib) => Some(mib),
+                PrefetchSizing::Fixed(mib) => Some(mib),
                 _ => None,
             },
             rate_mib_s,
@@ -219,19 +224,22 @@ mod tests {
     #[test]
     fn single_scenario_is_judged_by_applicable_criteria() {
         let of = |memory| {
-            [(Sizing::Fixed(4), 50.0), (Sizing::Auto, 49.0)]
-                .map(|(sizing, rate)| limit(memory, sizing, rate))
+            [
+                (PrefetchSizing::Fixed(4), 50.0),
+                (PrefetchSizing::Auto, 49.0),
+            ]
+            .map(|(sizing, rate)| limit(memory, sizing, rate))
         };
         let scenario = SCENARIOS[1];
-        let result = Reproduced {
+        let result = AutomatedResult {
             schema: "a schema",
             is_quick: true,
             seeds: 1,
             seconds: 1.0,
-            outcomes: vec![Outcome {
+            outcomes: vec![ScenarioOutcome {
                 scenario,
                 name: scenario.name,
-                limits: [of(Memory::PageCache), of(Memory::Own)].concat(),
+                limits: [of(MemoryModel::PageCache), of(MemoryModel::Own)].concat(),
                 bound_mib_s: Some(90.0),
             }],
             in_action: Vec::new(),

@@ -15,33 +15,33 @@ mod results;
 mod scenarios;
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::time::Instant as Clock;
+use std::time::Instant as WallInstant;
 
-use headlong_sim::{Experiment, SetupError};
+use headlong_sim::{SetupError, VirtualExperiment};
 use headlong_units::{Instant, MIB};
 
 use headlong_bench::{
-    BenchError, CommandOutcome, Options, Outcome as Ended, Probe, QualityRules, Search,
+    BenchError, BenchOptions, CommandOutcome, LimitSearch, Probe, QualityRules, RunOutcome,
     SearchRules, in_parallel,
 };
 use headlong_report::say;
-use results::{InAction, Limit, Outcome, Reproduced, name_of};
+use results::{AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, name_of};
 use scenarios::{
-    Memory, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB, SIZES_QUICK_MIB, SQUARE_ROOT_SCALE,
-    Scenario, Sizing, Times, Titles,
+    MemoryModel, PhaseDurations, PrefetchSizing, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB,
+    SIZES_QUICK_MIB, SQUARE_ROOT_SCALE, Scenario, TitleMix,
 };
 
 /// Extent of a reproduction.
 #[derive(Debug, Clone, Copy)]
-struct Effort {
-    times: Times,
+struct AutomatedScope {
+    times: PhaseDurations,
     seeds: u64,
     resolution_mib_s: f64,
     sizes_mib: &'static [u64],
 }
 
-const FULL: Effort = Effort {
-    times: Times {
+const FULL: AutomatedScope = AutomatedScope {
+    times: PhaseDurations {
         ramp: 540,
         measured: 300,
     },
@@ -50,8 +50,8 @@ const FULL: Effort = Effort {
     sizes_mib: &SIZES_MIB,
 };
 
-const QUICK: Effort = Effort {
-    times: Times {
+const QUICK: AutomatedScope = AutomatedScope {
+    times: PhaseDurations {
         ramp: 420,
         measured: 240,
     },
@@ -67,7 +67,7 @@ const GUESS_MIB_S: f64 = 48.0;
 
 /// Selection of scenarios and accuracy.
 #[derive(Debug, Clone, Default)]
-pub struct Choice {
+pub struct ScenarioSelection {
     /// Fewer scenarios and sizes, in coarser steps.
     pub is_quick: bool,
     /// Names of the scenarios to run, from [`scenario_names`]; all of them if empty.
@@ -78,7 +78,7 @@ pub struct Choice {
     pub seeds: Option<NonZeroU64>,
 }
 
-impl Choice {
+impl ScenarioSelection {
     /// The named scenarios, else all, or those of a quick reproduction.
     fn scenarios(&self) -> Vec<Scenario> {
         let is_meant = |scenario: &&Scenario| match self.scenarios.is_empty() {
@@ -98,11 +98,14 @@ pub fn scenario_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// If a result cannot be written.
-pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<CommandOutcome, BenchError> {
-    let started = Clock::now();
+pub fn reproduce_virtual(
+    choice: &ScenarioSelection,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
+    let started = WallInstant::now();
     let is_quick = choice.is_quick;
     let usual = if is_quick { QUICK } else { FULL };
-    let effort = Effort {
+    let effort = AutomatedScope {
         seeds: choice.seeds.map_or(usual.seeds, NonZeroU64::get),
         ..usual
     };
@@ -110,7 +113,7 @@ pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<CommandOu
     let threads = choice.threads.unwrap_or_else(processors);
     let outcomes = outcomes(&choice.scenarios(), effort, threads);
     let in_action = in_action(&outcomes, effort, threads);
-    let result = Reproduced {
+    let result = AutomatedResult {
         schema: "headlong-automated-prefetching-1",
         is_quick,
         seeds: effort.seeds,
@@ -118,43 +121,47 @@ pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<CommandOu
         outcomes,
         in_action,
     };
-    page::tell(&result, options)
+    page::publish(&result, options)
 }
 
 /// Part of a scenario that one thread runs from beginning to end: consecutive sizes, each search
 /// starting at the result of the previous one.
 #[derive(Debug, Clone)]
-struct Task {
+struct ScenarioTask {
     scenario: Scenario,
-    part: Part,
+    part: ScenarioPart,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Part {
+enum ScenarioPart {
     /// All fixed sizes, and the automatic ones, with this memory.
-    Sizes(Memory),
+    Sizes(MemoryModel),
     /// The SD sizes of section 7.4, with the paper's memory.
     Scales,
     Bound,
 }
 
-fn outcomes(scenarios: &[Scenario], effort: Effort, threads: NonZeroUsize) -> Vec<Outcome> {
+fn outcomes(
+    scenarios: &[Scenario],
+    effort: AutomatedScope,
+    threads: NonZeroUsize,
+) -> Vec<ScenarioOutcome> {
     let mut tasks = Vec::new();
     for scenario in scenarios {
         let mut parts = vec![
-            Part::Sizes(Memory::PageCache),
-            Part::Sizes(Memory::Own),
-            Part::Bound,
+            ScenarioPart::Sizes(MemoryModel::PageCache),
+            ScenarioPart::Sizes(MemoryModel::Own),
+            ScenarioPart::Bound,
         ];
-        if scenario.titles == Titles::Mixed {
-            parts.push(Part::Scales);
+        if scenario.titles == TitleMix::Mixed {
+            parts.push(ScenarioPart::Scales);
         }
-        tasks.extend(parts.into_iter().map(|part| Task {
+        tasks.extend(parts.into_iter().map(|part| ScenarioTask {
             scenario: *scenario,
             part,
         }));
     }
-    let started = Clock::now();
+    let started = WallInstant::now();
     let mut done = 0;
     let results = in_parallel(
         &tasks,
@@ -175,7 +182,7 @@ fn outcomes(scenarios: &[Scenario], effort: Effort, threads: NonZeroUsize) -> Ve
         },
     );
     let of = |scenario: &Scenario| {
-        let mut outcome = Outcome {
+        let mut outcome = ScenarioOutcome {
             scenario: *scenario,
             name: scenario.name,
             limits: Vec::new(),
@@ -192,7 +199,7 @@ fn outcomes(scenarios: &[Scenario], effort: Effort, threads: NonZeroUsize) -> Ve
     scenarios.iter().map(of).collect()
 }
 
-impl Part {
+impl ScenarioPart {
     const fn name(self) -> &'static str {
         match self {
             Self::Sizes(memory) => name_of(memory),
@@ -202,13 +209,14 @@ impl Part {
     }
 }
 
-impl Task {
-    fn run(&self, effort: Effort) -> (Vec<Limit>, Option<f64>) {
+impl ScenarioTask {
+    fn run(&self, effort: AutomatedScope) -> (Vec<ConfigurationLimit>, Option<f64>) {
         match self.part {
-            Part::Sizes(memory) => (self.sizes(memory, effort), None),
-            Part::Scales => (self.scales(effort), None),
-            Part::Bound => {
-                let experiment = self.experiment(Memory::Own, Sizing::Fixed(4), effort);
+            ScenarioPart::Sizes(memory) => (self.sizes(memory, effort), None),
+            ScenarioPart::Scales => (self.scales(effort), None),
+            ScenarioPart::Bound => {
+                let experiment =
+                    self.experiment(MemoryModel::Own, PrefetchSizing::Fixed(4), effort);
                 let seeds = 1..=effort.seeds;
                 let bound = experiment.bound_rate(2.0, seeds);
                 (Vec::new(), bound.ok().map(|(rate, _)| rate))
@@ -216,40 +224,48 @@ impl Task {
         }
     }
 
-    fn experiment(&self, memory: Memory, sizing: Sizing, effort: Effort) -> Experiment {
+    fn experiment(
+        &self,
+        memory: MemoryModel,
+        sizing: PrefetchSizing,
+        effort: AutomatedScope,
+    ) -> VirtualExperiment {
         self.scenario
             .experiment(memory, sizing, SQUARE_ROOT_SCALE, effort.times)
     }
 
-    fn sizes(&self, memory: Memory, effort: Effort) -> Vec<Limit> {
-        let mut limits: Vec<Limit> = Vec::new();
+    fn sizes(&self, memory: MemoryModel, effort: AutomatedScope) -> Vec<ConfigurationLimit> {
+        let mut limits: Vec<ConfigurationLimit> = Vec::new();
         let mut guess = GUESS_MIB_S;
         for size in effort.sizes_mib {
-            let limit = self.limit(memory, Sizing::Fixed(*size), None, guess, effort);
+            let limit = self.limit(memory, PrefetchSizing::Fixed(*size), None, guess, effort);
             guess = limit.rate_mib_s.max(effort.resolution_mib_s);
             limits.push(limit);
         }
         let rates = limits.iter().map(|limit| limit.rate_mib_s);
         let best = rates.fold(GUESS_MIB_S / 8.0, f64::max);
-        for sizing in [Sizing::AutoPaper, Sizing::Auto] {
+        for sizing in [PrefetchSizing::AutoPaper, PrefetchSizing::Auto] {
             limits.push(self.limit(memory, sizing, None, best, effort));
         }
-        if memory == Memory::PageCache {
-            limits.push(self.limit(memory, Sizing::Vanilla, None, best / 2.5, effort));
+        if memory == MemoryModel::PageCache {
+            limits.push(self.limit(memory, PrefetchSizing::Vanilla, None, best / 2.5, effort));
         }
         limits
     }
 
-    fn scales(&self, effort: Effort) -> Vec<Limit> {
+    fn scales(&self, effort: AutomatedScope) -> Vec<ConfigurationLimit> {
         let mut limits = Vec::new();
         let mut guess = GUESS_MIB_S;
         for scale in SCALES {
-            for sizing in [Sizing::Fixed(SCALES_SIZE_MIB), Sizing::AutoPaper] {
+            for sizing in [
+                PrefetchSizing::Fixed(SCALES_SIZE_MIB),
+                PrefetchSizing::AutoPaper,
+            ] {
                 // Already covered by the fixed sizes.
                 if scale == SQUARE_ROOT_SCALE {
                     continue;
                 }
-                let limit = self.limit(Memory::PageCache, sizing, Some(scale), guess, effort);
+                let limit = self.limit(MemoryModel::PageCache, sizing, Some(scale), guess, effort);
                 guess = limit.rate_mib_s.max(effort.resolution_mib_s);
                 limits.push(limit);
             }
@@ -259,12 +275,12 @@ impl Task {
 
     fn limit(
         &self,
-        memory: Memory,
-        sizing: Sizing,
+        memory: MemoryModel,
+        sizing: PrefetchSizing,
         scale: Option<f64>,
         guess_mib_s: f64,
-        effort: Effort,
-    ) -> Limit {
+        effort: AutomatedScope,
+    ) -> ConfigurationLimit {
         let used = scale.unwrap_or(SQUARE_ROOT_SCALE);
         let mut experiment = self.scenario.experiment(memory, sizing, used, effort.times);
         experiment.setup.stops_at_failure = true;
@@ -284,7 +300,7 @@ impl Task {
                 confirm: 1,
                 probes_max: 64,
             };
-            let search = Search::new(guess_mib_s * MIB as f64, rules);
+            let search = LimitSearch::new(guess_mib_s * MIB as f64, rules);
             let search = search.in_steps_of(effort.resolution_mib_s * MIB as f64);
             let run = |probe: &Probe| experiment.run(probe.rate / MIB as f64, seed);
             let searched = search.run(
@@ -296,8 +312,8 @@ impl Task {
                         .collect::<Result<Vec<_>, SetupError>>()
                 },
                 |record| match record.failures {
-                    0 => Ended::Passed,
-                    _ => Ended::Failed,
+                    0 => RunOutcome::Passed,
+                    _ => RunOutcome::Failed,
                 },
             );
             // The scenarios are built in, and a test runs each of them.
@@ -313,15 +329,15 @@ impl Task {
             worlds += searched.found.probes as usize;
             records.extend(searched.passed);
         }
-        let is_mixed = self.scenario.titles == Titles::Mixed;
-        Limit {
+        let is_mixed = self.scenario.titles == TitleMix::Mixed;
+        ConfigurationLimit {
             scenario: self.scenario.name,
             memory: name_of(memory),
             sizing: sizing.name(),
             scale: is_mixed.then_some(used),
             size_mib: match sizing {
-                Sizing::Fixed(mib) => Some(mib),
-                Sizing::AutoPaper | Sizing::Auto | Sizing::Vanilla => None,
+                PrefetchSizing::Fixed(mib) => Some(mib),
+                PrefetchSizing::AutoPaper | PrefetchSizing::Auto | PrefetchSizing::Vanilla => None,
             },
             rate_mib_s: rates / effort.seeds as f64,
             worlds,
@@ -336,7 +352,11 @@ const STAYS: u64 = 1200;
 
 /// Figures 3 and 4: a controller that starts too small with HD titles, and too large with SD ones,
 /// at the highest rate of the best fixed size.
-fn in_action(outcomes: &[Outcome], effort: Effort, threads: NonZeroUsize) -> Vec<InAction> {
+fn in_action(
+    outcomes: &[ScenarioOutcome],
+    effort: AutomatedScope,
+    threads: NonZeroUsize,
+) -> Vec<ControllerRun> {
     let mut tasks = Vec::new();
     for (figure, name, start_mib) in [
         ("3 (4.3)", "HD, 4 GB, Red", 4),
@@ -344,25 +364,25 @@ fn in_action(outcomes: &[Outcome], effort: Effort, threads: NonZeroUsize) -> Vec
     ] {
         let outcome = outcomes.iter().find(|outcome| outcome.name == name);
         let best = outcome.and_then(|outcome| {
-            let best = outcome.best(Memory::PageCache)?;
+            let best = outcome.best(MemoryModel::PageCache)?;
             Some((outcome.scenario, best.rate_mib_s))
         });
-        for sizing in [Sizing::AutoPaper, Sizing::Auto] {
+        for sizing in [PrefetchSizing::AutoPaper, PrefetchSizing::Auto] {
             tasks.extend(best.map(|(scenario, rate)| (figure, scenario, start_mib, sizing, rate)));
         }
     }
-    let run = |task: &(&'static str, Scenario, u64, Sizing, f64)| {
+    let run = |task: &(&'static str, Scenario, u64, PrefetchSizing, f64)| {
         let (figure, scenario, start_mib, sizing, rate_mib_s) = *task;
         let times = effort.times;
         let mut experiment =
-            scenario.experiment(Memory::PageCache, sizing, SQUARE_ROOT_SCALE, times);
+            scenario.experiment(MemoryModel::PageCache, sizing, SQUARE_ROOT_SCALE, times);
         experiment.setup.engine.control.start_bytes = Some(start_mib * MIB);
         experiment.setup.engine.sizing.reference_bytes = start_mib * MIB;
         experiment.steps = scenarios::rising(RISES);
         let seconds = |seconds| Instant::ZERO + headlong_units::Duration::from_secs(seconds);
         experiment.setup.window.from = seconds(RISES);
         experiment.setup.window.to = seconds(RISES + STAYS);
-        InAction {
+        ControllerRun {
             figure,
             controller: sizing.name(),
             start_mib,

@@ -1,12 +1,14 @@
 //! Output of the reproduction: an HTML page, JSON, and Markdown tables for the documentation.
 
 use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table};
-use headlong_sim::Record;
+use headlong_sim::RunFigures;
 
 use super::published::{TABLE_1, said};
-use super::results::{InAction, Limit, Outcome, Reproduced, name_of};
-use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
-use headlong_bench::{BenchError, CommandOutcome, Options, series_charts};
+use super::results::{
+    AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, name_of,
+};
+use super::scenarios::{MemoryModel, PrefetchSizing, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE};
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome, series_charts};
 
 /// Name of the section in the documentation.
 const MARKS: &str = "automated-prefetching";
@@ -15,11 +17,14 @@ const MARKS: &str = "automated-prefetching";
 const MB_PER_MIB: f64 = 1.048_576;
 
 /// Writes the page, its JSON and the tables of the documentation, and prints the result.
-pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<CommandOutcome, BenchError> {
+pub(super) fn publish(
+    result: &AutomatedResult,
+    options: &BenchOptions,
+) -> Result<CommandOutcome, BenchError> {
     let (json, text) = (result.json(), result.text(&options.command_line));
     options.keep(&json)?;
     let page = result.page(&options.command_line);
-    options.tell(page, (MARKS, &text), (&json, &text))?;
+    options.publish(page, (MARKS, &text), (&json, &text))?;
     let holds = result.judged().iter().all(|line| line.holds != Some(false));
     Ok(if holds {
         CommandOutcome::Done
@@ -36,7 +41,7 @@ fn ratio(value: Option<f64>) -> Cell {
     value.map_or(Cell::Missing, |value| Cell::number(value, 2))
 }
 
-impl Reproduced {
+impl AutomatedResult {
     fn json(&self) -> serde_json::Value {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         value["judged"] = serde_json::to_value(self.judged()).unwrap_or_default();
@@ -46,8 +51,8 @@ impl Reproduced {
     /// Text for the terminal and the documentation.
     fn text(&self, command: &str) -> String {
         let tables = [
-            self.table(Memory::PageCache),
-            self.table(Memory::Own),
+            self.table(MemoryModel::PageCache),
+            self.table(MemoryModel::Own),
             self.sizes_table(),
             self.judged_table(),
         ];
@@ -56,25 +61,25 @@ impl Reproduced {
     }
 
     /// Best fixed size, automatic sizes and their ratios.
-    fn table(&self, memory: Memory) -> Table {
+    fn table(&self, memory: MemoryModel) -> Table {
         let heads = "Scenario | Best size (MB) | published | Best (MB/s) | auto (MB/s) | auto / \
             best | auto size (MB) | auto-paper / best | published | best / vanilla | published | \
             Share of the bound (%)";
         let caption = match memory {
-            Memory::PageCache => "The paper's server: prefetches on a miss into a page cache.",
-            Memory::Own => "Headlong's own scheduling and memory management.",
+            MemoryModel::PageCache => "The paper's server: prefetches on a miss into a page cache.",
+            MemoryModel::Own => "Headlong's own scheduling and memory management.",
         };
         let mut table = Table::headed(heads).caption(caption);
         for outcome in &self.outcomes {
             let said = said(outcome.name);
             let best = outcome.best(memory);
-            let auto = outcome.automatic(memory, Sizing::Auto);
+            let auto = outcome.automatic(memory, PrefetchSizing::Auto);
             let top = outcome
                 .of(memory)
                 .map(|limit| limit.rate_mib_s)
                 .fold(0.0, f64::max);
             let by_vanilla = outcome.by_vanilla();
-            let by_vanilla = by_vanilla.filter(|_| memory == Memory::PageCache);
+            let by_vanilla = by_vanilla.filter(|_| memory == MemoryModel::PageCache);
             table.push([
                 outcome.name.into(),
                 best.and_then(|best| best.size_mib)
@@ -82,14 +87,14 @@ impl Reproduced {
                 said.best_mib.map_or(Cell::Missing, Cell::from),
                 rate(best.map(|best| best.rate_mib_s)),
                 rate(auto.map(|auto| auto.rate_mib_s)),
-                ratio(outcome.by_best(memory, Sizing::Auto)),
+                ratio(outcome.by_best(memory, PrefetchSizing::Auto)),
                 auto.map_or(Cell::Missing, |auto| {
                     Cell::number(auto.mean(|r| r.prefetch_mib), 1)
                 }),
-                ratio(outcome.by_best(memory, Sizing::AutoPaper)),
+                ratio(outcome.by_best(memory, PrefetchSizing::AutoPaper)),
                 ratio(said.auto_by_best),
                 ratio(by_vanilla),
-                ratio(said.by_vanilla.filter(|_| memory == Memory::PageCache)),
+                ratio(said.by_vanilla.filter(|_| memory == MemoryModel::PageCache)),
                 outcome
                     .bound_mib_s
                     .map_or(Cell::Missing, |bound| Cell::number(top / bound * 100.0, 0)),
@@ -102,7 +107,7 @@ impl Reproduced {
     fn sizes_table(&self) -> Table {
         let sizes: Vec<u64> = self.outcomes.first().map_or(Vec::new(), |outcome| {
             outcome
-                .fixed(Memory::PageCache)
+                .fixed(MemoryModel::PageCache)
                 .filter_map(|limit| limit.size_mib)
                 .collect()
         });
@@ -114,11 +119,15 @@ impl Reproduced {
         let heads = heads.chain(automatic);
         let mut table = Table::new(heads).caption("Highest failure-free rate, MB/s.");
         for outcome in &self.outcomes {
-            for memory in [Memory::PageCache, Memory::Own] {
+            for memory in [MemoryModel::PageCache, MemoryModel::Own] {
                 let fixed = outcome
                     .fixed(memory)
                     .map(|limit| rate(Some(limit.rate_mib_s)));
-                let sizings = [Sizing::AutoPaper, Sizing::Auto, Sizing::Vanilla];
+                let sizings = [
+                    PrefetchSizing::AutoPaper,
+                    PrefetchSizing::Auto,
+                    PrefetchSizing::Vanilla,
+                ];
                 let automatic = sizings.map(|sizing| {
                     rate(
                         outcome
@@ -158,8 +167,8 @@ impl Reproduced {
         let summary = Section::new("Reproduced results")
             .command(command)
             .table(self.judged_table())
-            .table(self.table(Memory::PageCache))
-            .table(self.table(Memory::Own))
+            .table(self.table(MemoryModel::PageCache))
+            .table(self.table(MemoryModel::Own))
             .text(
                 "The bound is what no server can exceed, with all of the future known: each byte \
                  passes a head once at its track's speed, and memory holds only bytes that are \
@@ -191,7 +200,7 @@ impl Reproduced {
 /// Name of the bytes of calls answered completely.
 const GOODPUT: &str = "goodput";
 
-fn scenario_section(outcome: &Outcome) -> Section {
+fn scenario_section(outcome: &ScenarioOutcome) -> Section {
     let said = said(outcome.name);
     let mut chart = Chart::lines(
         "Highest failure-free rate over the prefetch size",
@@ -199,17 +208,17 @@ fn scenario_section(outcome: &Outcome) -> Section {
         Axis::new("Rate", "MB/s").from(0.0),
     );
     for (memory, words) in [
-        (Memory::PageCache, "page cache"),
-        (Memory::Own, "own memory"),
+        (MemoryModel::PageCache, "page cache"),
+        (MemoryModel::Own, "own memory"),
     ] {
-        type Drawn = (&'static str, fn(&Record) -> f64);
+        type Drawn = (&'static str, fn(&RunFigures) -> f64);
         let drawn: [Drawn; 3] = [
             (GOODPUT, |r| r.served_mib_s),
             ("disk", |r| r.disk_mib_s),
             ("evicted", |r| r.evicted_mib_s),
         ];
         for (name, figure) in drawn {
-            if memory == Memory::Own && name != GOODPUT {
+            if memory == MemoryModel::Own && name != GOODPUT {
                 continue;
             }
             let points = outcome.fixed(memory).filter_map(|limit| {
@@ -217,7 +226,7 @@ fn scenario_section(outcome: &Outcome) -> Section {
             });
             chart = chart.series(Series::new(format!("{words}, {name}"), points));
         }
-        if let Some(auto) = outcome.automatic(memory, Sizing::Auto) {
+        if let Some(auto) = outcome.automatic(memory, PrefetchSizing::Auto) {
             let served = auto.mean(|r| r.served_mib_s) * MB_PER_MIB;
             chart = chart.line_at_y(served, format!("auto, {words}"));
         }
@@ -252,8 +261,8 @@ fn scenario_section(outcome: &Outcome) -> Section {
 }
 
 /// Figure 2 and Table 1, for the SD titles.
-fn extra_section(outcome: &Outcome) -> Section {
-    let by_served = |limit: &Limit, figure: fn(&Record) -> f64| {
+fn extra_section(outcome: &ScenarioOutcome) -> Section {
+    let by_served = |limit: &ConfigurationLimit, figure: fn(&RunFigures) -> f64| {
         limit.mean(|r| figure(r) / r.served_mib_s.max(1e-9))
     };
     let x = || Axis::new("Prefetch size", "MB").from(0.0);
@@ -275,8 +284,8 @@ fn extra_section(outcome: &Outcome) -> Section {
         x(),
         Axis::new("Time", "ms").from(0.0),
     )
-    .series(Series::new("page cache", time(Memory::PageCache)))
-    .series(Series::new("own memory", time(Memory::Own)));
+    .series(Series::new("page cache", time(MemoryModel::PageCache)))
+    .series(Series::new("own memory", time(MemoryModel::Own)));
     let published = TABLE_1
         .iter()
         .filter_map(|row| Some((row.size_mib? as f64, row.disk)));
@@ -285,8 +294,8 @@ fn extra_section(outcome: &Outcome) -> Section {
         x(),
         Axis::new("Read / requested", "").from(0.0),
     )
-    .series(Series::new("page cache", misses(Memory::PageCache)))
-    .series(Series::new("own memory", misses(Memory::Own)))
+    .series(Series::new("page cache", misses(MemoryModel::PageCache)))
+    .series(Series::new("own memory", misses(MemoryModel::Own)))
     .series(Series::new("published (Table 1)", published).reference());
     let heads = "Size (MB) | Disk / requested | published | Evicted / requested | published | \
         Wasted / requested | published | own memory: disk | evicted | wasted";
@@ -298,14 +307,15 @@ fn extra_section(outcome: &Outcome) -> Section {
                 .find(|limit| limit.size_mib == row.size_mib)
         };
         let cells = |memory| {
-            let figures: [fn(&Record) -> f64; 3] = [
+            let figures: [fn(&RunFigures) -> f64; 3] = [
                 |r| r.disk_mib_s,
                 |r| r.evicted_mib_s,
                 |r| r.waste_ratio * r.disk_mib_s,
             ];
             figures.map(|figure| ratio(of(memory).map(|limit| by_served(limit, figure))))
         };
-        let ([disk, evicted, wasted], own) = (cells(Memory::PageCache), cells(Memory::Own));
+        let ([disk, evicted, wasted], own) =
+            (cells(MemoryModel::PageCache), cells(MemoryModel::Own));
         let size = row.size_mib.map_or(Cell::Missing, Cell::from);
         table.push(
             [
@@ -332,7 +342,7 @@ fn extra_section(outcome: &Outcome) -> Section {
 }
 
 /// Figure 10.
-fn scales_section(outcome: &Outcome) -> Section {
+fn scales_section(outcome: &ScenarioOutcome) -> Section {
     let mut bars = Bars::new(
         "Highest rate by the size of SD prefetches",
         Axis::new("Rate", "MB/s"),
@@ -340,12 +350,12 @@ fn scales_section(outcome: &Outcome) -> Section {
     .series(format!("{SCALES_SIZE_MIB} MB for HD"))
     .series("auto-paper");
     for scale in SCALES {
-        let of = |sizing: Sizing| {
+        let of = |sizing: PrefetchSizing| {
             let mut limits = outcome.limits.iter();
             let limit = limits.find(|limit| {
                 limit.scale == Some(scale)
                     && limit.sizing == sizing.name()
-                    && limit.memory == name_of(Memory::PageCache)
+                    && limit.memory == name_of(MemoryModel::PageCache)
             });
             limit.map(|limit| Bar::new(limit.rate_mib_s * MB_PER_MIB))
         };
@@ -355,7 +365,10 @@ fn scales_section(outcome: &Outcome) -> Section {
         };
         bars = bars.group(
             name,
-            [of(Sizing::Fixed(SCALES_SIZE_MIB)), of(Sizing::AutoPaper)],
+            [
+                of(PrefetchSizing::Fixed(SCALES_SIZE_MIB)),
+                of(PrefetchSizing::AutoPaper),
+            ],
         );
     }
     Section::new("Mixed bit rates: Figure 10 (4.10)")
@@ -366,7 +379,7 @@ fn scales_section(outcome: &Outcome) -> Section {
         .figure(bars)
 }
 
-fn in_action_section(run: &InAction) -> Section {
+fn in_action_section(run: &ControllerRun) -> Section {
     let heading = format!(
         "Figure {}: {} from {} MB",
         run.figure, run.controller, run.start_mib

@@ -41,7 +41,7 @@ pub(super) const TABLE_1: [ExtraRow; 7] = [
 /// Published figures of a scenario: best size, its ratio to vanilla, and the ratio of the automatic
 /// size to it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Said {
+pub(super) struct PublishedSizes {
     pub(super) best_mib: Option<u64>,
     pub(super) by_vanilla: Option<f64>,
     pub(super) auto_by_best: Option<f64>,
@@ -49,64 +49,64 @@ pub(super) struct Said {
 }
 
 /// Published figures of the scenario with this name.
-pub(super) fn said(scenario: &str) -> Said {
+pub(super) fn said(scenario: &str) -> PublishedSizes {
     match scenario {
-        "SD, 4 GB, Red" => Said {
+        "SD, 4 GB, Red" => PublishedSizes {
             best_mib: Some(4),
             by_vanilla: Some(2.5),
             auto_by_best: Some(1.07),
             source: "3; 7.3 (2.4 there)",
         },
-        "HD, 4 GB, Red" => Said {
+        "HD, 4 GB, Red" => PublishedSizes {
             best_mib: Some(8),
             by_vanilla: Some(3.4),
             auto_by_best: None,
             source: "3",
         },
-        "HD, 2 GB, Red" => Said {
+        "HD, 2 GB, Red" => PublishedSizes {
             best_mib: Some(6),
             source: "7.1",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "HD, 8 GB, Red" => Said {
+        "HD, 8 GB, Red" => PublishedSizes {
             best_mib: Some(12),
             auto_by_best: Some(0.84),
             source: "7.1",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "SD, 8 GB, Red" => Said {
+        "SD, 8 GB, Red" => PublishedSizes {
             best_mib: Some(4),
             source: "7.1: 35 % more with 4 MB than with 2 MB",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "SD, 4 GB, Red, alpha 0.6" => Said {
+        "SD, 4 GB, Red, alpha 0.6" => PublishedSizes {
             best_mib: Some(4),
             source: "7.2",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "SD, 4 GB, Red, alpha 1.0" => Said {
+        "SD, 4 GB, Red, alpha 1.0" => PublishedSizes {
             best_mib: Some(4),
             auto_by_best: Some(1.14),
             source: "7.2: it found 3 MB",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "SD, 4 GB, Seagate" => Said {
+        "SD, 4 GB, Seagate" => PublishedSizes {
             by_vanilla: Some(3.6),
             auto_by_best: Some(0.89),
             source: "7.3",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "HD, 4 GB, Seagate" => Said {
+        "HD, 4 GB, Seagate" => PublishedSizes {
             by_vanilla: Some(5.2),
             source: "7.3",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        "mixed, 4 GB, Red" => Said {
+        "mixed, 4 GB, Red" => PublishedSizes {
             best_mib: Some(6),
             source: "7.4",
-            ..Said::default()
+            ..PublishedSizes::default()
         },
-        _ => Said::default(),
+        _ => PublishedSizes::default(),
     }
 }
 
@@ -117,7 +117,9 @@ mod tests {
 
     #[test]
     fn published_figures_name_existing_scenarios() {
-        let named = SCENARIOS.iter().filter(|s| said(s.name) != Said::default());
+        let named = SCENARIOS
+            .iter()
+            .filter(|s| said(s.name) != PublishedSizes::default());
         assert_eq!(named.count(), 10);
     }
 

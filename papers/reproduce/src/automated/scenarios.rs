@@ -2,7 +2,9 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
-use headlong_sim::{CacheKind, Experiment, PageCacheServerSetup, ServerKind, Setup, Window};
+use headlong_sim::{
+    CacheKind, MeasuredWindow, PageCacheServerSetup, ServerModel, VirtualExperiment, WorldSetup,
+};
 use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
@@ -23,7 +25,7 @@ const HD_RATE: BitRate = BitRate(2_097_152);
 
 /// Titles requested by viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Titles {
+pub(super) enum TitleMix {
     Sd,
     Hd,
     /// Half of the sessions each (section 7.4).
@@ -37,7 +39,7 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// Its figures, in the paper and in the thesis.
     pub(super) figures: &'static str,
-    pub(super) titles: Titles,
+    pub(super) titles: TitleMix,
     pub(super) memory_gib: u64,
     pub(super) alpha: &'static str,
     pub(super) drive: &'static str,
@@ -51,7 +53,7 @@ const SEAGATE: &str = "seagate-st1000dm003";
 const fn scenario(
     name: &'static str,
     figures: &'static str,
-    titles: Titles,
+    titles: TitleMix,
     memory_gib: u64,
 ) -> Scenario {
     Scenario {
@@ -73,39 +75,39 @@ pub(super) const SCENARIOS: [Scenario; 11] = [
         ..scenario(
             "SD, 4 GB, Red",
             "1, 5, 7, 8 (4.1, 4.5, 4.7, 4.8)",
-            Titles::Sd,
+            TitleMix::Sd,
             4,
         )
     },
     Scenario {
         is_quick: true,
-        ..scenario("HD, 4 GB, Red", "1, 6, 9 (4.1, 4.6, 4.9)", Titles::Hd, 4)
+        ..scenario("HD, 4 GB, Red", "1, 6, 9 (4.1, 4.6, 4.9)", TitleMix::Hd, 4)
     },
-    scenario("SD, 2 GB, Red", "5 (4.5)", Titles::Sd, 2),
-    scenario("SD, 8 GB, Red", "5 (4.5)", Titles::Sd, 8),
-    scenario("HD, 2 GB, Red", "6 (4.6)", Titles::Hd, 2),
+    scenario("SD, 2 GB, Red", "5 (4.5)", TitleMix::Sd, 2),
+    scenario("SD, 8 GB, Red", "5 (4.5)", TitleMix::Sd, 8),
+    scenario("HD, 2 GB, Red", "6 (4.6)", TitleMix::Hd, 2),
     Scenario {
         is_quick: true,
-        ..scenario("HD, 8 GB, Red", "6 (4.6)", Titles::Hd, 8)
+        ..scenario("HD, 8 GB, Red", "6 (4.6)", TitleMix::Hd, 8)
     },
     Scenario {
         alpha: "0.6",
-        ..scenario("SD, 4 GB, Red, alpha 0.6", "7 (4.7)", Titles::Sd, 4)
+        ..scenario("SD, 4 GB, Red, alpha 0.6", "7 (4.7)", TitleMix::Sd, 4)
     },
     Scenario {
         alpha: "1.0",
-        ..scenario("SD, 4 GB, Red, alpha 1.0", "7 (4.7)", Titles::Sd, 4)
+        ..scenario("SD, 4 GB, Red, alpha 1.0", "7 (4.7)", TitleMix::Sd, 4)
     },
     Scenario {
         drive: SEAGATE,
         is_quick: true,
-        ..scenario("SD, 4 GB, Seagate", "8 (4.8)", Titles::Sd, 4)
+        ..scenario("SD, 4 GB, Seagate", "8 (4.8)", TitleMix::Sd, 4)
     },
     Scenario {
         drive: SEAGATE,
-        ..scenario("HD, 4 GB, Seagate", "9 (4.9)", Titles::Hd, 4)
+        ..scenario("HD, 4 GB, Seagate", "9 (4.9)", TitleMix::Hd, 4)
     },
-    scenario("mixed, 4 GB, Red", "10 (4.10)", Titles::Mixed, 4),
+    scenario("mixed, 4 GB, Red", "10 (4.10)", TitleMix::Mixed, 4),
 ];
 
 /// Factor of the square-root rule for SD relative to HD (section 5).
@@ -117,7 +119,7 @@ pub(super) const SCALES_SIZE_MIB: u64 = 6;
 
 /// The memory model of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Memory {
+pub(super) enum MemoryModel {
     /// The paper's server: serialized reads on a miss, first come first served, into the kernel's
     /// page cache, which may evict prefetched data.
     PageCache,
@@ -127,7 +129,7 @@ pub(super) enum Memory {
 
 /// How the prefetch size is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sizing {
+pub(super) enum PrefetchSizing {
     Fixed(u64),
     /// The paper's controller, with the paper's initial size.
     AutoPaper,
@@ -137,7 +139,7 @@ pub(super) enum Sizing {
     Vanilla,
 }
 
-impl Sizing {
+impl PrefetchSizing {
     pub(super) fn name(self) -> String {
         match self {
             Self::Fixed(mib) => format!("{mib} MB"),
@@ -150,7 +152,7 @@ impl Sizing {
 
 /// Durations of phases, in seconds of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct PhaseDurations {
     /// Ramp: the load rises, as in the paper, and a controller finds its size. The same for all, so
     /// that all have the same viewers.
     pub(super) ramp: u64,
@@ -162,16 +164,16 @@ impl Scenario {
     /// The bit rate to which a size refers.
     fn reference_rate(&self) -> BitRate {
         match self.titles {
-            Titles::Sd => SD_RATE,
-            Titles::Hd | Titles::Mixed => HD_RATE,
+            TitleMix::Sd => SD_RATE,
+            TitleMix::Hd | TitleMix::Mixed => HD_RATE,
         }
     }
 
     /// Initial size of the paper's controller (section 7), MiB.
     fn start_mib(&self) -> u64 {
         match (self.titles, self.drive == SEAGATE) {
-            (Titles::Sd, false) => 3,
-            (Titles::Sd, true) => 2,
+            (TitleMix::Sd, false) => 3,
+            (TitleMix::Sd, true) => 2,
             (_, false) => 4,
             (_, true) => 3,
         }
@@ -180,19 +182,19 @@ impl Scenario {
     /// The experiment. `scale` is the ratio of the SD size to the HD size, for mixed titles.
     pub(super) fn experiment(
         &self,
-        memory: Memory,
-        sizing: Sizing,
+        memory: MemoryModel,
+        sizing: PrefetchSizing,
         scale: f64,
-        times: Times,
-    ) -> Experiment {
+        times: PhaseDurations,
+    ) -> VirtualExperiment {
         let ramp = times.ramp;
         let seconds = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let mut setup = Setup {
-            window: Window {
+        let mut setup = WorldSetup {
+            window: MeasuredWindow {
                 from: seconds(ramp),
                 to: seconds(ramp + times.measured),
             },
-            ..Setup::default()
+            ..WorldSetup::default()
         };
         let engine = &mut setup.engine;
         engine.piece_bytes = PIECE_BYTES;
@@ -200,7 +202,7 @@ impl Scenario {
         engine.admission = Admission::Accept;
         engine.sizing.policy = Policy::Fixed;
         engine.sizing.reference_bit_rate = self.reference_rate();
-        if memory == Memory::PageCache {
+        if memory == MemoryModel::PageCache {
             engine.order = Order::Fcfs;
             engine.retention = Retention::PageCache;
             engine.ahead_horizon = Duration::ZERO;
@@ -208,28 +210,28 @@ impl Scenario {
         }
         let start_bytes = self.start_mib() * MIB;
         match sizing {
-            Sizing::Fixed(mib) => engine.sizing.reference_bytes = mib * MIB,
-            Sizing::AutoPaper => {
+            PrefetchSizing::Fixed(mib) => engine.sizing.reference_bytes = mib * MIB,
+            PrefetchSizing::AutoPaper => {
                 engine.control.mode = Control::Paper;
                 engine.control.start_bytes = Some(start_bytes);
                 engine.sizing.reference_bytes = start_bytes;
             }
-            Sizing::Auto => engine.control.mode = Control::Auto,
-            Sizing::Vanilla => setup.server = self.vanilla(),
+            PrefetchSizing::Auto => engine.control.mode = Control::Auto,
+            PrefetchSizing::Vanilla => setup.server = self.vanilla(),
         }
-        if self.titles == Titles::Mixed {
+        if self.titles == TitleMix::Mixed {
             engine.sizing.policy = Policy::Proportional;
             setup.bit_rates_known = true;
             let told = BitRate((HD_RATE.0 as f64 * scale).round() as u64);
             setup.bit_rates_told = vec![(SD_RATE, told)];
-            if memory == Memory::Own {
+            if memory == MemoryModel::Own {
                 // Our scheduling needs true paces; our sizing rule has that scale.
                 engine.sizing.policy = Policy::SquareRoot;
                 setup.bit_rates_told.clear();
             }
         }
         let steps = rising(ramp * 3 / 4);
-        Experiment {
+        VirtualExperiment {
             workload: self.workload(),
             drive: preset(self.drive).expect("a preset of this repository"),
             setup,
@@ -239,8 +241,8 @@ impl Scenario {
 
     /// The kernel's readahead equals FreeBSD's largest transaction, in such transactions, into a
     /// cache of single pages (sections 2.4 and 6.1; thesis 4.2.1).
-    fn vanilla(&self) -> ServerKind {
-        ServerKind::Vanilla(PageCacheServerSetup {
+    fn vanilla(&self) -> ServerModel {
+        ServerModel::Vanilla(PageCacheServerSetup {
             memory_bytes: self.memory_gib * GIB - SYSTEM_BYTES,
             read_ahead_bytes: 128 * KIB,
             request_bytes_max: 128 * KIB,
@@ -251,14 +253,14 @@ impl Scenario {
 
     fn workload(&self) -> Specification {
         let name = match self.titles {
-            Titles::Sd => "youtube-sd",
-            Titles::Hd | Titles::Mixed => "youtube-hd",
+            TitleMix::Sd => "youtube-sd",
+            TitleMix::Hd | TitleMix::Mixed => "youtube-hd",
         };
         let mut keys = vec![
             ("title.sd.zipf_alpha", self.alpha),
             ("title.hd.zipf_alpha", self.alpha),
         ];
-        if self.titles == Titles::Mixed {
+        if self.titles == TitleMix::Mixed {
             keys.push(("title.sd.weight", "1"));
         }
         let keys = keys
@@ -282,7 +284,7 @@ pub(super) fn rising(seconds: u64) -> Vec<(Duration, f64)> {
 mod tests {
     use super::*;
 
-    const TIMES: Times = Times {
+    const TIMES: PhaseDurations = PhaseDurations {
         ramp: 8,
         measured: 1,
     };
@@ -290,8 +292,12 @@ mod tests {
     #[test]
     fn scenarios_are_valid_experiments() {
         for scenario in SCENARIOS {
-            for memory in [Memory::PageCache, Memory::Own] {
-                for sizing in [Sizing::Fixed(4), Sizing::AutoPaper, Sizing::Auto] {
+            for memory in [MemoryModel::PageCache, MemoryModel::Own] {
+                for sizing in [
+                    PrefetchSizing::Fixed(4),
+                    PrefetchSizing::AutoPaper,
+                    PrefetchSizing::Auto,
+                ] {
                     let experiment = scenario.experiment(memory, sizing, 0.45, TIMES);
                     let wrong: Vec<_> = experiment.setup.engine.check().collect();
                     assert!(wrong.is_empty(), "{}: {wrong:?}", scenario.name);
@@ -302,7 +308,12 @@ mod tests {
 
     #[test]
     fn reference_rates_match_titles() {
-        let mixed = SCENARIOS[10].experiment(Memory::PageCache, Sizing::Fixed(6), 0.45, TIMES);
+        let mixed = SCENARIOS[10].experiment(
+            MemoryModel::PageCache,
+            PrefetchSizing::Fixed(6),
+            0.45,
+            TIMES,
+        );
         let catalogue = headlong_workload::Catalogue::of(&mixed.workload);
         let mut rates: Vec<u64> = catalogue
             .titles

@@ -11,7 +11,7 @@ const REQUEST_BYTES: u64 = 512 * KIB;
 
 /// A byte range of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct DriveRange {
     /// First byte.
     pub(super) from: u64,
     /// Number of bytes.
@@ -20,7 +20,7 @@ pub(super) struct Part {
 
 /// Work of a drive.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Used {
+pub(super) struct DriveUse {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
     /// Busy time.
@@ -29,7 +29,7 @@ pub(super) struct Used {
 
 /// Timing of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum DriveTiming {
     /// Real service times.
     Real,
     /// No time, without effect on the drive: fills caches as after days.
@@ -42,7 +42,7 @@ pub(super) enum Pace {
 #[derive(Debug)]
 pub(super) struct QueuedDrive {
     drive: Box<dyn Drive>,
-    pub(super) pace: Pace,
+    pub(super) pace: DriveTiming,
     /// End of the time used by ageing writes.
     pub(super) aged_until: Instant,
     waiting: VecDeque<(RequestId, Request)>,
@@ -54,14 +54,14 @@ pub(super) struct QueuedDrive {
     done: VecDeque<u64>,
     next_id: u64,
     busy_since: Option<Instant>,
-    used: Used,
+    used: DriveUse,
 }
 
 impl QueuedDrive {
     pub(super) fn new(spec: &DriveSpec) -> Self {
         Self {
             drive: spec.build(),
-            pace: Pace::Real,
+            pace: DriveTiming::Real,
             aged_until: Instant::ZERO,
             waiting: VecDeque::new(),
             in_drive: 0,
@@ -70,19 +70,25 @@ impl QueuedDrive {
             done: VecDeque::new(),
             next_id: 0,
             busy_since: None,
-            used: Used::default(),
+            used: DriveUse::default(),
         }
     }
 
     /// Submits a job of several parts; an empty job completes at once.
-    pub(super) fn submit(&mut self, now: Instant, job: u64, parts: &[Part], direction: Direction) {
+    pub(super) fn submit(
+        &mut self,
+        now: Instant,
+        job: u64,
+        parts: &[DriveRange],
+        direction: Direction,
+    ) {
         let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
         match direction {
             Direction::Read => self.used.read_bytes += bytes,
             Direction::Write => self.used.written_bytes += bytes,
         }
-        if self.pace != Pace::Real || bytes == 0 {
-            if self.pace == Pace::Aging && direction == Direction::Write {
+        if self.pace != DriveTiming::Real || bytes == 0 {
+            if self.pace == DriveTiming::Aging && direction == Direction::Write {
                 self.age(now, parts);
             }
             self.done.push_back(job);
@@ -111,7 +117,7 @@ impl QueuedDrive {
     }
 
     /// Applies consecutive writes in a separate time.
-    pub(super) fn age(&mut self, now: Instant, parts: &[Part]) {
+    pub(super) fn age(&mut self, now: Instant, parts: &[DriveRange]) {
         self.aged_until = self.aged_until.max(now);
         for part in parts {
             let request = Request {
@@ -153,7 +159,7 @@ impl QueuedDrive {
     }
 
     /// Its work so far.
-    pub(super) fn used(&self, now: Instant) -> Used {
+    pub(super) fn used(&self, now: Instant) -> DriveUse {
         let open = self.busy_since.map_or(Duration::ZERO, |at| now.since(at));
         let mut used = self.used;
         used.busy += open;

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use headlong_units::KIB;
 
-use super::block_layer::Part;
+use super::block_layer::DriveRange;
 use super::library::Segment;
 use super::tier::{Tier, TierLookup};
 
@@ -72,8 +72,8 @@ impl Flashcache {
     }
 }
 
-fn part(slot: u32) -> Part {
-    Part {
+fn part(slot: u32) -> DriveRange {
+    DriveRange {
         from: u64::from(slot) * BLOCK_BYTES,
         bytes: BLOCK_BYTES,
     }
@@ -91,7 +91,7 @@ impl Tier for Flashcache {
         }
     }
 
-    fn handle_read(&mut self, segment: &Segment) -> Vec<Part> {
+    fn handle_read(&mut self, segment: &Segment) -> Vec<DriveRange> {
         let missing = Self::blocks(segment).filter(|block| !self.slots.contains_key(block));
         let missing: Vec<u32> = missing.collect();
         missing

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use headlong_random::Generator;
 use headlong_units::{Instant, MIB};
 
-use super::block_layer::Part;
+use super::block_layer::DriveRange;
 use super::library::Segment;
-use super::memory::Memory;
+use super::memory::SegmentMemory;
 use super::tier::{Tier, TierLookup};
 
 /// The monitored part of memory: one in this many segments, those evicted next (3.2.1).
@@ -26,7 +26,7 @@ const RING_BYTES: u64 = 128 * MIB;
 
 /// Replacement policy of blocks (3.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Victim {
+pub(super) enum ReplacementPolicy {
     Lru,
     LfuMean,
     LfuMedian,
@@ -34,8 +34,8 @@ pub(super) enum Victim {
 
 /// Configuration of a FlashStream.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StreamSpec {
-    pub(super) victim: Victim,
+pub(super) struct FlashStreamSpec {
+    pub(super) victim: ReplacementPolicy,
     /// Bytes of the SSD in use.
     pub(super) bytes: u64,
     pub(super) block_bytes: u64,
@@ -46,14 +46,14 @@ pub(super) struct StreamSpec {
 
 /// The part of a segment in one block.
 #[derive(Debug, Clone, Copy)]
-struct Chunk {
+struct SegmentChunk {
     block: u64,
     offset: u64,
     bytes: u64,
 }
 
 #[derive(Debug, Default)]
-struct Block {
+struct FlashBlock {
     /// Segments with a chunk in this block.
     segments: Vec<u64>,
     /// Logical time of the last read of any of them.
@@ -61,8 +61,8 @@ struct Block {
 }
 
 #[derive(Debug)]
-struct Stored {
-    chunks: Vec<Chunk>,
+struct StoredSegment {
+    chunks: Vec<SegmentChunk>,
     /// Bytes in chunks so far; readable when all are written.
     bytes: u64,
     is_whole: bool,
@@ -71,11 +71,11 @@ struct Stored {
 
 /// A FlashStream.
 #[derive(Debug)]
-pub(super) struct Stream {
-    spec: StreamSpec,
+pub(super) struct FlashStream {
+    spec: FlashStreamSpec,
     /// Stored segments by name.
-    stored: HashMap<u64, Stored>,
-    blocks: HashMap<u64, Block>,
+    stored: HashMap<u64, StoredSegment>,
+    blocks: HashMap<u64, FlashBlock>,
     by_read: BTreeMap<(u64, u64), ()>,
     /// Segments to write, with the remaining bytes of each.
     ring: VecDeque<(Segment, u64)>,
@@ -89,8 +89,8 @@ pub(super) struct Stream {
     pub(super) blocks_written: u64,
 }
 
-impl Stream {
-    pub(super) fn new(spec: StreamSpec) -> Self {
+impl FlashStream {
+    pub(super) fn new(spec: FlashStreamSpec) -> Self {
         Self {
             spec,
             stored: HashMap::new(),
@@ -128,12 +128,12 @@ impl Stream {
             }
         }
         let victim = match self.spec.victim {
-            Victim::Lru => self.by_read.keys().next().map(|(_, block)| *block),
-            Victim::LfuMean => self.least(|reads| {
+            ReplacementPolicy::Lru => self.by_read.keys().next().map(|(_, block)| *block),
+            ReplacementPolicy::LfuMean => self.least(|reads| {
                 let sum: u64 = reads.iter().map(|reads| u64::from(*reads)).sum();
                 sum * 1024 / reads.len().max(1) as u64
             }),
-            Victim::LfuMedian => self.least(|reads| {
+            ReplacementPolicy::LfuMedian => self.least(|reads| {
                 let middle = reads.len() / 2;
                 match reads.is_empty() {
                     true => 0,
@@ -175,7 +175,7 @@ impl Stream {
     }
 }
 
-impl Tier for Stream {
+impl Tier for FlashStream {
     fn find(&mut self, segment: &Segment) -> TierLookup {
         let Some(stored) = self.stored.get_mut(&segment.physical) else {
             return TierLookup::nothing();
@@ -186,7 +186,7 @@ impl Tier for Stream {
         stored.reads += 1;
         let chunks = stored.chunks.clone();
         chunks.iter().for_each(|chunk| self.touch(chunk.block));
-        let part = |chunk: &Chunk| Part {
+        let part = |chunk: &SegmentChunk| DriveRange {
             from: chunk.block * self.spec.block_bytes + chunk.offset,
             bytes: chunk.bytes,
         };
@@ -200,7 +200,7 @@ impl Tier for Stream {
         false
     }
 
-    fn tick(&mut self, _: Instant, memory: &Memory, busy: f64) {
+    fn tick(&mut self, _: Instant, memory: &SegmentMemory, busy: f64) {
         self.is_calm = busy <= BUSY_MAX;
         for segment in memory.tail().take(memory.len() / MONITORED) {
             let bytes = u64::from(segment.bytes);
@@ -208,7 +208,7 @@ impl Tier for Stream {
                 break;
             }
             if let Entry::Vacant(place) = self.stored.entry(segment.physical) {
-                let stored = Stored {
+                let stored = StoredSegment {
                     chunks: Vec::new(),
                     bytes: 0,
                     is_whole: false,
@@ -221,14 +221,14 @@ impl Tier for Stream {
         }
     }
 
-    fn poll_write(&mut self) -> Option<Vec<Part>> {
+    fn poll_write(&mut self) -> Option<Vec<DriveRange>> {
         let block_bytes = self.spec.block_bytes;
         if self.ring_bytes < block_bytes || !self.is_calm || !self.completes.is_empty() {
             return None;
         }
         let number = self.free_block();
         self.turn += 1;
-        let mut block = Block {
+        let mut block = FlashBlock {
             segments: Vec::new(),
             read: self.turn,
         };
@@ -243,7 +243,7 @@ impl Tier for Stream {
             self.ring_bytes -= bytes;
             // A block with its first chunks may have been evicted meanwhile.
             if let Some(stored) = self.stored.get_mut(&name) {
-                stored.chunks.push(Chunk {
+                stored.chunks.push(SegmentChunk {
                     block: number,
                     offset,
                     bytes,
@@ -266,7 +266,7 @@ impl Tier for Stream {
             // Completes no segment, but marks a write in progress.
             self.completes.push(u64::MAX);
         }
-        Some(vec![Part {
+        Some(vec![DriveRange {
             from: number * block_bytes,
             bytes: block_bytes,
         }])

@@ -16,9 +16,9 @@ use std::collections::{HashMap, VecDeque};
 
 use headlong_units::{Duration, Instant, KIB, MIB};
 
-use super::block_layer::Part;
+use super::block_layer::DriveRange;
 use super::library::Segment;
-use super::memory::Memory;
+use super::memory::SegmentMemory;
 use super::tier::{Tier, TierLookup};
 
 const RECORD_BYTES: u64 = 128 * KIB;
@@ -38,13 +38,13 @@ pub(super) struct L2arc {
     /// Whether prefetched data bypasses the SSD.
     no_prefetch: bool,
     /// Position of each segment.
-    places: HashMap<u64, Part>,
+    places: HashMap<u64, DriveRange>,
     /// Segments in ring order.
-    ring: VecDeque<(u64, Part)>,
+    ring: VecDeque<(u64, DriveRange)>,
     hand: u64,
     has_gone_round: bool,
-    next: Vec<(u64, Part)>,
-    writing: Vec<(u64, Part)>,
+    next: Vec<(u64, DriveRange)>,
+    writing: Vec<(u64, DriveRange)>,
     /// Next run of the feeder.
     feed_at: Instant,
 }
@@ -67,12 +67,12 @@ impl L2arc {
     }
 
     /// The next place of the ring; its content is evicted.
-    fn place(&mut self, bytes: u64) -> Part {
+    fn place(&mut self, bytes: u64) -> DriveRange {
         if self.hand + bytes > self.bytes {
             self.hand = 0;
             self.has_gone_round = true;
         }
-        let place = Part {
+        let place = DriveRange {
             from: self.hand,
             bytes,
         };
@@ -101,7 +101,7 @@ impl Tier for L2arc {
         }
     }
 
-    fn tick(&mut self, now: Instant, memory: &Memory, _: f64) {
+    fn tick(&mut self, now: Instant, memory: &SegmentMemory, _: f64) {
         if now < self.feed_at || !self.next.is_empty() || !self.writing.is_empty() {
             return;
         }
@@ -129,7 +129,7 @@ impl Tier for L2arc {
         }
     }
 
-    fn poll_write(&mut self) -> Option<Vec<Part>> {
+    fn poll_write(&mut self) -> Option<Vec<DriveRange>> {
         if self.next.is_empty() {
             return None;
         }

@@ -1,7 +1,7 @@
 //! The workload (FlashStream 5.1): single segments of many titles, at a constant rate.
 
 use headlong_units::Duration;
-use headlong_workload::specification::Extent;
+use headlong_workload::specification::TraceExtent;
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
 /// Titles in the paper's data set.
@@ -11,7 +11,7 @@ const FILE_BLOCK_BYTES: u64 = 4_096;
 /// Extent size of titles; no segment is larger.
 const EXTENT_BYTES: u64 = 4 << 20;
 /// More requests than any measurement needs.
-const ENDLESS: Extent = Extent::Time(Duration::from_secs(1_000_000_000));
+const ENDLESS: TraceExtent = TraceExtent::Time(Duration::from_secs(1_000_000_000));
 
 /// A segment: its byte range on the disk, which also identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,7 @@ pub(super) struct Segment {
 
 /// The titles and their positions on a disk.
 #[derive(Debug)]
-pub(super) struct Library {
+pub(super) struct TitleLibrary {
     specification: Specification,
     catalogue: Catalogue,
     /// Start of each title, by number, as if all were stored consecutively.
@@ -87,7 +87,7 @@ pub(super) fn specification(scale: u64, alpha: f64) -> Specification {
     read.expect("a preset of this repository")
 }
 
-impl Library {
+impl TitleLibrary {
     /// Titles scattered over a disk of the given size.
     pub(super) fn new(scale: u64, alpha: f64, disk_bytes: u64) -> Self {
         let mut specification = specification(scale, alpha);
@@ -109,8 +109,8 @@ impl Library {
     }
 
     /// Requests at the given rate; another seed selects other segments.
-    pub(super) fn requests(&self, per_second: f64, seed: u64) -> Requests<'_> {
-        Requests {
+    pub(super) fn requests(&self, per_second: f64, seed: u64) -> SegmentRequests<'_> {
+        SegmentRequests {
             sessions: SessionStream::new(&self.specification, &self.catalogue, seed),
             starts: &self.starts,
             ground: self.ground,
@@ -120,7 +120,7 @@ impl Library {
 }
 
 /// Consecutive segments, and the time between two of them.
-pub(super) struct Requests<'l> {
+pub(super) struct SegmentRequests<'l> {
     sessions: SessionStream<'l>,
     starts: &'l [u64],
     ground: ExtentMap,
@@ -128,7 +128,7 @@ pub(super) struct Requests<'l> {
     pub(super) gap: Duration,
 }
 
-impl Requests<'_> {
+impl SegmentRequests<'_> {
     /// Sets the rate in requests per second.
     pub(super) fn set_rate(&mut self, per_second: f64) {
         self.gap = Duration((1e9 / per_second.max(1e-3)) as u64);
@@ -155,7 +155,7 @@ mod tests {
     /// Mean seek distance between two requests, as a share of the disk.
     fn mean_way(scale: u64) -> f64 {
         let disk_bytes = 1_000_000_000_000;
-        let library = Library::new(scale, 0.8, disk_bytes);
+        let library = TitleLibrary::new(scale, 0.8, disk_bytes);
         let mut requests = library.requests(10.0, 1);
         let places: Vec<u64> = std::iter::from_fn(|| requests.next())
             .map(|segment| segment.physical)

@@ -11,9 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use headlong_drive::{Direction, DriveSpec};
 use headlong_units::{Duration, Instant, KIB};
 
-use super::block_layer::{Pace, Part, QueuedDrive};
-use super::library::{Library, Segment};
-use super::memory::Memory;
+use super::block_layer::{DriveRange, DriveTiming, QueuedDrive};
+use super::library::{Segment, TitleLibrary};
+use super::memory::SegmentMemory;
 use super::tier::Tier;
 
 /// Averaging period of the SSD's busy time: the epoch of 4.4.
@@ -43,7 +43,7 @@ pub(super) struct MachineSpec {
 
 /// Counters, from the beginning or since [`Machine::begin_count`].
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct MachineCounts {
     pub(super) requests: u64,
     pub(super) missed: u64,
     pub(super) from_memory: u64,
@@ -55,7 +55,7 @@ pub(super) struct Counts {
 
 /// One sample period of an SSD.
 #[derive(Debug, Clone, Copy, serde::Serialize, PartialEq)]
-pub(super) struct Stretch {
+pub(super) struct SsdSample {
     /// Its end.
     pub(super) minute: f64,
     pub(super) read_mb_s: f64,
@@ -65,11 +65,11 @@ pub(super) struct Stretch {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRequest {
     segment: Segment,
     came: Vec<Instant>,
     /// Remaining reads, with their disk.
-    windows: VecDeque<(usize, Part)>,
+    windows: VecDeque<(usize, DriveRange)>,
     /// Jobs to complete before the answer.
     jobs: u32,
     from_disk: bool,
@@ -78,7 +78,7 @@ struct Waiting {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Job {
+enum MachineJob {
     Of(u64),
     /// A window read from the disks.
     Window(u64),
@@ -89,7 +89,7 @@ enum Job {
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) tier: Box<dyn Tier>,
-    memory: Memory,
+    memory: SegmentMemory,
     disks: Vec<QueuedDrive>,
     ssd: QueuedDrive,
     pub(super) now: Instant,
@@ -100,11 +100,11 @@ pub(super) struct Machine {
     busy_before: Duration,
     /// Busy share of the last epoch.
     busy: f64,
-    waiting: HashMap<u64, Waiting>,
-    jobs: HashMap<u64, Job>,
+    waiting: HashMap<u64, WaitingRequest>,
+    jobs: HashMap<u64, MachineJob>,
     next_job: u64,
     is_writing: bool,
-    pub(super) counts: Counts,
+    pub(super) counts: MachineCounts,
 }
 
 impl Machine {
@@ -112,7 +112,7 @@ impl Machine {
         let disks = (0..spec.disks.max(1)).map(|_| QueuedDrive::new(&spec.disk));
         Self {
             tier,
-            memory: Memory::new(spec.memory_bytes),
+            memory: SegmentMemory::new(spec.memory_bytes),
             disks: disks.collect(),
             ssd: QueuedDrive::new(&spec.ssd),
             now: Instant::ZERO,
@@ -126,38 +126,38 @@ impl Machine {
             jobs: HashMap::new(),
             next_job: 0,
             is_writing: false,
-            counts: Counts::default(),
+            counts: MachineCounts::default(),
         }
     }
 
     /// Starts the warm-up: drives take no time; writes age the SSD if `ages` is set.
     pub(super) fn begin_warming(&mut self, ages: bool) {
         self.ssd.pace = match ages {
-            true => Pace::Aging,
-            false => Pace::Instant,
+            true => DriveTiming::Aging,
+            false => DriveTiming::Instant,
         };
         for disk in &mut self.disks {
-            disk.pace = Pace::Instant;
+            disk.pace = DriveTiming::Instant;
         }
     }
 
     /// Ends the warm-up: drives take their time.
     pub(super) fn end_warming(&mut self) {
-        self.ssd.pace = Pace::Real;
+        self.ssd.pace = DriveTiming::Real;
         for disk in &mut self.disks {
-            disk.pace = Pace::Real;
+            disk.pace = DriveTiming::Real;
         }
         self.shift_to(self.ssd.aged_until);
     }
 
     pub(super) fn begin_count(&mut self) {
-        self.counts = Counts::default();
+        self.counts = MachineCounts::default();
     }
 
     /// Writes the whole SSD once, in order, outside the measured time: an SSD that was never filled
     /// needs no garbage collection.
     pub(super) fn age_ssd(&mut self, bytes: u64) {
-        let part = |index: u64| Part {
+        let part = |index: u64| DriveRange {
             from: index << 20,
             bytes: 1 << 20,
         };
@@ -179,10 +179,10 @@ impl Machine {
     /// sixty samples of the SSD.
     pub(super) fn run(
         &mut self,
-        requests: &mut super::library::Requests<'_>,
+        requests: &mut super::library::SegmentRequests<'_>,
         length: Duration,
         mut is_over: impl FnMut(&Self) -> bool,
-        mut stretch: impl FnMut(Stretch),
+        mut stretch: impl FnMut(SsdSample),
     ) {
         let began = self.now;
         let end = began + length;
@@ -216,7 +216,7 @@ impl Machine {
             if self.now >= look_at {
                 let used = self.ssd.used(self.now);
                 let mb_s = |now: u64, then: u64| (now - then) as f64 / 1e6 / seconds;
-                stretch(Stretch {
+                stretch(SsdSample {
                     minute: self.now.since(began).as_secs_f64() / 60.0,
                     read_mb_s: mb_s(used.read_bytes, before.read_bytes),
                     written_mb_s: mb_s(used.written_bytes, before.written_bytes),
@@ -261,7 +261,7 @@ impl Machine {
         let found = self.tier.find(&segment);
         let from_disk = found.disk_from.is_some();
         self.counts.from_ssd += u64::from(!from_disk);
-        let waiting = Waiting {
+        let waiting = WaitingRequest {
             segment,
             came: vec![self.now],
             windows: VecDeque::new(),
@@ -271,7 +271,7 @@ impl Machine {
         };
         self.waiting.insert(name, waiting);
         if !found.on_ssd.is_empty() {
-            let job = self.job(Job::Of(name));
+            let job = self.job(MachineJob::Of(name));
             self.ssd
                 .submit(self.now, job, &found.on_ssd, Direction::Read);
         }
@@ -300,7 +300,7 @@ impl Machine {
                 ),
             };
             let bytes = most.min(end - at);
-            windows.push_back((disk, Part { from: place, bytes }));
+            windows.push_back((disk, DriveRange { from: place, bytes }));
             at += bytes;
         }
         if let Some(waiting) = self.waiting.get_mut(&name) {
@@ -316,15 +316,15 @@ impl Machine {
         let Some((disk, part)) = waiting.and_then(|of| of.windows.pop_front()) else {
             return false;
         };
-        let job = self.job(Job::Window(name));
+        let job = self.job(MachineJob::Window(name));
         self.disks[disk].submit(self.now, job, &[part], Direction::Read);
         true
     }
 
-    fn job(&mut self, job: Job) -> u64 {
+    fn job(&mut self, job: MachineJob) -> u64 {
         self.next_job += 1;
         self.jobs.insert(self.next_job, job);
-        if let Job::Of(name) = job
+        if let MachineJob::Of(name) = job
             && let Some(waiting) = self.waiting.get_mut(&name)
         {
             waiting.jobs += 1;
@@ -340,15 +340,17 @@ impl Machine {
                 .collect();
             for job in &done {
                 match self.jobs.remove(job) {
-                    Some(Job::Of(name)) => self.part_done(name),
+                    Some(MachineJob::Of(name)) => self.part_done(name),
                     // After the last window the read is done; otherwise the next window has been
                     // started.
-                    Some(Job::Window(name)) if !self.next_window(name) => self.part_done(name),
-                    Some(Job::Write) => {
+                    Some(MachineJob::Window(name)) if !self.next_window(name) => {
+                        self.part_done(name)
+                    }
+                    Some(MachineJob::Write) => {
                         self.is_writing = false;
                         self.tier.handle_written();
                     }
-                    Some(Job::Window(_)) | None => {}
+                    Some(MachineJob::Window(_)) | None => {}
                 }
             }
             let write = match self.is_writing {
@@ -358,7 +360,7 @@ impl Machine {
             match write {
                 Some(parts) => {
                     self.is_writing = true;
-                    let job = self.job(Job::Write);
+                    let job = self.job(MachineJob::Write);
                     self.ssd.submit(self.now, job, &parts, Direction::Write);
                 }
                 None if done.is_empty() => return,
@@ -379,7 +381,7 @@ impl Machine {
         if from_disk && !std::mem::replace(&mut waiting.is_written, true) {
             let parts = self.tier.handle_read(&segment);
             if !parts.is_empty() {
-                let job = self.job(Job::Of(name));
+                let job = self.job(MachineJob::Of(name));
                 self.ssd.submit(self.now, job, &parts, Direction::Write);
                 return;
             }
@@ -400,7 +402,7 @@ impl Machine {
     }
 }
 
-impl Counts {
+impl MachineCounts {
     /// The share of requests answered from the SSD.
     pub(super) fn ssd_share(&self) -> f64 {
         self.from_ssd as f64 / self.requests.max(1) as f64
@@ -408,6 +410,6 @@ impl Counts {
 }
 
 /// A library scaled to a machine.
-pub(super) fn library(scale: u64, alpha: f64, spec: &MachineSpec) -> Library {
-    Library::new(scale, alpha, spec.disk.capacity_bytes() * spec.disks as u64)
+pub(super) fn library(scale: u64, alpha: f64, spec: &MachineSpec) -> TitleLibrary {
+    TitleLibrary::new(scale, alpha, spec.disk.capacity_bytes() * spec.disks as u64)
 }

@@ -6,7 +6,7 @@ use super::library::Segment;
 
 /// Segments, least recently used first.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct SegmentMemory {
     bytes_max: u64,
     bytes: u64,
     used: BTreeMap<u64, Segment>,
@@ -14,7 +14,7 @@ pub(super) struct Memory {
     turn: u64,
 }
 
-impl Memory {
+impl SegmentMemory {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max,
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn evicts_least_recently_used_segments() {
-        let mut memory = Memory::new(10);
+        let mut memory = SegmentMemory::new(10);
         let segment = |physical| Segment { physical, bytes: 4 };
         memory.insert(segment(1));
         memory.insert(segment(2));

@@ -11,31 +11,31 @@
 mod block_layer;
 mod flashcache;
 mod flashstream_model;
+mod headlong_tier;
 mod l2arc;
 mod library;
 mod machine;
 mod memory;
-mod ours;
 mod page;
 mod results;
 mod ssds;
-mod systems;
 mod tier;
+mod tiered_systems;
 mod writes;
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
-use std::time::Instant as Clock;
+use std::time::Instant as WallInstant;
 
-use headlong_bench::{BenchError, CommandOutcome, Options, in_parallel};
-use headlong_plan::Prices;
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome, in_parallel};
+use headlong_plan::PriceTable;
 use headlong_units::{Duration, MIB};
 
-use results::{Answer, FillTime, FlashstreamResult, MachineResult};
-use systems::{Effort, FIGURE_7, Kind, TABLE_5};
+use results::{FillTime, FlashstreamResult, MachineResult, MeasurementResult};
+use tiered_systems::{FIGURE_7, FlashstreamScope, TABLE_5, TierKind};
 
 /// A part of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlashPart {
+pub enum FlashstreamPart {
     /// Table 2, Figures 1 to 3: the SSDs, and block sizes.
     Ssds,
     /// Figure 7 and the fill times: the systems.
@@ -48,7 +48,7 @@ pub enum FlashPart {
     Headlong,
 }
 
-impl FlashPart {
+impl FlashstreamPart {
     /// All of them, with their names.
     pub const ALL: [(&'static str, Self); 5] = [
         ("ssds", Self::Ssds),
@@ -71,7 +71,7 @@ pub struct FlashstreamOptions {
     /// A smaller scale, shorter times, one seed.
     pub is_quick: bool,
     /// Parts to reproduce; all if empty.
-    pub parts: Vec<FlashPart>,
+    pub parts: Vec<FlashstreamPart>,
     /// Reduction factor of titles, memory and flash; 16 if `None`, 40 if quick.
     pub scale: Option<NonZeroU64>,
     /// Exponent of Zipf's law; 0.8 if `None`.
@@ -85,13 +85,13 @@ pub struct FlashstreamOptions {
 }
 
 impl FlashstreamOptions {
-    fn effort(&self) -> Effort {
+    fn effort(&self) -> FlashstreamScope {
         let usual = match self.is_quick {
             true => (SCALE_QUICK, 1, 60, 300, 2.0),
             false => (SCALE, 2, 300, 1_200, 1.0),
         };
         let (scale, seeds, ramp, measured, resolution) = usual;
-        Effort {
+        FlashstreamScope {
             scale: self.scale.map_or(scale, NonZeroU64::get),
             seed: self.seed,
             seeds: self.seeds.map_or(seeds, NonZeroU32::get),
@@ -102,22 +102,22 @@ impl FlashstreamOptions {
         }
     }
 
-    fn has(&self, part: FlashPart) -> bool {
+    fn has(&self, part: FlashstreamPart) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
     }
 }
 
-/// Reproduces the figures, writes the page and prints the tables. `tell` receives the numbers of
-/// finished measurements and of all.
+/// Reproduces the figures, writes the page and prints the tables. `progress` receives the numbers
+/// of finished measurements and of all.
 ///
 /// # Errors
 /// If a result cannot be written.
 pub fn flashstream(
     flashing: &FlashstreamOptions,
-    options: &Options,
-    mut tell: impl FnMut(usize, usize),
+    options: &BenchOptions,
+    mut progress: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
-    let started = Clock::now();
+    let started = WallInstant::now();
     let effort = flashing.effort();
     let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let threads = flashing.threads.unwrap_or_else(processors);
@@ -134,17 +134,17 @@ pub fn flashstream(
     let later = later_tasks(flashing);
     let all = first.len() + later.len();
     let mut done = 0;
-    let mut count = |_: usize, _: &Answer| {
+    let mut count = |_: usize, _: &MeasurementResult| {
         done += 1;
-        tell(done, all);
+        progress(done, all);
     };
-    let work = |task: &Task| task.answer(&effort, None);
+    let work = |task: &Measurement| task.answer(&effort, None);
     let found = in_parallel(&first, threads, work, &mut count);
     found.into_iter().for_each(|answer| streamed.take(answer));
     let bare = streamed.rate_of("no SSD");
-    let work = |task: &Task| {
+    let work = |task: &Measurement| {
         let own = match task {
-            Task::Fill(index) => streamed.rate_of(FIGURE_7[*index].name),
+            Measurement::Fill(index) => streamed.rate_of(FIGURE_7[*index].name),
             _ => None,
         };
         // A system slower than the disk alone is filled at its own rate.
@@ -154,12 +154,12 @@ pub fn flashstream(
     let found = in_parallel(&later, threads, work, &mut count);
     found.into_iter().for_each(|answer| streamed.take(answer));
     streamed.seconds = started.elapsed().as_secs_f64();
-    page::tell(&streamed, options)
+    page::publish(&streamed, options)
 }
 
 /// A measurement.
 #[derive(Debug, Clone, Copy)]
-enum Task {
+enum Measurement {
     Ssds(bool),
     Limit(usize),
     Machine(usize),
@@ -168,39 +168,39 @@ enum Task {
     Ours(usize),
 }
 
-fn first_tasks(flashing: &FlashstreamOptions) -> Vec<Task> {
+fn first_tasks(flashing: &FlashstreamOptions) -> Vec<Measurement> {
     let mut tasks = Vec::new();
-    let needs_bare = flashing.has(FlashPart::Blocks);
-    if flashing.has(FlashPart::Ssds) {
-        tasks.push(Task::Ssds(flashing.is_quick));
+    let needs_bare = flashing.has(FlashstreamPart::Blocks);
+    if flashing.has(FlashstreamPart::Ssds) {
+        tasks.push(Measurement::Ssds(flashing.is_quick));
     }
-    if flashing.has(FlashPart::Headlong) {
+    if flashing.has(FlashstreamPart::Headlong) {
         let count = if flashing.is_quick {
             3
         } else {
-            ours::ALL.len()
+            headlong_tier::ALL.len()
         };
-        tasks.extend((0..count).map(Task::Ours));
+        tasks.extend((0..count).map(Measurement::Ours));
     }
-    match flashing.has(FlashPart::Systems) {
-        true => tasks.extend((0..FIGURE_7.len()).map(Task::Limit)),
-        false if needs_bare => tasks.push(Task::Limit(0)),
+    match flashing.has(FlashstreamPart::Systems) {
+        true => tasks.extend((0..FIGURE_7.len()).map(Measurement::Limit)),
+        false if needs_bare => tasks.push(Measurement::Limit(0)),
         false => {}
     }
-    if flashing.has(FlashPart::Machines) {
-        tasks.extend((0..TABLE_5.len()).map(Task::Machine));
+    if flashing.has(FlashstreamPart::Machines) {
+        tasks.extend((0..TABLE_5.len()).map(Measurement::Machine));
     }
     tasks
 }
 
-fn later_tasks(flashing: &FlashstreamOptions) -> Vec<Task> {
+fn later_tasks(flashing: &FlashstreamOptions) -> Vec<Measurement> {
     let mut tasks = Vec::new();
-    if flashing.has(FlashPart::Systems) {
-        let with_ssd = (0..FIGURE_7.len()).filter(|index| FIGURE_7[*index].kind != Kind::None);
-        tasks.extend(with_ssd.map(Task::Fill));
+    if flashing.has(FlashstreamPart::Systems) {
+        let with_ssd = (0..FIGURE_7.len()).filter(|index| FIGURE_7[*index].kind != TierKind::None);
+        tasks.extend(with_ssd.map(Measurement::Fill));
     }
-    if flashing.has(FlashPart::Blocks) {
-        tasks.extend([16 * MIB, 4096].map(Task::Blocks));
+    if flashing.has(FlashstreamPart::Blocks) {
+        tasks.extend([16 * MIB, 4096].map(Measurement::Blocks));
     }
     tasks
 }
@@ -208,29 +208,34 @@ fn later_tasks(flashing: &FlashstreamOptions) -> Vec<Task> {
 /// Default rate if none was found: that of the paper's disk alone (Table 5, half of B).
 const RATE_UNKNOWN: f64 = 24.0;
 
-impl Task {
-    fn answer(&self, effort: &Effort, rate: Option<f64>) -> Answer {
+impl Measurement {
+    fn answer(&self, effort: &FlashstreamScope, rate: Option<f64>) -> MeasurementResult {
         let rate = rate.unwrap_or(RATE_UNKNOWN);
         match *self {
-            Self::Ssds(is_quick) => Answer::Ssds(Box::new(writes::figures(is_quick))),
-            Self::Limit(index) => Answer::Limit(FIGURE_7[index].limit(effort)),
+            Self::Ssds(is_quick) => MeasurementResult::Ssds(Box::new(writes::figures(is_quick))),
+            Self::Limit(index) => MeasurementResult::Limit(FIGURE_7[index].limit(effort)),
             Self::Machine(index) => {
                 let system = &TABLE_5[index];
                 let limit = system.limit(effort);
                 // The file is part of the program, and a test covers it.
-                let prices = Prices::flashstream().expect("prices-2013.toml is right");
-                Answer::Machine(MachineResult::new(limit, systems::watts(system, &prices)))
+                let prices = PriceTable::flashstream().expect("prices-2013.toml is right");
+                MeasurementResult::Machine(MachineResult::new(
+                    limit,
+                    tiered_systems::watts(system, &prices),
+                ))
             }
             Self::Fill(index) => {
                 let system = &FIGURE_7[index];
-                Answer::Fill(FillTime {
+                MeasurementResult::Fill(FillTime {
                     name: system.name,
                     requests_per_s: rate,
                     minutes: system.minutes_to_fill(effort, rate),
                 })
             }
-            Self::Blocks(bytes) => Answer::Blocks(systems::block_run(effort, bytes, rate)),
-            Self::Ours(index) => Answer::Ours(ours::ALL[index].limit(effort)),
+            Self::Blocks(bytes) => {
+                MeasurementResult::Blocks(tiered_systems::block_run(effort, bytes, rate))
+            }
+            Self::Ours(index) => MeasurementResult::Ours(headlong_tier::ALL[index].limit(effort)),
         }
     }
 }

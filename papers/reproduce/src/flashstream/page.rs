@@ -1,15 +1,15 @@
 //! Tables and HTML page.
 
-use headlong_bench::{BenchError, CommandOutcome, Options};
-use headlong_published::Beside;
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
+use headlong_published::PublishedComparison;
 use headlong_report::{
     Axis, Bars, Cell, Chart, Page, Section, Series, Table, divergence_by_size, latency_cdf,
 };
 use headlong_stats::Cdf;
 
 use super::results::FlashstreamResult;
-use super::systems::BlockRun;
-use super::writes::Latencies;
+use super::tiered_systems::BlockRun;
+use super::writes::SizeLatencies;
 
 const WORDS: &str = "The paper's own system, ZFS and flashcache are models of this repository, \
                      over its drive models; measurements on a real kernel are reported elsewhere. \
@@ -22,9 +22,9 @@ const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as i
                     34 %, corresponds to the second, which is used here unless --alpha is set.";
 
 /// Writes the page and prints the tables.
-pub(super) fn tell(
+pub(super) fn publish(
     streamed: &FlashstreamResult,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut json = serde_json::to_value(streamed).unwrap_or_default();
     json["beside"] = serde_json::to_value(streamed.beside()).unwrap_or_default();
@@ -32,7 +32,7 @@ pub(super) fn tell(
     let text = text(streamed);
     let section = format!("    {}\n\n{text}", options.command_line);
     let page = page(streamed, options);
-    options.tell(page, ("flashstream", &section), (&json, &text))?;
+    options.publish(page, ("flashstream", &section), (&json, &text))?;
     Ok(match streamed.holds() {
         true => CommandOutcome::Done,
         false => CommandOutcome::Missed,
@@ -58,8 +58,8 @@ fn text(streamed: &FlashstreamResult) -> String {
     )
 }
 
-fn beside(lines: &[Beside]) -> Table {
-    let heads = Beside::HEADS.into_iter().chain(["Holds"]);
+fn beside(lines: &[PublishedComparison]) -> Table {
+    let heads = PublishedComparison::HEADS.into_iter().chain(["Holds"]);
     let mut table = Table::new(heads).caption("Comparison with published figures");
     for line in lines {
         let holds = line.judgement().words().map(str::to_owned);
@@ -121,7 +121,7 @@ fn ours(streamed: &FlashstreamResult) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-fn page(streamed: &FlashstreamResult, options: &Options) -> Page {
+fn page(streamed: &FlashstreamResult, options: &BenchOptions) -> Page {
     let mut page = Page::new("FlashStream")
         .lead(format!(
             "Scale {}, run time {:.0} s.",
@@ -173,7 +173,7 @@ fn page(streamed: &FlashstreamResult, options: &Options) -> Page {
     page.footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
 }
 
-fn latency_charts(section: Section, latencies: &Latencies) -> Section {
+fn latency_charts(section: Section, latencies: &SizeLatencies) -> Section {
     let mib = latencies.bytes >> 20;
     let x = Axis::new("Write", "").from(0.0);
     let y = Axis::new("Latency", "ms").from(0.0);
@@ -206,7 +206,7 @@ fn block_section(runs: &[BlockRun]) -> Section {
         let x = Axis::new("Time", "min").from(0.0);
         let mut chart = Chart::lines(title, x, Axis::new(title, unit).from(0.0));
         for run in runs {
-            let value = |stretch: &super::machine::Stretch| match of {
+            let value = |stretch: &super::machine::SsdSample| match of {
                 0 => stretch.read_mb_s,
                 1 => stretch.written_mb_s,
                 _ => stretch.busy * 100.0,

@@ -1,10 +1,10 @@
 //! Results, compared with the paper.
 
-use headlong_published::{Beside, Published, Tolerance};
+use headlong_published::{PublishedComparison, PublishedFigure, Tolerance};
 use serde::Serialize;
 
-use super::ours::OursLimit;
-use super::systems::{BlockRun, Limit};
+use super::headlong_tier::HeadlongLimit;
+use super::tiered_systems::{BlockRun, SystemLimit};
 use super::writes::SsdFigures;
 
 /// Time to fill an empty SSD.
@@ -20,13 +20,13 @@ pub(super) struct FillTime {
 /// A machine of Table 5.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct MachineResult {
-    pub(super) limit: Limit,
+    pub(super) limit: SystemLimit,
     pub(super) watts: f64,
     pub(super) requests_per_joule: Option<f64>,
 }
 
 impl MachineResult {
-    pub(super) fn new(limit: Limit, watts: f64) -> Self {
+    pub(super) fn new(limit: SystemLimit, watts: f64) -> Self {
         Self {
             requests_per_joule: limit.requests_per_s.map(|rate| rate / watts),
             limit,
@@ -37,13 +37,13 @@ impl MachineResult {
 
 /// Result of one measurement.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum MeasurementResult {
     Ssds(Box<SsdFigures>),
-    Limit(Limit),
+    Limit(SystemLimit),
     Machine(MachineResult),
     Fill(FillTime),
     Blocks(BlockRun),
-    Ours(OursLimit),
+    Ours(HeadlongLimit),
 }
 
 /// All results.
@@ -56,36 +56,36 @@ pub(super) struct FlashstreamResult {
     pub(super) seeds: Vec<u64>,
     pub(super) seconds: f64,
     pub(super) ssds: Option<SsdFigures>,
-    pub(super) limits: Vec<Limit>,
+    pub(super) limits: Vec<SystemLimit>,
     pub(super) machines: Vec<MachineResult>,
     pub(super) fills: Vec<FillTime>,
     pub(super) blocks: Vec<BlockRun>,
-    pub(super) ours: Vec<OursLimit>,
+    pub(super) ours: Vec<HeadlongLimit>,
 }
 
 /// A published number.
-const fn said(source: &'static str, value: f64) -> Published {
-    Published::new(source, value)
+const fn said(source: &'static str, value: f64) -> PublishedFigure {
+    PublishedFigure::new(source, value)
 }
 
 /// A published number that must be reproduced within bounds.
-const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> Published {
+const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> PublishedFigure {
     said(source, value).within(Tolerance::Between(from, to))
 }
 
 impl FlashstreamResult {
-    pub(super) fn take(&mut self, answer: Answer) {
+    pub(super) fn take(&mut self, answer: MeasurementResult) {
         match answer {
-            Answer::Ssds(ssds) => self.ssds = Some(*ssds),
-            Answer::Limit(limit) => self.limits.push(limit),
-            Answer::Machine(machine) => self.machines.push(machine),
-            Answer::Fill(fill) => self.fills.push(fill),
-            Answer::Blocks(run) => self.blocks.push(run),
-            Answer::Ours(ours) => self.ours.push(ours),
+            MeasurementResult::Ssds(ssds) => self.ssds = Some(*ssds),
+            MeasurementResult::Limit(limit) => self.limits.push(limit),
+            MeasurementResult::Machine(machine) => self.machines.push(machine),
+            MeasurementResult::Fill(fill) => self.fills.push(fill),
+            MeasurementResult::Blocks(run) => self.blocks.push(run),
+            MeasurementResult::Ours(ours) => self.ours.push(ours),
         }
     }
 
-    fn limit(&self, name: &str) -> Option<&Limit> {
+    fn limit(&self, name: &str) -> Option<&SystemLimit> {
         self.limits.iter().find(|limit| limit.name == name)
     }
 
@@ -94,7 +94,7 @@ impl FlashstreamResult {
     }
 
     /// All published numbers of the paper, with ours.
-    pub(super) fn beside(&self) -> Vec<Beside> {
+    pub(super) fn beside(&self) -> Vec<PublishedComparison> {
         let mut all = Vec::new();
         self.ssd_figures(&mut all);
         self.system_figures(&mut all);
@@ -104,7 +104,7 @@ impl FlashstreamResult {
         all
     }
 
-    fn ssd_figures(&self, all: &mut Vec<Beside>) {
+    fn ssd_figures(&self, all: &mut Vec<PublishedComparison>) {
         let Some(ssds) = &self.ssds else {
             return;
         };
@@ -135,16 +135,20 @@ impl FlashstreamResult {
                 0.02,
             ),
         ] {
-            all.push(Beside::new(name, ours, said("Table 2", value).within(near)));
+            all.push(PublishedComparison::new(
+                name,
+                ours,
+                said("Table 2", value).within(near),
+            ));
         }
         let of = |mib: u64| ssds.latencies.iter().find(|of| of.bytes == mib << 20);
         let longest = |mib: u64| {
             let latencies = &of(mib)?.random_s;
             Some(latencies.iter().copied().fold(0.0, f64::max) * 1e3)
         };
-        let spikes = Published::without_number("3.1, Figure 1: spikes of 800 to 1000 ms");
+        let spikes = PublishedFigure::without_number("3.1, Figure 1: spikes of 800 to 1000 ms");
         let spikes = spikes.within(Tolerance::Between(800.0, 1000.0));
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "SSD B: longest random write of 8 MB, ms",
             longest(8),
             spikes,
@@ -152,19 +156,23 @@ impl FlashstreamResult {
         let divergence = |mib: u64| of(mib).map(|of| of.divergence);
         let above = said("3.1, Figure 3", 0.1).within(Tolerance::MoreThan);
         let below = said("3.1, Figure 3", 0.1).within(Tolerance::LessThan);
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "SSD B: divergence with 8 MB",
             divergence(8),
             above,
         ));
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "SSD B: divergence with 16 MB",
             divergence(16),
             below,
         ));
         let optimal = ssds.blocks.first().and_then(|of| of.optimal_mib);
         let of_paper = holds("3.1, Figure 3", 16.0, 16.0, 16.0);
-        all.push(Beside::new("SSD B: optimal block, MiB", optimal, of_paper));
+        all.push(PublishedComparison::new(
+            "SSD B: optimal block, MiB",
+            optimal,
+            of_paper,
+        ));
         for (name, value) in [
             ("Intel X25-M: optimal block, MiB (no model of it)", 64.0),
             (
@@ -172,11 +180,15 @@ impl FlashstreamResult {
                 4.0,
             ),
         ] {
-            all.push(Beside::new(name, None, said("3.1, Figure 3", value)));
+            all.push(PublishedComparison::new(
+                name,
+                None,
+                said("3.1, Figure 3", value),
+            ));
         }
     }
 
-    fn system_figures(&self, all: &mut Vec<Beside>) {
+    fn system_figures(&self, all: &mut Vec<PublishedComparison>) {
         if self.fills.is_empty() {
             return;
         }
@@ -184,17 +196,17 @@ impl FlashstreamResult {
         let [lru, mean, median] = ["LRU", "LFU-Mean", "LFU-Median"]
             .map(|policy| self.rate_of(&format!("FlashStream ({policy})")));
         let by = |of: Option<f64>, other: &str| Some(of? / self.rate_of(other)?);
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "ZFS: requests per second",
             self.rate_of(zfs),
             said("5.2, Figure 7(a)", 26.0),
         ));
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "FlashStream (LRU) / ZFS",
             by(lru, zfs),
             said("5.2: two times", 2.0).within(Tolerance::Between(1.6, 2.6)),
         ));
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "flashcache: requests per second",
             self.rate_of("flashcache (model)"),
             said("5.2", 1.0).within(Tolerance::LessThan),
@@ -203,8 +215,8 @@ impl FlashstreamResult {
             let ratio = lru.zip(other).map(|(lru, other)| lru / other);
             let source = "5.2: LRU is slightly better";
             let published =
-                Published::without_number(source).within(Tolerance::Between(0.97, 1.25));
-            all.push(Beside::new(
+                PublishedFigure::without_number(source).within(Tolerance::Between(0.97, 1.25));
+            all.push(PublishedComparison::new(
                 format!("FlashStream: LRU / {name}"),
                 ratio,
                 published,
@@ -213,7 +225,7 @@ impl FlashstreamResult {
         let share = self
             .limit("flashcache (model)")
             .map(|of| of.ssd_share * 100.0);
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "flashcache: hits on the SSD, %",
             share,
             said("5.2", 33.4),
@@ -226,11 +238,11 @@ impl FlashstreamResult {
             let fill = self.fills.iter().find(|fill| fill.name == name);
             let minutes = fill.and_then(|fill| fill.minutes);
             let what = format!("{name}: minutes to fill 75 GB");
-            all.push(Beside::new(what, minutes, said("5.2", value)));
+            all.push(PublishedComparison::new(what, minutes, said("5.2", value)));
         }
     }
 
-    fn block_figures(&self, all: &mut Vec<Beside>) {
+    fn block_figures(&self, all: &mut Vec<PublishedComparison>) {
         let [Some(large), Some(small)] =
             [16 << 20, 4096].map(|bytes| self.blocks.iter().find(|run| run.block_bytes == bytes))
         else {
@@ -257,11 +269,15 @@ impl FlashstreamResult {
             ),
             ("4 KB blocks: SSD busy, %", small.busy, said(figure, 100.0)),
         ] {
-            all.push(Beside::new(name, Some(ours * 100.0), published));
+            all.push(PublishedComparison::new(
+                name,
+                Some(ours * 100.0),
+                published,
+            ));
         }
     }
 
-    fn machine_figures(&self, all: &mut Vec<Beside>) {
+    fn machine_figures(&self, all: &mut Vec<PublishedComparison>) {
         let [stream, a, b] = self.machines.as_slice() else {
             return;
         };
@@ -272,37 +288,37 @@ impl FlashstreamResult {
             .zip(rates.into_iter().zip(joules))
         {
             let name = machine.limit.name;
-            all.push(Beside::new(
+            all.push(PublishedComparison::new(
                 format!("{name}: requests per second"),
                 machine.limit.requests_per_s,
                 said("Table 5", rate),
             ));
-            all.push(Beside::new(
+            all.push(PublishedComparison::new(
                 format!("{name}: requests per joule"),
                 machine.requests_per_joule,
                 said("Table 5", joule),
             ));
         }
         let by = |of: fn(&MachineResult) -> Option<f64>| Some(of(stream)? / of(b)?);
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "FlashStream / Traditional B: requests per second",
             by(|machine| machine.limit.requests_per_s),
             holds("5.4: 33 % more", 1.33, 1.1, 1.7),
         ));
-        all.push(Beside::new(
+        all.push(PublishedComparison::new(
             "FlashStream / Traditional B: requests per joule",
             by(|machine| machine.requests_per_joule),
             holds("5.4: 94 % more", 1.94, 1.6, 2.5),
         ));
     }
 
-    fn our_figures(&self, all: &mut Vec<Beside>) {
+    fn our_figures(&self, all: &mut Vec<PublishedComparison>) {
         let ours = |name: &str| self.ours.iter().find(|of| of.name == name);
         let rate = |name: &str| ours(name)?.requests_per_s;
         let zfs = self.rate_of("ZFS (model), no read-ahead on SSD");
         let by_zfs = rate("headlong, lru").zip(zfs).map(|(ours, zfs)| ours / zfs);
         if by_zfs.is_some() {
-            all.push(Beside::new(
+            all.push(PublishedComparison::new(
                 "headlong, lru / ZFS (model)",
                 by_zfs,
                 said("aim: at least the paper's two times", 2.0).within(Tolerance::MoreThan),
@@ -314,17 +330,17 @@ impl FlashstreamResult {
             .map(|(of, lru)| of / lru);
         if by_lru.is_some() {
             let source = "aim: 1.2 times, or half the wear at the same rate";
-            all.push(Beside::new(
+            all.push(PublishedComparison::new(
                 "headlong: adaptive / lru, requests per second",
                 by_lru,
-                Published::without_number(source),
+                PublishedFigure::without_number(source),
             ));
             let written = |name: &str| ours(name).map(|of| of.written_gb_per_day);
             let wear = written(default).zip(written("headlong, lru"));
-            all.push(Beside::new(
+            all.push(PublishedComparison::new(
                 "headlong: adaptive / lru, bytes written",
                 wear.map(|(of, lru)| of / lru.max(1e-9)),
-                Published::without_number(source),
+                PublishedFigure::without_number(source),
             ));
         }
     }

@@ -4,15 +4,15 @@ use std::fmt::Debug;
 
 use headlong_units::Instant;
 
-use super::block_layer::Part;
+use super::block_layer::DriveRange;
 use super::library::Segment;
-use super::memory::Memory;
+use super::memory::SegmentMemory;
 
 /// Sources of the bytes of a segment that is not in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TierLookup {
     /// On the SSD.
-    pub(super) on_ssd: Vec<Part>,
+    pub(super) on_ssd: Vec<DriveRange>,
     /// The disk is read from this offset on; `None` if everything is on the SSD.
     pub(super) disk_from: Option<u32>,
 }
@@ -33,7 +33,7 @@ pub(super) trait Tier: Debug {
     fn find(&mut self, segment: &Segment) -> TierLookup;
 
     /// Handles a segment read from the disk; returns the parts to write before delivery.
-    fn handle_read(&mut self, _: &Segment) -> Vec<Part> {
+    fn handle_read(&mut self, _: &Segment) -> Vec<DriveRange> {
         Vec::new()
     }
 
@@ -44,10 +44,10 @@ pub(super) trait Tier: Debug {
 
     /// Periodic work: once a second, more often with a scaled memory. `busy` is the busy share of
     /// the SSD in the last second.
-    fn tick(&mut self, _now: Instant, _memory: &Memory, _busy: f64) {}
+    fn tick(&mut self, _now: Instant, _memory: &SegmentMemory, _busy: f64) {}
 
     /// The next write; polled whenever no write is in progress.
-    fn poll_write(&mut self) -> Option<Vec<Part>> {
+    fn poll_write(&mut self) -> Option<Vec<DriveRange>> {
         None
     }
 

@@ -15,7 +15,7 @@ const OTHERS: [&str; 2] = ["ssd-sata-low-end", "ssd-nvme-data-centre"];
 
 /// Latencies of one size, seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Latencies {
+pub(super) struct SizeLatencies {
     pub(super) bytes: u64,
     pub(super) sequential_s: Vec<f64>,
     pub(super) random_s: Vec<f64>,
@@ -24,7 +24,7 @@ pub(super) struct Latencies {
 
 /// Results of the block sizes of one drive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Blocks {
+pub(super) struct BlockSizeResults {
     pub(super) drive: String,
     /// Block size in MiB and divergence in nats.
     pub(super) divergences: Vec<(f64, f64)>,
@@ -33,7 +33,7 @@ pub(super) struct Blocks {
 
 /// Rates of small requests of one SSD, MB/s.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Small {
+pub(super) struct SmallRequestRates {
     pub(super) drive: String,
     pub(super) read_mb_s: f64,
     pub(super) written_mb_s: f64,
@@ -42,17 +42,17 @@ pub(super) struct Small {
 /// All figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct SsdFigures {
-    pub(super) small: Vec<Small>,
+    pub(super) small: Vec<SmallRequestRates>,
     /// SSD B with 8 and with 16 MiB (Figures 1 and 2).
-    pub(super) latencies: Vec<Latencies>,
-    pub(super) blocks: Vec<Blocks>,
+    pub(super) latencies: Vec<SizeLatencies>,
+    pub(super) blocks: Vec<BlockSizeResults>,
 }
 
 /// Measures them; a quick run leaves out the SSDs that are not in the paper.
 pub(super) fn figures(is_quick: bool) -> SsdFigures {
     let small = [ssd_a(), ssd_b()].map(|spec| {
         let (read_mb_s, written_mb_s) = small_rates(&spec);
-        Small {
+        SmallRequestRates {
             drive: spec.name().to_owned(),
             read_mb_s,
             written_mb_s,
@@ -68,7 +68,7 @@ pub(super) fn figures(is_quick: bool) -> SsdFigures {
             let shown = sizes
                 .iter()
                 .filter(|size| [8 << 20, 16 << 20].contains(&size.bytes));
-            latencies.extend(shown.map(|size| Latencies {
+            latencies.extend(shown.map(|size| SizeLatencies {
                 bytes: size.bytes,
                 sequential_s: size.sequential_s.clone(),
                 random_s: size.random_s.clone(),
@@ -76,7 +76,7 @@ pub(super) fn figures(is_quick: bool) -> SsdFigures {
             }));
         }
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        blocks.push(Blocks {
+        blocks.push(BlockSizeResults {
             drive: spec.name().to_owned(),
             divergences: sizes
                 .iter()

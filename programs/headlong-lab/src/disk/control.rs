@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use headlong_vdisk::control::{Command, request};
+use headlong_vdisk::control::{ControlCommand, request};
 
 use crate::output::print_line;
 
@@ -18,13 +18,13 @@ pub(crate) struct ControlArgs {
     #[arg(value_name = "SOCKET")]
     socket: PathBuf,
     #[command(subcommand)]
-    command: Command,
+    command: ControlCommand,
 }
 
 /// Sends the command and prints the reply, unless it is a plain confirmation.
 pub(crate) fn control(controlling: &ControlArgs) -> anyhow::Result<()> {
     let mut command = controlling.command.clone();
-    if let Command::TraceStart { path } = &mut command {
+    if let ControlCommand::TraceStart { path } = &mut command {
         // Relative to our working directory, not to that of the emulator.
         *path = std::path::absolute(&*path)?;
     }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use headlong_drive::DriveSpec;
 use headlong_units::Bytes;
 use headlong_vdisk::control::StopSignal;
-use headlong_vdisk::store::Manifest;
+use headlong_vdisk::store::StoreManifest;
 use headlong_vdisk::{
-    ControlPlace, Error, Fault, FileOptions, FileSystem, Info, Options, QueueSettings,
+    ControlSocket, DiskInfo, DiskOptions, Error, Fault, FileOptions, FileSystem, QueueSettings,
     StoreOptions, VirtualDisk,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -120,7 +120,7 @@ pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
 }
 
 struct Plan {
-    options: Options,
+    options: DiskOptions,
     faults: Vec<Fault>,
     is_timed: bool,
 }
@@ -129,7 +129,7 @@ struct Plan {
 fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<Plan, Error> {
     let mut mistakes = Mistakes(Vec::new());
     let kept = match &emulating.store {
-        Some(directory) if !emulating.force_new => Manifest::read(directory)?,
+        Some(directory) if !emulating.force_new => StoreManifest::read(directory)?,
         _ => None,
     };
     let spec = mistakes.take(drive_spec(&emulating.drive));
@@ -184,7 +184,7 @@ fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<Plan, Error> {
         drive: spec.name().to_owned(),
         force_new: emulating.force_new,
     });
-    let options = Options {
+    let options = DiskOptions {
         file: FileOptions {
             drive: spec.build(),
             queue_depth: emulating.queue_depth,
@@ -201,8 +201,8 @@ fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<Plan, Error> {
             is_rotational: spec.rpm().is_some(),
         },
         control: Some(match absolute(emulating.control.as_deref())? {
-            Some(path) => ControlPlace::At(path),
-            None => ControlPlace::Own,
+            Some(path) => ControlSocket::At(path),
+            None => ControlSocket::Own,
         }),
         stop,
     };
@@ -292,7 +292,7 @@ fn absolute(path: Option<&Path>) -> Result<Option<PathBuf>, Error> {
 }
 
 /// Prints one line when the disk is ready. A write error is ignored.
-fn say_ready(info: &Info, is_json: bool) {
+fn say_ready(info: &DiskInfo, is_json: bool) {
     let line = if is_json {
         let mut line = serde_json::to_value(info).unwrap_or_default();
         line["ready"] = true.into();

@@ -1,7 +1,7 @@
 //! Derives the settings of each device's engine from the configuration.
 
 use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
-use headlong_settings::{Mistakes, Place, one_line};
+use headlong_settings::{Mistakes, ValueLocation, one_line};
 use headlong_units::{Bytes, Duration, nearest};
 
 use super::settings::{Admin, Config, DeviceOverride};
@@ -59,7 +59,7 @@ impl Config {
         let is_named = |name: &String| self.device(name).memory.is_some();
         let share_count = devices.iter().filter(|(name, _)| !is_named(name)).count();
         let mut mistakes = Mistakes::default();
-        let mut wrong = |key: &str, text| mistakes.push(Place::Machine, key, text);
+        let mut wrong = |key: &str, text| mistakes.push(ValueLocation::Machine, key, text);
         for name in self
             .absent(devices)
             .filter(|name| are_all && !self.device[*name].optional)

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use headlong_settings::{Kind, Value, Wrong, quote, text};
+use headlong_settings::{Rejection, Value, ValueKind, quote, text};
 
 use ipnet::IpNet;
 
@@ -12,22 +12,22 @@ use super::settings::Admin;
 use crate::log::LogTarget;
 use crate::net::ListenAddress;
 
-pub(super) fn address() -> Kind<ListenAddress> {
+pub(super) fn address() -> ValueKind<ListenAddress> {
     let read = |value: &Value| {
-        let text = value.text().ok_or(Wrong::Unfit)?;
+        let text = value.text().ok_or(Rejection::Unfit)?;
         text.parse().map_err(|error: String| error.into())
     };
     let form = "an address and port such as \"127.0.0.1:8080\" or \"[::]:8080\", or a unix socket such \
                 as \"unix:/run/headlong-serve/web.sock\"";
-    Kind::new(form, read, |address: &ListenAddress| {
+    ValueKind::new(form, read, |address: &ListenAddress| {
         quote(&address.to_string())
     })
 }
 
 /// A file mode in octal.
-pub(super) fn mode() -> Kind<u32> {
+pub(super) fn mode() -> ValueKind<u32> {
     let read = |value: &Value| {
-        let text = value.text().ok_or(Wrong::Unfit)?;
+        let text = value.text().ok_or(Rejection::Unfit)?;
         let mode = u32::from_str_radix(text, 8).ok();
         mode.filter(|mode| *mode <= 0o777).ok_or_else(|| {
             let form = "write three digits from 0 to 7, like \"0660\"";
@@ -35,13 +35,13 @@ pub(super) fn mode() -> Kind<u32> {
         })
     };
     let form = "a mode in octal such as \"0660\"";
-    Kind::new(form, read, |mode: &u32| quote(&format!("{mode:04o}")))
+    ValueKind::new(form, read, |mode: &u32| quote(&format!("{mode:04o}")))
 }
 
 /// A network, or a single address.
-pub(super) fn network() -> Kind<IpNet> {
+pub(super) fn network() -> ValueKind<IpNet> {
     let read = |value: &Value| {
-        let text = value.text().ok_or(Wrong::Unfit)?;
+        let text = value.text().ok_or(Rejection::Unfit)?;
         let address = text.parse::<IpAddr>().map(IpNet::from);
         let network: IpNet = address.or_else(|_| text.parse()).map_err(|_| {
             let form = "write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1";
@@ -56,10 +56,10 @@ pub(super) fn network() -> Kind<IpNet> {
         }
     };
     let form = "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address";
-    Kind::new(form, read, |network: &IpNet| quote(&network.to_string()))
+    ValueKind::new(form, read, |network: &IpNet| quote(&network.to_string()))
 }
 
-pub(super) fn admin() -> Kind<Admin> {
+pub(super) fn admin() -> ValueKind<Admin> {
     // `off` has no address and is shown as the word.
     let from = |admin: &Admin| match admin {
         Admin::Off => SocketAddr::from(([0, 0, 0, 0], 0)).into(),
@@ -70,20 +70,20 @@ pub(super) fn admin() -> Kind<Admin> {
         .or_word("off", Admin::Off)
 }
 
-pub(super) fn path() -> Kind<PathBuf> {
+pub(super) fn path() -> ValueKind<PathBuf> {
     let read = |value: &Value| match value.text() {
         Some("") => Err("the path is empty; name a file or folder".into()),
         Some(text) if text.contains('\0') => {
             Err("the path holds a NUL character; name a file or folder".into())
         }
-        text => text.map(PathBuf::from).ok_or(Wrong::Unfit),
+        text => text.map(PathBuf::from).ok_or(Rejection::Unfit),
     };
-    Kind::new("a path in quotes", read, |path: &PathBuf| {
+    ValueKind::new("a path in quotes", read, |path: &PathBuf| {
         quote(&path.to_string_lossy())
     })
 }
 
-pub(super) fn sink() -> Kind<LogTarget> {
+pub(super) fn sink() -> ValueKind<LogTarget> {
     let file = path().map(LogTarget::File, |sink| match sink {
         LogTarget::File(path) => path.clone(),
         LogTarget::Off | LogTarget::Stdout => PathBuf::new(),
@@ -93,7 +93,7 @@ pub(super) fn sink() -> Kind<LogTarget> {
 }
 
 /// A text for which `is_good` holds; `wrong` describes the mistake and the remedy.
-fn text_that(is_good: fn(&str) -> bool, wrong: &'static str) -> Kind<String> {
+fn text_that(is_good: fn(&str) -> bool, wrong: &'static str) -> ValueKind<String> {
     text().check(move |text, written| match is_good(text) {
         true => Ok(()),
         false => Err(format!("{} {wrong}", written.quoted())),
@@ -121,7 +121,7 @@ fn is_origin(text: &str) -> bool {
     text == "*" || host.is_some_and(is_host)
 }
 
-pub(super) fn token() -> Kind<String> {
+pub(super) fn token() -> ValueKind<String> {
     text_that(
         is_token,
         "cannot be a name in HTTP; use letters, digits and hyphens",
@@ -142,7 +142,7 @@ const OF_CONNECTION: &[&str] = &[
 ];
 
 /// A request field that may be forwarded to the auth server.
-pub(super) fn asked_field() -> Kind<String> {
+pub(super) fn asked_field() -> ValueKind<String> {
     text_that(
         |text| {
             let is_own = OF_CONNECTION
@@ -154,7 +154,7 @@ pub(super) fn asked_field() -> Kind<String> {
     )
 }
 
-pub(super) fn of_query() -> Kind<String> {
+pub(super) fn of_query() -> ValueKind<String> {
     text_that(
         |text| !text.is_empty(),
         "is empty; name a key of the query, or remove it",
@@ -162,9 +162,9 @@ pub(super) fn of_query() -> Kind<String> {
 }
 
 /// Where a request may carry a token.
-pub(super) fn token_place() -> Kind<TokenPlace> {
+pub(super) fn token_place() -> ValueKind<TokenPlace> {
     let read = |value: &Value| {
-        let text = value.text().ok_or(Wrong::Unfit)?;
+        let text = value.text().ok_or(Rejection::Unfit)?;
         let place = match text.split_once(':') {
             Some(("query", name)) if !name.is_empty() => TokenPlace::Query(name.to_owned()),
             Some(("header", name)) if is_token(name) => TokenPlace::Header(name.to_owned()),
@@ -178,25 +178,25 @@ pub(super) fn token_place() -> Kind<TokenPlace> {
         Ok(place)
     };
     let form = "a place such as \"query:token\", \"header:Authorization\" or \"cookie:ticket\"";
-    Kind::new(form, read, |place: &TokenPlace| quote(&place.to_string()))
+    ValueKind::new(form, read, |place: &TokenPlace| quote(&place.to_string()))
 }
 
 /// The expression of nginx's `secure_link`.
-pub(super) fn secure_link() -> Kind<String> {
+pub(super) fn secure_link() -> ValueKind<String> {
     text_that(
         |text| secure_link_arguments(text).is_some(),
         "is not an expression of secure_link; write it like \"$arg_md5,$arg_expires\"",
     )
 }
 
-pub(super) fn congestion_control() -> Kind<String> {
+pub(super) fn congestion_control() -> ValueKind<String> {
     text_that(
         is_token,
         "is not a name; write one such as \"cubic\", or remove it",
     )
 }
 
-pub(super) fn host() -> Kind<String> {
+pub(super) fn host() -> ValueKind<String> {
     text_that(
         |text| {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
@@ -206,7 +206,7 @@ pub(super) fn host() -> Kind<String> {
     )
 }
 
-pub(super) fn region() -> Kind<String> {
+pub(super) fn region() -> ValueKind<String> {
     text_that(
         |text| {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -239,7 +239,7 @@ fn is_own(name: &str) -> bool {
 }
 
 /// A field of a reply, `Name: value`.
-pub(super) fn field() -> Kind<String> {
+pub(super) fn field() -> ValueKind<String> {
     text_that(
         |text| {
             text.split_once(':').is_some_and(|(name, value)| {
@@ -252,7 +252,7 @@ pub(super) fn field() -> Kind<String> {
 }
 
 /// A site in a Referer rule.
-pub(super) fn site() -> Kind<String> {
+pub(super) fn site() -> ValueKind<String> {
     text_that(
         |text| {
             let host = text.strip_prefix("*.").unwrap_or(text);
@@ -263,14 +263,14 @@ pub(super) fn site() -> Kind<String> {
     )
 }
 
-pub(super) fn field_value() -> Kind<String> {
+pub(super) fn field_value() -> ValueKind<String> {
     text_that(
         is_value,
         "holds characters that no header may; write it like \"max-age=3600\"",
     )
 }
 
-pub(super) fn origin() -> Kind<String> {
+pub(super) fn origin() -> ValueKind<String> {
     text_that(
         is_origin,
         "is not an origin; write \"*\", or scheme and host such as \"https://example.org\"",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
-use headlong_settings::{Document, Mistakes, Place, Value, whole};
+use headlong_settings::{Document, Mistakes, Value, ValueLocation, whole};
 
 use super::check;
 use super::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
@@ -58,10 +58,11 @@ impl Config {
         let (mut document, config) = read(file, &text, flags);
         if let Some(error) = unreadable {
             // The content of the file is unknown: only the flags can be checked.
-            let whole = Place::File(file.display().to_string());
+            let whole = ValueLocation::File(file.display().to_string());
             let text = format!("cannot be read: {error}; name a file with --config");
             let of_flags = document.mistakes.iter();
-            let of_flags = of_flags.filter(|mistake| matches!(mistake.place, Place::Flag(_)));
+            let of_flags =
+                of_flags.filter(|mistake| matches!(mistake.place, ValueLocation::Flag(_)));
             let mut mistakes = Mistakes::at(&whole, [text]);
             of_flags.for_each(|flag| mistakes.push(flag.place.clone(), &flag.key, &flag.text));
             return mistakes.or(config);
@@ -122,7 +123,7 @@ pub fn time_scale(document: &mut Document, word: Option<&str>) -> u32 {
     match scale.transpose() {
         Ok(scale) => scale.unwrap_or(1),
         Err(text) => {
-            let flag = Place::Flag("--time-scale".to_owned());
+            let flag = ValueLocation::Flag("--time-scale".to_owned());
             document.mistakes.push(flag, "", text);
             1
         }

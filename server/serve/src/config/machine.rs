@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use headlong_library::{DeviceInfo, RootError, look_at_roots};
-use headlong_settings::{Document, Place};
+use headlong_settings::{Document, ValueLocation};
 use headlong_units::{Bytes, KIB};
 
 use super::check;
@@ -239,9 +239,11 @@ impl Config {
             for mistake in mistakes.iter() {
                 match document.is_written(&mistake.key) {
                     true => document.wrong_too(&mistake.key, &mistake.text),
-                    false => document
-                        .mistakes
-                        .push(Place::Machine, &mistake.key, &mistake.text),
+                    false => {
+                        document
+                            .mistakes
+                            .push(ValueLocation::Machine, &mistake.key, &mistake.text)
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Generates the manual pages of the configuration from the tables of settings.
 
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
-use headlong_settings::{Entry, Tier, document, quote};
+use headlong_settings::{ManualEntry, Tier, document, quote};
 
 use super::keys::{device_rows, rows};
 use super::path_rule::PathRule;
@@ -75,7 +75,7 @@ pub struct Section {
     /// When to write it, in Markdown.
     pub text: &'static str,
     /// Its settings.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ManualEntry>,
 }
 
 /// All tables of the file with their settings of these tiers.

@@ -2,7 +2,7 @@
 
 use headlong_http::QueryKey;
 use headlong_settings::Tier::Expert;
-use headlong_settings::{Document, Kind, Rows, flag, size, text, time};
+use headlong_settings::{Document, Rows, ValueKind, flag, size, text, time};
 use headlong_units::{Duration, KIB, MIB};
 
 use super::kinds::{host, of_query, path, region};
@@ -14,7 +14,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// Upper limit of the size of a slice, because each fetch holds one in memory.
 const SLICE_BYTES_MAX: u64 = 64 * MIB;
 
-fn origin() -> Kind<String> {
+fn origin() -> ValueKind<String> {
     text().check(|text, written| {
         let rule = PullRule {
             origin: text.clone(),
@@ -25,7 +25,7 @@ fn origin() -> Kind<String> {
     })
 }
 
-fn query_key() -> Kind<QueryKey> {
+fn query_key() -> ValueKind<QueryKey> {
     let names = |key: &QueryKey| match key {
         QueryKey::Names(names) => names.clone(),
         QueryKey::Ignored | QueryKey::All => Vec::new(),

@@ -2,18 +2,18 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use super::{AdaptivePlayer, Job, OpenCall, Phase, Run, Turn};
+use super::{AdaptivePlayer, CallPurpose, EventContext, OpenCall, PlayerPhase, SegmentRun};
 use crate::CallEnd;
-use crate::adaptive::plan::{AdaptivePlan, Shape};
-use crate::adaptive::playback::Picture;
+use crate::adaptive::plan::{AdaptivePlan, RequestExtent};
+use crate::adaptive::playback::PictureState;
 use crate::adaptive::rule::{self, RuleInput};
-use crate::adaptive::title::{Place, Segments};
+use crate::adaptive::title::{ObjectRange, SegmentTable};
 use crate::adaptive::window::WINDOW;
-use crate::calls::CallRequest;
+use crate::call_table::CallRequest;
 
 /// Result of an attempt to request a segment.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum RequestAttempt {
     Sent,
     /// Another call must end first.
     NotYet,
@@ -25,7 +25,7 @@ impl AdaptivePlayer {
     /// Starts a transient phase, one below the current rendition.
     pub(super) fn probe(&mut self, plan: &AdaptivePlan) {
         if let Some(probing) = plan.make.probing {
-            self.phase = Phase::Transient {
+            self.phase = PlayerPhase::Transient {
                 rendition: self.rendition.saturating_sub(1),
                 left: probing.segments.max(1),
             };
@@ -33,7 +33,7 @@ impl AdaptivePlayer {
     }
 
     pub(super) fn settle(&mut self, at: Instant) {
-        self.phase = Phase::Stable { since: at };
+        self.phase = PlayerPhase::Stable { since: at };
     }
 
     /// The next step of a transient phase: one rendition up, if the network would sustain it.
@@ -45,7 +45,7 @@ impl AdaptivePlayer {
             && rule::supports(&plan.title, &plan.make, estimate, above)
         {
             let segments = plan.make.probing.map_or(1, |probing| probing.segments);
-            self.phase = Phase::Transient {
+            self.phase = PlayerPhase::Transient {
                 rendition: above,
                 left: segments.max(1),
             };
@@ -60,8 +60,8 @@ impl AdaptivePlayer {
             estimate: self.meter.estimate(),
             buffer: self.buffered(at, plan),
             present: self.rendition,
-            moving: matches!(picture, Picture::Moving { .. }),
-            dry: matches!(picture, Picture::Filling { dry: true, .. }),
+            moving: matches!(picture, PictureState::Moving { .. }),
+            dry: matches!(picture, PictureState::Filling { dry: true, .. }),
         };
         rule::choose(&plan.title, &plan.make, sight)
     }
@@ -75,8 +75,8 @@ impl AdaptivePlayer {
 
     fn is_coming(&self, segment: u32) -> bool {
         self.going.iter().any(|going| match going.job {
-            Job::Run(run) => run.next <= segment && segment < run.until,
-            Job::Header { .. } | Job::Probe => false,
+            CallPurpose::Run(run) => run.next <= segment && segment < run.until,
+            CallPurpose::Header { .. } | CallPurpose::Probe => false,
         })
     }
 
@@ -103,7 +103,7 @@ impl AdaptivePlayer {
     fn wanted(&mut self, at: Instant, plan: &AdaptivePlan) -> Option<u32> {
         let missing = self.first_missing(plan)?;
         let ahead = plan.title.begin(missing) - self.screen.position(at);
-        let waiting = matches!(self.screen.picture(), Picture::Filling { .. });
+        let waiting = matches!(self.screen.picture(), PictureState::Filling { .. });
         if ahead <= Self::low(plan) || waiting {
             self.filling = true;
         }
@@ -115,20 +115,20 @@ impl AdaptivePlayer {
 
     /// Sends all requests that are wanted and possible. Returns the end of the session, if a
     /// segment has no place in the title.
-    pub(super) fn ask(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
+    pub(super) fn ask(&mut self, turn: &mut EventContext<'_>) -> Option<CallEnd> {
         if self.retry_at.is_some() {
             return None;
         }
         while let Some(segment) = self.wanted(turn.at, turn.plan) {
             let asked = match self.phase {
-                Phase::Transient { rendition, left: 0 } if self.going.is_empty() => {
+                PlayerPhase::Transient { rendition, left: 0 } if self.going.is_empty() => {
                     self.step(turn.at, rendition, turn.plan);
                     continue;
                 }
-                Phase::Transient { rendition, left } => {
+                PlayerPhase::Transient { rendition, left } => {
                     self.ask_transient(turn, rendition, left, segment)
                 }
-                Phase::Stable { since } => {
+                PlayerPhase::Stable { since } => {
                     let every = turn.plan.make.probing.and_then(|probing| probing.every);
                     if every.is_some_and(|every| turn.at.since(since) >= every) {
                         self.probe(turn.plan);
@@ -138,9 +138,9 @@ impl AdaptivePlayer {
                 }
             };
             match asked {
-                Asked::Sent => {}
-                Asked::NotYet => return None,
-                Asked::Nowhere => return Some(CallEnd::Wrong),
+                RequestAttempt::Sent => {}
+                RequestAttempt::NotYet => return None,
+                RequestAttempt::Nowhere => return Some(CallEnd::Wrong),
             }
         }
         None
@@ -150,13 +150,13 @@ impl AdaptivePlayer {
     /// rendition.
     fn ask_transient(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut EventContext<'_>,
         rendition: usize,
         left: u32,
         segment: u32,
-    ) -> Asked {
+    ) -> RequestAttempt {
         if !self.going.is_empty() || self.is_header_sent(turn, rendition) {
-            return Asked::NotYet;
+            return RequestAttempt::NotYet;
         }
         let duplicate = turn
             .plan
@@ -166,27 +166,27 @@ impl AdaptivePlayer {
         let above = rendition + 1;
         let twin = (duplicate && above < turn.plan.title.renditions.len()).then_some(above);
         if twin.is_some_and(|above| self.is_header_sent(turn, above)) {
-            return Asked::NotYet;
+            return RequestAttempt::NotYet;
         }
         let left = left.saturating_sub(1);
-        self.phase = Phase::Transient { rendition, left };
+        self.phase = PlayerPhase::Transient { rendition, left };
         let asked = self.send_run(turn, rendition, segment);
         let place = twin.and_then(|above| turn.plan.title.place(above, segment));
-        if let (Asked::Sent, Some(place)) = (asked, place) {
-            self.send(turn, place, Job::Probe);
+        if let (RequestAttempt::Sent, Some(place)) = (asked, place) {
+            self.send(turn, place, CallPurpose::Probe);
         }
         asked
     }
 
     /// Requests segments of the rendition chosen by the rule, if a connection is free.
-    fn ask_stable(&mut self, turn: &mut Turn<'_>, segment: u32) -> Asked {
+    fn ask_stable(&mut self, turn: &mut EventContext<'_>, segment: u32) -> RequestAttempt {
         let most = usize::try_from(turn.plan.make.connections).unwrap_or(usize::MAX);
         if self.going.len() >= most.max(1) {
-            return Asked::NotYet;
+            return RequestAttempt::NotYet;
         }
         let rendition = self.choice(turn.at, turn.plan);
         if self.is_header_sent(turn, rendition) {
-            return Asked::NotYet;
+            return RequestAttempt::NotYet;
         }
         self.rendition = rendition;
         self.send_run(turn, rendition, segment)
@@ -194,7 +194,7 @@ impl AdaptivePlayer {
 
     /// Requests the header of a rendition if it has not been read. Returns whether the caller must
     /// wait for it.
-    fn is_header_sent(&mut self, turn: &mut Turn<'_>, rendition: usize) -> bool {
+    fn is_header_sent(&mut self, turn: &mut EventContext<'_>, rendition: usize) -> bool {
         let read = u32::try_from(rendition)
             .ok()
             .and_then(|bit| 1_u64.checked_shl(bit));
@@ -210,24 +210,29 @@ impl AdaptivePlayer {
         if read.is_none_or(|bit| self.headers & bit != 0) {
             return false;
         }
-        let coming = |going: &OpenCall| matches!(going.job, Job::Header { rendition: of } if of == rendition);
+        let coming = |going: &OpenCall| matches!(going.job, CallPurpose::Header { rendition: of } if of == rendition);
         if !self.going.iter().any(coming) {
-            self.send(turn, header, Job::Header { rendition });
+            self.send(turn, header, CallPurpose::Header { rendition });
         }
         true
     }
 
     /// Requests segments from `segment` on.
-    fn send_run(&mut self, turn: &mut Turn<'_>, rendition: usize, segment: u32) -> Asked {
+    fn send_run(
+        &mut self,
+        turn: &mut EventContext<'_>,
+        rendition: usize,
+        segment: u32,
+    ) -> RequestAttempt {
         let Some((place, run)) = self.plan_run(rendition, segment, turn.plan) else {
-            return Asked::Nowhere;
+            return RequestAttempt::Nowhere;
         };
         if self.asked_of.is_some_and(|before| before != rendition) {
             self.switches = self.switches.saturating_add(1);
         }
         self.asked_of = Some(rendition);
-        self.send(turn, place, Job::Run(run));
-        Asked::Sent
+        self.send(turn, place, CallPurpose::Run(run));
+        RequestAttempt::Sent
     }
 
     /// The extent of a request for `segment`.
@@ -236,9 +241,9 @@ impl AdaptivePlayer {
         rendition: usize,
         segment: u32,
         plan: &AdaptivePlan,
-    ) -> Option<(Place, Run)> {
+    ) -> Option<(ObjectRange, SegmentRun)> {
         let mut place = plan.title.place(rendition, segment)?;
-        let mut run = Run {
+        let mut run = SegmentRun {
             rendition,
             next: segment,
             until: segment + 1,
@@ -246,11 +251,11 @@ impl AdaptivePlayer {
             received: 0,
             open_ended: false,
         };
-        if matches!(self.phase, Phase::Transient { .. }) {
+        if matches!(self.phase, PlayerPhase::Transient { .. }) {
             return Some((place, run));
         }
         match plan.make.shape {
-            Shape::Segments(most) => {
+            RequestExtent::Segments(most) => {
                 while run.until - segment < most
                     && !self.here.has(run.until)
                     && !self.is_coming(run.until)
@@ -261,9 +266,9 @@ impl AdaptivePlayer {
                     run.until += 1;
                 }
             }
-            Shape::OpenEnded => {
+            RequestExtent::OpenEnded => {
                 let found = plan.title.renditions.get(rendition)?;
-                if let Segments::OneFile { file_bytes, .. } = &found.segments {
+                if let SegmentTable::OneFile { file_bytes, .. } = &found.segments {
                     place.range = Some(ByteRange::new(run.start, u64::MAX));
                     place.bytes = Some(file_bytes.saturating_sub(run.start));
                     run.until = plan.title.segments;
@@ -274,7 +279,7 @@ impl AdaptivePlayer {
         Some((place, run))
     }
 
-    fn send(&mut self, turn: &mut Turn<'_>, place: Place, job: Job) {
+    fn send(&mut self, turn: &mut EventContext<'_>, place: ObjectRange, job: CallPurpose) {
         let taken = |connection: &u32| self.going.iter().any(|g| g.connection == *connection);
         let connection = (0..u32::MAX)
             .find(|connection| !taken(connection))
@@ -296,8 +301,8 @@ impl AdaptivePlayer {
 }
 
 /// Two places as one, if the second follows the first in the same file.
-fn join(first: Place, second: Place) -> Option<Place> {
+fn join(first: ObjectRange, second: ObjectRange) -> Option<ObjectRange> {
     let (left, right) = (first.range?, second.range?);
     let follows = first.object == second.object && left.end == right.start;
-    follows.then(|| Place::part(first.object, ByteRange::new(left.start, right.end)))
+    follows.then(|| ObjectRange::part(first.object, ByteRange::new(left.start, right.end)))
 }

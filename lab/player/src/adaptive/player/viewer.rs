@@ -2,11 +2,11 @@
 
 use headlong_units::{Duration, Instant};
 
-use super::{AdaptivePlayer, Turn};
+use super::{AdaptivePlayer, EventContext};
 use crate::CallEnd;
-use crate::adaptive::plan::{Act, AdaptivePlan, Probing};
-use crate::adaptive::playback::Picture;
-use crate::adaptive::window::Window;
+use crate::adaptive::plan::{AdaptivePlan, ProbeSettings, ViewerAction};
+use crate::adaptive::playback::PictureState;
+use crate::adaptive::window::ReceivedSegments;
 
 impl AdaptivePlayer {
     /// Media time in the buffer after the playback position.
@@ -17,37 +17,37 @@ impl AdaptivePlayer {
     pub(super) fn picture_due(&self, plan: &AdaptivePlan) -> Instant {
         match self.screen.picture() {
             _ if !self.running => Instant::NEVER,
-            Picture::Filling { since, .. } => plan
+            PictureState::Filling { since, .. } => plan
                 .make
                 .patience
                 .map_or(Instant::NEVER, |patience| since + patience),
-            Picture::Moving { .. } => {
+            PictureState::Moving { .. } => {
                 let end = plan.title.begin(self.here.end()).min(self.watch_end);
                 self.screen.reaches(end)
             }
-            Picture::Paused { until } => until,
+            PictureState::Paused { until } => until,
         }
     }
 
-    pub(super) fn turn_picture(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
+    pub(super) fn turn_picture(&mut self, turn: &mut EventContext<'_>) -> Option<CallEnd> {
         match self.screen.picture() {
-            Picture::Filling { .. } => Some(CallEnd::Abandoned),
-            Picture::Moving { .. } if self.screen.position(turn.at) < self.watch_end => {
+            PictureState::Filling { .. } => Some(CallEnd::Abandoned),
+            PictureState::Moving { .. } if self.screen.position(turn.at) < self.watch_end => {
                 self.screen.fill(turn.at, true);
                 self.threshold = turn.plan.make.resume_buffer;
                 None
             }
-            Picture::Moving { .. } | Picture::Paused { .. } => self.next_act(turn),
+            PictureState::Moving { .. } | PictureState::Paused { .. } => self.next_act(turn),
         }
     }
 
     /// Starts the viewer's next action. Returns the end of the session, if there is none.
-    pub(super) fn next_act(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
+    pub(super) fn next_act(&mut self, turn: &mut EventContext<'_>) -> Option<CallEnd> {
         let end = turn.plan.title.length();
         while let Some(act) = turn.plan.acts.get(self.act) {
             self.act += 1;
             match *act {
-                Act::Watch(length) => {
+                ViewerAction::Watch(length) => {
                     let position = self.screen.position(turn.at);
                     self.watch_end = (position + length).min(end);
                     if self.watch_end > position {
@@ -56,8 +56,8 @@ impl AdaptivePlayer {
                         return None;
                     }
                 }
-                Act::Pause(length) => {
-                    let again = |probing: &Probing| length >= probing.after_pause;
+                ViewerAction::Pause(length) => {
+                    let again = |probing: &ProbeSettings| length >= probing.after_pause;
                     if turn.plan.make.probing.as_ref().is_some_and(again) && self.asked_of.is_some()
                     {
                         self.probe(turn.plan);
@@ -65,13 +65,13 @@ impl AdaptivePlayer {
                     self.screen.pause(turn.at, length);
                     return None;
                 }
-                Act::Skip(segment) => self.skip(turn, segment),
+                ViewerAction::Skip(segment) => self.skip(turn, segment),
             }
         }
         Some(CallEnd::Whole)
     }
 
-    fn skip(&mut self, turn: &mut Turn<'_>, segment: u32) {
+    fn skip(&mut self, turn: &mut EventContext<'_>, segment: u32) {
         let target = turn.plan.title.begin(segment.min(turn.plan.title.segments));
         let kept = target >= self.screen.position(turn.at) && segment < self.here.end();
         self.screen.jump(turn.at, target);
@@ -83,7 +83,7 @@ impl AdaptivePlayer {
                 .finish(turn.now, going.call, CallEnd::Abandoned, true);
         }
         self.meter.set_busy(turn.at, false);
-        self.here = Window::starting_at(segment.min(turn.plan.title.segments));
+        self.here = ReceivedSegments::starting_at(segment.min(turn.plan.title.segments));
         self.filling = true;
         if self.screen.started().is_some() {
             self.threshold = turn.plan.make.resume_buffer;
@@ -94,7 +94,7 @@ impl AdaptivePlayer {
     }
 
     pub(super) fn roll_if_possible(&mut self, at: Instant, plan: &AdaptivePlan) {
-        if !matches!(self.screen.picture(), Picture::Filling { .. }) {
+        if !matches!(self.screen.picture(), PictureState::Filling { .. }) {
             return;
         }
         // A threshold above the capacity of the buffer would never be reached.

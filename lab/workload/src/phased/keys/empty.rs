@@ -9,7 +9,8 @@ use headlong_random::Empirical;
 
 use crate::Curve;
 use crate::phased::specification::{
-    Device, Form, Network, Rates, SessionSettings, Specification, Titles, Viewing,
+    DeviceType, NetworkSettings, PhasedSpecification, PhasedViewing, RateSelection, RequestForm,
+    SessionSettings, TitleSettings,
 };
 
 /// A curve with a single value, which is always valid.
@@ -18,10 +19,10 @@ fn constant(value: f64) -> Empirical {
 }
 
 /// The initial specification: every value is within its bounds.
-pub(super) fn empty() -> Specification {
-    Specification {
+pub(super) fn empty() -> PhasedSpecification {
+    PhasedSpecification {
         name: "unnamed".to_owned(),
-        catalogue: Titles {
+        catalogue: TitleSettings {
             seed: 1,
             count: 1,
             zipf_alpha: 0.0,
@@ -34,7 +35,7 @@ pub(super) fn empty() -> Specification {
             segment_variation: 0.0,
             rate_variation: 0.0,
             table_entry_bytes: 0.0,
-            rates: Rates::Several,
+            rates: RateSelection::Several,
             renditions: [Vec::new(), Vec::new(), Vec::new()],
         },
         sessions: SessionSettings {
@@ -42,7 +43,7 @@ pub(super) fn empty() -> Specification {
             length_s: 86_400.0,
             arrivals: vec![1.0],
         },
-        viewing: Viewing {
+        viewing: PhasedViewing {
             start: constant(0.0),
             glance_share: 0.0,
             glance_s: constant(10.0),
@@ -57,7 +58,7 @@ pub(super) fn empty() -> Specification {
             down_share: 0.0,
             cautious_share: 0.0,
         },
-        network: Network {
+        network: NetworkSettings {
             headroom: constant(4.0),
             delay_s: 0.05,
             transient_share: 1.0,
@@ -67,13 +68,13 @@ pub(super) fn empty() -> Specification {
 }
 
 /// A blank device.
-pub(super) fn unknown_device() -> Device {
-    Device {
+pub(super) fn unknown_device() -> DeviceType {
+    DeviceType {
         name: String::new(),
         share: 1.0,
         is_separate: true,
-        form: Form::Chunk,
-        audio_form: Form::Chunk,
+        form: RequestForm::Chunk,
+        audio_form: RequestForm::Chunk,
         both_share: 0.0,
         kbps_max: 10_000_000,
         request_s: 2.0,

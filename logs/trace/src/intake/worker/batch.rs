@@ -1,7 +1,7 @@
 //! Numbers of the names in a batch of rows.
 
-use crate::known::Known;
 use crate::names::Interner;
+use crate::number_cache::NumberCache;
 use crate::parquet::plain::NameColumn;
 
 /// Numbers of the names in a batch, by row.
@@ -25,7 +25,7 @@ impl BatchNumbers {
 
 /// Assigns numbers to the names of a column, in order.
 pub(super) fn put_numbers(
-    known: &mut Known,
+    known: &mut NumberCache,
     column: NameColumn<'_>,
     names: &Interner,
     mut put: impl FnMut(u32, u64),
