@@ -1,6 +1,6 @@
 //! Input: the size of a file on the first line, then the value of a `range` field.
 
-use headlong_http::{ByteRangeSet, RangeLimits, Selection};
+use headlong_http::{ByteRangeSet, RangeLimits, RangeSelection};
 
 use crate::{number, split_line};
 
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
     let Some(set) = ByteRangeSet::parse(value, &limits) else {
         return;
     };
-    let Selection::Ranges(selected) = set.select(size) else {
+    let RangeSelection::Ranges(selected) = set.select(size) else {
         return;
     };
     assert!(!selected.is_empty() && selected.len() <= limits.ranges_max);

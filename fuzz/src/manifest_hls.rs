@@ -1,7 +1,7 @@
 //! Input: a playlist, then a line `=`, then the contents of every playlist that it references.
 
 use headlong_library::{HlsPlaylist, parse_hls};
-use headlong_media::{Notes, PATH_BYTES_MAX, master_title, media_title, playlists};
+use headlong_media::{TitleNotes, PATH_BYTES_MAX, master_title, media_title, playlists};
 
 use crate::manifest::{built, check_title};
 
@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
             check_title(built(|builder| media_title(path, &media, builder)).as_ref())
         }
         Ok(HlsPlaylist::Master(master)) => {
-            for reference in playlists(path, &master, &mut Notes::default()) {
+            for reference in playlists(path, &master, &mut TitleNotes::default()) {
                 assert!(!reference.path.is_empty() && reference.path.len() <= PATH_BYTES_MAX);
             }
             let media = match parse_hls(named) {

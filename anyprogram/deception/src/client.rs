@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use headlong_protocol::{Answer, FileKey, Kind, Message};
+use headlong_protocol::{Answer, FileKey, Message, MessageKind};
 
 use crate::raw::{self, sys};
 use crate::settings;
@@ -95,8 +95,8 @@ pub(crate) fn after_fork() {
 
 /// Reports a range that the program is about to read, or has waited for, and waits until the bytes
 /// are in memory, up to the configured limit. `None` if no answer arrives in time.
-pub(crate) fn ask(
-    kind: Kind,
+pub(crate) fn request(
+    kind: MessageKind,
     fd: i32,
     file: FileKey,
     (offset, length): (u64, u64),
@@ -115,20 +115,20 @@ pub(crate) fn ask(
         }
         match sys::wait_readable(socket, limit - waited) {
             // A signal handler of the program ran; the disk continues as with a plain read.
-            sys::Wait::Interrupted | sys::Wait::TimedOut => {}
-            sys::Wait::Readable if place.has(socket) => {
+            sys::WaitResult::Interrupted | sys::WaitResult::TimedOut => {}
+            sys::WaitResult::Readable if place.has(socket) => {
                 let answer = sys::receive(socket)?;
                 raw::memory().answered(sys::now_ms());
                 return Some(answer);
             }
-            sys::Wait::Readable | sys::Wait::Failed => return None,
+            sys::WaitResult::Readable | sys::WaitResult::Failed => return None,
         }
     }
     None
 }
 
 /// Sends a message that needs no answer.
-pub(crate) fn tell(kind: Kind, file: FileKey, (offset, length): (u64, u64)) {
+pub(crate) fn notify(kind: MessageKind, file: FileKey, (offset, length): (u64, u64)) {
     if let Some(place) = SlotClaim::claim() {
         let _ = send(&place, Message::new(kind, file, offset, length), None);
     }
@@ -140,9 +140,9 @@ fn send(place: &SlotClaim, mut message: Message, fd: Option<i32>) -> Option<i32>
     let memory = raw::memory();
     let socket = place.connect()?;
     match sys::connect(socket) {
-        sys::Connected::Yes => {}
-        sys::Connected::Busy => return None,
-        sys::Connected::No => {
+        sys::ConnectResult::Yes => {}
+        sys::ConnectResult::Busy => return None,
+        sys::ConnectResult::No => {
             memory.pause(sys::now_ms());
             return None;
         }

@@ -160,12 +160,12 @@ impl Descriptor {
     }
 
     /// End of the bytes reported to the daemon through this descriptor.
-    pub(crate) fn told_end(&self) -> Option<u64> {
+    pub(crate) fn reported_end(&self) -> Option<u64> {
         self.told_end.load(Relaxed).checked_sub(1)
     }
 
     /// Bytes up to here were reported to the daemon.
-    pub(crate) fn tell(&self, end: u64) {
+    pub(crate) fn set_reported_end(&self, end: u64) {
         self.told_end.store(end.saturating_add(1), Relaxed);
     }
 }

@@ -19,10 +19,10 @@
     )
 )]
 
-mod before;
 mod client;
 mod descriptors;
 mod memory;
 mod raw;
 mod resident;
 mod settings;
+mod timed_calls;

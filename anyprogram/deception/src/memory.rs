@@ -42,23 +42,23 @@ pub(crate) struct SharedState {
     files: [AtomicU64; FILES],
     /// For each hash of a file: bytes that one call found in memory. Later opens of the file need
     /// not check again.
-    resident: [Range; FILES],
+    resident: [RecentRange; FILES],
     /// For each hash of a file: bytes reported to the daemon. When many readers read the same bytes
     /// at once, one report suffices: the readahead serves all of them.
-    told: [Range; FILES],
+    told: [RecentRange; FILES],
 }
 
 /// A byte range of a file with an expiry time. A race between writers may leave a range of no file,
 /// which is then a wrong hint.
 #[derive(Debug)]
-struct Range {
+struct RecentRange {
     tag: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
     until_ms: AtomicU64,
 }
 
-impl Range {
+impl RecentRange {
     const fn new() -> Self {
         Self {
             tag: AtomicU64::new(0),
@@ -115,8 +115,8 @@ impl SharedState {
             walk_paused_until_ms: AtomicU64::new(0),
             found_small: AtomicU32::new(0),
             files: [const { AtomicU64::new(0) }; FILES],
-            resident: [const { Range::new() }; FILES],
-            told: [const { Range::new() }; FILES],
+            resident: [const { RecentRange::new() }; FILES],
+            told: [const { RecentRange::new() }; FILES],
         }
     }
 
@@ -289,7 +289,7 @@ fn place(file: FileKey) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_protocol::Kind;
+    use headlong_protocol::MessageKind;
 
     #[test]
     fn file_is_known_until_it_expires() {
@@ -319,13 +319,13 @@ mod tests {
         memory.count(true);
         memory.count(false);
         memory.record(3_000);
-        let mut message = Message::new(Kind::Count, FileKey::default(), 0, 0);
+        let mut message = Message::new(MessageKind::Count, FileKey::default(), 0, 0);
         memory.take_counters(&mut message);
         assert_eq!((message.looked_at, message.resident), (2, 1));
         assert_eq!(message.latencies.iter().sum::<u32>(), 1);
         assert!(!memory.has_counters());
         memory.put_back(&message);
-        let mut again = Message::new(Kind::Count, FileKey::default(), 0, 0);
+        let mut again = Message::new(MessageKind::Count, FileKey::default(), 0, 0);
         memory.take_counters(&mut again);
         assert_eq!(again, message);
     }

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use crate::raw::sys::{self, Failed};
+use crate::raw::sys::{self, ResidencyError};
 
 /// The kernel loads and drops neighbouring pages together: one byte in this many is probed.
 const STRIDE: u64 = 128 << 10;
@@ -42,8 +42,8 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Opt
                 return Some(pages >= end.div_ceil(page) - start / page);
             }
             // A program without permission for one file rarely has it for others.
-            Err(Failed::NotAllowed | Failed::Unknown) => WAY.store(NOWAIT, Relaxed),
-            Err(Failed::Other) => return None,
+            Err(ResidencyError::NotAllowed | ResidencyError::Unknown) => WAY.store(NOWAIT, Relaxed),
+            Err(ResidencyError::Other) => return None,
         }
     }
     if is_helped {
@@ -51,8 +51,10 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Opt
     }
     if way <= NOWAIT {
         match is_sampled(fd, start, end) {
-            Err(Failed::Unknown | Failed::NotAllowed) => WAY.store(MINCORE, Relaxed),
-            Err(Failed::Other) => return None,
+            Err(ResidencyError::Unknown | ResidencyError::NotAllowed) => {
+                WAY.store(MINCORE, Relaxed)
+            }
+            Err(ResidencyError::Other) => return None,
             Ok(answer) => return Some(answer),
         }
     }
@@ -67,7 +69,7 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Opt
 
 /// Probes from the end to the start, so that the kernel records the start as the last read
 /// position: the program's own read there is sequential, and gets the usual readahead.
-fn is_sampled(fd: i32, start: u64, end: u64) -> Result<bool, Failed> {
+fn is_sampled(fd: i32, start: u64, end: u64) -> Result<bool, ResidencyError> {
     let mut at = end - 1;
     loop {
         if !sys::reads_at_once(fd, at)? {

@@ -6,5 +6,5 @@
 mod program;
 mod start;
 
-pub use program::{Unhelped, find, why_unhelped};
+pub use program::{PreloadObstacle, find, why_unhelped};
 pub use start::{Launch, LaunchError, launch, library_beside};

@@ -21,7 +21,7 @@ const SET_IDS: u32 = 0o6000;
 
 /// Why preloading has no effect on a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unhelped {
+pub enum PreloadObstacle {
     /// Statically linked: there is no dynamic loader to preload a library.
     Static,
     /// It runs as another user than its caller, or with file capabilities: the loader then ignores
@@ -37,7 +37,7 @@ pub enum Unhelped {
     Unreadable(String),
 }
 
-impl fmt::Display for Unhelped {
+impl fmt::Display for PreloadObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Static => "it is statically linked, so nothing can be preloaded into it",
@@ -69,16 +69,19 @@ pub fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
 
 /// Why preloading has no effect on the program in this file; `None` if it works. For a script, its
 /// interpreter is inspected.
-pub fn why_unhelped(program: &Path) -> Option<Unhelped> {
+pub fn why_unhelped(program: &Path) -> Option<PreloadObstacle> {
     let mut file = program.to_path_buf();
     for _ in 0..SCRIPTS_MAX {
         match interpreter(&file) {
-            Err(error) => return Some(Unhelped::Unreadable(error.to_string())),
+            Err(error) => return Some(PreloadObstacle::Unreadable(error.to_string())),
             Ok(Some(interpreter)) => file = interpreter,
-            Ok(None) => return look(&file).unwrap_or_else(|why| Some(Unhelped::Unreadable(why))),
+            Ok(None) => {
+                return obstacle(&file)
+                    .unwrap_or_else(|why| Some(PreloadObstacle::Unreadable(why)));
+            }
         }
     }
-    Some(Unhelped::Unreadable(
+    Some(PreloadObstacle::Unreadable(
         "too many nested script interpreters".into(),
     ))
 }
@@ -107,21 +110,21 @@ fn interpreter(file: &Path) -> std::io::Result<Option<PathBuf>> {
     Ok(Some(OsStr::from_bytes(first).into()))
 }
 
-fn look(path: &Path) -> Result<Option<Unhelped>, String> {
+fn obstacle(path: &Path) -> Result<Option<PreloadObstacle>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     let mut value = [0u8; 64];
     let has_capabilities =
         rustix::fs::fgetxattr(&file, "security.capability", &mut value[..]).is_ok();
     if metadata.mode() & SET_IDS != 0 || has_capabilities {
-        return Ok(Some(Unhelped::Privileged));
+        return Ok(Some(PreloadObstacle::Privileged));
     }
     let cache = ReadCache::new(file);
     let no_program = |_| "it is not an executable of this system".to_owned();
     let header = FileHeader64::<Endianness>::parse(&cache).map_err(no_program)?;
     let endian = header.endian().map_err(no_program)?;
     if header.e_machine(endian) != own_machine() {
-        return Ok(Some(Unhelped::OtherMachine));
+        return Ok(Some(PreloadObstacle::OtherMachine));
     }
     let programs = header.program_headers(endian, &cache).map_err(no_program)?;
     let mut has_loader = false;
@@ -130,15 +133,15 @@ fn look(path: &Path) -> Result<Option<Unhelped>, String> {
             has_loader = true;
             let name = program.data(endian, &cache).unwrap_or_default();
             if name.windows(4).any(|part| part == b"musl") {
-                return Ok(Some(Unhelped::Musl));
+                return Ok(Some(PreloadObstacle::Musl));
             }
         }
         let notes = program.data(endian, &cache).unwrap_or_default();
         if program.p_type(endian) == PT_NOTE && notes.windows(4).any(|part| part == b"Go\0\0") {
-            return Ok(Some(Unhelped::Go));
+            return Ok(Some(PreloadObstacle::Go));
         }
     }
-    Ok((!has_loader).then_some(Unhelped::Static))
+    Ok((!has_loader).then_some(PreloadObstacle::Static))
 }
 
 fn own_machine() -> u16 {
@@ -175,7 +178,7 @@ mod tests {
         bytes
     }
 
-    fn judged(bytes: &[u8], mode: u32) -> Option<Unhelped> {
+    fn judged(bytes: &[u8], mode: u32) -> Option<PreloadObstacle> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("program");
         std::fs::write(&path, bytes).expect("written");
@@ -190,14 +193,14 @@ mod tests {
         let loader: (u32, &[u8]) = (PT_INTERP, b"/lib64/ld-linux-x86-64.so.2\0");
         let musl: (u32, &[u8]) = (PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0");
         let go: (u32, &[u8]) = (PT_NOTE, b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0");
-        type Case<'a> = (&'a [(u32, &'a [u8])], u32, u16, Option<Unhelped>);
+        type Case<'a> = (&'a [(u32, &'a [u8])], u32, u16, Option<PreloadObstacle>);
         let cases: [Case<'_>; 6] = [
             (&[loader], 0o755, own, None),
-            (&[], 0o755, own, Some(Unhelped::Static)),
-            (&[musl], 0o755, own, Some(Unhelped::Musl)),
-            (&[loader, go], 0o755, own, Some(Unhelped::Go)),
-            (&[loader], 0o4755, own, Some(Unhelped::Privileged)),
-            (&[loader], 0o755, 8, Some(Unhelped::OtherMachine)),
+            (&[], 0o755, own, Some(PreloadObstacle::Static)),
+            (&[musl], 0o755, own, Some(PreloadObstacle::Musl)),
+            (&[loader, go], 0o755, own, Some(PreloadObstacle::Go)),
+            (&[loader], 0o4755, own, Some(PreloadObstacle::Privileged)),
+            (&[loader], 0o755, 8, Some(PreloadObstacle::OtherMachine)),
         ];
         for (segments, mode, machine, expected) in cases {
             assert_eq!(judged(&program(machine, segments), mode), expected);
@@ -213,11 +216,11 @@ mod tests {
         assert_eq!(judged(b"#! /usr/bin/env sh\n", 0o755), None);
         assert!(matches!(
             judged(b"#!/no/such\n", 0o755),
-            Some(Unhelped::Unreadable(_))
+            Some(PreloadObstacle::Unreadable(_))
         ));
         for odd in [&b""[..], b"#!", b"\x7fELF", b"text"] {
             assert!(
-                matches!(judged(odd, 0o755), Some(Unhelped::Unreadable(_))),
+                matches!(judged(odd, 0o755), Some(PreloadObstacle::Unreadable(_))),
                 "{odd:?}"
             );
         }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::fs::{Access, access};
 
-use crate::program::{Unhelped, find, why_unhelped};
+use crate::program::{PreloadObstacle, find, why_unhelped};
 
 /// File name of the library.
 const LIBRARY: &str = "libheadlong.so";
@@ -55,7 +55,7 @@ pub enum LaunchError {
         /// The program.
         program: String,
         /// Why not.
-        why: Unhelped,
+        why: PreloadObstacle,
     },
     /// The library was not found.
     #[error(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
-use headlong_library::Identity;
+use headlong_library::FileIdentity;
 use rustix::fs::{
     AtFlags, FileType as Kind, Statx, StatxAttributes, StatxFlags, StatxTimestamp, makedev, statx,
 };
@@ -14,7 +14,7 @@ use rustix::io::Result;
 /// Identity of a file. An inode number may be reused after a deletion, but with another creation
 /// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct NodeKey {
     /// File system, as in `st_dev`.
     pub(crate) dev: u64,
     /// Inode.
@@ -26,7 +26,7 @@ pub(crate) struct Key {
 /// A creation time that no file has.
 const NEVER: (i64, u32) = (i64::MIN, u32::MAX);
 
-impl Key {
+impl NodeKey {
     /// Whether this is the key of a file, and not of a bare name ([`Attributes::unknown`]).
     pub(crate) fn is_known(&self) -> bool {
         self.born != Some(NEVER)
@@ -36,9 +36,9 @@ impl Key {
 /// Attributes of a file at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes {
-    pub(crate) key: Key,
+    pub(crate) key: NodeKey,
     /// Its version, assumed to have a stable mtime.
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     /// As the mount shows them, except the inode number, which the node table assigns.
     shown: FileAttr,
 }
@@ -50,12 +50,12 @@ impl Attributes {
         let born = statx.stx_btime;
         let mtime = statx.stx_mtime;
         Self {
-            key: Key {
+            key: NodeKey {
                 dev,
                 ino: statx.stx_ino,
                 born: has_born.then_some((born.tv_sec, born.tv_nsec)),
             },
-            identity: Identity {
+            identity: FileIdentity {
                 dev,
                 ino: statx.stx_ino,
                 size: statx.stx_size,
@@ -86,12 +86,12 @@ impl Attributes {
     /// look the name up before it uses them.
     pub(crate) fn unknown(dev: u64, ino: u64, kind: FileType) -> Self {
         Self {
-            key: Key {
+            key: NodeKey {
                 dev,
                 ino,
                 born: Some(NEVER),
             },
-            identity: Identity {
+            identity: FileIdentity {
                 dev,
                 ino,
                 size: 0,

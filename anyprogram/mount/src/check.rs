@@ -4,11 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use headlong_library::look_at_roots;
+use headlong_library::inspect_roots;
 use headlong_serve::config::Config;
 use headlong_settings::Document;
 
-use crate::point::{self, Recovered};
+use crate::point::{self, RecoveryResult};
 
 /// The tree and the mount point.
 pub(crate) struct MountPaths {
@@ -36,12 +36,12 @@ pub(crate) fn machine(document: &mut Document, ends: &mut MountPaths, disks: &Co
         let around = directory.as_deref();
         let overlap = around.and_then(|directory| overlap(directory, mount_point));
         // An overlap is reported first: a folder that holds the tree is never empty.
-        if let Some(text) = overlap.or_else(|| taken(mount_point)) {
+        if let Some(text) = overlap.or_else(|| conflict(mount_point)) {
             document.wrong_too("mount_point", text);
         }
     }
     if let Some(directory) = directory {
-        match look_at_roots(std::slice::from_ref(&directory)) {
+        match inspect_roots(std::slice::from_ref(&directory)) {
             Ok(seen) => disks.check_disks(&seen.devices, document),
             Err(errors) => errors
                 .iter()
@@ -79,7 +79,7 @@ fn mount_point(path: &Path) -> Result<PathBuf, String> {
         return Err("no mount point given; usage: headlong mount DIR MOUNTPOINT".to_owned());
     }
     let name = path.display();
-    if let Recovered::Not(why) = point::recover(path) {
+    if let RecoveryResult::Not(why) = point::recover(path) {
         return Err(format!(
             "{name}: {why}; unmount it (umount -l), or choose another folder"
         ));
@@ -95,7 +95,7 @@ fn mount_point(path: &Path) -> Result<PathBuf, String> {
 }
 
 /// Why a folder cannot be a mount point; `None` if it can.
-fn taken(point: &Path) -> Option<String> {
+fn conflict(point: &Path) -> Option<String> {
     let name = point.display();
     if let Some(kind) = point::kind_mounted(point) {
         return Some(format!(
@@ -179,9 +179,9 @@ mod tests {
         fs::create_dir(path("full")).expect("made");
         fs::write(path("full/file"), "x").expect("written");
         assert!(mount_point(&path("empty")).is_ok());
-        assert_eq!(taken(&path("empty")), None);
+        assert_eq!(conflict(&path("empty")), None);
         for (path, word) in [(path("full"), "not empty"), ("/proc".into(), "(proc)")] {
-            let text = taken(&path).expect("refused");
+            let text = conflict(&path).expect("refused");
             assert!(text.contains(word), "{text}");
         }
         for (path, word) in [

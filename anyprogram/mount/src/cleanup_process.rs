@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::point::{Recovered, is_ours, recover};
+use crate::point::{RecoveryResult, is_ours, recover};
 
 /// The subcommand that starts it.
 pub const VERB: &str = "mount-keeper";
@@ -56,7 +56,7 @@ impl CleanupProcess {
 ///
 /// # Errors
 /// If signals cannot be caught, or unmounting fails.
-pub fn keep(mount_point: &Path) -> io::Result<()> {
+pub fn run_cleanup(mount_point: &Path) -> io::Result<()> {
     let caught = Arc::new(AtomicBool::new(false));
     for signal in [
         signal_hook::consts::SIGTERM,
@@ -70,11 +70,11 @@ pub fn keep(mount_point: &Path) -> io::Result<()> {
     let _ = io::stdin().read_to_end(&mut Vec::new());
     for _ in 0..TRIES_MAX {
         match recover(mount_point) {
-            Recovered::Yes => return Ok(()),
+            RecoveryResult::Yes => return Ok(()),
             // Either not yet noticed as dead, or already a live mount of another daemon.
-            Recovered::Nothing if is_ours(mount_point) => {}
-            Recovered::Nothing => return Ok(()),
-            Recovered::Not(why) => return Err(io::Error::other(why)),
+            RecoveryResult::Nothing if is_ours(mount_point) => {}
+            RecoveryResult::Nothing => return Ok(()),
+            RecoveryResult::Not(why) => return Err(io::Error::other(why)),
         }
         std::thread::sleep(TRY_INTERVAL);
     }

@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use headlong_library::Places;
+use headlong_library::BlockMap;
 use headlong_serve::disk::Device;
 use headlong_serve::thread_pool::ThreadPool;
-use headlong_walk::{Swept, Walker};
+use headlong_walk::{SweepResult, Walker};
 use rustix::fs::readlink;
 
 use crate::small_file_walks::SmallFileWalks;
@@ -29,7 +29,7 @@ const WAITING_MAX: usize = 16_384;
 const DISKS_MAX: usize = 64;
 
 /// A file system: the engine that reads its files, and the threads that may wait for it.
-pub(crate) struct Disk {
+pub(crate) struct FileSystemEngine {
     /// `None` if no engine was started for its device: its files are read without readahead.
     pub(crate) device: Option<Device>,
     pub(crate) names: ThreadPool,
@@ -37,7 +37,7 @@ pub(crate) struct Disk {
     pub(crate) walk: SmallFileWalks,
 }
 
-impl std::fmt::Debug for Disk {
+impl std::fmt::Debug for FileSystemEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let device = &self.device;
         f.debug_struct("Disk").field("device", device).finish()
@@ -47,17 +47,17 @@ impl std::fmt::Debug for Disk {
 /// All file systems met so far.
 #[derive(Debug)]
 pub(crate) struct Disks {
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<BlockMap>,
     /// The tree's path, as the kernel reports it.
     pub(crate) beneath: PathBuf,
     /// Whether the next small files are read ahead.
     small_files_ahead: bool,
     devices: Vec<Device>,
     /// The file system of the tree itself.
-    first: Arc<Disk>,
+    first: Arc<FileSystemEngine>,
     /// File systems not met yet: each may hang, and must not block the tree's threads.
-    strangers: Arc<Disk>,
-    met: RwLock<HashMap<u64, Arc<Disk>>>,
+    strangers: Arc<FileSystemEngine>,
+    met: RwLock<HashMap<u64, Arc<FileSystemEngine>>>,
     /// Held while the threads of a new file system are started.
     meeting: Mutex<()>,
 }
@@ -74,7 +74,7 @@ impl Disks {
         dev: u64,
         small_files_ahead: bool,
     ) -> io::Result<Self> {
-        let places = Arc::new(Places::beneath(path));
+        let places = Arc::new(BlockMap::beneath(path));
         let device = device_of(&places, &devices, tree);
         let beneath = readlink(path_of(tree), Vec::new())?;
         let beneath = PathBuf::from(OsString::from_vec(beneath.into_bytes()));
@@ -100,9 +100,9 @@ impl Disks {
 
     /// Sweeps for programs that walk through small files, on all disks, and the files and bytes
     /// read.
-    pub(crate) fn swept(&self) -> (u64, Swept) {
+    pub(crate) fn swept(&self) -> (u64, SweepResult) {
         let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all = (0, Swept::default());
+        let mut all = (0, SweepResult::default());
         for disk in met.values() {
             let (sweeps, swept) = disk.walk.swept();
             all.0 += sweeps;
@@ -113,13 +113,13 @@ impl Disks {
     }
 
     /// The file system of that device number. Those not met yet share one entry.
-    pub(crate) fn known(&self, dev: u64) -> Arc<Disk> {
+    pub(crate) fn engine_of(&self, dev: u64) -> Arc<FileSystemEngine> {
         let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(met.get(&dev).unwrap_or(&self.strangers))
     }
 
     /// The file system of a file, with its own threads from now on. May block on the disk.
-    pub(crate) fn meet(&self, file: &File, dev: u64) -> Arc<Disk> {
+    pub(crate) fn meet(&self, file: &File, dev: u64) -> Arc<FileSystemEngine> {
         if let Some(disk) = self
             .met
             .read()
@@ -147,7 +147,7 @@ impl Disks {
     }
 }
 
-fn disk(device: Option<Device>, dev: u64, walk: SmallFileWalks) -> io::Result<Disk> {
+fn disk(device: Option<Device>, dev: u64, walk: SmallFileWalks) -> io::Result<FileSystemEngine> {
     let name = device.as_ref().map_or("?", |device| device.name());
     if device.is_none() {
         tracing::warn!(
@@ -159,8 +159,12 @@ fn disk(device: Option<Device>, dev: u64, walk: SmallFileWalks) -> io::Result<Di
     threads(name, device.clone(), walk)
 }
 
-fn threads(name: &str, device: Option<Device>, walk: SmallFileWalks) -> io::Result<Disk> {
-    Ok(Disk {
+fn threads(
+    name: &str,
+    device: Option<Device>,
+    walk: SmallFileWalks,
+) -> io::Result<FileSystemEngine> {
+    Ok(FileSystemEngine {
         names: ThreadPool::new(&format!("names-{name}"), THREADS_MAX, WAITING_MAX)?,
         reads: ThreadPool::new(&format!("reads-{name}"), THREADS_MAX, WAITING_MAX)?,
         walk,
@@ -169,7 +173,7 @@ fn threads(name: &str, device: Option<Device>, walk: SmallFileWalks) -> io::Resu
 }
 
 /// The engine of the device that a file lies on.
-fn device_of(places: &Places, devices: &[Device], file: &File) -> Option<Device> {
+fn device_of(places: &BlockMap, devices: &[Device], file: &File) -> Option<Device> {
     let index = places.device_of(file).ok()?;
     let name = places.devices().into_iter().nth(index)?.name;
     let device = devices.iter().find(|device| **device.name() == *name);
@@ -185,17 +189,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let tree = File::open(folder.path()).expect("there");
         let disks = Disks::new(Vec::new(), folder.path(), &tree, 1, true).expect("threads");
-        assert!(disks.known(1).device.is_none());
-        let stranger = disks.known(2);
-        assert!(!Arc::ptr_eq(&stranger, &disks.known(1)));
-        assert!(Arc::ptr_eq(&stranger, &disks.known(3)));
+        assert!(disks.engine_of(1).device.is_none());
+        let stranger = disks.engine_of(2);
+        assert!(!Arc::ptr_eq(&stranger, &disks.engine_of(1)));
+        assert!(Arc::ptr_eq(&stranger, &disks.engine_of(3)));
         let second = disks.meet(&tree, 2);
-        assert!(!Arc::ptr_eq(&second, &disks.known(1)));
-        assert!(Arc::ptr_eq(&second, &disks.known(2)));
+        assert!(!Arc::ptr_eq(&second, &disks.engine_of(1)));
+        assert!(Arc::ptr_eq(&second, &disks.engine_of(2)));
         for dev in 3..100 {
             disks.meet(&tree, dev);
         }
-        assert!(Arc::ptr_eq(&disks.meet(&tree, 99), &disks.known(1)));
-        assert!(Arc::ptr_eq(&disks.known(99), &stranger));
+        assert!(Arc::ptr_eq(&disks.meet(&tree, 99), &disks.engine_of(1)));
+        assert!(Arc::ptr_eq(&disks.engine_of(99), &stranger));
     }
 }

@@ -16,16 +16,16 @@ use fuser::{
 use rustix::fs::{SeekFrom, readlinkat, seek};
 
 use crate::attributes::{Attributes, attributes};
-use crate::disks::{Disk, Disks};
-use crate::extended;
-use crate::folder::{Entry, OpenFolder};
+use crate::disks::{Disks, FileSystemEngine};
+use crate::extended_attributes;
+use crate::folder::{FolderEntry, OpenFolder};
 use crate::handles::Handles;
-use crate::nodes::{Nodes, ROOT, Told};
-use crate::open::{OpenFile, Opening};
-use crate::reach::NodeAccess;
+use crate::node_access::NodeAccess;
+use crate::nodes::{LookupGuard, Nodes, ROOT};
+use crate::open::{FileOpener, OpenFile};
 use crate::reads::ReadContext;
 use crate::reply_deadline::{ReplyDeadlines, errno};
-use crate::status::Status;
+use crate::status::StatusSources;
 use crate::tree::Tree;
 
 /// Largest read request of the kernel: 256 pages, the limit without a sysctl.
@@ -41,22 +41,22 @@ pub(crate) struct Caching {
 }
 
 /// The file system.
-pub(crate) struct Mounted {
+pub(crate) struct HeadlongFilesystem {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) disks: Arc<Disks>,
     pub(crate) late: Arc<ReplyDeadlines>,
-    pub(crate) opening: Arc<Opening>,
+    pub(crate) opening: Arc<FileOpener>,
     pub(crate) reading: Arc<ReadContext>,
     pub(crate) files: Arc<Handles<OpenFile>>,
     pub(crate) folders: Arc<Handles<OpenFolder>>,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<StatusSources>,
     pub(crate) caching: Caching,
 }
 
 type Result<T> = std::result::Result<T, Errno>;
 
-impl Mounted {
+impl HeadlongFilesystem {
     fn reach(&self, node: INodeNo) -> NodeAccess {
         NodeAccess {
             tree: Arc::clone(&self.tree),
@@ -66,9 +66,9 @@ impl Mounted {
     }
 
     /// The file system whose threads may block on a node.
-    fn disk(&self, node: INodeNo) -> Arc<Disk> {
+    fn disk(&self, node: INodeNo) -> Arc<FileSystemEngine> {
         let dev = self.nodes.find(node.0).map(|known| known.key.dev);
-        self.disks.known(dev.unwrap_or(0))
+        self.disks.engine_of(dev.unwrap_or(0))
     }
 
     /// Runs `work` on a node's file, and then `say` with the result.
@@ -86,7 +86,7 @@ impl Mounted {
     }
 }
 
-impl Filesystem for Mounted {
+impl Filesystem for HeadlongFilesystem {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let wanted = [
             // Drops pages of the previous version when attributes show a change.
@@ -140,7 +140,7 @@ impl Filesystem for Mounted {
                 return say(reply, found);
             }
             // Queried on threads of its own.
-            let threads = others.known(named.dev);
+            let threads = others.engine_of(named.dev);
             let ask = move || {
                 others.meet(&named.file, named.dev);
                 attributes(&named.file).map_err(errno)
@@ -174,7 +174,7 @@ impl Filesystem for Mounted {
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
         let read = |reach: NodeAccess| {
-            let link = reach.look()?;
+            let link = reach.open_path()?;
             let target = readlinkat(&*link, "", Vec::new()).map_err(errno)?;
             Ok(target.into_bytes())
         };
@@ -361,7 +361,7 @@ impl Filesystem for Mounted {
                 told.extend(node);
             }
             reply.ok();
-            told.into_iter().for_each(Told::told);
+            told.into_iter().for_each(LookupGuard::confirm);
         });
     }
 
@@ -407,30 +407,33 @@ impl Filesystem for Mounted {
             return self.status.answer(size, reply);
         }
         let name = name.to_owned();
-        let read = move |reach: NodeAccess| extended::value(&*reach.look()?, &name).map_err(errno);
+        let read = move |reach: NodeAccess| {
+            extended_attributes::value(&*reach.open_path()?, &name).map_err(errno)
+        };
         self.about(node, reply, read, move |reply, value| {
-            extended::answer(reply, size, &value);
+            extended_attributes::answer(reply, size, &value);
         });
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let is_root = request.uid() == 0;
-        let read =
-            move |reach: NodeAccess| extended::names(&*reach.look()?, is_root).map_err(errno);
+        let read = move |reach: NodeAccess| {
+            extended_attributes::names(&*reach.open_path()?, is_root).map_err(errno)
+        };
         self.about(node, reply, read, move |reply, names| {
-            extended::answer(reply, size, &names);
+            extended_attributes::answer(reply, size, &names);
         });
     }
 }
 
-impl Mounted {
+impl HeadlongFilesystem {
     /// Lists an open folder.
     fn list(
         &self,
         handle: FileHandle,
         offset: u64,
         plus: bool,
-    ) -> impl FnOnce(NodeAccess) -> Result<Vec<Entry>> + Send + use<> {
+    ) -> impl FnOnce(NodeAccess) -> Result<Vec<FolderEntry>> + Send + use<> {
         let folder = self.folders.get(handle.0);
         move |reach| {
             let folder = folder.ok_or(Errno::EBADF)?;

@@ -12,7 +12,7 @@ use rustix::fs::{FileType as Kind, RawDir, SeekFrom, seek};
 use rustix::io::{Errno, Result};
 
 use crate::attributes::{Attributes, attributes_at, kind_shown};
-use crate::nodes::{Nodes, Told};
+use crate::nodes::{LookupGuard, Nodes};
 
 /// Size of a directory entry in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
 const HEAD_BYTES: usize = 24;
@@ -32,14 +32,14 @@ pub(crate) struct OpenFolder {
 
 /// One entry of a folder.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     pub(crate) name: OsString,
     /// Offset at which the listing continues after this entry.
     pub(crate) next: u64,
     pub(crate) kind: FileType,
     pub(crate) number: u64,
     /// Its attributes, and the lookup to be counted by the kernel; only if requested.
-    pub(crate) found: Option<(FileAttr, Option<Told>)>,
+    pub(crate) found: Option<(FileAttr, Option<LookupGuard>)>,
     /// Whether the attributes may be cached; otherwise the kernel looks the name up when it needs
     /// it.
     pub(crate) is_sure: bool,
@@ -65,7 +65,7 @@ impl OpenFolder {
         from: u64,
         bytes: usize,
         plus: bool,
-    ) -> Result<Vec<Entry>> {
+    ) -> Result<Vec<FolderEntry>> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         seek(&*file, SeekFrom::Start(from))?;
         let head = if plus { PLUS_HEAD_BYTES } else { HEAD_BYTES };
@@ -79,7 +79,7 @@ impl OpenFolder {
             let next = entry.next_entry_cookie();
             let number = nodes.number_shown(self.dev, entry.ino());
             filled += head + name.len().next_multiple_of(8);
-            let mut listed = Entry {
+            let mut listed = FolderEntry {
                 name: name.to_owned(),
                 next,
                 kind: kind_shown(entry.file_type()),
@@ -111,7 +111,7 @@ impl OpenFolder {
     }
 }
 
-impl Entry {
+impl FolderEntry {
     fn is(&mut self, nodes: &Arc<Nodes>, folder: u64, found: &Attributes, plus: bool) {
         self.kind = found.kind();
         if !plus {
@@ -121,7 +121,7 @@ impl Entry {
             // The kernel knows these entries, and does not count them as lookups.
             b"." | b".." => (found.shown(self.number), None),
             _ => {
-                let told = Told::of(nodes, folder, &self.name, found);
+                let told = LookupGuard::of(nodes, folder, &self.name, found);
                 (found.shown(told.number), Some(told))
             }
         });
@@ -137,7 +137,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn all(folder: &OpenFolder, nodes: &Arc<Nodes>, bytes: usize, plus: bool) -> Vec<Entry> {
+    fn all(folder: &OpenFolder, nodes: &Arc<Nodes>, bytes: usize, plus: bool) -> Vec<FolderEntry> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             let some = folder.list(nodes, from, bytes, plus).expect("listed");
@@ -207,7 +207,7 @@ mod tests {
             ]
         };
         let listed = std::thread::scope(|scope| scope.spawn(listing).join().expect("no panic"));
-        let shown = |entries: &[Entry]| -> Vec<(OsString, FileType, u64)> {
+        let shown = |entries: &[FolderEntry]| -> Vec<(OsString, FileType, u64)> {
             let unsure = entries.iter().filter(|entry| !entry.is_sure);
             let shown = unsure.filter_map(|entry| Some((entry, &entry.found.as_ref()?.0)));
             let mut shown: Vec<_> = shown

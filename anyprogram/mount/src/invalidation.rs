@@ -8,22 +8,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use fuser::{INodeNo, Notifier};
 
-use crate::behind::Part;
+use crate::cache_trimming::NodeRange;
 
 /// Queued ranges; further ones are left to the kernel's own eviction.
 const PARTS_MAX: usize = 4096;
 
 /// Pending invalidations: each node once, nodes before ranges.
 #[derive(Debug, Default)]
-pub(crate) struct Stale {
-    state: Mutex<State>,
+pub(crate) struct PendingInvalidations {
+    state: Mutex<InvalidationQueue>,
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InvalidationQueue {
     nodes: BTreeSet<u64>,
-    parts: VecDeque<Part>,
+    parts: VecDeque<NodeRange>,
     is_over: bool,
 }
 
@@ -31,10 +31,10 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 enum Invalidation {
     Node(u64),
-    Part(Part),
+    Part(NodeRange),
 }
 
-impl Stale {
+impl PendingInvalidations {
     /// A node's file has a new version.
     pub(crate) fn add(&self, node: u64) {
         self.lock().nodes.insert(node);
@@ -42,7 +42,7 @@ impl Stale {
     }
 
     /// Ranges behind readers, to be dropped from the page cache.
-    pub(crate) fn add_parts(&self, parts: Vec<Part>) {
+    pub(crate) fn add_parts(&self, parts: Vec<NodeRange>) {
         if parts.is_empty() {
             return;
         }
@@ -63,7 +63,7 @@ impl Stale {
     ///
     /// # Errors
     /// If the thread cannot be created.
-    pub(crate) fn tell(self: &Arc<Self>, kernel: Notifier) -> std::io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, kernel: Notifier) -> std::io::Result<()> {
         let stale = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stale".to_owned());
         thread.spawn(move || {
@@ -101,13 +101,13 @@ impl Stale {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InvalidationQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Offset and length, as the kernel takes them.
-fn range(part: &Part) -> (i64, i64) {
+fn range(part: &NodeRange) -> (i64, i64) {
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     (
         signed(part.bytes.start),
@@ -121,11 +121,11 @@ mod tests {
 
     #[test]
     fn changed_node_is_queued_once_and_none_after_the_end() {
-        let stale = Stale::default();
+        let stale = PendingInvalidations::default();
         for node in [5, 3, 5] {
             stale.add(node);
         }
-        let part = Part {
+        let part = NodeRange {
             node: 9,
             bytes: 0..4096,
         };

@@ -11,20 +11,20 @@
 //! removed when the daemon ends, however it ends.
 
 mod attributes;
-mod behind;
+mod cache_trimming;
 mod check;
 mod cleanup_process;
 mod disks;
-mod extended;
+mod extended_attributes;
 mod filesystem;
 mod folder;
 mod handles;
 mod invalidation;
 mod io_mode;
+mod node_access;
 mod nodes;
 mod open;
 mod point;
-mod reach;
 mod reads;
 mod reply_deadline;
 mod run;
@@ -35,7 +35,7 @@ mod stream;
 mod titles;
 mod tree;
 
-pub use cleanup_process::{VERB as KEEPER_VERB, keep};
+pub use cleanup_process::{VERB as KEEPER_VERB, run_cleanup};
 pub use run::{RunError, run};
 pub use settings::{Flags, Settings, manual};
 pub use status::status;

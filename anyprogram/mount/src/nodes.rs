@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use fuser::FileType;
-use headlong_library::Identity;
+use headlong_library::FileIdentity;
 
-use crate::attributes::{Attributes, Key};
+use crate::attributes::{Attributes, NodeKey};
 use crate::stream::Stream;
 
 /// The root of the tree.
@@ -32,19 +32,19 @@ const PLACES_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Nodes {
     dev: u64,
-    table: Mutex<Table>,
+    table: Mutex<NodeTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct NodeTable {
     by_number: HashMap<u64, Node>,
-    by_key: HashMap<Key, u64>,
+    by_key: HashMap<NodeKey, u64>,
     next: u64,
 }
 
 #[derive(Debug)]
 struct Node {
-    key: Key,
+    key: NodeKey,
     kind: FileType,
     /// Folder and name of each place where it was found, most recent last. Empty for the root.
     places: Vec<(u64, OsString)>,
@@ -53,13 +53,13 @@ struct Node {
     open: Vec<Weak<File>>,
     stream: Option<Arc<Stream>>,
     /// The version whose pages the kernel may hold.
-    cached: Option<Identity>,
+    cached: Option<FileIdentity>,
 }
 
 /// How to reach a node's file.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) key: Key,
+pub(crate) struct NodeState {
+    pub(crate) key: NodeKey,
     pub(crate) kind: FileType,
     /// An open descriptor; no name is needed.
     pub(crate) open: Option<Arc<File>>,
@@ -70,9 +70,9 @@ pub(crate) struct Known {
 impl Nodes {
     /// The nodes of a tree; its root is always known.
     pub(crate) fn new(root: &Attributes) -> Self {
-        let mut table = Table {
+        let mut table = NodeTable {
             next: OWN_NUMBERS,
-            ..Table::default()
+            ..NodeTable::default()
         };
         table.add(ROOT, root);
         Self {
@@ -126,11 +126,11 @@ impl Nodes {
     }
 
     /// How to reach a node's file; `None` for an unknown number.
-    pub(crate) fn find(&self, number: u64) -> Option<Known> {
+    pub(crate) fn find(&self, number: u64) -> Option<NodeState> {
         let table = self.lock();
         let node = table.by_number.get(&number)?;
         let open = node.open.iter().rev().find_map(Weak::upgrade);
-        Some(Known {
+        Some(NodeState {
             key: node.key,
             kind: node.kind,
             open,
@@ -160,7 +160,7 @@ impl Nodes {
     pub(crate) fn stream(
         &self,
         number: u64,
-        identity: &Identity,
+        identity: &FileIdentity,
         in_title: Option<Arc<Stream>>,
         alone: impl FnOnce() -> Option<Arc<Stream>>,
     ) -> Option<Arc<Stream>> {
@@ -184,7 +184,7 @@ impl Nodes {
 
     /// A file is being opened in this version: whether the kernel's pages belong to the same
     /// version and may be kept.
-    pub(crate) fn keeps_pages(&self, number: u64, identity: &Identity) -> bool {
+    pub(crate) fn keeps_pages(&self, number: u64, identity: &FileIdentity) -> bool {
         let mut table = self.lock();
         let Some(node) = table.by_number.get_mut(&number) else {
             return false;
@@ -199,7 +199,7 @@ impl Nodes {
         self.lock().by_number.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, NodeTable> {
         // No code under the lock panics half-way through a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,7 +231,7 @@ impl Node {
     }
 }
 
-impl Table {
+impl NodeTable {
     fn add(&mut self, number: u64, found: &Attributes) {
         let node = Node {
             key: found.key,
@@ -248,7 +248,7 @@ impl Table {
 
     /// The number of a new node: that of its inode if free, so that it is the same after the kernel
     /// has forgotten it; otherwise one never used before, since programs may remember numbers.
-    fn number(&mut self, key: Key, dev: u64) -> u64 {
+    fn number(&mut self, key: NodeKey, dev: u64) -> u64 {
         let is_of_tree = key.dev == dev && key.is_known();
         let may_be_shown = is_of_tree && key.ino > ROOT && key.ino < OWN_NUMBERS;
         if may_be_shown && !self.by_number.contains_key(&key.ino) {
@@ -295,13 +295,13 @@ impl Table {
 
 /// A counted lookup that is undone when dropped, unless it was passed to the kernel.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct LookupGuard {
     nodes: Arc<Nodes>,
     pub(crate) number: u64,
     is_told: bool,
 }
 
-impl Told {
+impl LookupGuard {
     /// Counts the lookup of a name that is about to be passed to the kernel.
     pub(crate) fn of(nodes: &Arc<Nodes>, folder: u64, name: &OsStr, found: &Attributes) -> Self {
         Self {
@@ -312,12 +312,12 @@ impl Told {
     }
 
     /// The kernel received the entry, and will forget it itself.
-    pub(crate) fn told(mut self) {
+    pub(crate) fn confirm(mut self) {
         self.is_told = true;
     }
 }
 
-impl Drop for Told {
+impl Drop for LookupGuard {
     fn drop(&mut self) {
         if !self.is_told {
             self.nodes.forget(self.number, 1);

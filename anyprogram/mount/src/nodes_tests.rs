@@ -2,13 +2,13 @@ use super::*;
 use crate::tree::Tree;
 use std::path::Path;
 
-struct Case {
+struct NodesFixture {
     folder: tempfile::TempDir,
     tree: Tree,
     nodes: Arc<Nodes>,
 }
 
-impl Case {
+impl NodesFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("sub")).expect("made");
@@ -48,7 +48,7 @@ impl Case {
 
 #[test]
 fn node_has_its_inode_number_and_all_its_names() {
-    let case = Case::new();
+    let case = NodesFixture::new();
     std::fs::hard_link(
         case.folder.path().join("sub/b"),
         case.folder.path().join("c"),
@@ -64,7 +64,7 @@ fn node_has_its_inode_number_and_all_its_names() {
 
 #[test]
 fn node_is_kept_until_all_lookups_are_forgotten() {
-    let case = Case::new();
+    let case = NodesFixture::new();
     let before = case.nodes.count();
     let number = case.meet("a");
     case.meet("a");
@@ -74,17 +74,17 @@ fn node_is_kept_until_all_lookups_are_forgotten() {
     assert!(case.nodes.find(number).is_none());
     // An entry not passed to the kernel is forgotten.
     let found = case.attributes("a");
-    let told = Told::of(&case.nodes, ROOT, OsStr::new("a"), &found);
+    let told = LookupGuard::of(&case.nodes, ROOT, OsStr::new("a"), &found);
     drop(told);
     assert_eq!(case.nodes.count(), before);
-    let told = Told::of(&case.nodes, ROOT, OsStr::new("a"), &found);
-    told.told();
+    let told = LookupGuard::of(&case.nodes, ROOT, OsStr::new("a"), &found);
+    told.confirm();
     assert_eq!(case.nodes.count(), before + 1);
 }
 
 #[test]
 fn moved_folder_is_found_under_its_new_name() {
-    let case = Case::new();
+    let case = NodesFixture::new();
     let number = case.meet("sub/b");
     std::fs::rename(
         case.folder.path().join("sub"),
@@ -100,7 +100,7 @@ fn moved_folder_is_found_under_its_new_name() {
 
 #[test]
 fn number_never_identifies_two_files() {
-    let case = Case::new();
+    let case = NodesFixture::new();
     let number = case.meet("a");
     // Simulates a new file with the inode number of a deleted file that is still open.
     let mut other = case.attributes("sub/b");
@@ -122,11 +122,11 @@ fn number_never_identifies_two_files() {
 
 #[test]
 fn pages_are_kept_only_for_the_same_version() {
-    let case = Case::new();
+    let case = NodesFixture::new();
     let number = case.meet("a");
     let first = case.attributes("a").identity;
-    let second = Identity { size: 7, ..first };
-    let young = Identity {
+    let second = FileIdentity { size: 7, ..first };
+    let young = FileIdentity {
         is_settled: false,
         ..second
     };
@@ -143,7 +143,7 @@ fn pages_are_kept_only_for_the_same_version() {
 /// As on ext3, on ext4 with small inodes, and on some network file systems.
 #[test]
 fn reused_number_without_creation_time_is_a_new_node() {
-    let case = Case::new();
+    let case = NodesFixture::new();
     let unborn = |path| {
         let mut found = case.attributes(path);
         found.key.born = None;

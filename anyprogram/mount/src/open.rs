@@ -13,18 +13,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headlong_engine::{ConnectionId, StreamId};
-use headlong_library::{Identity, Places};
+use headlong_library::{BlockMap, FileIdentity};
 use headlong_serve::disk::Device;
 use headlong_walk::{Chunks, RunHistory, SMALL_BYTES, run_name};
 use rustix::io::Result;
 
 use crate::attributes::attributes;
-use crate::behind::{CacheTrimmer, UnreadRange};
-use crate::disks::Disk;
-use crate::invalidation::Stale;
+use crate::cache_trimming::{CacheTrimmer, UnreadRange};
+use crate::disks::FileSystemEngine;
+use crate::invalidation::PendingInvalidations;
 use crate::io_mode::{FileIoMode, IoModePolicy};
 use crate::nodes::Nodes;
-use crate::stream::{Part, Source, Stream, Title};
+use crate::stream::{Stream, Title, TitlePart, TitleSource};
 use crate::titles::Titles;
 use crate::tree::Tree;
 
@@ -37,7 +37,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 pub(crate) struct OpenFile {
     pub(crate) node: u64,
     pub(crate) file: Arc<File>,
-    pub(crate) disk: Arc<Disk>,
+    pub(crate) disk: Arc<FileSystemEngine>,
     /// Identifies its reads to the engine.
     pub(crate) reader: ConnectionId,
     /// Whether the kernel caches what is read.
@@ -55,7 +55,7 @@ pub(crate) struct OpenFile {
 struct CachedStatus {
     /// `None` if the file must be checked before its attributes are trusted.
     looked_at: Option<Instant>,
-    identity: Identity,
+    identity: FileIdentity,
     /// `None` if it is read without the engine.
     stream: Option<Arc<Stream>>,
 }
@@ -85,12 +85,12 @@ impl OpenFile {
 
 /// Opens files, and checks them again.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(crate) struct FileOpener {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<BlockMap>,
     /// Receives changed files, and ranges that need not stay in the page cache.
-    pub(crate) stale: Arc<Stale>,
+    pub(crate) stale: Arc<PendingInvalidations>,
     pub(crate) behind: Arc<CacheTrimmer>,
     pub(crate) manners: IoModePolicy,
     pub(crate) titles: Titles,
@@ -104,7 +104,7 @@ pub(crate) struct Opening {
     pub(crate) readers: AtomicU64,
 }
 
-impl Opening {
+impl FileOpener {
     /// Registers a file opened by a thread at a path. Blocks on its disk.
     ///
     /// # Errors
@@ -114,9 +114,9 @@ impl Opening {
         node: u64,
         path: PathBuf,
         file: File,
-        disk: Arc<Disk>,
+        disk: Arc<FileSystemEngine>,
         thread: u32,
-    ) -> Result<(OpenFile, Identity)> {
+    ) -> Result<(OpenFile, FileIdentity)> {
         let identity = settling(attributes(&file)?.identity);
         let file = Arc::new(file);
         self.nodes.opened(node, &file);
@@ -150,7 +150,7 @@ impl Opening {
     ///
     /// # Errors
     /// If its attributes cannot be read.
-    pub(crate) fn look(&self, open: &OpenFile) -> Result<Option<Arc<Stream>>> {
+    pub(crate) fn revalidate(&self, open: &OpenFile) -> Result<Option<Arc<Stream>>> {
         let looked_at = Instant::now();
         let identity = settling(attributes(&*open.file)?.identity);
         let stream = self.stream(open, &identity, false);
@@ -181,7 +181,7 @@ impl Opening {
     fn stream(
         &self,
         open: &OpenFile,
-        identity: &Identity,
+        identity: &FileIdentity,
         is_opening: bool,
     ) -> Option<Arc<Stream>> {
         let device = open.disk.device.as_ref()?;
@@ -194,7 +194,7 @@ impl Opening {
             false => None,
         };
         let alone = || {
-            let part = Part::new(*identity, open.path.clone());
+            let part = TitlePart::new(*identity, open.path.clone());
             Stream::of(&self.title(device.clone(), vec![part]), 0)
         };
         let stream = self
@@ -206,8 +206,8 @@ impl Opening {
         Some(stream)
     }
 
-    fn title(&self, device: Device, parts: Vec<Part>) -> Arc<Title> {
-        let source = Source {
+    fn title(&self, device: Device, parts: Vec<TitlePart>) -> Arc<Title> {
+        let source = TitleSource {
             id: StreamId(self.streams.fetch_add(1, Ordering::Relaxed)),
             tree: Arc::clone(&self.tree),
             places: Arc::clone(&self.places),
@@ -253,20 +253,20 @@ impl Opening {
     }
 
     /// The title that an open file belongs to. Blocks on its disk.
-    fn title_of(&self, open: &OpenFile, identity: &Identity, device: Device) -> Option<Stream> {
+    fn title_of(&self, open: &OpenFile, identity: &FileIdentity, device: Device) -> Option<Stream> {
         let chunks = Chunks::around(&open.file, &self.beneath)?;
         let parts = (0..chunks.len()).filter_map(|index| {
-            let identity = settling(Identity::of(&chunks.look(index)?));
+            let identity = settling(FileIdentity::of(&chunks.inspect(index)?));
             if !is_large(&identity) {
                 return None;
             }
             let name = OsStr::from_bytes(chunks.name(index)?);
             let path = open.path.with_file_name(name);
-            Part::new(identity, path).looked_at(&self.tree, &self.places)
+            TitlePart::new(identity, path).looked_at(&self.tree, &self.places)
         });
-        let parts: Vec<Part> = parts.collect();
+        let parts: Vec<TitlePart> = parts.collect();
         // The file may have left its folder meanwhile.
-        let is_it = |part: &Part| part.identity == *identity;
+        let is_it = |part: &TitlePart| part.identity == *identity;
         let part = parts.iter().position(is_it).filter(|_| parts.len() > 1)?;
         let title = self.title(device, parts);
         self.titles.add(&title);
@@ -276,10 +276,10 @@ impl Opening {
 
 /// Whether the engine reads the file: its mtime is stable, and it is too large for one call. After
 /// a small file the next file is read ahead.
-fn is_large(identity: &Identity) -> bool {
+fn is_large(identity: &FileIdentity) -> bool {
     identity.is_settled && identity.size >= SMALL_BYTES
 }
 
-fn settling(identity: Identity) -> Identity {
+fn settling(identity: FileIdentity) -> FileIdentity {
     identity.settling(SETTLE)
 }

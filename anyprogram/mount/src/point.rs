@@ -21,7 +21,7 @@ const LINKS_MAX: u32 = 40;
 
 /// Result of the recovery of a mount whose daemon is dead.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Recovered {
+pub(crate) enum RecoveryResult {
     /// There is no dead mount.
     Nothing,
     /// It was unmounted.
@@ -31,23 +31,23 @@ pub(crate) enum Recovered {
 }
 
 /// Unmounts a mount if it is ours and its daemon is dead.
-pub(crate) fn recover(path: &Path) -> Recovered {
+pub(crate) fn recover(path: &Path) -> RecoveryResult {
     let point = real(path);
     // The cleanup process of a dead daemon and a starting daemon may both be here. Without the
     // lock, the second of two that saw the dead mount would unmount its successor.
     let _alone = point.parent().and_then(alone);
     if !is_dead(&point) {
-        return Recovered::Nothing;
+        return RecoveryResult::Nothing;
     }
     if !is_ours(&point) {
         let kind = kind_mounted(&point).unwrap_or_else(|| "unknown".to_owned());
-        return Recovered::Not(format!(
+        return RecoveryResult::Not(format!(
             "the daemon of a mount of another type ({kind}) is dead"
         ));
     }
     match detach(&point) {
-        Ok(()) => Recovered::Yes,
-        Err(error) => Recovered::Not(format!(
+        Ok(()) => RecoveryResult::Yes,
+        Err(error) => RecoveryResult::Not(format!(
             "cannot unmount an earlier mount whose daemon is dead: {error}"
         )),
     }
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn live_folder_needs_no_recovery_and_mount_has_a_type() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(recover(folder.path()), Recovered::Nothing);
-        assert_eq!(recover(Path::new("/none/such")), Recovered::Nothing);
+        assert_eq!(recover(folder.path()), RecoveryResult::Nothing);
+        assert_eq!(recover(Path::new("/none/such")), RecoveryResult::Nothing);
         assert_eq!(kind_mounted(folder.path()), None);
         assert!(!is_ours(Path::new("/proc")));
         assert_eq!(kind_mounted(Path::new("/proc")).as_deref(), Some("proc"));

@@ -12,13 +12,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fuser::{Errno, ReplyData};
-use headlong_engine::{
-    ConnectionId, Failure, Hints, Identity as Reader, Refusal, Request, ViewerId,
-};
+use headlong_engine::{ConnectionId, Failure, Hints, ReaderIdentity, Refusal, Request, ViewerId};
 use headlong_serve::disk::Piece;
 use tokio::runtime::Handle;
 
-use crate::open::{OpenFile, Opening};
+use crate::open::{FileOpener, OpenFile};
 use crate::reply_deadline::{ReplyDeadlines, errno};
 use crate::small_file_walks::read_now;
 use crate::stream::Stream;
@@ -31,13 +29,13 @@ const PROGRAMS: ViewerId = ViewerId(0);
 pub(crate) struct ReadContext {
     pub(crate) runtime: Handle,
     pub(crate) late: Arc<ReplyDeadlines>,
-    pub(crate) opening: Arc<Opening>,
+    pub(crate) opening: Arc<FileOpener>,
     /// How long the attributes of a file are trusted.
     pub(crate) revalidate: Duration,
 }
 
 /// One read request of a program.
-struct Asked {
+struct ReadRequest {
     open: Arc<OpenFile>,
     offset: u64,
     size: u32,
@@ -49,14 +47,14 @@ struct Asked {
 }
 
 /// Data from the engine.
-enum Got {
+enum EngineData {
     Piece(Piece),
     Copied(Vec<u8>),
 }
 
 /// Why the engine returned no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+enum EngineError {
     /// A direct read may succeed, or fails with the same error.
     ReadPlainly,
     /// The disk does not answer: no further thread waits for it.
@@ -74,7 +72,7 @@ impl ReadContext {
     ) {
         let known = open.fresh(self.revalidate);
         if let Some(stream) = known {
-            let asked = Asked {
+            let asked = ReadRequest {
                 open,
                 offset,
                 size,
@@ -87,10 +85,10 @@ impl ReadContext {
         let reading = Arc::clone(self);
         let (opening, looked_at) = (Arc::clone(&self.opening), Arc::clone(&open));
         let disk = Arc::clone(&open.disk);
-        let look = move || opening.look(&looked_at).map_err(errno);
+        let look = move || opening.revalidate(&looked_at).map_err(errno);
         self.late
             .run(&disk.names, reply, look, move |reply, stream| {
-                let asked = Asked {
+                let asked = ReadRequest {
                     open,
                     offset,
                     size,
@@ -102,7 +100,7 @@ impl ReadContext {
             });
     }
 
-    fn read_by(self: &Arc<Self>, stream: Option<Arc<Stream>>, asked: Asked) {
+    fn read_by(self: &Arc<Self>, stream: Option<Arc<Stream>>, asked: ReadRequest) {
         let Some(stream) = stream else {
             return self.read_plainly(asked);
         };
@@ -145,12 +143,12 @@ impl ReadContext {
         });
     }
 
-    fn answer(self: &Arc<Self>, asked: Asked, done: Result<Got, Trouble>) {
+    fn answer(self: &Arc<Self>, asked: ReadRequest, done: Result<EngineData, EngineError>) {
         match done {
             Ok(got) => {
                 let bytes = match &got {
-                    Got::Piece(piece) => piece.as_ref(),
-                    Got::Copied(bytes) => bytes,
+                    EngineData::Piece(piece) => piece.as_ref(),
+                    EngineData::Copied(bytes) => bytes,
                 };
                 let end = asked.offset + bytes.len() as u64;
                 asked.reply.data(bytes);
@@ -158,8 +156,8 @@ impl ReadContext {
                     self.opening.handed(&asked.open, asked.offset..end);
                 }
             }
-            Err(Trouble::Failed) => asked.reply.error(Errno::EIO),
-            Err(Trouble::ReadPlainly) => {
+            Err(EngineError::Failed) => asked.reply.error(Errno::EIO),
+            Err(EngineError::ReadPlainly) => {
                 asked.open.distrust();
                 self.read_plainly(asked);
             }
@@ -167,8 +165,8 @@ impl ReadContext {
     }
 
     /// Reads directly, on a thread that may block on the disk.
-    fn read_plainly(&self, asked: Asked) {
-        let Asked {
+    fn read_plainly(&self, asked: ReadRequest) {
+        let ReadRequest {
             open,
             offset,
             size,
@@ -182,7 +180,7 @@ impl ReadContext {
         let is_first = small_bytes.is_some() && offset == 0;
         if let Some(bytes) = now {
             if is_first {
-                disk.walk.found(program);
+                disk.walk.note_cached_file(program);
             }
             return reply.data(&bytes);
         }
@@ -200,7 +198,7 @@ impl ReadContext {
 
 fn request(stream: &Stream, reader: ConnectionId, (offset, length): (u64, u64)) -> Request {
     Request {
-        viewer: Reader::Unnamed {
+        viewer: ReaderIdentity::Unnamed {
             origin: PROGRAMS,
             connection: Some(reader),
         },
@@ -215,7 +213,7 @@ fn request(stream: &Stream, reader: ConnectionId, (offset, length): (u64, u64)) 
 }
 
 /// Reads through the engine; bytes in a single piece are not copied.
-async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
+async fn fetch(stream: Arc<Stream>, request: Request) -> Result<EngineData, EngineError> {
     let asked = stream
         .title
         .device
@@ -227,7 +225,7 @@ async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
         let piece = next.map_err(failed)?;
         if copied.is_empty() {
             if reply.bytes_left() == 0 {
-                return Ok(Got::Piece(piece));
+                return Ok(EngineData::Piece(piece));
             }
             copied.reserve_exact(usize::try_from(request.length).unwrap_or(0));
         }
@@ -235,26 +233,26 @@ async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
         copied.extend_from_slice(piece.as_ref());
     }
     match copied.len() as u64 == request.length {
-        true => Ok(Got::Copied(copied)),
-        false => Err(Trouble::ReadPlainly),
+        true => Ok(EngineData::Copied(copied)),
+        false => Err(EngineError::ReadPlainly),
     }
 }
 
-fn refused(refusal: Refusal) -> Trouble {
+fn refused(refusal: Refusal) -> EngineError {
     match refusal {
-        Refusal::Offline { .. } => Trouble::Failed,
+        Refusal::Offline { .. } => EngineError::Failed,
         Refusal::Overloaded { .. }
         | Refusal::Full
         | Refusal::UnknownStream
-        | Refusal::OutOfBounds => Trouble::ReadPlainly,
+        | Refusal::OutOfBounds => EngineError::ReadPlainly,
     }
 }
 
-fn failed(failure: Failure) -> Trouble {
+fn failed(failure: Failure) -> EngineError {
     match failure {
-        Failure::TimedOut | Failure::Offline => Trouble::Failed,
+        Failure::TimedOut | Failure::Offline => EngineError::Failed,
         // The bad sector may lie outside the requested range.
-        Failure::Device | Failure::Changed | Failure::NoResources => Trouble::ReadPlainly,
+        Failure::Device | Failure::Changed | Failure::NoResources => EngineError::ReadPlainly,
     }
 }
 
@@ -283,11 +281,14 @@ mod tests {
     #[test]
     fn unresponsive_disk_fails_and_other_errors_are_reread() {
         let retry_after = headlong_units::Duration::ZERO;
-        assert_eq!(refused(Refusal::Offline { retry_after }), Trouble::Failed);
-        assert_eq!(refused(Refusal::Full), Trouble::ReadPlainly);
-        assert_eq!(failed(Failure::TimedOut), Trouble::Failed);
-        assert_eq!(failed(Failure::Changed), Trouble::ReadPlainly);
-        assert_eq!(failed(Failure::Device), Trouble::ReadPlainly);
+        assert_eq!(
+            refused(Refusal::Offline { retry_after }),
+            EngineError::Failed
+        );
+        assert_eq!(refused(Refusal::Full), EngineError::ReadPlainly);
+        assert_eq!(failed(Failure::TimedOut), EngineError::Failed);
+        assert_eq!(failed(Failure::Changed), EngineError::ReadPlainly);
+        assert_eq!(failed(Failure::Device), EngineError::ReadPlainly);
     }
 
     #[test]

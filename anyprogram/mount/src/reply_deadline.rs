@@ -74,17 +74,17 @@ impl<R: ErrorReply> Expire for PendingReply<R> {
 
 /// The timer.
 pub(crate) struct ReplyDeadlines {
-    shared: Arc<Shared>,
+    shared: Arc<DeadlineShared>,
 }
 
-struct Shared {
+struct DeadlineShared {
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<DeadlineQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DeadlineQueue {
     /// All calls have the same timeout, so they are in order of deadline.
     calls: VecDeque<(Instant, Weak<dyn Expire>)>,
     /// Length at which answered calls are removed.
@@ -101,11 +101,11 @@ impl ReplyDeadlines {
     /// # Errors
     /// If the thread cannot be created.
     pub(crate) fn start(patience: Duration) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DeadlineShared {
             patience,
-            state: Mutex::new(State {
+            state: Mutex::new(DeadlineQueue {
                 sweep_at: SWEEP_MIN,
-                ..State::default()
+                ..DeadlineQueue::default()
             }),
             changed: Condvar::new(),
         });
@@ -150,8 +150,8 @@ impl Drop for ReplyDeadlines {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl DeadlineShared {
+    fn lock(&self) -> MutexGuard<'_, DeadlineQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,15 +203,15 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     /// A reply that reports its outcome.
-    struct Told(Sender<Result<u32, i32>>);
+    struct ReportingReply(Sender<Result<u32, i32>>);
 
-    impl ErrorReply for Told {
+    impl ErrorReply for ReportingReply {
         fn refuse(self, errno: Errno) {
             let _ = self.0.send(Err(errno.into()));
         }
     }
 
-    fn say(reply: Told, value: u32) {
+    fn say(reply: ReportingReply, value: u32) {
         let _ = reply.0.send(Ok(value));
     }
 
@@ -222,16 +222,21 @@ mod tests {
         let late = ReplyDeadlines::start(Duration::from_millis(50)).expect("a thread");
         let threads = ThreadPool::new("test", 2, 8).expect("a thread");
         let (told, answers) = channel();
-        late.run(&threads, Told(told.clone()), || Ok(7), say);
+        late.run(&threads, ReportingReply(told.clone()), || Ok(7), say);
         assert_eq!(answers.recv(), Ok(Ok(7)));
-        late.run(&threads, Told(told.clone()), || Err(Errno::ENOENT), say);
+        late.run(
+            &threads,
+            ReportingReply(told.clone()),
+            || Err(Errno::ENOENT),
+            say,
+        );
         assert_eq!(answers.recv(), Ok(Err(2)));
         let (release, hang) = channel::<()>();
         let work = move || {
             let _ = hang.recv();
             Ok(8)
         };
-        late.run(&threads, Told(told), work, say);
+        late.run(&threads, ReportingReply(told), work, say);
         assert_eq!(answers.recv(), Ok(Err(EIO)), "answered by the timer");
         drop(release);
         assert!(answers.recv().is_err(), "answered once");
@@ -249,8 +254,8 @@ mod tests {
         });
         begun.recv().expect("it hangs");
         let (told, answers) = channel();
-        late.run(&threads, Told(told.clone()), || Ok(1), say);
-        late.run(&threads, Told(told), || Ok(2), say);
+        late.run(&threads, ReportingReply(told.clone()), || Ok(1), say);
+        late.run(&threads, ReportingReply(told), || Ok(2), say);
         assert_eq!(answers.recv(), Ok(Err(EIO)));
         drop(release);
         assert_eq!(answers.recv(), Ok(Ok(1)));
@@ -261,13 +266,15 @@ mod tests {
         let late = ReplyDeadlines::start(Duration::from_secs(3600)).expect("a thread");
         let (told, _answers) = channel();
         // An unanswered call stands in front of all others.
-        let hung: Arc<PendingReply<Told>> = Arc::new(PendingReply(Mutex::new(Some(Told(told)))));
+        let hung: Arc<PendingReply<ReportingReply>> =
+            Arc::new(PendingReply(Mutex::new(Some(ReportingReply(told)))));
         late.shared
-            .watch(Arc::<PendingReply<Told>>::downgrade(&hung));
+            .watch(Arc::<PendingReply<ReportingReply>>::downgrade(&hung));
         for _ in 0..10 * SWEEP_MIN {
-            let answered: Arc<PendingReply<Told>> = Arc::new(PendingReply(Mutex::new(None)));
+            let answered: Arc<PendingReply<ReportingReply>> =
+                Arc::new(PendingReply(Mutex::new(None)));
             late.shared
-                .watch(Arc::<PendingReply<Told>>::downgrade(&answered));
+                .watch(Arc::<PendingReply<ReportingReply>>::downgrade(&answered));
         }
         assert!(late.shared.lock().calls.len() <= SWEEP_MIN);
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use headlong_library::look_at_roots;
+use headlong_library::inspect_roots;
 use headlong_serve::config::Mistakes;
 use headlong_serve::descriptors::raise_limit;
 use headlong_serve::devices;
@@ -23,20 +23,20 @@ use rustix::fs::{getxattr, major, minor};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::behind::CacheTrimmer;
+use crate::cache_trimming::CacheTrimmer;
 use crate::cleanup_process::CleanupProcess;
 use crate::disks::Disks;
-use crate::filesystem::{Caching, Mounted};
+use crate::filesystem::{Caching, HeadlongFilesystem};
 use crate::handles::Handles;
-use crate::invalidation::Stale;
+use crate::invalidation::PendingInvalidations;
 use crate::io_mode::IoModePolicy;
 use crate::nodes::Nodes;
-use crate::open::Opening;
+use crate::open::FileOpener;
 use crate::point;
 use crate::reads::ReadContext;
 use crate::reply_deadline::ReplyDeadlines;
 use crate::settings::Settings;
-use crate::status::{ATTRIBUTE, Status};
+use crate::status::{ATTRIBUTE, StatusSources};
 use crate::titles::Titles;
 use crate::tree::Tree;
 
@@ -121,7 +121,7 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
     let session = Session::new(mounted, point, &options(settings)).map_err(wrong)?;
     let kernel = session.notifier();
     let session = session.spawn()?;
-    parts.stale.tell(kernel)?;
+    parts.stale.start(kernel)?;
     set_read_ahead(point, settings.read_ahead_bytes);
     tracing::info!(
         directory = %settings.directory.display(),
@@ -167,7 +167,7 @@ async fn keep_alive(point: PathBuf) {
 
 /// Starts an engine for each device that the tree lies on.
 fn start_devices(settings: &Settings) -> Result<Vec<Device>, RunError> {
-    let seen = look_at_roots(std::slice::from_ref(&settings.directory));
+    let seen = inspect_roots(std::slice::from_ref(&settings.directory));
     let infos = match seen {
         Ok(seen) => seen.devices,
         Err(errors) => {
@@ -191,14 +191,14 @@ fn tree_error(settings: &Settings, error: io::Error) -> RunError {
 /// The parts of a mount needed at its end.
 struct MountHandles {
     disks: Arc<Disks>,
-    stale: Arc<Stale>,
+    stale: Arc<PendingInvalidations>,
 }
 
 fn file_system(
     settings: &Settings,
     devices: Vec<Device>,
     runtime: &Handle,
-) -> Result<(Mounted, MountHandles), RunError> {
+) -> Result<(HeadlongFilesystem, MountHandles), RunError> {
     let scale = settings.disks.time_scale();
     let caching = Caching {
         revalidate: scale.wall(settings.disks.revalidate),
@@ -216,13 +216,13 @@ fn file_system(
         root.key.dev,
         settings.small_files_ahead,
     )?;
-    let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
+    let (disks, stale) = (Arc::new(disks), Arc::<PendingInvalidations>::default());
     let behind = CacheTrimmer::new(settings.passed_bytes_max(), settings.read_ahead_bytes);
     let behind = Arc::new(behind);
     let late = Arc::new(ReplyDeadlines::start(
         scale.wall(settings.disks.engine.wait_timeout),
     )?);
-    let opening = Arc::new(Opening {
+    let opening = Arc::new(FileOpener {
         tree: Arc::clone(&tree),
         nodes: Arc::clone(&nodes),
         places: Arc::clone(&disks.places),
@@ -243,7 +243,7 @@ fn file_system(
         revalidate: caching.revalidate,
     });
     let (files, folders) = (Arc::new(Handles::new()), Arc::new(Handles::new()));
-    let status = Arc::new(Status {
+    let status = Arc::new(StatusSources {
         runtime: runtime.clone(),
         disks: Arc::clone(&disks),
         nodes: Arc::clone(&nodes),
@@ -257,7 +257,7 @@ fn file_system(
         disks: Arc::clone(&disks),
         stale,
     };
-    let mounted = Mounted {
+    let mounted = HeadlongFilesystem {
         tree,
         nodes,
         disks,

@@ -10,7 +10,7 @@ use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use headlong_walk::{Swept, Walker};
+use headlong_walk::{SweepResult, Walker};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 /// Programs whose files are counted; beyond them all counts restart.
@@ -28,7 +28,7 @@ pub(crate) struct SmallFileWalks {
     waiting: AtomicU32,
     /// Small files that each program found in memory since it last waited for one.
     found: Mutex<HashMap<u64, u32>>,
-    swept: Mutex<(u64, Swept)>,
+    swept: Mutex<(u64, SweepResult)>,
 }
 
 impl SmallFileWalks {
@@ -42,7 +42,7 @@ impl SmallFileWalks {
     }
 
     /// A program started to read a file that is in memory.
-    pub(crate) fn found(&self, program: u64) {
+    pub(crate) fn note_cached_file(&self, program: u64) {
         if self.walker.is_none() {
             return;
         }
@@ -77,7 +77,7 @@ impl SmallFileWalks {
     }
 
     /// Number of sweeps, and what they read.
-    pub(crate) fn swept(&self) -> (u64, Swept) {
+    pub(crate) fn swept(&self) -> (u64, SweepResult) {
         *self.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

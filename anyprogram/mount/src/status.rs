@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::disks::Disks;
-use crate::extended;
+use crate::extended_attributes;
 use crate::folder::OpenFolder;
 use crate::handles::Handles;
 use crate::nodes::Nodes;
-use crate::open::{OpenFile, Opening};
+use crate::open::{FileOpener, OpenFile};
 
 /// Name of the attribute.
 pub(crate) const ATTRIBUTE: &str = "user.headlong.status";
@@ -27,13 +27,13 @@ const BYTES_MAX: usize = 64 << 10;
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Sources of the status.
-pub(crate) struct Status {
+pub(crate) struct StatusSources {
     pub(crate) runtime: Handle,
     pub(crate) disks: Arc<Disks>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) files: Arc<Handles<OpenFile>>,
     pub(crate) folders: Arc<Handles<OpenFolder>>,
-    pub(crate) opening: Arc<Opening>,
+    pub(crate) opening: Arc<FileOpener>,
     pub(crate) directory: String,
     pub(crate) started: Instant,
 }
@@ -47,13 +47,13 @@ impl StreamNames for NoNames {
     }
 }
 
-impl Status {
+impl StatusSources {
     /// Replies when the engines of all disks have answered.
     pub(crate) fn answer(self: &Arc<Self>, size: u32, reply: ReplyXattr) {
         let status = Arc::clone(self);
         self.runtime.spawn(async move {
             let text = status.show().await.to_string();
-            extended::answer(reply, size, text.as_bytes());
+            extended_attributes::answer(reply, size, text.as_bytes());
         });
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use headlong_engine::{Extent, PartSpec, StreamId, StreamSpec};
-use headlong_library::{Identity, Places};
+use headlong_library::{BlockMap, FileIdentity};
 use headlong_serve::disk::{Device, StreamSource};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 
@@ -19,7 +19,7 @@ use crate::tree::{Tree, path_of};
 pub(crate) struct Title {
     pub(crate) id: StreamId,
     pub(crate) device: Device,
-    source: Arc<Source>,
+    source: Arc<TitleSource>,
 }
 
 /// One version of a file.
@@ -28,11 +28,11 @@ pub(crate) struct Stream {
     pub(crate) title: Arc<Title>,
     /// Index of the file within the title.
     pub(crate) part: u32,
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
 }
 
 impl Title {
-    pub(crate) fn new(device: Device, source: Source) -> Self {
+    pub(crate) fn new(device: Device, source: TitleSource) -> Self {
         Self {
             id: source.id,
             device,
@@ -46,19 +46,19 @@ impl Title {
     }
 
     /// Its files.
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[TitlePart] {
         &self.source.parts
     }
 
     /// The source of its bytes.
     pub(crate) fn source(&self) -> Arc<dyn StreamSource> {
-        Arc::<Source>::clone(&self.source)
+        Arc::<TitleSource>::clone(&self.source)
     }
 }
 
 impl Drop for Title {
     fn drop(&mut self) {
-        self.device.stream_gone(self.id, false);
+        self.device.stream_removed(self.id, false);
     }
 }
 
@@ -85,17 +85,17 @@ impl Stream {
 
 /// Source of a title's bytes.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct TitleSource {
     pub(crate) id: StreamId,
     pub(crate) tree: Arc<Tree>,
-    pub(crate) places: Arc<Places>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) places: Arc<BlockMap>,
+    pub(crate) parts: Vec<TitlePart>,
 }
 
 /// One version of a file: read through a program's descriptor, otherwise by name.
 #[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) identity: Identity,
+pub(crate) struct TitlePart {
+    pub(crate) identity: FileIdentity,
     pub(crate) path: PathBuf,
     /// Its extents, if they were read.
     extents: Option<Vec<Extent>>,
@@ -103,9 +103,9 @@ pub(crate) struct Part {
     open: Mutex<Weak<File>>,
 }
 
-impl Part {
+impl TitlePart {
     /// A file whose extents are read later.
-    pub(crate) fn new(identity: Identity, path: PathBuf) -> Self {
+    pub(crate) fn new(identity: FileIdentity, path: PathBuf) -> Self {
         Self {
             identity,
             path,
@@ -115,7 +115,7 @@ impl Part {
     }
 
     /// Reads its extents; `None` if its name now refers to another version. Blocks on its disk.
-    pub(crate) fn looked_at(mut self, tree: &Tree, places: &Places) -> Option<Self> {
+    pub(crate) fn looked_at(mut self, tree: &Tree, places: &BlockMap) -> Option<Self> {
         let file = tree.open_file(&self.path).ok()?;
         if !is_version(&file, &self.identity) {
             return None;
@@ -141,17 +141,17 @@ impl Part {
     }
 }
 
-fn is_version(file: &File, identity: &Identity) -> bool {
+fn is_version(file: &File, identity: &FileIdentity) -> bool {
     attributes(file).is_ok_and(|now| now.identity.has_bytes_of(identity))
 }
 
-impl Source {
-    fn part(&self, part: u32) -> io::Result<&Part> {
+impl TitleSource {
+    fn part(&self, part: u32) -> io::Result<&TitlePart> {
         let part = self.parts.get(part as usize);
         part.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn describe(&self, part: &Part) -> PartSpec {
+    fn describe(&self, part: &TitlePart) -> PartSpec {
         // A file that cannot be opened has no known extents; its reader gets the error.
         let look = || {
             let file = part.open_again(&self.tree, OFlags::empty());
@@ -169,7 +169,7 @@ impl Source {
     }
 }
 
-impl StreamSource for Source {
+impl StreamSource for TitleSource {
     fn spec(&self) -> StreamSpec {
         let parts = self.parts.iter();
         StreamSpec {
@@ -203,14 +203,14 @@ mod tests {
     use super::*;
     use std::io::Read as _;
 
-    fn source(folder: &tempfile::TempDir, open: Weak<File>) -> Source {
+    fn source(folder: &tempfile::TempDir, open: Weak<File>) -> TitleSource {
         let tree = Arc::new(Tree::open(folder.path()).expect("opened"));
         let path = PathBuf::from("a");
-        let mut part = Part::new(tree.attributes(&path).expect("there").identity, path);
+        let mut part = TitlePart::new(tree.attributes(&path).expect("there").identity, path);
         part.open = Mutex::new(open);
-        Source {
+        TitleSource {
             id: StreamId(1),
-            places: Arc::new(Places::beneath(folder.path())),
+            places: Arc::new(BlockMap::beneath(folder.path())),
             tree,
             parts: vec![part],
         }
@@ -248,7 +248,7 @@ mod tests {
         std::fs::rename(folder.path().join("b"), &path).expect("moved");
         let file = source.open(0, false).expect("by name");
         assert!(!source.unchanged(0, &file));
-        let part = Part::new(source.parts[0].identity, path);
+        let part = TitlePart::new(source.parts[0].identity, path);
         assert!(part.looked_at(&source.tree, &source.places).is_none());
         assert!(source.open(1, false).is_err(), "no such part");
     }

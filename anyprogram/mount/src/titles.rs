@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headlong_library::Identity;
+use headlong_library::FileIdentity;
 
 use crate::stream::{Stream, Title};
 
@@ -23,11 +23,11 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Known titles.
 #[derive(Debug, Default)]
-pub(crate) struct Titles(Mutex<Table>);
+pub(crate) struct Titles(Mutex<TitleTable>);
 
 #[derive(Debug, Default)]
-struct Table {
-    titles: HashMap<u64, Known>,
+struct TitleTable {
+    titles: HashMap<u64, KnownTitle>,
     /// Title and part of each file, by device and inode.
     by_file: HashMap<(u64, u64), (u64, u32)>,
     /// When each run was last checked.
@@ -36,7 +36,7 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownTitle {
     title: Arc<Title>,
     /// Files that belong to no later title.
     files: usize,
@@ -45,7 +45,7 @@ struct Known {
 
 impl Titles {
     /// The version of a file as a part of its title, if known.
-    pub(crate) fn find(&self, identity: &Identity) -> Option<Stream> {
+    pub(crate) fn find(&self, identity: &FileIdentity) -> Option<Stream> {
         let mut table = self.lock();
         let (title, part) = *table.by_file.get(&(identity.dev, identity.ino))?;
         table.uses += 1;
@@ -78,7 +78,7 @@ impl Titles {
     pub(crate) fn add(&self, title: &Arc<Title>) {
         let mut table = self.lock();
         table.uses += 1;
-        let known = Known {
+        let known = KnownTitle {
             title: Arc::clone(title),
             files: title.parts().len(),
             last_use: table.uses,
@@ -104,15 +104,15 @@ impl Titles {
         self.lock().titles.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, TitleTable> {
         // No code under the lock panics half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl TitleTable {
     /// One of a title's files moved to another title: returns the title if that was its last.
-    fn without_file_of(&mut self, title: u64) -> Option<Known> {
+    fn without_file_of(&mut self, title: u64) -> Option<KnownTitle> {
         let known = self.titles.get_mut(&title)?;
         known.files = known.files.saturating_sub(1);
         match known.files {
@@ -122,7 +122,7 @@ impl Table {
     }
 
     /// The least recently used title, if there are too many files.
-    fn without_oldest(&mut self) -> Option<Known> {
+    fn without_oldest(&mut self) -> Option<KnownTitle> {
         if self.by_file.len() <= FILES_MAX || self.titles.len() < 2 {
             return None;
         }

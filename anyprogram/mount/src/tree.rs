@@ -31,7 +31,7 @@ impl Tree {
         let tree = Self {
             folder: File::open(path)?,
         };
-        tree.look(Path::new("."))?;
+        tree.open_path(Path::new("."))?;
         Ok(tree)
     }
 
@@ -41,7 +41,7 @@ impl Tree {
     }
 
     /// Opens a path without opening it for reading. A symbolic link is opened itself.
-    pub(crate) fn look(&self, path: &Path) -> Result<File> {
+    pub(crate) fn open_path(&self, path: &Path) -> Result<File> {
         self.openat2(path, OFlags::PATH | OFlags::NOFOLLOW)
     }
 
@@ -54,7 +54,7 @@ impl Tree {
 
     /// Attributes of the file at a path.
     pub(crate) fn attributes(&self, path: &Path) -> Result<Attributes> {
-        attributes(&self.look(path)?)
+        attributes(&self.open_path(path)?)
     }
 
     /// Opens a regular file for reading.

@@ -13,7 +13,7 @@ mod latency;
 mod message;
 
 pub use latency::{BUCKETS, Latencies, bucket, bucket_end_us};
-pub use message::{ANSWER_BYTES, Answer, FileKey, Kind, MESSAGE_BYTES, Message};
+pub use message::{ANSWER_BYTES, Answer, FileKey, MESSAGE_BYTES, Message, MessageKind};
 
 /// First bytes of every message and answer.
 pub const MAGIC: [u8; 4] = *b"HLRC";

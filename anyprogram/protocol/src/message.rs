@@ -20,7 +20,7 @@ pub struct FileKey {
 
 /// Purpose of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// The program is about to read bytes that are not in memory. The descriptor is attached, and
     /// the program waits for an [`Answer`].
     Ask,
@@ -38,7 +38,7 @@ pub enum Kind {
     Waited,
 }
 
-impl Kind {
+impl MessageKind {
     const ALL: [(Self, u16); 5] = [
         (Self::Ask, 1),
         (Self::Note, 2),
@@ -52,12 +52,12 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its purpose.
-    pub kind: Kind,
-    /// The file, for a [`Kind::Note`]; otherwise the attached descriptor identifies it.
+    pub kind: MessageKind,
+    /// The file, for a [`MessageKind::Note`]; otherwise the attached descriptor identifies it.
     pub file: FileKey,
     /// First byte.
     pub offset: u64,
-    /// Bytes, at most [`crate::REQUEST_BYTES_MAX`]; number of files for a [`Kind::Waited`].
+    /// Bytes, at most [`crate::REQUEST_BYTES_MAX`]; number of files for a [`MessageKind::Waited`].
     pub length: u64,
     /// Calls intercepted since the last message.
     pub looked_at: u32,
@@ -72,7 +72,7 @@ pub struct Message {
 
 impl Message {
     /// A message without counters.
-    pub fn new(kind: Kind, file: FileKey, offset: u64, length: u64) -> Self {
+    pub fn new(kind: MessageKind, file: FileKey, offset: u64, length: u64) -> Self {
         Self {
             kind,
             file,
@@ -88,8 +88,8 @@ impl Message {
     /// Encodes the message.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
-        let kind = Kind::ALL.iter().find(|(kind, _)| *kind == self.kind);
-        let mut writer = Writer(&mut bytes);
+        let kind = MessageKind::ALL.iter().find(|(kind, _)| *kind == self.kind);
+        let mut writer = MessageWriter(&mut bytes);
         writer.put(&MAGIC);
         writer.put(&VERSION.to_le_bytes());
         writer.put(&kind.map_or(0, |(_, number)| *number).to_le_bytes());
@@ -107,7 +107,7 @@ impl Message {
 
     /// Decodes a message; `None` if it is invalid or of another version.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = MessageReader(bytes);
         if bytes.len() != MESSAGE_BYTES
             || reader.take()? != MAGIC
             || u16::from_le_bytes(reader.take()?) != VERSION
@@ -115,7 +115,10 @@ impl Message {
             return None;
         }
         let number = u16::from_le_bytes(reader.take()?);
-        let kind = Kind::ALL.iter().find(|(_, known)| *known == number)?.0;
+        let kind = MessageKind::ALL
+            .iter()
+            .find(|(_, known)| *known == number)?
+            .0;
         let mut long = || reader.take().map(u64::from_le_bytes);
         let file = FileKey {
             dev: long()?,
@@ -134,7 +137,7 @@ impl Message {
     }
 }
 
-/// The daemon's answer to a [`Kind::Ask`] or [`Kind::Waited`].
+/// The daemon's answer to a [`MessageKind::Ask`] or [`MessageKind::Waited`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The bytes are in memory.
@@ -150,7 +153,7 @@ impl Answer {
     /// Encodes the answer.
     pub fn encode(self) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
-        let mut writer = Writer(&mut bytes);
+        let mut writer = MessageWriter(&mut bytes);
         writer.put(&MAGIC);
         writer.put(&VERSION.to_le_bytes());
         let number: u16 = match self {
@@ -171,9 +174,9 @@ impl Answer {
 }
 
 /// The part of a buffer still to be written.
-struct Writer<'a>(&'a mut [u8]);
+struct MessageWriter<'a>(&'a mut [u8]);
 
-impl Writer<'_> {
+impl MessageWriter<'_> {
     fn put(&mut self, bytes: &[u8]) {
         let whole = core::mem::take(&mut self.0);
         let (place, rest) = whole.split_at_mut(bytes.len());
@@ -183,9 +186,9 @@ impl Writer<'_> {
 }
 
 /// The part of a buffer still to be read.
-struct Reader<'a>(&'a [u8]);
+struct MessageReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl MessageReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -199,7 +202,7 @@ mod tests {
 
     fn message() -> Message {
         let file = FileKey { dev: 7, ino: 9 };
-        let mut message = Message::new(Kind::Note, file, 1 << 40, 4096);
+        let mut message = Message::new(MessageKind::Note, file, 1 << 40, 4096);
         message.looked_at = 3;
         message.resident = 2;
         message.given_up = 1;
@@ -209,7 +212,7 @@ mod tests {
 
     #[test]
     fn messages_and_answers_round_trip() {
-        for (kind, _) in Kind::ALL {
+        for (kind, _) in MessageKind::ALL {
             let sent = Message { kind, ..message() };
             assert_eq!(Message::decode(&sent.encode()), Some(sent));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headlong_library::Places;
+use headlong_library::BlockMap;
 use rustix::fs::{fstatfs, major};
 
 /// File systems remembered; files on further ones are ignored.
@@ -32,48 +32,48 @@ const OVER_OTHERS_MAX: usize = 4;
 
 /// The devices of the programs' files.
 pub(crate) struct Disks {
-    places: Arc<Places>,
+    places: Arc<BlockMap>,
     /// Device index by file system.
-    met: Mutex<Met>,
+    met: Mutex<DiskTable>,
 }
 
 #[derive(Default)]
-struct Met {
+struct DiskTable {
     devices: HashMap<u64, usize>,
     over_others: usize,
 }
 
-impl Met {
-    fn has_room(&self, below: Below) -> bool {
+impl DiskTable {
+    fn has_room(&self, below: StorageBelow) -> bool {
         let has_room = match below {
-            Below::Disk => true,
-            Below::Others => self.over_others < OVER_OTHERS_MAX,
-            Below::Nothing => false,
+            StorageBelow::Disk => true,
+            StorageBelow::Others => self.over_others < OVER_OTHERS_MAX,
+            StorageBelow::Nothing => false,
         };
         has_room && self.devices.len() < FILE_SYSTEMS_MAX
     }
 
-    fn add(&mut self, file_system: u64, device: usize, below: Below) {
+    fn add(&mut self, file_system: u64, device: usize, below: StorageBelow) {
         let is_new = self.devices.insert(file_system, device).is_none();
-        self.over_others += usize::from(is_new && below == Below::Others);
+        self.over_others += usize::from(is_new && below == StorageBelow::Others);
     }
 }
 
 impl Disks {
     /// An empty map.
-    pub(crate) fn new(places: Arc<Places>) -> Self {
+    pub(crate) fn new(places: Arc<BlockMap>) -> Self {
         let met = Mutex::default();
         Self { places, met }
     }
 
     /// The device of a known file system, without a query.
-    pub(crate) fn known(&self, file_system: u64) -> Option<usize> {
+    pub(crate) fn device_of(&self, file_system: u64) -> Option<usize> {
         self.lock().devices.get(&file_system).copied()
     }
 
     /// The device of a file, if there is one. Queries the file system, which may never respond.
     pub(crate) fn find(&self, file: &File, file_system: u64) -> Option<usize> {
-        if let Some(device) = self.known(file_system) {
+        if let Some(device) = self.device_of(file_system) {
             return Some(device);
         }
         let below = below(file, file_system);
@@ -85,14 +85,14 @@ impl Disks {
         Some(device)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Met> {
+    fn lock(&self) -> MutexGuard<'_, DiskTable> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The storage below a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Below {
+enum StorageBelow {
     /// A block device, a network, or something unknown.
     Disk,
     /// Other file systems, or a program.
@@ -100,14 +100,14 @@ enum Below {
     Nothing,
 }
 
-fn below(file: &File, file_system: u64) -> Below {
+fn below(file: &File, file_system: u64) -> StorageBelow {
     if major(file_system) != 0 {
-        return Below::Disk;
+        return StorageBelow::Disk;
     }
     match fstatfs(file).map(|found| found.f_type as u32) {
-        Ok(kind) if OVER_OTHERS.contains(&kind) => Below::Others,
-        Ok(kind) if !WITHOUT_DISK.contains(&kind) => Below::Disk,
-        _ => Below::Nothing,
+        Ok(kind) if OVER_OTHERS.contains(&kind) => StorageBelow::Others,
+        Ok(kind) if !WITHOUT_DISK.contains(&kind) => StorageBelow::Disk,
+        _ => StorageBelow::Nothing,
     }
 }
 
@@ -121,39 +121,39 @@ mod tests {
 
     #[test]
     fn memory_file_has_no_device() {
-        let places = Arc::new(Places::beneath(Path::new("/")));
+        let places = Arc::new(BlockMap::beneath(Path::new("/")));
         let disks = Disks::new(Arc::clone(&places));
         let proc = File::open("/proc/self/maps").expect("there");
         let memory = memfd_create("test", MemfdFlags::CLOEXEC).expect("made");
         for file in [proc, memory.into()] {
             let dev = file.metadata().expect("asked").dev();
-            assert_eq!((disks.find(&file, dev), disks.known(dev)), (None, None));
+            assert_eq!((disks.find(&file, dev), disks.device_of(dev)), (None, None));
         }
         assert!(places.devices().is_empty());
     }
 
     #[test]
     fn stacked_file_systems_are_limited_and_disks_are_not() {
-        let mut met = Met::default();
+        let mut met = DiskTable::default();
         for file_system in 0..OVER_OTHERS_MAX as u64 {
-            assert!(met.has_room(Below::Others));
-            met.add(file_system, 0, Below::Others);
-            met.add(file_system, 0, Below::Others);
+            assert!(met.has_room(StorageBelow::Others));
+            met.add(file_system, 0, StorageBelow::Others);
+            met.add(file_system, 0, StorageBelow::Others);
         }
-        assert!(!met.has_room(Below::Others) && met.has_room(Below::Disk));
-        assert!(!met.has_room(Below::Nothing));
+        assert!(!met.has_room(StorageBelow::Others) && met.has_room(StorageBelow::Disk));
+        assert!(!met.has_room(StorageBelow::Nothing));
     }
 
     #[test]
     fn found_device_is_remembered() {
-        let places = Arc::new(Places::beneath(Path::new("/")));
+        let places = Arc::new(BlockMap::beneath(Path::new("/")));
         let disks = Disks::new(places);
         let file = tempfile::tempfile().expect("a file");
         let dev = file.metadata().expect("asked").dev();
-        assert_eq!(disks.known(dev), None);
+        assert_eq!(disks.device_of(dev), None);
         let found = disks.find(&file, dev);
         // Temporary files may be in memory.
-        assert_eq!(found.is_some(), below(&file, dev) != Below::Nothing);
-        assert_eq!(disks.known(dev), found);
+        assert_eq!(found.is_some(), below(&file, dev) != StorageBelow::Nothing);
+        assert_eq!(disks.device_of(dev), found);
     }
 }

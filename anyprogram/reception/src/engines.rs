@@ -7,13 +7,15 @@ use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headlong_engine::{ConfigError, Shard};
-use headlong_library::Places;
+use headlong_library::BlockMap;
 use headlong_protocol::ANSWERED_MS;
 use headlong_report::say;
 use headlong_units::{Duration, MIB};
 
-use crate::describe::Question;
-use crate::device::{Describe, DeviceThread, Message, Note, SetUp, Start};
+use crate::device::{
+    DeviceMessage, DeviceProperties, DeviceThread, InspectionSender, ReadNotice, ThreadStart,
+};
+use crate::inspection::InspectionRequest;
 use crate::readers::{ReadParameters, Readers};
 use crate::settings::{Mode, Settings};
 use crate::status::Counters;
@@ -28,16 +30,16 @@ const DEVICES_MAX: usize = 64;
 /// consumed part of it, seconds later.
 const SENT_IN: Duration = Duration::from_secs(4);
 
-type Devices = BTreeMap<usize, Running>;
+type RunningDevices = BTreeMap<usize, RunningDevice>;
 
 /// A running device thread; dropping this ends it and releases what it holds.
 #[derive(Debug)]
-struct Running {
-    messages: SyncSender<Message>,
+struct RunningDevice {
+    messages: SyncSender<DeviceMessage>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Drop for Running {
+impl Drop for RunningDevice {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -47,13 +49,17 @@ impl Drop for Running {
 pub(crate) struct Engines {
     settings: Settings,
     counters: Arc<Counters>,
-    places: Arc<Places>,
-    devices: Mutex<Devices>,
+    places: Arc<BlockMap>,
+    devices: Mutex<RunningDevices>,
 }
 
 impl Engines {
     /// Starts no engine yet.
-    pub(crate) fn new(settings: &Settings, counters: &Arc<Counters>, places: &Arc<Places>) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        counters: &Arc<Counters>,
+        places: &Arc<BlockMap>,
+    ) -> Self {
         Self {
             settings: settings.clone(),
             counters: Arc::clone(counters),
@@ -63,13 +69,13 @@ impl Engines {
     }
 
     /// The queue of a device's thread, if it is running.
-    pub(crate) fn running(&self, index: usize) -> Option<SyncSender<Message>> {
+    pub(crate) fn running(&self, index: usize) -> Option<SyncSender<DeviceMessage>> {
         let devices = self.lock();
         devices.get(&index).map(|device| device.messages.clone())
     }
 
     /// The queues of all threads.
-    pub(crate) fn all(&self) -> Vec<SyncSender<Message>> {
+    pub(crate) fn all(&self) -> Vec<SyncSender<DeviceMessage>> {
         let devices = self.lock();
         devices
             .values()
@@ -78,15 +84,15 @@ impl Engines {
     }
 
     /// Reports a read of a program to all threads. A thread that does not know the file ignores it.
-    pub(crate) fn note(&self, note: Note) {
+    pub(crate) fn note(&self, note: ReadNotice) {
         for device in self.lock().values() {
-            let _ = device.messages.try_send(Message::Note(note));
+            let _ = device.messages.try_send(DeviceMessage::Note(note));
         }
     }
 
     /// The thread of a device, started if new. The devices share the memory: when one is added, the
     /// others restart with smaller shares, which costs their prefetched data once.
-    pub(crate) fn of(&self, index: usize) -> Option<SyncSender<Message>> {
+    pub(crate) fn of(&self, index: usize) -> Option<SyncSender<DeviceMessage>> {
         let mut devices = self.lock();
         if let Some(device) = devices.get(&index) {
             return Some(device.messages.clone());
@@ -112,7 +118,7 @@ impl Engines {
         Some(messages)
     }
 
-    fn start(&self, index: usize, memory_bytes: u64) -> io::Result<Running> {
+    fn start(&self, index: usize, memory_bytes: u64) -> io::Result<RunningDevice> {
         let info = self.places.devices().into_iter().nth(index);
         let info = info.ok_or(io::ErrorKind::NotFound)?;
         let mut engine = self.settings.engine.for_device(info.rotates());
@@ -137,11 +143,11 @@ impl Engines {
         let shard = Shard::new(engine).map_err(|error: ConfigError| io::Error::other(error))?;
         let done = sender.clone();
         let readers = Readers::start(&info.name, count, how, move |what| {
-            let _ = done.send(Message::Done(what));
+            let _ = done.send(DeviceMessage::Done(what));
         })?;
         let describe = self.describer(&sender)?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let set_up = SetUp {
+        let set_up = DeviceProperties {
             is_over: Arc::clone(&is_over),
             name: info.name.clone(),
             mode: self.settings.mode,
@@ -149,7 +155,7 @@ impl Engines {
             time_scale: self.settings.time_scale,
             describe,
         };
-        let start = Start {
+        let start = ThreadStart {
             shard,
             readers,
             counters: Arc::clone(&self.counters),
@@ -159,7 +165,7 @@ impl Engines {
         std::thread::Builder::new()
             .name(format!("disk-{}", info.name))
             .spawn(move || thread.run(&messages))?;
-        Ok(Running {
+        Ok(RunningDevice {
             messages: sender,
             is_over,
         })
@@ -167,8 +173,8 @@ impl Engines {
 
     /// Starts the threads that query titles and extents of files, which blocks on the disk: when
     /// hundreds of titles start at once, each query waits for a few blocks.
-    fn describer(&self, device: &SyncSender<Message>) -> io::Result<Describe> {
-        let (files, asked) = channel::<Question>();
+    fn describer(&self, device: &SyncSender<DeviceMessage>) -> io::Result<InspectionSender> {
+        let (files, asked) = channel::<InspectionRequest>();
         let asked = Arc::new(Mutex::new(asked));
         let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
         let follows = with_chunks.then(|| Arc::new(headlong_walk::RunHistory::default()));
@@ -181,7 +187,7 @@ impl Engines {
                 .spawn(move || {
                     while let Ok(question) = next() {
                         let found = question.answer(&places, follows.as_deref());
-                        if device.send(Message::Found(found)).is_err() {
+                        if device.send(DeviceMessage::Found(found)).is_err() {
                             return;
                         }
                     }
@@ -192,7 +198,7 @@ impl Engines {
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Devices> {
+    fn lock(&self) -> MutexGuard<'_, RunningDevices> {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

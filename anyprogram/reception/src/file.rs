@@ -18,13 +18,13 @@ use rustix::fs::{
 
 /// Identity of a file's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Version {
+pub(crate) struct FileVersion {
     pub(crate) key: FileKey,
     pub(crate) size: u64,
     mtime: (i64, u64),
 }
 
-impl Version {
+impl FileVersion {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             key: FileKey {
@@ -40,7 +40,7 @@ impl Version {
 /// One version of a file, and how to read it.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) version: Version,
+    pub(crate) version: FileVersion,
     file: OnceLock<File>,
     /// Where to open it, if no program passed a descriptor.
     named: Option<(Arc<Chunks>, usize)>,
@@ -48,7 +48,7 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     /// A file opened from a program's descriptor.
-    pub(crate) fn passed(file: File, version: Version) -> Self {
+    pub(crate) fn passed(file: File, version: FileVersion) -> Self {
         Self {
             version,
             file: file.into(),
@@ -57,7 +57,7 @@ impl OpenFile {
     }
 
     /// A file of a run of chunk files, not open yet.
-    pub(crate) fn named(chunks: &Arc<Chunks>, index: usize, version: Version) -> Self {
+    pub(crate) fn named(chunks: &Arc<Chunks>, index: usize, version: FileVersion) -> Self {
         Self {
             version,
             file: OnceLock::new(),
@@ -94,15 +94,15 @@ impl OpenFile {
 
 /// The version of a passed descriptor's file; `None` unless it is a regular file open for reading
 /// through the page cache.
-pub(crate) fn version(passed: &OwnedFd) -> Option<Version> {
+pub(crate) fn version(passed: &OwnedFd) -> Option<FileVersion> {
     let flags = fcntl_getfl(passed).ok()?;
     let is_read = matches!(flags & OFlags::RWMODE, OFlags::RDONLY | OFlags::RDWR);
     if !is_read || flags.intersects(OFlags::PATH | OFlags::DIRECT) {
         return None;
     }
-    let stat = known(passed).ok()?;
+    let stat = stat(passed).ok()?;
     let is_regular = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
-    is_regular.then(|| Version {
+    is_regular.then(|| FileVersion {
         key: FileKey {
             dev: dev(&stat),
             ino: stat.stx_ino,
@@ -114,11 +114,11 @@ pub(crate) fn version(passed: &OwnedFd) -> Option<Version> {
 
 /// The file system of a passed descriptor, as `st_dev`; zero if unknown.
 pub(crate) fn file_system(passed: &OwnedFd) -> u64 {
-    known(passed).map_or(0, |stat| dev(&stat))
+    stat(passed).map_or(0, |stat| dev(&stat))
 }
 
 /// Cached attributes, without a query to the file system, which may be remote or another program.
-fn known(passed: impl AsFd) -> rustix::io::Result<Statx> {
+fn stat(passed: impl AsFd) -> rustix::io::Result<Statx> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     statx(passed, "", flags, StatxFlags::BASIC_STATS)
 }
@@ -142,8 +142,8 @@ pub(crate) fn reopen(passed: &OwnedFd) -> rustix::io::Result<File> {
 }
 
 /// Whether an open file is still this version, and has a name.
-fn is_unchanged(file: &File, version: &Version) -> bool {
-    fstat(file).is_ok_and(|stat| Version::of(&stat) == *version && stat.st_nlink > 0)
+fn is_unchanged(file: &File, version: &FileVersion) -> bool {
+    fstat(file).is_ok_and(|stat| FileVersion::of(&stat) == *version && stat.st_nlink > 0)
 }
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ mod tests {
         std::fs::write(&path, b"12").expect("written");
         let passed = open(&path, OFlags::RDONLY, Mode::empty()).expect("opened");
         let version = version(&passed).expect("a file");
-        assert_eq!(version, Version::of(&fstat(&passed).expect("asked")));
+        assert_eq!(version, FileVersion::of(&fstat(&passed).expect("asked")));
         assert_eq!(file_system(&passed), version.key.dev);
         let file = reopen(&passed).expect("opened again");
         assert!(is_unchanged(&file, &version));

@@ -23,10 +23,10 @@ const THREADS_MAX: usize = 64;
 /// Jobs queued or running.
 pub(crate) const JOBS_MAX: usize = 1024;
 
-type Errand = Box<dyn FnOnce() + Send>;
+type QueuedJob = Box<dyn FnOnce() + Send>;
 
 /// The job queues.
-pub(crate) struct Errands {
+pub(crate) struct JobQueues {
     threads: ThreadPool,
     waiting: Arc<Mutex<QueuedJobs>>,
 }
@@ -34,12 +34,12 @@ pub(crate) struct Errands {
 #[derive(Default)]
 struct QueuedJobs {
     /// Queue by file system; each entry has a thread, or is about to get one.
-    queues: HashMap<u64, VecDeque<Errand>>,
+    queues: HashMap<u64, VecDeque<QueuedJob>>,
     /// All jobs, queued and running.
     count: usize,
 }
 
-impl Errands {
+impl JobQueues {
     /// Empty queues.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Errands {
     pub(crate) fn add(&self, file_system: u64, errand: impl FnOnce() + Send + 'static) {
         let mut waiting = lock(&self.waiting);
         waiting.count += 1;
-        let errand: Errand = Box::new(errand);
+        let errand: QueuedJob = Box::new(errand);
         if let Some(queue) = waiting.queues.get_mut(&file_system) {
             return queue.push_back(errand);
         }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     /// Queues a job that hangs until the returned sender is dropped.
-    fn hang(errands: &Errands, file_system: u64) -> Sender<()> {
+    fn hang(errands: &JobQueues, file_system: u64) -> Sender<()> {
         let (release, hangs) = channel::<()>();
         let (began, has_begun) = channel();
         errands.add(file_system, move || {
@@ -118,7 +118,7 @@ mod tests {
         release
     }
 
-    fn done(errands: &Errands, file_system: u64) -> Receiver<()> {
+    fn done(errands: &JobQueues, file_system: u64) -> Receiver<()> {
         let (done, is_done) = channel();
         errands.add(file_system, move || done.send(()).expect("received"));
         is_done
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn hung_file_system_delays_only_its_own_jobs() {
-        let errands = Errands::new().expect("a thread");
+        let errands = JobQueues::new().expect("a thread");
         let hung: Vec<_> = (1..40).map(|dev| hang(&errands, dev)).collect();
         let own: Vec<_> = (0..100).map(|_| done(&errands, 1)).collect();
         done(&errands, 77).recv().expect("done");
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn full_queue_accepts_no_jobs_until_some_finish() {
-        let errands = Errands::new().expect("a thread");
+        let errands = JobQueues::new().expect("a thread");
         let hung = hang(&errands, 1);
         let rest: Vec<_> = (1..JOBS_MAX).map(|_| done(&errands, 1)).collect();
         assert!(!errands.has_room());
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn descriptor_is_closed_first_and_panic_ends_one_job() {
-        let errands = Errands::new().expect("a thread");
+        let errands = JobQueues::new().expect("a thread");
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let writer = OwnedFd::from(writer);
         errands.add(file_system(&writer), || {

@@ -18,23 +18,23 @@
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
-mod answering;
 mod clients;
-mod describe;
 mod device;
 mod disks;
 mod engines;
 mod file;
-mod hold;
+mod held_pages;
+mod inspection;
 mod job_queues;
 mod limits;
+mod pending_answer;
 mod readers;
 mod receive;
 mod run;
 mod settings;
 mod status;
 mod stream;
-mod waiting;
+mod waiting_requests;
 mod walks;
 
 pub use run::{RunError, run};

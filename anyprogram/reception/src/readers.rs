@@ -11,7 +11,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
 use crate::file::OpenFile;
-use crate::hold::{HeldPages, hold};
+use crate::held_pages::{HeldPages, hold};
 
 /// A byte range of a file.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct FileRange {
 
 /// A job for the readers.
 #[derive(Debug)]
-pub(crate) enum Job {
+pub(crate) enum ReadJob {
     /// Drops pages that the engine gave up, then reads a range and holds it.
     Read {
         id: ReadId,
@@ -36,7 +36,7 @@ pub(crate) enum Job {
 
 /// A finished job.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum FinishedRead {
     /// A read, with the held pages of each of its pieces.
     Read(ReadId, ReadOutcome, Vec<HeldPages>),
     /// A range read for a waiting program, successfully or not.
@@ -46,7 +46,7 @@ pub(crate) enum Done {
 /// The threads of one device; they end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    jobs: Sender<Job>,
+    jobs: Sender<ReadJob>,
 }
 
 /// Read parameters of a device.
@@ -65,7 +65,7 @@ impl Readers {
     /// If a thread cannot be started.
     pub(crate) fn start<F>(name: &str, count: u32, how: ReadParameters, done: F) -> io::Result<Self>
     where
-        F: Fn(Done) + Clone + Send + 'static,
+        F: Fn(FinishedRead) + Clone + Send + 'static,
     {
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -79,32 +79,32 @@ impl Readers {
     }
 
     /// Queues a job.
-    pub(crate) fn give(&self, job: Job) {
+    pub(crate) fn enqueue(&self, job: ReadJob) {
         // The threads end only after `self` is dropped.
         let _ = self.jobs.send(job);
     }
 }
 
-fn work(queue: &Mutex<Receiver<Job>>, how: ReadParameters, done: impl Fn(Done)) {
+fn work(queue: &Mutex<Receiver<ReadJob>>, how: ReadParameters, done: impl Fn(FinishedRead)) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Err(_) => return,
-            Ok(Job::Read { id, run, given_up }) => {
+            Ok(ReadJob::Read { id, run, given_up }) => {
                 given_up.iter().for_each(drop_pages);
                 put(&run, how);
                 let (outcome, held) = match wait_and_hold(&run, how) {
                     Ok(held) => (ReadOutcome::Done, held),
                     Err(outcome) => (outcome, Vec::new()),
                 };
-                done(Done::Read(id, outcome, held));
+                done(FinishedRead::Read(id, outcome, held));
             }
-            Ok(Job::Plain { waiting, run }) => {
+            Ok(ReadJob::Plain { waiting, run }) => {
                 put(&run, how);
                 // The program's own read gets the error.
                 let _ = wait_and_hold(&run, how);
                 let bytes = run.length;
-                done(Done::Plain { waiting, bytes });
+                done(FinishedRead::Plain { waiting, bytes });
             }
         }
     }
@@ -203,7 +203,7 @@ mod tests {
         Arc::new(OpenFile::passed(copy(), version))
     }
 
-    fn read() -> Vec<Done> {
+    fn read() -> Vec<FinishedRead> {
         let how = ReadParameters {
             piece_bytes: 128 << 10,
             request_bytes: 512 << 10,
@@ -218,7 +218,7 @@ mod tests {
             offset: 0,
             length: LENGTH,
         };
-        readers.expect("threads").give(Job::Read {
+        readers.expect("threads").enqueue(ReadJob::Read {
             id: ReadId(3),
             run,
             given_up: Vec::new(),
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn read_is_held_whole() {
         let done = read();
-        let [Done::Read(ReadId(3), ReadOutcome::Done, held)] = &done[..] else {
+        let [FinishedRead::Read(ReadId(3), ReadOutcome::Done, held)] = &done[..] else {
             panic!("{done:?}");
         };
         assert_eq!(held.len() as u64, LENGTH / (128 << 10));

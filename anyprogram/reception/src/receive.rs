@@ -12,9 +12,9 @@ use rustix::net::{
 
 /// Result of receiving.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum ReceiveResult {
     /// A message with its descriptors, and the sender's credentials from the kernel.
-    Message(Message, Passed, UCred),
+    Message(Message, PassedDescriptors, UCred),
     /// No message yet.
     Nothing,
     /// An invalid message or a closed connection, with the descriptors received.
@@ -23,7 +23,7 @@ pub(crate) enum Received {
 
 /// Descriptors received with a message. Closing one may block on its file system.
 #[derive(Debug, Default)]
-pub(crate) struct Passed {
+pub(crate) struct PassedDescriptors {
     pub(crate) all: Vec<OwnedFd>,
     /// Whether further descriptors were dropped for lack of room.
     pub(crate) is_cut: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Passed {
 
 /// Receives a pending message, with descriptors if there is room for them (`takes_descriptors`).
 /// Otherwise the kernel does not install them in this process.
-pub(crate) fn receive(connection: &OwnedFd, takes_descriptors: bool) -> Received {
+pub(crate) fn receive(connection: &OwnedFd, takes_descriptors: bool) -> ReceiveResult {
     // One more byte, to detect a message that is too long.
     let mut bytes = [0; MESSAGE_BYTES + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
@@ -43,10 +43,10 @@ pub(crate) fn receive(connection: &OwnedFd, takes_descriptors: bool) -> Received
     let mut vector = [IoSliceMut::new(&mut bytes)];
     let received = match recvmsg(connection, &mut vector, &mut control, flags) {
         Ok(received) => received,
-        Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
-        Err(_) => return Received::Wrong(Vec::new()),
+        Err(Errno::AGAIN | Errno::INTR) => return ReceiveResult::Nothing,
+        Err(_) => return ReceiveResult::Wrong(Vec::new()),
     };
-    let mut passed = Passed {
+    let mut passed = PassedDescriptors {
         all: Vec::new(),
         // Also set if the process has reached its descriptor limit.
         is_cut: received.flags.contains(ReturnFlags::CTRUNC),
@@ -58,8 +58,8 @@ pub(crate) fn receive(connection: &OwnedFd, takes_descriptors: bool) -> Received
     }
     let message = bytes.get(..received.bytes).and_then(Message::decode);
     match (message, sockopt::socket_peercred(connection)) {
-        (Some(message), Ok(credentials)) => Received::Message(message, passed, credentials),
-        _ => Received::Wrong(passed.all),
+        (Some(message), Ok(credentials)) => ReceiveResult::Message(message, passed, credentials),
+        _ => ReceiveResult::Wrong(passed.all),
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use std::io::IoSlice;
     use std::os::fd::{AsFd as _, BorrowedFd};
 
-    use headlong_protocol::Kind;
+    use headlong_protocol::MessageKind;
     use rustix::net::{
         AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
         SocketType, sendmsg, socketpair,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     /// Sends a message with that many descriptors, and receives it.
-    fn sent(bytes: &[u8], descriptors: usize, takes_descriptors: bool) -> Received {
+    fn sent(bytes: &[u8], descriptors: usize, takes_descriptors: bool) -> ReceiveResult {
         let flags = SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (here, there) = pair.expect("sockets");
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn dropped_descriptors_are_detected() {
-        let bytes = Message::new(Kind::Ask, Default::default(), 0, 1).encode();
+        let bytes = Message::new(MessageKind::Ask, Default::default(), 0, 1).encode();
         for (descriptors, takes, is_cut) in [
             (0, true, false),
             (1, true, false),
@@ -104,7 +104,7 @@ mod tests {
             (1, false, true),
             (0, false, false),
         ] {
-            let Received::Message(_, passed, _) = sent(&bytes, descriptors, takes) else {
+            let ReceiveResult::Message(_, passed, _) = sent(&bytes, descriptors, takes) else {
                 panic!("no message");
             };
             let found = (passed.is_cut, passed.all.len() < descriptors);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn descriptors_of_an_invalid_message_are_returned() {
-        let Received::Wrong(passed) = sent(b"hello", 2, true) else {
+        let ReceiveResult::Wrong(passed) = sent(b"hello", 2, true) else {
             panic!("a message");
         };
         assert_eq!(passed.len(), 2);

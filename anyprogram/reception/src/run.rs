@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, channel};
 use std::time::{Duration as Wall, Instant as Clock};
 
-use headlong_library::Places;
-use headlong_protocol::{Answer, Kind, REQUEST_BYTES_MAX};
+use headlong_library::BlockMap;
+use headlong_protocol::{Answer, MessageKind, REQUEST_BYTES_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -21,18 +21,18 @@ use rustix::net::{
 };
 use serde_json::json;
 
-use crate::answering::{PendingAnswer, say};
 use crate::clients::CallLimits;
-use crate::device::{Ask, Message, Note};
+use crate::device::{DeviceMessage, ReadNotice, ReadRequest};
 use crate::disks::Disks;
 use crate::engines::Engines;
 use crate::file::version;
-use crate::job_queues::{Errands, JOBS_MAX};
+use crate::job_queues::{JOBS_MAX, JobQueues};
 use crate::limits::raise_limits;
-use crate::receive::{Received, receive};
+use crate::pending_answer::{PendingAnswer, send_answer};
+use crate::receive::{ReceiveResult, receive};
 use crate::settings::{Mode, Settings};
 use crate::status::{Counters, STATUS_BYTES_MAX};
-use crate::walks::{Waited, WalkThreads};
+use crate::walks::{WaitedProgram, WalkThreads};
 use headlong_report::say;
 use headlong_serve::service_manager::{self, Heartbeat, NotifyState};
 
@@ -87,9 +87,9 @@ pub enum RunError {
 }
 
 /// Removes the socket file when dropped.
-struct Named(PathBuf);
+struct SocketFile(PathBuf);
 
-impl Drop for Named {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -106,7 +106,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
     }
     let path = Path::new(&settings.socket);
     let listener = open_socket(path)?;
-    let _named = Named(path.to_path_buf());
+    let _named = SocketFile(path.to_path_buf());
     let of_walk = match settings.small_files_ahead {
         true => headlong_walk::FILES_MAX as u64,
         false => 0,
@@ -115,12 +115,12 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
     let of_errands = JOBS_MAX as u64 * 2;
     let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2 + of_walk + of_errands;
     raise_limits(settings, files);
-    let (counters, places) = (Arc::default(), Arc::new(Places::beneath(Path::new("/"))));
+    let (counters, places) = (Arc::default(), Arc::new(BlockMap::beneath(Path::new("/"))));
     let reception = Arc::new(Reception {
         settings: settings.clone(),
         engines: Engines::new(settings, &counters, &places),
         disks: Disks::new(Arc::clone(&places)),
-        errands: Errands::new().map_err(RunError::Thread)?,
+        errands: JobQueues::new().map_err(RunError::Thread)?,
         counters,
         clients: CallLimits::default(),
         places,
@@ -172,10 +172,10 @@ struct Reception {
     settings: Settings,
     counters: Arc<Counters>,
     clients: CallLimits,
-    places: Arc<Places>,
+    places: Arc<BlockMap>,
     disks: Disks,
     engines: Engines,
-    errands: Errands,
+    errands: JobQueues,
     walks: WalkThreads,
     started: Clock,
     is_showing: Arc<AtomicBool>,
@@ -212,7 +212,7 @@ impl Reception {
                 .filter(|(_, spoken)| **spoken)
             {
                 if let Some((connection, since)) = silent.remove(id)
-                    && let Some(connection) = self.hear(connection)
+                    && let Some(connection) = self.receive_message(connection)
                 {
                     silent.insert(*id, (connection, since));
                 }
@@ -224,7 +224,7 @@ impl Reception {
                     Err(error) => break error,
                 };
                 // Its message has nearly always arrived.
-                if let Some(connection) = self.hear(connection)
+                if let Some(connection) = self.receive_message(connection)
                     && silent.len() < SILENT_MAX
                 {
                     next_id += 1;
@@ -238,26 +238,26 @@ impl Reception {
     }
 
     /// Receives the message of a connection; returns the connection if there is none yet.
-    fn hear(self: &Arc<Self>, connection: OwnedFd) -> Option<OwnedFd> {
+    fn receive_message(self: &Arc<Self>, connection: OwnedFd) -> Option<OwnedFd> {
         let (message, mut passed, sender) = match receive(&connection, self.errands.has_room()) {
-            Received::Nothing => return Some(connection),
-            Received::Wrong(passed) => {
+            ReceiveResult::Nothing => return Some(connection),
+            ReceiveResult::Wrong(passed) => {
                 self.counters.misheard();
                 self.close(passed);
                 return None;
             }
-            Received::Message(message, passed, sender) => (message, passed, sender),
+            ReceiveResult::Message(message, passed, sender) => (message, passed, sender),
         };
-        self.counters.heard(&message);
+        self.counters.count(&message);
         let range = (message.offset, message.length.min(REQUEST_BYTES_MAX));
-        let is_asked = matches!(message.kind, Kind::Ask | Kind::Waited);
+        let is_asked = matches!(message.kind, MessageKind::Ask | MessageKind::Waited);
         let is_wanted = is_asked && passed.all.len() == 1;
         let only = passed.all.pop_if(|_| is_wanted);
         self.close(passed.all);
         match (message.kind, only) {
-            (Kind::Ask, Some(passed)) => self.hear_ask(connection, passed, sender, range),
-            (Kind::Note, _) => {
-                let note = Note {
+            (MessageKind::Ask, Some(passed)) => self.handle_ask(connection, passed, sender, range),
+            (MessageKind::Note, _) => {
+                let note = ReadNotice {
                     file: message.file,
                     uid: sender.uid.as_raw(),
                     offset: range.0,
@@ -265,14 +265,18 @@ impl Reception {
                 };
                 self.engines.note(note);
             }
-            (Kind::Waited, Some(passed)) => {
-                self.hear_waited(connection, passed, sender, message.length);
+            (MessageKind::Waited, Some(passed)) => {
+                self.handle_waited(connection, passed, sender, message.length);
             }
-            (Kind::Status, _) => self.show(connection),
+            (MessageKind::Status, _) => self.show(connection),
             // A temporary shortage of room for its descriptor.
-            (Kind::Ask | Kind::Waited, None) if passed.is_cut => say(&connection, Answer::GoOn),
-            (Kind::Ask | Kind::Waited, None) => say(&connection, Answer::LeaveAlone),
-            (Kind::Count, _) => {}
+            (MessageKind::Ask | MessageKind::Waited, None) if passed.is_cut => {
+                send_answer(&connection, Answer::GoOn)
+            }
+            (MessageKind::Ask | MessageKind::Waited, None) => {
+                send_answer(&connection, Answer::LeaveAlone)
+            }
+            (MessageKind::Count, _) => {}
         }
         None
     }
@@ -284,7 +288,7 @@ impl Reception {
         }
     }
 
-    fn hear_ask(
+    fn handle_ask(
         self: &Arc<Self>,
         connection: OwnedFd,
         passed: OwnedFd,
@@ -293,7 +297,8 @@ impl Reception {
     ) {
         let refuse = |passed, connection: OwnedFd, answer| {
             self.counters.answered(answer, 0);
-            self.errands.close(passed, move || say(&connection, answer));
+            self.errands
+                .close(passed, move || send_answer(&connection, answer));
         };
         let Some(version) = version(&passed) else {
             return refuse(passed, connection, Answer::LeaveAlone);
@@ -304,7 +309,7 @@ impl Reception {
         let Some(seat) = seat.filter(|_| is_helped) else {
             return refuse(passed, connection, Answer::GoOn);
         };
-        let ask = Ask {
+        let ask = ReadRequest {
             passed,
             version,
             uid: sender.uid.as_raw(),
@@ -313,18 +318,19 @@ impl Reception {
             answering: PendingAnswer::new(connection, seat),
         };
         let file_system = version.key.dev;
-        let device = self.disks.known(file_system);
+        let device = self.disks.device_of(file_system);
         match device.and_then(|device| self.engines.running(device)) {
             Some(engine) => self.pass_on(ask, &engine),
             None => {
                 let reception = Arc::clone(self);
-                self.errands.add(file_system, move || reception.meet(ask));
+                self.errands
+                    .add(file_system, move || reception.find_device(ask));
             }
         }
     }
 
     /// Finds the device of a file, and passes the call to its engine. Blocks on its file system.
-    fn meet(&self, mut ask: Ask) {
+    fn find_device(&self, mut ask: ReadRequest) {
         let file = fs::File::from(ask.passed);
         let device = self.disks.find(&file, ask.version.key.dev);
         ask.passed = file.into();
@@ -335,18 +341,18 @@ impl Reception {
         }
     }
 
-    fn pass_on(&self, ask: Ask, engine: &SyncSender<Message>) {
-        let unsent = engine.try_send(Message::Ask(Box::new(ask)));
+    fn pass_on(&self, ask: ReadRequest, engine: &SyncSender<DeviceMessage>) {
+        let unsent = engine.try_send(DeviceMessage::Ask(Box::new(ask)));
         if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = unsent
-            && let Message::Ask(ask) = message
+            && let DeviceMessage::Ask(ask) = message
         {
             self.refuse(*ask, Answer::GoOn);
         }
     }
 
     /// Refuses a call. The answer is sent once the passed descriptor is closed.
-    fn refuse(&self, ask: Ask, answer: Answer) {
-        let Ask {
+    fn refuse(&self, ask: ReadRequest, answer: Answer) {
+        let ReadRequest {
             passed, answering, ..
         } = ask;
         let counters = Arc::clone(&self.counters);
@@ -357,7 +363,7 @@ impl Reception {
     }
 
     /// A program waited for the disk at a small file. Without an answer it continues.
-    fn hear_waited(
+    fn handle_waited(
         self: &Arc<Self>,
         connection: OwnedFd,
         passed: OwnedFd,
@@ -369,16 +375,16 @@ impl Reception {
         let version = version(&passed).filter(|_| is_on);
         let seat = version.and_then(|version| Some((version.key.dev, self.clients.seat(pid)?)));
         let Some((file_system, seat)) = seat else {
-            let go_on = move || say(&connection, Answer::GoOn);
+            let go_on = move || send_answer(&connection, Answer::GoOn);
             return self.errands.close(passed, go_on);
         };
-        let waited = Waited {
+        let waited = WaitedProgram {
             answering: PendingAnswer::new(connection, seat),
             program: u64::from(pid.unsigned_abs()),
             found: u32::try_from(found).unwrap_or(u32::MAX),
             passed: passed.into(),
         };
-        if let Some(device) = self.disks.known(file_system) {
+        if let Some(device) = self.disks.device_of(file_system) {
             return self.walk(device, waited);
         }
         let reception = Arc::clone(self);
@@ -390,10 +396,10 @@ impl Reception {
     }
 
     /// Passes the call to the walk thread of a device, unless that is too busy.
-    fn walk(&self, device: usize, waited: Waited) {
+    fn walk(&self, device: usize, waited: WaitedProgram) {
         let (places, counters) = (&self.places, &self.counters);
-        let untaken = self.walks.hear(device, places, counters, waited);
-        if let Some(Waited {
+        let untaken = self.walks.enqueue(device, places, counters, waited);
+        if let Some(WaitedProgram {
             passed, answering, ..
         }) = untaken
         {
@@ -413,7 +419,7 @@ impl Reception {
         let show = move || {
             let (sender, shown) = channel();
             let asked = devices.iter().filter(|device| {
-                let message = Message::Show(sender.clone());
+                let message = DeviceMessage::Show(sender.clone());
                 device.try_send(message).is_ok()
             });
             let count = asked.count();

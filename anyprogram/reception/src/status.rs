@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use headlong_protocol::{Answer, BUCKETS, Kind, Message, bucket, bucket_end_us};
-use headlong_walk::Swept;
+use headlong_protocol::{Answer, BUCKETS, Message, MessageKind, bucket, bucket_end_us};
+use headlong_walk::SweepResult;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, connect, recvmsg, send, socket_with, sockopt,
@@ -40,7 +40,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Counts a message and adds the counters in it.
-    pub(crate) fn heard(&self, message: &Message) {
+    pub(crate) fn count(&self, message: &Message) {
         self.looked_at.fetch_add(message.looked_at.into(), Relaxed);
         self.resident.fetch_add(message.resident.into(), Relaxed);
         self.given_up.fetch_add(message.given_up.into(), Relaxed);
@@ -48,10 +48,10 @@ impl Counters {
             own.fetch_add(count.into(), Relaxed);
         }
         match message.kind {
-            Kind::Ask => self.asked.fetch_add(1, Relaxed),
-            Kind::Note => self.noted.fetch_add(1, Relaxed),
-            Kind::Waited => self.small_waits.fetch_add(1, Relaxed),
-            Kind::Count | Kind::Status => 0,
+            MessageKind::Ask => self.asked.fetch_add(1, Relaxed),
+            MessageKind::Note => self.noted.fetch_add(1, Relaxed),
+            MessageKind::Waited => self.small_waits.fetch_add(1, Relaxed),
+            MessageKind::Count | MessageKind::Status => 0,
         };
     }
 
@@ -61,7 +61,7 @@ impl Counters {
     }
 
     /// Counts small files read ahead of a program.
-    pub(crate) fn swept(&self, swept: Swept) {
+    pub(crate) fn swept(&self, swept: SweepResult) {
         self.sweeps.fetch_add(u64::from(swept.files > 0), Relaxed);
         self.swept_files.fetch_add(swept.files.into(), Relaxed);
         self.swept_bytes.fetch_add(swept.bytes, Relaxed);
@@ -153,7 +153,7 @@ pub fn status(path: &Path) -> Result<String, StatusError> {
     let socket = socket.map_err(absent)?;
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     connect(&socket, &address).map_err(absent)?;
-    let message = Message::new(Kind::Status, Default::default(), 0, 0);
+    let message = Message::new(MessageKind::Status, Default::default(), 0, 0);
     send(&socket, &message.encode(), SendFlags::NOSIGNAL).map_err(silent)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(WAIT)).map_err(silent)?;
     let mut bytes = vec![0; STATUS_BYTES_MAX];

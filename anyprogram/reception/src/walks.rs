@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headlong_library::Places;
+use headlong_library::BlockMap;
 use headlong_protocol::Answer;
 use headlong_walk::Walker;
 
-use crate::answering::PendingAnswer;
+use crate::pending_answer::PendingAnswer;
 use crate::status::Counters;
 
 /// Devices with a thread.
@@ -21,7 +21,7 @@ const WAITING_MAX: usize = 8;
 
 /// A program that waited for the disk at a small file.
 #[derive(Debug)]
-pub(crate) struct Waited {
+pub(crate) struct WaitedProgram {
     pub(crate) passed: File,
     /// Process id.
     pub(crate) program: u64,
@@ -32,18 +32,18 @@ pub(crate) struct Waited {
 
 /// The threads, by device.
 #[derive(Debug, Default)]
-pub(crate) struct WalkThreads(Mutex<BTreeMap<usize, SyncSender<Waited>>>);
+pub(crate) struct WalkThreads(Mutex<BTreeMap<usize, SyncSender<WaitedProgram>>>);
 
 impl WalkThreads {
     /// Queues a call for the thread of a device, started if new. Returns the call if it is not
     /// accepted.
-    pub(crate) fn hear(
+    pub(crate) fn enqueue(
         &self,
         device: usize,
-        places: &Arc<Places>,
+        places: &Arc<BlockMap>,
         counters: &Arc<Counters>,
-        waited: Waited,
-    ) -> Option<Waited> {
+        waited: WaitedProgram,
+    ) -> Option<WaitedProgram> {
         let mut walks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(walk) = walks.get(&device) {
             return untaken(walk.try_send(waited));
@@ -65,14 +65,14 @@ impl WalkThreads {
     }
 }
 
-fn untaken(sent: Result<(), TrySendError<Waited>>) -> Option<Waited> {
+fn untaken(sent: Result<(), TrySendError<WaitedProgram>>) -> Option<WaitedProgram> {
     match sent {
         Ok(()) => None,
         Err(TrySendError::Full(waited) | TrySendError::Disconnected(waited)) => Some(waited),
     }
 }
 
-fn walk(mut walker: Walker, waits: &Receiver<Waited>, counters: &Counters) {
+fn walk(mut walker: Walker, waits: &Receiver<WaitedProgram>, counters: &Counters) {
     while let Ok(waited) = waits.recv() {
         let swept = walker.waited(waited.program, &waited.passed, waited.found);
         counters.swept(swept);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use headlong_media::{numbered_run, run_of};
 use rustix::fs::{AtFlags, FileType, OFlags, Stat, statat};
 
-use crate::ahead::{Origin, has_rights_of, list, open_at, path_of};
+use crate::next_files::{WaitedFile, has_rights_of, list, open_at, path_of};
 
 /// Larger files are not chunks: ten seconds at 25 Mbit/s.
 const CHUNK_BYTES_MAX: i64 = 32 << 20;
@@ -32,7 +32,7 @@ impl Chunks {
     /// The run of an open file, if it is one of several numbered files. Nothing outside `beneath`
     /// is inspected. Blocks on the disk.
     pub fn around(file: &File, beneath: &Path) -> Option<Self> {
-        let origin = Origin::of(file, beneath)?;
+        let origin = WaitedFile::of(file, beneath)?;
         if !is_chunk(&origin.file, &origin.file) {
             return None;
         }
@@ -60,7 +60,7 @@ impl Chunks {
     }
 
     /// Index of the file that was asked about.
-    pub fn asked(&self) -> usize {
+    pub fn requested(&self) -> usize {
         self.asked
     }
 
@@ -70,7 +70,7 @@ impl Chunks {
     }
 
     /// Inspects a file of the run: `None` unless it is a chunk file with the same read permissions.
-    pub fn look(&self, index: usize) -> Option<Stat> {
+    pub fn inspect(&self, index: usize) -> Option<Stat> {
         let name = self.names.get(index)?;
         let stat = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         is_chunk(&stat, &self.like).then_some(stat)
@@ -137,16 +137,19 @@ mod tests {
             .expect("changed");
         let file = File::open(path("v10.ts")).expect("there");
         let chunks = Chunks::around(&file, Path::new("/")).expect("a run");
-        let is_there = (0..chunks.len()).map(|index| chunks.look(index).is_some());
+        let is_there = (0..chunks.len()).map(|index| chunks.inspect(index).is_some());
         // Numbers 1 to 13, in numeric order; symbolic links are not followed.
         let mut wanted = vec![true; 13];
         for number in [3, 13] {
             wanted[number - 1] = false;
         }
         assert_eq!(is_there.collect::<Vec<_>>(), wanted);
-        assert_eq!((chunks.asked(), chunks.name(9)), (9, Some(&b"v10.ts"[..])));
+        assert_eq!(
+            (chunks.requested(), chunks.name(9)),
+            (9, Some(&b"v10.ts"[..]))
+        );
         assert!(chunks.open(0).is_ok());
-        assert!(chunks.open(13).is_err() && chunks.look(13).is_none());
+        assert!(chunks.open(13).is_err() && chunks.inspect(13).is_none());
         let alone = File::open(path("a1.ts")).expect("there");
         assert!(Chunks::around(&alone, Path::new("/")).is_none());
         assert!(Chunks::around(&file, &path("else")).is_none());

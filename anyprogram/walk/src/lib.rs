@@ -12,8 +12,8 @@
 //! are not followed; every sweep is bounded in bytes, files and folders.
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod chunks;
+mod next_files;
 mod run_history;
 mod sweep;
 mod window;
@@ -23,15 +23,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headlong_library::Places;
+use headlong_library::BlockMap;
 use rustix::fs::fstat;
 
-pub use ahead::{FILES_MAX, SMALL_BYTES};
-use ahead::{Order, Origin};
 pub use chunks::{Chunks, run_name, run_of_file};
+pub use next_files::{FILES_MAX, SMALL_BYTES};
+use next_files::{VisitOrder, WaitedFile};
 pub use run_history::RunHistory;
-pub use sweep::Swept;
-use window::{Next, Window};
+pub use sweep::SweepResult;
+use window::{SweepWindow, WindowStep};
 
 /// Programs remembered.
 const PROGRAMS_MAX: usize = 1024;
@@ -43,17 +43,17 @@ const PLACES_MAX: usize = 8;
 /// Reads ahead for the programs of one device, one sweep at a time.
 #[derive(Debug)]
 pub struct Walker {
-    places: Arc<Places>,
+    places: Arc<BlockMap>,
     /// Files outside this folder are never opened.
     beneath: PathBuf,
-    programs: HashMap<u64, Program>,
+    programs: HashMap<u64, WalkingProgram>,
     sweeps: u64,
 }
 
 #[derive(Debug)]
-struct Program {
-    window: Window,
-    order: Order,
+struct WalkingProgram {
+    window: SweepWindow,
+    order: VisitOrder,
     /// The common ancestor of all files that it waited for.
     root: PathBuf,
     /// Positions, newest last.
@@ -70,7 +70,7 @@ struct WalkPosition {
     steps: u32,
 }
 
-impl Program {
+impl WalkingProgram {
     /// The number of consecutive steps that led to this file; 0 if it continues none.
     fn steps_to(&mut self, inode: u64) -> u32 {
         let is_here = |place: &WalkPosition| place.inodes.contains(&inode);
@@ -89,7 +89,7 @@ impl Program {
 
 impl Walker {
     /// A walker that opens nothing outside `beneath`.
-    pub fn new(places: Arc<Places>, beneath: &Path) -> Self {
+    pub fn new(places: Arc<BlockMap>, beneath: &Path) -> Self {
         Self {
             places,
             beneath: beneath.to_path_buf(),
@@ -100,41 +100,46 @@ impl Walker {
 
     /// A program waited for the disk to read this small file, after it found `found` small files in
     /// memory. If the program walks, reads the next files and waits until they are in memory.
-    pub fn waited(&mut self, program: u64, file: &File, found: u32) -> Swept {
-        let origin = Origin::of(file, &self.beneath);
-        let Some(origin) = origin.filter(Origin::is_small) else {
-            return Swept::default();
+    pub fn waited(&mut self, program: u64, file: &File, found: u32) -> SweepResult {
+        let origin = WaitedFile::of(file, &self.beneath);
+        let Some(origin) = origin.filter(WaitedFile::is_small) else {
+            return SweepResult::default();
         };
         self.sweeps += 1;
         self.make_room();
-        let program = self.programs.entry(program).or_insert_with(|| Program {
-            window: Window::default(),
-            order: Order::Name,
-            root: origin.folder().to_path_buf(),
-            places: VecDeque::new(),
-            last: 0,
-        });
+        let program = self
+            .programs
+            .entry(program)
+            .or_insert_with(|| WalkingProgram {
+                window: SweepWindow::default(),
+                order: VisitOrder::Name,
+                root: origin.folder().to_path_buf(),
+                places: VecDeque::new(),
+                last: 0,
+            });
         program.last = self.sweeps;
         while !origin.folder().starts_with(&program.root) && program.root.pop() {}
         let steps = program.steps_to(origin.file.st_ino);
         let next = match steps {
             STEPS_MIN.. => program.window.next(found),
-            _ => Next::Nothing,
+            _ => WindowStep::Nothing,
         };
         let bytes = match next {
-            Next::Nothing => {
-                let follow = |order| ahead::next(&origin, &program.root, order, 0).after;
-                let place = [Order::Name, Order::Listing].into_iter().flat_map(follow);
+            WindowStep::Nothing => {
+                let follow = |order| next_files::next(&origin, &program.root, order, 0).after;
+                let place = [VisitOrder::Name, VisitOrder::Listing]
+                    .into_iter()
+                    .flat_map(follow);
                 program.remember(steps, place.collect());
-                return Swept::default();
+                return SweepResult::default();
             }
-            Next::Bytes(bytes) => bytes,
-            Next::Otherwise(bytes) => {
+            WindowStep::Bytes(bytes) => bytes,
+            WindowStep::Otherwise(bytes) => {
                 program.order = program.order.other();
                 bytes
             }
         };
-        let next = ahead::next(&origin, &program.root, program.order, bytes);
+        let next = next_files::next(&origin, &program.root, program.order, bytes);
         let read = next.files.iter().filter_map(|(file, _)| fstat(file).ok());
         let place = read.map(|stat| stat.st_ino).chain(next.after);
         program.remember(steps, place.collect());
@@ -172,7 +177,7 @@ mod tests {
         root
     }
 
-    fn waited(walker: &mut Walker, root: &Path, name: &str, found: u32) -> Swept {
+    fn waited(walker: &mut Walker, root: &Path, name: &str, found: u32) -> SweepResult {
         let file = File::open(root.join(name)).expect("there");
         walker.waited(1, &file, found)
     }
@@ -180,7 +185,7 @@ mod tests {
     #[test]
     fn sweeps_grow_while_a_program_walks() {
         let root = tree(&FOLDERS);
-        let places = Arc::new(Places::beneath(root.path()));
+        let places = Arc::new(BlockMap::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
         let mut go = |name, found| waited(&mut walker, root.path(), name, found).files;
         assert_eq!(
@@ -200,7 +205,7 @@ mod tests {
     fn interleaved_viewers_are_not_a_walk() {
         let titles: Vec<String> = (0..20).map(|title| format!("t{title}")).collect();
         let root = tree(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-        let places = Arc::new(Places::beneath(root.path()));
+        let places = Arc::new(BlockMap::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
         // Each viewer continues in its own title.
         for step in 0..400 {
@@ -213,7 +218,7 @@ mod tests {
     #[test]
     fn alternating_between_two_trees_is_two_walks() {
         let root = tree(&FOLDERS);
-        let places = Arc::new(Places::beneath(root.path()));
+        let places = Arc::new(BlockMap::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
         let mut go = |name: &str| waited(&mut walker, root.path(), name, 0).files;
         let first = ["a/00", "d/00", "a/01", "d/01"].map(&mut go);
@@ -224,10 +229,13 @@ mod tests {
     #[test]
     fn files_outside_the_folder_are_not_read() {
         let root = tree(&FOLDERS);
-        let places = Arc::new(Places::beneath(root.path()));
+        let places = Arc::new(BlockMap::beneath(root.path()));
         let mut walker = Walker::new(places, &root.path().join("b"));
         for name in ["a/00", "a/01", "a/02", "a/03"] {
-            assert_eq!(waited(&mut walker, root.path(), name, 0), Swept::default());
+            assert_eq!(
+                waited(&mut walker, root.path(), name, 0),
+                SweepResult::default()
+            );
         }
     }
 }

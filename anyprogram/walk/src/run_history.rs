@@ -26,10 +26,10 @@ const RUNS_MAX: usize = 4096;
 
 /// History of runs.
 #[derive(Debug, Default)]
-pub struct RunHistory(Mutex<Table>);
+pub struct RunHistory(Mutex<RunTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct RunTable {
     /// Keyed by the common part of a run's paths.
     runs: HashMap<PathBuf, RunUse>,
     /// Numbers of runs with each verdict: titles, and separate files.
@@ -93,13 +93,13 @@ impl RunHistory {
         self.lock().is_title(run)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RunTable> {
         // No code under the lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl RunTable {
     fn is_title(&self, run: &Path) -> bool {
         let known = self.runs.get(run).and_then(RunUse::verdict);
         known.unwrap_or(self.titles > self.others)
@@ -130,12 +130,12 @@ impl Table {
 mod tests {
     use super::*;
 
-    struct Library {
+    struct LibraryFixture {
         follows: RunHistory,
         now: Instant,
     }
 
-    impl Library {
+    impl LibraryFixture {
         fn new() -> Self {
             Self {
                 follows: RunHistory::default(),
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn consecutive_files_are_a_title_from_the_fourth_on() {
-        let mut library = Library::new();
+        let mut library = LibraryFixture::new();
         let seen = library.begin("v", &[7, 8, 9, 10, 11], 6);
         assert_eq!(seen, [false, false, false, true, true]);
         assert!(library.follows.is_title(Path::new("v")));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn numbered_films_are_not_a_title() {
-        let mut library = Library::new();
+        let mut library = LibraryFixture::new();
         let any: Vec<u64> = (0..500).map(|step| step * 7919 % 1000).collect();
         assert!(
             library
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn partial_requests_start_a_chunk_once() {
-        let mut library = Library::new();
+        let mut library = LibraryFixture::new();
         let seen = library.begin("v", &[1, 1, 1, 2, 2, 3, 3, 4], 1);
         assert_eq!(seen.iter().filter(|is_title| **is_title).count(), 1);
     }
 
     #[test]
     fn unknown_run_gets_the_verdict_of_the_majority() {
-        let mut library = Library::new();
+        let mut library = LibraryFixture::new();
         library.begin("a", &[1, 2, 3, 4], 6);
         assert_eq!(library.begin("b", &[1], 6), [true]);
         // Its own files show otherwise.
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn several_viewers_do_not_change_the_verdict() {
-        let mut library = Library::new();
+        let mut library = LibraryFixture::new();
         let at_once = [1, 40, 2, 41, 80, 3, 42, 81, 4, 43, 82];
         assert_eq!(library.begin("v", &at_once, 2).last(), Some(&true));
     }

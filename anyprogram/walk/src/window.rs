@@ -16,7 +16,7 @@ const SWEEPS_UNUSED: u32 = 4;
 
 /// Window state of one program.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct SweepWindow {
     bytes: u64,
     /// Files of the last sweep.
     files: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Window {
     pass_next: u32,
 }
 
-impl Default for Window {
+impl Default for SweepWindow {
     fn default() -> Self {
         Self {
             bytes: 0,
@@ -41,7 +41,7 @@ impl Default for Window {
 
 /// The readahead step when a walking program waits again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum WindowStep {
     Nothing,
     /// Read this many bytes.
     Bytes(u64),
@@ -49,13 +49,13 @@ pub(crate) enum Next {
     Otherwise(u64),
 }
 
-impl Window {
+impl SweepWindow {
     /// The program waits again, after it found `found` files in memory.
-    pub(crate) fn next(&mut self, found: u32) -> Next {
+    pub(crate) fn next(&mut self, found: u32) -> WindowStep {
         self.unused = self.unused.saturating_sub(found);
         if self.passing > 0 {
             self.passing -= 1;
-            return Next::Nothing;
+            return WindowStep::Nothing;
         }
         if self.bytes == 0 {
             self.bytes = BYTES_MIN;
@@ -67,14 +67,14 @@ impl Window {
             }
             self.bytes = (self.bytes / GROWTH).max(BYTES_MIN);
             return match self.passing {
-                0 => Next::Otherwise(self.bytes),
-                _ => Next::Nothing,
+                0 => WindowStep::Otherwise(self.bytes),
+                _ => WindowStep::Nothing,
             };
         } else if found >= self.files / 2 {
             self.bytes = (self.bytes * GROWTH).min(BYTES_MAX);
             self.pass_next = PASSED_MIN;
         }
-        Next::Bytes(self.bytes)
+        WindowStep::Bytes(self.bytes)
     }
 
     /// A sweep read this many files.
@@ -90,37 +90,37 @@ mod tests {
 
     #[test]
     fn window_grows_while_used_up_to_its_limit() {
-        let mut window = Window::default();
-        let bytes: Vec<Next> = (0..8)
+        let mut window = SweepWindow::default();
+        let bytes: Vec<WindowStep> = (0..8)
             .map(|_| {
                 let next = window.next(10);
                 window.swept(10);
                 next
             })
             .collect();
-        assert_eq!(bytes[0], Next::Bytes(BYTES_MIN));
-        assert_eq!(bytes[2], Next::Bytes(BYTES_MIN * GROWTH * GROWTH));
-        assert_eq!(bytes[7], Next::Bytes(BYTES_MAX));
+        assert_eq!(bytes[0], WindowStep::Bytes(BYTES_MIN));
+        assert_eq!(bytes[2], WindowStep::Bytes(BYTES_MIN * GROWTH * GROWTH));
+        assert_eq!(bytes[7], WindowStep::Bytes(BYTES_MAX));
     }
 
     #[test]
     fn alternating_between_two_trees_keeps_the_window() {
-        let mut window = Window::default();
+        let mut window = SweepWindow::default();
         for wait in 0..100 {
             // The sweep of one tree is used after the sweep of the other has been read.
             let next = window.next(if wait % 2 == 0 { 40 } else { 0 });
-            assert!(matches!(next, Next::Bytes(_)), "{wait}: {next:?}");
+            assert!(matches!(next, WindowStep::Bytes(_)), "{wait}: {next:?}");
             window.swept(20);
         }
-        assert_eq!(window.next(40), Next::Bytes(BYTES_MAX));
+        assert_eq!(window.next(40), WindowStep::Bytes(BYTES_MAX));
     }
 
     #[test]
     fn unused_sweeps_pause_for_increasing_periods() {
-        let mut window = Window::default();
+        let mut window = SweepWindow::default();
         let mut sweeps = 0;
         for _ in 0..10_000 {
-            if window.next(0) != Next::Nothing {
+            if window.next(0) != WindowStep::Nothing {
                 window.swept(20);
                 sweeps += 1;
             }

@@ -3,11 +3,11 @@
 
 use std::rc::Rc;
 
-use headlong_device::flash::{FlashEnd, FlashPort};
-use headlong_device::{DeviceCore, FileState, IoFailure, Next, OpenJob, ReadCompletion};
+use headlong_device::flash::{FlashPort, FlashResult};
+use headlong_device::{DeviceCore, FileState, IoFailure, NextCall, OpenJob, ReadCompletion};
 use headlong_engine::{
-    DeviceState, EngineConfig, Expected, ReadOutcome, Refusal, Request, RequestId, Shard, Slot,
-    StreamId, StreamSpec,
+    AnnouncedRequest, DeviceState, EngineConfig, ReadOutcome, Refusal, Request, RequestId, Shard,
+    Slot, StreamId, StreamSpec,
 };
 use headlong_units::Instant;
 
@@ -97,10 +97,10 @@ impl SimulatedDevice {
             if let Some((spec, source)) = register
                 && let Err(refusal) = core.register(now, machine, spec, source)
             {
-                core.settle(now, machine);
+                core.drain_queues(now, machine);
                 return Err(refusal);
             }
-            core.ask(now, machine, (id, request), ()).map(drop)
+            core.request(now, machine, (id, request), ()).map(drop)
         });
         if taken_on.is_ok() && id.0.is_multiple_of(EXPECTING) {
             self.expect(around, id, &request);
@@ -116,14 +116,14 @@ impl SimulatedDevice {
         let count = sources.len().max(1) as u64;
         let other = sources.keys().nth((id.0 % count) as usize);
         let expected = match other.filter(|_| is_lie) {
-            Some(stream) => Expected {
+            Some(stream) => AnnouncedRequest {
                 viewer: request.viewer,
                 stream: *stream,
                 part: (id.0 % 5) as u32,
                 offset: id.0 * 4099 % 500_000,
                 length: u64::MAX,
             },
-            None => Expected {
+            None => AnnouncedRequest {
                 viewer: request.viewer,
                 stream: request.stream,
                 part: request.part,
@@ -134,14 +134,14 @@ impl SimulatedDevice {
         self.call(around, |core, now, machine| {
             // Announcing an absent file is not an error of the server.
             let _ = core.shard_mut().handle_expected(now, expected);
-            core.settle(now, machine);
+            core.drain_queues(now, machine);
         });
     }
 
     /// The files of a stream have changed or been removed.
     pub(crate) fn stream_gone(&mut self, around: &mut DeviceEnv<'_>, stream: StreamId) {
         self.call(around, |core, now, machine| {
-            core.handle_stream_gone(now, machine, stream, false);
+            core.handle_stream_removed(now, machine, stream, false);
         });
     }
 
@@ -158,16 +158,16 @@ impl SimulatedDevice {
         let result = around.disk.carry_out(around.now, &reading);
         let ReadCall { mut read, .. } = reading;
         let end = match read.job.advance(result) {
-            Next::Again => {
+            NextCall::Again => {
                 let began = around.now;
                 return around.disk.submit(began, ReadCall { read, began });
             }
-            Next::Reopen => {
+            NextCall::Reopen => {
                 return self.call(around, |core, now, machine| {
                     core.handle_refused(now, machine, read);
                 });
             }
-            Next::Ended(end) => end,
+            NextCall::Ended(end) => end,
         };
         let part = read.source.parts.get(read.job.file.part as usize);
         let mut state = OpenFileState {
@@ -222,7 +222,7 @@ impl SimulatedDevice {
             return false;
         };
         let end = recoverer.next(around, &mut self.own.sequences);
-        let is_last = matches!(end, FlashEnd::RecoveryEnded { .. });
+        let is_last = matches!(end, FlashResult::RecoveryEnded { .. });
         self.flash_ended(around, end);
         if is_last {
             self.is_recovered = true;
@@ -232,7 +232,7 @@ impl SimulatedDevice {
     }
 
     /// A job of an SSD has completed.
-    pub(crate) fn flash_ended(&mut self, around: &mut DeviceEnv<'_>, end: FlashEnd) {
+    pub(crate) fn flash_ended(&mut self, around: &mut DeviceEnv<'_>, end: FlashResult) {
         self.call(around, |core, now, machine| {
             core.handle_flash(now, machine, end)
         });

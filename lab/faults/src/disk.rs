@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use headlong_device::{BLOCK_BYTES, IoFailure, OpenJob, OpenProgress, Opened, Read};
+use headlong_device::{BLOCK_BYTES, FileRead, IoFailure, OpenJob, OpenProgress, OpenedFile};
 use headlong_engine::ReadOutcome;
 use headlong_units::{BitRate, Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::resources::{SimulatedResources, StreamSource};
 /// A system call of a read in progress.
 #[derive(Debug)]
 pub(crate) struct ReadCall {
-    pub(crate) read: Read<SimulatedResources>,
+    pub(crate) read: FileRead<SimulatedResources>,
     pub(crate) began: Instant,
 }
 
@@ -151,7 +151,7 @@ impl SimulatedDisk {
     pub(crate) fn opened(
         &self,
         job: &OpenJob<Rc<StreamSource>>,
-    ) -> Result<Opened<Inode>, IoFailure> {
+    ) -> Result<OpenedFile<Inode>, IoFailure> {
         if self.is_away() {
             return Err(IoFailure::Device);
         }
@@ -165,7 +165,7 @@ impl SimulatedDisk {
         let (path, identity) = part.ok_or(IoFailure::Replaced)?;
         let file = self.files.lookup(path).ok_or(IoFailure::Replaced)?;
         let is_current = self.files.identity(file) == Some(*identity);
-        Ok(Opened { file, is_current })
+        Ok(OpenedFile { file, is_current })
     }
 
     /// Submits a system call of a read to the drive.
@@ -235,7 +235,7 @@ impl SimulatedDisk {
         &mut self,
         now: Instant,
         began: Instant,
-        read: &Read<SimulatedResources>,
+        read: &FileRead<SimulatedResources>,
         most: u64,
     ) -> u64 {
         let (span, piece) = (read.job.span(), read.memory.piece());

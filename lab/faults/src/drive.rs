@@ -1,6 +1,6 @@
 //! An SSD: its bytes, its active faults, and the result of each operation.
 
-use headlong_flash::format::{Layout, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
+use headlong_flash::format::{Layout, ReadFailed, SUPER_BYTES, SUPER_COPIES, SuperRecord};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const BLOCK_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct SsdDrive {
     pub(crate) medium: PersistentPages,
-    pub(crate) tier: Super,
+    pub(crate) tier: SuperRecord,
     pub(crate) ledger: BlockModel,
     pub(crate) chance: RandomSource,
     ills: Vec<(SsdFault, Instant)>,
@@ -38,7 +38,7 @@ impl SsdDrive {
             unreachable!("the sizes fit")
         };
         let device = u128::from(chance.0.bits()) << 64 | u128::from(chance.0.bits());
-        let tier = Super { device, layout };
+        let tier = SuperRecord { device, layout };
         let mut medium = PersistentPages::default();
         for at in SUPER_COPIES {
             medium.write(at, &tier.encode());
@@ -231,7 +231,7 @@ impl SsdDrive {
     /// Whether the SSD answers and still has its tier.
     pub(crate) fn is_there(&self) -> bool {
         let [one, other] = self.super_copies();
-        let tier = Super::of_copies([&one, &other], TIER_BYTES);
+        let tier = SuperRecord::of_copies([&one, &other], TIER_BYTES);
         !self.is_away() && tier.as_ref() == Ok(&self.tier)
     }
 

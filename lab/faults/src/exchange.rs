@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use headlong_engine::ConnectionId;
-use headlong_engine::{Hints, Identity, Request, RequestId, Slot, ViewerId};
+use headlong_engine::{Hints, ReaderIdentity, Request, RequestId, Slot, ViewerId};
 use headlong_http::{
-    Boundary, Cmcd, HttpDate, IdSource, Method, Part, RangeLimits, RelativePath, ReplyPlan,
+    BodyPart, Boundary, Cmcd, HttpDate, IdSource, Method, RangeLimits, RelativePath, ReplyPlan,
     Representation, RequestHead, SessionRule, Status, Validators, VersionIdentity, entity_tag,
     error_reply, media_type, plan,
 };
@@ -40,7 +40,7 @@ pub(crate) enum ExchangeStage {
 pub(crate) struct UnresolvedRequest {
     pub(crate) method: Method,
     pub(crate) path: Result<RelativePath, Status>,
-    who: Identity,
+    who: ReaderIdentity,
     hints: Hints,
     fields: Vec<(&'static str, Vec<u8>)>,
 }
@@ -104,11 +104,11 @@ impl UnresolvedRequest {
         let cmcd = Cmcd::read(plain(), query);
         let viewer = SessionRule::default().viewer(&cmcd, plain(), query, &session.address);
         let who = match viewer.found_by {
-            IdSource::Address => Identity::Unnamed {
+            IdSource::Address => ReaderIdentity::Unnamed {
                 origin: ViewerId(viewer.id),
                 connection: (session.connection > 0).then_some(ConnectionId(session.connection)),
             },
-            _ => Identity::Named(ViewerId(viewer.id)),
+            _ => ReaderIdentity::Named(ViewerId(viewer.id)),
         };
         let hints = Hints {
             buffer: cmcd.buffer,
@@ -158,7 +158,7 @@ impl UnresolvedRequest {
     }
 
     /// The engine's request for a part of a plan.
-    pub(crate) fn request(&self, entry: &FileEntry, part: &Part, is_whole: bool) -> Request {
+    pub(crate) fn request(&self, entry: &FileEntry, part: &BodyPart, is_whole: bool) -> Request {
         Request {
             viewer: self.who,
             stream: entry.stream,
@@ -193,7 +193,7 @@ impl Exchange {
     }
 
     /// The current part of the plan.
-    pub(crate) fn current(&self) -> Option<&Part> {
+    pub(crate) fn current(&self) -> Option<&BodyPart> {
         self.plan.as_ref()?.body.parts.get(self.part)
     }
 
@@ -228,7 +228,7 @@ impl Exchange {
                 return Some(format!("content-range is {told:?} instead of {range}"));
             }
         }
-        let is_outside = |part: &Part| part.range.is_empty() || part.range.end > size;
+        let is_outside = |part: &BodyPart| part.range.is_empty() || part.range.end > size;
         let outside = plan.body.parts.iter().find(|part| is_outside(part));
         outside.map(|part| format!("{:?} is outside of {size} bytes", part.range))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use headlong_device::flash::{BlockJob, SsdJob};
-use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, SlotBusy};
+use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy};
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
@@ -116,7 +116,7 @@ impl Host<SimulatedResources> for SimulatedHost<'_, '_> {
         self.around.note("close", [files.len() as u64, 0, 0]);
     }
 
-    fn read(&mut self, read: Read<SimulatedResources>) {
+    fn read(&mut self, read: FileRead<SimulatedResources>) {
         let job = &read.job;
         self.around.note("read", [job.id.0, job.offset, job.length]);
         let began = self.around.now;

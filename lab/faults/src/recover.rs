@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use headlong_device::flash::{
-    BareBlock, FlashEnd, RecoveredFlashBlock, Recovery, RecoverySearch, SsdShare, TierShare,
+    BareBlock, FlashResult, RecoveredFlashBlock, Recovery, RecoverySearch, SsdShare, TierShare,
     write_summary,
 };
-use headlong_flash::format::{Found, GROUP_BLOCKS, Summary, recover, verify_block};
+use headlong_flash::format::{GROUP_BLOCKS, ScanResult, Summary, recover, verify_block};
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
 use crate::block_model::BlockError;
@@ -72,21 +72,21 @@ impl Recoverer {
         self.order.iter().all(|ssd| !ssds[*ssd].drive.hangs())
     }
 
-    /// The next result; [`FlashEnd::RecoveryEnded`] is the last.
+    /// The next result; [`FlashResult::RecoveryEnded`] is the last.
     pub(crate) fn next(
         &mut self,
         around: &mut DeviceEnv<'_>,
         sequences: &mut BTreeMap<usize, u64>,
-    ) -> FlashEnd {
+    ) -> FlashResult {
         if !self.is_attached
             && let Some(spec) = self.share.spec()
         {
             self.is_attached = true;
-            return FlashEnd::Attach(spec, Vec::new());
+            return FlashResult::Attach(spec, Vec::new());
         }
         let place = usize::from(self.searched);
         let Some((share, ssd)) = self.share.ssds().get(place).zip(self.order.get(place)) else {
-            return FlashEnd::RecoveryEnded {
+            return FlashResult::RecoveryEnded {
                 written_bytes: self.written_bytes,
                 fresh: self.fresh.clone(),
             };
@@ -121,7 +121,7 @@ impl Recoverer {
                 },
             }
         };
-        FlashEnd::Found(found.into_iter().map(block).collect())
+        FlashResult::Found(found.into_iter().map(block).collect())
     }
 }
 
@@ -178,7 +178,7 @@ impl BlockSearch {
         let search = self.recovery.search().clone();
         let wall_s = around.wall_s();
         let ssd = &mut around.ssds[self.ssd];
-        let mut found = search.look(groups.clone(), &mut SsdMedium::sound(&mut ssd.drive));
+        let mut found = search.search_groups(groups.clone(), &mut SsdMedium::sound(&mut ssd.drive));
         let again = groups.clone().rev().map(|group| group..group + 1);
         let again = again.map(|group| found_in(ssd, group).summaries);
         let again: Vec<Vec<Summary>> = again.collect();
@@ -304,6 +304,6 @@ impl BlockSearch {
 }
 
 /// Result of recovering groups from their checkpoints or summaries.
-fn found_in(ssd: &SimulatedSsd, groups: Range<u32>) -> Found {
+fn found_in(ssd: &SimulatedSsd, groups: Range<u32>) -> ScanResult {
     recover(&ssd.drive.tier, groups, ssd.drive.medium.reader())
 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_device::flash::{
-    BlockJob, EachRecord, FlashEnd, FlashMedium, ProbedMedium, RecordRead, RecordsJob, SsdJob,
+    BlockJob, EachRecord, FlashMedium, FlashResult, ProbedMedium, RecordRead, RecordsJob, SsdJob,
     WriteJob, probe,
 };
-use headlong_flash::format::{ReadFailed, Super, SuperError, padded_bytes};
+use headlong_flash::format::{ReadFailed, SuperError, SuperRecord, padded_bytes};
 use headlong_flash::{CheckpointDevice, Checkpoints, RECORD_ALIGN_BYTES, SsdId};
 use headlong_random::Generator;
 use headlong_units::Instant;
@@ -48,7 +48,7 @@ impl<'d> SsdMedium<'d> {
 impl CheckpointDevice for SsdMedium<'_> {
     type Error = DriveFailure;
 
-    fn tier(&self) -> Super {
+    fn tier(&self) -> SuperRecord {
         self.drive.tier
     }
 
@@ -170,7 +170,7 @@ impl SimulatedSsd {
             return Err(None);
         }
         let [one, other] = self.drive.super_copies();
-        let tier = Super::of_copies([&one, &other], TIER_BYTES).map_err(Some)?;
+        let tier = SuperRecord::of_copies([&one, &other], TIER_BYTES).map_err(Some)?;
         if u64::from(tier.layout.piece_bytes()) != piece_bytes {
             return Err(None);
         }
@@ -217,18 +217,18 @@ impl SimulatedSsd {
     }
 
     /// The next completion by `now`: its disk, and the event for it.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<(usize, Option<FlashEnd>)> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(usize, Option<FlashResult>)> {
         if let Some(entry) = self.reads.first_entry().filter(|of| of.key().0 <= now) {
             let (disk, mut job) = entry.remove();
             let outcomes = job.run(&mut SsdMedium::new(&mut self.drive));
             let (id, took) = (job.id, None);
-            return Some((disk, Some(FlashEnd::Read { id, outcomes, took })));
+            return Some((disk, Some(FlashResult::Read { id, outcomes, took })));
         }
         if let Some(entry) = self.probes.first_entry().filter(|of| of.key().0 <= now) {
             let (disk, ssd) = entry.remove();
             let number = self.drive.chance.0.bits();
             let (probed, _) = probe(&mut SsdMedium::new(&mut self.drive), number);
-            return Some((disk, Some(FlashEnd::Probed { ssd, probed })));
+            return Some((disk, Some(FlashResult::Probed { ssd, probed })));
         }
         self.writing_until.filter(|at| *at <= now)?;
         self.writing_until = None;
@@ -238,7 +238,7 @@ impl SimulatedSsd {
             _ => None,
         };
         let end = self.carry_out(job);
-        if let (Some(head), Some(FlashEnd::Sealed { ok: true, .. })) = (sealing, &end) {
+        if let (Some(head), Some(FlashResult::Sealed { ok: true, .. })) = (sealing, &end) {
             self.drive.ledger.seal(head.block, head.filling);
         }
         self.begin_job(now);
@@ -268,7 +268,7 @@ impl SimulatedSsd {
         })
     }
 
-    fn carry_out(&mut self, job: WriterJob) -> Option<FlashEnd> {
+    fn carry_out(&mut self, job: WriterJob) -> Option<FlashResult> {
         let medium = &mut SsdMedium::new(&mut self.drive);
         match job {
             WriterJob::Write(job) => Some(job.run(medium)),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use headlong_device::{DeviceCore, ReadCompletion};
 use headlong_engine::{
-    Expected, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId,
-    StreamSpec,
+    AnnouncedRequest, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats,
+    StreamId, StreamSpec,
 };
 use headlong_flash::SpecError;
 use headlong_units::Instant;
@@ -172,7 +172,7 @@ impl DiskServer {
         };
         let id = RequestId(self.replies.add(reply));
         let (core, mut machine) = self.call(now, shared);
-        let result = core.ask(now, &mut machine, (id, request), ());
+        let result = core.request(now, &mut machine, (id, request), ());
         if result.is_err() {
             self.replies.remove(id.0);
         }
@@ -190,7 +190,7 @@ impl DiskServer {
     ) {
         let (stream, part) = asking.stream();
         let wanted = asking.wanted();
-        let expected = Expected {
+        let expected = AnnouncedRequest {
             viewer: shared.who(asker),
             stream,
             part,
@@ -350,7 +350,7 @@ impl DiskServer {
     /// Delivers completions to the core until there are none left.
     pub(crate) fn settle(&mut self, now: Instant, shared: &mut ServerShared) {
         let (core, mut machine) = self.call(now, shared);
-        core.settle(now, &mut machine);
+        core.drain_queues(now, &mut machine);
         loop {
             if let Some(id) = machine.disk.poll_done() {
                 let completion = ReadCompletion {

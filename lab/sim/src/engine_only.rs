@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use headlong_device::flash::SsdJob;
 use headlong_device::{
-    DeviceCore, Host, Notice, OpenJob, OpenProgress, Read, ReadCompletion, ReadyPiece, SlotBusy,
+    DeviceCore, FileRead, Host, Notice, OpenJob, OpenProgress, ReadCompletion, ReadyPiece, SlotBusy,
 };
 use headlong_engine::{
-    EngineConfig, Extent, Failure, Hints, Identity, PartSpec, ReadOutcome, Request, RequestId,
-    Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
+    EngineConfig, Extent, Failure, Hints, PartSpec, ReadOutcome, ReaderIdentity, Request,
+    RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
 };
 use headlong_flash::SsdId;
 use headlong_flash::format::RecordName;
@@ -199,7 +199,7 @@ impl EngineOnlyWorld<'_> {
             .core
             .register(now, machine, spec_of(stream, file), start);
         let request = Request {
-            viewer: Identity::Named(ViewerId(u64::from(call.viewer))),
+            viewer: ReaderIdentity::Named(ViewerId(u64::from(call.viewer))),
             stream,
             part: 0,
             offset: call.range.start,
@@ -209,7 +209,7 @@ impl EngineOnlyWorld<'_> {
             hints: Hints::default(),
         };
         // The shard counts refusals.
-        let _ = self.core.ask(now, machine, (id, request), ());
+        let _ = self.core.request(now, machine, (id, request), ());
         self.settle(now);
     }
 
@@ -251,7 +251,7 @@ impl Host<SimulatedResources> for EngineOnlyHost {
 
     fn close(&mut self, _: Vec<()>) {}
 
-    fn read(&mut self, read: Read<SimulatedResources>) {
+    fn read(&mut self, read: FileRead<SimulatedResources>) {
         let start = start_of(&read.source, read.job.file.part);
         self.disk.read(self.now, &read.job, start);
     }

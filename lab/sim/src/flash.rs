@@ -23,7 +23,7 @@ pub struct FlashSetup {
 
 #[cfg(test)]
 mod tests {
-    use headlong_device::flash::{FlashEnd, SsdJob};
+    use headlong_device::flash::{FlashResult, SsdJob};
     use headlong_engine::EngineConfig;
     use headlong_flash::SsdId;
     use headlong_units::Instant;
@@ -48,7 +48,7 @@ mod tests {
         while let Some(at) = tier.poll_timeout() {
             tier.handle_timeout(at);
             if let Some(end) = tier.take_ended(0) {
-                assert!(matches!(end, FlashEnd::Probed { ssd: SsdId(0), .. }));
+                assert!(matches!(end, FlashResult::Probed { ssd: SsdId(0), .. }));
                 return;
             }
         }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use headlong_device::flash::{FlashEnd, SsdJob};
-use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, SlotBusy};
+use headlong_device::flash::{FlashResult, SsdJob};
+use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy};
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
@@ -34,7 +34,7 @@ pub(crate) struct SimulatedHost<'m> {
 
 impl SimulatedHost<'_> {
     /// The next completion of an SSD for this disk.
-    pub(crate) fn flash_ended(&mut self) -> Option<FlashEnd> {
+    pub(crate) fn flash_ended(&mut self) -> Option<FlashResult> {
         self.shared.tier.as_mut()?.take_ended(self.number)
     }
 }
@@ -57,7 +57,7 @@ impl Host<SimulatedResources> for SimulatedHost<'_> {
 
     fn close(&mut self, _: Vec<()>) {}
 
-    fn read(&mut self, read: Read<SimulatedResources>) {
+    fn read(&mut self, read: FileRead<SimulatedResources>) {
         let start = start_of(&read.source, read.job.file.part);
         self.disk.read(self.now, &read.job, start);
     }

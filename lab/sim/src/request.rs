@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use headlong_engine::{ConnectionId, Extent, Hints, Identity, PartSpec, StreamId, ViewerId};
+use headlong_engine::{ConnectionId, Extent, Hints, PartSpec, ReaderIdentity, StreamId, ViewerId};
 use headlong_http::Pace;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange};
@@ -76,11 +76,11 @@ impl ServerShared {
 
     /// The viewer's identity as the shard sees it; without a session id, all viewers share one
     /// address.
-    pub(crate) fn who(&self, asker: Requester) -> Identity {
+    pub(crate) fn who(&self, asker: Requester) -> ReaderIdentity {
         let number = u64::from(asker.session);
         match self.identity {
-            ViewerIdentity::Sid | ViewerIdentity::Cmcd => Identity::Named(ViewerId(number)),
-            ViewerIdentity::Connection | ViewerIdentity::None => Identity::Unnamed {
+            ViewerIdentity::Sid | ViewerIdentity::Cmcd => ReaderIdentity::Named(ViewerId(number)),
+            ViewerIdentity::Connection | ViewerIdentity::None => ReaderIdentity::Unnamed {
                 origin: ViewerId(0),
                 connection: (self.identity == ViewerIdentity::Connection)
                     .then_some(ConnectionId(number)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headlong_device::{Opened, Resources};
+use headlong_device::{OpenedFile, Resources};
 
 /// A simulated device: a stream's source is the start address of each file; all other types are
 /// empty.
@@ -21,7 +21,7 @@ impl Resources for SimulatedResources {
 pub(crate) const OPEN_FILES_MAX: usize = 1024;
 
 /// Simulated files never change.
-pub(crate) const OPENED: Opened<()> = Opened {
+pub(crate) const OPENED: OpenedFile<()> = OpenedFile {
     file: (),
     is_current: true,
 };

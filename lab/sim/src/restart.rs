@@ -3,8 +3,8 @@
 //! Memory is lost, replies in progress are cut, and requests during the outage fail to connect.
 //! Saved state, if there is any, is restored into the next shard in the same way as in the server.
 
-use headlong_device::{DeviceCore, Returning, SavedChains};
-use headlong_engine::{Learned, SavedChain, Shard};
+use headlong_device::{DeviceCore, RestoredChains, SavedChains};
+use headlong_engine::{SavedChain, Shard, ShardMeasurements};
 use headlong_units::{Duration, Instant};
 
 use crate::resources::SimulatedResources;
@@ -25,7 +25,7 @@ pub struct Restart {
 #[derive(Debug, Default)]
 pub(crate) struct SavedState {
     written: Option<Instant>,
-    learned: Learned,
+    learned: ShardMeasurements,
     chains: Vec<(u64, SavedChain)>,
 }
 
@@ -33,8 +33,8 @@ impl SavedState {
     /// Saves the learned state of a shard.
     pub(crate) fn write(&mut self, now: Instant, shard: &Shard) {
         self.written = Some(now);
-        self.learned = shard.learned();
-        let chains = shard.learned_chains(usize::MAX).into_iter();
+        self.learned = shard.measurements();
+        let chains = shard.saved_chains(usize::MAX).into_iter();
         self.chains = chains.map(|chain| (chain.stream.0, chain)).collect();
     }
 
@@ -43,11 +43,11 @@ impl SavedState {
         let Some(written) = self.written else {
             return;
         };
-        core.shard_mut().handle_learned(now, &self.learned);
+        core.shard_mut().restore_measurements(now, &self.learned);
         let known = SavedChains {
             chains: self.chains.clone(),
             age: now.since(written),
         };
-        core.set_returning(Returning::new(now, known));
+        core.set_restored_chains(RestoredChains::new(now, known));
     }
 }

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use headlong_device::flash::{
-    BlockJob, FlashEnd, FlashPort, RecoveredFlashBlock, SsdJob, SsdShare, TierShare,
+    BlockJob, FlashPort, FlashResult, RecoveredFlashBlock, SsdJob, SsdShare, TierShare,
 };
 use headlong_engine::FlashOutcome;
-use headlong_flash::format::Super;
-use headlong_flash::{BlockId, FlashSpec, Probed, RecoveredBlock, SpecError, SsdId};
+use headlong_flash::format::SuperRecord;
+use headlong_flash::{BlockId, FlashSpec, ProbeResult, RecoveredBlock, SpecError, SsdId};
 use headlong_units::{Duration, Instant, MIB};
 
 use crate::device::QueuedDrive;
@@ -86,14 +86,14 @@ impl SimulatedTier {
 
     /// A port to a disk's partition, and the content that a new process recovers. Reading the
     /// summaries is assumed to happen during the outage: it takes less than two seconds for 4 TB.
-    pub(crate) fn attach(&self, disk: u32) -> Option<(FlashPort<SimulatedResources>, FlashEnd)> {
+    pub(crate) fn attach(&self, disk: u32) -> Option<(FlashPort<SimulatedResources>, FlashResult)> {
         let (share, spec) = self.parts.get(disk as usize)?;
         let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
         let own = self.contents.values();
         let found: Vec<RecoveredFlashBlock> =
             own.filter(|of| is_own(&of.block.block)).cloned().collect();
         let port = FlashPort::new(share.clone(), u64::from(disk) << 48);
-        Some((port, FlashEnd::Attach(spec.clone(), found)))
+        Some((port, FlashResult::Attach(spec.clone(), found)))
     }
 
     /// Jobs of all SSDs that have not completed.
@@ -252,26 +252,26 @@ impl SimulatedTier {
     }
 
     /// Removes one completion of a disk, if there is one.
-    pub(crate) fn take_ended(&mut self, disk: u32) -> Option<FlashEnd> {
+    pub(crate) fn take_ended(&mut self, disk: u32) -> Option<FlashResult> {
         let place = self.done.iter().position(|(of, _)| *of == disk)?;
         let (_, doing) = self.done.remove(place)?;
         Some(match doing {
             // Shards are not notified of these.
             FlashOperation::Aside => return self.take_ended(disk),
-            FlashOperation::Read(id, records) => FlashEnd::Read {
+            FlashOperation::Read(id, records) => FlashResult::Read {
                 id,
                 outcomes: vec![FlashOutcome::Done; records],
                 took: None,
             },
-            FlashOperation::Probe(ssd) => FlashEnd::Probed {
+            FlashOperation::Probe(ssd) => FlashResult::Probed {
                 ssd,
-                probed: Probed {
+                probed: ProbeResult {
                     reads: true,
                     writes: true,
                     took: None,
                 },
             },
-            FlashOperation::Write(block, to) => FlashEnd::Written {
+            FlashOperation::Write(block, to) => FlashResult::Written {
                 block,
                 to,
                 ok: true,
@@ -283,7 +283,7 @@ impl SimulatedTier {
                 if let Some(sealed) = self.sealing.remove(&block) {
                     self.contents.insert(block, sealed);
                 }
-                FlashEnd::Sealed { block, ok: true }
+                FlashResult::Sealed { block, ok: true }
             }
         })
     }
@@ -296,7 +296,7 @@ fn part(
     setup: &FlashSetup,
 ) -> Option<(TierShare, FlashSpec)> {
     let share = |ssd: &SimulatedSsd| SsdShare {
-        tier: Super {
+        tier: SuperRecord {
             device: u128::from(ssd.first_block),
             layout: *ssd.places.layout(),
         },

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use headlong_drive::{Direction, Drive, Request, RequestId, SECTOR_BYTES, preset};
 use headlong_flash::{
-    BlockId, FileKey, FlashPolicy, FlashSpec, FlashStore, PieceId, Place, RoomCommand, RoomConfig,
-    SsdId, SsdSpec,
+    BlockId, FileKey, FlashPolicy, FlashSpec, FlashStore, PieceId, RecordLocation, SsdId, SsdSpec,
+    StoreCommand, StoreConfig,
 };
 use headlong_random::Generator;
 use headlong_sim::TierLayout;
@@ -81,9 +81,9 @@ impl TierRig {
                 is_fresh: true,
             }],
         };
-        let config = RoomConfig {
+        let config = StoreConfig {
             policy,
-            ..RoomConfig::default()
+            ..StoreConfig::default()
         };
         let room = FlashStore::new(Instant::ZERO, config, u64::from(PIECE), &spec);
         Self {
@@ -119,7 +119,7 @@ impl TierRig {
                 return;
             };
             match command {
-                RoomCommand::Write { block, from, to } => {
+                StoreCommand::Write { block, from, to } => {
                     if from == 0 {
                         for (at, bytes) in self.places.begin(block.0) {
                             self.begin_at(SsdOperation::Aside, Direction::Write, at, at + bytes);
@@ -129,11 +129,11 @@ impl TierRig {
                     let doing = SsdOperation::Write(block, to);
                     self.begin(doing, Direction::Write, block, from, to);
                 }
-                RoomCommand::Seal { block, from, .. } => {
+                StoreCommand::Seal { block, from, .. } => {
                     self.written += BLOCK - u64::from(from);
                     self.seal(block, from);
                 }
-                RoomCommand::Drop(_) | RoomCommand::Probe(_) => {}
+                StoreCommand::Drop(_) | StoreCommand::Probe(_) => {}
             }
         }
     }
@@ -149,12 +149,12 @@ impl TierRig {
     fn read(&mut self) {
         let number = self.chance.below(u64::from(self.pieces)) as u32;
         let piece = Self::piece(number);
-        let Some((Place { block, offset }, length)) = self.room.locate(piece) else {
+        let Some((RecordLocation { block, offset }, length)) = self.room.locate(piece) else {
             return;
         };
         self.room.begin_read(self.now, block, &[piece]);
         let doing = SsdOperation::Read(block, self.now);
-        let end = Place { block, offset }.end(length);
+        let end = RecordLocation { block, offset }.end(length);
         self.begin(doing, Direction::Read, block, offset, end);
     }
 

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::Bench;
 use crate::disk::DiskCommand;
-use crate::load::Load;
+use crate::load::LoadArgs;
 use crate::reproduce::Reproduce;
 use crate::simulate::SimulateArgs;
 use crate::trace::Trace;
@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Disk(DiskCommand),
     #[command(subcommand)]
     Workload(Workload),
-    Load(Box<Load>),
+    Load(Box<LoadArgs>),
     /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<SimulateArgs>),
     #[command(subcommand)]

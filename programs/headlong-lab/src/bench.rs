@@ -26,19 +26,19 @@ pub(crate) enum Bench {
     ///   headlong bench run experiments/server-must-win.toml --server nginx --workload sd --rate
     ///   25MiB/s
     #[command(verbatim_doc_comment)]
-    Run(Run),
+    Run(RunArgs),
     /// Find the highest failure-free rate of one server
     ///
     ///   headlong bench search experiments/server-must-win.toml --server headlong --workload hd
     #[command(verbatim_doc_comment)]
-    Search(Search),
+    Search(SearchArgs),
     /// Find that rate for all servers and workloads, with ratios and confidence intervals
     ///
     ///   headlong bench compare experiments/server-must-win.toml --quick
     ///
     /// Exit code 4 if a ratio is below the `at_least` of its baseline.
     #[command(verbatim_doc_comment)]
-    Compare(Compare),
+    Compare(CompareArgs),
     /// Run the same experiment on the emulated drive and in virtual time, and compare the results
     ///
     /// Searches the highest failure-free rate of every server on both, and compares their figures
@@ -49,12 +49,12 @@ pub(crate) enum Bench {
     ///
     /// Exit code 4 if a pair of rates is further apart than 10 % (headlong) or 20 % (others).
     #[command(verbatim_doc_comment)]
-    Agree(Agree),
+    Agree(AgreeArgs),
 }
 
 /// Arguments of all bench verbs.
 #[derive(Debug, clap::Args)]
-struct Common {
+struct CommonBenchArgs {
     /// The experiment, in TOML
     #[arg(value_name = "EXPERIMENT")]
     file: PathBuf,
@@ -62,12 +62,12 @@ struct Common {
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
 /// Options for results.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Output {
+pub(crate) struct BenchOutput {
     /// Print all commands and files; do nothing
     #[arg(long)]
     pub(crate) plan: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Output {
 
 /// Selection of a part of an experiment.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Names {
+pub(crate) struct ExperimentSelection {
     /// Only this server; required for one run or search if the experiment has several
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
@@ -104,11 +104,11 @@ pub(crate) struct Names {
 
 /// Arguments of `bench run`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     #[command(flatten)]
-    common: Common,
+    common: CommonBenchArgs,
     #[command(flatten)]
-    names: Names,
+    names: ExperimentSelection,
     /// Rate offered by all viewers together, such as 25MiB/s [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
@@ -119,11 +119,11 @@ pub(crate) struct Run {
 
 /// Arguments of `bench search`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Search {
+pub(crate) struct SearchArgs {
     #[command(flatten)]
-    common: Common,
+    common: CommonBenchArgs,
     #[command(flatten)]
-    names: Names,
+    names: ExperimentSelection,
     /// Starting rate of the search [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_start: Option<f64>,
@@ -140,9 +140,9 @@ pub(crate) struct Search {
 
 /// Arguments of `bench compare`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Compare {
+pub(crate) struct CompareArgs {
     #[command(flatten)]
-    common: Common,
+    common: CommonBenchArgs,
     /// Number of searches of each limit [default: the experiment's]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
@@ -150,11 +150,11 @@ pub(crate) struct Compare {
 
 /// Arguments of `bench agree`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Agree {
+pub(crate) struct AgreeArgs {
     #[command(flatten)]
-    common: Common,
+    common: CommonBenchArgs,
     #[command(flatten)]
-    names: Names,
+    names: ExperimentSelection,
     /// Make one run of each at this rate, real and virtual, instead of searching limits
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
@@ -216,7 +216,7 @@ pub(crate) fn judge(ending: CommandOutcome) -> anyhow::Result<()> {
     Err(Verdict { code, reasons }.into())
 }
 
-fn run(arguments: &Run) -> anyhow::Result<CommandOutcome> {
+fn run(arguments: &RunArgs) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     let cell = arguments.names.one(&experiment)?;
     let rate = arguments
@@ -231,7 +231,7 @@ fn run(arguments: &Run) -> anyhow::Result<CommandOutcome> {
     Ok(command::run(&experiment, &cell, rate, seed, &options)?)
 }
 
-fn search(arguments: &Search) -> anyhow::Result<CommandOutcome> {
+fn search(arguments: &SearchArgs) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     let rules = &mut experiment.search;
     rules.failures_max = arguments.failures.unwrap_or(rules.failures_max);
@@ -246,7 +246,7 @@ fn search(arguments: &Search) -> anyhow::Result<CommandOutcome> {
     Ok(command::search(&experiment, &cell, start, &options)?)
 }
 
-fn compare(arguments: &Compare) -> anyhow::Result<CommandOutcome> {
+fn compare(arguments: &CompareArgs) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     experiment.repeats = arguments.repeats.unwrap_or(experiment.repeats);
     if arguments.common.output.plan {
@@ -255,7 +255,7 @@ fn compare(arguments: &Compare) -> anyhow::Result<CommandOutcome> {
     Ok(command::compare_all(&experiment, &options)?)
 }
 
-fn agree(arguments: &Agree) -> anyhow::Result<CommandOutcome> {
+fn agree(arguments: &AgreeArgs) -> anyhow::Result<CommandOutcome> {
     let (experiment, options) = arguments.common.load()?;
     let cells = arguments.names.all(&experiment)?;
     if arguments.common.output.plan {
@@ -285,7 +285,7 @@ fn agree(arguments: &Agree) -> anyhow::Result<CommandOutcome> {
     )?)
 }
 
-impl Names {
+impl ExperimentSelection {
     /// The only cell with these names.
     pub(crate) fn one(&self, experiment: &Experiment) -> anyhow::Result<ExperimentCell> {
         let cell = experiment.cell(self.server.as_deref(), self.workload.as_deref());
@@ -343,7 +343,7 @@ pub(crate) fn load(file: &Path, is_quick: bool) -> anyhow::Result<Experiment> {
     Ok(experiment)
 }
 
-impl Common {
+impl CommonBenchArgs {
     fn load(&self) -> anyhow::Result<(Experiment, BenchOptions)> {
         let experiment = load(&self.file, self.quick)?;
         let options = self.output.options(&experiment.name, self.quick)?;
@@ -351,7 +351,7 @@ impl Common {
     }
 }
 
-impl Output {
+impl BenchOutput {
     /// An option that names a single file or folder for one result, if given.
     pub(crate) fn one_page(&self) -> Option<&'static str> {
         let given = [

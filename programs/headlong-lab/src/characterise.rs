@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
 use crate::output::{have_folders, print_line};
-use crate::request_logs::{Joining, Logs, mistake};
+use crate::request_logs::{JoinArgs, Logs, mistake};
 use headlong_report::{command_line, say};
 
 /// Characterise viewers' behaviour: tables and figures of a log
@@ -57,7 +57,7 @@ pub(crate) struct Characterise {
     #[arg(long, value_name = "WHOSE", value_parser = ["thesis"], hide = true)]
     beside: Option<String>,
     #[command(flatten)]
-    joining: Joining,
+    joining: JoinArgs,
     /// Title of the report
     #[arg(long, value_name = "TEXT", default_value = "")]
     title: String,

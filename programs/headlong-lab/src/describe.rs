@@ -20,17 +20,17 @@ use crate::mistake::Mistakes;
 use crate::output::print;
 use crate::phased;
 use crate::plot::plot;
-use crate::spec_args::Changes;
+use crate::spec_args::SpecOverrides;
 use crate::trace_file::read_trace;
 
 /// Arguments of `workload describe`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Describe {
+pub(crate) struct DescribeArgs {
     /// A preset, a specification (a file whose name ends in .toml), or a trace (any other file)
     #[arg(value_name = "SPEC or TRACE")]
     name: String,
     #[command(flatten)]
-    changes: Changes,
+    changes: SpecOverrides,
     /// Seed of the sessions generated for the statistics; a trace has its own
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Describe {
 }
 
 /// The workload to describe.
-struct Subject {
+struct DescribedWorkload {
     name: String,
     specification: Option<Specification>,
     groups: Vec<CatalogueSummary>,
@@ -56,7 +56,7 @@ struct Subject {
 }
 
 /// Runs the verb.
-pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
+pub(crate) fn describe(arguments: &DescribeArgs) -> anyhow::Result<()> {
     if arguments.text {
         let text = preset::text(&arguments.name);
         let text = text.or_else(|| preset::phased_text(&arguments.name));
@@ -86,7 +86,7 @@ pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
         );
         return Err(Mistakes(vec![text]).into());
     }
-    let subject = Subject::read(arguments)?;
+    let subject = DescribedWorkload::read(arguments)?;
     print(&if arguments.json {
         subject.json()
     } else {
@@ -94,8 +94,8 @@ pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
     })
 }
 
-impl Subject {
-    fn read(arguments: &Describe) -> anyhow::Result<Self> {
+impl DescribedWorkload {
+    fn read(arguments: &DescribeArgs) -> anyhow::Result<Self> {
         let name = &arguments.name;
         let is_trace =
             preset::text(name).is_none() && !name.ends_with(".toml") && Path::new(name).exists();

@@ -1,15 +1,15 @@
 //! `headlong disk`: emulated drives, and measurements of real ones.
 
-mod answer;
 mod control;
 mod emulate;
+mod errors;
 mod fit;
 mod probe;
 
 use clap::Subcommand;
-use headlong_survey::Probing;
+use headlong_survey::ProbeOptions;
 
-use answer::{mistake, told};
+use errors::{mark_mistakes, mistake};
 
 /// Verbs of `headlong disk`.
 #[derive(Debug, Subcommand)]
@@ -33,7 +33,7 @@ pub(crate) enum DiskCommand {
     /// those of sequential ones (flashstream 3.1: Kullback-Leibler divergence below 0.1, 640 writes
     /// each of 0.5 to 128 MiB). That destroys the content of a real device, and writes more than
     /// 300 GiB; --region and --writes reduce it.
-    Probe(Probing),
+    Probe(ProbeOptions),
     /// Fit a model to the measurements of `disk probe`
     ///
     /// Reads the measurements, an object of JSON, from standard input, and prints the model.

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::mistake::Mistakes;
 use crate::output::print;
 use crate::phased;
-use crate::spec_args::Changes;
+use crate::spec_args::SpecOverrides;
 use crate::stop::stop_on_signals;
 
 /// Number of files in a sample.
@@ -21,7 +21,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Arguments of `workload fill`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Fill {
+pub(crate) struct FillArgs {
     /// Folder for the files; a server serves it as a root
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Fill {
     #[arg(long, value_name = "SPEC")]
     spec: String,
     #[command(flatten)]
-    changes: Changes,
+    changes: SpecOverrides,
     /// Number of viewers, as for generate; for workloads with `model = "phases"`: the number of
     /// titles is scaled
     #[arg(long, value_name = "COUNT")]
@@ -43,7 +43,7 @@ pub(crate) struct Fill {
 }
 
 /// Runs the verb.
-pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
+pub(crate) fn fill(arguments: &FillArgs) -> anyhow::Result<()> {
     let (name, catalogue) = arguments.catalogue()?;
     let stop = stop_on_signals()?;
     let mut teller = FillProgressBar::new(if arguments.verify.is_some() {
@@ -52,7 +52,7 @@ pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
         "written"
     });
     let (folder, name) = (&arguments.folder, &name);
-    let mut progress = |progress| teller.tell(progress);
+    let mut progress = |progress| teller.report(progress);
     let told = match arguments.verify.as_deref() {
         None => {
             let done = headlong_fill::fill(folder, name, &catalogue, &stop, &mut progress);
@@ -83,7 +83,7 @@ pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     print(&told?)
 }
 
-impl Fill {
+impl FillArgs {
     /// Name and catalogue of the specification.
     fn catalogue(&self) -> anyhow::Result<(String, Catalogue)> {
         let refused = |text: String| Err(Mistakes(vec![text]).into());
@@ -141,7 +141,7 @@ impl FillProgressBar {
         }
     }
 
-    fn tell(&mut self, progress: FillProgress) {
+    fn report(&mut self, progress: FillProgress) {
         let FillProgress {
             files,
             files_total,

@@ -6,12 +6,12 @@ use headlong_bench::{BenchError, CommandOutcome};
 use headlong_report::say;
 use headlong_reproduce::{DiffOptions, Paper, diff_again};
 
-use crate::again::{RealOrVirtualArgs, of_paper};
 use crate::bench::judge;
+use crate::reproduction_args::{RealOrVirtualArgs, of_paper};
 
 /// A part of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum PaperPart {
     /// Section 5: Table 2, Figures 2 to 6
     Asap,
     /// 6.5: Figures 14 and 15
@@ -29,13 +29,13 @@ enum Part {
 }
 
 /// Parts in the order of the paper.
-const PARTS: [Part; 6] = [
-    Part::Asap,
-    Part::Readahead,
-    Part::Latencies,
-    Part::Servers,
-    Part::Disks,
-    Part::Diff,
+const PARTS: [PaperPart; 6] = [
+    PaperPart::Asap,
+    PaperPart::Readahead,
+    PaperPart::Latencies,
+    PaperPart::Servers,
+    PaperPart::Disks,
+    PaperPart::Diff,
 ];
 
 /// Serialized and large reads, the kernel's read-ahead, and small files (TOMPECS 2018)
@@ -47,12 +47,12 @@ const PARTS: [Part; 6] = [
 #[command(verbatim_doc_comment)]
 pub(crate) struct LibceptionArgs {
     #[arg(long, value_name = "NAME")]
-    part: Part,
+    part: PaperPart,
     #[command(flatten)]
     way: RealOrVirtualArgs,
 }
 
-impl Part {
+impl PaperPart {
     fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -99,7 +99,7 @@ impl Part {
 impl LibceptionArgs {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let name = self.part.name();
-        if self.part != Part::All {
+        if self.part != PaperPart::All {
             return match self.part.lack(&self.way) {
                 Some(why) => Err(anyhow!("--part {name}: {why}")),
                 None => judge(self.part.make(&self.way)?),
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn parts_except_diffs_are_experiments() {
-        let known = Part::value_variants().iter();
-        let known: Vec<_> = known.filter(|part| **part != Part::All).collect();
+        let known = PaperPart::value_variants().iter();
+        let known: Vec<_> = known.filter(|part| **part != PaperPart::All).collect();
         assert_eq!(known.len(), PARTS.len());
         assert!(known.iter().all(|part| PARTS.contains(part)));
         let without = PARTS.iter().filter(|part| part.paper().is_none());
-        assert_eq!(without.collect::<Vec<_>>(), [&Part::Diff]);
+        assert_eq!(without.collect::<Vec<_>>(), [&PaperPart::Diff]);
     }
 }

@@ -17,7 +17,7 @@ use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print;
-use crate::records::{Records, RecordsThread};
+use crate::records::{RecordsFile, RecordsThread};
 use crate::stop::stop_on_signals;
 use crate::trace_file::read_trace;
 use crate::verdict::{EXIT_INVALID, Verdict};
@@ -35,7 +35,7 @@ use crate::verdict::{EXIT_INVALID, Verdict};
 ///   headlong load old.wsesslog http://10.0.0.1/ --rate 2.5/s --bandwidth 3.5Mbps --delay 50ms
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Load {
+pub(crate) struct LoadArgs {
     /// Trace in any dialect of wsesslog, as `headlong workload generate` writes it; - is standard
     /// input
     #[arg(value_name = "TRACE")]
@@ -48,13 +48,13 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
     #[command(flatten)]
-    playing: Playing,
+    playing: PlaybackArgs,
     #[command(flatten)]
-    output: Output,
+    output: LoadOutput,
 }
 
 #[derive(Debug, clap::Args)]
-struct Playing {
+struct PlaybackArgs {
     /// Run K times faster: arrivals, paces, timeouts and delays are divided by K, bandwidths are
     /// multiplied; results are in model time. The server's own times must be scaled, too
     #[arg(long, value_name = "K", default_value = "1")]
@@ -110,14 +110,14 @@ struct Playing {
 }
 
 #[derive(Debug, clap::Args)]
-struct Output {
+struct LoadOutput {
     /// Write the result as JSON; - is standard output, instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 /// Runs the verb.
-pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
+pub(crate) fn load(command: &LoadArgs) -> anyhow::Result<()> {
     let (file, url) = (&command.trace, &command.url);
     inputs_are_kept(command.output.files().chain(&command.records), [file])?;
     let mut mistakes = Vec::new();
@@ -144,7 +144,7 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     let records = command
         .records
         .as_deref()
-        .map(Records::create)
+        .map(RecordsFile::create)
         .transpose()?;
     settings.tells_calls = records.is_some();
     let target = target?;
@@ -206,7 +206,7 @@ fn flag<T, E: std::fmt::Display>(
     }
 }
 
-impl Playing {
+impl PlaybackArgs {
     fn settings(&self, mistakes: &mut Vec<String>) -> LoadSettings {
         let scale = flag("time-scale", Some(&self.time_scale), read_scale, mistakes);
         let chunk: Option<Bytes> = flag("chunk", self.chunk.as_ref(), str::parse, mistakes);
@@ -300,23 +300,23 @@ fn read_sources(text: &str) -> Result<SourceAddresses, String> {
 }
 
 /// An open file and its name.
-type Named = (PathBuf, File);
+type NamedFile = (PathBuf, File);
 
 /// The output file, opened before anything is sent: a missing folder must not lose the result of a
 /// long run.
-struct Files {
-    json: Option<Named>,
+struct OutputFiles {
+    json: Option<NamedFile>,
     /// Whether JSON is written to standard output.
     json_out: bool,
 }
 
-impl Output {
+impl LoadOutput {
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.json.iter()
     }
 
-    fn create(&self) -> anyhow::Result<Files> {
-        let create = |file: &Option<PathBuf>| -> anyhow::Result<Option<Named>> {
+    fn create(&self) -> anyhow::Result<OutputFiles> {
+        let create = |file: &Option<PathBuf>| -> anyhow::Result<Option<NamedFile>> {
             let Some(file) = file.as_ref().filter(|file| file.as_os_str() != "-") else {
                 return Ok(None);
             };
@@ -324,20 +324,20 @@ impl Output {
             let reason = |error| Mistakes(vec![format!("{}: {error}", file.display())]);
             Ok(Some((file.clone(), created.map_err(reason)?)))
         };
-        Ok(Files {
+        Ok(OutputFiles {
             json: create(&self.json)?,
             json_out: self.json.as_deref() == Some(Path::new("-")),
         })
     }
 }
 
-impl Files {
+impl OutputFiles {
     /// Writes the result to each file and prints it; errors are independent. Returns the outputs
     /// that failed, with reasons.
     fn write(&mut self, recording: &Recording) -> Vec<String> {
         let report = recording.report();
         let mut lost = Vec::new();
-        let mut keep = |(path, file): &mut Named, text: String| {
+        let mut keep = |(path, file): &mut NamedFile, text: String| {
             if let Err(error) = file.write_all(text.as_bytes()) {
                 lost.push(format!("{}: {error}", path.display()));
             }

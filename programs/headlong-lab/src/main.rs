@@ -11,13 +11,13 @@
 // Standard error may be closed or full, and then `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
-mod again;
 mod args;
 mod bench;
 mod characterise;
 mod describe;
 mod disk;
 mod drive_args;
+mod experiment_args;
 mod fill;
 mod libception;
 mod load;
@@ -29,12 +29,12 @@ mod phased;
 mod plot;
 mod records;
 mod reproduce;
+mod reproduction_args;
 mod request_logs;
 mod simulate;
 mod simulate_chains;
 mod simulate_faults;
 mod simulate_plan;
-mod simulated;
 mod spec_args;
 mod stop;
 mod sweep;
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
-    let (code, lines) = told(&error);
+    let (code, lines) = exit_code(&error);
     let mut stderr = std::io::stderr().lock();
     for line in lines {
         // Likewise: the exit code reports the error in any case.
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
 }
 
 /// The exit code of an error, and its lines.
-fn told(error: &anyhow::Error) -> (u8, Vec<String>) {
+fn exit_code(error: &anyhow::Error) -> (u8, Vec<String>) {
     if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
         (EXIT_USAGE, mistakes.clone())
     } else if let Some(Mistakes(mistakes)) = error.downcast_ref() {

@@ -14,9 +14,9 @@ use crate::mistake::Mistakes;
 use headlong_report::say;
 
 /// A call as a row.
-struct Row(ExportedCall);
+struct CallRow(ExportedCall);
 
-impl TableRow for Row {
+impl TableRow for CallRow {
     const COLUMNS: &'static [ColumnSpec] = &[
         ColumnSpec::new("session", ColumnType::Int),
         ColumnSpec::new("request", ColumnType::Int),
@@ -53,31 +53,31 @@ fn seconds(at: headlong_units::Instant) -> f64 {
 }
 
 /// An open output file.
-pub(crate) struct Records {
+pub(crate) struct RecordsFile {
     path: PathBuf,
-    file: Form,
+    file: RecordsFormat,
 }
 
-enum Form {
+enum RecordsFormat {
     Text(BufWriter<File>),
-    Columns(Box<TableWriter<Row>>),
+    Columns(Box<TableWriter<CallRow>>),
 }
 
-impl Records {
+impl RecordsFile {
     /// Creates the file; an error here is a usage error.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         let wrong = |error: String| Mistakes(vec![format!("{}: {error}", path.display())]);
         let file = match TableForm::of(path) {
             TableForm::Columns => {
                 let table = TableWriter::create(path).map_err(|error| wrong(error.to_string()))?;
-                Form::Columns(Box::new(table))
+                RecordsFormat::Columns(Box::new(table))
             }
             TableForm::Text => {
                 let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
                 let mut out = BufWriter::new(file);
-                let names: Vec<_> = Row::COLUMNS.iter().map(|column| column.name).collect();
+                let names: Vec<_> = CallRow::COLUMNS.iter().map(|column| column.name).collect();
                 writeln!(out, "{}", names.join(","))?;
-                Form::Text(out)
+                RecordsFormat::Text(out)
             }
         };
         Ok(Self {
@@ -90,8 +90,8 @@ impl Records {
     pub(crate) fn add(&mut self, calls: &[ExportedCall]) -> anyhow::Result<()> {
         for call in calls {
             match &mut self.file {
-                Form::Columns(table) => table.push(&Row(*call))?,
-                Form::Text(out) => {
+                RecordsFormat::Columns(table) => table.push(&CallRow(*call))?,
+                RecordsFormat::Text(out) => {
                     let ExportedCall { record, .. } = call;
                     let first_byte = record
                         .first_byte
@@ -118,8 +118,8 @@ impl Records {
     /// Finishes the file.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         match self.file {
-            Form::Columns(table) => table.finish()?,
-            Form::Text(mut out) => out.flush()?,
+            RecordsFormat::Columns(table) => table.finish()?,
+            RecordsFormat::Text(mut out) => out.flush()?,
         }
         say!("headlong: the records are {}", self.path.display());
         Ok(())
@@ -133,7 +133,7 @@ pub(crate) struct RecordsThread {
 }
 
 impl RecordsThread {
-    pub(crate) fn start(mut records: Records) -> Self {
+    pub(crate) fn start(mut records: RecordsFile) -> Self {
         let (calls, seen) = std::sync::mpsc::channel::<Vec<ExportedCall>>();
         let thread = std::thread::spawn(move || {
             seen.iter().try_for_each(|calls| records.add(&calls))?;

@@ -11,10 +11,10 @@ use headlong_reproduce::{
     hold, netflix, reproduce_virtual, scenario_names,
 };
 
-use crate::again::{Again, RealOrVirtualArgs, of_paper};
 use crate::bench::judge;
 use crate::libception::LibceptionArgs;
 use crate::output::print_line;
+use crate::reproduction_args::{RealOrVirtualArgs, ReproductionArgs, of_paper};
 
 /// Reproduce published experiments, and compare the figures.
 #[derive(Debug, clap::Subcommand)]
@@ -53,7 +53,7 @@ pub(crate) enum Reproduce {
         #[arg(long, value_name = "N", conflicts_with = "real")]
         seeds: Option<NonZeroU64>,
         #[command(flatten)]
-        again: Again,
+        again: ReproductionArgs,
     },
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct OverloadArgs {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
-    again: Again,
+    again: ReproductionArgs,
 }
 
 /// Runs work that reports its progress as finished and total numbers, with a progress bar; draws
@@ -137,7 +137,7 @@ pub(crate) struct FlashstreamArgs {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
-    again: Again,
+    again: ReproductionArgs,
 }
 
 fn flash_part(name: &str) -> Result<FlashstreamPart, String> {

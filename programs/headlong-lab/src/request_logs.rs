@@ -66,7 +66,7 @@ pub(crate) struct Logs {
 
 /// Arguments for joining requests to chains.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Joining {
+pub(crate) struct JoinArgs {
     /// How the 40 s are measured: between arrivals, in either order, as in the thesis; or from the
     /// completion of one request to the arrival of the other
     #[arg(long, visible_alias = "gap-from", value_name = "HOW", default_value = "received",
@@ -79,7 +79,7 @@ pub(crate) struct Joining {
     link: String,
 }
 
-impl Joining {
+impl JoinArgs {
     /// The selected rules.
     pub(crate) fn rules(&self) -> ChainRules {
         ChainRules {
@@ -148,7 +148,7 @@ pub(crate) fn taken_in(
     allow_dropped: bool,
     is_output_taken: bool,
 ) -> anyhow::Result<IntakeResult> {
-    let bar = Bar::new();
+    let bar = LogProgressBar::new();
     let log = take_in(intake, &bar).map_err(taking_in)?;
     bar.0.finish_and_clear();
     let is_too_little = log.is_mostly_dropped() && !allow_dropped;
@@ -205,9 +205,9 @@ fn taking_in(error: IntakeError) -> anyhow::Error {
 }
 
 /// Progress of reading, on a terminal.
-struct Bar(ProgressBar);
+struct LogProgressBar(ProgressBar);
 
-impl Bar {
+impl LogProgressBar {
     fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -221,7 +221,7 @@ impl Bar {
     }
 }
 
-impl IntakeProgress for Bar {
+impl IntakeProgress for LogProgressBar {
     fn read(&self, bytes: u64, of: Option<u64>) {
         if let Some(of) = of {
             self.0.set_length(of);

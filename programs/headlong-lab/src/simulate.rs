@@ -10,13 +10,13 @@ use headlong_sim::{RunFigures, ViewingRecord};
 use headlong_units::MIB;
 
 use crate::bench::mib_rate as rate;
+use crate::experiment_args::{SimulatedArgs, simulate_experiment};
 use crate::mistake::Mistakes;
 use crate::output::print_line;
-use crate::records::Records;
-use crate::simulate_chains::{self, SimulatingChains};
-use crate::simulate_faults::{self, Faults};
+use crate::records::RecordsFile;
+use crate::simulate_chains::{self, SimulateChainsArgs};
+use crate::simulate_faults::{self, FaultsArgs};
 use crate::simulate_plan::{self, PlanArgs};
-use crate::simulated::{Simulated, simulate_experiment};
 use crate::sweep::{BOUND_EXAMPLES, BoundArgs, SWEEP_EXAMPLES, SweepArgs};
 use crate::world_args::WorldArgs;
 
@@ -30,9 +30,9 @@ use crate::world_args::WorldArgs;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SimulationMode>,
     #[command(flatten)]
-    experiment: Simulated,
+    experiment: SimulatedArgs,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -41,7 +41,7 @@ const EXAMPLES: &str = "Examples:
   headlong simulate search youtube-sd --server vanilla --read-ahead 512KiB";
 
 #[derive(Debug, Clone, clap::Subcommand)]
-enum What {
+enum SimulationMode {
     /// Run a workload at one rate or at several, and print its figures
     ///
     /// One line for each rate and seed: MiB/s offered, asked for and delivered, failed calls,
@@ -50,23 +50,23 @@ enum What {
     /// that waited and their waiting times, response times, shares of memory. For adaptive players,
     /// below it, their playback: a line for each network.
     #[command(after_help = RUN_EXAMPLES)]
-    Run(Running),
+    Run(RunSimulationArgs),
     /// Find the highest rate at which no call fails in steady state
     #[command(after_help = SEARCH_EXAMPLES)]
-    Search(Searching),
+    Search(SearchSimulationArgs),
     /// Evaluate every combination of some values, at given rates or at the highest without failure
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArgs),
     /// Compute a bound that no server can exceed, with full knowledge of the future
     #[command(after_help = BOUND_EXAMPLES)]
     Bound(BoundArgs),
-    Chains(SimulatingChains),
+    Chains(SimulateChainsArgs),
     Plan(PlanArgs),
-    Faults(Faults),
+    Faults(FaultsArgs),
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct Running {
+struct RunSimulationArgs {
     #[command(flatten)]
     world: WorldArgs,
     /// Rate offered by all viewers, such as 70MiB/s; may be given several times
@@ -85,7 +85,7 @@ struct Running {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct Searching {
+struct SearchSimulationArgs {
     #[command(flatten)]
     world: WorldArgs,
     /// Starting rate
@@ -119,7 +119,7 @@ impl SimulateArgs {
     /// The arguments of a sweep, if it is one.
     pub(crate) fn sweeping(&self) -> Option<&SweepArgs> {
         match &self.what {
-            Some(What::Sweep(sweeping)) => Some(sweeping),
+            Some(SimulationMode::Sweep(sweeping)) => Some(sweeping),
             _ => None,
         }
     }
@@ -129,17 +129,17 @@ impl SimulateArgs {
 pub(crate) fn simulate(simulating: &SimulateArgs) -> anyhow::Result<()> {
     match &simulating.what {
         None => simulate_experiment(&simulating.experiment),
-        Some(What::Run(running)) => run(running),
-        Some(What::Search(searching)) => search(searching),
-        Some(What::Sweep(sweeping)) => crate::sweep::sweep(sweeping),
-        Some(What::Bound(bounding)) => crate::sweep::bound(bounding),
-        Some(What::Chains(simulating)) => simulate_chains::simulate(simulating),
-        Some(What::Plan(planning)) => simulate_plan::simulate(planning),
-        Some(What::Faults(faults)) => simulate_faults::simulate(faults),
+        Some(SimulationMode::Run(running)) => run(running),
+        Some(SimulationMode::Search(searching)) => search(searching),
+        Some(SimulationMode::Sweep(sweeping)) => crate::sweep::sweep(sweeping),
+        Some(SimulationMode::Bound(bounding)) => crate::sweep::bound(bounding),
+        Some(SimulationMode::Chains(simulating)) => simulate_chains::simulate(simulating),
+        Some(SimulationMode::Plan(planning)) => simulate_plan::simulate(planning),
+        Some(SimulationMode::Faults(faults)) => simulate_faults::simulate(faults),
     }
 }
 
-fn run(running: &Running) -> anyhow::Result<()> {
+fn run(running: &RunSimulationArgs) -> anyhow::Result<()> {
     let world = &running.world;
     let cell = world.cell()?;
     let mut each_call = match &running.records {
@@ -147,7 +147,7 @@ fn run(running: &Running) -> anyhow::Result<()> {
             let mistake = "--records: one file holds one run; give one --rate and no --seeds";
             return Err(Mistakes(vec![mistake.to_owned()]).into());
         }
-        path => path.as_deref().map(Records::create).transpose()?,
+        path => path.as_deref().map(RecordsFile::create).transpose()?,
     };
     let mut records = Vec::new();
     if !world.json {
@@ -206,7 +206,7 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn search(searching: &Searching) -> anyhow::Result<()> {
+fn search(searching: &SearchSimulationArgs) -> anyhow::Result<()> {
     let world = &searching.world;
     let wanted = RateSearch {
         start: searching.rate * MIB as f64,
@@ -260,7 +260,7 @@ fn search(searching: &Searching) -> anyhow::Result<()> {
 mod tests {
     use clap::Parser as _;
 
-    use super::{What, WorldArgs};
+    use super::{SimulationMode, WorldArgs};
     use crate::args::{Args, Command};
 
     fn world(arguments: &str) -> WorldArgs {
@@ -270,7 +270,7 @@ mod tests {
             panic!("another command");
         };
         match simulating.what {
-            Some(What::Run(running)) => running.world,
+            Some(SimulationMode::Run(running)) => running.world,
             _ => panic!("another command"),
         }
     }

@@ -30,11 +30,11 @@ use headlong_report::say;
 /// peak memory as a minute's mean, as the sum of buffers held in a minute, and as a second's mean.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct SimulatingChains {
+pub(crate) struct SimulateChainsArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     #[command(flatten)]
-    pub(crate) sweep: SweepArgs,
+    pub(crate) sweep: RuleSweepArgs,
     /// Also try first-grow and first-grow-sr with first sizes and growth fitted to this table
     #[arg(long)]
     fit: bool,
@@ -87,13 +87,13 @@ pub(crate) struct TableArgs {
 
 /// Arguments that select rules and sizes.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct SweepArgs {
+pub(crate) struct RuleSweepArgs {
     /// Rule for the size of a prefetch; may be given several times [default: all]
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Vec<Policy>,
     /// Sizes in MB: 7, or 4,6,8, or 1..16, or 0.5..4:0.5; may be given several times
     #[arg(long, value_name = "MB", value_parser = sizes, default_value = "1..16")]
-    size: Vec<Sizes>,
+    size: Vec<MegabyteSizes>,
     /// Bytes of a MB, for sizes, --tmax and memory in GB: 1048576 or 1000000
     #[arg(long, value_name = "BYTES", value_parser = megabyte, default_value = "1048576")]
     mb: Megabyte,
@@ -117,7 +117,7 @@ pub(crate) struct SweepArgs {
 
 /// Sizes in MB.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sizes(pub(crate) Vec<f64>);
+pub(crate) struct MegabyteSizes(pub(crate) Vec<f64>);
 
 pub(crate) fn algorithm(name: &str) -> Result<Policy, String> {
     Policy::from_name(name).ok_or_else(|| {
@@ -127,7 +127,7 @@ pub(crate) fn algorithm(name: &str) -> Result<Policy, String> {
     })
 }
 
-pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+pub(crate) fn sizes(text: &str) -> Result<MegabyteSizes, String> {
     const FORM: &str = "write it like 7, 4,6,8, 1..16 or 0.5..4:0.5, in MB";
     const SIZES_MAX: usize = 1_000;
     let number = |text: &str| {
@@ -141,7 +141,7 @@ pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
             .split(',')
             .map(number)
             .collect::<Result<_, _>>()
-            .map(Sizes);
+            .map(MegabyteSizes);
     };
     let (to, step) = match to.split_once(':') {
         Some((to, step)) => (number(to)?, number(step)?),
@@ -156,7 +156,7 @@ pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
         ));
     }
     let sizes = (0..count as usize).map(|index| from + index as f64 * step);
-    Ok(Sizes(sizes.collect()))
+    Ok(MegabyteSizes(sizes.collect()))
 }
 
 fn megabyte(text: &str) -> Result<Megabyte, String> {
@@ -202,7 +202,7 @@ fn drive(name: &str) -> Result<DriveRates, String> {
 }
 
 /// Runs the verb.
-pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
+pub(crate) fn simulate(simulating: &SimulateChainsArgs) -> anyhow::Result<()> {
     let table = &simulating.table;
     let inputs = table.chains.iter().chain(&table.log).chain(&table.files);
     inputs_are_kept(&simulating.html, inputs)?;
@@ -304,7 +304,7 @@ impl TableArgs {
     }
 }
 
-impl SweepArgs {
+impl RuleSweepArgs {
     /// Settings of the simulation.
     pub(crate) fn settings(&self) -> SimulationSettings {
         let plain = DriveRates {

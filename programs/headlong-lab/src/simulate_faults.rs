@@ -21,7 +21,7 @@ use crate::verdict::{EXIT_MISSED, Verdict};
 /// repeats it is printed; the failure is reproducible.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Faults {
+pub(crate) struct FaultsArgs {
     /// Number of seeds to run
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
@@ -72,14 +72,14 @@ fn mutant(name: &str) -> Result<Mutant, String> {
 }
 
 /// Runs the verb.
-pub(crate) fn simulate(faults: &Faults) -> anyhow::Result<()> {
+pub(crate) fn simulate(faults: &FaultsArgs) -> anyhow::Result<()> {
     match faults.seed {
         Some(seed) => one(faults, seed),
         None => many(faults),
     }
 }
 
-fn many(faults: &Faults) -> anyhow::Result<()> {
+fn many(faults: &FaultsArgs) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let began = Instant::now();
     let is_over = || {
@@ -112,7 +112,7 @@ fn many(faults: &Faults) -> anyhow::Result<()> {
     )
 }
 
-fn print_report(faults: &Faults, report: &CampaignReport) -> anyhow::Result<()> {
+fn print_report(faults: &FaultsArgs, report: &CampaignReport) -> anyhow::Result<()> {
     for (seed, violation) in &report.failed {
         print_line(&format!(
             "seed {seed}: {violation}\n  {}",
@@ -136,14 +136,14 @@ fn print_report(faults: &Faults, report: &CampaignReport) -> anyhow::Result<()> 
 }
 
 /// The command that repeats a seed.
-fn replay(faults: &Faults, seed: u64) -> String {
+fn replay(faults: &FaultsArgs, seed: u64) -> String {
     let mutant = faults
         .mutant
         .map_or_else(String::new, |mutant| format!(" --mutant {}", mutant.name()));
     format!("headlong simulate faults --seed {seed}{mutant} --shrink --trace")
 }
 
-fn report_json(faults: &Faults, report: &CampaignReport) -> Value {
+fn report_json(faults: &FaultsArgs, report: &CampaignReport) -> Value {
     let counts = &report.counts;
     let failed = report.failed.iter().map(|(seed, violation)| {
         let mut failed = violation_json(violation);
@@ -176,7 +176,7 @@ fn violation_json(violation: &Violation) -> Value {
     })
 }
 
-fn one(faults: &Faults, seed: u64) -> anyhow::Result<()> {
+fn one(faults: &FaultsArgs, seed: u64) -> anyhow::Result<()> {
     let how = RunOptions {
         mutant: faults.mutant,
         with_lines: false,

@@ -11,7 +11,7 @@ use headlong_units::{ByteRate, Bytes};
 use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
-use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
+use crate::simulate_chains::{MegabyteSizes, TableArgs, algorithm, sizes};
 
 /// Plan drives, memory and flash for a peak demand, with their cost
 ///
@@ -47,7 +47,7 @@ pub(crate) struct PlanArgs {
     algorithm: Vec<Policy>,
     /// Sizes to try, MB of 2^20 bytes
     #[arg(long, value_name = "MB", value_parser = sizes, default_value = "1,2,4,6,8,12,16")]
-    size: Sizes,
+    size: MegabyteSizes,
     /// Threads; the figures do not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,

@@ -8,23 +8,23 @@ use crate::mistake::Mistakes;
 
 /// A specification and its overrides.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Spec {
+pub(crate) struct SpecArgs {
     /// A preset or a TOML file
     #[arg(value_name = "SPEC")]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) changes: Changes,
+    pub(crate) changes: SpecOverrides,
 }
 
 /// Overrides of a specification.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Changes {
+pub(crate) struct SpecOverrides {
     /// Override a key of SPEC, such as requests.size=512KiB; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
 
-impl Spec {
+impl SpecArgs {
     /// Reads the specification, with `changes` in addition to the command line's overrides.
     pub(crate) fn read(&self, changes: &[(&str, String)]) -> anyhow::Result<Specification> {
         self.changes.read(&self.name, changes)
@@ -38,7 +38,7 @@ const FLAGS: [(&str, &str); 3] = [
     ("sessions.count", "--sessions:"),
 ];
 
-impl Changes {
+impl SpecOverrides {
     /// The overrides of `--set`, as keys and values.
     pub(crate) fn overrides(&self) -> anyhow::Result<Vec<(String, String)>> {
         let mut overrides = Vec::new();

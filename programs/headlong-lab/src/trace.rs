@@ -9,7 +9,7 @@ use headlong_trace::{
 
 use crate::characterise::{Characterise, characterise};
 use crate::output::print;
-use crate::request_logs::{Joining, Logs, dropped, mistake};
+use crate::request_logs::{JoinArgs, Logs, dropped, mistake};
 use headlong_report::say;
 
 /// Read request logs of any server and report viewers' behaviour
@@ -41,7 +41,7 @@ pub(crate) struct Chains {
     #[arg(long, value_name = "CHAINS")]
     out: PathBuf,
     #[command(flatten)]
-    joining: Joining,
+    joining: JoinArgs,
     /// Print a summary as JSON on standard output
     #[arg(long)]
     json: bool,

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use headlong_workload::{Dialect, Trace, generate};
 
-use crate::describe::{Describe, describe};
-use crate::fill::{Fill, fill};
+use crate::describe::{DescribeArgs, describe};
+use crate::fill::{FillArgs, fill};
 use crate::mistake::Mistakes;
 use crate::phased::{self, LogFiles};
-use crate::spec_args::Spec;
+use crate::spec_args::SpecArgs;
 
 /// Generate viewers (traces) and the files that they request.
 ///
@@ -25,7 +25,7 @@ pub(crate) enum Workload {
     ///   headlong workload generate netflix-2014-catalog --sessions 1000 -o netflix.trace
     ///   headlong workload generate netflix-2014-catalog --log log.csv --files files.csv
     #[command(verbatim_doc_comment)]
-    Generate(Generate),
+    Generate(GenerateArgs),
     /// Describe a specification or a trace, and compare it with published figures
     ///
     /// Prints the parameters (thesis Tables 3.1 and 3.2), their results (Table 3.3), and plots. For
@@ -36,7 +36,7 @@ pub(crate) enum Workload {
     ///   headlong workload describe sd.trace --json
     ///   headlong workload describe netflix-2014-catalog --sessions 126064
     #[command(verbatim_doc_comment)]
-    Describe(Describe),
+    Describe(DescribeArgs),
     /// Create the files requested by a trace
     ///
     /// Titles are created in a random order, the same in every form of storage, each in one piece.
@@ -46,14 +46,14 @@ pub(crate) enum Workload {
     ///   headlong workload fill /mnt/videos --spec youtube-sd --verify sample
     ///   headlong workload fill /mnt/videos --spec netflix-2014-catalog --sessions 20
     #[command(verbatim_doc_comment)]
-    Fill(Fill),
+    Fill(FillArgs),
 }
 
 /// Arguments of `workload generate`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Generate {
+pub(crate) struct GenerateArgs {
     #[command(flatten)]
-    spec: Spec,
+    spec: SpecArgs,
     /// Arrival rate: sessions like 2.5/s, or bytes requested by all viewers together, like 60MiB/s
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
@@ -101,7 +101,7 @@ pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
     }
 }
 
-impl Generate {
+impl GenerateArgs {
     /// The specification of phases, if it is one.
     fn phased(&self) -> anyhow::Result<Option<headlong_workload::phased::PhasedSpecification>> {
         let overrides = self.spec.changes.overrides()?;
@@ -169,7 +169,7 @@ impl Generate {
     }
 }
 
-fn write_trace(arguments: &Generate) -> anyhow::Result<()> {
+fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
     if arguments.log.is_asked() {
         let Some(specification) = arguments.phased()? else {
             let text = format!(

@@ -14,12 +14,12 @@ use headlong_workload::content::Content;
 const REPLY_BYTES: u64 = 5000;
 
 /// A server of title 7. Requests below `hang` are never answered.
-struct Server {
+struct TitleServer {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
 }
 
-impl Server {
+impl TitleServer {
     /// Its threads end with the process.
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -106,7 +106,7 @@ fn json(text: &str) -> serde_json::Value {
 #[test]
 fn result_is_json() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start();
+    let server = TitleServer::start();
     let file = trace(folder.path(), "/sd/000007.bin", 20);
     let url = server.url();
     let mut args = vec![file.as_str(), &url, "--json", "-"];
@@ -123,7 +123,7 @@ fn result_is_json() {
 #[test]
 fn reports_wrong_byte_with_url() {
     let folder = tempfile::tempdir().expect("a folder");
-    let url = Server::start().url();
+    let url = TitleServer::start().url();
     // The server sends title 7 under any name.
     let file = trace(folder.path(), "/sd/000008.bin", 1);
     let mut args = vec![file.as_str(), &url];
@@ -140,7 +140,7 @@ fn reports_wrong_byte_with_url() {
 #[test]
 fn reports_all_mistakes_and_sends_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start();
+    let server = TitleServer::start();
     let file = folder.path().join("bad.trace").display().to_string();
     fs::write(&file, "a timeout=10\nb timeout=ten colour=red\n").expect("written");
     let url = server.url();
@@ -170,7 +170,7 @@ fn rejects_ipv4_sources_for_ipv6_server() {
 #[test]
 fn unwritable_file_does_not_affect_other_outputs() {
     let folder = tempfile::tempdir().expect("a folder");
-    let url = Server::start().url();
+    let url = TitleServer::start().url();
     let file = trace(folder.path(), "/sd/000007.bin", 3);
     let kept = folder.path().join("kept.json").display().to_string();
     // As on a full disk.
@@ -213,7 +213,7 @@ fn load_with_few_descriptors(args: &[&str]) -> Output {
 #[test]
 fn too_few_descriptors_are_reported_or_invalidate_result() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start();
+    let server = TitleServer::start();
     let url = server.url();
     // All sessions overlap for an hour: certain to exceed the limit.
     let long = trace(folder.path(), "/a timeout=1000\n/a pacing=3600", 100);
@@ -242,7 +242,7 @@ fn too_few_descriptors_are_reported_or_invalidate_result() {
 #[test]
 fn interrupted_run_prints_result_and_exits_with_3() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start();
+    let server = TitleServer::start();
     let url = server.url();
     let file = trace(folder.path(), "/hang", 1);
     let child = command(&[&file, &url, "--json", "-"])
@@ -305,7 +305,7 @@ fn percentiles_match_independent_computation() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start();
+    let server = TitleServer::start();
     let records = folder.path().join("run.csv").display().to_string();
     let file = trace(folder.path(), "/sd/000007.bin", 150);
     let url = server.url();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use headlong_serve::config::{Config, Flags, Mistakes};
 
-use headlong_survey::{Probing, TuneArgs};
+use headlong_survey::{ProbeOptions, TuneArgs};
 
 use crate::anyprogram::{ReceptionArgs, RunArgs};
 use crate::fill::FillArgs;
@@ -58,7 +58,7 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
     /// Measure a drive; with headlong-lab, also a model of one, and fit a model to it
-    Probe(Probing),
+    Probe(ProbeOptions),
 }
 
 /// The clap command, with the verbs of `headlong-lab` in the help and among the suggestions for a
@@ -118,16 +118,16 @@ pub(crate) enum FlashCommand {
     /// Format a device or a file as flash tier; refused if it has recognised content
     Format(FlashFormatting),
     /// Show the content of a flash tier
-    Status(FlashPlace),
+    Status(FlashTarget),
     /// Read and check all records of a flash tier that no server uses
-    Verify(FlashPlace),
+    Verify(FlashTarget),
     /// Remove the flash tier from a device or a file
-    Drop(FlashPlace),
+    Drop(FlashTarget),
 }
 
 /// The SSD.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct FlashPlace {
+pub(crate) struct FlashTarget {
     /// Block device or file
     #[arg(value_name = "DEV_OR_FILE")]
     pub(crate) path: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use headlong_library::look_at_roots;
+use headlong_library::inspect_roots;
 use headlong_serve::config::Config;
 use headlong_units::Bytes;
 
@@ -28,7 +28,7 @@ pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {
-    let seen = look_at_roots(&config.folders()).map_err(|errors| {
+    let seen = inspect_roots(&config.folders()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
     })?;

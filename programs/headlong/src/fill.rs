@@ -120,9 +120,9 @@ fn watch(ask: &FillClient, path: &str) -> anyhow::Result<FillStatus> {
                 }
                 show(path, &told)?;
             }
-            Err(Unanswered::Refused(error)) => return Err(error),
+            Err(PollError::Refused(error)) => return Err(error),
             // A restart must not end a whole night's fill.
-            Err(Unanswered::Silent(error)) => {
+            Err(PollError::Silent(error)) => {
                 let since: &Instant = silent_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > PATIENCE {
                     return Err(error);
@@ -158,7 +158,7 @@ fn print_line(path: &str, text: &str) -> std::io::Result<()> {
 }
 
 /// Why a poll has no answer.
-enum Unanswered {
+enum PollError {
     /// The server refused.
     Refused(anyhow::Error),
     /// The server does not respond at the moment.
@@ -190,9 +190,9 @@ impl FillClient {
         }
     }
 
-    fn about(&self, path: &str) -> Result<FillStatus, Unanswered> {
+    fn about(&self, path: &str) -> Result<FillStatus, PollError> {
         let silent =
-            |error: ureq::Error| Unanswered::Silent(anyhow::anyhow!("{}: {error}", self.url));
+            |error: ureq::Error| PollError::Silent(anyhow::anyhow!("{}: {error}", self.url));
         let request = self.agent.post(&self.url).query("path", path);
         let request = request.query("rate", self.rate.to_string());
         let mut answer = request.send_empty().map_err(silent)?;
@@ -202,13 +202,13 @@ impl FillClient {
         match status {
             200 => serde_json::from_str(&text).map_err(|error| {
                 let url = &self.url;
-                Unanswered::Refused(anyhow::anyhow!(
+                PollError::Refused(anyhow::anyhow!(
                     "{url} is not a Headlong server with fills: {error}"
                 ))
             }),
             // Other clients fill the maximum number of titles.
-            429 => Err(Unanswered::Silent(anyhow::anyhow!("{}", text.trim()))),
-            _ => Err(Unanswered::Refused(anyhow::anyhow!(
+            429 => Err(PollError::Silent(anyhow::anyhow!("{}", text.trim()))),
+            _ => Err(PollError::Refused(anyhow::anyhow!(
                 "{path}: {}",
                 text.trim()
             ))),

@@ -32,7 +32,7 @@ use clap::FromArgMatches as _;
 use headlong_launch::LaunchError;
 use headlong_serve::config::Mistakes;
 use headlong_serve::run::RunError;
-use headlong_survey::{Probing, SurveyError, probe_page};
+use headlong_survey::{ProbeOptions, SurveyError, probe_page};
 
 /// A mistake of the operator: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -83,7 +83,7 @@ pub fn main() -> ExitCode {
 }
 
 /// `headlong disk probe` of a device.
-fn probe(probing: &Probing) -> Result<(), SurveyError> {
+fn probe(probing: &ProbeOptions) -> Result<(), SurveyError> {
     probing.check()?;
     headlong_survey::probe(
         probing,

@@ -61,7 +61,7 @@ pub(crate) fn mount(mounting: &MountArgs) -> anyhow::Result<()> {
 
 /// Waits for the end of the daemon that started this process, and unmounts its mount.
 pub(crate) fn keep(keeping: &MountKeeperArgs) -> anyhow::Result<()> {
-    headlong_mount::keep(&keeping.mount_point)
+    headlong_mount::run_cleanup(&keeping.mount_point)
         .with_context(|| format!("cannot unmount {}", keeping.mount_point.display()))
 }
 

@@ -25,9 +25,9 @@ fn library() -> PathBuf {
 }
 
 /// A reception; killed when dropped.
-struct Reception(Child);
+struct TestReception(Child);
 
-impl Reception {
+impl TestReception {
     fn start(socket: &Path) -> Self {
         let mut command = Command::new(HEADLONG);
         command.args(["reception", "--memory", "64MiB", "--socket"]);
@@ -42,7 +42,7 @@ impl Reception {
     }
 }
 
-impl Drop for Reception {
+impl Drop for TestReception {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -60,7 +60,7 @@ fn status(socket: &Path) -> Option<String> {
 }
 
 /// Files to read, and programs that read them.
-struct Case {
+struct ProgramsCase {
     scratch: Scratch,
     library: PathBuf,
 }
@@ -128,7 +128,7 @@ os.unlink(path + '.out')
 show('without a name', lambda: os.pread(shrunk, 600_000, 0))
 "#;
 
-impl Case {
+impl ProgramsCase {
     fn new() -> Self {
         let scratch = Scratch::new("any-program").expect("a folder");
         let bytes: Vec<u8> = (0..5_000_000u32)
@@ -222,10 +222,10 @@ impl Case {
 
 #[test]
 fn programs_behave_the_same_with_or_without_reception() {
-    let case = Case::new();
+    let case = ProgramsCase::new();
     let expected = case.outputs(false);
     case.same(&expected);
-    let reception = Reception::start(&case.socket());
+    let reception = TestReception::start(&case.socket());
     case.same(&expected);
     let text = status(&case.socket()).expect("the reception responds");
     assert!(
@@ -237,7 +237,7 @@ fn programs_behave_the_same_with_or_without_reception() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                let reception = Reception::start(&case.socket());
+                let reception = TestReception::start(&case.socket());
                 std::thread::sleep(Duration::from_millis(50));
                 drop(reception);
             }
@@ -251,8 +251,8 @@ fn programs_behave_the_same_with_or_without_reception() {
 
 #[test]
 fn status_with_closed_reader_ends_silently() {
-    let case = Case::new();
-    let _reception = Reception::start(&case.socket());
+    let case = ProgramsCase::new();
+    let _reception = TestReception::start(&case.socket());
     let (reader, closed) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut command = Command::new(HEADLONG);

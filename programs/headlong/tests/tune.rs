@@ -8,13 +8,13 @@ use serde_json::Value;
 
 /// A loop device with small requests, removed on drop. The kernel keeps the setting for the next
 /// user, so it is restored.
-struct Loop {
+struct LoopDevice {
     name: String,
     _folder: tempfile::TempDir,
     request_kb: String,
 }
 
-impl Loop {
+impl LoopDevice {
     fn new() -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let file = folder.path().join("disk");
@@ -65,7 +65,7 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = fs::write(self.file("max_sectors_kb"), &self.request_kb);
         let path = format!("/dev/{}", self.name);
@@ -79,7 +79,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn settings_of_device_are_shown_with_rule_and_not_changed() {
-    let device = match Loop::new() {
+    let device = match LoopDevice::new() {
         Ok(device) => device,
         Err(error) => {
             let name = "settings_of_device_are_shown_with_rule_and_not_changed";

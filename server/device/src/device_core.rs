@@ -11,12 +11,12 @@ use headlong_engine::{
 use headlong_units::Instant;
 
 use crate::files::Files;
-use crate::flash::{FlashEnd, FlashPort};
+use crate::flash::{FlashPort, FlashResult};
 use crate::host::{Host, Notice};
 use crate::read::WaitingRead;
 use crate::reply::Reply;
 use crate::resources::Resources;
-use crate::returning::Returning;
+use crate::restored_chains::RestoredChains;
 
 type FilesOf<R> = Files<
     <R as Resources>::File,
@@ -39,8 +39,8 @@ pub struct DeviceCore<R: Resources> {
     pub(crate) ended_reads: Vec<(ReadId, ReadOutcome)>,
     pub(crate) flash: Option<FlashPort<R>>,
     /// Flash operations that failed before they were started.
-    pub(crate) flash_ended: Vec<FlashEnd>,
-    pub(crate) returning: Returning,
+    pub(crate) flash_ended: Vec<FlashResult>,
+    pub(crate) returning: RestoredChains,
     state: DeviceState,
 }
 
@@ -57,7 +57,7 @@ impl<R: Resources> DeviceCore<R> {
             ended_reads: Vec::new(),
             flash: None,
             flash_ended: Vec::new(),
-            returning: Returning::default(),
+            returning: RestoredChains::default(),
             state: DeviceState::Online,
         }
     }
@@ -68,7 +68,7 @@ impl<R: Resources> DeviceCore<R> {
     }
 
     /// The shard, for an event that concerns only the shard. The caller must call
-    /// [`DeviceCore::settle`] afterwards.
+    /// [`DeviceCore::drain_queues`] afterwards.
     pub fn shard_mut(&mut self) -> &mut Shard {
         &mut self.shard
     }
@@ -79,12 +79,12 @@ impl<R: Resources> DeviceCore<R> {
     }
 
     /// Viewers of the previous process that have not returned yet.
-    pub fn returning(&self) -> &Returning {
+    pub fn restored_chains(&self) -> &RestoredChains {
         &self.returning
     }
 
     /// Replaces the viewers of the previous process.
-    pub fn set_returning(&mut self, returning: Returning) {
+    pub fn set_restored_chains(&mut self, returning: RestoredChains) {
         self.returning = returning;
     }
 
@@ -110,7 +110,7 @@ impl<R: Resources> DeviceCore<R> {
     pub fn tick(&mut self, now: Instant, host: &mut impl Host<R>) {
         if self.due().is_some_and(|due| due <= now) {
             self.shard.handle_timeout(now);
-            self.settle(now, host);
+            self.drain_queues(now, host);
             while let Some(change) = self.shard.poll_size_change() {
                 host.announce(Notice::Size(&change));
             }
@@ -128,12 +128,12 @@ impl<R: Resources> DeviceCore<R> {
         config: EngineConfig,
     ) -> Result<(), ConfigError> {
         let taken = self.shard.handle_config(now, config);
-        self.settle(now, host);
+        self.drain_queues(now, host);
         taken
     }
 
     /// Executes the shard's commands and forwards its events until none is left.
-    pub fn settle(&mut self, now: Instant, host: &mut impl Host<R>) {
+    pub fn drain_queues(&mut self, now: Instant, host: &mut impl Host<R>) {
         loop {
             if let Some(command) = self.shard.poll_command() {
                 self.obey(host, command);

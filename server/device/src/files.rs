@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use headlong_engine::StreamId;
 
 use crate::io_failure::IoFailure;
-use crate::open_job::{OpenJob, Opened, PartId};
+use crate::open_job::{OpenJob, OpenedFile, PartId};
 
 /// Upper limit of opens in flight.
 pub const OPENS_MAX: usize = 24;
@@ -27,14 +27,14 @@ pub(crate) struct OpenFile<F> {
 }
 
 #[derive(Debug)]
-struct Entry<F> {
+struct FileSlot<F> {
     file: OpenFile<F>,
     used: u64,
 }
 
 /// A file whose open is queued or in flight.
 #[derive(Debug)]
-struct Opening<S, W> {
+struct PendingOpen<S, W> {
     source: S,
     waiting: Vec<W>,
     is_started: bool,
@@ -51,13 +51,13 @@ struct Opening<S, W> {
 #[derive(Debug)]
 pub(crate) struct Files<F, S, W> {
     files_max: usize,
-    entries: BTreeMap<PartId, Entry<F>>,
+    entries: BTreeMap<PartId, FileSlot<F>>,
     /// Number of running replies per file.
     pins: BTreeMap<PartId, u32>,
     /// Open files without a running reply, ordered by last use.
     by_use: BTreeMap<u64, PartId>,
     uses: u64,
-    opening: BTreeMap<PartId, Opening<S, W>>,
+    opening: BTreeMap<PartId, PendingOpen<S, W>>,
     demanded: VecDeque<PartId>,
     ahead: VecDeque<PartId>,
     in_flight: usize,
@@ -89,7 +89,7 @@ pub(crate) enum FileNotice {
 
 impl<F, W> OpenEnd<F, W> {
     /// The open is retried: nothing completes, and the file just opened is closed.
-    fn again(opened: Option<Opened<F>>) -> Self {
+    fn again(opened: Option<OpenedFile<F>>) -> Self {
         Self {
             ended: None,
             closed: opened.into_iter().map(|opened| opened.file).collect(),
@@ -220,7 +220,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
     }
 
     fn queue(&mut self, id: PartId, source: &S, read: Option<W>) {
-        let opening = Opening {
+        let opening = PendingOpen {
             source: source.clone(),
             waiting: Vec::from_iter(read),
             is_started: false,
@@ -258,7 +258,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
     pub(crate) fn ended(
         &mut self,
         id: PartId,
-        opened: Result<Opened<F>, IoFailure>,
+        opened: Result<OpenedFile<F>, IoFailure>,
         is_known: bool,
     ) -> OpenEnd<F, W> {
         let Some(mut opening) = self.opening.remove(&id) else {
@@ -290,12 +290,12 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         let news = is_refused.then(|| self.direct_refused()).flatten();
         let is_direct = opening.is_direct;
         let (result, closed) = match opened {
-            Ok(Opened { file, is_current }) if is_current => {
+            Ok(OpenedFile { file, is_current }) if is_current => {
                 let file = OpenFile { file, is_direct };
                 let is_kept = is_known.then(|| self.insert(id, file.clone()));
                 (Ok(file), is_kept.unwrap_or_default())
             }
-            Ok(Opened { file, .. }) => (Err(IoFailure::Replaced), Vec::from([file])),
+            Ok(OpenedFile { file, .. }) => (Err(IoFailure::Replaced), Vec::from([file])),
             Err(failure) => (Err(failure), Vec::new()),
         };
         OpenEnd {
@@ -328,7 +328,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         if !self.pins.contains_key(&id) {
             self.by_use.insert(used, id);
         }
-        self.entries.insert(id, Entry { file, used });
+        self.entries.insert(id, FileSlot { file, used });
         closed
     }
 

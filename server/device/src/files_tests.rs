@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::*;
 
-type Table = Files<u32, (), &'static str>;
+type TestFiles = Files<u32, (), &'static str>;
 
 fn id(part: u32) -> PartId {
     PartId {
@@ -13,13 +13,13 @@ fn id(part: u32) -> PartId {
     }
 }
 
-fn opened(file: u32) -> Result<Opened<u32>, IoFailure> {
+fn opened(file: u32) -> Result<OpenedFile<u32>, IoFailure> {
     let is_current = true;
-    Ok(Opened { file, is_current })
+    Ok(OpenedFile { file, is_current })
 }
 
 /// Opens a file for a read; returns the reads that received it and the files that were closed.
-fn open(files: &mut Table, part: u32) -> (Vec<&'static str>, Vec<u32>) {
+fn open(files: &mut TestFiles, part: u32) -> (Vec<&'static str>, Vec<u32>) {
     files.open_for(id(part), &(), "read");
     let job = files.next_open().expect("open due");
     let end = files.ended(job.id, opened(part), true);
@@ -28,7 +28,7 @@ fn open(files: &mut Table, part: u32) -> (Vec<&'static str>, Vec<u32>) {
 
 #[test]
 fn least_recently_used_file_is_closed_first() {
-    let mut files = Table::new(2);
+    let mut files = TestFiles::new(2);
     assert_eq!(open(&mut files, 0).1, vec![]);
     assert_eq!(open(&mut files, 1).1, vec![]);
     assert!(files.get(id(0)).is_some());
@@ -38,7 +38,7 @@ fn least_recently_used_file_is_closed_first() {
 
 #[test]
 fn file_with_running_reply_stays_open() {
-    let mut files = Table::new(1);
+    let mut files = TestFiles::new(1);
     files.pin(id(0));
     (0..3).for_each(|part| drop(open(&mut files, part)));
     assert!(files.get(id(0)).is_some() && files.get(id(1)).is_none());
@@ -52,7 +52,7 @@ fn file_with_running_reply_stays_open() {
 
 #[test]
 fn reads_of_one_file_share_one_open() {
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     files.open_ahead(id(0), &());
     files.open_ahead(id(1), &());
     files.open_for(id(1), &(), "first");
@@ -70,7 +70,7 @@ fn reads_of_one_file_share_one_open() {
 
 #[test]
 fn opens_in_flight_are_bounded() {
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     (0..100).for_each(|part| files.open_for(id(part), &(), "read"));
     let begun = core::iter::from_fn(|| files.next_open()).count();
     assert_eq!(begun, OPENS_MAX);
@@ -80,7 +80,7 @@ fn opens_in_flight_are_bounded() {
 
 #[test]
 fn closes_files_of_forgotten_stream() {
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     open(&mut files, 0);
     files.open_for(id(1), &(), "read");
     let job = files.next_open().expect("open due");
@@ -93,10 +93,10 @@ fn closes_files_of_forgotten_stream() {
 
 #[test]
 fn replaced_file_is_closed_and_its_reads_fail() {
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     files.open_for(id(0), &(), "read");
     files.next_open().expect("open due");
-    let replaced = Opened {
+    let replaced = OpenedFile {
         file: 3,
         is_current: false,
     };
@@ -108,7 +108,7 @@ fn replaced_file_is_closed_and_its_reads_fail() {
 
 #[test]
 fn first_direct_refusal_affects_device_and_later_ones_the_file() {
-    let refuse = |files: &mut Table| {
+    let refuse = |files: &mut TestFiles| {
         files.open_for(id(0), &(), "read");
         assert!(files.next_open().expect("open due").is_direct);
         let refused = Err(IoFailure::Refused);
@@ -122,10 +122,10 @@ fn first_direct_refusal_affects_device_and_later_ones_the_file() {
         assert!(file.is_ok_and(|of| !of.is_direct));
         end.news
     };
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     assert_eq!(refuse(&mut files), Some(FileNotice::DeviceBuffered));
     assert!(!files.is_direct());
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     files.direct_read_worked();
     assert_eq!(refuse(&mut files), Some(FileNotice::FileBuffered));
     assert!(files.is_direct());
@@ -133,7 +133,7 @@ fn first_direct_refusal_affects_device_and_later_ones_the_file() {
 
 #[test]
 fn out_of_descriptors_closes_half_of_files_and_retries_once() {
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     (0..4).for_each(|part| drop(open(&mut files, part)));
     files.open_for(id(9), &(), "read");
     files.next_open().expect("open due");
@@ -149,7 +149,7 @@ fn out_of_descriptors_closes_half_of_files_and_retries_once() {
 
 #[test]
 fn refused_direct_read_reopens_file_for_buffered_reads() {
-    let mut files = Table::new(8);
+    let mut files = TestFiles::new(8);
     open(&mut files, 0);
     let news = files.open_buffered(id(0), &(), "read");
     assert_eq!(news, Some(FileNotice::DeviceBuffered));

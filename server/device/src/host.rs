@@ -9,8 +9,8 @@ use headlong_units::Duration;
 
 use crate::flash::SsdJob;
 use crate::io_failure::IoFailure;
-use crate::open_job::{OpenJob, Opened};
-use crate::read::Read;
+use crate::open_job::{OpenJob, OpenedFile};
+use crate::read::FileRead;
 use crate::resources::Resources;
 
 /// The services a device core needs: memory, files, reads, replies, SSDs.
@@ -33,7 +33,7 @@ pub trait Host<R: Resources> {
     fn close(&mut self, files: Vec<R::File>);
 
     /// Starts a read; it ends with [`crate::DeviceCore::handle_read_ended`].
-    fn read(&mut self, read: Read<R>);
+    fn read(&mut self, read: FileRead<R>);
 
     /// A stream was unregistered.
     fn forget(&mut self, stream: StreamId);
@@ -70,7 +70,7 @@ pub enum OpenProgress<F> {
     /// In flight; completed by [`crate::DeviceCore::handle_opened`].
     Pending,
     /// Completed.
-    Ended(Result<Opened<F>, IoFailure>),
+    Ended(Result<OpenedFile<F>, IoFailure>),
 }
 
 /// A read into the slot is in flight.

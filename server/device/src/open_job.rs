@@ -24,7 +24,7 @@ pub struct OpenJob<S> {
 
 /// An opened file.
 #[derive(Debug, Clone)]
-pub struct Opened<F> {
+pub struct OpenedFile<F> {
     /// The open file.
     pub file: F,
     /// Whether it has the version that the stream was registered with.

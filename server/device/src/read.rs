@@ -8,7 +8,7 @@ use crate::resources::Resources;
 /// A read of an open file with its resources. `memory` is the first field, so that it is released
 /// before the last reference to the file.
 #[derive(Debug)]
-pub struct Read<R: Resources> {
+pub struct FileRead<R: Resources> {
     /// Destination of the bytes.
     pub memory: R::Memory,
     /// State of the read.

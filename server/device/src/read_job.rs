@@ -48,7 +48,7 @@ pub struct ReadJob {
 
 /// The step after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextCall {
     /// Make another call for [`ReadJob::span`].
     Again,
     /// Direct reads of the file are refused: return the read with
@@ -128,37 +128,37 @@ impl ReadJob {
     }
 
     /// A call for [`ReadJob::span`] has returned.
-    pub fn advance(&mut self, result: Result<u64, IoFailure>) -> Next {
+    pub fn advance(&mut self, result: Result<u64, IoFailure>) -> NextCall {
         let bytes = match result {
-            Ok(_) if mutated!(ShortReadTaken) => return Next::Ended(ReadEnd::Whole),
+            Ok(_) if mutated!(ShortReadTaken) => return NextCall::Ended(ReadEnd::Whole),
             Ok(bytes) => bytes,
             Err(IoFailure::Refused) if self.is_direct && !mutated!(RefusalBlamed) => {
-                return Next::Reopen;
+                return NextCall::Reopen;
             }
             Err(IoFailure::Interrupted) => {
                 self.idle_calls += 1;
                 return match self.idle_calls < IDLE_CALLS_MAX {
-                    true => Next::Again,
-                    false => Next::Ended(ReadEnd::Failed(IoFailure::Interrupted)),
+                    true => NextCall::Again,
+                    false => NextCall::Ended(ReadEnd::Failed(IoFailure::Interrupted)),
                 };
             }
-            Err(failure) => return Next::Ended(ReadEnd::Failed(failure)),
+            Err(failure) => return NextCall::Ended(ReadEnd::Failed(failure)),
         };
         self.has_read_direct |= self.is_direct;
         let reached = self.done + bytes;
         if reached >= self.length {
-            return Next::Ended(ReadEnd::Whole);
+            return NextCall::Ended(ReadEnd::Whole);
         }
         let block = if self.is_direct { BLOCK_BYTES } else { 1 };
         let reached = reached - reached % block;
         if reached <= self.done {
-            return Next::Ended(ReadEnd::Short);
+            return NextCall::Ended(ReadEnd::Short);
         }
         self.done = reached;
         if mutated!(ContinuedTooFar) && reached + BLOCK_BYTES < self.length {
             self.done += BLOCK_BYTES;
         }
-        Next::Again
+        NextCall::Again
     }
 
     /// The outcome of the read, given the current state of its file.

@@ -28,12 +28,12 @@ fn span(offset: u64, skip: u64, length: u64) -> Span {
     }
 }
 
-struct File {
+struct TestFile {
     size: u64,
     is_same: bool,
 }
 
-impl FileState for File {
+impl FileState for TestFile {
     fn size(&mut self) -> Result<u64, IoFailure> {
         Ok(self.size)
     }
@@ -47,10 +47,10 @@ impl FileState for File {
 fn short_direct_read_continues_at_last_whole_block() {
     let mut job = job(true);
     assert_eq!(job.span(), span(4096, 0, 12_288), "whole blocks");
-    assert_eq!(job.advance(Ok(5000)), Next::Again);
+    assert_eq!(job.advance(Ok(5000)), NextCall::Again);
     assert_eq!(job.span(), span(8192, 4096, 8192));
-    assert_eq!(job.advance(Ok(904)), Next::Ended(ReadEnd::Short));
-    assert_eq!(job.advance(Ok(5904)), Next::Ended(ReadEnd::Whole));
+    assert_eq!(job.advance(Ok(904)), NextCall::Ended(ReadEnd::Short));
+    assert_eq!(job.advance(Ok(5904)), NextCall::Ended(ReadEnd::Whole));
     assert!(job.has_read_direct());
 }
 
@@ -58,30 +58,31 @@ fn short_direct_read_continues_at_last_whole_block() {
 fn short_buffered_read_continues_where_it_ended() {
     let mut job = job(false);
     assert_eq!(job.span(), span(4096, 0, 10_000));
-    assert_eq!(job.advance(Ok(1)), Next::Again);
+    assert_eq!(job.advance(Ok(1)), NextCall::Again);
     assert_eq!(job.span(), span(4097, 1, 9_999));
-    assert_eq!(job.advance(Ok(0)), Next::Ended(ReadEnd::Short));
+    assert_eq!(job.advance(Ok(0)), NextCall::Ended(ReadEnd::Short));
     assert!(!job.has_read_direct());
 }
 
 #[test]
 fn refused_direct_read_reopens_and_refused_buffered_one_fails() {
-    assert_eq!(job(true).advance(Err(IoFailure::Refused)), Next::Reopen);
-    let failed = Next::Ended(ReadEnd::Failed(IoFailure::Refused));
+    assert_eq!(job(true).advance(Err(IoFailure::Refused)), NextCall::Reopen);
+    let failed = NextCall::Ended(ReadEnd::Failed(IoFailure::Refused));
     assert_eq!(job(false).advance(Err(IoFailure::Refused)), failed);
 }
 
 #[test]
 fn gives_up_when_every_call_is_interrupted() {
     let mut job = job(false);
-    let calls = (0..1000).take_while(|_| job.advance(Err(IoFailure::Interrupted)) == Next::Again);
+    let calls =
+        (0..1000).take_while(|_| job.advance(Err(IoFailure::Interrupted)) == NextCall::Again);
     assert_eq!(calls.count() as u32, IDLE_CALLS_MAX - 1);
 }
 
 #[test]
 fn data_counts_only_if_file_version_is_unchanged() {
     let job = job(true);
-    let judge = |end, size, is_same| job.judge(end, &mut File { size, is_same });
+    let judge = |end, size, is_same| job.judge(end, &mut TestFile { size, is_same });
     assert_eq!(judge(ReadEnd::Whole, 14_096, true), ReadOutcome::Done);
     assert_eq!(judge(ReadEnd::Whole, 14_096, false), ReadOutcome::Changed);
     assert_eq!(judge(ReadEnd::Short, 14_095, true), ReadOutcome::Changed);

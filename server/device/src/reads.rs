@@ -9,8 +9,8 @@ use crate::device_core::DeviceCore;
 use crate::files::{FileNotice, OpenFile};
 use crate::host::{Host, Notice, OpenProgress};
 use crate::io_failure::IoFailure;
-use crate::open_job::{Opened, PartId};
-use crate::read::{Read, ReadCompletion, WaitingRead};
+use crate::open_job::{OpenedFile, PartId};
+use crate::read::{FileRead, ReadCompletion, WaitingRead};
 use crate::read_job::ReadJob;
 use crate::resources::Resources;
 
@@ -62,7 +62,7 @@ impl<R: Resources> DeviceCore<R> {
         &mut self,
         host: &mut impl Host<R>,
         id: PartId,
-        opened: Result<Opened<R::File>, IoFailure>,
+        opened: Result<OpenedFile<R::File>, IoFailure>,
     ) {
         let is_known = self.sources.contains_key(&id.stream);
         let end = self.files.ended(id, opened, is_known);
@@ -85,11 +85,11 @@ impl<R: Resources> DeviceCore<R> {
         now: Instant,
         host: &mut impl Host<R>,
         id: PartId,
-        opened: Result<Opened<R::File>, IoFailure>,
+        opened: Result<OpenedFile<R::File>, IoFailure>,
     ) {
         self.open_ended(host, id, opened);
         self.start_opens(host);
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// A read has completed.
@@ -104,12 +104,12 @@ impl<R: Resources> DeviceCore<R> {
         }
         let ReadCompletion { id, outcome, .. } = completion;
         self.shard.handle_read_done(now, id, outcome);
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// A direct read was refused: the read is restarted once its file is open for buffered reads.
-    pub fn handle_refused(&mut self, now: Instant, host: &mut impl Host<R>, read: Read<R>) {
-        let Read {
+    pub fn handle_refused(&mut self, now: Instant, host: &mut impl Host<R>, read: FileRead<R>) {
+        let FileRead {
             memory,
             job,
             source,
@@ -131,7 +131,7 @@ impl<R: Resources> DeviceCore<R> {
                 self.start_opens(host);
             }
         }
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 }
 
@@ -142,7 +142,7 @@ fn launch<R: Resources>(
 ) {
     let mut job = read.job;
     job.begin(file.is_direct);
-    host.read(Read {
+    host.read(FileRead {
         memory: read.memory,
         job,
         file: file.file,

@@ -16,7 +16,7 @@ impl<R: Resources> DeviceCore<R> {
     ///
     /// # Errors
     /// If the shard refuses the request.
-    pub fn ask(
+    pub fn request(
         &mut self,
         now: Instant,
         host: &mut impl Host<R>,
@@ -40,7 +40,7 @@ impl<R: Resources> DeviceCore<R> {
             self.begin_running(file);
         }
         // The request's own reads come before the open below.
-        self.settle(now, host);
+        self.drain_queues(now, host);
         if chain.is_ok()
             && self.replies.contains_key(&id)
             && let Some(source) = self.sources.get(&request.stream)
@@ -48,7 +48,7 @@ impl<R: Resources> DeviceCore<R> {
             // Opened before any read, so that the reply is served from this version.
             self.files.open_ahead(file, source);
             self.start_opens(host);
-            self.settle(now, host);
+            self.drain_queues(now, host);
         }
         chain
     }
@@ -74,7 +74,7 @@ impl<R: Resources> DeviceCore<R> {
         if !is_kept && !mutated!(SlotGivenBackEarly) {
             self.shard.handle_sent(now, request, slot);
         }
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// A reply was dropped.
@@ -83,7 +83,7 @@ impl<R: Resources> DeviceCore<R> {
             self.shard.handle_cancel(now, request);
         }
         self.end_reply(now, host, request);
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// The client of a reply has disconnected, with `pieces` still undelivered.
@@ -101,7 +101,7 @@ impl<R: Resources> DeviceCore<R> {
         for slot in pieces {
             self.shard.handle_sent(now, request, *slot);
         }
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// A reply is complete, or has failed.

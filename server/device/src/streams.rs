@@ -11,8 +11,8 @@ use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
     /// Registers a stream unless it is registered already, which concurrent requests may cause.
-    /// Returns whether it is new. The caller must call [`DeviceCore::settle`] afterwards, or a
-    /// method that does.
+    /// Returns whether it is new. The caller must call [`DeviceCore::drain_queues`] afterwards, or
+    /// a method that does.
     ///
     /// # Errors
     /// If the shard accepts no more streams.
@@ -48,12 +48,12 @@ impl<R: Resources> DeviceCore<R> {
             close(host, file.into_iter().collect());
         }
         self.shard.handle_part(now, id.stream, id.part, spec);
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// The last path to a stream was removed; `is_regrouped`: its files belong to other streams
     /// now. Replies that hold an open version are completed from it.
-    pub fn handle_stream_gone(
+    pub fn handle_stream_removed(
         &mut self,
         now: Instant,
         host: &mut impl Host<R>,
@@ -66,13 +66,13 @@ impl<R: Resources> DeviceCore<R> {
             }
             false => self.drop_stream(now, stream, is_regrouped),
         }
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     fn drop_stream(&mut self, now: Instant, stream: StreamId, is_regrouped: bool) {
         match is_regrouped {
             true => self.shard.handle_stream_regrouped(now, stream),
-            false => self.shard.handle_stream_gone(now, stream),
+            false => self.shard.handle_stream_removed(now, stream),
         }
     }
 

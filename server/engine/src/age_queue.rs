@@ -16,12 +16,12 @@ const SPARE: usize = 16;
 
 /// Identifies one stay of a member in the state. The member stores it while it stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Turn(u64);
+pub(crate) struct StayId(u64);
 
 /// Members ordered by the time at which they entered the state.
 #[derive(Debug)]
 pub(crate) struct AgeQueue<Id> {
-    entries: VecDeque<(Instant, Turn, Id)>,
+    entries: VecDeque<(Instant, StayId, Id)>,
     next_turn: u64,
 }
 
@@ -36,8 +36,8 @@ impl<Id> Default for AgeQueue<Id> {
 
 impl<Id: Copy> AgeQueue<Id> {
     /// `id` enters the state now.
-    pub(crate) fn push(&mut self, now: Instant, id: Id) -> Turn {
-        let turn = Turn(self.next_turn);
+    pub(crate) fn push(&mut self, now: Instant, id: Id) -> StayId {
+        let turn = StayId(self.next_turn);
         self.next_turn += 1;
         self.entries.push_back((now, turn, id));
         turn
@@ -45,7 +45,10 @@ impl<Id: Copy> AgeQueue<Id> {
 
     /// The member that has been in the state for longest, and since when. `turn_of` returns the
     /// turn that a member stores.
-    pub(crate) fn oldest(&mut self, turn_of: impl Fn(Id) -> Option<Turn>) -> Option<(Instant, Id)> {
+    pub(crate) fn oldest(
+        &mut self,
+        turn_of: impl Fn(Id) -> Option<StayId>,
+    ) -> Option<(Instant, Id)> {
         while let Some((since, turn, id)) = self.entries.front().copied() {
             if turn_of(id) == Some(turn) {
                 return Some((since, id));
@@ -61,7 +64,7 @@ impl<Id: Copy> AgeQueue<Id> {
     }
 
     /// Removes stale entries if most are stale; there are `owners` members in all.
-    pub(crate) fn tidy(&mut self, owners: usize, turn_of: impl Fn(Id) -> Option<Turn>) {
+    pub(crate) fn tidy(&mut self, owners: usize, turn_of: impl Fn(Id) -> Option<StayId>) {
         if self.entries.len() > 2 * owners + SPARE {
             self.entries
                 .retain(|(_, turn, id)| turn_of(*id) == Some(*turn));
@@ -69,7 +72,7 @@ impl<Id: Copy> AgeQueue<Id> {
     }
 
     /// Whether a turn has an entry; for tests and invariants.
-    pub(crate) fn has(&self, turn: Turn) -> bool {
+    pub(crate) fn has(&self, turn: StayId) -> bool {
         self.entries
             .binary_search_by_key(&turn, |(_, of, _)| *of)
             .is_ok()

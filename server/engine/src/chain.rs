@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::age_queue::Turn;
+use crate::age_queue::StayId;
 use crate::chain_matching::{ChainPosition, REREAD_BYTES};
 use crate::ids::{ConnectionId, JobId, RequestId, StreamId, ViewerId};
-use crate::learned::SavedChain;
-use crate::once::ReaderPresence;
-use crate::pace::Pace;
-use crate::request::{Hints, Identity};
+use crate::one_shot::ReaderPresence;
+use crate::pace::ViewerPace;
+use crate::request::{Hints, ReaderIdentity};
+use crate::saved_state::SavedChain;
 use crate::sizing::ChainShape;
-use crate::unread::Unread;
+use crate::unread_pieces::UnreadPieces;
 
 /// A hinted bit rate is accepted up to this multiple of the known or usual rate, and down to the
 /// same fraction of it: adjacent renditions differ by a factor of two at most (Apple's HLS
@@ -64,13 +64,13 @@ pub(crate) struct Chain {
     /// Requests in progress, in order of arrival.
     pub(crate) active: Vec<RequestId>,
     /// Its turn in the queue of idle chains; set only while no request is in progress.
-    pub(crate) idle: Option<Turn>,
+    pub(crate) idle: Option<StayId>,
     pub(crate) stay: ReaderPresence,
-    pub(crate) pace: Pace,
+    pub(crate) pace: ViewerPace,
     pub(crate) hints: Hints,
     pub(crate) hinted_at: Instant,
     /// Pieces in memory that are kept for it.
-    pub(crate) unread: Unread,
+    pub(crate) unread: UnreadPieces,
     pub(crate) job: Option<JobId>,
     /// A prefetch for it failed: until this many reads have succeeded, only demanded bytes are
     /// read.
@@ -83,13 +83,13 @@ impl Chain {
     /// A chain that begins at `start`, without a request yet.
     pub(crate) fn begin(
         now: Instant,
-        (identity, stream): (Identity, StreamId),
+        (identity, stream): (ReaderIdentity, StreamId),
         start: u64,
         open_ended: bool,
     ) -> Self {
         Self {
             viewer: identity.viewer(),
-            is_named: matches!(identity, Identity::Named(_)),
+            is_named: matches!(identity, ReaderIdentity::Named(_)),
             connection: None,
             stream,
             start,
@@ -107,10 +107,10 @@ impl Chain {
             active: Vec::new(),
             idle: None,
             stay: ReaderPresence::default(),
-            pace: Pace::new(now),
+            pace: ViewerPace::new(now),
             hints: Hints::default(),
             hinted_at: now,
-            unread: Unread::default(),
+            unread: UnreadPieces::default(),
             job: None,
             careful: 0,
             is_expected: false,
@@ -123,7 +123,7 @@ impl Chain {
         self.fetched_end = told.position;
         self.read_once_end = told.position;
         self.last_request_bytes = told.last_request_bytes;
-        self.pace = Pace::resume(now, told.pace);
+        self.pace = ViewerPace::resume(now, told.pace);
         let went_on = told.pace.bytes_in(told.idle.times(WENT_ON_TIMES));
         let asked_on = told.last_request_bytes.saturating_mul(WENT_ON_TIMES);
         self.awaited_until = told.end.saturating_add(went_on).saturating_add(asked_on);
@@ -270,10 +270,10 @@ impl Chain {
     }
 
     /// The identity of its viewer.
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> ReaderIdentity {
         match self.is_named {
-            true => Identity::Named(self.viewer),
-            false => Identity::Unnamed {
+            true => ReaderIdentity::Named(self.viewer),
+            false => ReaderIdentity::Unnamed {
                 origin: self.viewer,
                 connection: self.connection,
             },

@@ -47,14 +47,14 @@ pub(crate) struct ChainPosition {
 
 /// How a kernel between a viewer and this server may alter its requests.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Between {
+pub(crate) struct ProxyTolerance {
     /// How far before the end of its requested bytes it may request again.
     reread_bytes: u64,
     /// How many bytes after that end it may skip.
     skip_bytes: u64,
 }
 
-impl Between {
+impl ProxyTolerance {
     pub(crate) fn of(config: &EngineConfig) -> Self {
         Self {
             reread_bytes: config.reread_bytes,
@@ -102,7 +102,7 @@ impl ChainPosition {
         &self,
         range: ByteRange,
         connection: Option<ConnectionId>,
-        between: Between,
+        between: ProxyTolerance,
     ) -> Option<MatchReason> {
         let in_parallel = PARALLEL_MAX.saturating_mul(self.last_request_bytes);
         let is_young = self.end - self.start <= in_parallel;
@@ -141,14 +141,14 @@ impl ChainPosition {
 
 /// Chains of unnamed viewers, by position.
 #[derive(Debug, Default)]
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedChains {
     /// By origin, stream, and the end of the requested bytes.
     by_end: BTreeSet<(ViewerId, StreamId, u64, ChainId)>,
     /// By the connection last used.
     by_connection: BTreeSet<(ConnectionId, ChainId)>,
 }
 
-impl Unnamed {
+impl UnnamedChains {
     pub(crate) fn add(&mut self, (origin, stream): (ViewerId, StreamId), end: u64, id: ChainId) {
         self.by_end.insert((origin, stream, end, id));
     }
@@ -204,7 +204,7 @@ impl Unnamed {
         &self,
         (origin, stream): (ViewerId, StreamId),
         range: ByteRange,
-        (connection, between): (Option<ConnectionId>, Between),
+        (connection, between): (Option<ConnectionId>, ProxyTolerance),
         whereabouts: impl Fn(ChainId) -> Option<ChainPosition>,
     ) -> Option<ChainId> {
         let is_own = |connection| self.on(connection).count() <= CHAINS_PER_VIEWER;

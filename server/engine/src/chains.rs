@@ -16,14 +16,14 @@ use headlong_units::{ByteRange, Duration, Instant};
 
 use crate::age_queue::AgeQueue;
 use crate::chain::Chain;
-use crate::chain_matching::{Between, CHAINS_PER_VIEWER, Unnamed};
+use crate::chain_matching::{CHAINS_PER_VIEWER, ProxyTolerance, UnnamedChains};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, ConnectionId, RequestId, StreamId, ViewerId};
-use crate::learned::SavedChain;
-use crate::once::{Once, ReaderPresence};
-use crate::pace::Pace;
+use crate::one_shot::{OneShotReaders, ReaderPresence};
+use crate::pace::ViewerPace;
 use crate::readers::Readers;
-use crate::request::Identity;
+use crate::request::ReaderIdentity;
+use crate::saved_state::SavedChain;
 
 /// Whether a viewer may begin a chain on a device that refuses new viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
     /// Chains of named viewers.
     by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
-    unnamed: Unnamed,
+    unnamed: UnnamedChains,
     /// The chains of each viewer, on all streams.
     by_viewer: BTreeSet<(ViewerId, ChainId)>,
     readers: Readers,
@@ -54,7 +54,7 @@ pub(crate) struct Chains {
     expected_bytes: u64,
     /// Chains without a request, by the time at which they became idle.
     idle: AgeQueue<ChainId>,
-    once: Once,
+    once: OneShotReaders,
     next_id: u64,
 }
 
@@ -86,7 +86,7 @@ impl Chains {
     /// Whether a viewer may begin a chain while new ones are refused. An unnamed viewer is judged
     /// by the chains of its connection; without those, by the chains of its origin, if they are few
     /// enough to belong to one viewer.
-    pub(crate) fn may_begin(&self, identity: Identity) -> NewChainPermit {
+    pub(crate) fn may_begin(&self, identity: ReaderIdentity) -> NewChainPermit {
         let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
         let of_viewer = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
@@ -96,7 +96,7 @@ impl Chains {
         if first.is_empty() {
             first.extend(of_viewer);
         }
-        let is_named = matches!(identity, Identity::Named(_));
+        let is_named = matches!(identity, ReaderIdentity::Named(_));
         if !is_named && first.len() > CHAINS_PER_VIEWER {
             return NewChainPermit::Nothing;
         }
@@ -114,8 +114,8 @@ impl Chains {
     pub(crate) fn find(
         &self,
         now: Instant,
-        (gap, between): (Duration, Between),
-        (identity, stream): (Identity, StreamId),
+        (gap, between): (Duration, ProxyTolerance),
+        (identity, stream): (ReaderIdentity, StreamId),
         range: ByteRange,
     ) -> Option<(ChainId, Option<ChainId>)> {
         let whereabouts = |id: ChainId| {
@@ -124,7 +124,7 @@ impl Chains {
             is_live.then(|| chain.whereabouts())
         };
         let reader = (identity.viewer(), stream);
-        if let Identity::Unnamed { connection, .. } = identity {
+        if let ReaderIdentity::Unnamed { connection, .. } = identity {
             let found = self
                 .unnamed
                 .find(reader, range, (connection, between), whereabouts);
@@ -158,7 +158,7 @@ impl Chains {
     pub(crate) fn begin(
         &mut self,
         now: Instant,
-        (identity, stream): (Identity, StreamId),
+        (identity, stream): (ReaderIdentity, StreamId),
         start: u64,
         open_ended: bool,
     ) -> (ChainId, Option<ChainId>) {
@@ -206,7 +206,7 @@ impl Chains {
     pub(crate) fn expect(
         &mut self,
         now: Instant,
-        reader: (Identity, StreamId),
+        reader: (ReaderIdentity, StreamId),
         start: u64,
     ) -> (ChainId, Option<ChainId>) {
         let (id, surplus) = self.begin(now, reader, start, false);
@@ -230,14 +230,14 @@ impl Chains {
         };
         chain.is_expected = false;
         chain.open_ended = open_ended;
-        chain.pace = Pace::new(now);
+        chain.pace = ViewerPace::new(now);
         let held = self.expected.remove(&(chain.viewer, id));
         self.expected_bytes -= held.unwrap_or(0);
         true
     }
 
     /// How many announced chains a viewer has, counted up to `count_max`.
-    pub(crate) fn expected_of(&self, identity: Identity, count_max: usize) -> usize {
+    pub(crate) fn expected_of(&self, identity: ReaderIdentity, count_max: usize) -> usize {
         let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
         self.expected.range(of_viewer).take(count_max).count()
@@ -279,7 +279,7 @@ impl Chains {
         connection: Option<ConnectionId>,
     ) {
         if let Some(chain) = self.chains.get_mut(&id) {
-            self.once.asks(&mut chain.stay);
+            self.once.note_request(&mut chain.stay);
             if let Some(before) = chain.begin_request(now, request, connection) {
                 self.unnamed.move_connection((before, connection), id);
             }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::chain_matching::Between;
+use crate::chain_matching::ProxyTolerance;
 
 const GAP: Duration = Duration::from_secs(40);
-const READER: (Identity, StreamId) = (Identity::Named(ViewerId(1)), StreamId(1));
+const READER: (ReaderIdentity, StreamId) = (ReaderIdentity::Named(ViewerId(1)), StreamId(1));
 
 fn begin(chains: &mut Chains, start: u64, end: u64) -> ChainId {
     let (id, _) = chains.begin(Instant::ZERO, READER, start, false);
@@ -13,7 +13,7 @@ fn begin(chains: &mut Chains, start: u64, end: u64) -> ChainId {
 fn find(chains: &Chains, start: u64, end: u64) -> Option<(ChainId, Option<ChainId>)> {
     chains.find(
         Instant::ZERO,
-        (GAP, Between::default()),
+        (GAP, ProxyTolerance::default()),
         READER,
         ByteRange::new(start, end),
     )
@@ -61,7 +61,7 @@ fn chain_ends_forty_seconds_after_last_request() {
         chains
             .find(
                 at(70),
-                (GAP, Between::default()),
+                (GAP, ProxyTolerance::default()),
                 READER,
                 ByteRange::new(100, 200)
             )
@@ -71,7 +71,7 @@ fn chain_ends_forty_seconds_after_last_request() {
         chains
             .find(
                 at(71),
-                (GAP, Between::default()),
+                (GAP, ProxyTolerance::default()),
                 READER,
                 ByteRange::new(100, 200)
             )
@@ -85,19 +85,19 @@ fn finds_nearest_reader_behind() {
     let mut chains = Chains::default();
     let (near, _) = chains.begin(
         Instant::ZERO,
-        (Identity::Named(ViewerId(1)), StreamId(1)),
+        (ReaderIdentity::Named(ViewerId(1)), StreamId(1)),
         500,
         false,
     );
     chains.begin(
         Instant::ZERO,
-        (Identity::Named(ViewerId(2)), StreamId(1)),
+        (ReaderIdentity::Named(ViewerId(2)), StreamId(1)),
         100,
         false,
     );
     chains.begin(
         Instant::ZERO,
-        (Identity::Named(ViewerId(3)), StreamId(1)),
+        (ReaderIdentity::Named(ViewerId(3)), StreamId(1)),
         900,
         false,
     );

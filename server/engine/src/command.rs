@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use headlong_flash::{BlockId, PieceId, Place, SsdId};
+use headlong_flash::{BlockId, PieceId, RecordLocation, SsdId};
 use headlong_units::Duration;
 
 use crate::ids::{FlashReadId, ReadId, RequestId, Slot, StreamId};
@@ -32,7 +32,7 @@ pub enum FlashCommand {
     /// another read.
     Stage {
         /// Where the record will lie.
-        place: Place,
+        place: RecordLocation,
         /// Identity of the piece.
         piece: PieceId,
         /// Length in bytes.
@@ -84,7 +84,7 @@ pub struct FlashRead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlashRecord {
     /// Where it begins.
-    pub place: Place,
+    pub place: RecordLocation,
     /// Identity that its header must have.
     pub piece: PieceId,
     /// Length that it must have, in bytes.

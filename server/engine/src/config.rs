@@ -1,6 +1,6 @@
 //! Settings of a shard, with their defaults and sources. [`crate::knobs`] names them for operators.
 
-use headlong_flash::RoomConfig;
+use headlong_flash::StoreConfig;
 use headlong_units::{BitRate, Duration, KIB, MIB};
 
 /// Settings of one shard: one device with its share of memory.
@@ -82,7 +82,7 @@ pub struct EngineConfig {
     /// An offline device is tried again this often.
     pub offline_retry: Duration,
     /// Policy of the flash tier, if there is one.
-    pub flash: RoomConfig,
+    pub flash: StoreConfig,
     /// Most requests in progress.
     pub requests_max: usize,
     /// Most chains remembered.
@@ -317,7 +317,7 @@ impl Default for EngineConfig {
             error_window: Duration::from_secs(60),
             errors_offline: 10,
             offline_retry: Duration::from_secs(30),
-            flash: RoomConfig::default(),
+            flash: StoreConfig::default(),
             requests_max: 65_536,
             chains_max: 65_536,
             streams_max: 65_536,

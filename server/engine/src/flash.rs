@@ -10,7 +10,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use headlong_flash::{BlockId, FlashStore, PieceId, Place};
+use headlong_flash::{BlockId, FlashStore, PieceId, RecordLocation};
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
@@ -32,7 +32,7 @@ pub(crate) struct RecordRead {
     /// Number of the piece within its stream.
     pub(crate) number: u32,
     pub(crate) piece: PieceId,
-    pub(crate) place: Place,
+    pub(crate) place: RecordLocation,
     pub(crate) length: u32,
     pub(crate) slot: Slot,
 }

@@ -21,14 +21,14 @@ const SHARE_OFFLINE: u32 = 640;
 
 /// A part of a device within which errors count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Region {
+pub(crate) enum ErrorRegion {
     /// By physical position, if it is known.
     Physical(u64),
     /// By logical offset in a stream, if the physical position is unknown.
     Logical(StreamId, u64),
 }
 
-impl Region {
+impl ErrorRegion {
     /// The region of a byte of a stream, and of the device if that is known.
     pub(crate) fn of(stream: StreamId, logical: u64, physical: Option<u64>) -> Self {
         match physical {
@@ -71,10 +71,10 @@ pub(crate) struct HealthConfig {
 
 /// The recent errors of one device.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
+pub(crate) struct DeviceHealth {
     /// Regions with errors within the window, and the time of the last one. At most
     /// `errors_offline` of them matter, and no more are kept.
-    errors: BTreeMap<Region, Instant>,
+    errors: BTreeMap<ErrorRegion, Instant>,
     /// Share of the last reads that failed, of 1024.
     failing: u32,
     offline_until: Option<Instant>,
@@ -82,7 +82,7 @@ pub(crate) struct Health {
     on_probation: bool,
 }
 
-impl Health {
+impl DeviceHealth {
     pub(crate) fn state(&self) -> DeviceState {
         if self.offline_until.is_some() {
             DeviceState::Offline
@@ -102,7 +102,7 @@ impl Health {
     pub(crate) fn record_error(
         &mut self,
         now: Instant,
-        region: Region,
+        region: ErrorRegion,
         config: HealthConfig,
     ) -> bool {
         self.failing = self.failing - self.failing * READ_WEIGHT / 1024 + READ_WEIGHT;
@@ -157,13 +157,13 @@ mod tests {
         Instant::ZERO + Duration::from_secs(second)
     }
 
-    fn region(number: u64) -> Region {
-        Region::of(StreamId(1), 0, Some(number * REGION_BYTES))
+    fn region(number: u64) -> ErrorRegion {
+        ErrorRegion::of(StreamId(1), 0, Some(number * REGION_BYTES))
     }
 
     #[test]
     fn bad_regions_keep_device_online_while_reads_succeed() {
-        let mut health = Health::default();
+        let mut health = DeviceHealth::default();
         for number in 0..100 {
             assert!(!health.record_error(at(0), region(number), CONFIG));
             health.record_success();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn share_of_failures_stays_within_bounds() {
-        let mut health = Health::default();
+        let mut health = DeviceHealth::default();
         for _ in 0..1_000 {
             health.record_error(at(0), region(0), CONFIG);
             assert!(health.failing <= 1024);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn repeated_errors_of_one_region_count_once() {
-        let mut health = Health::default();
+        let mut health = DeviceHealth::default();
         for second in 0..20 {
             assert!(!health.record_error(at(second), region(7), CONFIG));
         }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn errors_everywhere_take_device_offline_until_retry() {
-        let mut health = Health::default();
+        let mut health = DeviceHealth::default();
         let went = [0, 1, 2, 3].map(|n| health.record_error(at(0), region(n), CONFIG));
         assert_eq!(went, [false, false, false, true]);
         assert_eq!(health.poll_timeout(CONFIG), Some(at(30)));

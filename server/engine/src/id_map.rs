@@ -10,16 +10,16 @@
 use core::hash::{BuildHasherDefault, Hasher};
 
 /// A table from an id to its value.
-pub(crate) type IdMap<K, V> = hashbrown::HashMap<K, V, BuildHasherDefault<Spread>>;
+pub(crate) type IdMap<K, V> = hashbrown::HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// 2^64 over the golden ratio, odd.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Hashes ids evenly, whatever bits they share.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct IdHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
@@ -51,7 +51,7 @@ mod tests {
             let mut map = IdMap::default();
             for number in 0..4096_u64 {
                 let key = number.wrapping_mul(step);
-                let mut hasher = Spread::default();
+                let mut hasher = IdHasher::default();
                 hasher.write_u64(key);
                 places[(hasher.finish() % 64) as usize] += 1;
                 map.insert(StreamId(key), number);

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use crate::ids::{Slot, StreamId};
 
 /// Stream and number of a piece.
-type Key = (StreamId, u32);
+type IndexKey = (StreamId, u32);
 
 /// One entry of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl PieceIndex {
     }
 
     /// The slot of a key; `name_of` returns the key that a slot holds.
-    pub(crate) fn get(&self, key: Key, name_of: impl Fn(Slot) -> Key) -> Option<Slot> {
+    pub(crate) fn get(&self, key: IndexKey, name_of: impl Fn(Slot) -> IndexKey) -> Option<Slot> {
         let spread = spread(key);
         let is_it = |place: IndexEntry| place.spread == spread && name_of(Slot(place.slot)) == key;
         let place = self.walk(spread, is_it)?;
@@ -64,13 +64,13 @@ impl PieceIndex {
     }
 
     /// Whether a slot is stored under this key.
-    pub(crate) fn has(&self, key: Key, slot: Slot) -> bool {
+    pub(crate) fn has(&self, key: IndexKey, slot: Slot) -> bool {
         self.walk(spread(key), |place| place.slot == slot.0)
             .is_some()
     }
 
     /// Stores a slot under a key that is not in the table.
-    pub(crate) fn insert(&mut self, key: Key, slot: Slot) {
+    pub(crate) fn insert(&mut self, key: IndexKey, slot: Slot) {
         let spread = spread(key);
         let mut place = self.home(spread);
         while self.places[place] != EMPTY {
@@ -83,7 +83,7 @@ impl PieceIndex {
     }
 
     /// Removes a key of a slot, if it is stored.
-    pub(crate) fn remove(&mut self, key: Key, slot: Slot) {
+    pub(crate) fn remove(&mut self, key: IndexKey, slot: Slot) {
         let Some(mut empty) = self.walk(spread(key), |place| place.slot == slot.0) else {
             return;
         };
@@ -134,7 +134,7 @@ impl PieceIndex {
 
 /// Hashes groups of neighbours evenly, whatever the numbers (the multiplier is 2^64 over the golden
 /// ratio).
-fn spread((stream, piece): Key) -> u32 {
+fn spread((stream, piece): IndexKey) -> u32 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let (group, within) = (piece / NEIGHBOURS, piece % NEIGHBOURS);
     let stream = stream.0.wrapping_mul(SPREAD).rotate_left(29);

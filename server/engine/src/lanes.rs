@@ -33,11 +33,11 @@ const TAIL_DECAY_READS: u64 = 256;
 /// [`LEAD_BYTES_MAX`] more. On a busy host the drive would finish it before the host has submitted
 /// more: the tail then grows. The lead stays one request: with longer ones a drive may alternate.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct RunTail {
     bytes: u64,
 }
 
-impl Default for Tail {
+impl Default for RunTail {
     fn default() -> Self {
         Self {
             bytes: TAIL_BYTES_MIN,
@@ -45,7 +45,7 @@ impl Default for Tail {
     }
 }
 
-impl Tail {
+impl RunTail {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -83,13 +83,13 @@ pub(crate) struct BusyRun {
 /// would not do: longer runs move more of them with any number of lanes, and the sizes change while
 /// viewers come.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct RunTimes {
     runs: u32,
     expected: Duration,
     took: Duration,
 }
 
-impl Pace {
+impl RunTimes {
     fn add(&mut self, run: BusyRun, drive: DriveTimes) {
         self.runs += 1;
         self.expected += drive.time_of(run.bytes);
@@ -108,14 +108,14 @@ impl Pace {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Phase {
+enum LanesPhase {
     /// The present number of lanes is measured.
     Measured { deferred: u32, is_first: bool },
     /// Twice as many lanes since `since`, compared with the result of half of them.
-    Tried { since: Instant, before: Pace },
+    Tried { since: Instant, before: RunTimes },
     /// Half as many lanes since `since`, compared with the result of all of them: whether they are
     /// still worth it.
-    Halved { since: Instant, before: Pace },
+    Halved { since: Instant, before: RunTimes },
     /// The better number is in force until `until`.
     Held { until: Instant },
 }
@@ -124,8 +124,8 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     count: u32,
-    phase: Phase,
-    pace: Pace,
+    phase: LanesPhase,
+    pace: RunTimes,
     /// What runs are expected to take, in all phases of one comparison.
     drive: Option<DriveTimes>,
 }
@@ -134,11 +134,11 @@ impl Default for Lanes {
     fn default() -> Self {
         Self {
             count: 1,
-            phase: Phase::Measured {
+            phase: LanesPhase::Measured {
                 deferred: 0,
                 is_first: true,
             },
-            pace: Pace::default(),
+            pace: RunTimes::default(),
             drive: None,
         }
     }
@@ -161,20 +161,22 @@ impl Lanes {
         count_max: u32,
     ) {
         match self.phase {
-            Phase::Held { until } if now < until => return,
-            Phase::Held { .. } => {
-                self.phase = Phase::Measured {
+            LanesPhase::Held { until } if now < until => return,
+            LanesPhase::Held { .. } => {
+                self.phase = LanesPhase::Measured {
                     deferred: 0,
                     is_first: false,
                 };
                 return;
             }
-            Phase::Tried { since, .. } | Phase::Halved { since, .. } if run.issued_at < since => {
+            LanesPhase::Tried { since, .. } | LanesPhase::Halved { since, .. }
+                if run.issued_at < since =>
+            {
                 return;
             }
-            Phase::Measured { .. } | Phase::Tried { .. } | Phase::Halved { .. } => {}
+            LanesPhase::Measured { .. } | LanesPhase::Tried { .. } | LanesPhase::Halved { .. } => {}
         }
-        if matches!(self.phase, Phase::Measured { .. }) && self.pace.runs == 0 {
+        if matches!(self.phase, LanesPhase::Measured { .. }) && self.pace.runs == 0 {
             self.drive = Some(drive);
         }
         self.pace.add(run, self.drive.unwrap_or(drive));
@@ -189,42 +191,46 @@ impl Lanes {
                 self.count = 1;
                 self.hold(now)
             }
-            Phase::Measured { is_first, .. } if self.count > 1 && !is_first => {
+            LanesPhase::Measured { is_first, .. } if self.count > 1 && !is_first => {
                 self.count /= 2;
-                Phase::Halved {
+                LanesPhase::Halved {
                     since: now,
                     before: pace,
                 }
             }
-            Phase::Measured { deferred, is_first } if overdue && deferred < ROUNDS_DEFERRED_MAX => {
-                Phase::Measured {
+            LanesPhase::Measured { deferred, is_first }
+                if overdue && deferred < ROUNDS_DEFERRED_MAX =>
+            {
+                LanesPhase::Measured {
                     deferred: deferred + 1,
                     is_first,
                 }
             }
-            Phase::Halved { before, .. } => {
+            LanesPhase::Halved { before, .. } => {
                 if before.beats(&pace) {
                     self.count *= 2;
                 }
                 self.hold(now)
             }
-            Phase::Tried { before, .. } if !pace.beats(&before) => {
+            LanesPhase::Tried { before, .. } if !pace.beats(&before) => {
                 self.count /= 2;
                 self.hold(now)
             }
-            Phase::Measured { .. } | Phase::Tried { .. } if has_more => {
+            LanesPhase::Measured { .. } | LanesPhase::Tried { .. } if has_more => {
                 self.count *= 2;
-                Phase::Tried {
+                LanesPhase::Tried {
                     since: now,
                     before: pace,
                 }
             }
-            Phase::Measured { .. } | Phase::Tried { .. } | Phase::Held { .. } => self.hold(now),
+            LanesPhase::Measured { .. } | LanesPhase::Tried { .. } | LanesPhase::Held { .. } => {
+                self.hold(now)
+            }
         };
     }
 
-    fn hold(&self, now: Instant) -> Phase {
-        Phase::Held {
+    fn hold(&self, now: Instant) -> LanesPhase {
+        LanesPhase::Held {
             until: now + VERDICT_HOLDS,
         }
     }
@@ -256,7 +262,7 @@ mod tests {
 
     #[test]
     fn tail_grows_while_drive_starves_and_shrinks_afterwards() {
-        let mut tail = Tail::default();
+        let mut tail = RunTail::default();
         (0..100).for_each(|_| tail.record(true));
         assert_eq!(tail.bytes(), TAIL_BYTES_MAX);
         (0..100).for_each(|_| tail.record(false));

@@ -31,25 +31,25 @@ mod index;
 mod knobs;
 mod lanes;
 mod layout;
-mod learned;
+mod lingering_slot;
 mod load;
 mod lru;
 mod memory;
-mod once;
+mod one_shot;
 mod pace;
 mod queue;
 mod read_depth;
 mod readers;
 mod replies;
 mod request;
-mod resting;
 mod runs;
+mod saved_state;
 mod shard;
 mod sizing;
 mod stats;
 mod stream;
 mod streams;
-mod unread;
+mod unread_pieces;
 
 pub use command::{
     Command, Event, Failure, FlashCommand, FlashOutcome, FlashRead, FlashRecord, ReadCommand,
@@ -59,13 +59,13 @@ pub use config::{
     Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, PIECE_BYTES_WITH_FLASH,
     Policy, Prefetch, Retention, SizingConfig,
 };
-pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
+pub use control::{ControlView, DriveTimes, EndedChain, SizeChange, SizeReason};
 pub use health::DeviceState;
 pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use knobs::{knobs, prefetch};
-pub use learned::{Learned, SavedChain};
-pub use request::{Expected, Hints, Identity, Request};
-pub use shard::{ChainView, PartInMemory, PassedOn, PieceBytes, Shard};
+pub use request::{AnnouncedRequest, Hints, ReaderIdentity, Request};
+pub use saved_state::{SavedChain, ShardMeasurements};
+pub use shard::{ChainView, PartInMemory, PieceBytes, Shard, TransferPiece};
 pub use sizing::{ChainGrowth, ChainShape, prefetch_bytes, prefetch_bytes_with};
 pub use stats::{MemoryUse, QueueUse, Stats};
 pub use stream::{Extent, PartSpec, StreamSpec};

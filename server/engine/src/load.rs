@@ -25,7 +25,7 @@ const SILENCE_MAX: Duration = Duration::from_millis(7_500);
 
 /// Running averages: a new read weighs an eighth, a new job a sixteenth.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub(crate) struct LoadAverages {
     service: Duration,
     job_time: Duration,
     /// When the last job was done, if others waited then.
@@ -37,7 +37,7 @@ pub(crate) struct Load {
     due: u64,
 }
 
-impl Default for Load {
+impl Default for LoadAverages {
     fn default() -> Self {
         Self {
             service: SERVICE_FIRST,
@@ -50,7 +50,7 @@ impl Default for Load {
     }
 }
 
-impl Load {
+impl LoadAverages {
     /// How long a read takes.
     pub(crate) fn service(&self) -> Duration {
         self.service
@@ -130,8 +130,8 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(2);
 
     /// A load that does ten jobs a second, and always has more to do.
-    fn busy() -> Load {
-        let mut load = Load::default();
+    fn busy() -> LoadAverages {
+        let mut load = LoadAverages::default();
         for done in 1..=100 {
             load.record_job(at(100 * done), true);
         }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// How many are refused of 600 viewers that arrive within a minute from `start` on.
-    fn refused(load: &mut Load, start: u64, others: u64) -> usize {
+    fn refused(load: &mut LoadAverages, start: u64, others: u64) -> usize {
         let times = (0..600).map(|number| at(start + 100 * number));
         let refused = times.filter(|now| load.refuses(*now, waiting(others), PATIENCE));
         refused.count()

@@ -26,13 +26,13 @@ struct Link {
 
 /// First and last slot of a list, and its length.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
     count: usize,
 }
 
-impl Ends {
+impl ListEnds {
     const EMPTY: Self = Self {
         first: NONE,
         last: NONE,
@@ -49,7 +49,7 @@ impl Links {
         Self(alloc::vec![alone; slot_count as usize])
     }
 
-    fn join(&mut self, ends: &mut Ends, slot: Slot) {
+    fn join(&mut self, ends: &mut ListEnds, slot: Slot) {
         let before = core::mem::replace(&mut ends.last, slot.0);
         ends.count += 1;
         match before {
@@ -62,7 +62,7 @@ impl Links {
         };
     }
 
-    fn leave(&mut self, ends: &mut Ends, slot: Slot) {
+    fn leave(&mut self, ends: &mut ListEnds, slot: Slot) {
         let Link { before, behind } = self.0[slot.0 as usize];
         ends.count -= 1;
         match before {
@@ -75,7 +75,7 @@ impl Links {
         }
     }
 
-    fn all(&self, ends: Ends) -> Vec<Slot> {
+    fn all(&self, ends: ListEnds) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(ends.count);
         let mut next = ends.first;
         while next != NONE {
@@ -90,7 +90,7 @@ impl Links {
 #[derive(Debug)]
 pub(crate) struct LruLists<const LISTS: usize> {
     links: Links,
-    ends: [Ends; LISTS],
+    ends: [ListEnds; LISTS],
 }
 
 impl<const LISTS: usize> LruLists<LISTS> {
@@ -98,7 +98,7 @@ impl<const LISTS: usize> LruLists<LISTS> {
     pub(crate) fn new(slot_count: u32) -> Self {
         Self {
             links: Links::new(slot_count),
-            ends: [Ends::EMPTY; LISTS],
+            ends: [ListEnds::EMPTY; LISTS],
         }
     }
 
@@ -128,7 +128,7 @@ impl<const LISTS: usize> LruLists<LISTS> {
 #[derive(Debug)]
 pub(crate) struct StreamSlots {
     links: Links,
-    ends: IdMap<StreamId, Ends>,
+    ends: IdMap<StreamId, ListEnds>,
 }
 
 impl StreamSlots {
@@ -142,7 +142,7 @@ impl StreamSlots {
 
     /// Adds a slot to a stream.
     pub(crate) fn join(&mut self, stream: StreamId, slot: Slot) {
-        let ends = self.ends.entry(stream).or_insert(Ends::EMPTY);
+        let ends = self.ends.entry(stream).or_insert(ListEnds::EMPTY);
         self.links.join(ends, slot);
     }
 

@@ -31,8 +31,8 @@ use crate::stats::MemoryUse;
 mod release;
 mod slot;
 
-pub(crate) use slot::{Evicted, Held, PieceKey};
-use slot::{Owner, Rank, SlotPhase, SlotState};
+pub(crate) use slot::{CachedPiece, EvictedPiece, PieceKey};
+use slot::{EvictionRank, OwnerId, SlotPhase, SlotState};
 
 /// List of pieces that were never sent, which are evicted before all others.
 const ORPHANS: u8 = 0;
@@ -54,7 +54,7 @@ pub(crate) struct Memory {
     by_stream: StreamSlots,
     wanted: BTreeSet<(Reverse<Instant>, u64, Slot)>,
     use_count: u64,
-    counts: Counts,
+    counts: SlotCounts,
     /// Whether Unread pieces are protected from eviction.
     protects_unread: bool,
     /// Slots below this have been used.
@@ -64,7 +64,7 @@ pub(crate) struct Memory {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Counts {
+struct SlotCounts {
     filling: u64,
     sending: u64,
     unread: u64,
@@ -81,7 +81,7 @@ impl Memory {
             by_stream: StreamSlots::new(slot_count),
             wanted: BTreeSet::new(),
             use_count: 0,
-            counts: Counts::default(),
+            counts: SlotCounts::default(),
             protects_unread: true,
             used_end: 0,
             to_vacate: Vec::new(),
@@ -141,7 +141,7 @@ impl Memory {
     pub(crate) fn want(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         debug_assert!(matches!(
             self.slots[slot.0 as usize].rank,
-            Some(Rank::Wanted(..))
+            Some(EvictionRank::Wanted(..))
         ));
         self.rank(slot, wanted_at);
     }
@@ -164,7 +164,11 @@ impl Memory {
     }
 
     /// Takes a slot to read a piece into: a free one, else the first in the order of eviction.
-    pub(crate) fn take(&mut self, now: Instant, key: PieceKey) -> Option<(Slot, Option<Evicted>)> {
+    pub(crate) fn take(
+        &mut self,
+        now: Instant,
+        key: PieceKey,
+    ) -> Option<(Slot, Option<EvictedPiece>)> {
         let (slot, evicted) = match self.free.pop() {
             Some(slot) => (slot, None),
             None => {
@@ -183,7 +187,12 @@ impl Memory {
     }
 
     /// Takes a slot that holds a live chain's unread piece. The caller chose `victim`.
-    pub(crate) fn take_unread(&mut self, now: Instant, victim: Slot, key: PieceKey) -> Evicted {
+    pub(crate) fn take_unread(
+        &mut self,
+        now: Instant,
+        victim: Slot,
+        key: PieceKey,
+    ) -> EvictedPiece {
         debug_assert!(self.slots[victim.0 as usize].is_owned());
         let evicted = self.evict(now, victim);
         self.begin_filling(victim, key);
@@ -196,7 +205,7 @@ impl Memory {
         debug_assert_eq!(state.state, SlotPhase::Filling);
         state.state = SlotPhase::Ready;
         state.filled_at = now;
-        state.owner = Owner::of(owner);
+        state.owner = OwnerId::of(owner);
         self.counts.filling -= 1;
         self.put_away(slot, None);
     }
@@ -289,7 +298,7 @@ impl Memory {
     /// The piece in a slot was used again: it moves to the end of its list by last use.
     pub(crate) fn touch(&mut self, slot: Slot) {
         let state = self.slots.get(slot.0 as usize);
-        if state.is_some_and(|state| matches!(state.rank, Some(Rank::InList(_)))) {
+        if state.is_some_and(|state| matches!(state.rank, Some(EvictionRank::InList(_)))) {
             self.rank(slot, None);
         }
     }
@@ -297,7 +306,7 @@ impl Memory {
     /// The chain that owned the piece has read it, or has ended.
     pub(crate) fn disown(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         let state = &mut self.slots[slot.0 as usize];
-        let was_owned = core::mem::replace(&mut state.owner, Owner::NOBODY) != Owner::NOBODY;
+        let was_owned = core::mem::replace(&mut state.owner, OwnerId::NOBODY) != OwnerId::NOBODY;
         if was_owned && state.state == SlotPhase::Ready && state.sending == 0 {
             self.counts.unread -= 1;
             // The piece was not used: on a list by last use it keeps its place.
@@ -316,7 +325,7 @@ impl Memory {
         if self.protects_unread {
             self.unrank(slot);
         }
-        self.slots[slot.0 as usize].owner = Owner::of(Some(owner));
+        self.slots[slot.0 as usize].owner = OwnerId::of(Some(owner));
         if state.sending == 0 {
             self.counts.unread += 1;
         }
@@ -324,12 +333,12 @@ impl Memory {
 
     /// Moves a piece from one chain to another (the chains were joined).
     pub(crate) fn change_owner(&mut self, slot: Slot, owner: ChainId) {
-        self.slots[slot.0 as usize].owner = Owner::of(Some(owner));
+        self.slots[slot.0 as usize].owner = OwnerId::of(Some(owner));
     }
 
     /// Drops every piece of a stream that is not being read into; those being sent stay in memory,
     /// without a key, until the socket has taken them.
-    pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
+    pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<EvictedPiece> {
         let mut pieces = self.by_stream.of(stream);
         pieces.sort_unstable_by_key(|slot| self.key(*slot));
         let mut dropped = Vec::new();
@@ -340,7 +349,7 @@ impl Memory {
             }
             if state.sending > 0 {
                 self.forget(slot);
-                self.slots[slot.0 as usize].owner = Owner::NOBODY;
+                self.slots[slot.0 as usize].owner = OwnerId::NOBODY;
             } else {
                 dropped.push(self.evict(now, slot));
                 self.release(slot);
@@ -350,7 +359,7 @@ impl Memory {
     }
 
     /// Frees a slot whose content was lost, unless it is being read into or sent.
-    pub(crate) fn lose(&mut self, now: Instant, slot: Slot) -> Option<Evicted> {
+    pub(crate) fn lose(&mut self, now: Instant, slot: Slot) -> Option<EvictedPiece> {
         let state = self.slots.get(slot.0 as usize)?;
         if state.state != SlotPhase::Ready || state.sending > 0 {
             return None;
@@ -364,7 +373,7 @@ impl Memory {
     pub(crate) fn usage(&self, piece_bytes: u64) -> MemoryUse {
         let total = self.slots.len() as u64;
         let free = self.free.len() as u64;
-        let Counts {
+        let SlotCounts {
             filling,
             sending,
             unread,
@@ -383,7 +392,7 @@ impl Memory {
         let state = &mut self.slots[slot.0 as usize];
         state.state = SlotPhase::Filling;
         (state.stream, state.piece) = key;
-        state.owner = Owner::NOBODY;
+        state.owner = OwnerId::NOBODY;
         state.sent_to = 0;
         state.is_on_flash = false;
         self.counts.filling += 1;
@@ -393,7 +402,7 @@ impl Memory {
     }
 
     /// Removes a Ready slot from the index; the caller reuses or releases it.
-    fn evict(&mut self, now: Instant, slot: Slot) -> Evicted {
+    fn evict(&mut self, now: Instant, slot: Slot) -> EvictedPiece {
         self.unrank(slot);
         let state = self.slots[slot.0 as usize];
         debug_assert!(state.state == SlotPhase::Ready && state.sending == 0);
@@ -402,7 +411,7 @@ impl Memory {
         }
         self.forget(slot);
         let age = now.since(state.filled_at);
-        Evicted {
+        EvictedPiece {
             key: state.key(),
             was_read: state.was_read(),
             age,
@@ -422,7 +431,7 @@ impl Memory {
     fn release(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
         state.state = SlotPhase::Free;
-        state.owner = Owner::NOBODY;
+        state.owner = OwnerId::NOBODY;
         self.free.push(slot);
     }
 
@@ -432,18 +441,18 @@ impl Memory {
         let rank = match wanted_at {
             _ if state.is_on_flash && state.was_read() => {
                 self.lru.join(usize::from(ORPHANS), slot);
-                Rank::InList(ORPHANS)
+                EvictionRank::InList(ORPHANS)
             }
             Some(at) => {
                 self.use_count += 1;
                 self.wanted.insert((Reverse(at), self.use_count, slot));
-                Rank::Wanted(Reverse(at), self.use_count)
+                EvictionRank::Wanted(Reverse(at), self.use_count)
             }
             None => {
                 let is_read = state.was_read() || !self.protects_unread;
                 let list = if is_read { READ } else { ORPHANS };
                 self.lru.join(usize::from(list), slot);
-                Rank::InList(list)
+                EvictionRank::InList(list)
             }
         };
         state.rank = Some(rank);
@@ -451,8 +460,8 @@ impl Memory {
 
     fn unrank(&mut self, slot: Slot) {
         match self.slots[slot.0 as usize].rank.take() {
-            Some(Rank::InList(list)) => self.lru.leave(usize::from(list), slot),
-            Some(Rank::Wanted(at, turn)) => {
+            Some(EvictionRank::InList(list)) => self.lru.leave(usize::from(list), slot),
+            Some(EvictionRank::Wanted(at, turn)) => {
                 self.wanted.remove(&(at, turn, slot));
             }
             None => {}

@@ -13,7 +13,7 @@ const SEEN_MIN: Duration = Duration::from_secs(1);
 
 /// Bytes handed to one viewer in the present span and in the previous one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct ViewerPace {
     span_start: Instant,
     span_bytes: u64,
     before: Option<u64>,
@@ -21,7 +21,7 @@ pub(crate) struct Pace {
     total_bytes: u64,
 }
 
-impl Pace {
+impl ViewerPace {
     /// A viewer that begins now.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn viewer_without_bytes_has_no_rate() {
-        let mut pace = Pace::new(Instant::ZERO);
+        let mut pace = ViewerPace::new(Instant::ZERO);
         let later = Instant::ZERO + SPAN.times(3);
         assert_eq!(pace.long_run(later), None);
         pace.record(later, 3_750_000);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn steady_viewer_has_its_rate() {
-        let mut pace = Pace::new(Instant::ZERO);
+        let mut pace = ViewerPace::new(Instant::ZERO);
         for second in 0..60 {
             pace.record(Instant::ZERO + Duration::from_secs(second), 250_000);
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn rate_falls_during_pause() {
-        let mut pace = Pace::new(Instant::ZERO);
+        let mut pace = ViewerPace::new(Instant::ZERO);
         pace.record(Instant::ZERO, 1_000_000);
         let at = |second| pace.rate(Instant::ZERO + Duration::from_secs(second));
         assert_eq!(at(0), None);

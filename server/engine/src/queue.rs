@@ -59,7 +59,7 @@ impl UrgentJobs {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedJob {
     job: Job,
     /// Once this many jobs have been taken, it is next whatever the order.
     next_at: u64,
@@ -68,7 +68,7 @@ struct Waiting {
 /// The queue of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    jobs: BTreeMap<JobId, Waiting>,
+    jobs: BTreeMap<JobId, QueuedJob>,
     by_position: BTreeSet<(u64, JobId)>,
     by_deadline: BTreeSet<(Instant, JobId)>,
     by_stream: BTreeSet<(StreamId, u32, JobId)>,
@@ -97,7 +97,7 @@ impl Queue {
         self.next_id += 1;
         let next_at = self.taken + 2 * self.jobs.len() as u64 + OVERTAKERS_SPARE;
         self.index(id, &job);
-        self.jobs.insert(id, Waiting { job, next_at });
+        self.jobs.insert(id, QueuedJob { job, next_at });
         id
     }
 

@@ -1,9 +1,9 @@
 //! Read depth: how much of a job is read now, while other jobs wait for the device.
 //!
 //! A long read saves seeks, but delays every job behind it. A job therefore gets no more time than
-//! keeps those behind it within their deadlines (the `time` of [`Depth::bytes`]); its chain reads
-//! the rest when no other job waits. It never gets less than three sizes: the bytes that its viewer
-//! requested; the bytes that take as long to transfer as to reach (Li et al., Competitive
+//! keeps those behind it within their deadlines (the `time` of [`ReadDepth::bytes`]); its chain
+//! reads the rest when no other job waits. It never gets less than three sizes: the bytes that its
+//! viewer requested; the bytes that take as long to transfer as to reach (Li et al., Competitive
 //! prefetching, EuroSys '07: at most twice the disk time of the best choice, whatever the viewer
 //! does next); and, up to half of what was wanted, the size at which the device would carry all
 //! that viewers take. Without the last, an overloaded device falls from one size to the next
@@ -12,7 +12,7 @@
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
 use crate::control::DriveTimes;
-use crate::pace::Pace;
+use crate::pace::ViewerPace;
 
 /// Fraction by which the sustained rate decays in each [`STEP`], unless the device reaches it
 /// again: half in 220 s. In virtual time, under more viewers than fit, a memory of one minute
@@ -37,26 +37,26 @@ pub(crate) struct JobSize {
 
 /// The sustained throughput of a device, and the read sizes it needs.
 #[derive(Debug)]
-pub(crate) struct Depth {
+pub(crate) struct ReadDepth {
     /// Bytes sent, also those from memory: under overload viewers take fewer new ones than they
     /// need. In virtual time, with 5 % more viewers than a WD Red carries, 1.6 % of sessions fail,
     /// and 10.2 % if only bytes count that were just read.
-    sent: Pace,
+    sent: ViewerPace,
     carried: BitRate,
     next_step: Instant,
 }
 
-impl Default for Depth {
+impl Default for ReadDepth {
     fn default() -> Self {
         Self {
-            sent: Pace::new(Instant::ZERO),
+            sent: ViewerPace::new(Instant::ZERO),
             carried: BitRate(0),
             next_step: Instant::ZERO,
         }
     }
 }
 
-impl Depth {
+impl ReadDepth {
     /// Some bytes were sent.
     pub(crate) fn record_sent(&mut self, now: Instant, bytes: u64) {
         self.sent.record(now, bytes);
@@ -111,7 +111,7 @@ mod tests {
         transfer_per_mib: Duration::from_millis(8),
     };
 
-    fn after_sending(mib_s: u64, seconds: u64, mut depth: Depth, from: u64) -> Depth {
+    fn after_sending(mib_s: u64, seconds: u64, mut depth: ReadDepth, from: u64) -> ReadDepth {
         for tenth in from * 10..(from + seconds) * 10 {
             let at = Instant::ZERO + Duration::from_millis(tenth * 100);
             depth.record_sent(at, mib_s * MIB / 10);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn overload_cuts_job_to_half_of_wanted_size() {
-        let depth = after_sending(120, 60, Depth::default(), 0);
+        let depth = after_sending(120, 60, ReadDepth::default(), 0);
         let size = JobSize {
             requested_bytes: MIB,
             wanted_bytes: 9 * MIB,
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn job_is_as_long_as_others_allow() {
-        let bytes = Depth::default().bytes(DRIVE, requested(0), Duration::from_millis(40));
+        let bytes = ReadDepth::default().bytes(DRIVE, requested(0), Duration::from_millis(40));
         assert_eq!(bytes, 4 * MIB);
     }
 
     #[test]
     fn read_without_time_balances_transfer_and_repositioning() {
-        let depth = Depth::default();
+        let depth = ReadDepth::default();
         assert_eq!(depth.bytes(DRIVE, requested(0), Duration::ZERO), MIB);
         assert_eq!(
             depth.bytes(DRIVE, requested(3 * MIB), Duration::ZERO),
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn reads_stay_long_enough_for_sustained_throughput() {
         // 100 MiB/s leave a fifth of the time for repositioning: 25 reads of 4 MiB a second.
-        let depth = after_sending(100, 60, Depth::default(), 0);
+        let depth = after_sending(100, 60, ReadDepth::default(), 0);
         let bytes = depth.bytes(DRIVE, requested(0), Duration::ZERO);
         assert!((7 * MIB / 2..5 * MIB).contains(&bytes), "{bytes}");
         // The device is behind and sends less now: shorter reads would lower its throughput
@@ -175,7 +175,7 @@ mod tests {
         fn more_time_never_makes_job_shorter(
             sent in 0u64..400, asked in 0u64..64 * MIB, less in 0u64..2_000, more in 0u64..2_000,
         ) {
-            let depth = after_sending(sent, 30, Depth::default(), 0);
+            let depth = after_sending(sent, 30, ReadDepth::default(), 0);
             let bytes = |millis| depth.bytes(DRIVE, requested(asked), Duration::from_millis(millis));
             prop_assert!(bytes(less) <= bytes(less + more));
             prop_assert!(bytes(less) >= asked);

@@ -11,7 +11,7 @@ use core::ops::RangeBounds;
 use headlong_units::{Duration, Instant};
 use smallvec::SmallVec;
 
-use crate::age_queue::{AgeQueue, Turn};
+use crate::age_queue::{AgeQueue, StayId};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, RequestId, Slot, StreamId, ViewerId};
 use crate::memory::PieceKey;
@@ -33,7 +33,7 @@ pub(crate) struct Reply {
     pub(crate) end: u64,
     /// Pieces handed out and not yet returned.
     sending: SmallVec<[Slot; SENT_AT_ONCE]>,
-    waiting: Option<Waiting>,
+    waiting: Option<AwaitedPiece>,
     /// When it was requested.
     begun: Instant,
     /// How long it waited for pieces that have arrived.
@@ -44,12 +44,12 @@ pub(crate) struct Reply {
 
 /// The piece that a reply waits for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
+pub(crate) struct AwaitedPiece {
     pub(crate) piece: u32,
     pub(crate) since: Instant,
     /// When the read of the piece was issued; `None` before that.
     pub(crate) issued_at: Option<Instant>,
-    turn: Turn,
+    turn: StayId,
 }
 
 impl Reply {
@@ -157,7 +157,7 @@ impl Replies {
     }
 
     /// Hands a piece to a reply's socket.
-    pub(crate) fn give(&mut self, id: RequestId, slot: Slot) {
+    pub(crate) fn hand_out(&mut self, id: RequestId, slot: Slot) {
         let Some(reply) = self.by_id.get_mut(&id) else {
             return;
         };
@@ -211,7 +211,7 @@ impl Replies {
             return;
         };
         debug_assert!(!reply.ended && reply.waiting.is_none());
-        reply.waiting = Some(Waiting {
+        reply.waiting = Some(AwaitedPiece {
             piece,
             since: now,
             issued_at: None,
@@ -244,7 +244,7 @@ impl Replies {
     }
 
     /// A piece has arrived: removes and returns its waiters, in order of arrival.
-    pub(crate) fn wake(&mut self, now: Instant, key: PieceKey) -> Vec<(RequestId, Waiting)> {
+    pub(crate) fn wake(&mut self, now: Instant, key: PieceKey) -> Vec<(RequestId, AwaitedPiece)> {
         let ids = self.waiters.remove(&key).unwrap_or_default();
         let waited = |id: RequestId| {
             let reply = self.by_id.get_mut(&id)?;

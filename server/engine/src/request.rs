@@ -6,7 +6,7 @@ use crate::ids::{ConnectionId, StreamId, ViewerId};
 
 /// Identity of a viewer, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Identity {
+pub enum ReaderIdentity {
     /// One player, by its session id.
     Named(ViewerId),
     /// A player without an id: its requests are matched by position.
@@ -19,7 +19,7 @@ pub enum Identity {
     },
 }
 
-impl Identity {
+impl ReaderIdentity {
     /// The player, or its origin.
     pub(crate) fn viewer(self) -> ViewerId {
         match self {
@@ -41,7 +41,7 @@ impl Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The viewer.
-    pub viewer: Identity,
+    pub viewer: ReaderIdentity,
     /// The address that holds the reply's memory, which is limited to a share of all; `None` if the
     /// limit does not apply.
     pub holder: Option<ViewerId>,
@@ -62,9 +62,9 @@ pub struct Request {
 
 /// An announced request (`nor` and `nrr` of CMCD): a hint, without a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
+pub struct AnnouncedRequest {
     /// The viewer.
-    pub viewer: Identity,
+    pub viewer: ReaderIdentity,
     /// The stream.
     pub stream: StreamId,
     /// Index of the part in [`crate::StreamSpec::parts`].

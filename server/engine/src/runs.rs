@@ -23,7 +23,7 @@ pub(crate) struct RunId(u64);
 #[derive(Debug)]
 pub(crate) struct Run {
     /// Which pieces are read for which chain.
-    pub(crate) claims: Vec<Claim>,
+    pub(crate) claims: Vec<RunClaim>,
     pub(crate) deadline: Instant,
     pub(crate) wanted_bytes: u64,
     /// Bytes of its completed reads.
@@ -68,13 +68,13 @@ const RUN_READS_MAX: u32 = 32;
 
 /// Pieces of a run that are read for one chain.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Claim {
+pub(crate) struct RunClaim {
     pub(crate) chain: ChainId,
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
 
-impl Claim {
+impl RunClaim {
     /// The pieces of a job, for its chain.
     pub(crate) fn of(job: &Job) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl OutstandingRead {
         self.first_piece + self.slots.len() as u32
     }
 
-    fn brings(&self, key: PieceKey) -> bool {
+    fn contains(&self, key: PieceKey) -> bool {
         self.stream == key.0 && (self.first_piece..self.end_piece()).contains(&key.1)
     }
 }
@@ -155,7 +155,7 @@ impl Runs {
     }
 
     /// Begins a job with those that merged into it.
-    pub(crate) fn begin(&mut self, job: &Job, claims: Vec<Claim>) -> RunId {
+    pub(crate) fn begin(&mut self, job: &Job, claims: Vec<RunClaim>) -> RunId {
         let run = Run {
             claims,
             deadline: job.deadline,
@@ -362,8 +362,8 @@ impl Runs {
     }
 
     /// The outstanding read that contains a piece.
-    pub(crate) fn bringing(&self, key: PieceKey) -> Option<&OutstandingRead> {
-        self.reads.values().find(|read| read.brings(key))
+    pub(crate) fn read_containing(&self, key: PieceKey) -> Option<&OutstandingRead> {
+        self.reads.values().find(|read| read.contains(key))
     }
 
     fn fresh_id(&mut self) -> u64 {
@@ -444,7 +444,7 @@ mod tests {
 
     fn a_run_of_two_reads(runs: &mut Runs, from: u32) -> (RunId, [ReadId; 2]) {
         let of = job(from, from + 2);
-        let run = runs.begin(&of, vec![Claim::of(&of)]);
+        let run = runs.begin(&of, vec![RunClaim::of(&of)]);
         let issue = |runs: &mut Runs, piece| runs.issue(read(run, piece, Instant::ZERO), 0);
         (run, [issue(runs, from), issue(runs, from + 1)])
     }
@@ -465,7 +465,7 @@ mod tests {
     fn next_run_begins_at_tail_and_continues_after_it() {
         let mut runs = Runs::default();
         let (first, second) = (job(0, 2), job(2, 4));
-        let run = runs.begin(&first, vec![Claim::of(&first)]);
+        let run = runs.begin(&first, vec![RunClaim::of(&first)]);
         runs.give_lanes(1);
         let body = OutstandingRead {
             bytes: 3 * TAIL_BYTES_MIN,
@@ -479,7 +479,7 @@ mod tests {
         );
         runs.done(Instant(5), body).expect("outstanding");
         assert!(runs.has_room(1, TAIL_BYTES_MIN));
-        let next = runs.begin(&second, vec![Claim::of(&second)]);
+        let next = runs.begin(&second, vec![RunClaim::of(&second)]);
         runs.give_lanes(1);
         runs.issue(read(next, 2, Instant(5)), 0);
         runs.go_on(next, Job { from: 3, ..second });
@@ -507,7 +507,7 @@ mod tests {
                         let (run, rest) = runs.next_rest().unwrap_or_else(|| {
                             let job = job(next_piece, next_piece + 2);
                             next_piece += 2;
-                            (runs.begin(&job, vec![Claim::of(&job)]), job)
+                            (runs.begin(&job, vec![RunClaim::of(&job)]), job)
                         });
                         let id = runs.issue(read(run, rest.from, now), 0);
                         model.push((id, run, rest.from, now));
@@ -531,7 +531,7 @@ mod tests {
                 }
                 runs.check_invariants();
                 for (_, _, piece, since) in &model {
-                    let known = runs.bringing((StreamId(1), *piece)).expect("outstanding");
+                    let known = runs.read_containing((StreamId(1), *piece)).expect("outstanding");
                     prop_assert_eq!(known.issued_at, *since);
                     prop_assert!(!known.abandoned || now.since(*since) >= TIMEOUT);
                 }

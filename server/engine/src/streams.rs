@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Instant};
 
-use crate::age_queue::{AgeQueue, Turn};
+use crate::age_queue::{AgeQueue, StayId};
 use crate::id_map::IdMap;
 use crate::ids::StreamId;
 use crate::layout::Layout;
@@ -20,7 +20,7 @@ pub(crate) struct Stream {
     pub(crate) bit_rate: Option<BitRate>,
     chains: usize,
     /// Some exactly while `chains` is zero.
-    unused: Option<Turn>,
+    unused: Option<StayId>,
 }
 
 /// All registered streams.

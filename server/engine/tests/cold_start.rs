@@ -32,7 +32,8 @@ fn all_at_once(order: Order, wait: Duration) -> Rig {
     let mut rig = Rig::new(eight_mib(order));
     for viewer in 1..=VIEWERS {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
+        rig.request(range(viewer, title, 0, CHUNK))
+            .expect("accepted");
     }
     rig.run_for(wait);
     rig
@@ -51,7 +52,7 @@ fn reads_get_deep_when_no_reply_waits() {
     let mut rig = all_at_once(Order::DeadlineElevator, Duration::from_secs(60));
     let reads_before = rig.reads.len();
     let title = rig.title(VIEWERS + 1, HOUR_BYTES, 2_000);
-    rig.ask(range(VIEWERS + 1, title, 0, CHUNK))
+    rig.request(range(VIEWERS + 1, title, 0, CHUNK))
         .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.reads[reads_before].length, 8 * MIB);

@@ -3,7 +3,7 @@
 mod rig;
 
 use headlong_engine::{DeviceState, EngineConfig, Order, RequestId, StreamId};
-use headlong_flash::{FlashPolicy, RoomConfig, SsdId, SsdState};
+use headlong_flash::{FlashPolicy, SsdId, SsdState, StoreConfig};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, range};
 
@@ -13,9 +13,9 @@ const BLOCK: u32 = 4 << 20;
 fn settings() -> EngineConfig {
     EngineConfig {
         order: Order::Fcfs,
-        flash: RoomConfig {
+        flash: StoreConfig {
             policy: FlashPolicy::Lru,
-            ..RoomConfig::default()
+            ..StoreConfig::default()
         },
         ahead_horizon: Duration::ZERO,
         ..config(16 * MIB)
@@ -27,7 +27,7 @@ fn watch(rig: &mut Rig, viewer: u64, title: StreamId, bytes: u64) -> Vec<Request
     let mut replies = Vec::new();
     for chunk in 0..bytes / CHUNK {
         let request = range(viewer, title, chunk * CHUNK, CHUNK);
-        replies.push(rig.ask(request).expect("accepted"));
+        replies.push(rig.request(request).expect("accepted"));
         rig.run_for(Duration::from_millis(300));
         // Late replies get as much time as they need.
         rig.run_for(Duration::from_millis(300));
@@ -195,14 +195,14 @@ fn flash_serves_many_viewers_while_disk_is_offline() {
         let other = rig.title(id, HOUR_BYTES, 2_000);
         rig.device.bad.push((other, 0, HOUR_BYTES));
         // Refused as soon as the disk is out of service.
-        let _ = rig.ask(range(id, other, 0, CHUNK));
+        let _ = rig.request(range(id, other, 0, CHUNK));
         rig.run_for(Duration::from_millis(200));
     }
     assert_eq!(rig.shard.device_state(), DeviceState::Offline);
     let replies: Vec<_> = (0..28)
         .map(|viewer| (500 + viewer, StreamId(2 + viewer % 4), viewer / 4 * CHUNK))
         .map(|(viewer, title, from)| range(viewer, title, from, CHUNK))
-        .map(|request| rig.ask(request).expect("it is on flash"))
+        .map(|request| rig.request(request).expect("it is on flash"))
         .collect();
     rig.run_for(Duration::from_secs(5));
     let failed = replies.iter().filter(|id| !rig.replies[id].done).count();
@@ -232,9 +232,10 @@ fn slow_flash_read_before_disk_is_used() {
         .map(|id| rig.title(id, HOUR_BYTES, 2_000))
         .collect();
     for (viewer, other) in (300..).zip(&others) {
-        rig.ask(range(viewer, *other, 0, CHUNK)).expect("accepted");
+        rig.request(range(viewer, *other, 0, CHUNK))
+            .expect("accepted");
     }
-    let id = rig.ask(range(100, title, 0, CHUNK)).expect("accepted");
+    let id = rig.request(range(100, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(30));
     assert!(rig.replies[&id].done);
     assert!(rig.replies[&id].from_flash_bytes > 0);
@@ -247,7 +248,7 @@ fn late_read_is_one_failure_for_all_its_records() {
     let view = |rig: &Rig| rig.shard.flash_view().expect("a tier");
     let ask = |rig: &mut Rig, number: u64| {
         let request = range(100 + number, title, number * CHUNK, CHUNK);
-        rig.ask(request).expect("accepted");
+        rig.request(request).expect("accepted");
         rig.run_for(Duration::from_millis(300));
     };
     ask(&mut rig, 0);
@@ -288,7 +289,7 @@ fn lost_read_counts_against_ssd_after_a_second() {
     let state = |rig: &Rig| rig.shard.flash_view().expect("a tier").ssds[0].state;
     for number in 0..3 {
         let request = range(100 + number, title, number * 2 * MIB, CHUNK);
-        rig.ask(request).expect("accepted");
+        rig.request(request).expect("accepted");
     }
     rig.run_for(Duration::from_millis(900));
     assert_eq!(
@@ -306,7 +307,7 @@ fn lost_read_counts_against_ssd_after_a_second() {
 #[test]
 fn detached_ssd_costs_readers_only_disk_reads() {
     let (mut rig, title) = with_ssd();
-    let id = rig.ask(range(100, title, 0, CHUNK)).expect("accepted");
+    let id = rig.request(range(100, title, 0, CHUNK)).expect("accepted");
     assert!(!rig.ssd.reads.is_empty());
     rig.may_drop_under_reads = true;
     rig.shard.detach_flash(rig.now, SsdId(0));
@@ -360,7 +361,7 @@ fn file_that_joins_a_title_stays_on_flash() {
 fn changed_title_drops_its_records() {
     let (mut rig, title) = with_ssd();
     let before = rig.shard.flash_view().expect("a tier").filled_bytes;
-    rig.shard.handle_stream_gone(rig.now, title);
+    rig.shard.handle_stream_removed(rig.now, title);
     rig.drain();
     let after = rig.shard.flash_view().expect("a tier").filled_bytes;
     assert!(after + 7 * MIB <= before, "{after} of {before}");

@@ -31,7 +31,7 @@ impl Numbers {
 
 /// A viewer's position: its title, and the offset of its next request.
 #[derive(Clone, Copy)]
-struct Place {
+struct ViewerPosition {
     title: u64,
     next: u64,
 }
@@ -75,8 +75,8 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
             _ => rig.title(id, HOUR_BYTES, 2_000 + id * 100),
         };
     }
-    let mut places: Vec<Place> = (0..VIEWERS)
-        .map(|viewer| Place {
+    let mut places: Vec<ViewerPosition> = (0..VIEWERS)
+        .map(|viewer| ViewerPosition {
             title: viewer % TITLES + 1,
             next: 0,
         })
@@ -88,7 +88,7 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
             0 => {
                 // The square of an even random number is more often low: some titles are popular.
                 let low = numbers.below(TITLES * TITLES);
-                *place = Place {
+                *place = ViewerPosition {
                     title: low.isqrt() + 1,
                     next: 0,
                 };
@@ -103,7 +103,7 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
             }
             _ => {
                 let request = next_request(viewer, place, &mut numbers);
-                let _ = rig.ask(request);
+                let _ = rig.request(request);
             }
         }
         rig.run_for(Duration::from_millis(numbers.below(250)));
@@ -117,7 +117,7 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
     fingerprint(&rig.log)
 }
 
-fn next_request(viewer: u64, place: &mut Place, numbers: &mut Numbers) -> Request {
+fn next_request(viewer: u64, place: &mut ViewerPosition, numbers: &mut Numbers) -> Request {
     let length = 256 * KIB + numbers.below(768) * KIB;
     let stream = StreamId(place.title);
     let mut request = match place.title % 4 {

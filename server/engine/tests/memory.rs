@@ -17,11 +17,13 @@ fn prefetch_is_limited_to_share_of_memory() {
         // The others watch titles that are too short to need memory.
         for viewer in 1..viewers {
             let title = rig.title(viewer, CHUNK, 2_000);
-            rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
+            rig.request(range(viewer, title, 0, CHUNK))
+                .expect("accepted");
         }
         rig.run_for(Duration::from_secs(2));
         let title = rig.title(viewers, HOUR_BYTES, 2_000);
-        rig.ask(range(viewers, title, 0, CHUNK)).expect("accepted");
+        rig.request(range(viewers, title, 0, CHUNK))
+            .expect("accepted");
         rig.run_for(Duration::from_secs(2));
         let reads = rig.reads.iter().filter(|read| read.stream == title);
         reads.map(|read| read.length).sum::<u64>()
@@ -58,7 +60,7 @@ fn pieces_of_idle_chain_are_evicted_before_unread_ones() {
         ..config(4 * MIB)
     });
     let gone = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, gone, 0, 128 * KIB)).expect("accepted");
+    rig.request(range(1, gone, 0, 128 * KIB)).expect("accepted");
     rig.run_for(Duration::from_secs(41));
     assert_eq!(
         rig.shard.memory_use().unread_bytes,
@@ -67,7 +69,7 @@ fn pieces_of_idle_chain_are_evicted_before_unread_ones() {
     );
     for viewer in 2..6 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        rig.ask(range(viewer, title, 0, 128 * KIB))
+        rig.request(range(viewer, title, 0, 128 * KIB))
             .expect("accepted");
         rig.run_for(Duration::from_millis(200));
     }
@@ -85,7 +87,7 @@ fn eviction_from_live_chain_is_last_resort_and_counted() {
     let mut rig = Rig::new(small);
     for viewer in 1..=20 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        rig.ask(range(viewer, title, 0, 64 * KIB))
+        rig.request(range(viewer, title, 0, 64 * KIB))
             .expect("accepted");
         rig.run_for(Duration::from_millis(100));
     }
@@ -107,17 +109,17 @@ fn pieces_for_next_viewer_behind_are_retained() {
         let mut rig = Rig::new(small);
         let hot = rig.title(1, HOUR_BYTES, 2_000);
         for chunk in 0..80u64 {
-            rig.ask(range(1, hot, chunk * CHUNK, CHUNK))
+            rig.request(range(1, hot, chunk * CHUNK, CHUNK))
                 .expect("accepted");
             if chunk >= 8 {
-                rig.ask(range(2, hot, (chunk - 8) * CHUNK, CHUNK))
+                rig.request(range(2, hot, (chunk - 8) * CHUNK, CHUNK))
                     .expect("accepted");
             }
             // Other viewers of other titles fill the rest of memory with pieces that they have
             // read.
             for viewer in 3..10 {
                 let title = rig.title(viewer, HOUR_BYTES, 2_000);
-                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
+                rig.request(range(viewer, title, chunk * CHUNK, CHUNK))
                     .expect("accepted");
             }
             rig.run_for(Duration::from_secs(2));
@@ -145,7 +147,7 @@ fn piece_used_without_request_is_retained() {
             around.is_some_and(|around| around.range == ByteRange::new(0, CHUNK))
         };
         assert!(!is_whole(&rig), "in memory without a request");
-        rig.ask(range(1, first, 0, CHUNK)).expect("accepted");
+        rig.request(range(1, first, 0, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(60));
         assert!(is_whole(&rig));
         let slots: Vec<Slot> = (0..CHUNK.div_ceil(rig.shard.config().piece_bytes) as u32)
@@ -154,14 +156,15 @@ fn piece_used_without_request_is_retained() {
         // Other viewers fill the memory twice.
         for viewer in 2..2 + 32 * MIB / CHUNK {
             let title = rig.title(viewer, CHUNK, 2_000);
-            rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
+            rig.request(range(viewer, title, 0, CHUNK))
+                .expect("accepted");
             rig.run_for(Duration::from_secs(60));
             if is_used {
                 rig.use_slots(&slots);
             }
         }
         let is_here = is_whole(&rig);
-        rig.ask(range(1, first, 0, CHUNK)).expect("accepted");
+        rig.request(range(1, first, 0, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(1));
         let reads = rig.reads.iter().filter(|read| read.stream == first);
         (reads.count(), is_here)
@@ -182,7 +185,7 @@ fn range_in_memory_ends_at_first_missing_piece() {
         part: 1,
         ..range(1, title, from, 128 * KIB)
     };
-    rig.ask(request).expect("accepted");
+    rig.request(request).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     let around = rig.shard.in_memory_around(title, 1, from + 70 * KIB);
     let around = around.expect("it was read");
@@ -210,16 +213,16 @@ fn read_again(length: u64) -> usize {
     for step in 0..160u64 {
         let chunk = step / 4;
         if step % 4 == 0 {
-            rig.ask(range(1, hot, chunk * length, length))
+            rig.request(range(1, hot, chunk * length, length))
                 .expect("accepted");
         }
         if step % 4 == 0 && chunk >= 8 {
-            rig.ask(range(2, hot, (chunk - 8) * length, length))
+            rig.request(range(2, hot, (chunk - 8) * length, length))
                 .expect("accepted");
         }
         for viewer in 3..40 {
             let title = rig.title(viewer, HOUR_BYTES, 2_000);
-            rig.ask(range(viewer, title, step * CHUNK, CHUNK))
+            rig.request(range(viewer, title, step * CHUNK, CHUNK))
                 .expect("accepted");
         }
         rig.run_for(Duration::from_secs(3));
@@ -251,12 +254,13 @@ fn rest_of_partly_sent_piece_is_not_counted_as_reused() {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     for chunk in 0..8 {
         let length = 100 * KIB;
-        rig.ask(range(1, title, chunk * length, length))
+        rig.request(range(1, title, chunk * length, length))
             .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     assert_eq!(rig.shard.stats().bytes_reused, 0);
-    rig.ask(range(2, title, 0, 100 * KIB)).expect("accepted");
+    rig.request(range(2, title, 0, 100 * KIB))
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.shard.stats().bytes_reused, 100 * KIB);
 }
@@ -274,7 +278,7 @@ fn page_cache_evicts_prefetches_that_are_otherwise_kept() {
         for chunk in 0..16u64 {
             for viewer in 0..12 {
                 let title = rig.title(viewer, HOUR_BYTES, 2_000);
-                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
+                rig.request(range(viewer, title, chunk * CHUNK, CHUNK))
                     .expect("accepted");
             }
             rig.run_for(Duration::from_secs(10));
@@ -306,10 +310,10 @@ fn pieces_for_departed_viewer_are_evicted_first() {
     let titles = [1, 2].map(|id| rig.title(id, HOUR_BYTES, 2_000));
     let follow = |rig: &mut Rig, title: usize, bytes: u64| {
         let (ahead, behind) = (title as u64 * 2 + 1, title as u64 * 2 + 2);
-        rig.ask(range(behind, titles[title], 0, CHUNK))
+        rig.request(range(behind, titles[title], 0, CHUNK))
             .expect("accepted");
         for at in (0..bytes).step_by(CHUNK as usize) {
-            rig.ask(range(ahead, titles[title], at, CHUNK))
+            rig.request(range(ahead, titles[title], at, CHUNK))
                 .expect("accepted");
             rig.run_for(Duration::from_millis(500));
         }
@@ -321,7 +325,8 @@ fn pieces_for_departed_viewer_are_evicted_first() {
     // A viewer behind hits the pieces that the one ahead has read.
     let before = rig.reads.len();
     for at in (CHUNK..11 * MIB).step_by(CHUNK as usize) {
-        rig.ask(range(4, titles[1], at, CHUNK)).expect("accepted");
+        rig.request(range(4, titles[1], at, CHUNK))
+            .expect("accepted");
         rig.run_for(Duration::from_millis(500));
     }
     let again = rig.reads[before..].iter();

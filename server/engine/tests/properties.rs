@@ -6,8 +6,9 @@
 mod rig;
 
 use headlong_engine::{
-    Admission, ConnectionId, EngineConfig, Expected, Hints, Identity, Order, PartSpec, Policy,
-    Request, RequestId, Retention, SizingConfig, Slot, StreamId, StreamSpec, ViewerId,
+    Admission, AnnouncedRequest, ConnectionId, EngineConfig, Hints, Order, PartSpec, Policy,
+    ReaderIdentity, Request, RequestId, Retention, SizingConfig, Slot, StreamId, StreamSpec,
+    ViewerId,
 };
 use headlong_units::{BitRate, Duration, KIB};
 use proptest::prelude::*;
@@ -85,10 +86,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Half of the viewers have no name; they use two addresses and a few connections.
-fn identity(viewer: u64, chance: u64) -> Identity {
+fn identity(viewer: u64, chance: u64) -> ReaderIdentity {
     match viewer {
-        0..6 => Identity::Named(ViewerId(viewer)),
-        _ => Identity::Unnamed {
+        0..6 => ReaderIdentity::Named(ViewerId(viewer)),
+        _ => ReaderIdentity::Unnamed {
             origin: ViewerId(viewer % 2),
             connection: (viewer > 7).then_some(ConnectionId(chance % 4)),
         },
@@ -213,7 +214,7 @@ impl World {
                         ..Hints::default()
                     },
                 };
-                if let Ok(id) = self.rig.ask(request)
+                if let Ok(id) = self.rig.request(request)
                     && request.length > 0
                 {
                     self.asked.push(id);
@@ -227,7 +228,7 @@ impl World {
             } => {
                 let sizes = spec(title, 0).parts;
                 let part = usize::from(at) % sizes.len();
-                let expected = Expected {
+                let expected = AnnouncedRequest {
                     viewer: identity(viewer, u64::from(length)),
                     stream: self.stream(title),
                     part: part as u32,
@@ -279,7 +280,7 @@ impl World {
             Step::Hang(hangs) => self.rig.device.hangs = hangs,
             Step::Gone { title } => {
                 let stream = self.stream(title);
-                self.rig.shard.handle_stream_gone(self.rig.now, stream);
+                self.rig.shard.handle_stream_removed(self.rig.now, stream);
                 self.versions[title as usize] += 1;
                 self.register(title);
                 self.rig.drain();

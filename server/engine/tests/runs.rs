@@ -51,8 +51,8 @@ fn two(reads_max: u32) -> (Rig, StreamId, StreamId) {
     let mut rig = rig(reads_max);
     let one = lying(&mut rig, 1, [(100 * MIB, 64 * MIB)].into_iter());
     let other = lying(&mut rig, 2, [(500 * MIB, 64 * MIB)].into_iter());
-    rig.ask(range(1, one, 0, CHUNK)).expect("accepted");
-    rig.ask(range(2, other, 0, CHUNK)).expect("accepted");
+    rig.request(range(1, one, 0, CHUNK)).expect("accepted");
+    rig.request(range(2, other, 0, CHUNK)).expect("accepted");
     (rig, one, other)
 }
 
@@ -81,7 +81,8 @@ fn adjoining_files_are_one_sequential_run() {
         let mut rig = rig(8);
         let step = size.next_multiple_of(4 * KIB);
         let title = lying(&mut rig, 1, (1..100).map(|n| (n * step, size)));
-        rig.ask(range(1, title, 0, 256 * KIB)).expect("accepted");
+        rig.request(range(1, title, 0, 256 * KIB))
+            .expect("accepted");
         assert!(rig.reads.len() > 2, "{size}: several files in 4 MiB");
         let parts = rig.reads.iter().map(|read| read.part);
         assert!(parts.eq(0..rig.reads.len() as u32), "not in file order");
@@ -94,8 +95,8 @@ fn lead_of_run_of_small_files_is_one_file() {
     let mut rig = rig(8);
     let other = lying(&mut rig, 1, [(500 * MIB, 64 * MIB)].into_iter());
     let title = lying(&mut rig, 2, (0..1000).map(|n| (n * 40 * KIB, 40 * KIB)));
-    rig.ask(range(1, other, 0, CHUNK)).expect("accepted");
-    rig.ask(range(2, title, 0, 40 * KIB)).expect("accepted");
+    rig.request(range(1, other, 0, CHUNK)).expect("accepted");
+    rig.request(range(2, title, 0, 40 * KIB)).expect("accepted");
     while given(&rig, other) > 2 * MIB {
         rig.run_for(Duration::from_millis(1));
     }

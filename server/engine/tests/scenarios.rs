@@ -16,13 +16,15 @@ fn request_is_answered_and_read_ahead() {
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    let id = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
+    let id = rig.request(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
     assert_eq!(rig.reads.len(), 1);
     assert_eq!(rig.reads[0].length, 4 * MIB);
     rig.run_for(Duration::from_secs(3));
-    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("accepted");
+    let next = rig
+        .request(range(1, title, CHUNK, CHUNK))
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.replies[&next].from_ram_bytes, CHUNK);
     assert_eq!(rig.reads.len(), 1, "the second chunk was a miss");
@@ -71,7 +73,7 @@ fn without_horizon_only_missing_bytes_are_read() {
         let title = rig.title(1, HOUR_BYTES, 2_000);
         for chunk in 0..chunks {
             let id = rig
-                .ask(range(1, title, chunk * CHUNK, CHUNK))
+                .request(range(1, title, chunk * CHUNK, CHUNK))
                 .expect("accepted");
             rig.run_for(Duration::from_secs(2));
             assert!(rig.replies[&id].done);
@@ -99,7 +101,7 @@ fn device_with_waiting_jobs_is_not_read_ahead() {
         .collect();
     let ask_all = |rig: &mut Rig, chunk: u64, wait: Duration| {
         for (viewer, title) in (1..).zip(&titles) {
-            rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
+            rig.request(range(viewer, *title, chunk * CHUNK, CHUNK))
                 .expect("accepted");
         }
         rig.run_for(wait);
@@ -133,10 +135,12 @@ fn one_read_serves_two_viewers_of_one_title() {
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
     rig.title(2, HOUR_BYTES, 2_000);
-    rig.ask(range(9, StreamId(2), 0, CHUNK))
+    rig.request(range(9, StreamId(2), 0, CHUNK))
         .expect("keeps the disk busy");
-    let first = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
-    let second = rig.ask(range(2, title, CHUNK, CHUNK)).expect("accepted");
+    let first = rig.request(range(1, title, 0, CHUNK)).expect("accepted");
+    let second = rig
+        .request(range(2, title, CHUNK, CHUNK))
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&first].done && rig.replies[&second].done);
     let of_title: Vec<_> = rig
@@ -156,11 +160,11 @@ fn adjacent_jobs_of_different_viewers_merge() {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     for busy in 2..4 {
         rig.title(busy, HOUR_BYTES, 2_000);
-        rig.ask(range(busy + 7, StreamId(busy), 0, CHUNK))
+        rig.request(range(busy + 7, StreamId(busy), 0, CHUNK))
             .expect("keeps the disk busy");
     }
-    rig.ask(range(1, title, MIB, CHUNK)).expect("accepted");
-    rig.ask(range(2, title, 0, CHUNK)).expect("accepted");
+    rig.request(range(1, title, MIB, CHUNK)).expect("accepted");
+    rig.request(range(2, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.shard.stats().jobs_merged, 1);
     let read = rig
@@ -183,13 +187,13 @@ fn prefetch_continues_across_chunk_files_in_order() {
         open_ended: true,
         ..range(1, title, 0, CHUNK)
     };
-    let first = rig.ask(ask(0)).expect("accepted");
+    let first = rig.request(ask(0)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&first].done);
     let parts: Vec<u32> = rig.reads.iter().map(|read| read.part).collect();
     assert_eq!(parts, [0, 1, 2, 3]);
     for part in 1..4 {
-        let id = rig.ask(ask(part)).expect("accepted");
+        let id = rig.request(ask(part)).expect("accepted");
         rig.run_for(Duration::from_millis(10));
         assert_eq!(
             rig.replies[&id].from_ram_bytes, CHUNK,
@@ -212,7 +216,7 @@ fn open_ended_request_is_one_chain_read_ahead() {
     let title = rig.title(1, 64 * MIB, 2_000);
     rig.socket_time = Duration::from_millis(100);
     let id = rig
-        .ask(Request {
+        .request(Request {
             open_ended: true,
             ..range(1, title, 0, 64 * MIB)
         })
@@ -234,7 +238,7 @@ fn parallel_connections_of_one_viewer_are_one_chain() {
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
     for chunk in [1, 0, 3, 2, 5, 4] {
-        rig.ask(range(1, title, chunk * CHUNK, CHUNK))
+        rig.request(range(1, title, chunk * CHUNK, CHUNK))
             .expect("accepted");
     }
     rig.run_for(Duration::from_secs(1));
@@ -251,7 +255,7 @@ fn slow_reader_holds_only_its_window() {
     });
     rig.socket_time = Duration::from_secs(3600);
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(Request {
+    rig.request(Request {
         open_ended: true,
         ..range(1, title, 0, HOUR_BYTES)
     })
@@ -277,7 +281,7 @@ fn new_viewers_are_refused_when_others_would_run_dry() {
             open_ended: true,
             ..range(viewer, title, 0, 64 * MIB)
         };
-        match rig.ask(opening) {
+        match rig.request(opening) {
             Ok(_) => {}
             Err(Refusal::Overloaded { retry_after }) => {
                 assert!(retry_after >= Duration::from_secs(1));
@@ -291,7 +295,7 @@ fn new_viewers_are_refused_when_others_would_run_dry() {
     let present = rig.shard.chain_views(1)[0];
     let more = range(present.viewer.0, present.stream, 300 * MIB, CHUNK);
     assert!(
-        rig.ask(more).is_ok(),
+        rig.request(more).is_ok(),
         "a seek of a served viewer was refused"
     );
 
@@ -303,7 +307,7 @@ fn new_viewers_are_refused_when_others_would_run_dry() {
         .handle_config(rig.now, accepting)
         .expect("valid settings");
     let title = rig.title(999, HOUR_BYTES, 8_000);
-    assert!(rig.ask(range(999, title, 0, CHUNK)).is_ok());
+    assert!(rig.request(range(999, title, 0, CHUNK)).is_ok());
 }
 
 #[test]
@@ -315,7 +319,7 @@ fn jobs_of_departed_viewer_are_dropped() {
     let titles: Vec<StreamId> = (1..=3).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
     let ask = |rig: &mut Rig, viewer: u64, title: usize| {
         let request = range(viewer, titles[title], 0, CHUNK);
-        rig.ask(request).expect("accepted")
+        rig.request(request).expect("accepted")
     };
     // The device is busy with the first; two viewers wait for the second title, one for the third.
     ask(&mut rig, 1, 0);
@@ -341,17 +345,21 @@ fn bad_spot_fails_only_requests_for_it() {
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
     rig.device.bad.push((title, 2 * MIB, 2 * MIB + 1));
-    let before = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
+    let before = rig.request(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(
         rig.replies[&before].done,
         "a reply failed although the bad spot was only prefetched"
     );
-    let on_it = rig.ask(range(1, title, 2 * MIB, CHUNK)).expect("accepted");
+    let on_it = rig
+        .request(range(1, title, 2 * MIB, CHUNK))
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.replies[&on_it].failure, Some(Failure::Device));
     assert_eq!(rig.shard.device_state(), DeviceState::Failing);
-    let behind = rig.ask(range(1, title, 3 * MIB, CHUNK)).expect("accepted");
+    let behind = rig
+        .request(range(1, title, 3 * MIB, CHUNK))
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&behind].done);
     rig.run_for(Duration::from_secs(70));
@@ -367,7 +375,7 @@ fn failing_device_goes_offline_and_recovers() {
     }
     let mut refused = false;
     for viewer in 1..=30 {
-        match rig.ask(range(viewer, StreamId(viewer), 0, CHUNK)) {
+        match rig.request(range(viewer, StreamId(viewer), 0, CHUNK)) {
             Ok(_) => rig.run_for(Duration::from_millis(200)),
             Err(Refusal::Offline { .. }) => refused = true,
             Err(other) => panic!("{other:?}"),
@@ -378,7 +386,9 @@ fn failing_device_goes_offline_and_recovers() {
     rig.device.bad.clear();
     rig.run_for(Duration::from_secs(31));
     assert_eq!(rig.shard.device_state(), DeviceState::Failing);
-    let id = rig.ask(range(1, StreamId(1), 0, CHUNK)).expect("retried");
+    let id = rig
+        .request(range(1, StreamId(1), 0, CHUNK))
+        .expect("retried");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
     // Errors within the window are remembered.
@@ -392,7 +402,7 @@ fn queue_positions_sample_the_whole_queue() {
     rig.device.hangs = true;
     for id in 1..=200 {
         let title = rig.title(id, HOUR_BYTES, 2_000);
-        rig.ask(range(id, title, 0, CHUNK)).expect("accepted");
+        rig.request(range(id, title, 0, CHUNK)).expect("accepted");
     }
     let all = rig.shard.queue_positions(1_000);
     let shown = rig.shard.queue_positions(64);
@@ -407,7 +417,9 @@ fn lack_of_descriptors_is_not_a_device_error() {
     rig.device.lacks_resources = true;
     for viewer in 1..=30 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        let id = rig.ask(range(viewer, title, 0, 4 * MIB)).expect("accepted");
+        let id = rig
+            .request(range(viewer, title, 0, 4 * MIB))
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
         assert_eq!(rig.replies[&id].failure, Some(Failure::NoResources));
     }
@@ -415,7 +427,7 @@ fn lack_of_descriptors_is_not_a_device_error() {
     assert_eq!(rig.shard.stats().read_errors, 0);
     rig.device.lacks_resources = false;
     let id = rig
-        .ask(range(1, StreamId(1), 0, 4 * MIB))
+        .request(range(1, StreamId(1), 0, 4 * MIB))
         .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
@@ -426,29 +438,29 @@ fn hung_device_fails_waiters_and_recovers() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);
     let other = rig.title(2, HOUR_BYTES, 2_000);
-    let in_ram = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
+    let in_ram = rig.request(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     rig.device.hangs = true;
     let stuck = rig
-        .ask(range(1, title, 500 * MIB, CHUNK))
+        .request(range(1, title, 500 * MIB, CHUNK))
         .expect("accepted");
-    let queued = rig.ask(range(2, other, 0, CHUNK)).expect("accepted");
+    let queued = rig.request(range(2, other, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(11));
     assert_eq!(rig.replies[&stuck].failure, Some(Failure::TimedOut));
     assert_eq!(rig.replies[&queued].failure, Some(Failure::TimedOut));
     assert!(rig.replies[&in_ram].done);
     assert_eq!(rig.shard.device_state(), DeviceState::Offline);
     assert!(matches!(
-        rig.ask(range(3, other, 0, CHUNK)),
+        rig.request(range(3, other, 0, CHUNK)),
         Err(Refusal::Offline { .. })
     ));
     assert!(
-        rig.ask(range(3, title, 0, CHUNK)).is_ok(),
+        rig.request(range(3, title, 0, CHUNK)).is_ok(),
         "a piece in RAM was not served"
     );
     rig.device.hangs = false;
     rig.run_for(Duration::from_secs(1));
-    let again = rig.ask(range(2, other, 0, CHUNK)).expect("accepted");
+    let again = rig.request(range(2, other, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&again].done);
 }
@@ -464,7 +476,8 @@ fn device_without_arm_gets_reads_up_to_byte_limit() {
     });
     let titles: Vec<_> = (1..7).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
     for (viewer, title) in (1..).zip(titles) {
-        rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
+        rig.request(range(viewer, title, 0, CHUNK))
+            .expect("accepted");
     }
     assert_eq!(
         rig.shard.queue_use().outstanding_reads,
@@ -485,7 +498,10 @@ fn overtaken_read_completes_before_more_are_issued() {
     rig.device.passes_over = Some(titles[0]);
     let mut ids = Vec::new();
     for (viewer, title) in (1..).zip(titles) {
-        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted"));
+        ids.push(
+            rig.request(range(viewer, title, 0, CHUNK))
+                .expect("accepted"),
+        );
     }
     while !rig.is_over(ids[0]) {
         rig.run_for(Duration::from_millis(1));
@@ -511,7 +527,10 @@ fn lost_read_does_not_fail_jobs_held_back_for_it() {
     rig.device.passes_over = Some(titles[0]);
     let mut ids = Vec::new();
     for (viewer, title) in (1..).zip(titles) {
-        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted"));
+        ids.push(
+            rig.request(range(viewer, title, 0, CHUNK))
+                .expect("accepted"),
+        );
     }
     while rig.shard.queue_use().outstanding_reads > 1 {
         rig.run_for(Duration::from_millis(1));
@@ -539,7 +558,7 @@ fn reply_completes_although_prefetched_file_changed() {
     let title = rig.chunked(1, &[2 * MIB, MIB], 2_000);
     rig.device.changed_parts.push((title, 1));
     rig.socket_time = Duration::from_millis(100);
-    let first = rig.ask(range(1, title, 0, 2 * MIB)).expect("accepted");
+    let first = rig.request(range(1, title, 0, 2 * MIB)).expect("accepted");
     rig.run_for(Duration::from_secs(10));
     assert!(
         rig.reads.iter().any(|read| read.part == 1),
@@ -555,19 +574,19 @@ fn reply_completes_although_prefetched_file_changed() {
 fn changed_file_fails_its_replies_and_frees_memory() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    let early = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
+    let early = rig.request(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&early].done);
     rig.device.changed.push(title);
     let late = rig
-        .ask(range(1, title, 100 * MIB, CHUNK))
+        .request(range(1, title, 100 * MIB, CHUNK))
         .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.replies[&late].failure, Some(Failure::Changed));
     assert_eq!(rig.forgotten, [title]);
     assert_eq!(rig.shard.memory_use().free_bytes, 64 * MIB);
     assert_eq!(
-        rig.ask(range(1, title, 0, CHUNK)),
+        rig.request(range(1, title, 0, CHUNK)),
         Err(Refusal::UnknownStream)
     );
 }
@@ -577,10 +596,10 @@ fn removed_stream_frees_slots_after_sending() {
     let mut rig = Rig::new(config(64 * MIB));
     rig.socket_time = Duration::from_secs(5);
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, title, 0, 4 * MIB)).expect("accepted");
+    rig.request(range(1, title, 0, 4 * MIB)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.shard.memory_use().sending_bytes > 0);
-    rig.shard.handle_stream_gone(rig.now, title);
+    rig.shard.handle_stream_removed(rig.now, title);
     rig.drain();
     rig.run_for(Duration::from_secs(10));
     assert_eq!(rig.shard.memory_use().free_bytes, 64 * MIB);
@@ -630,12 +649,12 @@ fn player_about_to_run_dry_precedes_full_buffer() {
     };
     // Their chains exist; their next request is a miss.
     for viewer in 1..=21 {
-        rig.ask(range(viewer, StreamId(viewer), 0, 64 * KIB))
+        rig.request(range(viewer, StreamId(viewer), 0, 64 * KIB))
             .expect("accepted");
     }
     rig.run_for(Duration::from_secs(30));
     for viewer in 1..=20 {
-        rig.ask(ask(viewer, 60)).expect("accepted");
+        rig.request(ask(viewer, 60)).expect("accepted");
     }
     let hints = Hints {
         deadline: Some(Duration::from_millis(300)),
@@ -645,7 +664,7 @@ fn player_about_to_run_dry_precedes_full_buffer() {
         hints,
         ..ask(21, 0)
     };
-    let urgent = rig.ask(urgent).expect("accepted");
+    let urgent = rig.request(urgent).expect("accepted");
     let before = rig.now;
     while !rig.is_over(urgent) && rig.now.since(before) < Duration::from_secs(20) {
         rig.run_for(Duration::from_millis(10));
@@ -664,7 +683,7 @@ fn counters_by_policy_add_up_to_the_total() {
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
+    rig.request(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     let under_fixed = rig.shard.stats();
     for policy in [Policy::SquareRoot, Policy::Fixed] {
@@ -684,7 +703,8 @@ fn counters_by_policy_add_up_to_the_total() {
         } else {
             100 * MIB
         };
-        rig.ask(range(1, title, offset, CHUNK)).expect("accepted");
+        rig.request(range(1, title, offset, CHUNK))
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     let by_policy = rig.shard.stats_by_policy();
@@ -707,9 +727,9 @@ fn full_tables_refuse_requests() {
     rig.socket_time = Duration::from_secs(100);
     let one = rig.title(1, HOUR_BYTES, 2_000);
     let two = rig.title(2, HOUR_BYTES, 2_000);
-    rig.ask(range(1, one, 0, CHUNK)).expect("accepted");
-    rig.ask(range(2, two, 0, CHUNK)).expect("accepted");
-    assert_eq!(rig.ask(range(3, two, 0, CHUNK)), Err(Refusal::Full));
+    rig.request(range(1, one, 0, CHUNK)).expect("accepted");
+    rig.request(range(2, two, 0, CHUNK)).expect("accepted");
+    assert_eq!(rig.request(range(3, two, 0, CHUNK)), Err(Refusal::Full));
     let third = headlong_engine::StreamSpec {
         id: StreamId(3),
         parts: vec![headlong_engine::PartSpec {
@@ -736,7 +756,8 @@ fn replies_of_one_holder_fill_windows_with_a_quarter_of_memory() {
         let offset = (n * 20 + 10 * holder) * MIB;
         let request = range(1000 * holder + n, title, offset, WINDOW);
         let holder = Some(headlong_engine::ViewerId(holder));
-        rig.ask(Request { holder, ..request }).expect("accepted");
+        rig.request(Request { holder, ..request })
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     };
     // The sent bytes are not received: twelve windows would be more than a quarter.
@@ -756,19 +777,19 @@ fn invalid_requests_are_refused() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, 1000, 2_000);
     let at = |offset, length| range(1, title, offset, length);
-    assert_eq!(rig.ask(at(0, 1001)), Err(Refusal::OutOfBounds));
-    assert_eq!(rig.ask(at(u64::MAX, 2)), Err(Refusal::OutOfBounds));
+    assert_eq!(rig.request(at(0, 1001)), Err(Refusal::OutOfBounds));
+    assert_eq!(rig.request(at(u64::MAX, 2)), Err(Refusal::OutOfBounds));
     assert_eq!(
-        rig.ask(Request {
+        rig.request(Request {
             part: 1,
             ..at(0, 1)
         }),
         Err(Refusal::OutOfBounds)
     );
     assert_eq!(
-        rig.ask(range(1, StreamId(7), 0, 1)),
+        rig.request(range(1, StreamId(7), 0, 1)),
         Err(Refusal::UnknownStream)
     );
-    assert!(rig.ask(at(1000, 0)).is_ok(), "empty range at the end");
+    assert!(rig.request(at(1000, 0)).is_ok(), "empty range at the end");
     assert_eq!(rig.now, Instant::ZERO);
 }

@@ -17,12 +17,12 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant as Clock};
 
 use headlong_flash::format::{
-    GROUP_BLOCKS, Layout, ReadFailed, Summary, SummaryHead, Super, encode_checkpoint, padded_bytes,
-    recover,
+    GROUP_BLOCKS, Layout, ReadFailed, Summary, SummaryHead, SuperRecord, encode_checkpoint,
+    padded_bytes, recover,
 };
 use headlong_flash::{
-    BlockId, FileKey, FlashSpec, FlashStore, PieceId, RecordEntry, RecoveredBlock, RoomConfig,
-    SsdId, SsdSpec,
+    BlockId, FileKey, FlashSpec, FlashStore, PieceId, RecordEntry, RecoveredBlock, SsdId, SsdSpec,
+    StoreConfig,
 };
 use headlong_units::Instant;
 
@@ -34,9 +34,9 @@ const GROUPS: u32 = 16;
 const PARTS_MAX: usize = 4;
 
 /// Removed on drop.
-struct Image(PathBuf);
+struct ImageFile(PathBuf);
 
-impl Drop for Image {
+impl Drop for ImageFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -55,8 +55,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = number(16)?.max(1) as u32;
     let bytes = bytes / 4096 * 4096;
     let layout = Layout::new(bytes, BLOCK_BYTES, piece)?;
-    let tier = Super { device: 77, layout };
-    let image = Image(Path::new(&folder).join("recovery.tier"));
+    let tier = SuperRecord { device: 77, layout };
+    let image = ImageFile(Path::new(&folder).join("recovery.tier"));
     let file = File::options()
         .read(true)
         .write(true)
@@ -115,7 +115,7 @@ fn processor_seconds() -> f64 {
 }
 
 /// Writes the checkpoints of a tier full of whole pieces; returns their records and bytes.
-fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64)> {
+fn fill(file: &File, tier: &SuperRecord, run_pieces: u32) -> std::io::Result<(u64, u64)> {
     let layout = &tier.layout;
     let per_block = (u64::from(layout.records_end()) / padded_bytes(layout.piece_bytes())) as u32;
     let pieces = (TITLE_BYTES / u64::from(layout.piece_bytes())) as u32;
@@ -169,7 +169,7 @@ fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64
 
 /// Recovers one disk's share. Returns the number of records, and for how many milliseconds the
 /// engine would be blocked: at the start, at most by one part of the records, and at the end.
-fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
+fn take_in(file: &File, tier: &SuperRecord, blocks: Range<u32>) -> (u64, [f64; 3]) {
     let layout = tier.layout;
     let spec = FlashSpec {
         block_bytes: layout.block_bytes(),
@@ -187,7 +187,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
     let now = Instant::ZERO;
     let piece_bytes = u64::from(layout.piece_bytes());
     let begun = Clock::now();
-    let room = FlashStore::new(now, RoomConfig::default(), piece_bytes, &spec);
+    let room = FlashStore::new(now, StoreConfig::default(), piece_bytes, &spec);
     let mut room = room.expect("a layout that fits");
     let attached = begun.elapsed();
     let mut longest = Duration::ZERO;

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 
 use crate::RECORD_ALIGN_BYTES;
 use crate::format::{
-    Found, GROUP_BLOCKS, ReadFailed, Summary, Super, encode_checkpoint, recover, search_block,
+    GROUP_BLOCKS, ReadFailed, ScanResult, Summary, SuperRecord, encode_checkpoint, recover,
+    search_block,
 };
 
 /// An SSD that holds checkpoints.
@@ -20,7 +21,7 @@ pub trait CheckpointDevice {
     type Error;
 
     /// The super record of the SSD.
-    fn tier(&self) -> Super;
+    fn tier(&self) -> SuperRecord;
 
     /// A reader in the form the format needs.
     fn reader(&mut self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_;
@@ -32,7 +33,7 @@ pub trait CheckpointDevice {
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Reads the content of a group.
-    fn found(&mut self, group: u32) -> Found {
+    fn scan_group(&mut self, group: u32) -> ScanResult {
         recover(&self.tier(), group..group + 1, self.reader())
     }
 
@@ -51,13 +52,13 @@ pub trait CheckpointDevice {
 /// Groups whose checkpoints are void, and blocks that could not be read.
 #[derive(Debug, Default)]
 pub struct Checkpoints {
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u32, OpenGroup>,
     /// Blocks that could not be read and have not been refilled since.
     doubted: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenGroup {
     summaries: BTreeMap<u32, Summary>,
     filling: BTreeSet<u32>,
     /// Whether the checkpoint on the SSD is certainly void.
@@ -82,7 +83,7 @@ impl Checkpoints {
         if self.open.contains_key(&group) {
             return;
         }
-        let mut found = ground.found(group);
+        let mut found = ground.scan_group(group);
         if mutated!(UnreadableForgotten) {
             found.unreadable.clear();
         }
@@ -99,7 +100,7 @@ impl Checkpoints {
         drop(reader);
         self.doubt(found.unreadable);
         let summaries = found.summaries.into_iter();
-        let open = Open {
+        let open = OpenGroup {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),
             // A checkpoint that could not be read may exist and be stale.
             is_void: false,
@@ -161,7 +162,7 @@ impl Checkpoints {
     /// Writes the checkpoints of groups without a block being filled.
     fn save_closed(&mut self, ground: &mut impl CheckpointDevice, except: Option<u32>) {
         let is_closed =
-            |(group, open): &(&u32, &Open)| open.filling.is_empty() && Some(**group) != except;
+            |(group, open): &(&u32, &OpenGroup)| open.filling.is_empty() && Some(**group) != except;
         let closed: Vec<u32> = (self.open.iter().filter(is_closed))
             .map(|(group, _)| *group)
             .collect();
@@ -203,7 +204,7 @@ fn save<'s, G: CheckpointDevice>(
     group: u32,
     summaries: impl Iterator<Item = &'s Summary>,
 ) -> Result<u64, G::Error> {
-    let Super { device, layout } = ground.tier();
+    let SuperRecord { device, layout } = ground.tier();
     let bytes = encode_checkpoint(group, summaries, device, &layout);
     let Some((bytes, (at, _))) = bytes.zip(layout.checkpoint_place(group)) else {
         return Ok(0);

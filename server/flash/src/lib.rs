@@ -33,13 +33,13 @@ macro_rules! mutated {
 mod checkpoints;
 pub mod format;
 mod names;
-mod room;
 mod spec;
+mod store;
 
 pub use checkpoints::{CheckpointDevice, Checkpoints};
-pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
-pub use room::{FlashStore, RoomCommand, SEGMENT_BYTES};
+pub use names::{BlockId, FileKey, PieceId, RECORD_ALIGN_BYTES, RecordLocation};
 pub use spec::{
-    FlashPolicy, FlashSpec, FlashView, Probed, RecordEntry, RecoveredBlock, Refused, RoomConfig,
-    SpecError, SsdId, SsdSpec, SsdState, SsdView,
+    FlashPolicy, FlashSpec, FlashView, ProbeResult, RecordEntry, RecoveredBlock, RefusedBytes,
+    SpecError, SsdId, SsdSpec, SsdState, SsdView, StoreConfig,
 };
+pub use store::{FlashStore, SEGMENT_BYTES, StoreCommand};

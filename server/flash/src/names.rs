@@ -24,7 +24,7 @@ pub struct BlockId(pub u32);
 
 /// Location of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct RecordLocation {
     /// The block.
     pub block: BlockId,
     /// Offset of the record's header within the block, a multiple of [`RECORD_ALIGN_BYTES`]. The
@@ -32,7 +32,7 @@ pub struct Place {
     pub offset: u32,
 }
 
-impl Place {
+impl RecordLocation {
     /// Offset of the next record, after one of `length` bytes here.
     pub fn end(self, length: u32) -> u32 {
         self.offset + RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES)

@@ -115,7 +115,7 @@ headlong_units::names! {
 
 /// Settings of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoomConfig {
+pub struct StoreConfig {
     /// Admission and eviction policy.
     pub policy: FlashPolicy,
     /// Upper limit of bytes written per day; `None`: three tenths of the capacity, the rating of
@@ -125,7 +125,7 @@ pub struct RoomConfig {
     pub horizon: Duration,
 }
 
-impl Default for RoomConfig {
+impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             policy: FlashPolicy::Adaptive,
@@ -137,7 +137,7 @@ impl Default for RoomConfig {
 
 /// Bytes of records offered but not admitted, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Refused {
+pub struct RefusedBytes {
     /// Too little saving per byte written.
     pub not_worth_bytes: u64,
     /// The daily budget is used up.
@@ -152,7 +152,7 @@ pub struct Refused {
     pub too_large_bytes: u64,
 }
 
-impl Refused {
+impl RefusedBytes {
     /// Each reason with its label and bytes.
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
@@ -196,7 +196,7 @@ pub struct FlashView {
     /// Bytes of the budget left now.
     pub budget_left_bytes: u64,
     /// Bytes offered but not admitted.
-    pub refused: Refused,
+    pub refused: RefusedBytes,
     /// Each SSD.
     pub ssds: Vec<SsdView>,
 }
@@ -226,7 +226,7 @@ impl SsdState {
 
 /// Result of a probe: a read of existing content and a small write that is read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probed {
+pub struct ProbeResult {
     /// It is the same SSD, and readable.
     pub reads: bool,
     /// The write was read back correctly.

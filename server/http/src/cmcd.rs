@@ -89,7 +89,7 @@ impl Cmcd {
                 Some((key, value)) => {
                     self.absorb_value(key, first_item(value));
                     if let ("nor", Some(range)) = (key, range_of_first(value)) {
-                        keep(&mut self.next_range, quoted(range, NEXT_RANGE_CHARS_MAX));
+                        set_valid(&mut self.next_range, quoted(range, NEXT_RANGE_CHARS_MAX));
                     }
                 }
             }
@@ -106,14 +106,14 @@ impl Cmcd {
 
     fn absorb_value(&mut self, key: &str, value: &str) {
         match key {
-            "br" => keep(&mut self.bit_rate, rate(value)),
-            "mtp" => keep(&mut self.throughput, rate(value)),
-            "rtp" => keep(&mut self.throughput_max, rate(value)),
-            "bl" => keep(&mut self.buffer, milliseconds(value)),
-            "dl" => keep(&mut self.deadline, milliseconds(value)),
-            "sid" => keep(&mut self.session_id, quoted(value, ID_CHARS_MAX)),
-            "nor" => keep(&mut self.next_object, quoted(value, NEXT_OBJECT_CHARS_MAX)),
-            "nrr" => keep(&mut self.next_range, quoted(value, NEXT_RANGE_CHARS_MAX)),
+            "br" => set_valid(&mut self.bit_rate, rate(value)),
+            "mtp" => set_valid(&mut self.throughput, rate(value)),
+            "rtp" => set_valid(&mut self.throughput_max, rate(value)),
+            "bl" => set_valid(&mut self.buffer, milliseconds(value)),
+            "dl" => set_valid(&mut self.deadline, milliseconds(value)),
+            "sid" => set_valid(&mut self.session_id, quoted(value, ID_CHARS_MAX)),
+            "nor" => set_valid(&mut self.next_object, quoted(value, NEXT_OBJECT_CHARS_MAX)),
+            "nrr" => set_valid(&mut self.next_range, quoted(value, NEXT_RANGE_CHARS_MAX)),
             _ => match value {
                 "true" | "?1" => self.absorb_flag(key, true),
                 "false" | "?0" => self.absorb_flag(key, false),
@@ -124,7 +124,7 @@ impl Cmcd {
 }
 
 /// An invalid value does not replace a valid one.
-fn keep<T>(slot: &mut Option<T>, value: Option<T>) {
+fn set_valid<T>(slot: &mut Option<T>, value: Option<T>) {
     if value.is_some() {
         *slot = value;
     }

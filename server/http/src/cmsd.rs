@@ -14,14 +14,14 @@ use crate::media_type::media_type;
 
 /// Known properties of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Object<'a> {
+pub struct CmsdObject<'a> {
     /// Name of the file; its extension is used.
     pub file_name: &'a str,
     /// Bit rate of its title or rendition.
     pub bit_rate: Option<BitRate>,
 }
 
-impl Object<'_> {
+impl CmsdObject<'_> {
     /// The field `CMSD-Static`: `br` in kilobits a second; `ot` and `sf` if the file's type is
     /// unambiguous.
     pub fn cmsd_static(&self) -> Option<String> {
@@ -75,9 +75,9 @@ fn kbps(rate: BitRate) -> u64 {
 mod tests {
     use super::*;
 
-    fn object(file_name: &str, kbps: Option<u64>) -> Object<'_> {
+    fn object(file_name: &str, kbps: Option<u64>) -> CmsdObject<'_> {
         let bit_rate = kbps.map(BitRate::from_kbps);
-        Object {
+        CmsdObject {
             file_name,
             bit_rate,
         }

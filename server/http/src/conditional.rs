@@ -7,7 +7,7 @@
 //! download by date requires.
 
 use crate::date::HttpDate;
-use crate::entity_tag::{Tag, TagList};
+use crate::entity_tag::{EntityTag, TagList};
 use crate::status::Method;
 
 /// Preconditions of a request, as raw field values.
@@ -46,7 +46,7 @@ impl Validators<'_> {
 
 /// Result of the preconditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PreconditionResult {
     /// Execute the method.
     Proceed {
         /// Whether a `range` field applies: the method is GET, and `if-range`, if present, matches.
@@ -64,7 +64,7 @@ pub fn evaluate(
     preconditions: &Preconditions<'_>,
     validators: &Validators<'_>,
     now: HttpDate,
-) -> Verdict {
+) -> PreconditionResult {
     let tag = validators.entity_tag;
     let modified = validators.settled(now);
     // An invalid date is ignored (13.1.3, 13.1.4), and so is any date if the file has no
@@ -74,28 +74,28 @@ pub fn evaluate(
     // Steps 1 and 2: is it still the version that the client expects?
     if let Some(value) = preconditions.if_match {
         if !TagList::parse(value).any(|t| t.matches_strongly(tag)) {
-            return Verdict::PreconditionFailed;
+            return PreconditionResult::PreconditionFailed;
         }
     } else if let Some((since, modified)) = dates(preconditions.if_unmodified_since)
         && modified > since
     {
-        return Verdict::PreconditionFailed;
+        return PreconditionResult::PreconditionFailed;
     }
 
     // Steps 3 and 4: does the client have it already? The date only counts without a tag list.
     if let Some(value) = preconditions.if_none_match {
         if TagList::parse(value).any(|t| t.matches_weakly(tag)) {
             return if method.is_read() {
-                Verdict::NotModified
+                PreconditionResult::NotModified
             } else {
-                Verdict::PreconditionFailed
+                PreconditionResult::PreconditionFailed
             };
         }
     } else if method.is_read()
         && let Some((since, modified)) = dates(preconditions.if_modified_since)
         && modified <= since
     {
-        return Verdict::NotModified;
+        return PreconditionResult::NotModified;
     }
 
     // Step 5: can the client use a range of this version? Ranges are defined for GET only (14.2),
@@ -105,14 +105,14 @@ pub fn evaluate(
         Some(_) if mutated!(IfRangeIgnored) => true,
         Some(value) => if_range_holds(value, tag, modified, now),
     };
-    Verdict::Proceed {
+    PreconditionResult::Proceed {
         range_applies: method == Method::Get && same_version,
     }
 }
 
 /// A tag that matches strongly, or exactly the date that was sent (13.1.5).
 fn if_range_holds(value: &str, tag: &str, modified: Option<HttpDate>, now: HttpDate) -> bool {
-    match Tag::parse(value) {
+    match EntityTag::parse(value) {
         Some(theirs) => theirs.matches_strongly(tag),
         None => modified.is_some_and(|m| HttpDate::parse(value, now) == Some(m)),
     }
@@ -122,7 +122,7 @@ fn if_range_holds(value: &str, tag: &str, modified: Option<HttpDate>, now: HttpD
 mod tests {
     use super::*;
 
-    const PROCEED: Verdict = Verdict::Proceed {
+    const PROCEED: PreconditionResult = PreconditionResult::Proceed {
         range_applies: true,
     };
 
@@ -130,7 +130,7 @@ mod tests {
         HttpDate::from_unix_seconds(seconds).unwrap()
     }
 
-    fn at(now: i64, preconditions: &Preconditions<'_>) -> Verdict {
+    fn at(now: i64, preconditions: &Preconditions<'_>) -> PreconditionResult {
         let validators = Validators {
             entity_tag: "\"v1\"",
             modified: Some(date(784_111_777)),
@@ -145,7 +145,7 @@ mod tests {
             if_range: Some(modified),
             ..Preconditions::default()
         };
-        let whole = Verdict::Proceed {
+        let whole = PreconditionResult::Proceed {
             range_applies: false,
         };
         assert_eq!(at(784_111_777, &if_range), whole);
@@ -155,7 +155,7 @@ mod tests {
             ..Preconditions::default()
         };
         assert_eq!(at(784_111_777, &since), PROCEED);
-        assert_eq!(at(784_111_778, &since), Verdict::NotModified);
+        assert_eq!(at(784_111_778, &since), PreconditionResult::NotModified);
     }
 
     #[test]
@@ -169,8 +169,11 @@ mod tests {
             ..Preconditions::default()
         };
         let verdict = |method| evaluate(method, &preconditions, &validators, HttpDate::EPOCH);
-        assert_eq!(verdict(Method::Get), Verdict::NotModified);
-        assert_eq!(verdict(Method::Head), Verdict::NotModified);
-        assert_eq!(verdict(Method::Other), Verdict::PreconditionFailed);
+        assert_eq!(verdict(Method::Get), PreconditionResult::NotModified);
+        assert_eq!(verdict(Method::Head), PreconditionResult::NotModified);
+        assert_eq!(
+            verdict(Method::Other),
+            PreconditionResult::PreconditionFailed
+        );
     }
 }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::fields::{FieldList, is_token};
-use crate::reply::{Body, ReplyPlan};
+use crate::reply::{PlannedBody, ReplyPlan};
 use crate::status::{Method, Status};
 
 /// Request fields of players that require a preflight.
@@ -118,7 +118,7 @@ impl CorsPolicy {
         ReplyPlan {
             status: Status::NoContent,
             fields,
-            body: Body::default(),
+            body: PlannedBody::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::status::Status;
 
 /// A request to verify.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct Credentials<'a> {
     /// The path of the file with its first slash, decoded.
     pub path: &'a str,
     /// Query as received; empty for none.
@@ -20,13 +20,15 @@ pub struct Asker<'a> {
     pub skew: u64,
 }
 
-impl Asker<'_> {
-    pub(crate) fn in_time(&self, expires: &str) -> Result<(), Refused> {
+impl Credentials<'_> {
+    pub(crate) fn in_time(&self, expires: &str) -> Result<(), AccessRefusal> {
         let is_number = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());
         let expires = is_number.then(|| expires.parse::<u64>().ok()).flatten();
         match expires {
-            None | Some(0) => Err(Refused::Forbidden),
-            Some(expires) if expires.saturating_add(self.skew) < self.now => Err(Refused::Expired),
+            None | Some(0) => Err(AccessRefusal::Forbidden),
+            Some(expires) if expires.saturating_add(self.skew) < self.now => {
+                Err(AccessRefusal::Expired)
+            }
             Some(_) => Ok(()),
         }
     }
@@ -34,14 +36,14 @@ impl Asker<'_> {
 
 /// Why access is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum AccessRefusal {
     /// No token, or an invalid one.
     Forbidden,
     /// A valid token that has expired.
     Expired,
 }
 
-impl Refused {
+impl AccessRefusal {
     /// Same statuses as in common configurations of nginx's `secure_link`.
     pub const fn status(self) -> Status {
         match self {

@@ -51,7 +51,7 @@ impl HttpDate {
     /// The two-digit year of the RFC 850 form is interpreted as at most 50 years after `now`. The
     /// name of the day must be valid, but need not match the date.
     pub fn parse(text: &str, now: Self) -> Option<Self> {
-        let mut scanner = Scanner(text);
+        let mut scanner = DateScanner(text);
         let parsed = if let Some((day_name, _)) = text.split_once(',') {
             if DAYS.contains(&day_name) {
                 imf_fixdate(&mut scanner)
@@ -88,7 +88,7 @@ fn name<const N: usize>(names: &[&'static str; N], index: i64) -> &'static str {
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
-fn imf_fixdate(scanner: &mut Scanner<'_>) -> Option<HttpDate> {
+fn imf_fixdate(scanner: &mut DateScanner<'_>) -> Option<HttpDate> {
     scanner.one_of(&DAYS)?;
     scanner.literal(", ")?;
     let day = scanner.digits(2)?;
@@ -103,7 +103,7 @@ fn imf_fixdate(scanner: &mut Scanner<'_>) -> Option<HttpDate> {
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
-fn rfc850(scanner: &mut Scanner<'_>, now: HttpDate) -> Option<HttpDate> {
+fn rfc850(scanner: &mut DateScanner<'_>, now: HttpDate) -> Option<HttpDate> {
     scanner.one_of(&LONG_DAYS)?;
     scanner.literal(", ")?;
     let day = scanner.digits(2)?;
@@ -122,7 +122,7 @@ fn rfc850(scanner: &mut Scanner<'_>, now: HttpDate) -> Option<HttpDate> {
 }
 
 /// `Sun Nov  6 08:49:37 1994`
-fn asctime(scanner: &mut Scanner<'_>) -> Option<HttpDate> {
+fn asctime(scanner: &mut DateScanner<'_>) -> Option<HttpDate> {
     scanner.one_of(&DAYS)?;
     scanner.literal(" ")?;
     let month = scanner.one_of(&MONTHS)? + 1;
@@ -154,9 +154,9 @@ fn moment(year: i64, month: i64, day: i64, second_of_day: i64) -> Option<HttpDat
 }
 
 /// The remaining text; methods consume a prefix or return `None`.
-struct Scanner<'a>(&'a str);
+struct DateScanner<'a>(&'a str);
 
-impl Scanner<'_> {
+impl DateScanner<'_> {
     fn literal(&mut self, expected: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(expected)?;
         Some(())

@@ -42,12 +42,12 @@ pub fn entity_tag(identity: &VersionIdentity) -> String {
 
 /// A tag of a request: the quoted part with its quotes, and whether `W/` precedes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tag<'a> {
+pub(crate) struct EntityTag<'a> {
     pub(crate) weak: bool,
     pub(crate) quoted: &'a str,
 }
 
-impl<'a> Tag<'a> {
+impl<'a> EntityTag<'a> {
     /// Parses the tag at the start of `text`; also returns the rest.
     pub(crate) fn take(text: &'a str) -> Option<(Self, &'a str)> {
         let (weak, rest) = match text.strip_prefix("W/") {
@@ -101,7 +101,7 @@ impl<'a> TagList<'a> {
 
     /// Whether any tag of the list satisfies `matches`. An invalid member is skipped up to the next
     /// comma and does not affect the others.
-    pub(crate) fn any(self, matches: impl Fn(Tag<'_>) -> bool) -> bool {
+    pub(crate) fn any(self, matches: impl Fn(EntityTag<'_>) -> bool) -> bool {
         let Self::Tags(mut rest) = self else {
             return true;
         };
@@ -110,7 +110,7 @@ impl<'a> TagList<'a> {
             if rest.is_empty() {
                 return false;
             }
-            let after = match Tag::take(rest) {
+            let after = match EntityTag::take(rest) {
                 Some((tag, after)) if ends_member(after) => {
                     if matches(tag) {
                         return true;
@@ -161,7 +161,7 @@ mod tests {
             assert_ne!(entity_tag(&other), entity_tag(&base));
         }
         let tag = entity_tag(&base);
-        assert!(Tag::parse(&tag).is_some_and(|t| t.matches_strongly(&tag)));
+        assert!(EntityTag::parse(&tag).is_some_and(|t| t.matches_strongly(&tag)));
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             })
         };
         let early = tag(Some(7));
-        let sent = Tag::parse(&early).unwrap();
+        let sent = EntityTag::parse(&early).unwrap();
         assert!(sent.matches_weakly(&early) && !sent.matches_strongly(&early));
         for later in [tag(None), tag(Some(8))] {
             assert!(!sent.matches_weakly(&later), "{later}");
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn strong_and_weak_comparison_follow_rfc_9110() {
         // RFC 9110 8.8.3.2, table 3; the server's tag is never weak here.
-        let weak = Tag::parse("W/\"1\"").unwrap();
-        let strong = Tag::parse("\"1\"").unwrap();
+        let weak = EntityTag::parse("W/\"1\"").unwrap();
+        let strong = EntityTag::parse("\"1\"").unwrap();
         assert!(!weak.matches_strongly("\"1\"") && weak.matches_weakly("\"1\""));
         assert!(strong.matches_strongly("\"1\"") && strong.matches_weakly("\"1\""));
         assert!(!strong.matches_weakly("\"2\""));
@@ -196,10 +196,10 @@ mod tests {
         for text in [
             "", "a", "\"a", "a\"", "w/\"a\"", "W/a", "\"a\"b", "\"a b\"", "'a'",
         ] {
-            assert_eq!(Tag::parse(text), None, "{text}");
+            assert_eq!(EntityTag::parse(text), None, "{text}");
         }
-        assert!(Tag::parse("\"\"").is_some());
-        assert!(Tag::parse("\"é,\\\"").is_some());
+        assert!(EntityTag::parse("\"\"").is_some());
+        assert!(EntityTag::parse("\"é,\\\"").is_some());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec;
 
 use crate::fields::FieldList;
-use crate::reply::{Body, ReplyPlan};
+use crate::reply::{PlannedBody, ReplyPlan};
 use crate::status::{Method, Status};
 
 /// A reply of `status` with a line that names the problem and a remedy.
@@ -30,8 +30,8 @@ pub fn error_reply(status: Status, method: Method, detail: Option<&str>) -> Repl
         fields.push(("allow", Cow::Borrowed(Method::ALLOWED)));
     }
     let body = match method {
-        Method::Head => Body::default(),
-        _ => Body::text(text),
+        Method::Head => PlannedBody::default(),
+        _ => PlannedBody::text(text),
     };
     ReplyPlan {
         status,

@@ -30,7 +30,7 @@ impl Peer {
 
     /// The text of nginx's `$remote_addr`: an address without a port, or `unix:`.
     pub fn host(self) -> impl fmt::Display {
-        Host(self)
+        ParsedHost(self)
     }
 }
 
@@ -52,9 +52,9 @@ impl fmt::Display for Peer {
     }
 }
 
-struct Host(Peer);
+struct ParsedHost(Peer);
 
-impl fmt::Display for Host {
+impl fmt::Display for ParsedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.ip() {
             Some(ip) => ip.fmt(f),

@@ -7,13 +7,13 @@ use core::fmt::Write as _;
 
 use headlong_units::ByteRange;
 
-use crate::conditional::{Preconditions, Validators, Verdict, evaluate};
+use crate::conditional::{PreconditionResult, Preconditions, Validators, evaluate};
 use crate::date::HttpDate;
 use crate::error_reply::error_reply;
 use crate::fields::{FieldList, combined};
 use crate::multipart::{Boundary, content_range};
-use crate::range::{ByteRangeSet, RangeForm, RangeLimits, SelectedRange, Selection};
-use crate::reply::{Body, Part, ReplyPlan};
+use crate::range::{ByteRangeSet, RangeForm, RangeLimits, RangeSelection, SelectedRange};
+use crate::reply::{BodyPart, PlannedBody, ReplyPlan};
 use crate::status::{Method, Status};
 
 /// Capacity for the fields of a plan and those that the caller adds.
@@ -118,17 +118,21 @@ pub fn plan(
         request.received,
     );
     let mut reply = match verdict {
-        Verdict::NotModified => return not_modified(representation),
-        Verdict::PreconditionFailed => {
+        PreconditionResult::NotModified => return not_modified(representation),
+        PreconditionResult::PreconditionFailed => {
             return error_reply(Status::PreconditionFailed, request.method, None);
         }
-        Verdict::Proceed { range_applies } => {
+        PreconditionResult::Proceed { range_applies } => {
             let value = request.range.as_deref().filter(|_| range_applies);
             let set = value.and_then(|value| ByteRangeSet::parse(value, limits));
-            match set.map_or(Selection::Whole, |set| set.select(representation.size)) {
-                Selection::Whole => whole(representation),
-                Selection::Ranges(selected) => partial(request.boundary, representation, &selected),
-                Selection::Unsatisfiable => return unsatisfiable(request, representation.size),
+            match set.map_or(RangeSelection::Whole, |set| set.select(representation.size)) {
+                RangeSelection::Whole => whole(representation),
+                RangeSelection::Ranges(selected) => {
+                    partial(request.boundary, representation, &selected)
+                }
+                RangeSelection::Unsatisfiable => {
+                    return unsatisfiable(request, representation.size);
+                }
             }
         }
     };
@@ -145,7 +149,7 @@ pub fn plan(
         reply.body.parts.pop();
     }
     if request.method == Method::Head {
-        reply.body = Body::default();
+        reply.body = PlannedBody::default();
     }
     reply
 }
@@ -154,7 +158,7 @@ fn whole(representation: &Representation<'_>) -> ReplyPlan {
     ReplyPlan {
         status: Status::Ok,
         fields: fields_of(representation.media_type),
-        body: Body::single(ByteRange::new(0, representation.size), RangeForm::Closed),
+        body: PlannedBody::single(ByteRange::new(0, representation.size), RangeForm::Closed),
     }
 }
 
@@ -188,10 +192,10 @@ fn partial(
         return ReplyPlan {
             status: Status::PartialContent,
             fields,
-            body: Body::single(range, only.form),
+            body: PlannedBody::single(range, only.form),
         };
     }
-    let part = |(index, selected): (usize, &SelectedRange)| Part {
+    let part = |(index, selected): (usize, &SelectedRange)| BodyPart {
         preamble: boundary.preamble(index == 0, media_type, selected.range, size),
         range: selected.range,
         open_ended: selected.form == RangeForm::Open,
@@ -199,7 +203,7 @@ fn partial(
     ReplyPlan {
         status: Status::PartialContent,
         fields: vec![("content-type", Cow::Owned(boundary.media_type()))],
-        body: Body {
+        body: PlannedBody {
             parts: selected.iter().enumerate().map(part).collect(),
             closing: boundary.closing(),
         },
@@ -214,7 +218,7 @@ fn not_modified(representation: &Representation<'_>) -> ReplyPlan {
     ReplyPlan {
         status: Status::NotModified,
         fields,
-        body: Body::default(),
+        body: PlannedBody::default(),
     }
 }
 

@@ -62,7 +62,7 @@ pub struct SelectedRange {
 
 /// Result of a range set for a file of a certain size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum RangeSelection {
     /// The whole file, as without a range.
     Whole,
     /// These ranges, at least one.
@@ -95,18 +95,18 @@ impl ByteRangeSet {
     /// An empty file has no byte that a `content-range` could name. A suffix of it is satisfied by
     /// the whole, empty file (14.1.2 calls every non-zero suffix satisfiable); any other range of
     /// it is unsatisfiable.
-    pub fn select(&self, size: u64) -> Selection {
+    pub fn select(&self, size: u64) -> RangeSelection {
         let is_suffix =
             |spec: &RangeSpec| matches!(spec, RangeSpec::Suffix { length } if *length > 0);
         if size == 0 && self.0.iter().any(is_suffix) {
-            return Selection::Whole;
+            return RangeSelection::Whole;
         }
         let within = self.0.iter().filter_map(|spec| spec.resolve(size));
         let selected = coalesce(within.collect());
         if selected.is_empty() {
-            Selection::Unsatisfiable
+            RangeSelection::Unsatisfiable
         } else {
-            Selection::Ranges(selected)
+            RangeSelection::Ranges(selected)
         }
     }
 }
@@ -194,14 +194,14 @@ fn coalesce(selected: Vec<SelectedRange>) -> Vec<SelectedRange> {
 mod tests {
     use super::*;
 
-    fn select(value: &str, size: u64) -> Selection {
+    fn select(value: &str, size: u64) -> RangeSelection {
         let set = ByteRangeSet::parse(value, &RangeLimits::default());
-        set.map_or(Selection::Whole, |set| set.select(size))
+        set.map_or(RangeSelection::Whole, |set| set.select(size))
     }
 
-    fn one(start: u64, end: u64, form: RangeForm) -> Selection {
+    fn one(start: u64, end: u64, form: RangeForm) -> RangeSelection {
         let range = ByteRange::new(start, end);
-        Selection::Ranges(alloc::vec![SelectedRange { range, form }])
+        RangeSelection::Ranges(alloc::vec![SelectedRange { range, form }])
     }
 
     #[test]
@@ -228,9 +228,9 @@ mod tests {
         let suffix = alloc::format!("bytes=-{huge}");
         assert_eq!(select(&suffix, 10), one(0, 10, RangeForm::Suffix));
         let open = alloc::format!("bytes={huge}-");
-        assert_eq!(select(&open, u64::MAX), Selection::Unsatisfiable);
+        assert_eq!(select(&open, u64::MAX), RangeSelection::Unsatisfiable);
         let backwards = alloc::format!("bytes={huge}-{}", "9".repeat(59));
-        assert_eq!(select(&backwards, 10), Selection::Whole);
+        assert_eq!(select(&backwards, 10), RangeSelection::Whole);
         assert_eq!(
             select("bytes=18446744073709551614-", u64::MAX),
             one(u64::MAX - 1, u64::MAX, RangeForm::Open)
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn touching_ranges_merge_in_order_of_first_mention() {
-        let Selection::Ranges(selected) = select("bytes=80-89,0-1,4-5,2-3,90-90", 100) else {
+        let RangeSelection::Ranges(selected) = select("bytes=80-89,0-1,4-5,2-3,90-90", 100) else {
             panic!("satisfiable");
         };
         let ranges: Vec<_> = selected

@@ -24,21 +24,21 @@ pub struct ReplyPlan {
     /// and the fields of [`crate::CorsPolicy::reply_fields`].
     pub fields: FieldList,
     /// The body; empty for HEAD, whatever `content-length` is.
-    pub body: Body,
+    pub body: PlannedBody,
 }
 
 /// Texts and ranges of the file, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Body {
+pub struct PlannedBody {
     /// Each is a text followed by bytes of the file.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BodyPart>,
     /// Text after the last part.
     pub closing: String,
 }
 
 /// A range of the file with a preceding text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct BodyPart {
     /// Sent before the bytes; empty unless the reply is multipart.
     pub preamble: String,
     /// Never empty, never beyond the end of the file.
@@ -47,11 +47,11 @@ pub struct Part {
     pub open_ended: bool,
 }
 
-impl Body {
+impl PlannedBody {
     /// Length of the body in bytes.
     pub fn length(&self) -> u64 {
         let text = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
-        let part = |part: &Part| text(&part.preamble).saturating_add(part.range.len());
+        let part = |part: &BodyPart| text(&part.preamble).saturating_add(part.range.len());
         let parts = self.parts.iter().map(part);
         parts.fold(text(&self.closing), u64::saturating_add)
     }
@@ -64,7 +64,7 @@ impl Body {
     }
 
     pub(crate) fn single(range: ByteRange, form: RangeForm) -> Self {
-        let part = Part {
+        let part = BodyPart {
             preamble: String::new(),
             range,
             open_ended: form == RangeForm::Open,

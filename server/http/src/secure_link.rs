@@ -16,7 +16,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use md5::{Digest, Md5};
 use subtle::ConstantTimeEq;
 
-use crate::credentials::{Asker, Refused, raw_value};
+use crate::credentials::{AccessRefusal, Credentials, raw_value};
 
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
@@ -29,7 +29,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 const TOKEN_LETTERS_MAX: usize = 24;
 
 #[derive(Clone, PartialEq, Eq)]
-enum Part {
+enum ExpressionPart {
     Literal(String),
     Expires,
     Uri,
@@ -39,7 +39,7 @@ enum Part {
 /// The expression of `secure_link_md5` with the argument names of `secure_link`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecureLink {
-    parts: Vec<Part>,
+    parts: Vec<ExpressionPart>,
     md5: String,
     expires: String,
 }
@@ -88,24 +88,26 @@ impl SecureLink {
                 }
             };
             let part = match name {
-                "secure_link_expires" => Part::Expires,
-                "uri" => Part::Uri,
-                "remote_addr" => Part::RemoteAddr,
+                "secure_link_expires" => ExpressionPart::Expires,
+                "uri" => ExpressionPart::Uri,
+                "remote_addr" => ExpressionPart::RemoteAddr,
                 _ => return Err(ExpressionError::Unknown(name.into())),
             };
             if !literal.is_empty() {
-                parts.push(Part::Literal(core::mem::take(&mut literal)));
+                parts.push(ExpressionPart::Literal(core::mem::take(&mut literal)));
             }
             parts.push(part);
             rest = after;
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(ExpressionPart::Literal(literal));
         }
-        let is_secret =
-            |part: &Part| matches!(part, Part::Literal(text) if !text.trim().is_empty());
-        if !parts.contains(&Part::Uri) {
+        let is_secret = |part: &ExpressionPart| match part {
+            ExpressionPart::Literal(text) => !text.trim().is_empty(),
+            _ => false,
+        };
+        if !parts.contains(&ExpressionPart::Uri) {
             return Err(ExpressionError::NoUri);
         }
         if !parts.iter().any(is_secret) {
@@ -122,30 +124,32 @@ impl SecureLink {
     ///
     /// # Errors
     /// `Forbidden` for an invalid token, `Expired` for a valid one that has expired.
-    pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
-        let token = raw_value(asker.query, &self.md5).ok_or(Refused::Forbidden)?;
-        let text = match self.parts.contains(&Part::Expires) {
-            true => raw_value(asker.query, &self.expires).ok_or(Refused::Forbidden)?,
+    pub fn verify(&self, asker: &Credentials<'_>) -> Result<(), AccessRefusal> {
+        let token = raw_value(asker.query, &self.md5).ok_or(AccessRefusal::Forbidden)?;
+        let text = match self.parts.contains(&ExpressionPart::Expires) {
+            true => raw_value(asker.query, &self.expires).ok_or(AccessRefusal::Forbidden)?,
             false => "",
         };
         if token.len() > TOKEN_LETTERS_MAX {
-            return Err(Refused::Forbidden);
+            return Err(AccessRefusal::Forbidden);
         }
-        let token = LENIENT.decode(token).map_err(|_| Refused::Forbidden)?;
+        let token = LENIENT
+            .decode(token)
+            .map_err(|_| AccessRefusal::Forbidden)?;
         let mut hash = Md5::new();
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => hash.update(literal),
-                Part::Expires => hash.update(text),
-                Part::Uri => hash.update(asker.path),
-                Part::RemoteAddr => hash.update(asker.address),
+                ExpressionPart::Literal(literal) => hash.update(literal),
+                ExpressionPart::Expires => hash.update(text),
+                ExpressionPart::Uri => hash.update(asker.path),
+                ExpressionPart::RemoteAddr => hash.update(asker.address),
             }
         }
         let right = hash.finalize();
         if !bool::from(right.as_slice().ct_eq(token.as_slice())) {
-            return Err(Refused::Forbidden);
+            return Err(AccessRefusal::Forbidden);
         }
-        match self.parts.contains(&Part::Expires) {
+        match self.parts.contains(&ExpressionPart::Expires) {
             true => asker.in_time(text),
             false => Ok(()),
         }
@@ -172,8 +176,8 @@ mod tests {
 
     const EXPRESSION: &str = "$secure_link_expires$uri$remote_addr secret";
 
-    fn asks<'a>(path: &'a str, query: &'a str, now: u64) -> Asker<'a> {
-        Asker {
+    fn credentials<'a>(path: &'a str, query: &'a str, now: u64) -> Credentials<'a> {
+        Credentials {
             path,
             query,
             path_token: None,
@@ -191,19 +195,22 @@ mod tests {
     #[test]
     fn accepts_example_of_nginx_manual_until_expiry() {
         let link = SecureLink::parse(EXPRESSION, "md5", "expires").unwrap();
-        assert_eq!(link.verify(&asks("/s/link", GOOD, 1)), Ok(()));
-        assert_eq!(link.verify(&asks("/s/link", GOOD, 2_147_483_647)), Ok(()));
-        let late = asks("/s/link", GOOD, 2_147_483_648);
-        assert_eq!(link.verify(&late), Err(Refused::Expired));
-        assert_eq!(link.verify(&Asker { skew: 1, ..late }), Ok(()));
+        assert_eq!(link.verify(&credentials("/s/link", GOOD, 1)), Ok(()));
+        assert_eq!(
+            link.verify(&credentials("/s/link", GOOD, 2_147_483_647)),
+            Ok(())
+        );
+        let late = credentials("/s/link", GOOD, 2_147_483_648);
+        assert_eq!(link.verify(&late), Err(AccessRefusal::Expired));
+        assert_eq!(link.verify(&Credentials { skew: 1, ..late }), Ok(()));
     }
 
     #[test]
     fn anything_else_is_forbidden() {
         let link = SecureLink::parse(EXPRESSION, "md5", "expires").unwrap();
         let refused = |path, query| {
-            let verdict = link.verify(&asks(path, query, 1));
-            assert_eq!(verdict, Err(Refused::Forbidden), "{path}?{query}");
+            let verdict = link.verify(&credentials(path, query, 1));
+            assert_eq!(verdict, Err(AccessRefusal::Forbidden), "{path}?{query}");
         };
         refused("/s/link2", GOOD);
         refused("/s/link", "");
@@ -216,11 +223,11 @@ mod tests {
             "/s/link",
             "md5=x&md5=_e4Nc3iduzkWRm01TBBNYw&expires=2147483647",
         );
-        let other = Asker {
+        let other = Credentials {
             address: "127.0.0.2",
-            ..asks("/s/link", GOOD, 1)
+            ..credentials("/s/link", GOOD, 1)
         };
-        assert_eq!(link.verify(&other), Err(Refused::Forbidden));
+        assert_eq!(link.verify(&other), Err(AccessRefusal::Forbidden));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
-use crate::credentials::{Asker, Refused};
+use crate::credentials::{AccessRefusal, Credentials};
 use crate::path_token::{PathToken, without_tokens};
 use crate::secure_link::SecureLink;
 
@@ -48,31 +48,35 @@ impl SignedUrl {
     ///
     /// # Errors
     /// `Forbidden` for an invalid token, `Expired` for a valid one that has expired.
-    pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
+    pub fn verify(&self, asker: &Credentials<'_>) -> Result<(), AccessRefusal> {
         match asker.path_token {
             Some(token) => self.verify_in_path(asker, token),
             None => self.verify_in_query(asker),
         }
     }
 
-    fn verify_in_path(&self, asker: &Asker<'_>, token: PathToken<'_>) -> Result<(), Refused> {
-        let folder = token.folder(asker.path).ok_or(Refused::Forbidden)?;
+    fn verify_in_path(
+        &self,
+        asker: &Credentials<'_>,
+        token: PathToken<'_>,
+    ) -> Result<(), AccessRefusal> {
+        let folder = token.folder(asker.path).ok_or(AccessRefusal::Forbidden)?;
         let message = self.message(token.expires, asker.address, "prefix", folder);
         self.verify_message(asker, &message, token.token, token.expires)
     }
 
-    fn verify_in_query(&self, asker: &Asker<'_>) -> Result<(), Refused> {
+    fn verify_in_query(&self, asker: &Credentials<'_>) -> Result<(), AccessRefusal> {
         let one = |name| only_value(asker.query, name);
-        let token = one(TOKEN)?.ok_or(Refused::Forbidden)?;
-        let expires = one(EXPIRES)?.ok_or(Refused::Forbidden)?;
+        let token = one(TOKEN)?.ok_or(AccessRefusal::Forbidden)?;
+        let expires = one(EXPIRES)?.ok_or(AccessRefusal::Forbidden)?;
         let message = match one(PREFIX)? {
             None => self.message(expires, asker.address, "path", asker.path),
             Some(prefix) => {
                 let prefix = percent_decode_str(prefix).decode_utf8();
-                let prefix = prefix.map_err(|_| Refused::Forbidden)?;
+                let prefix = prefix.map_err(|_| AccessRefusal::Forbidden)?;
                 let is_folder = prefix.starts_with('/') && prefix.ends_with('/');
                 if !is_folder || !asker.path.starts_with(&*prefix) {
-                    return Err(Refused::Forbidden);
+                    return Err(AccessRefusal::Forbidden);
                 }
                 self.message(expires, asker.address, "prefix", &prefix)
             }
@@ -82,13 +86,13 @@ impl SignedUrl {
 
     fn verify_message(
         &self,
-        asker: &Asker<'_>,
+        asker: &Credentials<'_>,
         message: &str,
         token: &str,
         expires: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AccessRefusal> {
         let token = URL_SAFE_NO_PAD.decode(token);
-        let token = token.map_err(|_| Refused::Forbidden)?;
+        let token = token.map_err(|_| AccessRefusal::Forbidden)?;
         // The library compares in constant time.
         let is_by = |key: &String| {
             Hmac::<Sha256>::new_from_slice(key.as_bytes())
@@ -96,7 +100,7 @@ impl SignedUrl {
         };
         match self.keys.iter().any(is_by) {
             true => asker.in_time(expires),
-            false => Err(Refused::Forbidden),
+            false => Err(AccessRefusal::Forbidden),
         }
     }
 }
@@ -112,7 +116,7 @@ impl fmt::Debug for SignedUrl {
 
 /// Access check for files below a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
+pub enum UrlVerifier {
     /// Open to everyone.
     Open,
     /// Closed to everyone.
@@ -123,15 +127,15 @@ pub enum Gate {
     SignedUrl(SignedUrl),
 }
 
-impl Gate {
+impl UrlVerifier {
     /// Verifies a request.
     ///
     /// # Errors
     /// Why access is refused.
-    pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
+    pub fn verify(&self, asker: &Credentials<'_>) -> Result<(), AccessRefusal> {
         match self {
             Self::Open => Ok(()),
-            Self::Closed => Err(Refused::Forbidden),
+            Self::Closed => Err(AccessRefusal::Forbidden),
             Self::SecureLink(link) => link.verify(asker),
             Self::SignedUrl(signed) => signed.verify(asker),
         }
@@ -172,12 +176,12 @@ pub fn is_same_argument(written: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// If the argument occurs twice, in any spelling.
-pub fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
+pub fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, AccessRefusal> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(written, _)| is_same_argument(written, name));
     match (values.next(), values.next()) {
         (first, None) => Ok(first.map(|(_, value)| value)),
-        _ => Err(Refused::Forbidden),
+        _ => Err(AccessRefusal::Forbidden),
     }
 }
 

@@ -20,8 +20,8 @@ fn signed(keys: &[&str], bind_address: bool) -> SignedUrl {
     SignedUrl { keys, bind_address }
 }
 
-fn asks<'a>(path: &'a str, query: &'a str) -> Asker<'a> {
-    Asker {
+fn credentials<'a>(path: &'a str, query: &'a str) -> Credentials<'a> {
+    Credentials {
         path,
         query,
         path_token: None,
@@ -34,34 +34,40 @@ fn asks<'a>(path: &'a str, query: &'a str) -> Asker<'a> {
 #[test]
 fn accepts_tokens_of_openssl_with_either_key() {
     let old_and_new = signed(&["k2", "k1"], false);
-    assert_eq!(old_and_new.verify(&asks("/a/b.mp4", OF_FILE)), Ok(()));
-    assert_eq!(old_and_new.verify(&asks("/a/c/d.ts", OF_FOLDER)), Ok(()));
+    assert_eq!(
+        old_and_new.verify(&credentials("/a/b.mp4", OF_FILE)),
+        Ok(())
+    );
+    assert_eq!(
+        old_and_new.verify(&credentials("/a/c/d.ts", OF_FOLDER)),
+        Ok(())
+    );
     let encoded = OF_FOLDER.replace("/a/", "%2Fa%2f");
-    assert_eq!(old_and_new.verify(&asks("/a/x", &encoded)), Ok(()));
+    assert_eq!(old_and_new.verify(&credentials("/a/x", &encoded)), Ok(()));
     let bound = signed(&["k1"], true);
-    assert_eq!(bound.verify(&asks("/a/b.mp4", OF_ADDRESS)), Ok(()));
-    let elsewhere = Asker {
+    assert_eq!(bound.verify(&credentials("/a/b.mp4", OF_ADDRESS)), Ok(()));
+    let elsewhere = Credentials {
         address: "192.0.2.8",
-        ..asks("/a/b.mp4", OF_ADDRESS)
+        ..credentials("/a/b.mp4", OF_ADDRESS)
     };
-    assert_eq!(bound.verify(&elsewhere), Err(Refused::Forbidden));
+    assert_eq!(bound.verify(&elsewhere), Err(AccessRefusal::Forbidden));
 }
 
 #[test]
 fn expired_token_is_distinguished_from_invalid_one() {
     let gate = signed(&["k1"], false);
-    let late = Asker {
+    let late = Credentials {
         now: 2_000_000_005,
-        ..asks("/a/b.mp4", OF_FILE)
+        ..credentials("/a/b.mp4", OF_FILE)
     };
-    assert_eq!(gate.verify(&late), Err(Refused::Expired));
-    assert_eq!(gate.verify(&Asker { skew: 5, ..late }), Ok(()));
+    assert_eq!(gate.verify(&late), Err(AccessRefusal::Expired));
+    assert_eq!(gate.verify(&Credentials { skew: 5, ..late }), Ok(()));
     assert_eq!(
-        gate.verify(&Asker {
+        gate.verify(&Credentials {
             path: "/a/c.mp4",
             ..late
         }),
-        Err(Refused::Forbidden)
+        Err(AccessRefusal::Forbidden)
     );
 }
 
@@ -69,8 +75,8 @@ fn expired_token_is_distinguished_from_invalid_one() {
 fn anything_else_is_forbidden() {
     let gate = signed(&["k1"], false);
     let refused = |path: &str, query: &str| {
-        let verdict = gate.verify(&asks(path, query));
-        assert_eq!(verdict, Err(Refused::Forbidden), "{path}?{query}");
+        let verdict = gate.verify(&credentials(path, query));
+        assert_eq!(verdict, Err(AccessRefusal::Forbidden), "{path}?{query}");
     };
     refused("/a/b.mp4", "");
     refused("/a/c.mp4", OF_FILE);
@@ -83,13 +89,13 @@ fn anything_else_is_forbidden() {
     refused("/a/b.mp4", &std::format!("{OF_FILE}&prefix=/a/b.mp4"));
     refused("/b/c.mp4", &OF_FOLDER.replace("/a/", "/"));
     refused("/a/b.mp4", &OF_FOLDER.replace("/a/", "%252Fa%252F"));
-    let by_other = signed(&["k3"], false).verify(&asks("/a/b.mp4", OF_FILE));
-    assert_eq!(by_other, Err(Refused::Forbidden));
+    let by_other = signed(&["k3"], false).verify(&credentials("/a/b.mp4", OF_FILE));
+    assert_eq!(by_other, Err(AccessRefusal::Forbidden));
 }
 
 #[test]
 fn masks_token_arguments_in_every_spelling() {
-    let gate = Gate::SignedUrl(signed(&["k1"], false));
+    let gate = UrlVerifier::SignedUrl(signed(&["k1"], false));
     let secret = gate.secret_argument().unwrap();
     let is_secret = |name: &str| is_same_argument(name, secret);
     let masked = |target: &'static str| mask(target, is_secret).into_owned();
@@ -100,13 +106,13 @@ fn masks_token_arguments_in_every_spelling() {
 }
 
 /// A request for `path` with the path token of `/a/`, at `now`.
-fn in_path<'a>(path: &'a str, token: &'a str, now: u64) -> Asker<'a> {
+fn in_path<'a>(path: &'a str, token: &'a str, now: u64) -> Credentials<'a> {
     let (path_token, _) = PathToken::split(token);
     let path_token = Some(path_token.expect("it looks like one"));
-    Asker {
+    Credentials {
         path_token,
         now,
-        ..asks(path, "")
+        ..credentials(path, "")
     }
 }
 
@@ -118,7 +124,7 @@ fn path_token_covers_its_folder_until_expiry() {
     assert_eq!(verdict("/a/c/d.ts", token, 2_000_000_000), Ok(()));
     assert_eq!(
         verdict("/a/d.ts", token, 2_000_000_001),
-        Err(Refused::Expired)
+        Err(AccessRefusal::Expired)
     );
     let changed = token.replace("hLv", "hLw");
     let later = token.replace("2000000000", "2000000001");
@@ -134,16 +140,16 @@ fn path_token_covers_its_folder_until_expiry() {
         ("/a/c/d.ts", &deeper),
     ] {
         let verdict = verdict(path, token, 1_900_000_000);
-        assert_eq!(verdict, Err(Refused::Forbidden), "{token}{path}");
+        assert_eq!(verdict, Err(AccessRefusal::Forbidden), "{token}{path}");
     }
     // A valid token in the query does not replace an invalid one in the path.
-    let both = Asker {
+    let both = Credentials {
         query: OF_FOLDER,
         ..in_path("/a/d.ts", &changed, 1)
     };
-    assert_eq!(gate.verify(&both), Err(Refused::Forbidden));
+    assert_eq!(gate.verify(&both), Err(AccessRefusal::Forbidden));
     let elsewhere = signed(&["k1"], true).verify(&in_path("/a/d.ts", token, 1));
-    assert_eq!(elsewhere, Err(Refused::Forbidden));
+    assert_eq!(elsewhere, Err(AccessRefusal::Forbidden));
 }
 
 /// Signs like an operator.
@@ -161,10 +167,11 @@ proptest! {
         let gate = signed(&["k"], false);
         let token = sign("k", &format!("2000000000\n-\npath {path}"));
         let query = format!("expires=2000000000&token={token}");
-        prop_assert_eq!(gate.verify(&asks(&path, &query)), Ok(()));
+        prop_assert_eq!(gate.verify(&credentials(&path, &query)), Ok(()));
         if path != other || !prefix.is_empty() {
             let query = format!("{query}{prefix}");
-            prop_assert_eq!(gate.verify(&asks(&other, &query)), Err(Refused::Forbidden));
+            let verdict = gate.verify(&credentials(&other, &query));
+            prop_assert_eq!(verdict, Err(AccessRefusal::Forbidden));
         }
     }
 
@@ -176,7 +183,7 @@ proptest! {
         let gate = signed(&["k"], false);
         let token = sign("k", &format!("2000000000\n-\nprefix {folder}"));
         let query = format!("expires=2000000000&prefix={folder}&token={token}");
-        let verdict = gate.verify(&asks(&path, &query));
+        let verdict = gate.verify(&credentials(&path, &query));
         prop_assert_eq!(verdict.is_ok(), path.starts_with(&folder));
     }
 
@@ -187,6 +194,6 @@ proptest! {
         let mut token = URL_SAFE_NO_PAD.decode(sign("k", "2000000000\n-\npath /a")).unwrap();
         token[bit / 8] ^= 1 << (bit % 8);
         let query = format!("expires=2000000000&token={}", URL_SAFE_NO_PAD.encode(&token));
-        prop_assert_eq!(gate.verify(&asks("/a", &query)), Err(Refused::Forbidden));
+        prop_assert_eq!(gate.verify(&credentials("/a", &query)), Err(AccessRefusal::Forbidden));
     }
 }

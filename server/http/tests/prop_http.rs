@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use headlong_http::{
-    Boundary, ByteRangeSet, Cmcd, HttpDate, Method, RangeLimits, RelativePath, Representation,
-    RequestHead, Selection, SessionRule, Status, Validators, media_type, plan, query_value,
+    Boundary, ByteRangeSet, Cmcd, HttpDate, Method, RangeLimits, RangeSelection, RelativePath,
+    Representation, RequestHead, SessionRule, Status, Validators, media_type, plan, query_value,
     query_without,
 };
 use proptest::prelude::*;
@@ -77,7 +77,7 @@ proptest! {
     ) {
         let limits = RangeLimits::default();
         let Some(set) = ByteRangeSet::parse(&value, &limits) else { return Ok(()) };
-        let Selection::Ranges(selected) = set.select(size) else { return Ok(()) };
+        let RangeSelection::Ranges(selected) = set.select(size) else { return Ok(()) };
         prop_assert!(!selected.is_empty() && selected.len() <= limits.ranges_max);
         for (index, one) in selected.iter().enumerate() {
             prop_assert!(!one.range.is_empty() && one.range.end <= size);

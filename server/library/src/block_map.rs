@@ -14,7 +14,7 @@ use crate::raw;
 /// Location of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileLocation {
-    /// Its device, as an index into [`Places::devices`].
+    /// Its device, as an index into [`BlockMap::devices`].
     pub device: usize,
     /// Runs of bytes in file order, with positions from the start of the disk. Empty if the file
     /// has no bytes, or the file system does not report their location.
@@ -23,12 +23,12 @@ pub struct FileLocation {
 
 /// Queries the kernel for the location of files, and stores the devices known so far.
 #[derive(Debug)]
-pub struct Places {
+pub struct BlockMap {
     devices: Devices,
     beneath: PathBuf,
 }
 
-impl Places {
+impl BlockMap {
     /// For files below `directory`; a device without a kernel name is named after it.
     pub fn beneath(directory: &Path) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Places {
     }
 
     fn place(&self, file: &File, st_dev: u64) -> FileSystemLocation {
-        self.devices.known(st_dev).unwrap_or_else(|| {
+        self.devices.location(st_dev).unwrap_or_else(|| {
             // Accesses no disk.
             let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
             let path = path.as_deref().unwrap_or(&self.beneath);
@@ -97,7 +97,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         fs::write(&path, vec![7; 100_000]).expect("written");
-        let places = Places::beneath(folder.path());
+        let places = BlockMap::beneath(folder.path());
         let file = File::open(&path).expect("there");
         let place = places.of(&file).expect("asked");
         let first = place.extents.first().map(|extent| extent.physical);

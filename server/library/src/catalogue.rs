@@ -10,11 +10,11 @@ use headlong_media::{FileFacts, Plan, Title, plan};
 use headlong_units::BitRate;
 
 use crate::entry::{FileEntry, Files};
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::kind::{FileKind, file_kind};
 use crate::stream::{LibraryContext, PartFile, StreamFiles};
 use crate::subtitles::SubtitlesByFilm;
-use crate::title::{Measures, TitleRecord};
+use crate::title::{SegmentTotalsTable, TitleRecord};
 
 /// The library at one moment.
 #[derive(Debug, Default)]
@@ -26,9 +26,9 @@ pub(crate) struct Catalogue {
 
 /// A file as found by a scan.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Located {
+pub(crate) struct ScannedFile {
     pub(crate) root: usize,
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     /// When it was checked, nanoseconds since the library began.
     pub(crate) checked_ns: u64,
 }
@@ -93,7 +93,7 @@ impl StreamFactory {
 
 /// Builds the library from the files of all roots and the titles of all manifests.
 pub(crate) fn build(
-    located: &HashMap<Arc<str>, Located>,
+    located: &HashMap<Arc<str>, ScannedFile>,
     titles: &[Title],
     old: &Catalogue,
     maker: &StreamFactory,
@@ -156,7 +156,7 @@ impl Catalogue {
     fn insert(
         &mut self,
         recipe: StreamInputs,
-        located: &HashMap<Arc<str>, Located>,
+        located: &HashMap<Arc<str>, ScannedFile>,
         old: &Catalogue,
         maker: &StreamFactory,
     ) {
@@ -191,10 +191,10 @@ impl Catalogue {
 fn records(
     titles: &[Title],
     plan: &Plan,
-    located: &HashMap<Arc<str>, Located>,
+    located: &HashMap<Arc<str>, ScannedFile>,
 ) -> Vec<TitleRecord> {
     let size = |path: &str| located.get(path).map(|file| file.identity.size);
-    let mut measures = Measures::default();
+    let mut measures = SegmentTotalsTable::default();
     let with_manifest = titles
         .iter()
         .filter_map(|title| TitleRecord::of_manifest(title, &size, &mut measures));

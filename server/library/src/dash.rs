@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use headlong_media::{
-    AdaptationSet, Addressing, Media, Mpd, Period, Representation, SegmentBase, SegmentList,
-    SegmentTemplate, Source, TimelineEntry, parse_xs_duration,
+    AdaptationSet, Addressing, MediaType, Mpd, Period, Representation, SegmentBase, SegmentList,
+    SegmentTemplate, TimelineEntry, UrlRange, parse_xs_duration,
 };
 use headlong_units::{BitRate, ByteRange, Duration};
 use serde::Deserialize;
@@ -265,8 +265,8 @@ impl XmlSegments {
 }
 
 impl XmlSource {
-    fn neutral(self) -> Result<Source, String> {
-        Ok(Source {
+    fn neutral(self) -> Result<UrlRange, String> {
+        Ok(UrlRange {
             url: self.url,
             range: range(self.range)?,
         })
@@ -307,12 +307,12 @@ fn range(text: Option<String>) -> Result<Option<ByteRange>, String> {
     text.map(parse).transpose()
 }
 
-fn media(text: Option<&str>) -> Option<Media> {
+fn media(text: Option<&str>) -> Option<MediaType> {
     let kind = text?.split('/').next()?;
     Some(match kind {
-        "video" => Media::Video,
-        "audio" => Media::Audio,
-        _ => Media::Other,
+        "video" => MediaType::Video,
+        "audio" => MediaType::Audio,
+        _ => MediaType::Other,
     })
 }
 
@@ -344,7 +344,7 @@ mod tests {
              </m:AdaptationSet></m:Period></m:MPD>";
         let mpd = parse_dash(text).expect("a manifest");
         let set = &mpd.periods[0].adaptation_sets[0];
-        assert_eq!(set.media, Some(Media::Audio));
+        assert_eq!(set.media, Some(MediaType::Audio));
         assert_eq!(set.representations.len(), 2);
         assert_eq!(set.representations[1].base_urls, ["b.mp4", ""]);
     }

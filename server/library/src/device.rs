@@ -77,7 +77,7 @@ pub struct RootsInfo {
 ///
 /// # Errors
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
-pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsInfo, Vec<RootError>> {
+pub fn inspect_roots(roots: &[PathBuf]) -> Result<RootsInfo, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| Some(root.place()?.0);
     Ok(RootsInfo {
@@ -126,11 +126,11 @@ impl Kernel {
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     kernel: Kernel,
-    table: RwLock<Table>,
+    table: RwLock<DeviceTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct DeviceTable {
     devices: Vec<DeviceInfo>,
     /// By `st_dev`, and by the number in the mount table.
     places: HashMap<u64, FileSystemLocation>,
@@ -181,7 +181,7 @@ impl Devices {
     /// Location of the file system of a file, determined now if it is new; `beneath` is a root in
     /// which it was found. The path of the file is real and absolute.
     pub(crate) fn place(&self, st_dev: u64, file: &Path, beneath: &Path) -> FileSystemLocation {
-        if let Some(place) = self.known(st_dev) {
+        if let Some(place) = self.location(st_dev) {
             return place;
         }
         let mounts = self.kernel.mounts();
@@ -205,7 +205,7 @@ impl Devices {
     /// The same for a mount, without asking the file system for its size, as it may not respond.
     fn place_of_mount(&self, mount: Option<&Mount>, beneath: &Path) -> FileSystemLocation {
         let dev = mount.map_or(0, |mount| mount.dev);
-        self.known(dev)
+        self.location(dev)
             .unwrap_or_else(|| self.add(dev, mount, None, (beneath, 0)))
     }
 
@@ -245,7 +245,7 @@ impl Devices {
     }
 
     /// Location of a known file system.
-    pub(crate) fn known(&self, st_dev: u64) -> Option<FileSystemLocation> {
+    pub(crate) fn location(&self, st_dev: u64) -> Option<FileSystemLocation> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.places.get(&st_dev).copied()
     }
@@ -268,12 +268,12 @@ impl Devices {
         table.of_roots.get(root).cloned().unwrap_or_default()
     }
 
-    fn write<T>(&self, f: impl FnOnce(&mut Table) -> T) -> T {
+    fn write<T>(&self, f: impl FnOnce(&mut DeviceTable) -> T) -> T {
         f(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Table {
+impl DeviceTable {
     /// The index of a disk, which is added if it is new.
     fn index_of(&mut self, disk: Disk) -> usize {
         if let Some(index) = self.position(&disk.name) {
@@ -331,16 +331,16 @@ impl Table {
 mod tests {
     use super::*;
     use crate::library::Library;
-    use crate::sysfs::tests::Sys;
+    use crate::sysfs::tests::FakeSysfs;
     use rustix::fs::makedev;
     use std::fs;
 
     /// Devices on a machine with this mount table.
-    fn devices(sys: &Sys, mountinfo: &str) -> Devices {
+    fn devices(sys: &FakeSysfs, mountinfo: &str) -> Devices {
         devices_of(sys, mountinfo, &[])
     }
 
-    fn devices_of(sys: &Sys, mountinfo: &str, roots: &[Arc<Root>]) -> Devices {
+    fn devices_of(sys: &FakeSysfs, mountinfo: &str, roots: &[Arc<Root>]) -> Devices {
         let kernel = Kernel {
             sys: sys.path().to_path_buf(),
             mountinfo: sys.path().join("mountinfo"),
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn partitions_of_one_disk_are_one_device() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let devices = devices(&sys, "");
         let beneath = Path::new("/");
         let at = |minor| devices.place(makedev(8, minor), beneath, beneath);
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn devices_without_kernel_name_get_unique_names() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let devices = devices(&sys, "");
         let beneath = Path::new("/");
         let at = |minor| devices.place(makedev(0, minor), beneath, beneath).device;
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn btrfs_subvolumes_lie_on_disk_of_enclosing_mount() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.btrfs("1b", &["sdz/sdz1"]);
         let table = "30 22 0:27 / /srv/films rw - btrfs /dev/sdz1 rw\n";
         let devices = devices(&sys, &format!("{ROOT}{table}"));
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn btrfs_of_several_disks_is_one_device() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.btrfs("1b", &["sdy/sdy2", "sdz/sdz1"]);
         let table = "30 22 0:27 /a /srv/a rw - btrfs /dev/sdz1 rw\n\
                      31 22 0:27 /b /srv/b rw - btrfs /dev/sdz1 rw\n";
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn equal_disks_below_one_root_differ_by_mount_point() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
         let roots = open_roots(
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn unresponsive_root_is_located_by_its_links() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
         std::os::unix::fs::symlink(real.join("disk1/videos"), real.join("link")).expect("linked");
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn disk_that_returns_under_new_name_keeps_its_engine() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
         let roots = [Arc::new(Root::late(&real))];
@@ -501,7 +501,7 @@ mod tests {
         );
         devices.move_root(0, makedev(9, 9), &real);
         assert_eq!(
-            devices.known(makedev(9, 9)).map(|place| place.device),
+            devices.location(makedev(9, 9)).map(|place| place.device),
             Some(0)
         );
         assert_eq!(devices.all().len(), 2);
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn known_file_system_is_not_on_mount_around_its_name() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let devices = devices(&sys, ROOT);
         let at = |dev| devices.place(dev, Path::new("/a"), Path::new("/")).device;
         assert_ne!(
@@ -522,7 +522,7 @@ mod tests {
     /// A library over the disk of temporary directories and over memory; the test declares both as
     /// partitions of `sdz` that begin at these sectors.
     fn library(starts_sectors: [u64; 2]) -> (Library, [tempfile::TempDir; 2]) {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let disk = tempfile::tempdir();
         let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let roots = [disk, memory].map(|root| root.expect("a folder"));

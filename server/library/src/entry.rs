@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::stream::StreamFiles;
 
 /// Instead of the time of a check: the file was never checked.
@@ -28,7 +28,7 @@ pub struct FileEntry {
     /// Modification time.
     pub mtime: SystemTime,
     /// Its version.
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// The stream it belongs to.
     pub stream: Arc<StreamFiles>,
     /// Its index in [`StreamFiles::parts`].

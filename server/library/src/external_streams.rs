@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use headlong_engine::Extent;
 
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::library::Library;
 use crate::raw;
 
@@ -17,7 +17,7 @@ impl Library {
     /// open.
     pub fn device_of_root(&self, root: usize) -> Option<usize> {
         let (_, dev) = self.state.roots().get(root)?.place()?;
-        let place = self.state.maker.ground.devices.known(dev)?;
+        let place = self.state.maker.ground.devices.location(dev)?;
         Some(place.device)
     }
 
@@ -32,9 +32,9 @@ impl Library {
     /// # Errors
     /// If the kernel query fails.
     pub fn extents(&self, file: &File) -> io::Result<Vec<Extent>> {
-        let identity = Identity::of_open(file)?;
+        let identity = FileIdentity::of_open(file)?;
         let mut extents = raw::extents(file, identity.size, raw::FLAG_SYNC)?;
-        let place = self.state.maker.ground.devices.known(identity.dev);
+        let place = self.state.maker.ground.devices.location(identity.dev);
         for extent in &mut extents {
             let start = place.map_or(0, |place| place.start_bytes);
             extent.physical = extent.physical.saturating_add(start);

@@ -13,7 +13,7 @@ use headlong_media::Mp4Facts;
 use headlong_units::Duration;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
 
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 
 /// Bytes of a record: file (16), version, duration in nanoseconds, declared end, and XXH3 of those
 /// (8 each), little-endian.
@@ -26,7 +26,7 @@ const CHECK_SEED: u64 = 0x6864_6c67_0001;
 
 /// Result of loading records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FactsRecalled {
+pub struct FactsLoaded {
     /// Records loaded.
     pub records: usize,
     /// Records that were truncated or damaged, and ignored.
@@ -35,15 +35,15 @@ pub struct FactsRecalled {
 
 /// A version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Version {
+pub(crate) struct FactsKey {
     file: u128,
     version: u64,
 }
 
-impl Version {
+impl FactsKey {
     /// The version of a file below a root as configured; `None` while the next change might leave
     /// size and mtime the same.
-    pub(crate) fn of(root: &Path, path: &str, identity: &Identity) -> Option<Self> {
+    pub(crate) fn of(root: &Path, path: &str, identity: &FileIdentity) -> Option<Self> {
         if !identity.is_settled {
             return None;
         }
@@ -61,7 +61,7 @@ impl Version {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct StoredFacts {
     version: u64,
     facts: Mp4Facts,
     is_used: bool,
@@ -69,11 +69,11 @@ struct Known {
 
 /// The table.
 #[derive(Debug, Default)]
-pub(crate) struct FactsTable(Mutex<Table>);
+pub(crate) struct FactsTable(Mutex<FactsByFile>);
 
 #[derive(Debug, Default)]
-struct Table {
-    by_file: HashMap<u128, Known>,
+struct FactsByFile {
+    by_file: HashMap<u128, StoredFacts>,
     /// Records not yet handed out for writing.
     unwritten: Vec<u8>,
     is_other_version_logged: bool,
@@ -81,7 +81,7 @@ struct Table {
 
 impl FactsTable {
     /// The facts of a version of a file, if known.
-    pub(crate) fn recall(&self, of: Version) -> Option<Mp4Facts> {
+    pub(crate) fn recall(&self, of: FactsKey) -> Option<Mp4Facts> {
         let mut table = self.lock();
         let known = table.by_file.get_mut(&of.file)?;
         if known.version == of.version {
@@ -99,7 +99,7 @@ impl FactsTable {
     }
 
     /// The headers of a version of a file were read.
-    pub(crate) fn remember(&self, of: Version, facts: Mp4Facts) {
+    pub(crate) fn remember(&self, of: FactsKey, facts: Mp4Facts) {
         let mut table = self.lock();
         if table.insert(of, facts, true) {
             table.unwritten.extend(encode(of, facts));
@@ -107,8 +107,8 @@ impl FactsTable {
     }
 
     /// Loads records.
-    pub(crate) fn recall_all(&self, bytes: &[u8]) -> FactsRecalled {
-        let mut recalled = FactsRecalled::default();
+    pub(crate) fn recall_all(&self, bytes: &[u8]) -> FactsLoaded {
+        let mut recalled = FactsLoaded::default();
         let mut table = self.lock();
         for record in bytes.chunks(FACTS_RECORD_BYTES) {
             let known = decode(record);
@@ -130,7 +130,7 @@ impl FactsTable {
         let table = self.lock();
         let records = table.by_file.iter().map(|(file, known)| {
             let version = known.version;
-            let of = Version {
+            let of = FactsKey {
                 file: *file,
                 version,
             };
@@ -139,22 +139,22 @@ impl FactsTable {
         records.flatten().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, FactsByFile> {
         // No code under the lock panics in the middle of a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
-    fn insert(&mut self, of: Version, facts: Mp4Facts, is_used: bool) -> bool {
+impl FactsByFile {
+    fn insert(&mut self, of: FactsKey, facts: Mp4Facts, is_used: bool) -> bool {
         if self.by_file.len() >= FACTS_MAX && !self.by_file.contains_key(&of.file) {
             self.by_file.retain(|_, known| known.is_used);
             if self.by_file.len() >= FACTS_MAX {
                 return false;
             }
         }
-        let Version { file, version } = of;
-        let known = Known {
+        let FactsKey { file, version } = of;
+        let known = StoredFacts {
             version,
             facts,
             is_used,
@@ -164,7 +164,7 @@ impl Table {
     }
 }
 
-fn encode(of: Version, facts: Mp4Facts) -> [u8; FACTS_RECORD_BYTES] {
+fn encode(of: FactsKey, facts: Mp4Facts) -> [u8; FACTS_RECORD_BYTES] {
     let mut record = [0; FACTS_RECORD_BYTES];
     record[..16].copy_from_slice(&of.file.to_le_bytes());
     record[16..24].copy_from_slice(&of.version.to_le_bytes());
@@ -175,13 +175,13 @@ fn encode(of: Version, facts: Mp4Facts) -> [u8; FACTS_RECORD_BYTES] {
     record
 }
 
-fn decode(record: &[u8]) -> Option<(Version, Mp4Facts)> {
+fn decode(record: &[u8]) -> Option<(FactsKey, Mp4Facts)> {
     let (said, check) = record.split_at_checked(40)?;
     if check != xxh3_64_with_seed(said, CHECK_SEED).to_le_bytes() {
         return None;
     }
     let word = |at: usize| Some(u64::from_le_bytes(*said.get(at..)?.first_chunk()?));
-    let of = Version {
+    let of = FactsKey {
         file: u128::from_le_bytes(*said.first_chunk()?),
         version: word(16)?,
     };
@@ -196,8 +196,8 @@ fn decode(record: &[u8]) -> Option<(Version, Mp4Facts)> {
 mod tests {
     use super::*;
 
-    fn record(n: u64) -> (Version, Mp4Facts) {
-        let of = Version {
+    fn record(n: u64) -> (FactsKey, Mp4Facts) {
+        let of = FactsKey {
             file: u128::from(n) << 70 | 5,
             version: n + 1,
         };
@@ -234,13 +234,13 @@ mod tests {
         let (of, facts) = record(1);
         table.remember(of, facts);
         assert_eq!(table.recall(of), Some(facts));
-        let other = Version { version: 9, ..of };
+        let other = FactsKey { version: 9, ..of };
         assert_eq!(table.recall(other), None);
     }
 
     #[test]
     fn full_table_drops_unused_records() {
-        let mut table = Table::default();
+        let mut table = FactsByFile::default();
         for n in 0..FACTS_MAX as u64 {
             let (of, facts) = record(n);
             assert!(table.insert(of, facts, n == 0));

@@ -5,7 +5,7 @@
 //! for attributes without a value.
 
 use headlong_media::{
-    HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant, Media,
+    HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant, MediaType,
     SEGMENTS_PER_RENDITION_MAX,
 };
 use headlong_units::{BitRate, Duration};
@@ -41,7 +41,7 @@ pub fn parse_hls(text: &str) -> Result<HlsPlaylist, String> {
     if !text.starts_with("#EXTM3U") {
         return Err("it does not begin with #EXTM3U".to_string());
     }
-    let mut essence = Essence::new(text);
+    let mut essence = RelevantLines::new(text);
     let first = essence.next().unwrap_or_default();
     let none = || "it is not a playlist".to_string();
     if m3u8_rs::is_master_playlist(first.as_bytes()) {
@@ -72,13 +72,13 @@ const HEAD: &str = "#EXTM3U\n";
 const BATCH_URIS: usize = 4096;
 
 /// The relevant lines, in batches that are playlists themselves.
-struct Essence<'a> {
+struct RelevantLines<'a> {
     lines: std::iter::Skip<std::str::Lines<'a>>,
     uri_count: usize,
     is_over: bool,
 }
 
-impl<'a> Essence<'a> {
+impl<'a> RelevantLines<'a> {
     fn new(text: &'a str) -> Self {
         Self {
             lines: text.lines().skip(1),
@@ -88,7 +88,7 @@ impl<'a> Essence<'a> {
     }
 }
 
-impl Iterator for Essence<'_> {
+impl Iterator for RelevantLines<'_> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
@@ -138,9 +138,9 @@ fn neutral_master(master: MasterPlaylist) -> HlsMaster {
         Some(HlsAlternative {
             uri: other.uri?,
             media: match other.media_type {
-                AlternativeMediaType::Video => Media::Video,
-                AlternativeMediaType::Audio => Media::Audio,
-                _ => Media::Other,
+                AlternativeMediaType::Video => MediaType::Video,
+                AlternativeMediaType::Audio => MediaType::Audio,
+                _ => MediaType::Other,
             },
             name: other.name,
         })

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Stat, StatxFlags, statx};
 ///
 /// A change of owner, mode or link count leaves the bytes unchanged, and so the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FileIdentity {
     /// Device, as in `st_dev`.
     pub dev: u64,
     /// Inode.
@@ -24,7 +24,7 @@ pub struct Identity {
     pub is_settled: bool,
 }
 
-impl Identity {
+impl FileIdentity {
     /// The identity by `stat`, assumed to be settled.
     pub fn of(stat: &Stat) -> Self {
         Self {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn file_settles_after_its_clock_has_advanced() {
         let settled = |age_secs: i128| {
-            let written = Identity {
+            let written = FileIdentity {
                 dev: 1,
                 ino: 1,
                 size: 1,

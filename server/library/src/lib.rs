@@ -9,33 +9,33 @@
 //! on one device, which is a whole disk; an id is never reused; a scan reads manifests and
 //! directory entries, and opens no file of a title before its stream is requested.
 //!
-//! The crate knows no network. Calls that block, block on one root: [`Library::look`],
-//! [`Library::look_around`] and [`Library::scan_root`], to be called on threads of that root, and
-//! the methods of streams. All other calls touch no disk, so that a hung root blocks no other.
+//! The crate knows no network. Calls that block, block on one root: [`Library::lookup`],
+//! [`Library::scan_out_of_order`] and [`Library::scan_root`], to be called on threads of that root,
+//! and the methods of streams. All other calls touch no disk, so that a hung root blocks no other.
 //!
 //! Links: a scan skips symbolic links (a target inside the root is found under its own name). A
 //! request for a link that ends inside its own root returns the target, under the target's own path
 //! and stream; any other link is not found.
 
-mod around;
 mod block_map;
 mod catalogue;
 mod dash;
+mod deferred_roots;
 mod device;
-mod early;
 mod entry;
 mod external_streams;
 mod facts;
 mod hls;
 mod identity;
 mod kind;
-mod late;
 mod library;
 mod links;
-mod look;
+mod lookup;
 mod manifest;
 mod mounts;
 mod options;
+mod out_of_order_scan;
+mod out_of_order_state;
 mod raw;
 mod root;
 mod scan;
@@ -48,21 +48,21 @@ mod title;
 mod walk;
 mod warning;
 
-pub use block_map::{FileLocation, Places};
-pub use device::{DeviceInfo, RootsInfo, look_at_roots};
+pub use block_map::{BlockMap, FileLocation};
+pub use device::{DeviceInfo, RootsInfo, inspect_roots};
 pub use entry::FileEntry;
-pub use facts::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled};
-pub use identity::Identity;
+pub use facts::{FACTS_MAX, FACTS_RECORD_BYTES, FactsLoaded};
+pub use identity::FileIdentity;
 pub use library::Library;
-pub use look::{Look, ResolveError};
+pub use lookup::{PathContent, ResolveError};
 pub use mounts::{Mount, read_mounts};
 pub use options::LibraryOptions;
 pub use root::RootError;
-pub use scan::Changes;
-pub use stream::{Changed, Gone, PartFile, StreamFiles, is_changed};
-pub use subtitles::TextView;
+pub use scan::ScanChanges;
+pub use stream::{FileChanged, PartFile, RemovedStream, StreamFiles, is_changed};
+pub use subtitles::SubtitlesView;
 pub use title::TitleView;
-pub use walk::Counts;
+pub use walk::ScanCounts;
 pub use warning::Warning;
 
 pub use dash::parse_dash;

@@ -10,15 +10,15 @@ use headlong_media::encode_path;
 
 use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
-use crate::facts::FactsRecalled;
-use crate::look::{Look, ResolveError, check_path};
+use crate::facts::FactsLoaded;
+use crate::lookup::{PathContent, ResolveError, check_path};
 use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
-use crate::scan::Changes;
-use crate::state::{State, lock};
-use crate::stream::{Gone, LibraryContext};
+use crate::scan::ScanChanges;
+use crate::state::{LibraryState, lock};
+use crate::stream::{LibraryContext, RemovedStream};
 use crate::title::{TitleRecord, TitleView};
-use crate::walk::Counts;
+use crate::walk::ScanCounts;
 use crate::warning::Warning;
 
 /// Views of titles that are in memory at a time.
@@ -36,7 +36,7 @@ fn by_path(warnings: Vec<Warning>) -> HashMap<String, String> {
 /// All titles of all roots. Cheap to clone; may be used from any thread.
 #[derive(Debug, Clone)]
 pub struct Library {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<LibraryState>,
 }
 
 impl Library {
@@ -77,7 +77,7 @@ impl Library {
         let roots = open_roots(roots, options.open_timeout)?;
         let ground = LibraryContext::new(Devices::of_roots(kernel, &roots), roots);
         Ok(Self {
-            state: Arc::new(State::new(ground, options)),
+            state: Arc::new(LibraryState::new(ground, options)),
         })
     }
 
@@ -111,8 +111,8 @@ impl Library {
     }
 
     /// Counts of the last scans.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub fn counts(&self) -> ScanCounts {
+        let mut counts = ScanCounts::default();
         for found in &*lock(&self.state.found) {
             counts.add(&found.counts);
         }
@@ -163,7 +163,7 @@ impl Library {
 
     /// Loads records of [`Library::take_new_facts`] and [`Library::all_facts`]; to be called before
     /// the first scan, otherwise files already looked up do not use them.
-    pub fn recall_facts(&self, bytes: &[u8]) -> FactsRecalled {
+    pub fn recall_facts(&self, bytes: &[u8]) -> FactsLoaded {
         self.state.maker.ground.facts.recall_all(bytes)
     }
 
@@ -178,7 +178,7 @@ impl Library {
     }
 
     /// The streams that no path leads to any more, each once.
-    pub fn take_gone_streams(&self) -> Vec<Gone> {
+    pub fn take_removed_streams(&self) -> Vec<RemovedStream> {
         std::mem::take(&mut *lock(&self.state.writer))
     }
 
@@ -193,24 +193,24 @@ impl Library {
             return Ok(entry);
         }
         if let Some(home) = self.home(path) {
-            match self.look(home, path) {
-                Look::Absent => {}
+            match self.lookup(home, path) {
+                PathContent::Absent => {}
                 look => return self.conclude(path, [(home, look)]),
             }
         }
         let roots = 0..self.state.roots().len();
-        self.conclude(path, roots.map(|root| (root, self.look(root, path))))
+        self.conclude(path, roots.map(|root| (root, self.lookup(root, path))))
     }
 
     /// The root in which a file was last seen: the only one to ask while the file exists there.
     /// Accesses no disk.
     pub fn home(&self, path: &str) -> Option<usize> {
-        self.state.known(path).map(|entry| entry.root)
+        self.state.cached(path).map(|entry| entry.root)
     }
 
     /// The content of a root at a path. May block as long as its disk does.
-    pub fn look(&self, root: usize, path: &str) -> Look {
-        self.state.look(root, path)
+    pub fn lookup(&self, root: usize, path: &str) -> PathContent {
+        self.state.lookup(root, path)
     }
 
     /// Combines the results of the roots, in their order. Accesses no disk.
@@ -220,7 +220,7 @@ impl Library {
     pub fn conclude(
         &self,
         path: &str,
-        looks: impl IntoIterator<Item = (usize, Look)>,
+        looks: impl IntoIterator<Item = (usize, PathContent)>,
     ) -> Result<Arc<FileEntry>, ResolveError> {
         check_path(path)?;
         self.state.conclude(path, looks)
@@ -234,13 +234,13 @@ impl Library {
     /// The file at a path as of its last check, however long ago. Accesses no disk: for use while
     /// the disk does not respond.
     pub fn remember(&self, path: &str) -> Option<Arc<FileEntry>> {
-        self.state.known(path)
+        self.state.cached(path)
     }
 
     /// Another version of a file than the known one was found: the next look-up checks the disk,
     /// however recent the last check is.
     pub fn distrust(&self, path: &str) {
-        if let Some(entry) = self.state.known(path) {
+        if let Some(entry) = self.state.cached(path) {
             entry.distrust();
         }
     }
@@ -249,19 +249,19 @@ impl Library {
     /// except manifests: a file that was rewritten in place is noticed when it is requested. At
     /// least once an hour everything is checked. May block as long as the root's disk does, and
     /// blocks no other root.
-    pub fn scan_root(&self, root: usize) -> Changes {
+    pub fn scan_root(&self, root: usize) -> ScanChanges {
         self.state.scan_root(root, &mut |_| ())
     }
 
     /// As [`Library::scan_root`], for a throttled caller: after each disk access `rest` is called
     /// with its duration, and the scan continues when it returns. The results of the first scan of
     /// a root are listed while it is running.
-    pub fn scan_root_gently(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> Changes {
+    pub fn scan_root_gently(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> ScanChanges {
         self.state.scan_root(root, rest)
     }
 
-    /// Whether an out-of-order scan ([`Library::look_around`]) is useful for a file: it belongs to
-    /// no known title, and its folder has not been scanned. Accesses no disk.
+    /// Whether an out-of-order scan ([`Library::scan_out_of_order`]) is useful for a file: it
+    /// belongs to no known title, and its folder has not been scanned. Accesses no disk.
     pub fn is_alone(&self, file: &FileEntry) -> bool {
         self.state.is_alone(file)
     }
@@ -270,17 +270,17 @@ impl Library {
     /// among them or, if those are incomplete, in the parent folders, and checks the files that
     /// they name. These then belong to their title's streams. Done once for each folder. May block
     /// as long as the root's disk does.
-    pub fn look_around(&self, root: usize, path: &str) {
+    pub fn scan_out_of_order(&self, root: usize, path: &str) {
         self.state.look_around(root, path);
     }
 
     /// Scans all roots, reads new manifests, and keeps all unchanged entries.
-    pub fn rescan(&self) -> Changes {
+    pub fn rescan(&self) -> ScanChanges {
         self.state.scan_all(true)
     }
 
     /// As [`Library::scan_root`], for all roots.
-    pub fn refresh(&self) -> Changes {
+    pub fn refresh(&self) -> ScanChanges {
         self.state.scan_all(false)
     }
 }

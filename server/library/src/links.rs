@@ -48,7 +48,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     /// The paths reported for a path.
-    fn told(path: &Path) -> Vec<PathBuf> {
+    fn reported_paths(path: &Path) -> Vec<PathBuf> {
         let mut told = Vec::new();
         follow_links(path, &mut |path| told.push(path));
         told
@@ -64,10 +64,13 @@ mod tests {
         symlink(at.join("srv/first/videos"), at.join("srv/all")).expect("linked");
         symlink("round", at.join("round")).expect("linked");
         for name in ["srv/all", "srv/first/./videos", "disk1/videos"] {
-            let last = told(&at.join(name)).pop();
+            let last = reported_paths(&at.join(name)).pop();
             assert_eq!(last, Some(at.join("disk1/videos")), "{name}");
         }
-        assert!(!told(&at.join("round")).is_empty(), "not terminated");
+        assert!(
+            !reported_paths(&at.join("round")).is_empty(),
+            "not terminated"
+        );
     }
 
     #[test]
@@ -77,7 +80,7 @@ mod tests {
         symlink(at.join("disk1"), at.join("link")).expect("linked");
         let target = at.join("disk1/videos");
         // The target is missing, like a disk that does not respond.
-        let all = told(&at.join("link/videos"));
+        let all = reported_paths(&at.join("link/videos"));
         let first = all.iter().position(|path| *path == target);
         assert!(first.is_some_and(|first| first + 1 < all.len()), "{all:?}");
     }

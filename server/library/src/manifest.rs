@@ -7,14 +7,14 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use headlong_media::{
-    HlsMaster, HlsMedia, HlsSegment, Mpd, NamedFile, Notes, Title, TitleBuilder, dash_title,
+    HlsMaster, HlsMedia, HlsSegment, Mpd, NamedFile, Title, TitleBuilder, TitleNotes, dash_title,
     master_title, media_title, playlists,
 };
 
-use crate::catalogue::Located;
+use crate::catalogue::ScannedFile;
 use crate::dash::parse_dash;
 use crate::hls::{HlsPlaylist, parse_hls};
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::kind::{FileKind, file_kind};
 use crate::root::Root;
 use crate::warning::Warning;
@@ -27,12 +27,12 @@ pub(crate) type Manifests = BTreeMap<Arc<str>, Arc<Manifest>>;
 /// One version of a manifest, parsed.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    pub(crate) identity: Identity,
-    parsed: Parsed,
+    pub(crate) identity: FileIdentity,
+    parsed: ParsedManifest,
 }
 
 #[derive(Debug)]
-enum Parsed {
+enum ParsedManifest {
     Master(HlsMaster),
     Media(HlsMedia),
     Dash(Mpd),
@@ -70,32 +70,32 @@ impl ManifestMemory {
 
 impl Manifest {
     /// Reads and parses a manifest.
-    pub(crate) fn read(root: &Root, path: &str, identity: Identity) -> Self {
+    pub(crate) fn read(root: &Root, path: &str, identity: FileIdentity) -> Self {
         let parsed = read_text(root, path, identity)
             .and_then(|text| {
                 let parsed = match file_kind(path) {
-                    FileKind::Dash => parse_dash(&text).map(Parsed::Dash),
+                    FileKind::Dash => parse_dash(&text).map(ParsedManifest::Dash),
                     _ => parse_hls(&text).map(|playlist| match playlist {
-                        HlsPlaylist::Master(master) => Parsed::Master(master),
-                        HlsPlaylist::Media(media) => Parsed::Media(media),
+                        HlsPlaylist::Master(master) => ParsedManifest::Master(master),
+                        HlsPlaylist::Media(media) => ParsedManifest::Media(media),
                     }),
                 };
-                parsed.map_err(Parsed::Broken)
+                parsed.map_err(ParsedManifest::Broken)
             })
             .unwrap_or_else(|reason| reason);
         Self { identity, parsed }
     }
 
     /// A manifest that is skipped, because it needs too much memory.
-    pub(crate) fn too_much(identity: Identity, bytes: u64) -> Self {
-        let parsed = Parsed::TooMuch(bytes);
+    pub(crate) fn too_much(identity: FileIdentity, bytes: u64) -> Self {
+        let parsed = ParsedManifest::TooMuch(bytes);
         Self { identity, parsed }
     }
 
     /// Bytes of memory that it takes, or would take.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.parsed {
-            Parsed::Media(media) => {
+            ParsedManifest::Media(media) => {
                 let of = |segment: &HlsSegment| size_of::<HlsSegment>() + segment.uri.len() + 32;
                 media
                     .segments
@@ -103,37 +103,41 @@ impl Manifest {
                     .map(|segment| of(segment) as u64)
                     .sum()
             }
-            Parsed::Master(_) | Parsed::Dash(_) => self.identity.size * BYTES_PER_TEXT_BYTE,
-            Parsed::Broken(_) | Parsed::Unread(_) => 0,
-            Parsed::TooMuch(bytes) => *bytes,
+            ParsedManifest::Master(_) | ParsedManifest::Dash(_) => {
+                self.identity.size * BYTES_PER_TEXT_BYTE
+            }
+            ParsedManifest::Broken(_) | ParsedManifest::Unread(_) => 0,
+            ParsedManifest::TooMuch(bytes) => *bytes,
         }
     }
 
     /// Whether it was skipped.
     pub(crate) fn is_too_much(&self) -> bool {
-        matches!(self.parsed, Parsed::TooMuch(_))
+        matches!(self.parsed, ParsedManifest::TooMuch(_))
     }
 
     /// Whether it could not be read. The next attempt may succeed.
     pub(crate) fn is_unread(&self) -> bool {
-        matches!(self.parsed, Parsed::Unread(_))
+        matches!(self.parsed, ParsedManifest::Unread(_))
     }
 }
 
-fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, Parsed> {
+fn read_text(root: &Root, path: &str, identity: FileIdentity) -> Result<String, ParsedManifest> {
     if identity.size > MANIFEST_BYTES_MAX {
         let reason = format!("it is larger than {MANIFEST_BYTES_MAX} bytes");
-        return Err(Parsed::Broken(reason));
+        return Err(ParsedManifest::Broken(reason));
     }
-    let unread = |error: io::Error| Parsed::Unread(error.to_string());
+    let unread = |error: io::Error| ParsedManifest::Unread(error.to_string());
     let (file, opened) = root.open_file(path).map_err(unread)?;
     if !opened.has_bytes_of(&identity) {
-        return Err(Parsed::Unread("it changed while it was read".to_string()));
+        return Err(ParsedManifest::Unread(
+            "it changed while it was read".to_string(),
+        ));
     }
     let mut text = String::new();
     let read = file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => Parsed::Broken(error.to_string()),
+        io::ErrorKind::InvalidData => ParsedManifest::Broken(error.to_string()),
         _ => unread(error),
     })?;
     Ok(text)
@@ -156,7 +160,7 @@ const SEGMENTS_AROUND: u64 = 400_000;
 /// one of them.
 pub(crate) fn titles(
     manifests: &Manifests,
-    located: &HashMap<Arc<str>, Located>,
+    located: &HashMap<Arc<str>, ScannedFile>,
 ) -> (Vec<Title>, Vec<Warning>) {
     // Index of the title that first named a file, by the address of the file's name. Files of an
     // abandoned title are free again.
@@ -205,25 +209,25 @@ fn build_titles(
 ) -> (Vec<Title>, Vec<Warning>) {
     let mut named: BTreeSet<Arc<str>> = BTreeSet::new();
     for (path, manifest) in manifests {
-        if let Parsed::Master(master) = &manifest.parsed {
-            let references = playlists(path, master, &mut Notes::default());
+        if let ParsedManifest::Master(master) = &manifest.parsed {
+            let references = playlists(path, master, &mut TitleNotes::default());
             named.extend(references.into_iter().map(|reference| reference.path));
         }
     }
     let media = |path: &str| match manifests.get(path).map(|manifest| &manifest.parsed) {
-        Some(Parsed::Media(media)) => Some(media),
+        Some(ParsedManifest::Media(media)) => Some(media),
         _ => None,
     };
     let (mut titles, mut warnings) = (Vec::new(), Vec::new());
     for (path, manifest) in manifests {
         let title = match &manifest.parsed {
-            Parsed::Master(master) => master_title(path, master, media, &mut builder),
-            Parsed::Media(media) if !named.contains(path) && !media.i_frames_only => {
+            ParsedManifest::Master(master) => master_title(path, master, media, &mut builder),
+            ParsedManifest::Media(media) if !named.contains(path) && !media.i_frames_only => {
                 media_title(path, media, &mut builder)
             }
-            Parsed::Media(_) => continue,
-            Parsed::Dash(mpd) => dash_title(path, mpd, &mut builder),
-            Parsed::Broken(reason) | Parsed::Unread(reason) => {
+            ParsedManifest::Media(_) => continue,
+            ParsedManifest::Dash(mpd) => dash_title(path, mpd, &mut builder),
+            ParsedManifest::Broken(reason) | ParsedManifest::Unread(reason) => {
                 let what = match manifest.is_unread() {
                     true => "could not be read",
                     false => "is not understood",
@@ -233,7 +237,7 @@ fn build_titles(
                 warnings.push(Warning::new(path, reason));
                 continue;
             }
-            Parsed::TooMuch(_) => {
+            ParsedManifest::TooMuch(_) => {
                 warnings.push(Warning::new(path, TOO_MUCH.to_owned()));
                 continue;
             }
@@ -265,7 +269,7 @@ pub(crate) fn unread(manifests: &Manifests) -> BTreeSet<Arc<str>> {
     let named = manifests
         .iter()
         .flat_map(|(path, manifest)| match &manifest.parsed {
-            Parsed::Master(master) => playlists(path, master, &mut Notes::default()),
+            ParsedManifest::Master(master) => playlists(path, master, &mut TitleNotes::default()),
             _ => Vec::new(),
         });
     let paths = named.map(|reference| reference.path);
@@ -275,7 +279,7 @@ pub(crate) fn unread(manifests: &Manifests) -> BTreeSet<Arc<str>> {
 /// Whether a master playlist or an MPD is among the manifests: these describe a title completely.
 pub(crate) fn is_complete(manifests: &Manifests) -> bool {
     let mut manifests = manifests.values().map(|manifest| &manifest.parsed);
-    manifests.any(|parsed| matches!(parsed, Parsed::Master(_) | Parsed::Dash(_)))
+    manifests.any(|parsed| matches!(parsed, ParsedManifest::Master(_) | ParsedManifest::Dash(_)))
 }
 
 /// Warns about each title that names missing files.

@@ -26,7 +26,7 @@ const EXTENT_NO_POSITION: u32 = 0x206;
 /// `struct fiemap` without its flexible array, for the size in the ioctl's number.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Header {
+struct FiemapHeader {
     start: u64,
     length: u64,
     flags: u32,
@@ -38,7 +38,7 @@ struct Header {
 /// `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct RawExtent {
+struct FiemapExtent {
     logical: u64,
     physical: u64,
     length: u64,
@@ -48,12 +48,12 @@ struct RawExtent {
 }
 
 #[repr(C)]
-struct Request {
-    header: Header,
-    extents: [RawExtent; EXTENTS_PER_CALL],
+struct FiemapRequest {
+    header: FiemapHeader,
+    extents: [FiemapExtent; EXTENTS_PER_CALL],
 }
 
-const FS_IOC_FIEMAP: Opcode = opcode::read_write::<Header>(b'f', 11);
+const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHeader>(b'f', 11);
 
 /// The extents of a file of `size` bytes in file order, adjoining ones joined, clipped to its size.
 /// Empty if the file system does not support the query. `flags` is [`FLAG_SYNC`] or 0.
@@ -61,19 +61,19 @@ pub(crate) fn extents(file: impl AsFd, size: u64, flags: u32) -> io::Result<Vec<
     let mut found: Vec<Extent> = Vec::new();
     let mut start = 0;
     while start < size && found.len() < EXTENTS_MAX {
-        let mut request = Request {
-            header: Header {
+        let mut request = FiemapRequest {
+            header: FiemapHeader {
                 start,
                 length: size - start,
                 flags,
                 extent_count: EXTENTS_PER_CALL as u32,
-                ..Header::default()
+                ..FiemapHeader::default()
             },
-            extents: [RawExtent::default(); EXTENTS_PER_CALL],
+            extents: [FiemapExtent::default(); EXTENTS_PER_CALL],
         };
         // SAFETY: the opcode is FS_IOC_FIEMAP, which reads and writes a `struct fiemap` followed
-        // by `fm_extent_count` extents, and `Request` is exactly that, with matching layout.
-        let call = unsafe { Updater::<FS_IOC_FIEMAP, Request>::new(&mut request) };
+        // by `fm_extent_count` extents, and `FiemapRequest` is exactly that, with matching layout.
+        let call = unsafe { Updater::<FS_IOC_FIEMAP, FiemapRequest>::new(&mut request) };
         // SAFETY: the kernel writes only inside the structure, which outlives the call; any bit
         // pattern is a valid value of its integer fields.
         match unsafe { ioctl(file.as_fd(), call) } {
@@ -100,7 +100,7 @@ pub(crate) fn extents(file: impl AsFd, size: u64, flags: u32) -> io::Result<Vec<
     Ok(found)
 }
 
-fn push(found: &mut Vec<Extent>, extent: &RawExtent, size: u64) {
+fn push(found: &mut Vec<Extent>, extent: &FiemapExtent, size: u64) {
     let length = extent.length.min(size.saturating_sub(extent.logical));
     if extent.flags & EXTENT_NO_POSITION != 0 || length == 0 {
         return;
@@ -123,13 +123,13 @@ fn push(found: &mut Vec<Extent>, extent: &RawExtent, size: u64) {
 mod tests {
     use super::*;
 
-    fn raw(logical: u64, physical: u64, length: u64, flags: u32) -> RawExtent {
-        RawExtent {
+    fn raw(logical: u64, physical: u64, length: u64, flags: u32) -> FiemapExtent {
+        FiemapExtent {
             logical,
             physical,
             length,
             flags,
-            ..RawExtent::default()
+            ..FiemapExtent::default()
         }
     }
 

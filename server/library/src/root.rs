@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::links::follow_links;
 
 /// Why a directory cannot be served.
@@ -104,7 +104,7 @@ pub(crate) struct Root {
     /// As configured, for messages.
     pub(crate) path: PathBuf,
     /// `None` until its disk has responded.
-    opened: RwLock<Option<Arc<Opened>>>,
+    opened: RwLock<Option<Arc<OpenRoot>>>,
     /// The path as resolved so far.
     reached: Mutex<PathBuf>,
     /// Whether it was not open yet when the devices were determined.
@@ -115,7 +115,7 @@ pub(crate) struct Root {
 
 /// An open root.
 #[derive(Debug)]
-struct Opened {
+struct OpenRoot {
     canonical: PathBuf,
     fd: OwnedFd,
     identity: (u64, u64),
@@ -125,7 +125,7 @@ struct Opened {
 
 /// Results of a look-up by path other than a file.
 #[derive(Debug)]
-pub(crate) enum Miss {
+pub(crate) enum LookupMiss {
     /// There is no such name here.
     Absent,
     /// A symbolic link is part of the path.
@@ -285,22 +285,22 @@ impl Root {
     }
 
     /// Opens it, unless it is open.
-    fn open(&self) -> Result<Arc<Opened>, RootError> {
+    fn open(&self) -> Result<Arc<OpenRoot>, RootError> {
         if let Some(opened) = self.held() {
             return Ok(opened);
         }
-        let opened = Arc::new(Opened::new(&self.path)?);
+        let opened = Arc::new(OpenRoot::new(&self.path)?);
         // Two threads may get here; either result is valid.
         let mut held = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(held.get_or_insert(opened)))
     }
 
     /// Opens it if necessary.
-    fn opened(&self) -> rustix::io::Result<Arc<Opened>> {
+    fn opened(&self) -> rustix::io::Result<Arc<OpenRoot>> {
         self.open().map_err(|_| Errno::IO)
     }
 
-    fn held(&self) -> Option<Arc<Opened>> {
+    fn held(&self) -> Option<Arc<OpenRoot>> {
         let held = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
@@ -316,7 +316,7 @@ impl Root {
         if !rustix::fs::stat(&self.path).is_ok_and(is_other) {
             return false;
         }
-        let Ok(new) = Opened::new(&self.path) else {
+        let Ok(new) = OpenRoot::new(&self.path) else {
             return false;
         };
         // The folder below a mount that was removed, and may return.
@@ -372,15 +372,15 @@ impl Root {
     }
 
     /// The `stat` of `path`, without opening it for reading.
-    pub(crate) fn stat(&self, path: &str) -> Result<Stat, Miss> {
+    pub(crate) fn stat(&self, path: &str) -> Result<Stat, LookupMiss> {
         let fd = self
             .openat2(path, OFlags::PATH)
             .map_err(|errno| match errno {
-                Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => Miss::Absent,
-                Errno::LOOP => Miss::Link,
-                other => Miss::Error(other.into()),
+                Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => LookupMiss::Absent,
+                Errno::LOOP => LookupMiss::Link,
+                other => LookupMiss::Error(other.into()),
             })?;
-        rustix::fs::fstat(&fd).map_err(|errno| Miss::Error(errno.into()))
+        rustix::fs::fstat(&fd).map_err(|errno| LookupMiss::Error(errno.into()))
     }
 
     /// Opens a directory for listing; the empty path is the root.
@@ -393,10 +393,10 @@ impl Root {
     ///
     /// The open does not wait for a writer if a FIFO has replaced the file; the flag for that is
     /// cleared again, since io_uring would interpret it as a non-blocking read.
-    pub(crate) fn open_file(&self, path: &str) -> io::Result<(File, Identity)> {
+    pub(crate) fn open_file(&self, path: &str) -> io::Result<(File, FileIdentity)> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = self.openat2(path, flags)?;
-        let identity = Identity::of_open(&fd)?;
+        let identity = FileIdentity::of_open(&fd)?;
         rustix::fs::fcntl_setfl(&fd, OFlags::empty())?;
         Ok((File::from(fd), identity))
     }
@@ -414,7 +414,7 @@ impl Root {
     }
 }
 
-impl Opened {
+impl OpenRoot {
     fn new(path: &Path) -> Result<Self, RootError> {
         let wrong = |source: io::Error| {
             let path = path.to_path_buf();

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::catalogue::{Catalogue, Located, build};
-use crate::identity::Identity;
+use crate::catalogue::{Catalogue, ScannedFile, build};
+use crate::identity::FileIdentity;
 use crate::manifest::{Manifest, Manifests, missing, titles};
-use crate::state::{FILES_PER_LOCK, LastFound, LastWalk, State, lock};
-use crate::stream::Gone;
-use crate::walk::{Counts, PreviousScan, RootScan, WalkCallbacks, look_at, walk};
+use crate::state::{FILES_PER_LOCK, LastResults, LastWalk, LibraryState, lock};
+use crate::stream::RemovedStream;
+use crate::walk::{PreviousScan, RootScan, ScanCounts, WalkCallbacks, look_at, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
@@ -27,10 +27,10 @@ const WHOLE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Result of a repeated scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct ScanChanges {
     /// Streams that no path leads to any more, since the last scan or
-    /// [`Library::take_gone_streams`].
-    pub gone_streams: Vec<Gone>,
+    /// [`crate::Library::take_removed_streams`].
+    pub gone_streams: Vec<RemovedStream>,
     /// New files.
     pub added: u64,
     /// Removed files.
@@ -41,17 +41,17 @@ pub struct Changes {
     pub warnings: Vec<Warning>,
 }
 
-impl State {
+impl LibraryState {
     /// Scans a root and replaces its entries; files in unchanged directories are only checked
     /// periodically. After each disk access `rest` is called with its duration.
-    pub(crate) fn scan_root(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> Changes {
+    pub(crate) fn scan_root(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> ScanChanges {
         let mut last = lock(&self.walks[root]);
         let walked = self.walk(root, false, &mut last, rest);
         self.merge(root, walked, &mut last)
     }
 
     /// Scans all roots in parallel, then commits their results in order.
-    pub(crate) fn scan_all(&self, whole: bool) -> Changes {
+    pub(crate) fn scan_all(&self, whole: bool) -> ScanChanges {
         let mut lasts: Vec<_> = self.walks.iter().map(lock).collect();
         let walked: Vec<WalkResult> = std::thread::scope(|scope| {
             let start = |(root, last): (usize, _)| {
@@ -67,7 +67,7 @@ impl State {
             };
             threads.into_iter().map(finish).collect()
         });
-        let mut changes = Changes::default();
+        let mut changes = ScanChanges::default();
         for (root, (walked, last)) in walked.into_iter().zip(&mut lasts).enumerate() {
             changes.add(self.merge(root, walked, last));
         }
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// Adds the devices of files, so that later requests for files on them do not block.
-    pub(crate) fn meet_devices(&self, root: usize, located: &HashMap<Arc<str>, Located>) {
+    pub(crate) fn meet_devices(&self, root: usize, located: &HashMap<Arc<str>, ScannedFile>) {
         let files = located.iter();
         let devs: HashMap<u64, &str> = files
             .map(|(path, file)| (file.identity.dev, &**path))
@@ -144,7 +144,7 @@ impl State {
     }
 
     /// Commits the results of a walk. All disk accesses are done before a lock is taken.
-    fn merge(&self, root: usize, walked: WalkResult, last: &mut LastWalk) -> Changes {
+    fn merge(&self, root: usize, walked: WalkResult, last: &mut LastWalk) -> ScanChanges {
         let WalkResult { mut scan, began_ns } = walked;
         last.listings = std::mem::take(&mut scan.listings);
         let losses = self.losses.load(Ordering::Relaxed);
@@ -157,9 +157,9 @@ impl State {
         if is_known && is_as_odd && !is_asked_for && !self.is_changed(root, &scan, &last.manifests)
         {
             let gone_streams = std::mem::take(&mut *lock(&self.writer));
-            return Changes {
+            return ScanChanges {
                 gone_streams,
-                ..Changes::default()
+                ..ScanChanges::default()
             };
         }
         let mut found = ScanResults::default();
@@ -201,14 +201,14 @@ impl State {
         &self,
         of: CommitScope,
         found: &mut ScanResults,
-        all_found: &[LastFound],
-    ) -> (Changes, Vec<Warning>) {
+        all_found: &[LastResults],
+    ) -> (ScanChanges, Vec<Warning>) {
         let CommitScope { root, began_ns, .. } = of;
-        let mut changes = Changes::default();
+        let mut changes = ScanChanges::default();
         let mut gone = lock(&self.writer);
         let (new, odd) = self.read(|old| {
             for (path, entry) in &old.files {
-                let is_hidden = |file: &Located| file.root < entry.root;
+                let is_hidden = |file: &ScannedFile| file.root < entry.root;
                 let is_kept = match entry.root == root {
                     // An entry checked after the walk began is newer than the walk's result.
                     true => {
@@ -218,7 +218,7 @@ impl State {
                     false => !found.located.get(path).is_some_and(is_hidden),
                 };
                 if is_kept {
-                    let located = Located {
+                    let located = ScannedFile {
                         root: entry.root,
                         identity: entry.identity,
                         checked_ns: entry.checked_ns(),
@@ -291,7 +291,7 @@ impl State {
             };
             !is_same && self.read(is_of_root)
         };
-        let is_new = |catalogue: &Catalogue, (path, identity): &(Arc<str>, Identity)| {
+        let is_new = |catalogue: &Catalogue, (path, identity): &(Arc<str>, FileIdentity)| {
             let entry = catalogue.files.get(path);
             entry.is_none_or(|entry| {
                 entry.root > root || (entry.root == root && entry.identity != *identity)
@@ -309,9 +309,9 @@ impl State {
     fn keep_warnings(
         &self,
         mut found: ScanResults,
-        last: &mut LastFound,
-        mut changes: Changes,
-    ) -> Changes {
+        last: &mut LastResults,
+        mut changes: ScanChanges,
+    ) -> ScanChanges {
         if found.counts.not_utf8 > 0 {
             let count = found.counts.not_utf8;
             let reason = format!(
@@ -389,15 +389,15 @@ struct WalkResult {
 /// The files of a root, then of all roots together.
 #[derive(Default)]
 struct ScanResults {
-    located: HashMap<Arc<str>, Located>,
+    located: HashMap<Arc<str>, ScannedFile>,
     manifests: Manifests,
-    counts: Counts,
+    counts: ScanCounts,
     warnings: Vec<Warning>,
 }
 
 impl ScanResults {
     /// Adds files of a root; entries of earlier roots under the same path are kept.
-    fn locate(&mut self, files: impl IntoIterator<Item = (Arc<str>, Located)>) {
+    fn locate(&mut self, files: impl IntoIterator<Item = (Arc<str>, ScannedFile)>) {
         for (path, file) in files {
             self.located.entry(path).or_insert(file);
         }
@@ -417,7 +417,7 @@ impl ScanResults {
     /// Adds the checked files of one root.
     fn add(&mut self, root: usize, scan: RootScan, checked_ns: u64) {
         self.locate(scan.files.into_iter().map(|(path, identity)| {
-            let located = Located {
+            let located = ScannedFile {
                 root,
                 identity,
                 checked_ns,
@@ -438,7 +438,7 @@ impl ScanResults {
     }
 }
 
-impl Changes {
+impl ScanChanges {
     fn add(&mut self, other: Self) {
         self.gone_streams.extend(other.gone_streams);
         self.added += other.added;
@@ -473,7 +473,7 @@ impl Changes {
         }
         let gone = gone.into_iter();
         self.gone_streams = gone
-            .map(|(id, is_regrouped)| Gone { id, is_regrouped })
+            .map(|(id, is_regrouped)| RemovedStream { id, is_regrouped })
             .collect();
     }
 }
@@ -532,7 +532,7 @@ mod tests {
                             #EXT-X-ENDLIST\n";
 
     /// Scans while one name cannot be checked. Directories are trusted at once.
-    fn search_with_ill(library: &Library, ill: &str, whole: bool) -> Changes {
+    fn search_with_ill(library: &Library, ill: &str, whole: bool) -> ScanChanges {
         let state = &library.state;
         let mut last = lock(&state.walks[0]);
         let began_ns = state.now_ns();

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::catalogue::{Catalogue, Located, StreamFactory, StreamInputs};
-use crate::early::OutOfOrderScans;
+use crate::catalogue::{Catalogue, ScannedFile, StreamFactory, StreamInputs};
 use crate::entry::{FileEntry, Files};
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::manifest::Manifests;
 use crate::options::LibraryOptions;
+use crate::out_of_order_state::OutOfOrderScans;
 use crate::root::Root;
-use crate::stream::{Gone, LibraryContext, PartFile, StreamFiles};
+use crate::stream::{LibraryContext, PartFile, RemovedStream, StreamFiles};
 use crate::title::TitleRecord;
-use crate::walk::{Counts, Listings};
+use crate::walk::{Listings, ScanCounts};
 use crate::warning::Warning;
 
 /// Files looked up per lock acquisition: well below a millisecond.
@@ -27,17 +27,17 @@ const TITLES_PER_LOCK: usize = 128;
 
 /// State shared by all handles of a library.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct LibraryState {
     pub(crate) options: LibraryOptions,
     began: Instant,
     pub(crate) maker: StreamFactory,
     catalogue: RwLock<Catalogue>,
     /// Held by the thread that is about to change the catalogue; contains the dropped streams.
-    pub(crate) writer: Mutex<Vec<Gone>>,
+    pub(crate) writer: Mutex<Vec<RemovedStream>>,
     /// Held while a root is walked; one per root.
     pub(crate) walks: Vec<Mutex<LastWalk>>,
     /// Held while the results of a walk are committed; by root.
-    pub(crate) found: Mutex<Vec<LastFound>>,
+    pub(crate) found: Mutex<Vec<LastResults>>,
     /// Out-of-order scans, by root; held briefly.
     pub(crate) around: Vec<Mutex<OutOfOrderScans>>,
     /// Titles that name files that no root has; held briefly.
@@ -55,16 +55,16 @@ pub(crate) struct LastWalk {
     pub(crate) warnings: Vec<Warning>,
     /// When everything was last checked.
     pub(crate) whole_at: Option<Instant>,
-    /// See [`State::losses`].
+    /// See [`LibraryState::losses`].
     pub(crate) losses: u64,
 }
 
 /// Results of the last walk of a root.
 #[derive(Debug, Default)]
-pub(crate) struct LastFound {
+pub(crate) struct LastResults {
     pub(crate) manifests: Arc<Manifests>,
-    pub(crate) warnings: Vec<(Warning, Option<Identity>)>,
-    pub(crate) counts: Counts,
+    pub(crate) warnings: Vec<(Warning, Option<FileIdentity>)>,
+    pub(crate) counts: ScanCounts,
     /// Whether a walk has been committed.
     pub(crate) is_taken_in: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
+impl LibraryState {
     pub(crate) fn new(ground: LibraryContext, options: LibraryOptions) -> Self {
         let roots = ground.roots.len();
         Self {
@@ -84,7 +84,7 @@ impl State {
             catalogue: RwLock::default(),
             writer: Mutex::default(),
             walks: (0..roots).map(|_| Mutex::default()).collect(),
-            found: Mutex::new((0..roots).map(|_| LastFound::default()).collect()),
+            found: Mutex::new((0..roots).map(|_| LastResults::default()).collect()),
             around: (0..roots).map(|_| Mutex::default()).collect(),
             missing: Mutex::default(),
             losses: AtomicU64::new(0),
@@ -137,30 +137,30 @@ impl State {
         })
     }
 
-    pub(crate) fn known(&self, path: &str) -> Option<Arc<FileEntry>> {
+    pub(crate) fn cached(&self, path: &str) -> Option<Arc<FileEntry>> {
         self.read(|catalogue| catalogue.files.get(path).cloned())
     }
 
     /// The file at a path, if the disk was checked recently enough.
     pub(crate) fn recall(&self, path: &str) -> Option<Arc<FileEntry>> {
         let age_ns = self.options.revalidate.as_nanos();
-        let entry = self.known(path)?;
+        let entry = self.cached(path)?;
         entry.is_fresh(self.now_ns(), age_ns).then_some(entry)
     }
 
     /// Adds a file that is on disk: confirms the known version, or adds a new one.
-    pub(crate) fn admit(&self, path: &str, file: Located) -> Option<Arc<FileEntry>> {
+    pub(crate) fn admit(&self, path: &str, file: ScannedFile) -> Option<Arc<FileEntry>> {
         let current = |entry: &Arc<FileEntry>| {
             let same = entry.identity == file.identity && entry.root == file.root;
             // A later check has newer information.
             same || entry.checked_ns() > file.checked_ns
         };
-        if let Some(entry) = self.known(path).filter(current) {
+        if let Some(entry) = self.cached(path).filter(current) {
             entry.check(file.checked_ns);
             return Some(entry);
         }
         let mut gone = lock(&self.writer);
-        let known = self.known(path);
+        let known = self.cached(path);
         if let Some(entry) = known.as_ref().filter(|entry| current(entry)) {
             entry.check(file.checked_ns);
             return known;
@@ -177,16 +177,16 @@ impl State {
                 self.put(&title, None, vec![part], file.checked_ns);
             }
         }
-        self.known(path)
+        self.cached(path)
     }
 
     /// Removes a file that is no longer on disk.
     pub(crate) fn forget(&self, path: &str) {
-        if self.known(path).is_none() {
+        if self.cached(path).is_none() {
             return;
         }
         let mut gone = lock(&self.writer);
-        if let Some(old) = self.known(path) {
+        if let Some(old) = self.cached(path) {
             self.replace(&old.stream, path, None, &mut gone);
         }
     }
@@ -197,8 +197,8 @@ impl State {
         &self,
         old: &Arc<StreamFiles>,
         path: &str,
-        file: Option<Located>,
-        gone: &mut Vec<Gone>,
+        file: Option<ScannedFile>,
+        gone: &mut Vec<RemovedStream>,
     ) {
         let mut parts = old.parts.clone();
         match file {
@@ -214,7 +214,7 @@ impl State {
         }
         let checked_ns = file.map_or(0, |file| file.checked_ns);
         self.put(&old.title, old.manifest_bit_rate, parts, checked_ns);
-        gone.push(Gone {
+        gone.push(RemovedStream {
             id: old.id,
             is_regrouped: old.parts.len() > 1,
         });

@@ -16,8 +16,8 @@ use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::device::{Devices, FileSystemLocation};
-use crate::facts::{FactsTable, Version};
-use crate::identity::{Identity, born_ns};
+use crate::facts::{FactsKey, FactsTable};
+use crate::identity::{FileIdentity, born_ns};
 use crate::kind::{FileKind, file_kind};
 use crate::raw;
 use crate::root::Root;
@@ -44,7 +44,7 @@ impl LibraryContext {
 
     /// Location of the file system of a file in a root. May block if the file system is new.
     pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> FileSystemLocation {
-        self.devices.known(st_dev).unwrap_or_else(|| {
+        self.devices.location(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
             let file = root.real_path_so_far().join(path);
             self.devices.place(st_dev, &file, &root.path)
@@ -56,19 +56,21 @@ impl LibraryContext {
 /// version than the stream's: resolve the path again.
 #[derive(Debug, Clone, Error)]
 #[error("`{path}` is no longer the version that this stream names; resolve it again")]
-pub struct Changed {
+pub struct FileChanged {
     /// The file, from the root of its tree.
     pub path: Arc<str>,
 }
 
 /// Whether an error of [`StreamFiles::open`] means that the file has another version now.
 pub fn is_changed(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Changed>())
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<FileChanged>())
 }
 
 /// A stream that no path leads to any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Gone {
+pub struct RemovedStream {
     /// Its id.
     pub id: u64,
     /// Whether one of its files, unchanged, belongs to another stream now.
@@ -83,7 +85,7 @@ pub struct PartFile {
     /// Index of the root, in the order given to the scan.
     pub root: usize,
     /// Its version.
-    pub identity: Identity,
+    pub identity: FileIdentity,
 }
 
 impl PartFile {
@@ -95,7 +97,7 @@ impl PartFile {
 
 /// State of the headers of a single MP4 file.
 #[derive(Debug, Default)]
-enum Header {
+enum HeaderState {
     /// Not looked up yet; another process may have stored them.
     #[default]
     Unasked,
@@ -123,7 +125,7 @@ pub struct StreamFiles {
     /// Bit rate by the manifest.
     pub manifest_bit_rate: Option<BitRate>,
     ground: Arc<LibraryContext>,
-    header: Mutex<Header>,
+    header: Mutex<HeaderState>,
     spec_parts: OnceLock<Vec<PartSpec>>,
     lasting_name: OnceLock<u64>,
 }
@@ -202,7 +204,7 @@ impl StreamFiles {
             opened(part, open);
         }
         // A file system counts from its own start; convert to positions on the disk.
-        let place = self.ground.devices.known(file.identity.dev);
+        let place = self.ground.devices.location(file.identity.dev);
         let start_bytes = place.map_or(0, |place| place.start_bytes);
         for extent in &mut extents {
             extent.physical = extent.physical.saturating_add(start_bytes);
@@ -221,7 +223,7 @@ impl StreamFiles {
     /// that replaces another may reuse its inode number. The device number is not included, as it
     /// changes at each boot.
     fn flash_key(&self, file: &PartFile, born_ns: i128) -> Option<FileKey> {
-        let Identity {
+        let FileIdentity {
             ino,
             size,
             mtime_ns,
@@ -253,8 +255,8 @@ impl StreamFiles {
     /// Facts of the headers of a single MP4 file, as far as they were read. Accesses no disk.
     pub(crate) fn facts(&self) -> Option<Mp4Facts> {
         match &*self.header() {
-            Header::Known(facts) => Some(*facts),
-            Header::Scanning(scan) => said_so_far(scan),
+            HeaderState::Known(facts) => Some(*facts),
+            HeaderState::Scanning(scan) => said_so_far(scan),
             _ => None,
         }
     }
@@ -263,8 +265,8 @@ impl StreamFiles {
     pub fn wants(&self, part: u32) -> Option<u64> {
         match &*self.header() {
             _ if part > 0 => None,
-            Header::Unseen => Some(0),
-            Header::Scanning(scan) => scan.wants(),
+            HeaderState::Unseen => Some(0),
+            HeaderState::Scanning(scan) => scan.wants(),
             _ => None,
         }
     }
@@ -273,11 +275,11 @@ impl StreamFiles {
     /// change it.
     pub fn learn(&self, part: u32, offset: u64, bytes: &[u8]) -> Option<BitRate> {
         let mut header = self.header();
-        if part > 0 || !matches!(&*header, Header::Unseen | Header::Scanning(_)) {
+        if part > 0 || !matches!(&*header, HeaderState::Unseen | HeaderState::Scanning(_)) {
             return None;
         }
         let mut scan = match std::mem::take(&mut *header) {
-            Header::Scanning(scan) => scan,
+            HeaderState::Scanning(scan) => scan,
             _ => Box::new(Mp4Scan::new(self.size())),
         };
         let rate = |facts: Option<Mp4Facts>| facts?.bit_rate(self.size());
@@ -285,11 +287,11 @@ impl StreamFiles {
         scan.take(offset, bytes);
         let now = rate(said_so_far(&scan));
         *header = match scan.progress() {
-            Mp4Progress::Scanning(_) => Header::Scanning(scan),
-            Mp4Progress::Done(facts) => Header::Known(facts),
-            Mp4Progress::Failed(fault) => Header::Failed(Some(fault)),
+            Mp4Progress::Scanning(_) => HeaderState::Scanning(scan),
+            Mp4Progress::Done(facts) => HeaderState::Known(facts),
+            Mp4Progress::Failed(fault) => HeaderState::Failed(Some(fault)),
         };
-        if let Header::Known(facts) = &*header
+        if let HeaderState::Known(facts) = &*header
             && let Some(version) = self.version()
         {
             self.ground.facts.remember(version, *facts);
@@ -307,9 +309,9 @@ impl StreamFiles {
     }
 
     /// The state of the headers; initially those stored by another process.
-    fn header(&self) -> MutexGuard<'_, Header> {
+    fn header(&self) -> MutexGuard<'_, HeaderState> {
         let mut header = self.lock_header();
-        if !matches!(*header, Header::Unasked) {
+        if !matches!(*header, HeaderState::Unasked) {
             return header;
         }
         let has_header = match &self.parts[..] {
@@ -317,41 +319,43 @@ impl StreamFiles {
             _ => false,
         };
         if !has_header || self.manifest_bit_rate.is_some() {
-            *header = Header::Failed(None);
+            *header = HeaderState::Failed(None);
             return header;
         }
         let known = self.version().and_then(|of| self.ground.facts.recall(of));
-        *header = known.map_or(Header::Unseen, Header::Known);
+        *header = known.map_or(HeaderState::Unseen, HeaderState::Known);
         let odd = self.oddity(&header);
         drop(header);
         self.warn(odd);
         self.lock_header()
     }
 
-    fn lock_header(&self) -> MutexGuard<'_, Header> {
+    fn lock_header(&self) -> MutexGuard<'_, HeaderState> {
         // Every change under the lock leaves a valid state.
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The version of a single file, as stored across processes.
-    fn version(&self) -> Option<Version> {
+    fn version(&self) -> Option<FactsKey> {
         let [only] = &self.parts[..] else {
             return None;
         };
         let root = &self.ground.roots[only.root].path;
-        Version::of(root, &only.path, &only.identity)
+        FactsKey::of(root, &only.path, &only.identity)
     }
 
     /// The problem with the headers, and its consequence.
-    fn oddity(&self, header: &Header) -> Option<String> {
+    fn oddity(&self, header: &HeaderState) -> Option<String> {
         match header {
-            Header::Failed(Some(fault)) => Some(format!("{fault}; it is served as a plain file")),
-            Header::Known(facts) if facts.is_cut(self.size()) => {
+            HeaderState::Failed(Some(fault)) => {
+                Some(format!("{fault}; it is served as a plain file"))
+            }
+            HeaderState::Known(facts) if facts.is_cut(self.size()) => {
                 let reason = "its mdat is longer than the file: it was truncated, or is still \
                               being copied; it is served as far as it goes";
                 Some(reason.to_owned())
             }
-            Header::Known(facts) if facts.duration.0 > 0 => {
+            HeaderState::Known(facts) if facts.duration.0 > 0 => {
                 let seconds = facts.duration.as_secs_f64();
                 let reason = || {
                     format!(
@@ -388,8 +392,9 @@ impl StreamFiles {
     /// Opens one part for reading, below its root.
     ///
     /// # Errors
-    /// [`Changed`] inside the error (see [`is_changed`]) if another version, another kind of file
-    /// or no file is there now; `InvalidInput` if there is no such part; else the kernel's error.
+    /// [`FileChanged`] inside the error (see [`is_changed`]) if another version, another kind of
+    /// file or no file is there now; `InvalidInput` if there is no such part; else the kernel's
+    /// error.
     pub fn open(&self, part: u32) -> io::Result<File> {
         let Some(file) = self.parts.get(part as usize) else {
             let count = self.parts.len();
@@ -398,12 +403,12 @@ impl StreamFiles {
         };
         let changed = || {
             let path = Arc::clone(&file.path);
-            io::Error::new(io::ErrorKind::StaleNetworkFileHandle, Changed { path })
+            io::Error::new(io::ErrorKind::StaleNetworkFileHandle, FileChanged { path })
         };
         match self.ground.roots[file.root].open_file(&file.path) {
             Ok((opened, identity)) if identity.has_bytes_of(&file.identity) => Ok(opened),
             Ok(_) => Err(changed()),
-            Err(error) if is_gone(&error) => Err(changed()),
+            Err(error) if is_missing(&error) => Err(changed()),
             Err(error) => Err(error),
         }
     }
@@ -412,7 +417,7 @@ impl StreamFiles {
     pub fn unchanged(&self, part: u32, file: &File) -> bool {
         let known = self.parts.get(part as usize);
         known
-            .zip(Identity::of_open(file).ok())
+            .zip(FileIdentity::of_open(file).ok())
             .is_some_and(|(known, now)| now.has_bytes_of(&known.identity))
     }
 
@@ -433,7 +438,7 @@ fn said_so_far(scan: &Mp4Scan) -> Option<Mp4Facts> {
 }
 
 /// Whether the name refers to something else now: nothing, a link, a socket (ENXIO).
-fn is_gone(error: &io::Error) -> bool {
+fn is_missing(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NXIO];
     gone.map(Errno::raw_os_error)

@@ -15,7 +15,7 @@ const TEXTS_MAX: usize = 64;
 
 /// A WebVTT file beside a title.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TextView {
+pub struct SubtitlesView {
     /// Its URL path.
     pub path: String,
     /// Its language (BCP 47), if its name contains one.
@@ -31,8 +31,8 @@ pub(crate) struct Subtitles {
 
 impl Subtitles {
     /// Its view for the library page.
-    pub(crate) fn view(&self) -> TextView {
-        TextView {
+    pub(crate) fn view(&self) -> SubtitlesView {
+        SubtitlesView {
             path: encode_path(&self.path),
             language: self.language.clone(),
         }

@@ -138,9 +138,9 @@ pub(crate) mod tests {
     use std::os::unix::fs::symlink;
 
     /// A sysfs of two disks, `sdy` and `sdz`, with two partitions each, and further layers on them.
-    pub(crate) struct Sys(tempfile::TempDir);
+    pub(crate) struct FakeSysfs(tempfile::TempDir);
 
-    impl Sys {
+    impl FakeSysfs {
         pub(crate) fn new() -> Self {
             let sys = Self(tempfile::tempdir().expect("temporary directory"));
             for links in ["dev/block", "class/block"] {
@@ -224,7 +224,7 @@ pub(crate) mod tests {
 
     #[test]
     fn partition_is_located_on_its_whole_disk() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let (disk, start_bytes) =
             disk_below(sys.path(), makedev(8, 18), None).expect("a block device");
         let sdz = Disk {
@@ -241,7 +241,7 @@ pub(crate) mod tests {
 
     #[test]
     fn mapping_over_one_disk_is_located_on_that_disk() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.block("dm-0", 1024, makedev(253, 0), &["sdz/sdz2"]);
         sys.block("dm-1", 512, makedev(253, 1), &["dm-0"]);
         sys.block("dm-2", 512, makedev(253, 2), &["sdz/sdz2", "sdz/sdz1"]);
@@ -252,7 +252,7 @@ pub(crate) mod tests {
 
     #[test]
     fn mapping_over_several_disks_is_a_separate_device() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.block("md0", 4096, makedev(9, 0), &["sdy/sdy1", "sdz/sdz1"]);
         sys.partition("md0", 1, 64, makedev(259, 0));
         sys.block("dm-0", 1024, makedev(253, 0), &["md0/md01"]);
@@ -263,7 +263,7 @@ pub(crate) mod tests {
 
     #[test]
     fn cyclic_layers_terminate() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.block("dm-0", 1024, makedev(253, 0), &["dm-1"]);
         sys.block("dm-1", 1024, makedev(253, 1), &["dm-0"]);
         assert!(sys.below(makedev(253, 0)).is_some());
@@ -271,7 +271,7 @@ pub(crate) mod tests {
 
     #[test]
     fn file_system_without_device_has_no_disk() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let tmpfs = "29 1 0:26 / /tmp rw - tmpfs tmpfs rw";
         assert_eq!(sys.below_mount(tmpfs), None);
         assert_eq!(sys.below(makedev(0, 26)), None);
@@ -279,7 +279,7 @@ pub(crate) mod tests {
 
     #[test]
     fn btrfs_lies_on_its_member_whatever_its_file_numbers() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         let line = "30 1 0:27 / /data rw,relatime shared:1 - btrfs /dev/sdz1 rw";
         sys.btrfs("1b", &["sdy/sdy1"]);
         assert_eq!(
@@ -293,7 +293,7 @@ pub(crate) mod tests {
 
     #[test]
     fn btrfs_of_several_disks_is_on_none_of_them() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.btrfs("1b", &["sdy/sdy1", "sdz/sdz1"]);
         let line = "30 1 0:27 / /data rw - btrfs /dev/sdz1 rw";
         assert_eq!(sys.below_mount(line), None);
@@ -308,7 +308,7 @@ pub(crate) mod tests {
 
     #[test]
     fn mapping_is_found_by_its_name() {
-        let sys = Sys::new();
+        let sys = FakeSysfs::new();
         sys.block("dm-0", 1024, makedev(253, 0), &["sdz/sdz2"]);
         fs::create_dir(sys.at("dm-0").join("dm")).expect("a folder");
         fs::write(sys.at("dm-0").join("dm/name"), "films-1\n").expect("written");

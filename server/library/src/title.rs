@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use headlong_media::{Kind, Media, Segments, Title, bit_rate, encode_path};
+use headlong_media::{DeliveryKind, MediaType, Segments, Title, bit_rate, encode_path};
 use headlong_units::Duration;
 use serde::Serialize;
 
 use crate::entry::Files;
 use crate::kind::{IMAGES, split_name};
-use crate::subtitles::{Subtitles, TextView};
+use crate::subtitles::{Subtitles, SubtitlesView};
 
 /// Manifest names that do not describe the title: its directory does.
 const GENERIC: [&str; 10] = [
@@ -46,7 +46,7 @@ pub struct TitleView {
     /// URL path of a picture with the same stem, or of `poster.jpg` and the like beside it.
     pub poster: Option<String>,
     /// Subtitles beside a plain file.
-    pub texts: Vec<TextView>,
+    pub texts: Vec<SubtitlesView>,
     /// The first warning about it, if there is one.
     pub odd: Option<String>,
 }
@@ -55,7 +55,7 @@ pub struct TitleView {
 #[derive(Debug, Clone)]
 pub(crate) struct TitleRecord {
     pub(crate) path: Arc<str>,
-    kind: Kind,
+    kind: DeliveryKind,
     duration: Option<Duration>,
     bit_rates_bps: Vec<u64>,
     bytes: u64,
@@ -67,9 +67,9 @@ impl TitleRecord {
     pub(crate) fn of_manifest(
         title: &Title,
         size: &impl Fn(&str) -> Option<u64>,
-        measures: &mut Measures,
+        measures: &mut SegmentTotalsTable,
     ) -> Option<Self> {
-        let has_video = title.renditions.iter().any(|r| r.media == Media::Video);
+        let has_video = title.renditions.iter().any(|r| r.media == MediaType::Video);
         let mut bit_rates_bps = Vec::new();
         // Each file once: renditions of few files may share them, those of chunks do not.
         let (mut bytes, mut few) = (0_u64, BTreeMap::new());
@@ -77,8 +77,8 @@ impl TitleRecord {
             let measure = measures.of(&rendition.segments, size);
             bytes = bytes.saturating_add(measure.file_bytes);
             few.extend(measure.few.iter().cloned());
-            let shown =
-                rendition.media == Media::Video || (!has_video && rendition.media == Media::Audio);
+            let shown = rendition.media == MediaType::Video
+                || (!has_video && rendition.media == MediaType::Audio);
             let rate = bit_rate(
                 rendition.average,
                 rendition.peak,
@@ -106,7 +106,7 @@ impl TitleRecord {
     pub(crate) fn of_file(path: &Arc<str>, bytes: u64, texts: Vec<Subtitles>) -> Self {
         Self {
             path: Arc::clone(path),
-            kind: Kind::File,
+            kind: DeliveryKind::File,
             duration: None,
             bit_rates_bps: Vec::new(),
             bytes,
@@ -119,7 +119,7 @@ impl TitleRecord {
         let entry = files.get(&self.path)?;
         let (mut bytes, mut duration) = (self.bytes, self.duration);
         let mut bit_rates_bps = self.bit_rates_bps.clone();
-        if self.kind == Kind::File {
+        if self.kind == DeliveryKind::File {
             bytes = entry.size;
             let facts = entry.stream.facts();
             let rate = facts.and_then(|facts| facts.bit_rate(bytes));
@@ -148,7 +148,7 @@ impl TitleRecord {
 const FEW_FILES: usize = 16;
 
 /// Totals of the segments of a rendition.
-struct Measure {
+struct SegmentTotals {
     /// Bytes and duration of the existing segments.
     bytes: u64,
     length: Duration,
@@ -160,16 +160,20 @@ struct Measure {
 
 /// Totals of segments, which titles may share.
 #[derive(Default)]
-pub(crate) struct Measures(HashMap<*const Segments, Measure>);
+pub(crate) struct SegmentTotalsTable(HashMap<*const Segments, SegmentTotals>);
 
-impl Measures {
-    fn of(&mut self, segments: &Arc<Segments>, size: &impl Fn(&str) -> Option<u64>) -> &Measure {
+impl SegmentTotalsTable {
+    fn of(
+        &mut self,
+        segments: &Arc<Segments>,
+        size: &impl Fn(&str) -> Option<u64>,
+    ) -> &SegmentTotals {
         let known = self.0.entry(Arc::as_ptr(segments));
-        known.or_insert_with(|| Measure::of(segments, size))
+        known.or_insert_with(|| SegmentTotals::of(segments, size))
     }
 }
 
-impl Measure {
+impl SegmentTotals {
     fn of(segments: &Segments, size: &impl Fn(&str) -> Option<u64>) -> Self {
         let (mut bytes, mut length, mut files) = (0_u64, Duration::ZERO, Vec::new());
         for segment in &segments.list {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 
-use crate::identity::{Identity, is_regular, nanoseconds, now_ns};
+use crate::identity::{FileIdentity, is_regular, nanoseconds, now_ns};
 use crate::kind::is_manifest;
 use crate::manifest::{Manifest, ManifestMemory, Manifests};
 use crate::root::Root;
@@ -26,7 +26,7 @@ const FILES_MAX: usize = 10_000_000;
 
 /// Counts of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Counts {
+pub struct ScanCounts {
     /// Files that are served.
     pub files: u64,
     /// Names that are not UTF-8, which no URL can contain.
@@ -39,7 +39,7 @@ pub struct Counts {
     pub special: u64,
 }
 
-impl Counts {
+impl ScanCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.files += other.files;
         self.not_utf8 += other.not_utf8;
@@ -51,14 +51,14 @@ impl Counts {
 
 /// Attributes of a directory that change with its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Times {
+struct DirectoryTimes {
     dev: u64,
     ino: u64,
     mtime_ns: i128,
     ctime_ns: i128,
 }
 
-impl Times {
+impl DirectoryTimes {
     fn of(directory: &impl AsFd) -> Result<Self, Errno> {
         let stat = fstat(directory)?;
         Ok(Self {
@@ -73,14 +73,14 @@ impl Times {
 /// One directory at the time its names were read.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    times: Times,
+    times: DirectoryTimes,
     /// Whether any later change shows in its times.
     is_settled: bool,
     /// Files except manifests.
     pub(crate) files: Vec<Arc<str>>,
     manifests: Vec<Arc<str>>,
     below: Vec<String>,
-    counts: Counts,
+    counts: ScanCounts,
 }
 
 /// Directories by path.
@@ -90,7 +90,7 @@ pub(crate) type Listings = HashMap<String, Arc<Listing>>;
 #[derive(Debug, Default)]
 pub(crate) struct RootScan {
     /// Files that were checked.
-    pub(crate) files: Vec<(Arc<str>, Identity)>,
+    pub(crate) files: Vec<(Arc<str>, FileIdentity)>,
     /// Directories whose files were not checked, because their names are unchanged; manifests were.
     pub(crate) unchanged: Vec<Arc<Listing>>,
     /// Files whose disk reports errors: their known entries are kept.
@@ -101,7 +101,7 @@ pub(crate) struct RootScan {
     pub(crate) is_changed: bool,
     pub(crate) manifests: Manifests,
     pub(crate) memory: ManifestMemory,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ScanCounts,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct WalkCallbacks<'a> {
 
 impl WalkCallbacks<'_> {
     /// Runs a disk access.
-    fn ask<T>(&mut self, ask: impl FnOnce() -> T) -> T {
+    fn access_disk<T>(&mut self, ask: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let answer = ask();
         (self.rest)(began.elapsed());
@@ -147,13 +147,19 @@ impl WalkCallbacks<'_> {
 
     fn look_at(&mut self, directory: &impl AsFd, name: &str) -> Result<Stat, Errno> {
         let look_at = self.look_at;
-        self.ask(|| look_at(directory.as_fd(), name))
+        self.access_disk(|| look_at(directory.as_fd(), name))
     }
 }
 
 impl RootScan {
     /// Keeps a file that cannot be checked; warns once for each directory.
-    fn keep(&mut self, directory: &str, path: Arc<str>, errno: Errno, known: &Manifests) {
+    fn keep_unchecked_file(
+        &mut self,
+        directory: &str,
+        path: Arc<str>,
+        errno: Errno,
+        known: &Manifests,
+    ) {
         if self
             .warnings
             .last()
@@ -269,7 +275,7 @@ fn read_manifests(
             _ if !scan.memory.has_room(needs, files) => {
                 Arc::new(Manifest::too_much(*identity, needs))
             }
-            _ => along.ask(|| Arc::new(Manifest::read(root, path, *identity))),
+            _ => along.access_disk(|| Arc::new(Manifest::read(root, path, *identity))),
         };
         let needs = manifest.bytes();
         let manifest = match scan.memory.has_room(needs, files) {
@@ -292,12 +298,12 @@ fn list(
     scan: &mut RootScan,
     along: &mut WalkCallbacks<'_>,
 ) -> Result<Arc<Listing>, Errno> {
-    let fd = along.ask(|| root.open_directory(directory))?;
-    let times = Times::of(&fd)?;
+    let fd = along.access_disk(|| root.open_directory(directory))?;
+    let times = DirectoryTimes::of(&fd)?;
     let known = before.listings.get(directory);
     let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
     if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
-        look_again(&fd, directory, &known.manifests, before, scan, along);
+        recheck(&fd, directory, &known.manifests, before, scan, along);
         scan.unchanged.push(Arc::clone(known));
         return Ok(Arc::clone(known));
     }
@@ -307,7 +313,7 @@ fn list(
         files: Vec::new(),
         manifests: Vec::new(),
         below: Vec::new(),
-        counts: Counts::default(),
+        counts: ScanCounts::default(),
     };
     listing.fill(&fd, directory, before, scan, along)?;
     scan.is_changed |= before.whole || known.is_none_or(|known| !known.has_names_of(&listing));
@@ -321,7 +327,7 @@ fn is_settled(ctime_ns: i128, now_ns: i128, settle: Duration) -> bool {
 }
 
 /// Checks the manifests in an unchanged directory: they may have been rewritten in place.
-fn look_again(
+fn recheck(
     fd: &impl AsFd,
     directory: &str,
     manifests: &[Arc<str>],
@@ -333,11 +339,11 @@ fn look_again(
         let name = path.rsplit('/').next().unwrap_or_default();
         match along.look_at(fd, name) {
             Ok(stat) if is_regular(&stat) => {
-                let identity = Identity::of(&stat).settling(before.settle_file);
+                let identity = FileIdentity::of(&stat).settling(before.settle_file);
                 scan.files.push((Arc::clone(path), identity));
             }
             Err(errno) if says_nothing(errno) => {
-                scan.keep(directory, Arc::clone(path), errno, before.manifests);
+                scan.keep_unchecked_file(directory, Arc::clone(path), errno, before.manifests);
             }
             _ => scan.is_changed = true,
         }
@@ -362,7 +368,7 @@ impl Listing {
         scan: &mut RootScan,
         along: &mut WalkCallbacks<'_>,
     ) -> Result<(), Errno> {
-        for (_, kind, name) in &along.ask(|| names(fd))? {
+        for (_, kind, name) in &along.access_disk(|| names(fd))? {
             let Ok(text) = name.to_str() else {
                 self.counts.not_utf8 += 1;
                 continue;
@@ -380,7 +386,7 @@ impl Listing {
                 FileType::RegularFile | FileType::Unknown => match along.look_at(fd, text) {
                     Ok(stat) => self.take_in(&stat, path, before.settle_file, scan),
                     Err(errno) if says_nothing(errno) => {
-                        self.keep(directory, path, errno, before, scan);
+                        self.keep_unchecked_entry(directory, path, errno, before, scan);
                     }
                     // It may have been removed since it was listed.
                     Err(_) => {}
@@ -399,7 +405,7 @@ impl Listing {
             FileType::Symlink => self.counts.links += 1,
             _ if is_regular(stat) => {
                 let path = self.name(path);
-                let identity = Identity::of(stat).settling(settle_file);
+                let identity = FileIdentity::of(stat).settling(settle_file);
                 scan.files.push((path, identity));
             }
             _ => self.counts.special += 1,
@@ -407,7 +413,7 @@ impl Listing {
     }
 
     /// Keeps an entry that cannot be checked. Until it can, the directory's times are not trusted.
-    fn keep(
+    fn keep_unchecked_entry(
         &mut self,
         directory: &str,
         path: String,
@@ -421,7 +427,7 @@ impl Listing {
             return;
         }
         let path = self.name(path);
-        scan.keep(directory, path, errno, before.manifests);
+        scan.keep_unchecked_file(directory, path, errno, before.manifests);
     }
 
     /// Adds the name of a file.

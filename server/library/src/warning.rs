@@ -49,10 +49,10 @@ impl Warning {
 
 /// Warnings about files found between scans, when the files were first used.
 #[derive(Debug, Default)]
-pub(crate) struct RuntimeWarnings(Mutex<Late>);
+pub(crate) struct RuntimeWarnings(Mutex<LoggedWarnings>);
 
 #[derive(Debug, Default)]
-struct Late {
+struct LoggedWarnings {
     kept: Vec<Warning>,
     count: u64,
 }
@@ -83,7 +83,7 @@ impl RuntimeWarnings {
         self.lock().kept.retain(is_kept);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Late> {
+    fn lock(&self) -> MutexGuard<'_, LoggedWarnings> {
         // Every change under the lock is one call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

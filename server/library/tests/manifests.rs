@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Tree, fixture, resolve, stream_of};
+use common::{TempTree, fixture, resolve, stream_of};
 use headlong_library::{Library, LibraryOptions, TitleView};
 
-fn hls_tree() -> Tree {
-    let tree = Tree::new();
+fn hls_tree() -> TempTree {
+    let tree = TempTree::new();
     tree.write("films/A_Film/master.m3u8", fixture("hls_master.m3u8"));
     for directory in ["hi", "low rate"] {
         let base = format!("films/A_Film/{directory}");
@@ -70,7 +70,7 @@ fn master_playlist_is_one_title_with_a_stream_per_rendition() {
 
 #[test]
 fn byte_range_playlist_is_stream_of_one_file() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("v.m3u8", fixture("hls_byte_range.m3u8"))
         .write("all.mp4", [0; 1000]);
     let library = tree.scan();
@@ -88,7 +88,7 @@ fn byte_range_playlist_is_stream_of_one_file() {
 
 #[test]
 fn dash_templates_lists_and_single_files_become_streams() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("number/x.mpd", fixture("dash_number.mpd"));
     for name in [
         "v0/init.mp4",
@@ -169,7 +169,7 @@ fn dash_templates_lists_and_single_files_become_streams() {
 
 #[test]
 fn hls_and_dash_manifest_share_one_stream() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("t/a.m3u8", fixture("hls_fmp4.m3u8"));
     let mpd = r#"<MPD mediaPresentationDuration="PT8S"><Period><AdaptationSet mimeType="video/mp4">
         <Representation id="v" bandwidth="5000"><SegmentTemplate initialization="init.mp4"
@@ -190,7 +190,7 @@ fn hls_and_dash_manifest_share_one_stream() {
 
 #[test]
 fn broken_manifest_is_plain_file_with_one_warning() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("a.m3u8", "not a playlist")
         .write("b.mpd", "<MPD><Period>");
     tree.write("c.m3u8", [0xff, 0xfe, 0x00])
@@ -220,7 +220,7 @@ fn broken_manifest_is_plain_file_with_one_warning() {
 
 #[test]
 fn manifest_with_missing_files_causes_one_warning() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let list = |names: &[&str]| {
         let lines = names.iter().map(|name| format!("#EXTINF:2,\n{name}.ts\n"));
         let lines: String = lines.collect();
@@ -266,10 +266,10 @@ fn manifest_with_missing_files_causes_one_warning() {
 
 #[test]
 fn file_in_another_root_is_not_missing() {
-    let roots = [Tree::new(), Tree::new(), Tree::new()];
+    let roots = [TempTree::new(), TempTree::new(), TempTree::new()];
     roots[0].write("v.m3u8", "#EXTM3U\n#EXTINF:2,\n1.ts\n#EXT-X-ENDLIST\n");
     roots[1].write("1.ts", [7; 1000]);
-    let paths = roots.each_ref().map(Tree::path);
+    let paths = roots.each_ref().map(TempTree::path);
     let library = common::scan(&paths);
     assert!(library.warnings().is_empty(), "{:?}", library.warnings());
     // Each root is scanned by itself; missing files are known when all roots have been scanned.
@@ -288,7 +288,7 @@ fn file_in_another_root_is_not_missing() {
 
 #[test]
 fn manifest_cannot_name_files_outside_its_root() {
-    let outer = Tree::new();
+    let outer = TempTree::new();
     outer
         .write("secret.ts", "secret")
         .write("root/1.ts", [0; 10]);

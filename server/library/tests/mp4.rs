@@ -4,8 +4,8 @@ mod common;
 
 use std::process::Command;
 
-use common::{Tree, resolve};
-use headlong_library::{FactsRecalled, Library, StreamFiles};
+use common::{TempTree, resolve};
+use headlong_library::{FactsLoaded, Library, StreamFiles};
 use headlong_units::BitRate;
 
 fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
@@ -39,7 +39,7 @@ fn durations(library: &Library) -> Vec<Option<f64>> {
 
 #[test]
 fn bit_rate_is_learned_from_bytes_read() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let bytes = film(8000);
     tree.write("film.mp4", &bytes);
     let library = tree.scan();
@@ -59,7 +59,7 @@ fn bit_rate_is_learned_from_bytes_read() {
 
 #[test]
 fn facts_are_kept_for_same_version_across_processes() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     for name in ["a.mp4", "b.mp4", "c.mp4"] {
         tree.write(name, film(8000));
     }
@@ -78,7 +78,7 @@ fn facts_are_kept_for_same_version_across_processes() {
     let library = tree.scan();
     // The last record is truncated.
     let recalled = library.recall_facts(&written[..written.len() - 1]);
-    let expected = FactsRecalled {
+    let expected = FactsLoaded {
         records: 2,
         damaged: 1,
     };
@@ -93,7 +93,7 @@ fn facts_are_kept_for_same_version_across_processes() {
 
 #[test]
 fn facts_of_unsettled_file_are_not_stored() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     std::fs::write(tree.at("new.mp4"), film(8000)).expect("written");
     let library = tree.scan();
     watch(&resolve(&library, "new.mp4").stream, &film(8000));
@@ -103,7 +103,7 @@ fn facts_of_unsettled_file_are_not_stored() {
 
 #[test]
 fn garbage_in_state_folder_makes_no_facts() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", film(8000));
     let library = tree.scan();
     let recalled = library.recall_facts(&[0x5a; 4801]);
@@ -113,7 +113,7 @@ fn garbage_in_state_folder_makes_no_facts() {
 
 #[test]
 fn broken_file_is_served_with_one_warning() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let text = "this is not a film at all";
     tree.write("bad.mp4", text)
         .write("film.mkv", "no headers known");
@@ -138,7 +138,7 @@ fn broken_file_is_served_with_one_warning() {
 
 #[test]
 fn absurd_duration_causes_warning_and_is_ignored() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let bytes = film(1);
     tree.write("film.mp4", &bytes);
     let library = tree.scan();
@@ -153,7 +153,7 @@ fn absurd_duration_causes_warning_and_is_ignored() {
 fn truncated_file_causes_warning_and_has_full_bit_rate() {
     let whole = film(8000);
     let cut = &whole[..250_000];
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("whole.mp4", &whole).write("cut.mp4", cut);
     let library = tree.scan();
     let rate = |library: &Library, path: &str| resolve(library, path).stream.bit_rate();
@@ -193,7 +193,7 @@ fn truncated_file_causes_warning_and_has_full_bit_rate() {
 
 #[test]
 fn durations_of_real_files_are_found() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let variants = [
         ("end.mp4", "+disable_chpl"),
         ("start.mp4", "+faststart"),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{Tree, fixture, resolve};
-use headlong_library::{Changes, Gone, Library, LibraryOptions};
+use common::{TempTree, fixture, resolve};
+use headlong_library::{Library, LibraryOptions, RemovedStream, ScanChanges};
 use proptest::prelude::*;
 
 /// Longer than a tick of the clock of the test's file system.
@@ -33,7 +33,7 @@ fn scanned(roots: &[PathBuf], settle: Duration) -> Library {
 
 #[test]
 fn changed_entries_are_found_and_others_keep_their_ids() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("a/kept.mp4", "k").write("b/kept.mp4", "k");
     tree.write("b/gone.mp4", "g").write("b/c/deep.mp4", "d");
     let library = believing(&[tree.path()]);
@@ -46,26 +46,30 @@ fn changed_entries_are_found_and_others_keep_their_ids() {
     tree.write("b/new.mp4", "n").write("new/far.mp4", "f");
     let changes = library.refresh();
     assert_eq!((changes.added, changes.removed, changes.changed), (2, 1, 0));
-    let gone = Gone {
+    let gone = RemovedStream {
         id: gone,
         is_regrouped: false,
     };
     assert_eq!(changes.gone_streams, [gone]);
     assert_eq!(ids(&library), before);
     assert_eq!(library.titles().len(), 5);
-    assert_eq!(library.refresh(), Changes::default());
+    assert_eq!(library.refresh(), ScanChanges::default());
 }
 
 #[test]
 fn folder_that_replaces_a_root_is_served_after_next_scan() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("root/old.mp4", "o").write("root/same.mp4", "o");
     tree.write("next/new.mp4", "n")
         .write("next/same.mp4", "new");
     let library = believing(&[tree.at("root")]);
     let before = resolve(&library, "same.mp4");
     fs::rename(tree.at("root"), tree.at("away")).expect("renamed");
-    assert_eq!(library.refresh(), Changes::default(), "not replaced yet");
+    assert_eq!(
+        library.refresh(),
+        ScanChanges::default(),
+        "not replaced yet"
+    );
     fs::rename(tree.at("next"), tree.at("root")).expect("renamed");
     let changes = library.scan_root(0);
     assert_eq!((changes.added, changes.removed, changes.changed), (1, 1, 1));
@@ -78,7 +82,7 @@ fn folder_that_replaces_a_root_is_served_after_next_scan() {
 
 #[test]
 fn removed_folder_removes_all_files_below_it() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("a/x.mp4", "x").write("a/b/c/y.mp4", "y");
     tree.write("z.mp4", "z");
     let library = believing(&[tree.path()]);
@@ -90,18 +94,18 @@ fn removed_folder_removes_all_files_below_it() {
 
 #[test]
 fn file_rewritten_in_place_is_noticed_on_request_or_full_scan() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("d/film.mp4", "one").write("d/other.mp4", "one");
     let library = believing(&[tree.path()]);
     tree.write("d/film.mp4", "longer")
         .write("d/other.mp4", "longer");
-    assert_eq!(library.refresh(), Changes::default());
+    assert_eq!(library.refresh(), ScanChanges::default());
     assert_eq!(resolve(&library, "d/film.mp4").size, 6);
     assert_eq!(library.rescan().changed, 1);
 }
 
-fn with_a_playlist() -> (Tree, Library) {
-    let tree = Tree::new();
+fn with_a_playlist() -> (TempTree, Library) {
+    let tree = TempTree::new();
     tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     for name in ["init.mp4", "1.m4s", "2.m4s"] {
         tree.write(&format!("t/{name}"), name);
@@ -111,7 +115,7 @@ fn with_a_playlist() -> (Tree, Library) {
 }
 
 /// The playlist is rewritten in place, with its two segments swapped.
-fn turn_round(tree: &Tree) {
+fn turn_round(tree: &TempTree) {
     let text = fixture("hls_fmp4.m3u8").replace("1.m4s", "x");
     let text = text.replace("2.m4s", "1.m4s").replace("\nx\n", "\n2.m4s\n");
     tree.write("t/v.m3u8", text);
@@ -133,22 +137,22 @@ fn manifest_rewritten_and_played_before_scan_does_too() {
     resolve(&library, "t/v.m3u8");
     library.refresh();
     assert_eq!(resolve(&library, "t/1.m4s").part, 2);
-    assert_eq!(library.refresh(), Changes::default());
+    assert_eq!(library.refresh(), ScanChanges::default());
 }
 
 #[test]
 fn directory_changed_recently_is_not_trusted() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("d/film.mp4", "one");
     let library = scanned(&[tree.path()], Duration::from_secs(3600));
-    assert_eq!(library.refresh(), Changes::default());
+    assert_eq!(library.refresh(), ScanChanges::default());
     tree.write("d/film.mp4", "longer");
     assert_eq!(library.refresh().changed, 1);
 }
 
 #[test]
 fn hidden_file_is_found_when_hiding_one_is_removed() {
-    let (first, second) = (Tree::new(), Tree::new());
+    let (first, second) = (TempTree::new(), TempTree::new());
     first.write("d/film.mp4", "first").write("d/more.mp4", "m");
     second.write("d/film.mp4", "the second");
     let library = believing(&[first.path(), second.path()]);
@@ -163,7 +167,7 @@ fn hidden_file_is_found_when_hiding_one_is_removed() {
 
 /// A change of a tree. All files have the same size, so that only names differ.
 #[derive(Debug, Clone)]
-enum Deed {
+enum TreeChange {
     Write(u8),
     Remove(u8),
     Rename(u8, u8),
@@ -171,14 +175,14 @@ enum Deed {
     Ask(u8),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = TreeChange> {
     let file = 0u8..12;
     prop_oneof![
-        3 => file.clone().prop_map(Deed::Write),
-        2 => file.clone().prop_map(Deed::Remove),
-        2 => (file.clone(), file.clone()).prop_map(|(from, to)| Deed::Rename(from, to)),
-        1 => (0u8..4).prop_map(Deed::RemoveFolder),
-        1 => file.prop_map(Deed::Ask),
+        3 => file.clone().prop_map(TreeChange::Write),
+        2 => file.clone().prop_map(TreeChange::Remove),
+        2 => (file.clone(), file.clone()).prop_map(|(from, to)| TreeChange::Rename(from, to)),
+        1 => (0u8..4).prop_map(TreeChange::RemoveFolder),
+        1 => file.prop_map(TreeChange::Ask),
     ]
 }
 
@@ -191,18 +195,18 @@ fn folder(number: u8) -> &'static str {
     ["a", "b", "b/c", "d"][usize::from(number)]
 }
 
-fn apply(deed: &Deed, tree: &Tree, library: &Library) {
+fn apply(deed: &TreeChange, tree: &TempTree, library: &Library) {
     // Removing a missing file changes nothing.
     match deed {
-        Deed::Write(file) => {
+        TreeChange::Write(file) => {
             tree.write(&path(*file), "x");
         }
-        Deed::Remove(file) => drop(fs::remove_file(tree.at(&path(*file)))),
-        Deed::Rename(from, to) => {
+        TreeChange::Remove(file) => drop(fs::remove_file(tree.at(&path(*file)))),
+        TreeChange::Rename(from, to) => {
             drop(fs::rename(tree.at(&path(*from)), tree.at(&path(*to))));
         }
-        Deed::RemoveFolder(number) => drop(fs::remove_dir_all(tree.at(folder(*number)))),
-        Deed::Ask(file) => drop(library.resolve(&path(*file))),
+        TreeChange::RemoveFolder(number) => drop(fs::remove_dir_all(tree.at(folder(*number)))),
+        TreeChange::Ask(file) => drop(library.resolve(&path(*file))),
     }
 }
 
@@ -219,7 +223,7 @@ proptest! {
     fn partial_scans_find_the_same_as_full_scans(
         rounds in prop::collection::vec(prop::collection::vec(deed(), 0..6), 1..6),
     ) {
-        let tree = Tree::new();
+        let tree = TempTree::new();
         tree.write("a/0.mp4", "x").write("b/c/0.mp4", "x");
         let library = believing(&[tree.path()]);
         for deeds in rounds {

@@ -10,12 +10,12 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use common::{Tree, fixture, resolve, scan, stream_of};
-use headlong_library::{Changes, Library, ResolveError, RootError};
+use common::{TempTree, fixture, resolve, scan, stream_of};
+use headlong_library::{Library, ResolveError, RootError, ScanChanges};
 
 #[test]
 fn all_wrong_roots_are_reported_together() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("file", "x").write("good/inner/film.mp4", "x");
     let roots = [
         "good",
@@ -52,7 +52,7 @@ fn all_wrong_roots_are_reported_together() {
 
 #[test]
 fn several_roots_are_one_tree_and_first_wins() {
-    let (first, second) = (Tree::new(), Tree::new());
+    let (first, second) = (TempTree::new(), TempTree::new());
     first.write("both.mp4", "first").write("a/x.mp4", "x");
     second.write("both.mp4", "2").write("a/y.mp4", "y");
     let library = scan(&[first.path(), second.path()]);
@@ -77,7 +77,7 @@ fn parts_on_different_devices_become_different_streams() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return;
     };
-    let (disk, memory) = (Tree::new(), Tree(memory));
+    let (disk, memory) = (TempTree::new(), TempTree(memory));
     disk.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     disk.write("t/init.mp4", "i").write("t/2.m4s", "2");
     memory.write("t/1.m4s", "1");
@@ -105,7 +105,7 @@ fn parts_on_different_devices_become_different_streams() {
 
 #[test]
 fn files_outside_or_hidden_are_not_found() {
-    let outer = Tree::new();
+    let outer = TempTree::new();
     outer
         .write("secret.mp4", "secret")
         .write("root/film.mp4", "f")
@@ -151,7 +151,7 @@ fn files_outside_or_hidden_are_not_found() {
 
 #[test]
 fn link_inside_root_returns_its_target() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("all/film.mp4", "film")
         .write(".store/object", "hidden but linked");
     symlink("all/film.mp4", tree.at("new.mp4")).expect("link");
@@ -169,7 +169,7 @@ fn link_inside_root_returns_its_target() {
 
 #[test]
 fn file_replaced_by_link_out_is_not_followed() {
-    let outer = Tree::new();
+    let outer = TempTree::new();
     outer
         .write("secret", "secret")
         .write("root/film.mp4", "film");
@@ -187,7 +187,7 @@ fn file_replaced_by_link_out_is_not_followed() {
 
 #[test]
 fn special_files_are_counted_and_never_opened() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", "f");
     let fifo = tree.at("pipe.m3u8");
     rustix::fs::mknodat(
@@ -218,7 +218,7 @@ fn special_files_are_counted_and_never_opened() {
 
 #[test]
 fn unusual_names_and_sizes_are_served() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let names = [
         "with space.mp4",
         "ünïcödé 映画.mp4",
@@ -268,7 +268,7 @@ fn as_nobody(call: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn unreadable_directory_causes_warning_and_is_left_out() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let mode = |path: &str, mode| {
         fs::set_permissions(tree.at(path), fs::Permissions::from_mode(mode)).expect("set");
     };
@@ -298,7 +298,7 @@ fn unreadable_directory_causes_warning_and_is_left_out() {
 
 #[test]
 fn file_in_unlistable_directory_is_kept() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("closed/deep/x.mp4", "x").write("open.mp4", "o");
     let closed = tree.at("closed");
     for (path, mode) in [(tree.path(), 0o755), (closed.clone(), 0o311)] {
@@ -312,7 +312,7 @@ fn file_in_unlistable_directory_is_kept() {
         let first = id();
         assert_eq!(
             library.refresh(),
-            Changes::default(),
+            ScanChanges::default(),
             "the scan found changes"
         );
         let again = library.rescan();
@@ -323,7 +323,7 @@ fn file_in_unlistable_directory_is_kept() {
 
 #[test]
 fn unreadable_manifest_is_read_by_next_scan() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     for name in ["init.mp4", "1.m4s", "2.m4s"] {
         tree.write(&format!("t/{name}"), name);
@@ -356,7 +356,7 @@ fn unreadable_manifest_is_read_by_next_scan() {
 /// A user without access to a folder does not get its files from memory.
 #[test]
 fn directory_that_becomes_unreadable_is_left_out() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("closed/x.mp4", "x").write("open.mp4", "o");
     let closed = tree.at("closed");
     for (path, mode) in [(tree.path(), 0o755), (closed.clone(), 0o755)] {
@@ -388,7 +388,7 @@ fn directory_that_becomes_unreadable_is_left_out() {
 
 #[test]
 fn directories_beyond_depth_limit_cause_warning() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     let path = |depth: usize| "d/".repeat(depth) + "film.mp4";
     tree.write(&path(64), "x").write(&path(65), "x");
     let library = tree.scan();
@@ -401,7 +401,7 @@ fn directories_beyond_depth_limit_cause_warning() {
 
 #[test]
 fn twenty_thousand_files_are_scanned_and_kept() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     for directory in 0..100 {
         fs::create_dir(tree.at(&format!("d{directory}"))).expect("created");
         for file in 0..200 {
@@ -411,14 +411,14 @@ fn twenty_thousand_files_are_scanned_and_kept() {
     let library = tree.scan();
     assert_eq!(library.counts().files, 20_000);
     let id = resolve(&library, "d50/100.ts").stream.id;
-    assert_eq!(library.rescan(), Changes::default());
+    assert_eq!(library.rescan(), ScanChanges::default());
     assert_eq!(resolve(&library, "d50/100.ts").stream.id, id);
     assert!(library.titles().is_empty());
 }
 
 #[test]
 fn extents_lie_within_file_in_order() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", vec![7; 1_000_001]);
     let library = tree.scan();
     let spec = resolve(&library, "film.mp4").stream.spec();
@@ -435,7 +435,7 @@ fn extents_lie_within_file_in_order() {
 
 #[test]
 fn subtitles_beside_plain_file_are_listed_with_it() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("a/film one.mp4", "x")
         .write("a/film one.vtt", "WEBVTT")
         .write("a/film one.de.vtt", "WEBVTT")

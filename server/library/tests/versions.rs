@@ -7,11 +7,11 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
-use common::{Tree, fixture, resolve};
-use headlong_library::{Gone, Library, LibraryOptions, ResolveError, is_changed};
+use common::{TempTree, fixture, resolve};
+use headlong_library::{Library, LibraryOptions, RemovedStream, ResolveError, is_changed};
 
-fn chunked() -> Tree {
-    let tree = Tree::new();
+fn chunked() -> TempTree {
+    let tree = TempTree::new();
     tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     for name in ["init.mp4", "1.m4s", "2.m4s"] {
         tree.write(&format!("t/{name}"), name);
@@ -34,11 +34,11 @@ fn changed_chunk_makes_rendition_a_new_stream() {
     assert_eq!((new.size, new.part), (14, 2));
     assert_eq!(resolve(&library, "t/init.mp4").stream.id, new.stream.id);
     assert_eq!(new.stream.manifest_bit_rate, old.stream.manifest_bit_rate);
-    let gone = Gone {
+    let gone = RemovedStream {
         id: old.stream.id,
         is_regrouped: true,
     };
-    assert_eq!(library.take_gone_streams(), [gone]);
+    assert_eq!(library.take_removed_streams(), [gone]);
     let error = old
         .stream
         .open(2)
@@ -49,7 +49,7 @@ fn changed_chunk_makes_rendition_a_new_stream() {
 
 #[test]
 fn file_truncated_under_reader_is_noticed() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", [5; 4096]);
     let library = tree.scan();
     let entry = resolve(&library, "film.mp4");
@@ -65,7 +65,7 @@ fn file_truncated_under_reader_is_noticed() {
 #[test]
 fn link_mode_and_rename_keep_the_version() {
     use std::os::unix::fs::PermissionsExt;
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", "one");
     let library = tree.scan();
     let old = resolve(&library, "film.mp4");
@@ -99,7 +99,7 @@ fn each_part_of_stream_has_full_path() {
 
 #[test]
 fn recently_written_file_is_new_version_once_settled() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     fs::write(tree.at("film.mp4"), "one").expect("written");
     let options = LibraryOptions {
         revalidate: Duration::ZERO,
@@ -123,7 +123,7 @@ fn recently_written_file_is_new_version_once_settled() {
 
 #[test]
 fn replaced_file_is_new_version_and_open_one_readable() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", "old").write("upload", "new bytes");
     let library = tree.scan();
     let old = resolve(&library, "film.mp4");
@@ -152,14 +152,14 @@ fn deleted_chunk_leaves_stream_of_the_others() {
     ));
     let left = resolve(&library, "t/2.m4s");
     assert_eq!((left.stream.parts.len(), left.part), (2, 1));
-    let gone = library.take_gone_streams();
+    let gone = library.take_removed_streams();
     assert_eq!(gone.iter().map(|gone| gone.id).collect::<Vec<_>>(), [old]);
-    assert!(library.take_gone_streams().is_empty());
+    assert!(library.take_removed_streams().is_empty());
 }
 
 #[test]
 fn file_replaced_by_directory_and_back_is_tracked() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("x", "file");
     let library = tree.scan();
     let first = resolve(&library, "x").stream.id;
@@ -186,7 +186,7 @@ fn new_file_is_found_at_once_and_joins_at_next_scan() {
     let changes = library.rescan();
     let joined = resolve(&library, "t/2.m4s");
     assert_eq!((joined.stream.parts.len(), joined.part), (3, 2));
-    let gone = [before, alone.stream.id].map(|id| Gone {
+    let gone = [before, alone.stream.id].map(|id| RemovedStream {
         id,
         is_regrouped: true,
     });
@@ -218,7 +218,7 @@ fn scan_keeps_ids_of_unchanged_files() {
         .map(|p| resolve(&library, p).stream.id)
         .to_vec();
     assert_eq!(after, kept);
-    assert_eq!(library.rescan(), headlong_library::Changes::default());
+    assert_eq!(library.rescan(), headlong_library::ScanChanges::default());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn changed_manifest_reorders_its_files() {
 
 #[test]
 fn recently_checked_file_is_trusted_for_a_while() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("film.mp4", "one");
     let options = LibraryOptions {
         revalidate: Duration::from_secs(3600),
@@ -282,7 +282,7 @@ fn concurrent_threads_see_one_version_each_time() {
 
 #[test]
 fn flash_key_is_stable_and_unique_per_file_and_version() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("a.mp4", "one").write("b.mp4", "one");
     let key = |library: &Library, path| resolve(library, path).stream.spec().parts[0].flash_key;
     let library = tree.scan();
@@ -299,7 +299,7 @@ fn flash_key_is_stable_and_unique_per_file_and_version() {
 
 #[test]
 fn reused_inode_with_same_times_has_other_flash_key() {
-    let tree = Tree::new();
+    let tree = TempTree::new();
     tree.write("a.mp4", "one");
     let path = tree.at("a.mp4");
     let key = || resolve(&tree.scan(), "a.mp4").stream.spec().parts[0].flash_key;

@@ -13,14 +13,16 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::note::Notes;
+use crate::note::TitleNotes;
 use crate::template::{TemplateValues, expand, tells_segments_apart};
 use crate::timeline::{
     TimelineEntry, TimelineSegment, duration_to_ticks, expand_timeline, ticks_to_duration,
 };
-use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Segments, Title, brief};
+use crate::title::{
+    DeliveryKind, MediaType, RENDITIONS_PER_TITLE_MAX, Rendition, Segments, Title, brief,
+};
 use crate::title_builder::TitleBuilder;
-use crate::uri::{Unresolved, resolve};
+use crate::uri::{UriError, resolve};
 
 /// Expanding this many segments of a timeline costs as much as one stored segment.
 const SPANS_PER_CHARGE: u64 = 64;
@@ -57,7 +59,7 @@ pub struct AdaptationSet {
     /// `BaseURL`s, as written.
     pub base_urls: Vec<String>,
     /// Media type, by `contentType` or `mimeType`; `None` if only its representations have one.
-    pub media: Option<Media>,
+    pub media: Option<MediaType>,
     /// Addressing, unless a representation overrides it.
     pub addressing: Addressing,
     /// Its representations.
@@ -72,7 +74,7 @@ pub struct Representation {
     /// `bandwidth`.
     pub bandwidth: Option<BitRate>,
     /// Media type.
-    pub media: Option<Media>,
+    pub media: Option<MediaType>,
     /// `BaseURL`s, as written.
     pub base_urls: Vec<String>,
     /// How its segments are addressed.
@@ -115,7 +117,7 @@ pub struct SegmentTemplate {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentList {
     /// `Initialization`.
-    pub initialization: Option<Source>,
+    pub initialization: Option<UrlRange>,
     /// `timescale`; default 1.
     pub timescale: Option<u64>,
     /// `presentationTimeOffset`, ticks.
@@ -132,14 +134,14 @@ pub struct SegmentList {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentBase {
     /// `Initialization`.
-    pub initialization: Option<Source>,
+    pub initialization: Option<UrlRange>,
     /// `indexRange`.
     pub index_range: Option<ByteRange>,
 }
 
 /// A URL and a range; the defaults are the `BaseURL` and the whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Source {
+pub struct UrlRange {
     /// As written.
     pub url: Option<String>,
     /// Byte range.
@@ -147,12 +149,12 @@ pub struct Source {
 }
 
 /// `SegmentURL`.
-pub type SegmentUrl = Source;
+pub type SegmentUrl = UrlRange;
 
 /// The title that the MPD at `path` describes. `None` if it exceeds the builder's budget.
 pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Option<Title> {
     builder.begin();
-    let mut title = Title::new(path, Kind::Dash);
+    let mut title = Title::new(path, DeliveryKind::Dash);
     let root = rebase(&Ok(String::from(path)), &mpd.base_urls);
     // End of the last period, as far as it is known.
     let mut clock = Duration::ZERO;
@@ -193,7 +195,7 @@ pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Opti
 
 /// The base URL one level further down: the first `BaseURL` inside the tree, or, if there is none,
 /// why the first one is not.
-fn rebase(base: &Result<String, Unresolved>, base_urls: &[String]) -> Result<String, Unresolved> {
+fn rebase(base: &Result<String, UriError>, base_urls: &[String]) -> Result<String, UriError> {
     let Some(first) = base_urls.first() else {
         return base.clone();
     };
@@ -208,14 +210,14 @@ fn rebase(base: &Result<String, Unresolved>, base_urls: &[String]) -> Result<Str
 
 /// Context for expanding the segments of one representation.
 struct RepresentationContext<'a> {
-    base: Result<String, Unresolved>,
+    base: Result<String, UriError>,
     length: Option<Duration>,
     representation: &'a Representation,
     levels: [&'a Addressing; 3],
 }
 
 impl RepresentationContext<'_> {
-    fn add_to(&self, title: &mut Title, media: Media, builder: &mut TitleBuilder<'_>) {
+    fn add_to(&self, title: &mut Title, media: MediaType, builder: &mut TitleBuilder<'_>) {
         if builder.is_exhausted() {
             return;
         }
@@ -380,7 +382,7 @@ impl RepresentationContext<'_> {
             .length
             .map(|length| duration_to_ticks(length, timescale));
         let end = length.map(|length| length.saturating_add(offset));
-        let mut notes = Notes::default();
+        let mut notes = TitleNotes::default();
         let spans = expand_timeline(entries, end, count_max, &mut notes);
         notes
             .iter()

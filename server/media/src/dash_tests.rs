@@ -49,8 +49,8 @@ fn templated(template: SegmentTemplate) -> Addressing {
     }
 }
 
-fn source(url: &str) -> Source {
-    Source {
+fn source(url: &str) -> UrlRange {
+    UrlRange {
         url: Some(url.to_string()),
         range: None,
     }
@@ -123,7 +123,7 @@ fn timeline_names_segments_by_time() {
 
 #[test]
 fn list_names_segments_and_ranges() {
-    let url = |url: Option<&str>, range| Source {
+    let url = |url: Option<&str>, range| UrlRange {
         url: url.map(ToString::to_string),
         range,
     };

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::note::Notes;
+use crate::note::TitleNotes;
 use crate::title::{
-    Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
+    DeliveryKind, MediaType, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
     SEGMENTS_PER_TITLE_MAX, Segments, Title, brief,
 };
 use crate::title_builder::TitleBuilder;
@@ -43,7 +43,7 @@ pub struct HlsAlternative {
     /// Its media playlist, as written.
     pub uri: String,
     /// Media type.
-    pub media: Media,
+    pub media: MediaType,
     /// `NAME`.
     pub name: String,
 }
@@ -96,7 +96,7 @@ pub struct PlaylistReference {
     /// Its name in the master playlist.
     pub name: String,
     /// Media type.
-    pub media: Media,
+    pub media: MediaType,
     /// Declared average bit rate.
     pub average: Option<BitRate>,
     /// Declared peak bit rate.
@@ -107,11 +107,11 @@ pub struct PlaylistReference {
 
 /// The media playlists that the master playlist at `path` names, each once (variants that differ in
 /// their audio name the same one repeatedly; the first counts), variants first.
-pub fn playlists(path: &str, master: &HlsMaster, notes: &mut Notes) -> Vec<PlaylistReference> {
+pub fn playlists(path: &str, master: &HlsMaster, notes: &mut TitleNotes) -> Vec<PlaylistReference> {
     let variants = master.variants.iter().map(|variant| PlaylistReference {
         path: Arc::from(variant.uri.as_str()),
         name: variant.uri.clone(),
-        media: Media::Video,
+        media: MediaType::Video,
         average: variant.average,
         peak: variant.peak,
         is_rendition: !variant.i_frame,
@@ -156,8 +156,8 @@ pub fn master_title<'a>(
     builder: &mut TitleBuilder<'_>,
 ) -> Option<Title> {
     builder.begin();
-    let mut title = Title::new(path, Kind::Hls);
-    let mut notes = Notes::default();
+    let mut title = Title::new(path, DeliveryKind::Hls);
+    let mut notes = TitleNotes::default();
     for reference in playlists(path, master, &mut notes) {
         if !reference.is_rendition {
             continue;
@@ -200,7 +200,7 @@ pub fn media_title(
     builder: &mut TitleBuilder<'_>,
 ) -> Option<Title> {
     builder.begin();
-    let mut title = Title::new(path, Kind::Hls);
+    let mut title = Title::new(path, DeliveryKind::Hls);
     let segments = fill(path, playlist, builder);
     title.notes = builder.end()?;
     title.renditions.push(Rendition {
@@ -371,7 +371,7 @@ mod tests {
             ],
             alternatives: vec![HlsAlternative {
                 uri: "a.m3u8".to_string(),
-                media: Media::Audio,
+                media: MediaType::Audio,
                 name: "English".to_string(),
             }],
         };
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(title.renditions.len(), 2);
         assert_eq!(paths(&title.renditions[0]), ["t/hi/1.ts"]);
         assert_eq!(title.renditions[0].peak, Some(BitRate::from_kbps(3000)));
-        assert_eq!(title.renditions[1].media, Media::Audio);
+        assert_eq!(title.renditions[1].media, MediaType::Audio);
         assert!(title.notes.iter().any(|note| note.contains("gone.m3u8")));
     }
 
@@ -405,7 +405,7 @@ mod tests {
             variants,
             ..HlsMaster::default()
         };
-        let mut notes = Notes::default();
+        let mut notes = TitleNotes::default();
         let found = playlists("t/m.m3u8", &master, &mut notes);
         assert_eq!(found.len(), RENDITIONS_PER_TITLE_MAX);
         let notes: Vec<&str> = notes.iter().collect();

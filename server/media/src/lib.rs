@@ -36,22 +36,22 @@ mod xs_duration;
 
 pub use dash::{
     AdaptationSet, Addressing, Mpd, Period, Representation, SegmentBase, SegmentList,
-    SegmentTemplate, SegmentUrl, Source, dash_title,
+    SegmentTemplate, SegmentUrl, UrlRange, dash_title,
 };
 pub use hls::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
     PlaylistReference, master_title, media_title, playlists,
 };
 pub use mp4::{Mp4Facts, Mp4Fault, Mp4Progress, Mp4Scan};
-pub use note::{NOTES_PER_TITLE_MAX, Notes};
-pub use plan::{FileFacts, Place, Plan, PlannedStream, plan};
+pub use note::{NOTES_PER_TITLE_MAX, TitleNotes};
+pub use plan::{FileFacts, Plan, PlannedStream, StreamPosition, plan};
 pub use run::{numbered_run, run_of};
 pub use template::{TemplateError, TemplateValues, expand};
 pub use timeline::{TimelineEntry, TimelineSegment, expand_timeline};
 pub use title::{
-    Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
+    DeliveryKind, MediaType, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
     SEGMENTS_PER_TITLE_MAX, Segment, Segments, Title, bit_rate,
 };
 pub use title_builder::{NamedFile, TitleBuilder};
-pub use uri::{PATH_BYTES_MAX, Unresolved, encode_path, resolve, resolve_file};
+pub use uri::{PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file};
 pub use xs_duration::parse_xs_duration;

@@ -8,12 +8,12 @@ pub const NOTES_PER_TITLE_MAX: usize = 8;
 
 /// Notes about one title, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Notes {
+pub struct TitleNotes {
     kept: Vec<String>,
     dropped_count: u64,
 }
 
-impl Notes {
+impl TitleNotes {
     /// Adds a note unless it is a duplicate or the limit is reached.
     pub fn push(&mut self, note: String) {
         if self.kept.contains(&note) {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn thousand_bad_segments_make_few_notes() {
-        let mut notes = Notes::default();
+        let mut notes = TitleNotes::default();
         for i in 0..1000 {
             notes.push(format!("segment {}", i / 2));
         }

@@ -24,7 +24,7 @@ pub struct FileFacts {
 
 /// The place of a file: part `part` of stream `stream` of [`Plan::streams`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct StreamPosition {
     /// Index in [`Plan::streams`].
     pub stream: usize,
     /// Index in [`PlannedStream::files`].
@@ -52,7 +52,7 @@ pub struct Plan {
     /// The streams.
     pub streams: Vec<PlannedStream>,
     /// The place of each file.
-    pub places: BTreeMap<Arc<str>, Place>,
+    pub places: BTreeMap<Arc<str>, StreamPosition>,
 }
 
 /// Assigns every file that the manifests name and that `facts` knows a place in one stream.
@@ -110,7 +110,7 @@ impl Plan {
                 }
             };
             let files = &mut self.streams[at].files;
-            let place = Place {
+            let place = StreamPosition {
                 stream: at,
                 part: u32::try_from(files.len()).unwrap_or(u32::MAX),
             };
@@ -168,7 +168,7 @@ mod tests {
         let plan = plan(&titles, on_one_device);
         assert_eq!(files(&plan.streams[0]), ["2.ts", "3.ts"]);
         assert_eq!(files(&plan.streams[1]), ["1.ts", "4.ts"]);
-        assert_eq!(plan.places["4.ts"], Place { stream: 1, part: 1 });
+        assert_eq!(plan.places["4.ts"], StreamPosition { stream: 1, part: 1 });
         assert_eq!(plan.streams[0].bit_rate, Some(BitRate::from_kbps(1000)));
     }
 

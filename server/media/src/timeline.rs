@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headlong_units::Duration;
 
-use crate::note::Notes;
+use crate::note::TitleNotes;
 
 /// One `S` element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +33,7 @@ pub fn expand_timeline(
     entries: &[TimelineEntry],
     end: Option<u64>,
     count_max: usize,
-    notes: &mut Notes,
+    notes: &mut TitleNotes,
 ) -> Vec<TimelineSegment> {
     let mut segments = Vec::new();
     let mut time: u64 = 0;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn times(entries: &[TimelineEntry], end: Option<u64>) -> Vec<u64> {
-        let segments = expand_timeline(entries, end, 1000, &mut Notes::default());
+        let segments = expand_timeline(entries, end, 1000, &mut TitleNotes::default());
         segments.iter().map(|segment| segment.time).collect()
     }
 
@@ -126,7 +126,8 @@ mod tests {
             end: Option<u64>,
         ) {
             let entries: Vec<_> = entries.into_iter().map(|(t, d, r)| entry(t, d, r)).collect();
-            prop_assert!(expand_timeline(&entries, end, 1000, &mut Notes::default()).len() <= 1000);
+            let mut notes = TitleNotes::default();
+            prop_assert!(expand_timeline(&entries, end, 1000, &mut notes).len() <= 1000);
         }
     }
 }

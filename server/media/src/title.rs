@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::note::Notes;
+use crate::note::TitleNotes;
 
 /// Most segments kept of one rendition; 100,000 of one second are more than a day.
 pub const SEGMENTS_PER_RENDITION_MAX: usize = 100_000;
@@ -18,7 +18,7 @@ pub const RENDITIONS_PER_TITLE_MAX: usize = 256;
 
 /// How a title is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum DeliveryKind {
     /// HTTP Live Streaming (RFC 8216).
     Hls,
     /// MPEG-DASH (ISO/IEC 23009-1).
@@ -27,7 +27,7 @@ pub enum Kind {
     File,
 }
 
-impl Kind {
+impl DeliveryKind {
     /// `hls`, `dash` or `file`.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Kind {
 
 /// Media type of a rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Media {
+pub enum MediaType {
     /// Video, perhaps with audio.
     #[default]
     Video,
@@ -56,13 +56,13 @@ pub struct Title {
     /// Path of its manifest from the root of the tree, or of the file itself.
     pub path: Arc<str>,
     /// How it is delivered.
-    pub kind: Kind,
+    pub kind: DeliveryKind,
     /// Its encodings, in manifest order.
     pub renditions: Vec<Rendition>,
     /// Duration, if it is known.
     pub duration: Option<Duration>,
     /// Problems of the manifest.
-    pub notes: Notes,
+    pub notes: TitleNotes,
 }
 
 /// One encoding of a title: a linear run of bytes.
@@ -71,7 +71,7 @@ pub struct Rendition {
     /// Its name in the manifest.
     pub name: String,
     /// Media type.
-    pub media: Media,
+    pub media: MediaType,
     /// Declared average bit rate.
     pub average: Option<BitRate>,
     /// Declared peak bit rate.
@@ -108,13 +108,13 @@ pub struct Segment {
 
 impl Title {
     /// A title without renditions yet.
-    pub(crate) fn new(path: &str, kind: Kind) -> Self {
+    pub(crate) fn new(path: &str, kind: DeliveryKind) -> Self {
         Self {
             path: Arc::from(path),
             kind,
             renditions: Vec::new(),
             duration: None,
-            notes: Notes::default(),
+            notes: TitleNotes::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 
 use headlong_units::{ByteRange, Duration};
 
-use crate::note::Notes;
+use crate::note::TitleNotes;
 use crate::title::{Segment, Segments, brief};
 use crate::uri::resolve_file;
 
@@ -38,9 +38,9 @@ pub struct TitleBuilder<'f> {
     /// Remaining charge of the title that is being built.
     left: u64,
     is_exhausted: bool,
-    notes: Notes,
+    notes: TitleNotes,
     /// Media playlists that were built, by path; titles that name the same one share its segments.
-    playlists: BTreeMap<Arc<str>, Option<(Arc<Segments>, Notes)>>,
+    playlists: BTreeMap<Arc<str>, Option<(Arc<Segments>, TitleNotes)>>,
 }
 
 impl<'f> TitleBuilder<'f> {
@@ -53,7 +53,7 @@ impl<'f> TitleBuilder<'f> {
             looks,
             left: 0,
             is_exhausted: false,
-            notes: Notes::default(),
+            notes: TitleNotes::default(),
             playlists: BTreeMap::new(),
         }
     }
@@ -61,11 +61,11 @@ impl<'f> TitleBuilder<'f> {
     pub(crate) fn begin(&mut self) {
         self.left = self.budget.saturating_add(SPARE_MAX);
         self.is_exhausted = false;
-        self.notes = Notes::default();
+        self.notes = TitleNotes::default();
     }
 
     /// Ends a title: returns its notes, unless it was abandoned.
-    pub(crate) fn end(&mut self) -> Option<Notes> {
+    pub(crate) fn end(&mut self) -> Option<TitleNotes> {
         self.budget = self.budget.min(self.left);
         (!self.is_exhausted).then(|| core::mem::take(&mut self.notes))
     }

@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Why a URI names no file of this tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unresolved {
+pub enum UriError {
     /// It has a scheme or a host: another server serves it.
     Elsewhere,
     /// Its dot segments climb above the root.
@@ -29,7 +29,7 @@ pub enum Unresolved {
     Directory,
 }
 
-impl fmt::Display for Unresolved {
+impl fmt::Display for UriError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Elsewhere => "is an absolute URL, which another server answers",
@@ -45,11 +45,11 @@ impl fmt::Display for Unresolved {
 /// `base` is a decoded path without a leading slash; the part after its last slash is replaced, as
 /// in every browser. The result is decoded too, has no leading slash, and ends in a slash (or is
 /// empty) when it names a directory. Query and fragment are dropped.
-pub fn resolve(base: &str, reference: &str) -> Result<String, Unresolved> {
+pub fn resolve(base: &str, reference: &str) -> Result<String, UriError> {
     let end = reference.find(['?', '#']).unwrap_or(reference.len());
     let reference = &reference[..end];
     if has_scheme(reference) || reference.starts_with("//") {
-        return Err(Unresolved::Elsewhere);
+        return Err(UriError::Elsewhere);
     }
     if reference.is_empty() {
         return join(base.split('/').map(PathSegment::Already));
@@ -64,10 +64,10 @@ pub fn resolve(base: &str, reference: &str) -> Result<String, Unresolved> {
 }
 
 /// As [`resolve`], and the result must be able to name a file.
-pub fn resolve_file(base: &str, reference: &str) -> Result<String, Unresolved> {
+pub fn resolve_file(base: &str, reference: &str) -> Result<String, UriError> {
     let path = resolve(base, reference)?;
     if path.is_empty() || path.ends_with('/') {
-        return Err(Unresolved::Directory);
+        return Err(UriError::Directory);
     }
     Ok(path)
 }
@@ -99,7 +99,7 @@ enum PathSegment<'a> {
     Not(&'a str),
 }
 
-fn join<'a>(segments: impl Iterator<Item = PathSegment<'a>>) -> Result<String, Unresolved> {
+fn join<'a>(segments: impl Iterator<Item = PathSegment<'a>>) -> Result<String, UriError> {
     let mut stack: Vec<String> = Vec::new();
     let mut directory = true;
     for segment in segments {
@@ -111,10 +111,10 @@ fn join<'a>(segments: impl Iterator<Item = PathSegment<'a>>) -> Result<String, U
         match name.as_str() {
             "" | "." => {}
             ".." => {
-                stack.pop().ok_or(Unresolved::Outside)?;
+                stack.pop().ok_or(UriError::Outside)?;
             }
             _ if name.len() > NAME_BYTES_MAX || name.contains(['/', '\0']) => {
-                return Err(Unresolved::Unnameable);
+                return Err(UriError::Unnameable);
             }
             _ => {
                 directory = false;
@@ -127,16 +127,16 @@ fn join<'a>(segments: impl Iterator<Item = PathSegment<'a>>) -> Result<String, U
         path.push('/');
     }
     if path.len() > PATH_BYTES_MAX {
-        return Err(Unresolved::Unnameable);
+        return Err(UriError::Unnameable);
     }
     Ok(path)
 }
 
 /// Percent-decodes one segment; a `%` that starts no escape stands for itself, since such names
 /// occur unescaped in playlists.
-fn decode(segment: &str) -> Result<String, Unresolved> {
+fn decode(segment: &str) -> Result<String, UriError> {
     let decoded = percent_decode_str(segment).decode_utf8();
-    let decoded = decoded.map_err(|_| Unresolved::Unnameable)?;
+    let decoded = decoded.map_err(|_| UriError::Unnameable)?;
     Ok(decoded.into_owned())
 }
 
@@ -176,15 +176,15 @@ mod tests {
     #[test]
     fn external_uris_are_refused_with_reason() {
         for (reference, reason) in [
-            ("https://cdn.example/seg1.ts", Unresolved::Elsewhere),
-            ("//cdn.example/seg1.ts", Unresolved::Elsewhere),
-            ("data:video/mp4;base64,AA", Unresolved::Elsewhere),
-            ("../../seg1.ts", Unresolved::Outside),
-            ("%2e%2e/%2e%2e/etc/passwd", Unresolved::Outside),
-            ("a%2fb.ts", Unresolved::Unnameable),
-            ("a%00b.ts", Unresolved::Unnameable),
-            ("%ff.ts", Unresolved::Unnameable),
-            ("v/", Unresolved::Directory),
+            ("https://cdn.example/seg1.ts", UriError::Elsewhere),
+            ("//cdn.example/seg1.ts", UriError::Elsewhere),
+            ("data:video/mp4;base64,AA", UriError::Elsewhere),
+            ("../../seg1.ts", UriError::Outside),
+            ("%2e%2e/%2e%2e/etc/passwd", UriError::Outside),
+            ("a%2fb.ts", UriError::Unnameable),
+            ("a%00b.ts", UriError::Unnameable),
+            ("%ff.ts", UriError::Unnameable),
+            ("v/", UriError::Directory),
         ] {
             assert_eq!(
                 resolve_file("a/m.m3u8", reference),
@@ -193,7 +193,7 @@ mod tests {
             );
         }
         let long = "x".repeat(256);
-        assert_eq!(resolve("m", &long), Err(Unresolved::Unnameable));
+        assert_eq!(resolve("m", &long), Err(UriError::Unnameable));
     }
 
     #[test]

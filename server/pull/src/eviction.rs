@@ -55,7 +55,7 @@ struct SliceValue {
 
 /// All present slices, in eviction order.
 #[derive(Debug, Default)]
-pub struct Space {
+pub struct SliceCache {
     kept: BTreeMap<SliceKey, SliceValue>,
     order: BTreeSet<(u64, Reverse<u32>, u128)>,
     /// Number of slices per version.
@@ -65,7 +65,7 @@ pub struct Space {
     floor: u64,
 }
 
-impl Space {
+impl SliceCache {
     /// Disk usage of all slices and their folders in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
@@ -164,7 +164,7 @@ impl Space {
     }
 
     /// The slices to evict to free `bytes`, least valuable first, except those for which `is_used`
-    /// holds. Frees less if there are no more. They stay present until [`Space::remove`].
+    /// holds. Frees less if there are no more. They stay present until [`SliceCache::remove`].
     pub fn victims(&self, bytes: u64, is_used: impl Fn(SliceKey) -> bool) -> Vec<SliceKey> {
         self.least(bytes, u64::MAX, is_used).0
     }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn prefetched_slices_survive_until_read_when_space_is_short() {
         const ROOM: u64 = FOLDER_BYTES + 10;
-        let mut space = Space::default();
+        let mut space = SliceCache::default();
         let mut fetched = 0;
         for round in 1..=2 {
             for at in 0..40 {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn frequent_slices_stay_and_tails_are_evicted_before_heads() {
-        let mut space = Space::default();
+        let mut space = SliceCache::default();
         for index in 0..3 {
             space.add(key(1, index), 10);
             space.add(key(2, index), 10);
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn formerly_popular_slice_is_evicted_eventually() {
-        let mut space = Space::default();
+        let mut space = SliceCache::default();
         space.add(key(1, 0), 1);
         (0..100).for_each(|_| space.touch(key(1, 0)));
         let mut next = 2;
@@ -322,13 +322,13 @@ mod tests {
 
     #[test]
     fn fill_evicts_unread_slices_but_no_other_fill() {
-        let mut space = Space::default();
+        let mut space = SliceCache::default();
         for version in 1..=4 {
             space.add(key(version, 0), 10);
         }
         space.touch(key(1, 0));
         space.touch(key(2, 0));
-        let fill = |space: &mut Space, version| {
+        let fill = |space: &mut SliceCache, version| {
             let victims = space.victims_of_fill(10, |_| false)?;
             for victim in victims {
                 space.evict(victim);
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn folder_counts_from_first_to_last_slice_of_version() {
-        let mut space = Space::default();
+        let mut space = SliceCache::default();
         space.add(key(1, 0), 4096);
         space.add(key(1, 1), 4096);
         assert_eq!(space.used_bytes(), 2 * 4096 + FOLDER_BYTES);
@@ -371,20 +371,20 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum CacheStep {
         Add(SliceKey, u32),
         Touch(SliceKey),
         Evict(u64, SliceKey),
         Remove(SliceKey),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = CacheStep> {
         let slice = (0_u128..3, 0_u32..5).prop_map(|(version, index)| key(version, index));
         prop_oneof![
-            (slice.clone(), 1_u32..20).prop_map(|(key, bytes)| Step::Add(key, bytes)),
-            slice.clone().prop_map(Step::Touch),
-            (0_u64..50, slice.clone()).prop_map(|(bytes, used)| Step::Evict(bytes, used)),
-            slice.prop_map(Step::Remove),
+            (slice.clone(), 1_u32..20).prop_map(|(key, bytes)| CacheStep::Add(key, bytes)),
+            slice.clone().prop_map(CacheStep::Touch),
+            (0_u64..50, slice.clone()).prop_map(|(bytes, used)| CacheStep::Evict(bytes, used)),
+            slice.prop_map(CacheStep::Remove),
         ]
     }
 
@@ -393,13 +393,13 @@ mod tests {
         fn first_slice_is_evicted_last_and_sizes_add_up(
             steps in prop::collection::vec(step(), 0..200),
         ) {
-            let mut space = Space::default();
+            let mut space = SliceCache::default();
             for step in steps {
                 match step {
-                    Step::Add(key, bytes) => space.add(key, bytes),
-                    Step::Touch(key) => space.touch(key),
-                    Step::Remove(key) => drop(space.remove(key)),
-                    Step::Evict(bytes, used) => {
+                    CacheStep::Add(key, bytes) => space.add(key, bytes),
+                    CacheStep::Touch(key) => space.touch(key),
+                    CacheStep::Remove(key) => drop(space.remove(key)),
+                    CacheStep::Evict(bytes, used) => {
                         let victims = space.victims(bytes, |key| key == used);
                         prop_assert!(!victims.contains(&used));
                         for victim in victims {

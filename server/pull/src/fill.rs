@@ -7,7 +7,7 @@ use headlong_units::{Duration, Instant};
 
 /// Current state of the viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Viewers {
+pub struct ViewerState {
     /// A viewer waits for a slice from the origin.
     pub wait_for_origin: bool,
     /// The disk that keeps the slices is overloaded or out of service.
@@ -16,7 +16,7 @@ pub struct Viewers {
 
 /// Whether the next slice may be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum FillStep {
     /// Now.
     Now,
     /// Not before this time.
@@ -27,12 +27,12 @@ pub enum Turn {
 
 /// The schedule of the fill of one title.
 #[derive(Debug, Clone, Copy)]
-pub struct Fill {
+pub struct FillSchedule {
     bytes_per_second: u64,
     may_go_at: Instant,
 }
 
-impl Fill {
+impl FillSchedule {
     /// A fill at `bytes_per_second` that starts immediately.
     pub fn new(bytes_per_second: u64) -> Self {
         Self {
@@ -47,13 +47,13 @@ impl Fill {
     }
 
     /// Whether the next slice may be fetched.
-    pub fn turn(&self, now: Instant, viewers: Viewers) -> Turn {
+    pub fn turn(&self, now: Instant, viewers: ViewerState) -> FillStep {
         if viewers.wait_for_origin || viewers.disk_is_late {
-            Turn::Yield
+            FillStep::Yield
         } else if now < self.may_go_at {
-            Turn::At(self.may_go_at)
+            FillStep::At(self.may_go_at)
         } else {
-            Turn::Now
+            FillStep::Now
         }
     }
 
@@ -76,16 +76,16 @@ mod tests {
         slices: u64,
         rate: u64,
         fetch: Duration,
-        viewers: impl Fn(Instant) -> Viewers,
+        viewers: impl Fn(Instant) -> ViewerState,
     ) -> Duration {
-        let mut fill = Fill::new(rate);
+        let mut fill = FillSchedule::new(rate);
         let mut now = Instant::ZERO;
         for _ in 0..slices {
             for _ in 0..1_000_000 {
                 match fill.turn(now, viewers(now)) {
-                    Turn::Now => break,
-                    Turn::At(at) => now = at,
-                    Turn::Yield => now = now + Duration::from_millis(250),
+                    FillStep::Now => break,
+                    FillStep::At(at) => now = at,
+                    FillStep::Yield => now = now + Duration::from_millis(250),
                 }
             }
             fill.went(now, SLICE);
@@ -96,14 +96,14 @@ mod tests {
 
     #[test]
     fn fill_keeps_its_rate_and_does_not_catch_up() {
-        let alone = |_| Viewers::default();
+        let alone = |_| ViewerState::default();
         let took = fill(101, SLICE, Duration::from_millis(100), alone);
         assert_eq!(took, Duration::from_millis(100_100));
         // A slower origin is not sent concurrent requests.
         let slow = fill(100, SLICE, Duration::from_secs(3), alone);
         assert_eq!(slow, Duration::from_secs(300));
         let until = Instant::ZERO + Duration::from_secs(50);
-        let busy = |now| Viewers {
+        let busy = |now| ViewerState {
             wait_for_origin: now < until,
             disk_is_late: false,
         };
@@ -113,29 +113,32 @@ mod tests {
 
     #[test]
     fn fill_yields_while_viewers_wait() {
-        let fill = Fill::new(1);
+        let fill = FillSchedule::new(1);
         for (wait_for_origin, disk_is_late) in [(true, false), (false, true), (true, true)] {
-            let viewers = Viewers {
+            let viewers = ViewerState {
                 wait_for_origin,
                 disk_is_late,
             };
-            assert_eq!(fill.turn(Instant(5), viewers), Turn::Yield);
+            assert_eq!(fill.turn(Instant(5), viewers), FillStep::Yield);
         }
-        assert_eq!(fill.turn(Instant(5), Viewers::default()), Turn::Now);
+        assert_eq!(fill.turn(Instant(5), ViewerState::default()), FillStep::Now);
     }
 
     #[test]
     fn rate_can_change_and_is_never_zero() {
-        let mut fill = Fill::new(0);
+        let mut fill = FillSchedule::new(0);
         fill.went(Instant::ZERO, u64::MAX);
         assert!(matches!(
-            fill.turn(Instant::ZERO, Viewers::default()),
-            Turn::At(_)
+            fill.turn(Instant::ZERO, ViewerState::default()),
+            FillStep::At(_)
         ));
-        let mut fill = Fill::new(1000);
+        let mut fill = FillSchedule::new(1000);
         fill.set_rate(2000);
         fill.went(Instant::ZERO, 1000);
         let half = Instant::ZERO + Duration::from_millis(500);
-        assert_eq!(fill.turn(Instant::ZERO, Viewers::default()), Turn::At(half));
+        assert_eq!(
+            fill.turn(Instant::ZERO, ViewerState::default()),
+            FillStep::At(half)
+        );
     }
 }

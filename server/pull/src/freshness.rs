@@ -12,7 +12,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Settings of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct FreshnessRules {
     /// Freshness lifetime if the origin does not specify one.
     pub fresh: Duration,
     /// How long after its last validation a version is served while the origin fails.
@@ -29,7 +29,7 @@ pub struct Freshness {
 
 /// How to handle a request for a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
+pub enum CacheDecision {
     /// Serve it.
     Fresh,
     /// Query the origin. If that fails, the version may be served if `may_be_stale`.
@@ -64,17 +64,17 @@ impl Freshness {
     }
 
     /// How to handle a request now.
-    pub fn judge(&self, now: Instant, rules: &Rules) -> Judgement {
+    pub fn judge(&self, now: Instant, rules: &FreshnessRules) -> CacheDecision {
         let age = self.age(now);
         if age < self.fresh_for {
-            return Judgement::Fresh;
+            return CacheDecision::Fresh;
         }
         let may_be_stale = age < rules.stale_max;
         let failed_now = self.failed.is_some_and(|at| now.since(at) < RETRY);
         match (failed_now, may_be_stale) {
-            (false, may_be_stale) => Judgement::Ask { may_be_stale },
-            (true, true) => Judgement::Stale,
-            (true, false) => Judgement::TooOld,
+            (false, may_be_stale) => CacheDecision::Ask { may_be_stale },
+            (true, true) => CacheDecision::Stale,
+            (true, false) => CacheDecision::TooOld,
         }
     }
 }
@@ -123,30 +123,30 @@ mod tests {
 
     #[test]
     fn stale_version_is_validated_with_pause_after_failure() {
-        let rules = Rules {
+        let rules = FreshnessRules {
             fresh: Duration::from_secs(10),
             stale_max: Duration::from_secs(100),
         };
         let mut known = Freshness::new(at(0), rules.fresh);
-        assert_eq!(known.judge(at(9), &rules), Judgement::Fresh);
+        assert_eq!(known.judge(at(9), &rules), CacheDecision::Fresh);
         assert_eq!(
             known.judge(at(10), &rules),
-            Judgement::Ask { may_be_stale: true }
+            CacheDecision::Ask { may_be_stale: true }
         );
         known.note_failure(at(11));
-        assert_eq!(known.judge(at(11), &rules), Judgement::Stale);
+        assert_eq!(known.judge(at(11), &rules), CacheDecision::Stale);
         assert_eq!(
             known.judge(at(12), &rules),
-            Judgement::Ask { may_be_stale: true }
+            CacheDecision::Ask { may_be_stale: true }
         );
         assert_eq!(
             known.judge(at(100), &rules),
-            Judgement::Ask {
+            CacheDecision::Ask {
                 may_be_stale: false
             }
         );
         known.note_failure(at(100));
-        assert_eq!(known.judge(at(100), &rules), Judgement::TooOld);
+        assert_eq!(known.judge(at(100), &rules), CacheDecision::TooOld);
     }
 
     #[test]

@@ -23,10 +23,10 @@ mod response;
 mod slices;
 mod target;
 
-pub use eviction::{FOLDER_BYTES, SliceKey, Space, file_bytes};
-pub use fill::{Fill, Turn, Viewers};
-pub use freshness::{Freshness, Judgement, Rules, fresh_for};
-pub use negative::Negative;
-pub use response::{Fault, ResponseHead, Validators, Version};
+pub use eviction::{FOLDER_BYTES, SliceCache, SliceKey, file_bytes};
+pub use fill::{FillSchedule, FillStep, ViewerState};
+pub use freshness::{CacheDecision, Freshness, FreshnessRules, fresh_for};
+pub use negative::NegativeCache;
+pub use response::{OriginVersion, ResponseFault, ResponseHead, Validators};
 pub use slices::Slices;
 pub use target::{Target, TargetRules, is_public};

@@ -9,14 +9,14 @@ use headlong_units::{Duration, Instant};
 
 /// Keys of missing titles.
 #[derive(Debug)]
-pub struct Negative {
+pub struct NegativeCache {
     keep: Duration,
     count_max: usize,
     until: BTreeMap<u128, Instant>,
     order: VecDeque<(u128, Instant)>,
 }
 
-impl Negative {
+impl NegativeCache {
     /// Creates a cache of at most `count_max` keys, each kept for `keep`.
     pub fn new(keep: Duration, count_max: usize) -> Self {
         Self {
@@ -92,7 +92,7 @@ mod tests {
             steps in prop::collection::vec((0_u128..8, 0_u64..4), 1..200),
         ) {
             let keep = Duration(10);
-            let mut known = Negative::new(keep, 4);
+            let mut known = NegativeCache::new(keep, 4);
             let mut now = Instant(0);
             let mut noted: BTreeMap<u128, Instant> = BTreeMap::new();
             for (key, pause) in steps {
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn removed_key_is_unknown_and_zero_time_adds_nothing() {
-        let mut known = Negative::new(Duration(10), 4);
+        let mut known = NegativeCache::new(Duration(10), 4);
         known.note(Instant(0), 1);
         known.forget(1);
         assert!(!known.has(Instant(1), 1));
-        let mut never = Negative::new(Duration::ZERO, 4);
+        let mut never = NegativeCache::new(Duration::ZERO, 4);
         never.note(Instant(0), 1);
         assert!(never.is_empty());
     }

@@ -32,7 +32,7 @@ impl Validators {
 
 /// One version of a title at its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct OriginVersion {
     /// Size in bytes.
     pub size_bytes: u64,
     /// Its validators.
@@ -59,7 +59,7 @@ pub struct ResponseHead<'a> {
 headlong_units::names! {
     /// Reason why a response is unusable.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub enum Fault {
+    pub enum ResponseFault {
         /// The title does not exist: 404 or 410.
         Absent => "absent",
         /// The origin has another version now.
@@ -93,7 +93,7 @@ headlong_units::names! {
     }
 }
 
-impl Fault {
+impl ResponseFault {
     /// Whether a retry may succeed soon: the request is then retried at once.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Unreachable | Self::TimedOut | Self::Short)
@@ -105,10 +105,10 @@ impl ResponseHead<'_> {
     ///
     /// # Errors
     /// If the response is unusable.
-    pub fn version(&self) -> Result<Version, Fault> {
+    pub fn version(&self) -> Result<OriginVersion, ResponseFault> {
         self.check_status(200)?;
-        let size_bytes = number(self.content_length).ok_or(Fault::NoLength)?;
-        Ok(Version {
+        let size_bytes = number(self.content_length).ok_or(ResponseFault::NoLength)?;
+        Ok(OriginVersion {
             size_bytes,
             validators: self.validators(),
         })
@@ -118,54 +118,58 @@ impl ResponseHead<'_> {
     ///
     /// # Errors
     /// If it is not.
-    pub fn check_range(&self, version: &Version, range: ByteRange) -> Result<(), Fault> {
+    pub fn check_range(
+        &self,
+        version: &OriginVersion,
+        range: ByteRange,
+    ) -> Result<(), ResponseFault> {
         let is_whole = range == ByteRange::new(0, version.size_bytes);
         match self.status {
             200 => {
                 self.check_status(200)?;
                 self.check_validators(version)?;
                 if number(self.content_length) != Some(version.size_bytes) {
-                    return Err(Fault::WrongLength);
+                    return Err(ResponseFault::WrongLength);
                 }
                 // A server without range support may still send a title that is a single slice.
                 if is_whole {
                     Ok(())
                 } else {
-                    Err(Fault::NoRange)
+                    Err(ResponseFault::NoRange)
                 }
             }
-            412 => Err(Fault::Changed),
-            416 => Err(Fault::WrongLength),
+            412 => Err(ResponseFault::Changed),
+            416 => Err(ResponseFault::WrongLength),
             _ => {
                 self.check_status(206)?;
                 self.check_validators(version)?;
                 let (sent, size) = self
                     .content_range
                     .and_then(content_range)
-                    .ok_or(Fault::WrongLength)?;
+                    .ok_or(ResponseFault::WrongLength)?;
                 let length = self.content_length.map(|text| number(Some(text)));
                 let is_long = length.is_some_and(|length| length != Some(range.len()));
                 match size == version.size_bytes && sent == range && !is_long {
                     true => Ok(()),
-                    false => Err(Fault::WrongLength),
+                    false => Err(ResponseFault::WrongLength),
                 }
             }
         }
     }
 
-    fn check_status(&self, expected: u16) -> Result<(), Fault> {
+    fn check_status(&self, expected: u16) -> Result<(), ResponseFault> {
         match self.status {
-            404 | 410 => return Err(Fault::Absent),
-            401 | 403 | 407 => return Err(Fault::Refused),
-            504 | 408 => return Err(Fault::TimedOut),
-            502 | 503 => return Err(Fault::Unreachable),
-            status if status != expected => return Err(Fault::Status),
+            404 | 410 => return Err(ResponseFault::Absent),
+            401 | 403 | 407 => return Err(ResponseFault::Refused),
+            504 | 408 => return Err(ResponseFault::TimedOut),
+            502 | 503 => return Err(ResponseFault::Unreachable),
+            status if status != expected => return Err(ResponseFault::Status),
             _ => {}
         }
         let encoding = self.content_encoding.map(str::trim);
         match encoding.is_none_or(|coding| coding.is_empty() || coding == "identity") {
             true => Ok(()),
-            false => Err(Fault::Encoded),
+            false => Err(ResponseFault::Encoded),
         }
     }
 
@@ -181,10 +185,10 @@ impl ResponseHead<'_> {
     }
 
     /// The validators must be the same as before.
-    fn check_validators(&self, version: &Version) -> Result<(), Fault> {
+    fn check_validators(&self, version: &OriginVersion) -> Result<(), ResponseFault> {
         match self.validators() == version.validators {
             true => Ok(()),
-            false => Err(Fault::Changed),
+            false => Err(ResponseFault::Changed),
         }
     }
 }
@@ -220,7 +224,7 @@ mod tests {
         last_modified: Some("Sun, 06 Nov 1994 08:49:37 GMT"),
     };
 
-    fn version() -> Version {
+    fn version() -> OriginVersion {
         let whole = ResponseHead {
             status: 200,
             content_length: Some("100"),
@@ -236,133 +240,133 @@ mod tests {
         assert_eq!(HEAD.check_range(&version(), range), Ok(()));
         let cases = [
             (
-                Fault::Changed,
+                ResponseFault::Changed,
                 ResponseHead {
                     entity_tag: Some("\"b\""),
                     ..HEAD
                 },
             ),
             (
-                Fault::Changed,
+                ResponseFault::Changed,
                 ResponseHead {
                     entity_tag: None,
                     ..HEAD
                 },
             ),
             (
-                Fault::Changed,
+                ResponseFault::Changed,
                 ResponseHead {
                     entity_tag: Some("W/\"a\""),
                     ..HEAD
                 },
             ),
             (
-                Fault::Changed,
+                ResponseFault::Changed,
                 ResponseHead {
                     last_modified: None,
                     ..HEAD
                 },
             ),
             (
-                Fault::Changed,
+                ResponseFault::Changed,
                 ResponseHead {
                     status: 412,
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     content_range: Some("bytes 10-19/101"),
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     content_range: Some("bytes 10-18/100"),
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     content_range: Some("bytes 11-20/100"),
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     content_range: Some("bytes 10-19/*"),
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     content_range: None,
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     content_length: Some("11"),
                     ..HEAD
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     status: 416,
                     ..HEAD
                 },
             ),
             (
-                Fault::Encoded,
+                ResponseFault::Encoded,
                 ResponseHead {
                     content_encoding: Some("gzip"),
                     ..HEAD
                 },
             ),
             (
-                Fault::Absent,
+                ResponseFault::Absent,
                 ResponseHead {
                     status: 404,
                     ..HEAD
                 },
             ),
             (
-                Fault::Absent,
+                ResponseFault::Absent,
                 ResponseHead {
                     status: 410,
                     ..HEAD
                 },
             ),
             (
-                Fault::Refused,
+                ResponseFault::Refused,
                 ResponseHead {
                     status: 403,
                     ..HEAD
                 },
             ),
             (
-                Fault::Unreachable,
+                ResponseFault::Unreachable,
                 ResponseHead {
                     status: 503,
                     ..HEAD
                 },
             ),
             (
-                Fault::Status,
+                ResponseFault::Status,
                 ResponseHead {
                     status: 500,
                     ..HEAD
                 },
             ),
             (
-                Fault::NoRange,
+                ResponseFault::NoRange,
                 ResponseHead {
                     status: 200,
                     content_length: Some("100"),
@@ -370,7 +374,7 @@ mod tests {
                 },
             ),
             (
-                Fault::WrongLength,
+                ResponseFault::WrongLength,
                 ResponseHead {
                     status: 200,
                     ..HEAD
@@ -438,7 +442,7 @@ mod tests {
                 content_length: wrong,
                 ..head
             };
-            assert_eq!(head.version(), Err(Fault::NoLength), "{wrong:?}");
+            assert_eq!(head.version(), Err(ResponseFault::NoLength), "{wrong:?}");
         }
     }
 

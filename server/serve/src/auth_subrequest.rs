@@ -69,7 +69,7 @@ impl ServerUrl {
 
 /// Configuration of subrequests.
 #[derive(Debug, Clone)]
-pub(crate) struct Asking {
+pub(crate) struct AuthSubrequestConfig {
     pub(crate) url: ServerUrl,
     /// Fields of the client's request that are forwarded, and part of the key.
     pub(crate) fields: Vec<HeaderName>,
@@ -85,7 +85,7 @@ pub(crate) struct Asking {
 
 /// Result of a subrequest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum AuthDecision {
     Allowed,
     /// 401, with the challenge for the client.
     Unauthorized(String),
@@ -96,7 +96,7 @@ pub(crate) enum Answer {
     None(&'static str),
 }
 
-impl Answer {
+impl AuthDecision {
     fn of(response: &Response<hyper::body::Incoming>) -> Self {
         match response.status() {
             status if status.is_success() => Self::Allowed,
@@ -120,18 +120,18 @@ fn challenge_of(response: &Response<hyper::body::Incoming>) -> Option<&str> {
     response.headers().get(WWW_AUTHENTICATE)?.to_str().ok()
 }
 
-type Key = [u8; 32];
+type DecisionKey = [u8; 32];
 /// An answer, or the slot of a pending one.
-type Place = Arc<OnceCell<(Answer, Instant)>>;
+type DecisionSlot = Arc<OnceCell<(AuthDecision, Instant)>>;
 
 /// An authorization server. Clones share all state.
 #[derive(Clone)]
-pub(crate) struct AuthServer(Arc<Shared>);
+pub(crate) struct AuthServer(Arc<AuthServerState>);
 
-struct Shared {
-    asking: Asking,
+struct AuthServerState {
+    asking: AuthSubrequestConfig,
     at_once: Semaphore,
-    answers: Mutex<HashMap<Key, Place>>,
+    answers: Mutex<HashMap<DecisionKey, DecisionSlot>>,
 }
 
 impl fmt::Debug for AuthServer {
@@ -143,8 +143,8 @@ impl fmt::Debug for AuthServer {
 }
 
 impl AuthServer {
-    pub(crate) fn new(asking: Asking) -> Self {
-        Self(Arc::new(Shared {
+    pub(crate) fn new(asking: AuthSubrequestConfig) -> Self {
+        Self(Arc::new(AuthServerState {
             asking,
             at_once: Semaphore::new(AT_ONCE_MAX),
             answers: Mutex::default(),
@@ -152,12 +152,12 @@ impl AuthServer {
     }
 
     /// Whether a client's request is authorized.
-    pub(crate) async fn ask(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
+    pub(crate) async fn decide(&self, head: &Parts, client: Peer, id: &RequestId) -> AuthDecision {
         let shared = &self.0;
         let key = shared.asking.key(head, client);
         let place = shared.place(key);
         let ask = async || {
-            let answer = shared.ask_within_time(head, client, id).await;
+            let answer = shared.send_with_timeout(head, client, id).await;
             (answer, Instant::now())
         };
         // If the waiter that runs the subrequest is cancelled, the next one runs it.
@@ -169,8 +169,8 @@ impl AuthServer {
     }
 }
 
-impl Asking {
-    fn key(&self, head: &Parts, client: Peer) -> Key {
+impl AuthSubrequestConfig {
+    fn key(&self, head: &Parts, client: Peer) -> DecisionKey {
         let mut hash = Context::new(&SHA256);
         let mut add = |text: &[u8]| {
             hash.update(&(text.len() as u64).to_le_bytes());
@@ -189,7 +189,7 @@ impl Asking {
                 add(value.as_bytes());
             }
         }
-        let mut key = Key::default();
+        let mut key = DecisionKey::default();
         key.copy_from_slice(hash.finish().as_ref());
         key
     }
@@ -230,11 +230,11 @@ fn target(head: &Parts) -> &str {
         .map_or("/", |target| target.as_str())
 }
 
-impl Shared {
+impl AuthServerState {
     /// The slot of the answer for a key.
-    fn place(&self, key: Key) -> Place {
+    fn place(&self, key: DecisionKey) -> DecisionSlot {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_use = |place: &Place| match place.get() {
+        let is_of_use = |place: &DecisionSlot| match place.get() {
             Some((_, since)) => since.elapsed() < self.asking.keep,
             // A request waits for it.
             None => Arc::strong_count(place) > 1,
@@ -245,14 +245,14 @@ impl Shared {
         if answers.len() >= ANSWERS_MAX {
             answers.retain(|_, place| is_of_use(place));
         }
-        let place = Place::default();
+        let place = DecisionSlot::default();
         if answers.len() < ANSWERS_MAX {
             answers.insert(key, Arc::clone(&place));
         }
         place
     }
 
-    fn forget(&self, key: Key, place: &Place) {
+    fn forget(&self, key: DecisionKey, place: &DecisionSlot) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if answers
             .get(&key)
@@ -262,25 +262,25 @@ impl Shared {
         }
     }
 
-    async fn ask_within_time(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
-        let asked = timeout(self.asking.patience, self.ask_now(head, client, id)).await;
-        asked.unwrap_or(Answer::None("no answer within the timeout"))
+    async fn send_with_timeout(&self, head: &Parts, client: Peer, id: &RequestId) -> AuthDecision {
+        let asked = timeout(self.asking.patience, self.send_subrequest(head, client, id)).await;
+        asked.unwrap_or(AuthDecision::None("no answer within the timeout"))
     }
 
-    async fn ask_now(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
+    async fn send_subrequest(&self, head: &Parts, client: Peer, id: &RequestId) -> AuthDecision {
         let Ok(_one_of_all) = self.at_once.acquire().await else {
-            return Answer::None("shut down");
+            return AuthDecision::None("shut down");
         };
         let Ok(request) = self.asking.request(head, client, id) else {
-            return Answer::None("cannot build the subrequest");
+            return AuthDecision::None("cannot build the subrequest");
         };
         let Ok(socket) = TcpStream::connect(self.asking.url.address).await else {
-            return Answer::None("cannot connect");
+            return AuthDecision::None("cannot connect");
         };
         let mut settings = http1::Builder::new();
         settings.max_buf_size(ANSWER_BYTES_MAX);
         let Ok((mut sender, connection)) = settings.handshake(TokioIo::new(socket)).await else {
-            return Answer::None("cannot connect");
+            return AuthDecision::None("cannot connect");
         };
         // Both are dropped at the end: the body is not read, and the connection is closed. The
         // connection may end before the answer is polled, so it is awaited in that case.
@@ -290,8 +290,8 @@ impl Shared {
             _ = connection => answered.await,
         };
         match answered {
-            Ok(response) => Answer::of(&response),
-            Err(_) => Answer::None("invalid HTTP response"),
+            Ok(response) => AuthDecision::of(&response),
+            Err(_) => AuthDecision::None("invalid HTTP response"),
         }
     }
 }

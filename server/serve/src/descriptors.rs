@@ -15,7 +15,7 @@ const FILES_MIN: u64 = 8;
 
 /// Limits of open descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shares {
+pub struct DescriptorLimits {
     /// Limit of viewers' connections.
     pub connections_max: usize,
     /// Limit of files per device, besides those with a running reply.
@@ -43,7 +43,7 @@ pub fn raise_limit() -> u64 {
 
 /// Returns `wanted` if it fits within the limit of open files, otherwise smaller limits, with a
 /// warning. Each connection may have a running reply with a file of its own.
-pub fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
+pub fn share_out(limit: u64, wanted: DescriptorLimits, devices: usize) -> DescriptorLimits {
     let devices = (devices as u64).max(1);
     let (connections, files) = (wanted.connections_max as u64, wanted.open_files_max as u64);
     let left = limit.saturating_sub(RESERVE + RESERVE_PER_DEVICE * devices);
@@ -57,7 +57,7 @@ pub fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
     let files = files.min((left / 4 / devices).max(FILES_MIN));
     let connections = connections.min((left.saturating_sub(files * devices) / 2).max(1));
     let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    let shares = Shares {
+    let shares = DescriptorLimits {
         connections_max: number(connections),
         open_files_max: number(files),
     };
@@ -75,7 +75,7 @@ pub fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
 mod tests {
     use super::*;
 
-    const WANTED: Shares = Shares {
+    const WANTED: DescriptorLimits = DescriptorLimits {
         connections_max: 16_384,
         open_files_max: 1024,
     };

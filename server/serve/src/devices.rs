@@ -9,7 +9,7 @@ use headlong_library::DeviceInfo;
 
 use crate::config::{Config, Mistakes};
 use crate::disk::{Device, DeviceConfig, StartError};
-use crate::flash::{FlashShare, Tier};
+use crate::flash::{FlashShare, FlashTier};
 use crate::state_folder::{DeviceIdentity, StateFolder};
 
 /// Persistent names of disks, which identify their shares of the flash tier.
@@ -39,7 +39,7 @@ pub fn start(
     config: &Config,
     found: Vec<DeviceInfo>,
     engines: Vec<EngineConfig>,
-    tier: Option<&Arc<Tier>>,
+    tier: Option<&Arc<FlashTier>>,
     open_files_max: usize,
 ) -> Result<Vec<Device>, StartError> {
     let names = names(&found);

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, TryLockError};
 
-use headlong_library::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled, Library};
+use headlong_library::{FACTS_MAX, FACTS_RECORD_BYTES, FactsLoaded, Library};
 
 use crate::whole_file::{MODE, write_whole};
 
@@ -21,11 +21,11 @@ const FILE_BYTES_MAX: u64 = 2 * (FACTS_MAX * FACTS_RECORD_BYTES) as u64;
 pub(crate) struct FactsFile {
     path: PathBuf,
     /// Locked by the writer.
-    written: Mutex<Written>,
+    written: Mutex<FactsFileState>,
 }
 
 #[derive(Debug, Default)]
-struct Written {
+struct FactsFileState {
     bytes: u64,
     /// Whether the next write replaces the whole file.
     is_to_be_rewritten: bool,
@@ -56,7 +56,7 @@ impl FactsFile {
                 return;
             }
         }
-        let FactsRecalled { records, damaged } = library.recall_facts(&bytes);
+        let FactsLoaded { records, damaged } = library.recall_facts(&bytes);
         if damaged > 0 {
             tracing::warn!(
                 %path, damaged,
@@ -67,7 +67,7 @@ impl FactsFile {
         let known = library.all_facts().len() as u64;
         tracing::debug!(%path, records, "loaded facts about media files");
         if let Ok(mut written) = self.written.lock() {
-            *written = Written {
+            *written = FactsFileState {
                 bytes: bytes.len() as u64,
                 is_to_be_rewritten: damaged > 0 || bytes.len() as u64 > 2 * known,
             };
@@ -96,7 +96,7 @@ impl FactsFile {
         };
         match outcome {
             Ok(bytes) => {
-                *written = Written {
+                *written = FactsFileState {
                     bytes,
                     is_to_be_rewritten: false,
                 };

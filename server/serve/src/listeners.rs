@@ -7,9 +7,9 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::config::{Config, ListenOn};
+use crate::config::{Config, ListenSetting};
 use crate::net::{BindError, ListenAddress, Listener, SocketFile, adopt, bind};
-use crate::upgrade::{Inherited, InheritedSocket};
+use crate::upgrade::{InheritedSocket, InheritedSockets};
 
 /// The listening sockets of this process.
 pub(crate) struct Listeners {
@@ -45,7 +45,7 @@ impl OldSocketFile {
     /// Takes ownership of the file, if it still exists.
     fn take(self) -> Option<SocketFile> {
         match self.file {
-            Some(file) => SocketFile::given(&self.path, file),
+            Some(file) => SocketFile::take_over(&self.path, file),
             None => SocketFile::of(&self.path).ok(),
         }
     }
@@ -67,8 +67,8 @@ impl Listeners {
     pub(crate) fn open_all(
         &mut self,
         config: &Config,
-        inherited: &mut Inherited,
-    ) -> Result<Vec<(ListenOn, Listener)>, BindError> {
+        inherited: &mut InheritedSockets,
+    ) -> Result<Vec<(ListenSetting, Listener)>, BindError> {
         let all = config.listeners().into_iter();
         all.map(|on| {
             let listener = self.open(&on.address, inherited)?;
@@ -81,7 +81,7 @@ impl Listeners {
     pub(crate) fn open(
         &mut self,
         address: &ListenAddress,
-        inherited: &mut Inherited,
+        inherited: &mut InheritedSockets,
     ) -> Result<Listener, BindError> {
         let copied = |descriptor: BorrowedFd<'_>| {
             let copy = descriptor.try_clone_to_owned();
@@ -113,8 +113,11 @@ impl Listeners {
     }
 
     /// Marks the remaining sockets of the old process as no longer configured.
-    pub(crate) fn close(&mut self, inherited: Inherited) {
-        let own = inherited.left().into_iter().filter(|lent| !lent.is_managed);
+    pub(crate) fn close(&mut self, inherited: InheritedSockets) {
+        let own = inherited
+            .into_unclaimed()
+            .into_iter()
+            .filter(|lent| !lent.is_managed);
         self.unwanted
             .extend(own.filter_map(|lent| OldSocketFile::of(&lent.address, lent.file)));
     }

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Unscanned roots by index.
 #[derive(Debug, Default)]
-pub struct Unscanned(Mutex<BTreeMap<usize, PathBuf>>);
+pub struct PendingScans(Mutex<BTreeMap<usize, PathBuf>>);
 
-impl Unscanned {
+impl PendingScans {
     /// Creates the set of all roots.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self(Mutex::new(roots.into_iter().enumerate().collect()))
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn root_is_listed_until_its_first_scan() {
-        let unscanned = Unscanned::new(vec!["/a".into(), "/b".into()]);
+        let unscanned = PendingScans::new(vec!["/a".into(), "/b".into()]);
         assert_eq!(unscanned.scanned(0), Some("/a".into()));
         assert_eq!(unscanned.scanned(0), None, "reported only once");
         assert_eq!(unscanned.names(), ["/b"]);

@@ -110,11 +110,11 @@ impl Reloader {
             refused.push(format!("log.level ({error})"));
         }
         self.state.log.reopen();
-        self.say(config, &refused);
+        self.log_changes(config, &refused);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = config.clone();
     }
 
-    fn say(&self, config: &Config, refused: &[String]) {
+    fn log_changes(&self, config: &Config, refused: &[String]) {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = Changes::between(&last, config).taken;
         for setting in &taken {

@@ -12,31 +12,31 @@ use tokio::sync::watch;
 use crate::admin::serve_admin;
 use crate::config::{Admin, Config};
 use crate::core_dumps;
-use crate::degraded::{DegradedParts, PartKind};
-use crate::descriptors::{self, Shares};
+use crate::degraded_parts::{DegradedPartKind, DegradedParts};
+use crate::descriptors::{self, DescriptorLimits};
 use crate::devices;
 use crate::disk::Device;
-use crate::hand_over::HandOver;
-use crate::http::{Lookups, MediaService, MediaState};
-use crate::late_flash::{self, TierHolder};
+use crate::flash_attachment::{self, TierHolder};
+use crate::handover::Handover;
+use crate::http::{LookupThreads, MediaService, MediaState};
 use crate::listeners::Listeners;
+use crate::media_view;
+use crate::memory_transfer;
 use crate::net::{
-    ConnectionCounters, Encryption, Limits, ListenAddress, ListenerContext, ReloadingCertificates,
-    TrustedProxies, serve_listener, shutdown,
+    ConnectionCounters, ConnectionLimits, Encryption, ListenAddress, ListenerContext,
+    ReloadingCertificates, TrustedProxies, serve_listener, shutdown,
 };
-use crate::passing_on;
-use crate::pending_scans::Unscanned;
+use crate::pending_scans::PendingScans;
 use crate::pull::Pulls;
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
 pub use crate::run_error::RunError;
 use crate::service_manager::{self, NotifyState};
-use crate::signals::{End, Signals};
+use crate::signals::{ServerExit, Signals};
 use crate::start;
 use crate::state_folder::StateFolder;
 use crate::tasks::{self, RootScans};
-use crate::upgrade::{Inherited, Predecessor, Program};
-use crate::view;
+use crate::upgrade::{InheritedSockets, Predecessor, Program};
 
 /// Serves until it is stopped. `config` comes from [`Config::load`], which checked it for this
 /// machine; `read_config` returns the next one on SIGHUP.
@@ -45,7 +45,7 @@ use crate::view;
 /// If the server cannot start. Once it runs, it ends only when it is stopped.
 pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
     // Must come first, before this process opens a descriptor.
-    let of_manager = Inherited::of_manager()?;
+    let of_manager = InheritedSockets::of_manager()?;
     let program = Program::of_this_process()?;
     let daemon_log = crate::log::init_daemon_log(config.log.level.name())?;
     core_dumps::disable();
@@ -69,7 +69,7 @@ async fn serve(
     config: Config,
     read_config: ReadConfig,
     daemon_log: crate::log::DaemonLog,
-    (program, of_manager): (Program, Inherited),
+    (program, of_manager): (Program, InheritedSockets),
 ) -> Result<(), RunError> {
     let mut signals = Signals::listen()?;
     let (predecessor, mut inherited) = match Predecessor::meet().await? {
@@ -102,7 +102,7 @@ async fn serve(
         None => inherited.all_taken()?,
     }
     let log = Arc::new(start::open_log(&config, &degraded)?);
-    let wanted = Shares {
+    let wanted = DescriptorLimits {
         connections_max: config.limits.connections_max as usize,
         open_files_max: config.open_files_max as usize,
     };
@@ -123,7 +123,7 @@ async fn serve(
         shares.open_files_max,
     )?;
     pulls.attach(&devices);
-    let lookups = Lookups::start(&library)?;
+    let lookups = LookupThreads::start(&library)?;
     // Everything that may fail does so before the handover.
     let threads = start::connection_threads()?;
     let settings = start::http_settings(&config);
@@ -138,7 +138,7 @@ async fn serve(
     let tier = TierHolder::new(tier);
     let rescan = config.time_scale().wall(config.rescan);
     if let (Some(folder), Some(trouble)) = (&config.state, config.state_trouble()) {
-        degraded.lose(PartKind::State, folder.display(), trouble);
+        degraded.lose(DegradedPartKind::State, folder.display(), trouble);
     }
     let folder = StateFolder::new(config.state.clone(), Arc::clone(&degraded));
     if let Some(facts) = folder.facts() {
@@ -146,7 +146,7 @@ async fn serve(
     }
     let scanned = watch::Sender::new(0);
     let scans = scanned.subscribe();
-    let unscanned = Arc::new(Unscanned::new(state.library.roots()));
+    let unscanned = Arc::new(PendingScans::new(state.library.roots()));
     let missing = Arc::clone(&unscanned);
     let roots = RootScans {
         rescan,
@@ -161,10 +161,10 @@ async fn serve(
         doors.take_over();
         tasks::recall(&state, &folder, config.time_scale()).await;
         if let Some(pieces) = pieces {
-            passing_on::take(&state.devices, pieces);
+            memory_transfer::take(&state.devices, pieces);
         }
     }
-    let late_flash = tokio::spawn(late_flash::keep(
+    let late_flash = tokio::spawn(flash_attachment::keep_attached(
         config.clone(),
         Arc::clone(&state),
         tier.clone(),
@@ -174,7 +174,7 @@ async fn serve(
 
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
-    let limits = Limits {
+    let limits = ConnectionLimits {
         connections_max: shares.connections_max,
         ..start::limits(&config)
     };
@@ -217,7 +217,7 @@ async fn serve(
     let admin = admin_listener.map(|listener| {
         let is_ready = Arc::clone(&is_ready);
         let unscanned = Arc::clone(&unscanned);
-        let view = view::admin_state(
+        let view = media_view::admin_state(
             &state,
             &config,
             counters,
@@ -252,7 +252,7 @@ async fn serve(
         unscanned,
         (is_ready, addresses),
     ));
-    let heir = HandOver {
+    let heir = Handover {
         program,
         listeners: doors.lend(),
         state: Arc::clone(&state),
@@ -267,8 +267,8 @@ async fn serve(
     late_flash.abort();
 
     let (successor, pieces) = match end {
-        End::Stop => (None, None),
-        End::Replaced(successor, pieces) => (Some(successor), Some(pieces)),
+        ServerExit::Stop => (None, None),
+        ServerExit::Replaced(successor, pieces) => (Some(successor), Some(pieces)),
     };
     let is_replaced = successor.is_some();
     if let (Some(successor), Some(pieces)) = (&successor, pieces) {
@@ -280,7 +280,7 @@ async fn serve(
             admin.retire();
         }
         state.devices.iter().for_each(Device::replaced);
-        let passing = passing_on::give(&state.devices, pieces).await;
+        let passing = memory_transfer::send_pieces(&state.devices, pieces).await;
         // Awaited together with the last replies.
         serving.spawn(async { drop(passing.await) });
         // The remaining pieces are useful only to running replies.

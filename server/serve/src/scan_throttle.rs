@@ -26,9 +26,9 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Work done by a scan since its last pause.
 #[derive(Debug, Default)]
-struct Stretch(Duration);
+struct WorkSincePause(Duration);
 
-impl Stretch {
+impl WorkSincePause {
     /// Adds work; returns the length of the pause that is due, if the disk is busy.
     fn worked(&mut self, took: Duration) -> Duration {
         self.0 += took;
@@ -41,7 +41,7 @@ impl Stretch {
 
 /// Returns the callback that a scan calls after each disk access.
 pub(crate) fn resting(is_busy: &AtomicBool) -> impl FnMut(Duration) {
-    let mut stretch = Stretch::default();
+    let mut stretch = WorkSincePause::default();
     move |took| {
         let mut left = stretch.worked(took);
         while !left.is_zero() && is_busy.load(Ordering::Relaxed) {
@@ -61,7 +61,11 @@ struct DeviceActivity {
 
 impl DeviceActivity {
     /// Updates the activity; returns whether the device is busy.
-    fn look(&mut self, now: Instant, (state, reads, queue): (DeviceState, u64, QueueUse)) -> bool {
+    fn update(
+        &mut self,
+        now: Instant,
+        (state, reads, queue): (DeviceState, u64, QueueUse),
+    ) -> bool {
         let is_at_work = queue.jobs > 0 || queue.outstanding_reads > 0 || reads != self.reads;
         self.reads = reads;
         if is_at_work {
@@ -84,7 +88,7 @@ pub(crate) async fn watch(devices: &[&Device], is_busy: &AtomicBool) {
         let mut is_any = false;
         for (device, seen) in &mut seen {
             let at = device.snapshot().await;
-            is_any |= seen.look(Instant::now(), (at.state, at.stats.reads, at.queue));
+            is_any |= seen.update(Instant::now(), (at.state, at.stats.reads, at.queue));
         }
         is_busy.store(is_any, Ordering::Relaxed);
         sleep(LOOK_INTERVAL).await;
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn scan_pauses_nine_times_as_long_as_it_worked() {
-        let mut stretch = Stretch::default();
+        let mut stretch = WorkSincePause::default();
         let took = [5, 12, 30, 0, 19, 1, 400].map(|ms| ms * MS);
         let waits = took.map(|took| stretch.worked(took));
         assert_eq!(waits, [0, 0, 423, 0, 0, 180, 3600].map(|ms| ms * MS));
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn pause_is_bounded_after_a_hang() {
-        let mut stretch = Stretch::default();
+        let mut stretch = WorkSincePause::default();
         assert_eq!(stretch.worked(3600 * 1000 * MS), WAIT_MAX);
         assert_eq!(stretch.worked(STRETCH), STRETCH * WAIT_TIMES);
     }
@@ -130,7 +134,7 @@ mod tests {
         let waiting = QueueUse { jobs: 1, ..idle };
         let mut look = |ms: u64, reads, queue| {
             let now = began + Duration::from_millis(ms);
-            seen.look(now, (DeviceState::Online, reads, queue))
+            seen.update(now, (DeviceState::Online, reads, queue))
         };
         assert!(!look(0, 0, idle));
         assert!(look(250, 0, waiting));
@@ -139,6 +143,6 @@ mod tests {
         assert!(!look(500 + 2000, 1, idle));
         assert!(look(3000, 2, idle));
         let offline = (DeviceState::Offline, 3, waiting);
-        assert!(!seen.look(began + Duration::from_secs(4), offline));
+        assert!(!seen.update(began + Duration::from_secs(4), offline));
     }
 }

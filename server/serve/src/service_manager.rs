@@ -33,7 +33,7 @@ pub fn notify(states: &[NotifyState<'_>]) {
 /// If the notification cannot be sent.
 pub fn try_to_notify(states: &[NotifyState<'_>]) -> io::Result<()> {
     match std::env::var_os("NOTIFY_SOCKET") {
-        Some(address) => tell(&address, states),
+        Some(address) => send_states(&address, states),
         None => Ok(()),
     }
 }
@@ -78,7 +78,7 @@ impl Heartbeat {
     }
 }
 
-pub(crate) fn tell(address: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()> {
+pub(crate) fn send_states(address: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()> {
     let mut text = String::new();
     for state in states {
         let _ = writeln!(text, "{state}");
@@ -109,7 +109,7 @@ mod tests {
         let manager = UnixDatagram::bind_addr(&address).expect("bound");
         let address = format!("@{name}");
         let tell = || {
-            tell(
+            send_states(
                 address.as_ref(),
                 &[NotifyState::Reloading, NotifyState::Ready],
             )

@@ -16,15 +16,15 @@ const NONE: usize = usize::MAX;
 /// Aligned to the granularity at which processors fetch memory.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// A shard for each thread.
 #[derive(Debug)]
-pub(crate) struct Sharded<T>(Box<[Apart<T>]>);
+pub(crate) struct Sharded<T>(Box<[CachePadded<T>]>);
 
 impl<T: Default> Default for Sharded<T> {
     fn default() -> Self {
-        Self((0..PARTS).map(|_| Apart::default()).collect())
+        Self((0..PARTS).map(|_| CachePadded::default()).collect())
     }
 }
 

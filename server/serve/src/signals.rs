@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::hand_over::HandOver;
+use crate::handover::Handover;
 use crate::http::MediaState;
 use crate::reload::Reloader;
 use crate::upgrade::{Predecessor, Successor};
@@ -22,7 +22,7 @@ pub(crate) struct Signals {
 }
 
 /// Why a running server ends.
-pub(crate) enum End {
+pub(crate) enum ServerExit {
     /// It was stopped.
     Stop,
     /// Another process has taken over and receives the cached pieces.
@@ -47,33 +47,33 @@ impl Signals {
     pub(crate) async fn serve(
         &mut self,
         reloader: &Reloader,
-        heir: &HandOver,
+        heir: &Handover,
         has_taken_over: bool,
-    ) -> End {
+    ) -> ServerExit {
         if has_taken_over && self.is_stopped_during(reloader.take_in()).await {
-            return End::Stop;
+            return ServerExit::Stop;
         }
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
                     if self.is_stopped_during(reloader.reload()).await {
-                        return End::Stop;
+                        return ServerExit::Stop;
                     }
                 }
                 _ = self.user1.recv() => reloader.state.log.reopen(),
                 _ = self.user2.recv() => {
                     // A stop signal interrupts the upgrade.
                     let replaced = tokio::select! {
-                        replaced = heir.give_place() => replaced,
-                        _ = self.terminate.recv() => return End::Stop,
-                        _ = self.interrupt.recv() => return End::Stop,
+                        replaced = heir.run() => replaced,
+                        _ = self.terminate.recv() => return ServerExit::Stop,
+                        _ = self.interrupt.recv() => return ServerExit::Stop,
                     };
                     if let Some((successor, pieces)) = replaced {
-                        return End::Replaced(successor, pieces);
+                        return ServerExit::Replaced(successor, pieces);
                     }
                 }
-                _ = self.terminate.recv() => return End::Stop,
-                _ = self.interrupt.recv() => return End::Stop,
+                _ = self.terminate.recv() => return ServerExit::Stop,
+                _ = self.interrupt.recv() => return ServerExit::Stop,
             }
         }
     }

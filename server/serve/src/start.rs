@@ -8,11 +8,11 @@ use headlong_library::{Library, LibraryOptions};
 use headlong_units::Duration;
 
 use crate::config::Config;
-use crate::degraded::{DegradedParts, PartKind};
-use crate::flash::{FlashError, Tier};
+use crate::degraded_parts::{DegradedPartKind, DegradedParts};
+use crate::flash::{FlashError, FlashTier};
 use crate::http::{AccessRules, HttpSettings, SharedRates};
 use crate::log::{AccessLog, LogConfig, SessionLimits, SinkError};
-use crate::net::{ConnectionThreads, Limits, TcpOptions};
+use crate::net::{ConnectionLimits, ConnectionThreads, TcpOptions};
 use crate::run_error::RunError;
 
 /// Opens the roots; they are scanned while the server runs.
@@ -36,12 +36,12 @@ pub(crate) fn tier(
     config: &Config,
     disks: usize,
     degraded: &DegradedParts,
-) -> Result<Option<Arc<Tier>>, FlashError> {
-    let (tier, ill) = Tier::open(&config.flash, config.engine.piece_bytes, disks)?;
+) -> Result<Option<Arc<FlashTier>>, FlashError> {
+    let (tier, ill) = FlashTier::open(&config.flash, config.engine.piece_bytes, disks)?;
     for path in &config.flash {
         match ill.iter().find(|error| error.path == *path) {
-            Some(error) => degraded.lose(PartKind::Flash, path.display(), &error.trouble),
-            None => degraded.recover(PartKind::Flash, path.display()),
+            Some(error) => degraded.lose(DegradedPartKind::Flash, path.display(), &error.trouble),
+            None => degraded.recover(DegradedPartKind::Flash, path.display()),
         }
     }
     Ok(tier)
@@ -76,10 +76,10 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
 }
 
 /// Limits of connections.
-pub(crate) fn limits(config: &Config) -> Limits {
+pub(crate) fn limits(config: &Config) -> ConnectionLimits {
     let limits = &config.limits;
     let wall = |model| config.time_scale().wall(model);
-    Limits {
+    ConnectionLimits {
         connections_max: limits.connections_max as usize,
         connections_per_address_max: limits.connections_per_address_max as usize,
         header_bytes_max: usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX),
@@ -90,7 +90,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
         request_bytes_max: config.request_bytes_max(),
         drain_timeout: wall(limits.drain_timeout),
-        ..Limits::default()
+        ..ConnectionLimits::default()
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
     library.rescan();
     let engines = devices::engines(&config, &library.devices(), true).expect("engines");
     let devices = devices::start(&config, library.devices(), engines, None, 64).expect("devices");
-    let lookups = crate::http::Lookups::start(&library).expect("threads");
+    let lookups = crate::http::LookupThreads::start(&library).expect("threads");
     let log = Arc::new(open_log(&config, &Arc::default()).expect("a log"));
     let settings = http_settings(&config);
     crate::http::MediaState::new(library, lookups, devices, log, settings, Arc::default())

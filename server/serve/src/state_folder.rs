@@ -20,10 +20,10 @@ use headlong_library::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::degraded::{DegradedParts, PartKind};
+use crate::degraded_parts::{DegradedPartKind, DegradedParts};
 use crate::disk::LearnedState;
 use crate::facts_file::FactsFile;
-use crate::state_record::Record;
+use crate::state_record::StateRecord;
 use crate::time_scale::TimeScale;
 use crate::whole_file::write_whole;
 
@@ -42,7 +42,7 @@ struct DeviceStateFile {
     /// A prefetch size is valid only for this policy.
     policy: String,
     reference_bit_rate_bps: u64,
-    learned: Record,
+    learned: StateRecord,
 }
 
 /// Identity of a device.
@@ -71,23 +71,23 @@ impl<'a> DeviceIdentity<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
-    turns: Turns,
+    turns: DeviceWriteLocks,
     facts: Option<Arc<FactsFile>>,
     degraded: Arc<DegradedParts>,
 }
 
 /// Write locks by device name.
-type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
+type DeviceWriteLocks = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
 /// Guard of the write lock of a device.
-pub(crate) type Turn = OwnedMutexGuard<()>;
+pub(crate) type DeviceWriteGuard = OwnedMutexGuard<()>;
 
 impl StateFolder {
     pub(crate) fn new(folder: Option<PathBuf>, degraded: Arc<DegradedParts>) -> Self {
         let facts = folder.as_deref().map(FactsFile::new).map(Arc::new);
         Self {
             folder,
-            turns: Turns::default(),
+            turns: DeviceWriteLocks::default(),
             facts,
             degraded,
         }
@@ -105,7 +105,7 @@ impl StateFolder {
 
     /// Waits until no write for this device is in progress, so that at most one write per device
     /// hangs in an unresponsive folder.
-    pub(crate) async fn turn(&self, device: &str) -> Turn {
+    pub(crate) async fn turn(&self, device: &str) -> DeviceWriteGuard {
         let turn = {
             // Each change under the lock is a single call.
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,15 +157,15 @@ impl StateFolder {
             capacity_bytes: who.capacity_bytes,
             policy: engine.sizing.policy.name().to_owned(),
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
-            learned: Record::of(&learned),
+            learned: StateRecord::of(&learned),
         };
         let folder = path.parent().unwrap_or(&path).display();
         let written = serde_json::to_vec(&found).map_err(std::io::Error::from);
         match written.and_then(|text| write_whole(&path, &text)) {
-            Ok(()) => self.degraded.recover(PartKind::State, folder),
+            Ok(()) => self.degraded.recover(DegradedPartKind::State, folder),
             Err(error) => {
                 let reason = format!("{error}; give the server's user write access");
-                self.degraded.lose(PartKind::State, folder, reason);
+                self.degraded.lose(DegradedPartKind::State, folder, reason);
             }
         }
     }
@@ -221,7 +221,7 @@ fn now_unix_ms() -> u64 {
 fn read(path: &Path) -> std::io::Result<Option<DeviceStateFile>> {
     /// The only field read from a file of any version.
     #[derive(Deserialize)]
-    struct Versioned {
+    struct VersionField {
         version: u32,
     }
     let file = match std::fs::File::open(path) {
@@ -230,7 +230,7 @@ fn read(path: &Path) -> std::io::Result<Option<DeviceStateFile>> {
     };
     let mut text = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    let Versioned { version } = serde_json::from_slice(&text)?;
+    let VersionField { version } = serde_json::from_slice(&text)?;
     if version != VERSION {
         let text = format!("it has version {version}, but this headlong reads version {VERSION}");
         return Err(std::io::Error::other(text));

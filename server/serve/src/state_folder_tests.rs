@@ -1,5 +1,6 @@
 use headlong_engine::{
-    Control, EngineConfig, Identity, Learned, Policy, SavedChain, StreamId, ViewerId,
+    Control, EngineConfig, Policy, ReaderIdentity, SavedChain, ShardMeasurements, StreamId,
+    ViewerId,
 };
 use headlong_units::{BitRate, Duration, MIB};
 
@@ -15,7 +16,7 @@ fn engine(mode: Control) -> EngineConfig {
 /// Learned state with this prefetch size and one viewer.
 fn learned(found_bytes: u64) -> LearnedState {
     let chain = SavedChain {
-        viewer: Identity::Named(ViewerId(u64::MAX)),
+        viewer: ReaderIdentity::Named(ViewerId(u64::MAX)),
         stream: StreamId(0),
         start: 1,
         end: 5,
@@ -26,10 +27,10 @@ fn learned(found_bytes: u64) -> LearnedState {
         idle: Duration(9),
     };
     LearnedState {
-        learned: Learned {
+        learned: ShardMeasurements {
             reference_bytes: Some(found_bytes),
             carried: BitRate(77),
-            ..Learned::default()
+            ..ShardMeasurements::default()
         },
         chains: vec![(u64::MAX - 1, chain)],
         age: Duration::ZERO,

@@ -2,7 +2,9 @@
 
 use std::time::Instant as Clock;
 
-use headlong_engine::{DriveTimes, Ended, Identity, Learned, SavedChain, StreamId, ViewerId};
+use headlong_engine::{
+    DriveTimes, EndedChain, ReaderIdentity, SavedChain, ShardMeasurements, StreamId, ViewerId,
+};
 use headlong_units::{BitRate, Duration};
 use serde::{Deserialize, Serialize};
 
@@ -10,25 +12,25 @@ use crate::disk::LearnedState;
 
 /// The complete record. Times in nanoseconds, rates in bits per second.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct StateRecord {
     reference_bytes: Option<u64>,
-    drive: Option<Drive>,
+    drive: Option<DriveRecord>,
     service_ns: u64,
     carried_bps: u64,
     bit_rate_mean_bps: Option<u64>,
     sent_bytes: u64,
-    ended: Vec<EndedChain>,
-    chains: Vec<Chain>,
+    ended: Vec<EndedChainRecord>,
+    chains: Vec<ChainRecord>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Drive {
+struct DriveRecord {
     reposition_ns: u64,
     transfer_ns_per_mib: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct EndedChain {
+struct EndedChainRecord {
     read_bytes: u64,
     whole_bytes: u64,
     rule_bytes_per_mib: u64,
@@ -38,7 +40,7 @@ struct EndedChain {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Chain {
+struct ChainRecord {
     /// Persistent name of its stream.
     stream: u64,
     viewer: u64,
@@ -52,13 +54,13 @@ struct Chain {
     idle_ns: u64,
 }
 
-impl Record {
+impl StateRecord {
     pub(crate) fn of(told: &LearnedState) -> Self {
         let learned = &told.learned;
         let chains = told.chains.iter();
         Self {
             reference_bytes: learned.reference_bytes,
-            drive: learned.drive.map(|drive| Drive {
+            drive: learned.drive.map(|drive| DriveRecord {
                 reposition_ns: drive.reposition.0,
                 transfer_ns_per_mib: drive.transfer_per_mib.0,
             }),
@@ -66,9 +68,9 @@ impl Record {
             carried_bps: learned.carried.0,
             bit_rate_mean_bps: learned.bit_rate_mean.map(|rate| rate.0),
             sent_bytes: learned.sent_bytes,
-            ended: learned.ended.iter().map(EndedChain::of).collect(),
+            ended: learned.ended.iter().map(EndedChainRecord::of).collect(),
             chains: chains
-                .map(|(name, chain)| Chain::of(*name, chain))
+                .map(|(name, chain)| ChainRecord::of(*name, chain))
                 .collect(),
         }
     }
@@ -80,24 +82,28 @@ impl Record {
             transfer_per_mib: Duration(drive.transfer_ns_per_mib),
         });
         LearnedState {
-            learned: Learned {
+            learned: ShardMeasurements {
                 reference_bytes: self.reference_bytes,
                 drive,
                 service: Duration(self.service_ns),
                 carried: BitRate(self.carried_bps),
                 bit_rate_mean: self.bit_rate_mean_bps.map(BitRate),
-                ended: self.ended.into_iter().map(EndedChain::ended).collect(),
+                ended: self
+                    .ended
+                    .into_iter()
+                    .map(EndedChainRecord::ended)
+                    .collect(),
                 sent_bytes: self.sent_bytes,
             },
-            chains: self.chains.into_iter().map(Chain::learned).collect(),
+            chains: self.chains.into_iter().map(ChainRecord::learned).collect(),
             age,
             told_at: Clock::now(),
         }
     }
 }
 
-impl EndedChain {
-    fn of(ended: &Ended) -> Self {
+impl EndedChainRecord {
+    fn of(ended: &EndedChain) -> Self {
         Self {
             read_bytes: ended.read_bytes,
             whole_bytes: ended.whole_bytes,
@@ -108,8 +114,8 @@ impl EndedChain {
         }
     }
 
-    fn ended(self) -> Ended {
-        Ended {
+    fn ended(self) -> EndedChain {
+        EndedChain {
             read_bytes: self.read_bytes,
             whole_bytes: self.whole_bytes,
             rule_bytes_per_mib: self.rule_bytes_per_mib,
@@ -120,11 +126,11 @@ impl EndedChain {
     }
 }
 
-impl Chain {
+impl ChainRecord {
     fn of(stream: u64, chain: &SavedChain) -> Self {
         let (viewer, is_named) = match chain.viewer {
-            Identity::Named(viewer) => (viewer, true),
-            Identity::Unnamed { origin, .. } => (origin, false),
+            ReaderIdentity::Named(viewer) => (viewer, true),
+            ReaderIdentity::Unnamed { origin, .. } => (origin, false),
         };
         Self {
             stream,
@@ -145,8 +151,8 @@ impl Chain {
         let viewer = ViewerId(self.viewer);
         let chain = SavedChain {
             viewer: match self.is_named {
-                true => Identity::Named(viewer),
-                false => Identity::Unnamed {
+                true => ReaderIdentity::Named(viewer),
+                false => ReaderIdentity::Unnamed {
                     origin: viewer,
                     connection: None,
                 },
@@ -171,7 +177,7 @@ mod tests {
     /// All numbers differ, so that swapped fields are detected.
     #[test]
     fn learned_state_survives_a_round_trip() {
-        let ended = |n: u64| Ended {
+        let ended = |n: u64| EndedChain {
             read_bytes: n,
             whole_bytes: n + 1,
             rule_bytes_per_mib: n + 2,
@@ -179,7 +185,7 @@ mod tests {
             pace: BitRate(n + 4),
             sent_bytes: n + 5,
         };
-        let learned = Learned {
+        let learned = ShardMeasurements {
             reference_bytes: Some(1),
             drive: Some(DriveTimes {
                 reposition: Duration(2),
@@ -202,21 +208,21 @@ mod tests {
             pace: BitRate(34),
             idle: Duration(35),
         };
-        let unnamed = Identity::Unnamed {
+        let unnamed = ReaderIdentity::Unnamed {
             origin: ViewerId(37),
             connection: None,
         };
         let told = LearnedState {
             learned,
             chains: vec![
-                (38, chain(Identity::Named(ViewerId(36)))),
+                (38, chain(ReaderIdentity::Named(ViewerId(36)))),
                 (39, chain(unnamed)),
             ],
             age: Duration(0),
             told_at: Clock::now(),
         };
-        let text = serde_json::to_string(&Record::of(&told)).expect("text");
-        let record: Record = serde_json::from_str(&text).expect("read");
+        let text = serde_json::to_string(&StateRecord::of(&told)).expect("text");
+        let record: StateRecord = serde_json::from_str(&text).expect("read");
         let read = record.learned(Duration(40));
         assert_eq!(format!("{:?}", read.learned), format!("{:?}", told.learned));
         assert_eq!(format!("{:?}", read.chains), format!("{:?}", told.chains));

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
-use headlong_library::Gone;
+use headlong_library::RemovedStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
-use crate::degraded::{DegradedParts, PartKind};
+use crate::degraded_parts::{DegradedPartKind, DegradedParts};
 use crate::http::MediaState;
-use crate::net::Pulse;
-use crate::pending_scans::Unscanned;
+use crate::net::ThreadResponsiveness;
+use crate::pending_scans::PendingScans;
 use crate::raw::trim_heap;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{DeviceIdentity, StateFolder};
@@ -52,7 +52,7 @@ pub(crate) struct RootScans {
     /// Counts scans.
     pub(crate) scanned: watch::Sender<u64>,
     /// Roots that have not been scanned yet.
-    pub(crate) unscanned: Arc<Unscanned>,
+    pub(crate) unscanned: Arc<PendingScans>,
     pub(crate) degraded: Arc<DegradedParts>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: R
 /// Sends watchdog notifications as often as the service manager requires (`WatchdogSec=`), provided
 /// that this task and every connection thread handle events. Disks are not checked: a hanging disk
 /// is no reason to kill a server that serves others.
-pub(crate) async fn keep_alive(threads: Pulse) {
+pub(crate) async fn keep_alive(threads: ThreadResponsiveness) {
     service_manager::keep_alive(|| threads.beat()).await;
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn keep_alive(threads: Pulse) {
 pub(crate) async fn say_ready(
     state: Arc<MediaState>,
     scans: watch::Receiver<u64>,
-    unscanned: Arc<Unscanned>,
+    unscanned: Arc<PendingScans>,
     (is_ready, addresses): (Arc<AtomicBool>, String),
 ) {
     until_scanned(&state, scans, &unscanned).await;
@@ -107,19 +107,26 @@ pub(crate) async fn say_ready(
 
 /// Returns once all roots are scanned, or after a short time, because the old process has released
 /// its cache and waits. Files not found yet are looked up on request.
-pub(crate) async fn until_scanned_or_soon(mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
+pub(crate) async fn until_scanned_or_soon(
+    mut scans: watch::Receiver<u64>,
+    unscanned: &PendingScans,
+) {
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
     let _ = timeout(TAKE_OVER_PATIENCE, all_scanned).await;
 }
 
 /// Returns once all roots are scanned, or after a time limit. A slow root is served meanwhile as
 /// far as it is known.
-async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
+async fn until_scanned(
+    state: &MediaState,
+    mut scans: watch::Receiver<u64>,
+    unscanned: &PendingScans,
+) {
     // A root may be scanned twice before another one was scanned once.
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
     let is_complete = timeout(SCAN_PATIENCE, all_scanned).await.is_ok();
     if is_complete {
-        say_scanned(state);
+        log_scan(state);
         return;
     }
     let roots = unscanned.names().join(", ");
@@ -132,7 +139,7 @@ async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unsc
     );
 }
 
-fn say_scanned(state: &MediaState) {
+fn log_scan(state: &MediaState) {
     let counts = state.library.counts();
     tracing::info!(
         files = counts.files,
@@ -154,11 +161,11 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
     loop {
         let mut pause = roots.rescan;
         if let Some((changes, trouble)) = state.lookups.scan(root, &state.devices).await {
-            tell_gone(state, changes.gone_streams);
+            report_removed_streams(state, changes.gone_streams);
             match trouble {
-                None => roots.degraded.recover(PartKind::Root, &name),
+                None => roots.degraded.recover(DegradedPartKind::Root, &name),
                 Some(trouble) => {
-                    roots.degraded.lose(PartKind::Root, &name, trouble);
+                    roots.degraded.lose(DegradedPartKind::Root, &name, trouble);
                     pause = MISSING_ROOT_INTERVAL;
                 }
             }
@@ -166,7 +173,7 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
             if let Some(root) = first.filter(|_| began.elapsed() >= SCAN_PATIENCE) {
                 tracing::info!(root = %root.display(), "slow root scanned");
                 if unscanned.is_empty() {
-                    say_scanned(state);
+                    log_scan(state);
                 }
             }
             scanned.send_modify(|count| *count += 1);
@@ -178,10 +185,10 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
     }
 }
 
-fn tell_gone(state: &MediaState, gone: Vec<Gone>) {
-    for Gone { id, is_regrouped } in gone {
+fn report_removed_streams(state: &MediaState, gone: Vec<RemovedStream>) {
+    for RemovedStream { id, is_regrouped } in gone {
         for device in &state.devices {
-            device.stream_gone(StreamId(id), is_regrouped);
+            device.stream_removed(StreamId(id), is_regrouped);
         }
     }
 }
@@ -206,11 +213,11 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
         let folder = folder.clone();
         devices.spawn(async move {
             let turn = folder.turn(device.name()).await;
-            let Some(learned) = device.learned().await else {
+            let Some(learned_state) = device.learned_state().await else {
                 return;
             };
             let written = spawn_blocking(move || {
-                folder.write(DeviceIdentity::of(&info), &device.config(), &learned);
+                folder.write(DeviceIdentity::of(&info), &device.config(), &learned_state);
                 drop(turn);
             });
             let _ = written.await;
@@ -263,7 +270,7 @@ pub(crate) async fn finish(what: impl FnOnce() + Send + 'static) {
 async fn sweep(state: &MediaState) {
     loop {
         sleep(SWEEP_INTERVAL).await;
-        tell_gone(state, state.library.take_gone_streams());
+        report_removed_streams(state, state.library.take_removed_streams());
     }
 }
 

@@ -13,19 +13,19 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A pool of threads for blocking jobs. After it is dropped, queued jobs are still completed.
 pub struct ThreadPool {
-    shared: Arc<Shared>,
+    shared: Arc<ThreadPoolShared>,
 }
 
-struct Shared {
+struct ThreadPoolShared {
     name: String,
     threads_max: usize,
     jobs_max: usize,
-    state: Mutex<State>,
+    state: Mutex<JobQueue>,
     jobs_came: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct JobQueue {
     jobs: VecDeque<Job>,
     workers: usize,
     idle: usize,
@@ -39,7 +39,7 @@ impl ThreadPool {
     /// # Errors
     /// If no thread can be started.
     pub fn new(name: &str, threads_max: usize, jobs_max: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ThreadPoolShared {
             name: name.to_owned(),
             threads_max,
             jobs_max,
@@ -67,7 +67,7 @@ impl ThreadPool {
         has_room
     }
 
-    fn add(&self, mut state: MutexGuard<'_, State>, job: Job) {
+    fn add(&self, mut state: MutexGuard<'_, JobQueue>, job: Job) {
         state.jobs.push_back(job);
         let short_handed = state.jobs.len() > state.idle && state.workers < self.shared.threads_max;
         state.workers += usize::from(short_handed);
@@ -88,14 +88,14 @@ impl Drop for ThreadPool {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ThreadPoolShared {
+    fn lock(&self) -> MutexGuard<'_, JobQueue> {
         // No code under this lock can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn start_worker(shared: &Arc<Shared>) -> io::Result<()> {
+fn start_worker(shared: &Arc<ThreadPoolShared>) -> io::Result<()> {
     let worker = Arc::clone(shared);
     std::thread::Builder::new()
         .name(shared.name.clone())
@@ -103,7 +103,7 @@ fn start_worker(shared: &Arc<Shared>) -> io::Result<()> {
         .map(drop)
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &ThreadPoolShared) {
     let mut state = shared.lock();
     loop {
         if let Some(job) = state.jobs.pop_front() {

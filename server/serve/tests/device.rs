@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use headlong_engine::{
-    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, Identity, PartSpec, Policy,
-    Refusal, Request, SizingConfig, StreamId, StreamSpec, ViewerId,
+    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, PartSpec, Policy,
+    ReaderIdentity, Refusal, Request, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_serve::disk::{Device, DeviceConfig, IoMode, Reply, StartError, StreamSource};
 use headlong_serve::time_scale::TimeScale;
@@ -23,9 +23,9 @@ const PIECE: u64 = 4 * KIB;
 const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
 
 /// A directory that is removed on drop.
-struct Scratch(PathBuf);
+struct ScratchDir(PathBuf);
 
-impl Scratch {
+impl ScratchDir {
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -62,9 +62,9 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 /// Size and modification time.
-type Version = (u64, i64, i64);
+type FileVersion = (u64, i64, i64);
 
-fn version(file: &File) -> io::Result<Version> {
+fn version(file: &File) -> io::Result<FileVersion> {
     let data = file.metadata()?;
     Ok((data.len(), data.mtime(), data.mtime_nsec()))
 }
@@ -73,7 +73,7 @@ fn version(file: &File) -> io::Result<Version> {
 struct FileSource {
     stream: StreamId,
     path: PathBuf,
-    version: Version,
+    version: FileVersion,
     gate: Option<Mutex<Receiver<()>>>,
 }
 
@@ -173,7 +173,7 @@ fn device_with_copies(io: IoMode, engine: EngineConfig, hot_bytes: u64) -> Devic
 
 fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
     Request {
-        viewer: Identity::Named(ViewerId(viewer)),
+        viewer: ReaderIdentity::Named(ViewerId(viewer)),
         stream: StreamId(stream),
         part: 0,
         offset,
@@ -208,7 +208,7 @@ async fn until_all_is_back(device: &Device) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delivers_all_bytes_in_order() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(1, 300 * 1000 + 7);
     let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
     for mode in MODES {
@@ -256,7 +256,7 @@ async fn pieces_in_file(mut reply: Reply, wanted: &[u8]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frequent_pieces_are_in_the_sendfile_cache_while_in_memory() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let files: Vec<Vec<u8>> = (0..6).map(|n| noise(n, 900_000 + n as usize)).collect();
     let sources: Vec<_> = files
         .iter()
@@ -296,7 +296,7 @@ async fn frequent_pieces_are_in_the_sendfile_cache_while_in_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_concurrent_replies_share_eight_pieces() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let files: Vec<Vec<u8>> = (0..10).map(|n| noise(n, 150_000 + n as usize)).collect();
     let sources: Vec<_> = files
         .iter()
@@ -329,7 +329,7 @@ async fn fifty_concurrent_replies_share_eight_pieces() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disconnected_viewers_release_all_memory() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(1, 400_000);
     let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
     for mode in MODES {
@@ -356,7 +356,7 @@ async fn disconnected_viewers_release_all_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_request_is_cancelled() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
     let device = device(IoMode::Auto, tiny());
     for viewer in 0..50 {
@@ -380,7 +380,7 @@ async fn abandoned_request_is_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reply_never_mixes_two_file_versions() {
     for mode in MODES {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let (old, new) = (noise(1, 400_000), noise(2, 300_000));
         let path = scratch.file("film", &old);
         let source = FileSource::new(1, path.clone()).shared();
@@ -412,7 +412,7 @@ async fn reply_never_mixes_two_file_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn removed_stream_completes_its_replies_and_can_return() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(1, 400_000);
     let path = scratch.file("film", &bytes);
     let source = FileSource::new(1, path.clone()).shared();
@@ -422,7 +422,7 @@ async fn removed_stream_completes_its_replies_and_can_return() {
     let first = reply.next().await.expect("more").expect("read");
     let kept = scratch.0.join("kept");
     std::fs::rename(&path, &kept).expect("renamed");
-    device.stream_gone(StreamId(1), false);
+    device.stream_removed(StreamId(1), false);
     let mut got = first.as_ref().to_vec();
     drop(first);
     got.extend(bytes_of(reply).await.expect("finished"));
@@ -436,7 +436,7 @@ async fn removed_stream_completes_its_replies_and_can_return() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hanging_file_fails_only_its_own_viewers() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(1, 100_000);
     let path = scratch.file("film", &bytes);
     for mode in MODES {
@@ -465,7 +465,7 @@ async fn hanging_file_fails_only_its_own_viewers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pieces_outlive_their_device() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(1, 100_000);
     let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
     for mode in MODES {
@@ -490,7 +490,7 @@ async fn pieces_outlive_their_device() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_stops_when_last_handle_is_dropped() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
     let device = device(IoMode::Auto, tiny());
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
@@ -503,7 +503,7 @@ async fn device_stops_when_last_handle_is_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_device_refuses_as_offline() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
     let device = device(IoMode::Auto, tiny());
     device.shutdown().await;
@@ -516,7 +516,7 @@ async fn stopped_device_refuses_as_offline() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_requests_are_refused() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
     let device = device(IoMode::Auto, tiny());
     let refusal = device.request(request(1, 1, 0, 1001), &source).await;

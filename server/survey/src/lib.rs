@@ -20,5 +20,5 @@ mod tune_report;
 pub use error::SurveyError;
 pub use output::{check_folder, print};
 pub use probe_page::page as probe_page;
-pub use probe_report::{Fit, Probe, Probing, Subject, probe};
+pub use probe_report::{ModelFit, ProbeOptions, ProbeReport, ProbedDrive, probe};
 pub use tune_report::{TuneArgs, kernel_settings, kernel_warning, tune};

@@ -7,12 +7,12 @@ use headlong_units::Bytes;
 use crate::decimal_bytes::decimal_bytes;
 use crate::output::command_line;
 use crate::probe::BlockSizes;
-use crate::probe_report::{Probe, phase_name, rates_mb, times_ms};
+use crate::probe_report::{ProbeReport, phase_name, rates_mb, times_ms};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// The page.
-pub fn page(probe: &Probe) -> Page {
+pub fn page(probe: &ProbeReport) -> Page {
     let measured = &probe.seeks.measured;
     let mut figures = Table::new(["Figure", "MB/s", "ms"]);
     for (name, rate) in rates_mb(measured) {
@@ -40,7 +40,7 @@ pub fn page(probe: &Probe) -> Page {
     page.footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
 }
 
-fn seeks(probe: &Probe) -> Section {
+fn seeks(probe: &ProbeReport) -> Section {
     let phases = probe
         .seeks
         .phases

@@ -36,7 +36,7 @@ Examples:
   headlong disk probe wd-red-wd10efrx
   headlong disk probe sdb.toml --json
   headlong disk probe /dev/nvme1n1 --write --yes-destroy-data --region 64GiB --writes 200")]
-pub struct Probing {
+pub struct ProbeOptions {
     /// A block device, a file on one, the name of a preset, or a file that describes a drive (its
     /// name ends in .toml)
     #[arg(value_name = "DEV|PRESET|FILE.toml")]
@@ -78,7 +78,7 @@ pub struct Probing {
 
 /// Result of a probe.
 #[derive(Debug)]
-pub struct Probe {
+pub struct ProbeReport {
     pub(crate) name: String,
     /// Description of its kind.
     pub(crate) kind: &'static str,
@@ -94,7 +94,7 @@ pub struct Probe {
 }
 
 /// A drive to measure, with what is known before.
-pub struct Subject {
+pub struct ProbedDrive {
     /// Its name.
     pub name: String,
     /// Description of its kind.
@@ -112,9 +112,9 @@ pub struct Subject {
 }
 
 /// Fits a model of a disk, in TOML, to its name and measurements. `None` if no model can be made.
-pub type Fit<'a> = &'a dyn Fn(&str, &Measurements) -> Option<String>;
+pub type ModelFit<'a> = &'a dyn Fn(&str, &Measurements) -> Option<String>;
 
-impl Probing {
+impl ProbeOptions {
     /// The drive to measure, as given.
     pub fn drive(&self) -> &str {
         &self.drive
@@ -130,7 +130,7 @@ impl Probing {
     ///
     /// # Errors
     /// If it may not be opened, or written to without `--yes-destroy-data`.
-    pub fn device(&self) -> Result<Subject, SurveyError> {
+    pub fn device(&self) -> Result<ProbedDrive, SurveyError> {
         let name = self.drive.as_str();
         if self.write && !self.yes_destroy_data {
             return Err(SurveyError::mistake(format!(
@@ -144,7 +144,7 @@ impl Probing {
         }?;
         target.check()?;
         let facts = target.facts().clone();
-        Ok(Subject {
+        Ok(ProbedDrive {
             name: match &facts.model {
                 Some(model) => format!("{name} ({model})"),
                 None => name.to_string(),
@@ -159,7 +159,7 @@ impl Probing {
     }
 
     /// The planned writes, if there are any.
-    fn writes(&self, subject: &Subject) -> Result<Option<WritePlan>, SurveyError> {
+    fn writes(&self, subject: &ProbedDrive) -> Result<Option<WritePlan>, SurveyError> {
         if !(subject.finds_blocks || self.write) {
             return self.nothing_of_writes().map(|()| None);
         }
@@ -228,10 +228,10 @@ impl Probing {
 /// # Errors
 /// If a request fails, the disk cannot be measured, or a file cannot be written.
 pub fn probe(
-    probing: &Probing,
-    subject: Subject,
-    fit: Fit<'_>,
-    page: &dyn Fn(&Probe) -> headlong_report::Page,
+    probing: &ProbeOptions,
+    subject: ProbedDrive,
+    fit: ModelFit<'_>,
+    page: &dyn Fn(&ProbeReport) -> headlong_report::Page,
 ) -> Result<(), SurveyError> {
     let writes = probing.writes(&subject)?;
     if let (Some(path), Some(false)) = (&probing.output, subject.rotational) {
@@ -246,7 +246,7 @@ pub fn probe(
     }
     print(&match probing.json {
         true => format!("{}\n", to_json(&probe)),
-        false => tell(&probe, probing.output.is_none()),
+        false => render(&probe, probing.output.is_none()),
     })?;
     // Last, so that measurements are not lost if there is no model.
     match &probing.output {
@@ -262,7 +262,7 @@ fn no_model(path: &Path, why: &str) -> SurveyError {
     ))
 }
 
-fn write_model(probe: &Probe, path: &Path) -> Result<(), SurveyError> {
+fn write_model(probe: &ProbeReport, path: &Path) -> Result<(), SurveyError> {
     let Some(text) = &probe.model else {
         let why = match probe.turns {
             true => "no model was fitted",
@@ -275,11 +275,11 @@ fn write_model(probe: &Probe, path: &Path) -> Result<(), SurveyError> {
 }
 
 fn measure(
-    probing: &Probing,
-    mut subject: Subject,
+    probing: &ProbeOptions,
+    mut subject: ProbedDrive,
     writes: Option<&WritePlan>,
-    fit: Fit<'_>,
-) -> Result<Probe, ProbeError> {
+    fit: ModelFit<'_>,
+) -> Result<ProbeReport, ProbeError> {
     let (name, target) = (subject.name, &mut *subject.target);
     let bytes = target.sectors() * SECTOR_BYTES;
     let known_rpm = probing.rpm.or(subject.rpm);
@@ -297,7 +297,7 @@ fn measure(
         true => fit(&name, &seeks.measured),
         false => None,
     };
-    Ok(Probe {
+    Ok(ProbeReport {
         name,
         kind: subject.kind,
         bytes,
@@ -366,7 +366,7 @@ pub(crate) fn rates_mb(measured: &Measurements) -> [(&'static str, f64); 3] {
 
 /// The figures; if the model is printed too, as comments above it, so that the output is a file
 /// that describes the drive.
-fn tell(probe: &Probe, with_model: bool) -> String {
+fn render(probe: &ProbeReport, with_model: bool) -> String {
     let mut text = format!(
         "{}: {}, {}",
         probe.name,
@@ -415,7 +415,7 @@ fn tell(probe: &Probe, with_model: bool) -> String {
     format!("{}\n{model}", comments.concat())
 }
 
-fn to_json(probe: &Probe) -> Value {
+fn to_json(probe: &ProbeReport) -> Value {
     let quantiles = |times: &[f64]| match Cdf::of(times.iter().copied()) {
         Ok(cdf) => json!({
             "mean_s": cdf.mean(), "p50_s": cdf.quantile(0.5), "p90_s": cdf.quantile(0.9),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::error::SurveyError;
 use crate::output::print;
-use crate::tune::{Facts, Remedy, Row, System, Verdict, advise, udev_rule};
+use crate::tune::{AdviceRow, KernelTrees, Remedy, SettingVerdict, TuneFacts, advise, udev_rule};
 
 /// Options: which device, and the output.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct TuneArgs {
 /// # Errors
 /// If there is no such device, or the result cannot be printed.
 pub fn tune(tuning: &TuneArgs) -> Result<(), SurveyError> {
-    let system = System::default();
+    let system = KernelTrees::default();
     let facts = system.facts(&tuning.device)?;
     let name = system.name(&tuning.device)?;
     let text = if tuning.json {
@@ -54,7 +54,7 @@ pub fn tune(tuning: &TuneArgs) -> Result<(), SurveyError> {
 
 /// The kernel's settings of a device, by its kernel name, as text, or why they are unknown.
 pub fn kernel_settings(device: &str) -> String {
-    match System::default().facts_by_name(device) {
+    match KernelTrees::default().facts_by_name(device) {
         Ok(facts) => facts.iter().map(table).collect(),
         Err(error) => format!("{device}: the kernel's settings are unknown: {error}\n"),
     }
@@ -62,15 +62,15 @@ pub fn kernel_settings(device: &str) -> String {
 
 /// One line about badly set values of a device; `None` if there are none, or they are unknown.
 pub fn kernel_warning(device: &str) -> Option<String> {
-    warning(device, &System::default().facts_by_name(device).ok()?)
+    warning(device, &KernelTrees::default().facts_by_name(device).ok()?)
 }
 
-fn warning(device: &str, facts: &[Facts]) -> Option<String> {
+fn warning(device: &str, facts: &[TuneFacts]) -> Option<String> {
     let bad = facts.iter().flat_map(|facts| {
         let rows = advise(facts).into_iter();
-        let bad = rows.filter(|row| row.verdict == Verdict::Bad);
+        let bad = rows.filter(|row| row.verdict == SettingVerdict::Bad);
         bad.map(|row| {
-            let Row {
+            let AdviceRow {
                 setting,
                 set,
                 advised,
@@ -86,7 +86,7 @@ fn warning(device: &str, facts: &[Facts]) -> Option<String> {
     })
 }
 
-fn as_json(facts: &Facts) -> serde_json::Value {
+fn as_json(facts: &TuneFacts) -> serde_json::Value {
     let rows: Vec<_> = advise(facts)
         .into_iter()
         .map(|row| json!({ "row": row, "command": row.command(&facts.name) }))
@@ -95,7 +95,7 @@ fn as_json(facts: &Facts) -> serde_json::Value {
 }
 
 /// The table of each device, and the rule to copy if it would change a setting.
-fn report(name: &str, facts: &[Facts]) -> String {
+fn report(name: &str, facts: &[TuneFacts]) -> String {
     let mut text: String = facts.iter().map(table).collect();
     let mut rows = facts.iter().flat_map(advise);
     if rows.any(|row| row.is_off() && matches!(row.remedy, Some(Remedy::Write { .. }))) {
@@ -107,7 +107,7 @@ fn report(name: &str, facts: &[Facts]) -> String {
 
 /// All settings of a device: present and advised values; for those that differ, the reason and the
 /// command.
-fn table(facts: &Facts) -> String {
+fn table(facts: &TuneFacts) -> String {
     let kind = match (facts.members.as_slice(), facts.rotational) {
         ([], Some(true)) => "rotating".to_owned(),
         ([], Some(false)) => "flash".to_owned(),
@@ -116,19 +116,19 @@ fn table(facts: &Facts) -> String {
     };
     let mut text = format!("{}: {kind}\n", facts.name);
     let rows = advise(facts);
-    let width = |of: fn(&Row) -> &str| {
+    let width = |of: fn(&AdviceRow) -> &str| {
         let widths = rows.iter().map(|row| of(row).chars().count());
         widths.max().unwrap_or(0)
     };
     let (names, sets) = (width(|row| row.setting), width(|row| &row.set));
     for row in &rows {
         let mark = match row.verdict {
-            Verdict::Good => ' ',
-            Verdict::Minor => '-',
-            Verdict::Bad => '!',
-            Verdict::Unknown => '?',
+            SettingVerdict::Good => ' ',
+            SettingVerdict::Minor => '-',
+            SettingVerdict::Bad => '!',
+            SettingVerdict::Unknown => '?',
         };
-        let Row {
+        let AdviceRow {
             setting,
             set,
             advised,
@@ -152,14 +152,14 @@ fn table(facts: &Facts) -> String {
 mod tests {
     use super::*;
 
-    fn disk() -> Facts {
-        Facts {
+    fn disk() -> TuneFacts {
+        TuneFacts {
             name: "sdz".into(),
             rotational: Some(true),
             scheduler: Some("bfq".into()),
             schedulers: vec!["mq-deadline".into(), "bfq".into()],
             max_sectors_kb: Some(1280),
-            ..Facts::default()
+            ..TuneFacts::default()
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
             "the kernel's settings reduce performance: sdz scheduler is bfq, better mq-deadline; \
              see `headlong tune sdz`"
         );
-        let good = Facts {
+        let good = TuneFacts {
             scheduler: Some("none".into()),
             ..disk()
         };
@@ -198,7 +198,7 @@ mod tests {
                 && text.contains("ATTR{queue/scheduler}=\"mq-deadline\""),
             "{text}"
         );
-        let good = Facts {
+        let good = TuneFacts {
             scheduler: Some("none".into()),
             // Not a setting of the device.
             huge_pages: Some("never".into()),

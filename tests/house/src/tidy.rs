@@ -14,7 +14,7 @@ pub const UNSAFE_PLACES: &[&str] = &[
     // C functions that interpose libc's, and system calls.
     "anyprogram/deception/src/raw/",
     // Pages of files that are mapped and locked.
-    "anyprogram/reception/src/hold.rs",
+    "anyprogram/reception/src/held_pages.rs",
 ];
 
 /// Extensions of hand-written code.

@@ -16,12 +16,12 @@ pub(crate) const TRIES: u32 = 1;
 
 /// Event on which one thread sleeps and that others signal.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct WakeEvent {
     is_signalled: loom::sync::Mutex<bool>,
     changed: Condvar,
 }
 
-impl Event {
+impl WakeEvent {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             is_signalled: loom::sync::Mutex::new(false),

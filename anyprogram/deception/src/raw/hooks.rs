@@ -10,11 +10,11 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, 
 
 use super::original::{Symbol, address, is_unknown};
 use super::sys::set_errno;
-use crate::before::{
+use crate::descriptors;
+use crate::timed_calls::{
     self, ReadPosition, after, before, before_close, before_closing_all, before_mapping,
     before_replacing, before_sending, not_replaced,
 };
-use crate::descriptors;
 
 /// Assumed length of vectored calls: the list belongs to the program and is not read.
 const VECTOR_BYTES: u64 = 128 << 10;
@@ -238,6 +238,6 @@ hook! {
 /// the filter may kill the process for one.
 fn limits_itself(option: c_int) {
     if [libc::PR_SET_SECCOMP, libc::PR_SET_NO_NEW_PRIVS].contains(&option) {
-        before::turn_off();
+        timed_calls::turn_off();
     }
 }

@@ -1,7 +1,7 @@
 //! Entry points at load, in the child of a fork, and at exit.
 
 use super::{original, shared, sys};
-use crate::{before, client, resident, settings};
+use crate::{client, resident, settings, timed_calls};
 
 #[used]
 // SAFETY: the dynamic loader calls the entries of this section once, before `main`.
@@ -34,5 +34,5 @@ extern "C" fn in_child() {
 
 extern "C" fn at_exit() {
     let _errno = sys::SavedErrno::save();
-    before::at_exit();
+    timed_calls::at_exit();
 }

@@ -18,7 +18,7 @@ const SYS_CACHESTAT: c_long = 451;
 
 /// Why a residency query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum ResidencyError {
     /// The kernel, or a filter, does not support the call.
     Unknown,
     /// The program has no permission for this file.
@@ -52,11 +52,11 @@ pub(super) fn set_errno(value: c_int) {
     unsafe { *libc::__errno_location() = value };
 }
 
-fn failed() -> Failed {
+fn failed() -> ResidencyError {
     match errno() {
-        libc::ENOSYS | libc::EINVAL => Failed::Unknown,
-        libc::EPERM | libc::EACCES => Failed::NotAllowed,
-        _ => Failed::Other,
+        libc::ENOSYS | libc::EINVAL => ResidencyError::Unknown,
+        libc::EPERM | libc::EACCES => ResidencyError::NotAllowed,
+        _ => ResidencyError::Other,
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn process() -> c_int {
 ///
 /// # Errors
 /// If the kernel does not answer.
-pub(crate) fn cached_pages(fd: c_int, offset: u64, length: u64) -> Result<u64, Failed> {
+pub(crate) fn cached_pages(fd: c_int, offset: u64, length: u64) -> Result<u64, ResidencyError> {
     let range = [offset, length];
     let mut counts = [0u64; 5];
     // SAFETY: both arrays are local, and have the sizes of `struct cachestat_range` and `struct
@@ -193,7 +193,7 @@ pub(crate) fn cached_pages(fd: c_int, offset: u64, length: u64) -> Result<u64, F
 ///
 /// # Errors
 /// If the kernel does not answer.
-pub(crate) fn reads_at_once(fd: c_int, offset: u64) -> Result<bool, Failed> {
+pub(crate) fn reads_at_once(fd: c_int, offset: u64) -> Result<bool, ResidencyError> {
     let mut byte = 0u8;
     let vector = libc::iovec {
         iov_base: (&raw mut byte).cast(),
@@ -217,7 +217,7 @@ pub(crate) fn reads_at_once(fd: c_int, offset: u64) -> Result<bool, Failed> {
         0 => Ok(true),
         _ => match errno() {
             libc::EAGAIN => Ok(false),
-            libc::EOPNOTSUPP | libc::ENOSYS => Err(Failed::Unknown),
+            libc::EOPNOTSUPP | libc::ENOSYS => Err(ResidencyError::Unknown),
             _ => Err(failed()),
         },
     }
@@ -317,7 +317,7 @@ pub(crate) fn close(fd: c_int) {
 
 /// Result of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Connected {
+pub(crate) enum ConnectResult {
     Yes,
     /// The daemon is present but overloaded.
     Busy,
@@ -327,9 +327,9 @@ pub(crate) enum Connected {
 
 /// Connects to the daemon if it runs as root or as this user: any other process must not receive
 /// descriptors of files that this program may read.
-pub(crate) fn connect(socket: c_int) -> Connected {
+pub(crate) fn connect(socket: c_int) -> ConnectResult {
     let Some(address) = ADDRESS.get() else {
-        return Connected::No;
+        return ConnectResult::No;
     };
     // SAFETY: an address with its true length.
     let result = unsafe {
@@ -342,8 +342,8 @@ pub(crate) fn connect(socket: c_int) -> Connected {
     };
     if result != 0 {
         return match errno() {
-            libc::EAGAIN | libc::EINTR => Connected::Busy,
-            _ => Connected::No,
+            libc::EAGAIN | libc::EINTR => ConnectResult::Busy,
+            _ => ConnectResult::No,
         };
     }
     let mut peer = libc::ucred {
@@ -366,14 +366,14 @@ pub(crate) fn connect(socket: c_int) -> Connected {
     // SAFETY: passes no pointer.
     let own = unsafe { libc::syscall(libc::SYS_geteuid) };
     match asked == 0 && (peer.uid == 0 || c_long::from(peer.uid) == own) {
-        true => Connected::Yes,
-        false => Connected::No,
+        true => ConnectResult::Yes,
+        false => ConnectResult::No,
     }
 }
 
 /// Buffer for a control message with one descriptor, aligned as its header.
 #[repr(C)]
-struct Control {
+struct ControlMessage {
     header: libc::cmsghdr,
     descriptor: c_int,
 }
@@ -384,8 +384,8 @@ pub(crate) fn send(socket: c_int, message: &[u8], descriptor: Option<c_int>) -> 
         iov_base: message.as_ptr().cast_mut().cast(),
         iov_len: message.len(),
     };
-    let length = mem::offset_of!(Control, descriptor) + size_of::<c_int>();
-    let mut control = Control {
+    let length = mem::offset_of!(ControlMessage, descriptor) + size_of::<c_int>();
+    let mut control = ControlMessage {
         header: libc::cmsghdr {
             cmsg_len: length as _,
             cmsg_level: libc::SOL_SOCKET,
@@ -415,7 +415,7 @@ pub(crate) fn send(socket: c_int, message: &[u8], descriptor: Option<c_int>) -> 
 
 /// Result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum WaitResult {
     Readable,
     TimedOut,
     Interrupted,
@@ -423,7 +423,7 @@ pub(crate) enum Wait {
 }
 
 /// Waits until the socket is readable.
-pub(crate) fn wait_readable(socket: c_int, milliseconds: u64) -> Wait {
+pub(crate) fn wait_readable(socket: c_int, milliseconds: u64) -> WaitResult {
     let mut poll = libc::pollfd {
         fd: socket,
         events: libc::POLLIN,
@@ -445,10 +445,10 @@ pub(crate) fn wait_readable(socket: c_int, milliseconds: u64) -> Wait {
         )
     };
     match result {
-        0 => Wait::TimedOut,
-        1.. => Wait::Readable,
-        _ if errno() == libc::EINTR => Wait::Interrupted,
-        _ => Wait::Failed,
+        0 => WaitResult::TimedOut,
+        1.. => WaitResult::Readable,
+        _ if errno() == libc::EINTR => WaitResult::Interrupted,
+        _ => WaitResult::Failed,
     }
 }
 
@@ -488,7 +488,7 @@ mod tests {
         let fd = file.as_raw_fd();
         match cached_pages(fd, 0, 1 << 20) {
             Ok(pages) => assert_eq!(pages, 256),
-            Err(error) => assert_ne!(error, Failed::Other),
+            Err(error) => assert_ne!(error, ResidencyError::Other),
         }
         if let Ok(answer) = reads_at_once(fd, 4095) {
             assert!(answer);

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use headlong_device::flash::SsdJob;
 use headlong_device::{
-    Host, IoFailure, Notice, OpenJob, OpenProgress, Opened, Read, ReadyPiece, Resources, SlotBusy,
+    FileRead, Host, IoFailure, Notice, OpenJob, OpenProgress, OpenedFile, ReadyPiece, Resources,
+    SlotBusy,
 };
 use headlong_engine::{Failure, ReadId, ReadOutcome, RequestId, Slot, StreamId};
 
-use crate::file::{OpenFile, Version};
-use crate::hold::HeldPages;
-use crate::readers::{FileRange, Job, Readers};
+use crate::file::{FileVersion, OpenFile};
+use crate::held_pages::HeldPages;
+use crate::readers::{FileRange, ReadJob, Readers};
 use crate::status::Counters;
-use crate::stream::{InStream, Stream};
-use crate::waiting::AllWaiting;
+use crate::stream::{Stream, StreamFile};
+use crate::waiting_requests::WaitingRequests;
 use headlong_protocol::FileKey;
 
 /// Resource types of a device over the page cache.
@@ -24,21 +25,21 @@ pub(super) struct PageCache;
 impl Resources for PageCache {
     type Source = ();
     type File = Arc<OpenFile>;
-    type Memory = Leased;
+    type Memory = LeasedSlots;
     type Client = ();
     type Record = ();
 }
 
 /// Slots to be read into, and the pieces that they held before.
-pub(super) struct Leased {
+pub(super) struct LeasedSlots {
     slots: Vec<Slot>,
     given_up: Vec<FileRange>,
 }
 
 /// The piece of a file that a slot of the engine's memory stands for.
 #[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) file: InStream,
+pub(super) struct SlotPiece {
+    pub(super) file: StreamFile,
     pub(super) run: FileRange,
     /// `None` until it is read.
     pub(super) held: Option<HeldPages>,
@@ -46,8 +47,8 @@ pub(super) struct Piece {
 
 /// A read in progress in the readers.
 #[derive(Debug)]
-struct Outstanding {
-    file: InStream,
+struct OutstandingRead {
+    file: StreamFile,
     slots: Vec<Slot>,
     run: FileRange,
 }
@@ -57,13 +58,13 @@ pub(super) struct PageCacheHost {
     pub(super) readers: Readers,
     pub(super) counters: Arc<Counters>,
     pub(super) streams: HashMap<StreamId, Stream>,
-    pub(super) by_version: HashMap<Version, InStream>,
-    pub(super) by_key: HashMap<FileKey, InStream>,
-    pub(super) pieces: Vec<Option<Piece>>,
+    pub(super) by_version: HashMap<FileVersion, StreamFile>,
+    pub(super) by_key: HashMap<FileKey, StreamFile>,
+    pub(super) pieces: Vec<Option<SlotPiece>>,
     /// Slots by file and first byte.
-    pub(super) by_place: BTreeMap<(InStream, u64), Slot>,
-    outstanding: HashMap<ReadId, Outstanding>,
-    pub(super) waiting: AllWaiting,
+    pub(super) by_place: BTreeMap<(StreamFile, u64), Slot>,
+    outstanding: HashMap<ReadId, OutstandingRead>,
+    pub(super) waiting: WaitingRequests,
     /// Pieces delivered to requests.
     pub(super) taken: Vec<(RequestId, Slot)>,
     pub(super) unlocked: u64,
@@ -86,7 +87,7 @@ impl PageCacheHost {
             pieces: std::iter::repeat_with(|| None).take(slots).collect(),
             by_place: BTreeMap::new(),
             outstanding: HashMap::new(),
-            waiting: AllWaiting::default(),
+            waiting: WaitingRequests::default(),
             taken: Vec::new(),
             unlocked: 0,
             piece_bytes,
@@ -108,7 +109,7 @@ impl PageCacheHost {
         Some(stream)
     }
 
-    fn fill(&mut self, read: &Outstanding, held: Vec<HeldPages>) {
+    fn fill(&mut self, read: &OutstandingRead, held: Vec<HeldPages>) {
         let mut held = held.into_iter();
         let mut offset = read.run.offset;
         let end = read.run.offset + read.run.length;
@@ -123,7 +124,7 @@ impl PageCacheHost {
             };
             if let Some(place) = self.pieces.get_mut(slot.0 as usize) {
                 self.by_place.insert((read.file, offset), *slot);
-                *place = Some(Piece {
+                *place = Some(SlotPiece {
                     file: read.file,
                     run,
                     held,
@@ -135,7 +136,7 @@ impl PageCacheHost {
 }
 
 impl Host<PageCache> for PageCacheHost {
-    fn lease(&mut self, _: Option<StreamId>, slots: &[Slot], _: u64) -> Option<Leased> {
+    fn lease(&mut self, _: Option<StreamId>, slots: &[Slot], _: u64) -> Option<LeasedSlots> {
         let mut given_up = Vec::new();
         for slot in slots {
             let place = self.pieces.get_mut(slot.0 as usize);
@@ -147,7 +148,7 @@ impl Host<PageCache> for PageCacheHost {
             given_up.push(piece.run);
         }
         let slots = slots.to_vec();
-        Some(Leased { slots, given_up })
+        Some(LeasedSlots { slots, given_up })
     }
 
     // The shards of this host are never asked to release memory.
@@ -157,7 +158,7 @@ impl Host<PageCache> for PageCacheHost {
     fn open(&mut self, job: OpenJob<()>) -> OpenProgress<Arc<OpenFile>> {
         let stream = self.streams.get(&job.id.stream);
         let open = stream.and_then(|stream| stream.parts.get(job.id.part as usize));
-        let opened = open.map(|open| Opened {
+        let opened = open.map(|open| OpenedFile {
             file: Arc::clone(open),
             is_current: true,
         });
@@ -166,8 +167,8 @@ impl Host<PageCache> for PageCacheHost {
 
     fn close(&mut self, _: Vec<Arc<OpenFile>>) {}
 
-    fn read(&mut self, read: Read<PageCache>) {
-        let Read {
+    fn read(&mut self, read: FileRead<PageCache>) {
+        let FileRead {
             memory, job, file, ..
         } = read;
         let run = FileRange {
@@ -175,13 +176,13 @@ impl Host<PageCache> for PageCacheHost {
             offset: job.offset,
             length: job.length,
         };
-        let outstanding = Outstanding {
+        let outstanding = OutstandingRead {
             file: (job.file.stream, job.file.part),
             slots: memory.slots,
             run: run.clone(),
         };
         self.outstanding.insert(job.id, outstanding);
-        self.readers.give(Job::Read {
+        self.readers.enqueue(ReadJob::Read {
             id: job.id,
             run,
             given_up: memory.given_up,
@@ -193,7 +194,7 @@ impl Host<PageCache> for PageCacheHost {
         let known = self.streams.remove(&stream);
         for open in known.into_iter().flat_map(|known| known.parts) {
             let version = open.version;
-            let is_its = |file: Option<&InStream>| file.is_some_and(|(of, _)| *of == stream);
+            let is_its = |file: Option<&StreamFile>| file.is_some_and(|(of, _)| *of == stream);
             if is_its(self.by_version.get(&version)) {
                 self.by_version.remove(&version);
             }

@@ -21,21 +21,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_device::{DeviceCore, ReadCompletion};
-use headlong_engine::{Identity, ReadId, ReadOutcome, Request, RequestId, Slot, ViewerId};
+use headlong_engine::{ReadId, ReadOutcome, ReaderIdentity, Request, RequestId, Slot, ViewerId};
 use headlong_protocol::Answer;
 use headlong_units::{Duration, Instant};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use crate::describe::{Found, Question};
-use crate::file::{OpenFile, Version, reopen};
-use crate::hold::HeldPages;
-use crate::readers::{Done, FileRange, Job};
+use crate::file::{FileVersion, OpenFile, reopen};
+use crate::held_pages::HeldPages;
+use crate::inspection::{InspectionRequest, InspectionResult};
+use crate::readers::{FileRange, FinishedRead, ReadJob};
 use crate::settings::Mode;
-use crate::stream::InStream;
+use crate::stream::StreamFile;
 
 use host::{PageCache, PageCacheHost};
-pub(crate) use message::{Ask, Describe, Message, Note, SetUp, Start};
+pub(crate) use message::{
+    DeviceMessage, DeviceProperties, InspectionSender, ReadNotice, ReadRequest, ThreadStart,
+};
 
 /// Interval of checks whether files changed, were deleted, or are no longer read.
 const LOOK_INTERVAL: Wall = Wall::from_secs(1);
@@ -48,18 +50,18 @@ const LOST_BYTES: u64 = 8 << 20;
 pub(crate) struct DeviceThread {
     core: DeviceCore<PageCache>,
     host: PageCacheHost,
-    set_up: SetUp,
+    set_up: DeviceProperties,
     begun: Clock,
     looked: Clock,
     /// Calls on files whose extents are not known yet.
-    describing: HashMap<Version, (Arc<OpenFile>, Vec<Ask>)>,
+    describing: HashMap<FileVersion, (Arc<OpenFile>, Vec<ReadRequest>)>,
     next_id: u64,
     lost: u64,
 }
 
 impl DeviceThread {
-    pub(crate) fn new(start: Start) -> Self {
-        let Start {
+    pub(crate) fn new(start: ThreadStart) -> Self {
+        let ThreadStart {
             shard,
             readers,
             counters,
@@ -82,7 +84,7 @@ impl DeviceThread {
 
     /// Runs until `is_over`, which is checked every [`LOOK_INTERVAL`]. Waiting programs then
     /// continue without an answer.
-    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+    pub(crate) fn run(mut self, messages: &Receiver<DeviceMessage>) {
         while !self.set_up.is_over.load(Ordering::Relaxed) {
             let now = self.now();
             let due = self.core.due();
@@ -96,7 +98,7 @@ impl DeviceThread {
             self.core.tick(now, &mut self.host);
             self.settle();
             if self.looked.elapsed() >= LOOK_INTERVAL {
-                self.look();
+                self.drop_stale_streams();
             }
         }
     }
@@ -111,29 +113,31 @@ impl DeviceThread {
         Wall::from_nanos(model.0 / u64::from(self.set_up.time_scale.max(1)))
     }
 
-    fn handle(&mut self, message: Message) {
+    fn handle(&mut self, message: DeviceMessage) {
         match message {
-            Message::Ask(ask) => self.handle_ask(*ask),
-            Message::Note(note) => self.handle_note(note),
-            Message::Found(Found::File(version, parts, rest)) => {
+            DeviceMessage::Ask(ask) => self.handle_ask(*ask),
+            DeviceMessage::Note(note) => self.handle_note(note),
+            DeviceMessage::Found(InspectionResult::File(version, parts, rest)) => {
                 self.handle_described(version, parts, rest);
             }
-            Message::Found(Found::Rest(stream, parts, rest)) => {
+            DeviceMessage::Found(InspectionResult::Rest(stream, parts, rest)) => {
                 self.handle_followed(stream, parts, rest);
             }
-            Message::Done(Done::Read(id, outcome, held)) => self.handle_read(id, outcome, held),
-            Message::Done(Done::Plain { waiting, bytes }) => {
+            DeviceMessage::Done(FinishedRead::Read(id, outcome, held)) => {
+                self.handle_read(id, outcome, held)
+            }
+            DeviceMessage::Done(FinishedRead::Plain { waiting, bytes }) => {
                 self.host
                     .waiting
                     .brought(waiting, bytes, &self.host.counters);
             }
-            Message::Show(answer) => {
+            DeviceMessage::Show(answer) => {
                 let _ = answer.send(self.show());
             }
         }
     }
 
-    fn handle_ask(&mut self, ask: Ask) {
+    fn handle_ask(&mut self, ask: ReadRequest) {
         if let Some(file) = self.host.by_version.get(&ask.version).copied() {
             return self.begin(file, ask);
         }
@@ -154,10 +158,10 @@ impl DeviceThread {
         let open = Arc::new(OpenFile::passed(file, version));
         self.describing
             .insert(version, (Arc::clone(&open), vec![ask]));
-        (self.set_up.describe)(Question::File(open, from_start));
+        (self.set_up.describe)(InspectionRequest::File(open, from_start));
     }
 
-    fn refuse(&mut self, asks: Vec<Ask>) {
+    fn refuse(&mut self, asks: Vec<ReadRequest>) {
         for ask in asks {
             drop(ask.passed);
             let waited = ask.answering.answer(Answer::GoOn);
@@ -166,8 +170,8 @@ impl DeviceThread {
     }
 
     /// A program waits for bytes of a known file.
-    fn begin(&mut self, file: InStream, ask: Ask) {
-        let Ask {
+    fn begin(&mut self, file: StreamFile, ask: ReadRequest) {
+        let ReadRequest {
             passed,
             uid,
             offset,
@@ -192,7 +196,9 @@ impl DeviceThread {
                     offset,
                     length,
                 };
-                self.host.readers.give(Job::Plain { waiting: id, run });
+                self.host
+                    .readers
+                    .enqueue(ReadJob::Plain { waiting: id, run });
             }
             (_, Some(_)) => {
                 self.lose(file, (offset, length));
@@ -205,7 +211,7 @@ impl DeviceThread {
     /// A program did not find bytes in memory: where pages are not locked, the kernel dropped them,
     /// and perhaps those that follow. The engine is notified, so that it reads them again in large
     /// runs.
-    fn lose(&mut self, file: InStream, (offset, length): (u64, u64)) {
+    fn lose(&mut self, file: StreamFile, (offset, length): (u64, u64)) {
         let piece_bytes = self.core.shard().config().piece_bytes;
         let first = offset / piece_bytes * piece_bytes;
         let behind = offset.saturating_add(length).saturating_add(LOST_BYTES);
@@ -226,7 +232,7 @@ impl DeviceThread {
         }
     }
 
-    fn handle_note(&mut self, note: Note) {
+    fn handle_note(&mut self, note: ReadNotice) {
         let file = self.host.by_key.get(&note.file).copied();
         let Some((file, known)) =
             file.and_then(|file| Some((file, self.host.streams.get_mut(&file.0)?)))
@@ -251,12 +257,12 @@ impl DeviceThread {
     fn request(
         &mut self,
         id: u64,
-        (stream, part): InStream,
+        (stream, part): StreamFile,
         uid: u32,
         (offset, length): (u64, u64),
     ) {
         // The reader is unknown: a sequence of reads counts as one reader.
-        let viewer = Identity::Unnamed {
+        let viewer = ReaderIdentity::Unnamed {
             origin: ViewerId(uid.into()),
             connection: None,
         };
@@ -272,7 +278,7 @@ impl DeviceThread {
         };
         let now = self.now();
         let asked = (RequestId(id), request);
-        let taken = self.core.ask(now, &mut self.host, asked, ());
+        let taken = self.core.request(now, &mut self.host, asked, ());
         if taken.is_err() {
             self.host.waiting.fail(id, &self.host.counters);
         }
@@ -300,7 +306,7 @@ impl DeviceThread {
     /// page cache.
     fn settle(&mut self) {
         let now = self.now();
-        self.core.settle(now, &mut self.host);
+        self.core.drain_queues(now, &mut self.host);
         while let Some((request, slot)) = self.host.taken.pop() {
             self.core.sent(now, &mut self.host, request, slot);
         }

@@ -7,9 +7,9 @@ use std::time::Instant as Clock;
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 
 use super::DeviceThread;
-use crate::describe::{Part, Question, Rest};
-use crate::file::{OpenFile, Version};
-use crate::stream::{InStream, Stream};
+use crate::file::{FileVersion, OpenFile};
+use crate::inspection::{FileExtents, InspectionRequest, RunRemainder};
+use crate::stream::{Stream, StreamFile};
 
 /// Chunk files known ahead of a reader. The first prefetch is 8 MB, and most chunks are larger than
 /// 256 KiB.
@@ -18,9 +18,9 @@ const KNOWN_AHEAD: usize = 32;
 impl DeviceThread {
     pub(super) fn handle_described(
         &mut self,
-        version: Version,
-        parts: Vec<Part>,
-        rest: Option<Rest>,
+        version: FileVersion,
+        parts: Vec<FileExtents>,
+        rest: Option<RunRemainder>,
     ) {
         let Some((_, asks)) = self.describing.remove(&version) else {
             return;
@@ -38,10 +38,10 @@ impl DeviceThread {
     }
 
     /// Registers these files as one stream.
-    fn know(&mut self, parts: Vec<Part>, rest: Option<Rest>) {
+    fn know(&mut self, parts: Vec<FileExtents>, rest: Option<RunRemainder>) {
         let (parts, rest) = self.until_known(parts, rest);
         let id = StreamId(self.fresh_id());
-        let (opens, specs) = told(parts);
+        let (opens, specs) = part_specs(parts);
         let spec = StreamSpec {
             id,
             parts: specs,
@@ -62,12 +62,17 @@ impl DeviceThread {
     }
 
     /// Adds the files that follow in a stream.
-    pub(super) fn handle_followed(&mut self, id: StreamId, parts: Vec<Part>, rest: Option<Rest>) {
+    pub(super) fn handle_followed(
+        &mut self,
+        id: StreamId,
+        parts: Vec<FileExtents>,
+        rest: Option<RunRemainder>,
+    ) {
         if !self.host.streams.contains_key(&id) {
             return;
         }
         let (parts, rest) = self.until_known(parts, rest);
-        let (opens, specs) = told(parts);
+        let (opens, specs) = part_specs(parts);
         let now = self.now();
         // With too many files for one stream, the stream ends here, and a new one follows.
         if self
@@ -87,10 +92,10 @@ impl DeviceThread {
     /// with an older version of a file are dropped.
     fn until_known(
         &mut self,
-        mut parts: Vec<Part>,
-        rest: Option<Rest>,
-    ) -> (Vec<Part>, Option<Rest>) {
-        let is_known = |part: &Part| self.host.by_version.contains_key(&part.open.version);
+        mut parts: Vec<FileExtents>,
+        rest: Option<RunRemainder>,
+    ) -> (Vec<FileExtents>, Option<RunRemainder>) {
+        let is_known = |part: &FileExtents| self.host.by_version.contains_key(&part.open.version);
         let known = parts.iter().position(is_known);
         parts.truncate(known.unwrap_or(parts.len()));
         for part in &parts {
@@ -114,26 +119,26 @@ impl DeviceThread {
     }
 
     /// A program reads this file: the files after it are inspected in time.
-    pub(super) fn look_ahead(&mut self, (stream, part): InStream) {
+    pub(super) fn look_ahead(&mut self, (stream, part): StreamFile) {
         let Some(known) = self.host.streams.get_mut(&stream) else {
             return;
         };
         if known.parts.len() - part as usize <= KNOWN_AHEAD
             && let Some(rest) = known.rest.take()
         {
-            (self.set_up.describe)(Question::Rest(stream, rest));
+            (self.set_up.describe)(InspectionRequest::Rest(stream, rest));
         }
     }
 
     pub(super) fn give_up(&mut self, stream: StreamId) {
         let now = self.now();
         self.core
-            .handle_stream_gone(now, &mut self.host, stream, false);
+            .handle_stream_removed(now, &mut self.host, stream, false);
         self.settle();
     }
 
     /// Drops streams whose files changed, were deleted, or are no longer read.
-    pub(super) fn look(&mut self) {
+    pub(super) fn drop_stale_streams(&mut self) {
         self.looked = Clock::now();
         let keep_open = self.wall(self.set_up.keep_open);
         let is_over = |stream: &Stream| {
@@ -150,8 +155,8 @@ impl DeviceThread {
 }
 
 /// The files, and their description for the engine.
-fn told(parts: Vec<Part>) -> (Vec<Arc<OpenFile>>, Vec<PartSpec>) {
-    let both = parts.into_iter().map(|Part { open, extents }| {
+fn part_specs(parts: Vec<FileExtents>) -> (Vec<Arc<OpenFile>>, Vec<PartSpec>) {
+    let both = parts.into_iter().map(|FileExtents { open, extents }| {
         let spec = PartSpec {
             size_bytes: open.version.size,
             extents,

@@ -92,7 +92,7 @@ pub(crate) struct EmulateArgs {
 /// Runs the disk until it is stopped.
 pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
     let stop = StopSignal::default();
-    let Plan {
+    let EmulationPlan {
         options,
         faults,
         is_timed,
@@ -113,21 +113,21 @@ pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
     if let Some(path) = &emulating.trace {
         disk.file().start_trace(path)?;
     }
-    say_ready(&disk.info(), emulating.json);
+    print_ready(&disk.info(), emulating.json);
     disk.wait_for_stop();
     disk.close()?;
     Ok(())
 }
 
-struct Plan {
+struct EmulationPlan {
     options: DiskOptions,
     faults: Vec<Fault>,
     is_timed: bool,
 }
 
 /// The validated arguments, or all mistakes in them.
-fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<Plan, Error> {
-    let mut mistakes = Mistakes(Vec::new());
+fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<EmulationPlan, Error> {
+    let mut mistakes = EmulateMistakes(Vec::new());
     let kept = match &emulating.store {
         Some(directory) if !emulating.force_new => StoreManifest::read(directory)?,
         _ => None,
@@ -206,16 +206,16 @@ fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<Plan, Error> {
         }),
         stop,
     };
-    Ok(Plan {
+    Ok(EmulationPlan {
         options,
         faults,
         is_timed,
     })
 }
 
-struct Mistakes(Vec<String>);
+struct EmulateMistakes(Vec<String>);
 
-impl Mistakes {
+impl EmulateMistakes {
     fn add(&mut self, mistake: String) {
         self.0.push(mistake);
     }
@@ -249,7 +249,7 @@ fn parse_scale(text: &str) -> Result<f64, String> {
     }
 }
 
-fn faults(emulating: &EmulateArgs, mistakes: &mut Mistakes) -> Vec<Fault> {
+fn faults(emulating: &EmulateArgs, mistakes: &mut EmulateMistakes) -> Vec<Fault> {
     let mut faults = Vec::new();
     let ranges = [
         ("--fail-reads", &emulating.fail_reads, false),
@@ -292,7 +292,7 @@ fn absolute(path: Option<&Path>) -> Result<Option<PathBuf>, Error> {
 }
 
 /// Prints one line when the disk is ready. A write error is ignored.
-fn say_ready(info: &DiskInfo, is_json: bool) {
+fn print_ready(info: &DiskInfo, is_json: bool) {
     let line = if is_json {
         let mut line = serde_json::to_value(info).unwrap_or_default();
         line["ready"] = true.into();

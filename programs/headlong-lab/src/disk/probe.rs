@@ -1,21 +1,21 @@
 //! `headlong disk probe`, for devices and models.
 
 use headlong_drive::DriveSpec;
-use headlong_survey::{Probing, Subject, probe_page};
+use headlong_survey::{ProbeOptions, ProbedDrive, probe_page};
 use headlong_vdisk::ModelTarget;
 
 use super::fit::model;
-use super::{mistake, told};
+use super::{mark_mistakes, mistake};
 use crate::drive_args::drive_spec;
 
 /// Measures a drive and prints the result.
-pub(crate) fn probe(probing: &Probing) -> anyhow::Result<()> {
-    probing.check().map_err(told)?;
+pub(crate) fn probe(probing: &ProbeOptions) -> anyhow::Result<()> {
+    probing.check().map_err(mark_mistakes)?;
     let subject = match probing.is_of_model() {
         true => modelled(&spec(probing.drive())?),
-        false => probing.device().map_err(told)?,
+        false => probing.device().map_err(mark_mistakes)?,
     };
-    headlong_survey::probe(probing, subject, &model, &probe_page).map_err(told)
+    headlong_survey::probe(probing, subject, &model, &probe_page).map_err(mark_mistakes)
 }
 
 fn spec(name: &str) -> anyhow::Result<DriveSpec> {
@@ -27,8 +27,8 @@ fn spec(name: &str) -> anyhow::Result<DriveSpec> {
     })
 }
 
-fn modelled(spec: &DriveSpec) -> Subject {
-    Subject {
+fn modelled(spec: &DriveSpec) -> ProbedDrive {
+    ProbedDrive {
         name: spec.name().to_string(),
         kind: "a model, in virtual time",
         target: Box::new(ModelTarget::new(spec)),

@@ -1,5 +1,5 @@
 //! Jobs for an SSD: write, seal, read, probe. A job is carried out on another thread; its result is
-//! a [`FlashEnd`], or [`SsdJob::failure`] if the job could not be carried out.
+//! a [`FlashResult`], or [`SsdJob::failure`] if the job could not be carried out.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -10,10 +10,10 @@ use headlong_engine::{FlashOutcome, FlashReadId};
 use headlong_flash::format::{RecordName, Summary, decode_record, padded_bytes};
 use headlong_flash::{BlockId, Checkpoints, SsdId};
 
-use super::end::FlashEnd;
+use super::completion::FlashResult;
 use super::medium::FlashMedium;
 use super::probe::PROBE_FAILED;
-use super::wanted::RecordRead;
+use super::record_read::RecordRead;
 use crate::resources::Resources;
 
 /// Upper limit of records in one call: each record takes two I/O vectors, and the kernel accepts
@@ -34,13 +34,13 @@ pub enum SsdJob<R: Resources> {
 
 impl<R: Resources> SsdJob<R> {
     /// The completion to report if the job is not carried out.
-    pub fn failure(&self) -> Option<FlashEnd> {
+    pub fn failure(&self) -> Option<FlashResult> {
         match self {
-            Self::Write(job) => Some(job.told(false)),
+            Self::Write(job) => Some(job.result(false)),
             Self::Block(BlockJob::Seal(job)) => Some(job.end(false)),
             Self::Block(_) => None,
-            Self::Read(job) => Some(FlashEnd::failed_read(job.id, job.wanted.len())),
-            Self::Probe(ssd) => Some(FlashEnd::Probed {
+            Self::Read(job) => Some(FlashResult::failed_read(job.id, job.wanted.len())),
+            Self::Probe(ssd) => Some(FlashResult::Probed {
                 ssd: *ssd,
                 probed: PROBE_FAILED,
             }),
@@ -66,7 +66,7 @@ pub struct WriteJob<R> {
 
 impl<R> WriteJob<R> {
     /// Writes the records. They have been dropped when the result is returned.
-    pub fn run<M: FlashMedium<Record = R>>(mut self, medium: &mut M) -> FlashEnd {
+    pub fn run<M: FlashMedium<Record = R>>(mut self, medium: &mut M) -> FlashResult {
         let records = core::mem::take(&mut self.records);
         let start = medium.tier().layout.block_start(self.block);
         let written = start.is_some_and(|start| medium.write_records(start, records).is_ok());
@@ -74,15 +74,15 @@ impl<R> WriteJob<R> {
     }
 
     /// The completion of this write. After a failed write the block is never sealed.
-    pub fn end(&self, is_written: bool) -> FlashEnd {
+    pub fn end(&self, is_written: bool) -> FlashResult {
         if !is_written && !mutated!(WriteErrorSwallowed) {
             self.is_broken.store(true, Ordering::Relaxed);
         }
-        self.told(!self.is_broken.load(Ordering::Relaxed))
+        self.result(!self.is_broken.load(Ordering::Relaxed))
     }
 
-    fn told(&self, ok: bool) -> FlashEnd {
-        FlashEnd::Written {
+    fn result(&self, ok: bool) -> FlashResult {
+        FlashResult::Written {
             block: self.of,
             to: self.to,
             ok,
@@ -125,7 +125,7 @@ impl BlockJob {
         self,
         checkpoints: &mut Checkpoints,
         medium: &mut M,
-    ) -> Option<FlashEnd> {
+    ) -> Option<FlashResult> {
         match self {
             Self::Empty { block } => {
                 // A stale summary is harmless: its records fail their check and count as misses.
@@ -167,8 +167,8 @@ impl SealJob {
     }
 
     /// The completion of this seal.
-    pub fn end(&self, is_sealed: bool) -> FlashEnd {
-        FlashEnd::Sealed {
+    pub fn end(&self, is_sealed: bool) -> FlashResult {
+        FlashResult::Sealed {
             block: self.of,
             ok: is_sealed,
         }

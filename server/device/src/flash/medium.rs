@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headlong_flash::CheckpointDevice;
 
-use super::wanted::RecordRead;
+use super::record_read::RecordRead;
 
 /// Callback that receives the index, header and bytes of each record of a run, in order.
 pub type EachRecord<'a> = dyn FnMut(usize, &[u8], &[u8]) + 'a;

@@ -4,14 +4,14 @@
 //! [`FlashPort`] assigns jobs to SSDs and generations to blocks. The jobs order writes and flushes
 //! and verify the data read. [`Recovery`] finds the content of an SSD at start-up.
 
-mod end;
+mod completion;
 mod jobs;
 mod medium;
 mod port;
 mod probe;
+mod record_read;
 mod recovery;
 mod share;
-mod wanted;
 
 use alloc::vec::Vec;
 
@@ -22,19 +22,19 @@ use crate::device_core::DeviceCore;
 use crate::host::{Host, Notice};
 use crate::resources::Resources;
 
-pub use end::{FlashEnd, RecoveredFlashBlock};
+pub use completion::{FlashResult, RecoveredFlashBlock};
 pub use jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
 pub use medium::{EachRecord, FlashMedium, ProbedMedium};
 pub use port::FlashPort;
 pub use probe::{PROBE_FAILED, probe};
+pub use record_read::RecordRead;
 pub use recovery::{
-    BareBlock, GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary,
+    BareBlock, GroupSearchResult, Recovery, RecoveryResult, RecoverySearch, write_summary,
 };
 pub use share::{SsdShare, TierShare};
-pub use wanted::RecordRead;
 
 impl<R: Resources> DeviceCore<R> {
-    /// Sets the port to the tier. The shard uses the tier after [`FlashEnd::Attach`].
+    /// Sets the port to the tier. The shard uses the tier after [`FlashResult::Attach`].
     pub fn set_flash(&mut self, port: FlashPort<R>) {
         self.flash = Some(port);
     }
@@ -55,32 +55,32 @@ impl<R: Resources> DeviceCore<R> {
         for ssd in port.iter().flat_map(FlashPort::ssds) {
             self.shard.detach_flash(now, ssd);
         }
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
     /// A flash operation has completed.
-    pub fn handle_flash(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashEnd) {
+    pub fn handle_flash(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashResult) {
         self.flash_end(now, host, end);
-        self.settle(now, host);
+        self.drain_queues(now, host);
     }
 
-    pub(crate) fn flash_end(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashEnd) {
+    pub(crate) fn flash_end(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashResult) {
         let shard = &mut self.shard;
         match end {
             // The tier was detached during recovery.
-            FlashEnd::Attach(..) | FlashEnd::Found(_) | FlashEnd::RecoveryEnded { .. }
+            FlashResult::Attach(..) | FlashResult::Found(_) | FlashResult::RecoveryEnded { .. }
                 if self.flash.is_none() => {}
-            FlashEnd::Attach(spec, found) => {
-                let blocks = self.found(found);
+            FlashResult::Attach(spec, found) => {
+                let blocks = self.register_found(found);
                 if let Err(error) = self.shard.attach_flash(now, &spec, blocks) {
                     host.announce(Notice::FlashRefused(error));
                 }
             }
-            FlashEnd::Found(found) => {
-                let blocks = self.found(found);
+            FlashResult::Found(found) => {
+                let blocks = self.register_found(found);
                 self.shard.handle_flash_recovered(now, blocks);
             }
-            FlashEnd::RecoveryEnded {
+            FlashResult::RecoveryEnded {
                 written_bytes,
                 fresh,
             } => {
@@ -88,18 +88,20 @@ impl<R: Resources> DeviceCore<R> {
                 let records = shard.flash_view().map_or(0, |view| view.records);
                 host.announce(Notice::FlashReady(records));
             }
-            FlashEnd::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
-            FlashEnd::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
-            FlashEnd::Read { id, outcomes, took } => {
+            FlashResult::Written { block, to, ok } => {
+                shard.handle_flash_written(now, block, to, ok)
+            }
+            FlashResult::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
+            FlashResult::Read { id, outcomes, took } => {
                 shard.handle_flash_read_done(now, id, &outcomes, took);
             }
-            FlashEnd::Probed { ssd, probed } => shard.handle_flash_probed(now, ssd, probed),
+            FlashResult::Probed { ssd, probed } => shard.handle_flash_probed(now, ssd, probed),
         }
     }
 
-    fn found(&mut self, found: Vec<RecoveredFlashBlock>) -> Vec<RecoveredBlock> {
+    fn register_found(&mut self, found: Vec<RecoveredFlashBlock>) -> Vec<RecoveredBlock> {
         if let Some(flash) = &mut self.flash {
-            flash.found(&found);
+            flash.register_found(&found);
         }
         found.into_iter().map(|found| found.block).collect()
     }

@@ -8,18 +8,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use headlong_engine::{FlashCommand, FlashRead, Slot};
 use headlong_flash::format::{RecordName, Summary, SummaryHead};
-use headlong_flash::{BlockId, PieceId, Place, RecordEntry, SsdId};
+use headlong_flash::{BlockId, PieceId, RecordEntry, RecordLocation, SsdId};
 
-use super::end::{FlashEnd, RecoveredFlashBlock};
+use super::completion::{FlashResult, RecoveredFlashBlock};
 use super::jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
+use super::record_read::RecordRead;
 use super::share::TierShare;
-use super::wanted::RecordRead;
 use crate::host::{Host, Notice};
 use crate::resources::Resources;
 
 /// A block that is being filled.
 #[derive(Debug)]
-struct Collecting<T> {
+struct BlockInProgress<T> {
     filling: u64,
     entries: Vec<RecordEntry>,
     /// Records not yet submitted to the SSD, by offset.
@@ -33,7 +33,7 @@ pub struct FlashPort<R: Resources> {
     share: TierShare,
     /// The generation of each readable block.
     fillings: BTreeMap<BlockId, u64>,
-    collecting: BTreeMap<BlockId, Collecting<R::Record>>,
+    collecting: BTreeMap<BlockId, BlockInProgress<R::Record>>,
     /// Blocks that were emptied and are filled next.
     emptied: BTreeSet<BlockId>,
     next_filling: u64,
@@ -63,7 +63,7 @@ impl<R: Resources> FlashPort<R> {
     }
 
     /// Registers blocks that recovery found.
-    pub(crate) fn found(&mut self, found: &[RecoveredFlashBlock]) {
+    pub(crate) fn register_found(&mut self, found: &[RecoveredFlashBlock]) {
         let fillings = found.iter().map(|of| (of.block.block, of.filling));
         self.fillings.extend(fillings);
     }
@@ -73,7 +73,7 @@ impl<R: Resources> FlashPort<R> {
         &mut self,
         host: &mut impl Host<R>,
         command: FlashCommand,
-    ) -> Option<FlashEnd> {
+    ) -> Option<FlashResult> {
         match command {
             FlashCommand::Stage {
                 place,
@@ -94,7 +94,13 @@ impl<R: Resources> FlashPort<R> {
         None
     }
 
-    fn name(&self, place: Place, piece: PieceId, length: u32, filling: u64) -> Option<RecordName> {
+    fn name(
+        &self,
+        place: RecordLocation,
+        piece: PieceId,
+        length: u32,
+        filling: u64,
+    ) -> Option<RecordName> {
         let (ssd, block) = self.share.locate(place.block)?;
         Some(RecordName {
             device: self.share.get(ssd)?.tier.device,
@@ -109,7 +115,7 @@ impl<R: Resources> FlashPort<R> {
     fn stage(
         &mut self,
         host: &mut impl Host<R>,
-        place: Place,
+        place: RecordLocation,
         piece: PieceId,
         length: u32,
         slot: Slot,
@@ -148,7 +154,7 @@ impl<R: Resources> FlashPort<R> {
         }
         let filling = self.next_filling;
         self.fillings.insert(block, filling);
-        let collecting = Collecting {
+        let collecting = BlockInProgress {
             filling,
             entries: Vec::new(),
             staged: Vec::new(),
@@ -173,8 +179,8 @@ impl<R: Resources> FlashPort<R> {
         of: BlockId,
         from: u32,
         to: u32,
-    ) -> Option<FlashEnd> {
-        let failed = Some(FlashEnd::Written {
+    ) -> Option<FlashResult> {
+        let failed = Some(FlashResult::Written {
             block: of,
             to,
             ok: false,
@@ -209,15 +215,15 @@ impl<R: Resources> FlashPort<R> {
         of: BlockId,
         from: u32,
         sequence: u64,
-    ) -> Option<FlashEnd> {
+    ) -> Option<FlashResult> {
         let place = self.share.locate(of);
         let Some((collecting, (ssd, block))) = self.collecting.remove(&of).zip(place) else {
-            return Some(FlashEnd::Sealed {
+            return Some(FlashResult::Sealed {
                 block: of,
                 ok: false,
             });
         };
-        let Collecting {
+        let BlockInProgress {
             filling,
             mut entries,
             is_broken,
@@ -254,9 +260,9 @@ impl<R: Resources> FlashPort<R> {
         }
     }
 
-    fn read(&mut self, host: &mut impl Host<R>, read: FlashRead) -> Option<FlashEnd> {
+    fn read(&mut self, host: &mut impl Host<R>, read: FlashRead) -> Option<FlashResult> {
         let FlashRead { id, records } = read;
-        let failed = Some(FlashEnd::failed_read(id, records.len()));
+        let failed = Some(FlashResult::failed_read(id, records.len()));
         let Some(of) = records.first().map(|record| record.place.block) else {
             return failed;
         };

@@ -2,8 +2,8 @@
 
 use alloc::vec;
 
-use headlong_flash::format::{PROBE_PLACE, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
-use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
+use headlong_flash::format::{PROBE_PLACE, ReadFailed, SUPER_BYTES, SUPER_COPIES, SuperRecord};
+use headlong_flash::{ProbeResult, RECORD_ALIGN_BYTES};
 
 use super::medium::ProbedMedium;
 
@@ -11,7 +11,7 @@ use super::medium::ProbedMedium;
 const READ_BYTES: u64 = 1 << 20;
 
 /// The result of a failed probe.
-pub const PROBE_FAILED: Probed = Probed {
+pub const PROBE_FAILED: ProbeResult = ProbeResult {
     reads: false,
     writes: false,
     took: None,
@@ -19,7 +19,7 @@ pub const PROBE_FAILED: Probed = Probed {
 
 /// Checks that the SSD is still the same, returns its data and keeps a write. `number` must be
 /// random for each probe. The second result: whether the SSD holds something else.
-pub fn probe(medium: &mut impl ProbedMedium, number: u64) -> (Probed, bool) {
+pub fn probe(medium: &mut impl ProbedMedium, number: u64) -> (ProbeResult, bool) {
     let has_tier = has_tier(medium);
     let is_ours = match has_tier {
         Ok(is_ours) => is_ours,
@@ -27,7 +27,7 @@ pub fn probe(medium: &mut impl ProbedMedium, number: u64) -> (Probed, bool) {
     };
     let reads = is_ours && reads(medium, number);
     let writes = reads && writes(medium, number);
-    let probed = Probed {
+    let probed = ProbeResult {
         reads,
         writes,
         took: None,
@@ -43,7 +43,7 @@ fn has_tier(medium: &mut impl ProbedMedium) -> Result<bool, ReadFailed> {
     for at in SUPER_COPIES {
         let mut copy = [0; SUPER_BYTES];
         match read(at, &mut copy) {
-            Ok(()) if Super::decode(&copy, bytes).as_ref() == Ok(&tier) => return Ok(true),
+            Ok(()) if SuperRecord::decode(&copy, bytes).as_ref() == Ok(&tier) => return Ok(true),
             Ok(()) => {}
             Err(failed) => last = Err(failed),
         }

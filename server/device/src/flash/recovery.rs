@@ -1,7 +1,7 @@
 //! Recovery of the content of an SSD at start-up, from checkpoints, block summaries and records.
 //!
-//! Several threads may search groups of blocks in parallel ([`RecoverySearch::look`]). One thread
-//! collects the results ([`Recovery`]) and finally writes the missing summaries.
+//! Several threads may search groups of blocks in parallel ([`RecoverySearch::search_groups`]). One
+//! thread collects the results ([`Recovery`]) and finally writes the missing summaries.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -52,7 +52,7 @@ pub struct GroupSearchResult {
 
 /// Result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryResult {
     /// Upper bound of the bytes written within the last 24 hours.
     pub written_bytes: u64,
     /// Whether all blocks were readable and empty, for all disks. Only then the SSD has never been
@@ -67,7 +67,7 @@ impl RecoverySearch {
     }
 
     /// Reads some groups. The caller must call [`RecoverySearch::save`] afterwards.
-    pub fn look(
+    pub fn search_groups(
         &self,
         groups: Range<u32>,
         ground: &mut impl CheckpointDevice,
@@ -221,14 +221,14 @@ impl Recovery {
     }
 
     /// The final result.
-    pub fn end(&self, block_bytes: u32) -> Recovered {
+    pub fn end(&self, block_bytes: u32) -> RecoveryResult {
         // Unread blocks may have been written today.
         let is_all = self.group_count >= self.search.groups().len() as u32;
         let unread = match is_all {
             true => self.unreadable_count,
             false => self.search.blocks.len() as u64,
         };
-        Recovered {
+        RecoveryResult {
             written_bytes: (self.blocks_of_today + unread) * u64::from(block_bytes)
                 + self.saved_bytes,
             is_fresh: !self.is_used && unread == 0,

@@ -4,14 +4,14 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use headlong_flash::format::Super;
+use headlong_flash::format::SuperRecord;
 use headlong_flash::{BlockId, FlashSpec, RECORD_ALIGN_BYTES, SsdId, SsdSpec};
 
 /// A device's share of one SSD.
 #[derive(Debug, Clone)]
 pub struct SsdShare {
     /// Super record of the SSD.
-    pub tier: Super,
+    pub tier: SuperRecord,
     /// Number of the SSD's first block in the numbering across the tier.
     pub first: u32,
     /// The device's blocks, numbered within the SSD.

@@ -9,16 +9,16 @@
 //! of the computed one, so that a change of the load is not mistaken for a better size.
 //!
 //! Memory that protects unread pieces: live chains hold a measured fraction of their prefetches on
-//! average ([`Auto::held`]). Sizes that would fill more than [`POOL_SHARE`] of memory are scaled
-//! down at once, all by the same factor, which preserves the square-root rule
+//! average ([`AutoController::held`]). Sizes that would fill more than [`POOL_SHARE`] of memory are
+//! scaled down at once, all by the same factor, which preserves the square-root rule
 //! (automated-prefetching section 5: minimise seeks subject to a sum of sizes). Evictions of unread
 //! prefetches reduce that share quickly; their absence restores it slowly.
 //!
 //! Memory that does not protect them, as a page cache: how long a prefetch stays is computed for
-//! each size ([`Auto::in_page_cache`]), and the replay reads again what its viewer has not read by
-//! then. That time is corrected by the measured share of rereads. Evictions as such are no signal:
-//! of the pieces that viewers leave behind, some are always evicted before their chain is known to
-//! have ended.
+//! each size ([`AutoController::in_page_cache`]), and the replay reads again what its viewer has
+//! not read by then. That time is corrected by the measured share of rereads. Evictions as such are
+//! no signal: of the pieces that viewers leave behind, some are always evicted before their chain
+//! is known to have ended.
 //!
 //! Invariants: every size is within the bounds; a change at most halves a size or enlarges it by
 //! half, and takes as long as a prefetch lasts.
@@ -26,8 +26,10 @@
 use headlong_units::{Duration, Instant, MIB};
 
 use super::drive::DriveTimes;
-use super::interface::{ControllerInput, Limits, Reason, SizeDecision, TICK, is_share, score};
-use super::past::{EndedChains, Work};
+use super::ended_chains::{DeviceWork, EndedChains};
+use super::interface::{
+    ControllerInput, ControllerLimits, SizeDecision, SizeReason, TICK, is_share, score,
+};
 use super::ramp::Ramp;
 use crate::stats::Stats;
 
@@ -117,8 +119,8 @@ const TAKES: (Duration, Duration) = (Duration::from_secs(15), Duration::from_sec
 
 /// State of the controller.
 #[derive(Debug)]
-pub(crate) struct Auto {
-    limits: Limits,
+pub(crate) struct AutoController {
+    limits: ControllerLimits,
     /// Unread bytes that a chain holds, as a share of its size; smoothed.
     held: f64,
     /// Usable share of the pool: less than 1 after evictions.
@@ -153,8 +155,8 @@ pub(crate) struct Auto {
     has_measured: bool,
 }
 
-impl Auto {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl AutoController {
+    pub(crate) fn new(limits: ControllerLimits) -> Self {
         Self {
             limits,
             held: 1.0,
@@ -206,7 +208,11 @@ impl Auto {
         let (optimum, cost) = self.optimum(seen, past, drive, in_use);
         self.adopted = Some(optimum);
         let (reason, score) = self.judge(seen, ramp, cost);
-        let reason = if evicted { Reason::Evictions } else { reason };
+        let reason = if evicted {
+            SizeReason::Evictions
+        } else {
+            reason
+        };
         let wanted = self
             .limits
             .clamp((optimum as f64 * FACTORS[self.factor]) as u64);
@@ -218,14 +224,14 @@ impl Auto {
         };
         let least = (in_use / 2).max(self.limits.bytes_min);
         let bytes = wanted.min(most).max(least);
-        let is_trial = matches!(reason, Reason::Untried | Reason::LowerScore);
+        let is_trial = matches!(reason, SizeReason::Untried | SizeReason::LowerScore);
         let differs = bytes.abs_diff(ramp.target()) as f64 > WORTH * ramp.target() as f64;
         let is_worth = differs || is_trial;
         Some(SizeDecision {
             bytes: if is_worth { bytes } else { ramp.target() },
             takes: self.takes(seen),
-            reason: if is_worth && matches!(reason, Reason::Minimum | Reason::LightLoad) {
-                Reason::Optimum
+            reason: if is_worth && matches!(reason, SizeReason::Minimum | SizeReason::LightLoad) {
+                SizeReason::Optimum
             } else {
                 reason
             },
@@ -320,7 +326,13 @@ impl Auto {
 
     /// Disk time per sent byte, relative to the usable share of the time, if chains cause `work`
     /// and hold `unread` bytes.
-    fn cost(&self, seen: &ControllerInput, drive: DriveTimes, work: Work, unread: f64) -> f64 {
+    fn cost(
+        &self,
+        seen: &ControllerInput,
+        drive: DriveTimes,
+        work: DeviceWork,
+        unread: f64,
+    ) -> f64 {
         work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
     }
 
@@ -330,7 +342,7 @@ impl Auto {
         let sizes = (seen.chains as f64 * work.kept_bytes).max(1.0);
         let held = (seen.unread_bytes as f64 / sizes).clamp(HELD.0, HELD.1);
         self.held += (held - self.held) / LOOKS;
-        let surplus = self.again - work.gone();
+        let surplus = self.again - work.wasted_share();
         self.reach = (self.reach * (1.0 - surplus.clamp(-SURPLUS_MAX, SURPLUS_MAX) / LOOKS))
             .clamp(REACH.0, REACH.1);
     }
@@ -341,10 +353,15 @@ impl Auto {
     /// A page is evicted when the rest of the cache has been used since: by bytes read from the
     /// device, and by unread pages that were sent meanwhile. The shorter pages stay, the more is
     /// reread, and the shorter they stay: the result is the fixed point.
-    fn in_page_cache(&self, seen: &ControllerInput, past: &EndedChains, bytes: u64) -> (Work, f64) {
+    fn in_page_cache(
+        &self,
+        seen: &ControllerInput,
+        past: &EndedChains,
+        bytes: u64,
+    ) -> (DeviceWork, f64) {
         let memory = seen.memory_bytes as f64;
         let mut stays = STAYS_MAX;
-        let mut found = (Work::default(), 0.0);
+        let mut found = (DeviceWork::default(), 0.0);
         for _ in 0..STAYS_ROUNDS {
             let reached = Duration((stays.0 as f64 * self.reach) as u64);
             let work = past.replay(bytes, 1.0, reached, seen.stats.bytes_sent);
@@ -365,16 +382,16 @@ impl Auto {
         seen: &ControllerInput,
         ramp: &Ramp,
         computed: f64,
-    ) -> (Reason, Option<Duration>) {
+    ) -> (SizeReason, Option<Duration>) {
         if !self.has_measured {
             self.has_measured = true;
-            return (Reason::Measured, None);
+            return (SizeReason::Measured, None);
         }
         let (began, before) = match self.trial {
             Some(trial) if ramp.is_settled(seen.now) => trial,
             _ => {
                 self.trial = Some((seen.now, seen.stats));
-                return (Reason::Minimum, None);
+                return (SizeReason::Minimum, None);
             }
         };
         let length = seen.now.since(began);
@@ -386,10 +403,10 @@ impl Auto {
             self.limits.rules.busy_percent,
         ) {
             self.trial = Some((seen.now, seen.stats));
-            return (Reason::LightLoad, score);
+            return (SizeReason::LightLoad, score);
         }
         let Some(score) = score.filter(|_| length >= TRIAL) else {
-            return (Reason::Minimum, score);
+            return (SizeReason::Minimum, score);
         };
         self.trial = Some((seen.now, seen.stats));
         let read_time = counted.busy_time.0 as f64 / counted.reads_done.max(1) as f64;
@@ -401,24 +418,24 @@ impl Auto {
     }
 
     /// The best factor, or the one on trial, was judged: chooses the next.
-    fn descend(&mut self) -> Reason {
+    fn descend(&mut self) -> SizeReason {
         let score = |factor: usize| self.scores[factor].unwrap_or(f64::INFINITY);
         if self.factor != self.home {
             let is_lower = score(self.factor) < score(self.home) * (1.0 - SCATTER);
             self.judged_count = 0;
             if is_lower {
                 self.home = self.factor;
-                return Reason::Minimum;
+                return SizeReason::Minimum;
             }
             // Its score becomes outdated; the next trial measures it again.
             self.scores[self.factor] = None;
             self.factor = self.home;
             self.tries_larger = !self.tries_larger;
-            return Reason::LowerScore;
+            return SizeReason::LowerScore;
         }
         self.judged_count += 1;
         if self.judged_count < JUDGED_BEFORE_TRIAL {
-            return Reason::Minimum;
+            return SizeReason::Minimum;
         }
         let beside = match self.tries_larger {
             true => (self.home + 1 < FACTORS.len()).then_some(self.home + 1),
@@ -428,11 +445,11 @@ impl Auto {
         match beside {
             Some(factor) => {
                 self.factor = factor;
-                Reason::Untried
+                SizeReason::Untried
             }
             None => {
                 self.tries_larger = !self.tries_larger;
-                Reason::Minimum
+                SizeReason::Minimum
             }
         }
     }

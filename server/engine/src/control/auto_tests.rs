@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Control, ControlConfig, EngineConfig, Retention};
 use crate::control::controller::Controller;
-use crate::control::past::Ended;
+use crate::control::ended_chains::EndedChain;
 
 const MEMORY: u64 = 4096 * MIB;
 
 /// A device whose viewers all have the reference bit rate.
-struct Bench {
+struct AutoBench {
     controller: Controller,
     now: Instant,
     stats: Stats,
@@ -23,7 +23,7 @@ struct Bench {
     cost: Duration,
 }
 
-impl Bench {
+impl AutoBench {
     fn new() -> Self {
         Self::with(MEMORY, Retention::Interval)
     }
@@ -53,7 +53,7 @@ impl Bench {
     /// Viewers that left after `read` of `whole` bytes.
     fn leave(&mut self, count: u64, read: u64, whole: u64) {
         for _ in 0..count {
-            self.controller.record_chain(Ended {
+            self.controller.record_chain(EndedChain {
                 read_bytes: read,
                 whole_bytes: whole,
                 rule_bytes_per_mib: MIB,
@@ -100,7 +100,7 @@ impl Bench {
 
 #[test]
 fn size_stays_before_any_chain_has_ended() {
-    let mut bench = Bench::new();
+    let mut bench = AutoBench::new();
     let first = bench.bytes();
     bench.seconds(600);
     assert_eq!(bench.bytes(), first);
@@ -108,7 +108,7 @@ fn size_stays_before_any_chain_has_ended() {
 
 #[test]
 fn first_size_follows_memory_within_bounds() {
-    let first = |memory_mib| Bench::with(memory_mib * MIB, Retention::Interval).bytes();
+    let first = |memory_mib| AutoBench::with(memory_mib * MIB, Retention::Interval).bytes();
     assert_eq!(first(512), 5 * MIB);
     assert_eq!(first(2_400), 8 * MIB);
     assert_eq!(first(65_536), 12 * MIB);
@@ -117,11 +117,11 @@ fn first_size_follows_memory_within_bounds() {
 
 #[test]
 fn size_adapts_to_chain_lengths_within_two_minutes() {
-    let mut short = Bench::new();
+    let mut short = AutoBench::new();
     short.leave(512, 2 * MIB, 100 * MIB);
     short.seconds(120);
     assert!(short.bytes() < 5 * MIB, "{}", short.bytes());
-    let mut long = Bench::new();
+    let mut long = AutoBench::new();
     long.leave(512, 90 * MIB, 100 * MIB);
     long.seconds(120);
     assert!(long.bytes() > 9 * MIB, "{}", long.bytes());
@@ -129,9 +129,10 @@ fn size_adapts_to_chain_lengths_within_two_minutes() {
 
 #[test]
 fn sizes_shrink_at_once_with_more_chains() {
-    let mut bench = Bench::new();
+    let mut bench = AutoBench::new();
     bench.seconds(60);
-    let cut = |bench: &Bench, chains| bench.controller.cut(8 * MIB, chains).expect("auto is on");
+    let cut =
+        |bench: &AutoBench, chains| bench.controller.cut(8 * MIB, chains).expect("auto is on");
     assert_eq!(cut(&bench, 100), 8 * MIB, "enough for all");
     let many = cut(&bench, 10_000);
     assert!(many < MIB, "{many}");
@@ -140,11 +141,11 @@ fn sizes_shrink_at_once_with_more_chains() {
 
 #[test]
 fn evictions_shrink_pool_and_their_absence_restores_it() {
-    let mut bench = Bench::new();
+    let mut bench = AutoBench::new();
     bench.chains = 2_000;
     bench.leave(512, 30 * MIB, 100 * MIB);
     bench.seconds(120);
-    let cut = |bench: &Bench| bench.controller.cut(8 * MIB, 2_000).expect("auto is on");
+    let cut = |bench: &AutoBench| bench.controller.cut(8 * MIB, 2_000).expect("auto is on");
     let before = cut(&bench);
     bench.evicted_percent = 5;
     bench.seconds(30);
@@ -159,7 +160,7 @@ fn evictions_shrink_pool_and_their_absence_restores_it() {
 #[test]
 fn eviction_burst_is_forgotten_when_memory_has_room() {
     let cut_a_minute_after = |unread_bytes| {
-        let mut bench = Bench::new();
+        let mut bench = AutoBench::new();
         bench.chains = 2_000;
         bench.unread_bytes = unread_bytes;
         bench.seconds(60);
@@ -175,8 +176,8 @@ fn eviction_burst_is_forgotten_when_memory_has_room() {
 }
 
 /// 300 viewers of 2,000 kbps above a page cache, half of which is unread; they stay for long.
-fn above_a_page_cache(memory_bytes: u64) -> Bench {
-    let mut bench = Bench::with(memory_bytes, Retention::PageCache);
+fn above_a_page_cache(memory_bytes: u64) -> AutoBench {
+    let mut bench = AutoBench::with(memory_bytes, Retention::PageCache);
     bench.chains = 300;
     bench.unread_bytes = memory_bytes / 2;
     bench.leave(512, 60 * MIB, 100 * MIB);
@@ -212,7 +213,7 @@ fn rereads_in_page_cache_shrink_sizes_up_to_a_bound() {
 
 #[test]
 fn more_expensive_factor_is_abandoned() {
-    let mut bench = Bench::new();
+    let mut bench = AutoBench::new();
     bench.leave(512, 30 * MIB, 100 * MIB);
     bench.seconds(120);
     let home = bench.controller.view().target_bytes;
@@ -235,7 +236,7 @@ proptest! {
         steps in prop::collection::vec(
             (0u64..5_000, 0u64..4096, 0u64..10, 1u64..40, 1u64..200, 5u64..60), 1..24),
     ) {
-        let mut bench = Bench::new();
+        let mut bench = AutoBench::new();
         for (chains, unread, evicted, cost, read, seconds) in steps {
             (bench.chains, bench.unread_bytes) = (chains, unread * MIB);
             (bench.evicted_percent, bench.cost) = (evicted, Duration::from_millis(cost));

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
-use super::auto::Auto;
+use super::auto::AutoController;
 use super::drive::{DriveFit, DriveTimes};
-use super::interface::{ControllerInput, Limits, Reason, SizeDecision, TICK};
-use super::paper::Paper;
-use super::past::{Ended, EndedChains};
+use super::ended_chains::{EndedChain, EndedChains};
+use super::interface::{ControllerInput, ControllerLimits, SizeDecision, SizeReason, TICK};
+use super::paper::PaperController;
 use super::ramp::Ramp;
 use crate::config::{Control, EngineConfig, SizingConfig};
-use crate::learned::Learned;
+use crate::saved_state::ShardMeasurements;
 
 /// Changes kept until they are polled; older ones are dropped.
 const CHANGES_MAX: usize = 64;
@@ -28,7 +28,7 @@ pub struct SizeChange {
     /// The new size.
     pub to_bytes: u64,
     /// The reason.
-    pub reason: Reason,
+    pub reason: SizeReason,
     /// Disk time per MiB sent at the old size; if it was judged.
     pub score: Option<Duration>,
 }
@@ -58,7 +58,7 @@ pub struct ControlView {
     /// Disk time per MiB sent, when it was last judged.
     pub score: Option<Duration>,
     /// The result of that judgement.
-    pub reason: Option<Reason>,
+    pub reason: Option<SizeReason>,
     /// The device, as measured.
     pub drive: Option<DriveTimes>,
 }
@@ -66,7 +66,7 @@ pub struct ControlView {
 /// A controller with the reference size that it sets.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    limits: Limits,
+    limits: ControllerLimits,
     brain: ActiveController,
     ramp: Ramp,
     /// The rule, with the size in use.
@@ -86,18 +86,18 @@ pub(crate) struct Controller {
 #[derive(Debug)]
 enum ActiveController {
     Off,
-    Auto(Box<Auto>),
-    Paper(Box<Paper>),
+    Auto(Box<AutoController>),
+    Paper(Box<PaperController>),
 }
 
 impl Controller {
     pub(crate) fn new(config: &EngineConfig) -> Self {
         let first = match config.control.mode {
             Control::Off => config.sizing.reference_bytes,
-            Control::Auto | Control::Paper => Limits::new(config).first_bytes(config),
+            Control::Auto | Control::Paper => ControllerLimits::new(config).first_bytes(config),
         };
         let mut controller = Self {
-            limits: Limits::new(config),
+            limits: ControllerLimits::new(config),
             brain: ActiveController::Off,
             ramp: Ramp::at(first),
             sizing: config.sizing,
@@ -119,7 +119,7 @@ impl Controller {
     /// Applies new settings. An unchanged controller keeps its size and its state; a new one begins
     /// with the size in use.
     pub(crate) fn reconfigure(&mut self, now: Instant, config: &EngineConfig) {
-        let before = core::mem::replace(&mut self.limits, Limits::new(config));
+        let before = core::mem::replace(&mut self.limits, ControllerLimits::new(config));
         // The start size is history: only a new controller uses it.
         let is_other = before.without_start() != self.limits.without_start();
         let in_use = self.ramp.bytes(now);
@@ -144,8 +144,8 @@ impl Controller {
     fn fresh_brain(&self) -> ActiveController {
         match self.limits.rules.mode {
             Control::Off => ActiveController::Off,
-            Control::Auto => ActiveController::Auto(Box::new(Auto::new(self.limits))),
-            Control::Paper => ActiveController::Paper(Box::new(Paper::new(self.limits))),
+            Control::Auto => ActiveController::Auto(Box::new(AutoController::new(self.limits))),
+            Control::Paper => ActiveController::Paper(Box::new(PaperController::new(self.limits))),
         }
     }
 
@@ -167,7 +167,7 @@ impl Controller {
     }
 
     /// A chain ended.
-    pub(crate) fn record_chain(&mut self, ended: Ended) {
+    pub(crate) fn record_chain(&mut self, ended: EndedChain) {
         self.past.record(ended);
     }
 
@@ -252,13 +252,13 @@ impl Controller {
     }
 
     /// The recently ended chains, with the bytes sent to all viewers so far on their count.
-    pub(crate) fn ended(&self, sent_bytes: u64) -> (u64, Vec<Ended>) {
+    pub(crate) fn ended(&self, sent_bytes: u64) -> (u64, Vec<EndedChain>) {
         self.past.export(sent_bytes)
     }
 
     /// Restores the state of an earlier process; the size only if a controller is active and no
     /// start size is set.
-    pub(crate) fn resume(&mut self, learned: Learned) {
+    pub(crate) fn resume(&mut self, learned: ShardMeasurements) {
         if let Some(times) = learned.drive {
             self.fit.resume(times);
         }

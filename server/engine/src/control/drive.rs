@@ -25,7 +25,7 @@ const CLASS_BYTES: [f64; 2] = [0.5 * MIB as f64, 8.0 * MIB as f64];
 
 /// Usual values of a class of devices, and their bounds.
 #[derive(Debug, Clone, Copy)]
-struct Class {
+struct DriveClass {
     usual: DriveTimes,
     reposition: (Duration, Duration),
     transfer_per_mib: (Duration, Duration),
@@ -34,7 +34,7 @@ struct Class {
 /// Disks of 5,400 to 10,000 rpm: 15 ms for a third of the stroke and half a turn, 125 MiB/s. A
 /// reposition takes at least a settle, and at most a full stroke, a turn and the effect of a queue
 /// (WD Red: 32.6 ms by libception Table 1); rates lie between 20 MiB/s and 1 GiB/s.
-const ROTATING: Class = Class {
+const ROTATING: DriveClass = DriveClass {
     usual: DriveTimes {
         reposition: Duration::from_millis(15),
         transfer_per_mib: Duration::from_millis(8),
@@ -43,7 +43,7 @@ const ROTATING: Class = Class {
     transfer_per_mib: (Duration::from_millis(1), Duration::from_millis(50)),
 };
 /// Devices without an arm: 0.1 ms and 500 MiB/s.
-const SOLID_STATE: Class = Class {
+const SOLID_STATE: DriveClass = DriveClass {
     usual: DriveTimes {
         reposition: Duration::from_micros(100),
         transfer_per_mib: Duration::from_millis(2),
@@ -87,12 +87,12 @@ impl DriveTimes {
 /// The running fit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DriveFit {
-    class: Class,
-    measured: Sums,
+    class: DriveClass,
+    measured: FitSums,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct FitSums {
     weight: f64,
     bytes: f64,
     time: f64,
@@ -100,7 +100,7 @@ struct Sums {
     bytes_time: f64,
 }
 
-impl Sums {
+impl FitSums {
     fn add(&mut self, weight: f64, bytes: f64, time: f64) {
         self.weight += weight;
         self.bytes += weight * bytes;
@@ -138,7 +138,7 @@ impl DriveFit {
     pub(crate) fn new(has_arm: bool) -> Self {
         Self {
             class: if has_arm { ROTATING } else { SOLID_STATE },
-            measured: Sums::default(),
+            measured: FitSums::default(),
         }
     }
 
@@ -165,7 +165,7 @@ impl DriveFit {
 
     /// The device as measured so far, else the usual values of its class.
     pub(crate) fn best_known(&self) -> DriveTimes {
-        let Class {
+        let DriveClass {
             usual,
             reposition,
             transfer_per_mib,

@@ -56,7 +56,7 @@ pub(crate) struct SizeDecision {
     pub(crate) bytes: u64,
     /// Duration of the change.
     pub(crate) takes: Duration,
-    pub(crate) reason: Reason,
+    pub(crate) reason: SizeReason,
     /// Disk time per MiB sent, at the size that was judged.
     pub(crate) score: Option<Duration>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct SizeDecision {
 headlong_units::names! {
     /// Why the size changes, or does not.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Reason {
+    pub enum SizeReason {
         /// The device was measured: transfer takes as long as repositioning (Li et al.).
         Measured => "measured",
         /// Another size has the least computed disk time now.
@@ -82,7 +82,7 @@ headlong_units::names! {
     }
 }
 
-impl Reason {
+impl SizeReason {
     /// The same for humans.
     pub const fn text(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl Reason {
 
 /// Parameters, and the bounds of every size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct ControllerLimits {
     pub(crate) rules: ControlConfig,
     pub(crate) bytes_min: u64,
     pub(crate) bytes_max: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Limits {
     pub(crate) keeps_unread: bool,
 }
 
-impl Limits {
+impl ControllerLimits {
     pub(crate) fn new(config: &EngineConfig) -> Self {
         let rules = ControlConfig {
             step_bytes: config.control.step_bytes.max(config.piece_bytes),

@@ -11,14 +11,14 @@
 mod auto;
 mod controller;
 mod drive;
+mod ended_chains;
 mod interface;
 mod paper;
-mod past;
 mod ramp;
 
 pub(crate) use controller::Controller;
 pub use controller::{ControlView, SizeChange};
 pub use drive::DriveTimes;
+pub use ended_chains::EndedChain;
 pub(crate) use interface::ControllerInput;
-pub use interface::Reason;
-pub use past::Ended;
+pub use interface::SizeReason;

@@ -12,14 +12,16 @@
 //! lower; the start size is set once the device is measured, before the first score.
 //!
 //! Invariants: every size is a whole number of steps within the bounds, and one step from the last
-//! except for [`Reason::Evictions`], which only decreases it, and [`Reason::Measured`], which
-//! occurs once.
+//! except for [`SizeReason::Evictions`], which only decreases it, and [`SizeReason::Measured`],
+//! which occurs once.
 
 use alloc::collections::BTreeMap;
 
 use headlong_units::{Duration, Instant};
 
-use super::interface::{ControllerInput, Limits, Reason, SizeDecision, is_share, score};
+use super::interface::{
+    ControllerInput, ControllerLimits, SizeDecision, SizeReason, is_share, score,
+};
 use super::ramp::Ramp;
 use crate::stats::Stats;
 
@@ -28,8 +30,8 @@ const CHANGE_PART: u64 = 3;
 
 /// State of the controller.
 #[derive(Debug)]
-pub(crate) struct Paper {
-    limits: Limits,
+pub(crate) struct PaperController {
+    limits: ControllerLimits,
     /// Scores by size: disk time per MiB sent.
     scores: BTreeMap<u64, Duration>,
     /// Start of the present interval, and the counters at that time.
@@ -37,8 +39,8 @@ pub(crate) struct Paper {
     has_start: bool,
 }
 
-impl Paper {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl PaperController {
+    pub(crate) fn new(limits: ControllerLimits) -> Self {
         Self {
             limits,
             scores: BTreeMap::new(),
@@ -85,7 +87,7 @@ impl Paper {
         let reference = u128::from(drive.balanced_bytes()) * u128::from(in_use)
             / u128::from(seen.size_mean_bytes);
         let reference = u64::try_from(reference).unwrap_or(u64::MAX);
-        Some(self.verdict(self.limits.on_grid(reference), Reason::Measured, None))
+        Some(self.verdict(self.limits.on_grid(reference), SizeReason::Measured, None))
     }
 
     fn judge(
@@ -97,17 +99,17 @@ impl Paper {
     ) -> SizeDecision {
         let rules = self.limits.rules;
         let Some(score) = score(counted) else {
-            return self.verdict(in_use, Reason::LightLoad, None);
+            return self.verdict(in_use, SizeReason::LightLoad, None);
         };
         if !is_share(counted.busy_time.0, length.0, rules.busy_percent) {
-            return self.verdict(in_use, Reason::LightLoad, Some(score));
+            return self.verdict(in_use, SizeReason::LightLoad, Some(score));
         }
         self.scores.insert(in_use, score);
         let evicted = counted.prefetch_evicted_bytes;
         if is_share(evicted, counted.bytes_sent, rules.evict_percent)
             && let Some(bytes) = self.before_eviction(seen, counted, in_use)
         {
-            return self.verdict(bytes, Reason::Evictions, Some(score));
+            return self.verdict(bytes, SizeReason::Evictions, Some(score));
         }
         self.descend(in_use, score)
     }
@@ -132,14 +134,16 @@ impl Paper {
         let (smaller_score, larger_score) = (known(smaller), known(larger));
         let lower = |score_beside: Option<Duration>| score_beside.filter(|beside| *beside < score);
         let (to, reason) = match (lower(smaller_score), lower(larger_score)) {
-            (Some(small), Some(large)) if small < large => (smaller, Reason::LowerScore),
-            (_, Some(_)) => (larger, Reason::LowerScore),
-            (Some(_), None) => (smaller, Reason::LowerScore),
-            (None, None) if larger_score.is_none() && larger.is_some() => (larger, Reason::Untried),
-            (None, None) if smaller_score.is_none() && smaller.is_some() => {
-                (smaller, Reason::Untried)
+            (Some(small), Some(large)) if small < large => (smaller, SizeReason::LowerScore),
+            (_, Some(_)) => (larger, SizeReason::LowerScore),
+            (Some(_), None) => (smaller, SizeReason::LowerScore),
+            (None, None) if larger_score.is_none() && larger.is_some() => {
+                (larger, SizeReason::Untried)
             }
-            (None, None) => (None, Reason::Minimum),
+            (None, None) if smaller_score.is_none() && smaller.is_some() => {
+                (smaller, SizeReason::Untried)
+            }
+            (None, None) => (None, SizeReason::Minimum),
         };
         if to.is_none() {
             self.deflate(in_use);
@@ -157,7 +161,7 @@ impl Paper {
         }
     }
 
-    fn verdict(&self, bytes: u64, reason: Reason, score: Option<Duration>) -> SizeDecision {
+    fn verdict(&self, bytes: u64, reason: SizeReason, score: Option<Duration>) -> SizeDecision {
         SizeDecision {
             bytes,
             takes: Duration(self.limits.rules.adjust_interval.0 / CHANGE_PART),

@@ -14,7 +14,7 @@ use crate::control::interface::TICK;
 const STEP: u64 = MIB / 2;
 
 /// A server whose cost for each size is given.
-struct Bench {
+struct PaperBench {
     controller: Controller,
     now: Instant,
     stats: Stats,
@@ -25,7 +25,7 @@ struct Bench {
     drive: Option<DriveTimes>,
 }
 
-impl Bench {
+impl PaperBench {
     fn new(start_bytes: u64) -> Self {
         Self::with(ControlConfig {
             mode: Control::Paper,
@@ -80,7 +80,7 @@ impl Bench {
     }
 
     /// Advances until the controller returns a verdict and the change has settled.
-    fn round(&mut self, cost: impl Fn(u64) -> u64) -> Option<(u64, Reason)> {
+    fn round(&mut self, cost: impl Fn(u64) -> u64) -> Option<(u64, SizeReason)> {
         for _ in 0..60 {
             self.tick(cost(self.bytes()));
             if let Some(change) = self.controller.poll_change() {
@@ -107,61 +107,64 @@ fn valley(best: u64) -> impl Fn(u64) -> u64 {
 
 #[test]
 fn larger_is_tried_when_no_neighbour_is_known() {
-    let mut bench = Bench::new(4 * MIB);
+    let mut bench = PaperBench::new(4 * MIB);
     let first = bench.round(valley(8 * MIB));
-    assert_eq!(first, Some((4 * MIB + STEP, Reason::Untried)));
+    assert_eq!(first, Some((4 * MIB + STEP, SizeReason::Untried)));
 }
 
 #[test]
 fn better_size_is_kept_and_worse_one_reverted() {
-    let mut bench = Bench::new(4 * MIB);
+    let mut bench = PaperBench::new(4 * MIB);
     let cost = valley(4 * MIB + STEP);
     let rounds: Vec<_> = (0..3).filter_map(|_| bench.round(&cost)).collect();
     let expected = [
-        (4 * MIB + STEP, Reason::Untried),
-        (5 * MIB, Reason::Untried),
-        (4 * MIB + STEP, Reason::LowerScore),
+        (4 * MIB + STEP, SizeReason::Untried),
+        (5 * MIB, SizeReason::Untried),
+        (4 * MIB + STEP, SizeReason::LowerScore),
     ];
     assert_eq!(rounds, expected);
 }
 
 #[test]
 fn smaller_is_tried_when_larger_is_worse() {
-    let mut bench = Bench::new(4 * MIB);
+    let mut bench = PaperBench::new(4 * MIB);
     let cost = valley(2 * MIB);
     let rounds: Vec<_> = (0..3).filter_map(|_| bench.round(&cost)).collect();
     let expected = [
-        (4 * MIB + STEP, Reason::Untried),
-        (4 * MIB, Reason::LowerScore),
-        (4 * MIB - STEP, Reason::Untried),
+        (4 * MIB + STEP, SizeReason::Untried),
+        (4 * MIB, SizeReason::LowerScore),
+        (4 * MIB - STEP, SizeReason::Untried),
     ];
     assert_eq!(rounds, expected);
 }
 
 #[test]
 fn lower_of_two_lower_scores_wins() {
-    let mut paper = Paper::new(Limits::new(&EngineConfig::default()));
+    let mut paper = PaperController::new(ControllerLimits::new(&EngineConfig::default()));
     paper.scores.insert(4 * MIB - STEP, Duration(80));
     paper.scores.insert(4 * MIB + STEP, Duration(90));
     let verdict = paper.descend(4 * MIB, Duration(100));
     assert_eq!(verdict.bytes, 4 * MIB - STEP);
-    assert_eq!(verdict.reason, Reason::LowerScore);
+    assert_eq!(verdict.reason, SizeReason::LowerScore);
 }
 
 #[test]
 fn other_scores_shrink_by_five_per_cent_at_minimum() {
-    let mut paper = Paper::new(Limits::new(&EngineConfig::default()));
+    let mut paper = PaperController::new(ControllerLimits::new(&EngineConfig::default()));
     paper.scores.insert(4 * MIB - STEP, Duration(10_000));
     paper.scores.insert(4 * MIB + STEP, Duration(20_000));
     let verdict = paper.descend(4 * MIB, Duration(9_000));
-    assert_eq!((verdict.bytes, verdict.reason), (4 * MIB, Reason::Minimum));
+    assert_eq!(
+        (verdict.bytes, verdict.reason),
+        (4 * MIB, SizeReason::Minimum)
+    );
     assert_eq!(paper.scores[&(4 * MIB - STEP)], Duration(9_500));
     assert_eq!(paper.scores[&(4 * MIB + STEP)], Duration(19_000));
 }
 
 #[test]
 fn rejected_size_is_retried_and_local_minimum_left() {
-    let mut bench = Bench::new(4 * MIB);
+    let mut bench = PaperBench::new(4 * MIB);
     // Once, the size above is worse by chance.
     bench.round(|bytes| if bytes > 4 * MIB { 140 } else { 120 });
     bench.minutes(4, |_| 140);
@@ -172,38 +175,38 @@ fn rejected_size_is_retried_and_local_minimum_left() {
 
 #[test]
 fn size_is_unchanged_under_light_load() {
-    let mut bench = Bench::new(4 * MIB);
+    let mut bench = PaperBench::new(4 * MIB);
     bench.busy_percent = 59;
     assert_eq!(bench.round(valley(8 * MIB)), None);
-    assert_eq!(bench.controller.view().reason, Some(Reason::LightLoad));
+    assert_eq!(bench.controller.view().reason, Some(SizeReason::LightLoad));
     bench.busy_percent = 60;
     assert!(bench.round(valley(8 * MIB)).is_some());
 }
 
 #[test]
 fn evictions_set_size_to_bytes_read_before_eviction() {
-    let mut bench = Bench::new(8 * MIB);
+    let mut bench = PaperBench::new(8 * MIB);
     bench.evicted = (20, Duration::from_secs(60));
     // 400 kbps for 60 s are 3 MB; the mean size is half of the reference: 6 MB, 11.4 steps.
     let (to, reason) = bench.round(|_| 100).expect("a change");
-    assert_eq!(reason, Reason::Evictions);
+    assert_eq!(reason, SizeReason::Evictions);
     assert_eq!(to, 11 * STEP);
 }
 
 #[test]
 fn few_evictions_are_left_to_descent() {
-    let mut bench = Bench::new(8 * MIB);
+    let mut bench = PaperBench::new(8 * MIB);
     bench.evicted = (4, Duration::from_secs(60));
     let (_, reason) = bench.round(|_| 100).expect("a change");
-    assert_eq!(reason, Reason::Untried);
+    assert_eq!(reason, SizeReason::Untried);
 }
 
 #[test]
 fn evictions_never_enlarge_size() {
-    let mut bench = Bench::new(2 * MIB);
+    let mut bench = PaperBench::new(2 * MIB);
     bench.evicted = (20, Duration::from_secs(600));
     let (_, reason) = bench.round(|_| 100).expect("a change");
-    assert_eq!(reason, Reason::Untried);
+    assert_eq!(reason, SizeReason::Untried);
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn start_size_is_measured_unless_configured() {
         reposition: Duration::from_millis(16),
         transfer_per_mib: Duration::from_millis(8),
     };
-    let mut bench = Bench::with(ControlConfig {
+    let mut bench = PaperBench::with(ControlConfig {
         mode: Control::Paper,
         ..ControlConfig::default()
     });
@@ -220,8 +223,8 @@ fn start_size_is_measured_unless_configured() {
     assert_eq!(bench.controller.poll_change(), None, "not measured yet");
     bench.drive = Some(drive);
     // 2 MiB on average: the reference of viewers whose sizes are half of it is 4 MiB.
-    assert_eq!(bench.round(|_| 100), Some((4 * MIB, Reason::Measured)));
-    let mut given = Bench::new(6 * MIB);
+    assert_eq!(bench.round(|_| 100), Some((4 * MIB, SizeReason::Measured)));
+    let mut given = PaperBench::new(6 * MIB);
     given.drive = Some(drive);
     given.tick(100);
     assert_eq!(given.controller.poll_change(), None);
@@ -230,7 +233,7 @@ fn start_size_is_measured_unless_configured() {
 
 #[test]
 fn size_in_use_changes_gradually() {
-    let mut bench = Bench::new(4 * MIB);
+    let mut bench = PaperBench::new(4 * MIB);
     let cost = valley(8 * MIB);
     while bench.controller.poll_change().is_none() {
         bench.tick(cost(bench.bytes()));
@@ -247,7 +250,7 @@ fn size_in_use_changes_gradually() {
 #[test]
 fn converges_to_lowest_score_from_both_sides() {
     for start in [MIB, 16 * MIB] {
-        let mut bench = Bench::new(start);
+        let mut bench = PaperBench::new(start);
         let steps = start.abs_diff(7 * MIB) / STEP;
         // Four minutes per step, and one round in the wrong direction and back.
         bench.minutes(4 * steps + 16, valley(7 * MIB));
@@ -262,7 +265,7 @@ proptest! {
         costs in prop::collection::vec((50u64..400, 0u64..100, 0u64..30, 1u64..200), 1..40),
         start in 0u64..64,
     ) {
-        let mut bench = Bench::new(start * STEP);
+        let mut bench = PaperBench::new(start * STEP);
         let mut last = bench.bytes();
         for (cost, busy, evicted, stay) in costs {
             bench.busy_percent = busy;
@@ -272,7 +275,7 @@ proptest! {
                 prop_assert_eq!(change.to_bytes % STEP, 0);
                 prop_assert!((STEP..=32 * MIB).contains(&change.to_bytes));
                 prop_assert_eq!(change.from_bytes, last);
-                if change.reason == Reason::Evictions {
+                if change.reason == SizeReason::Evictions {
                     prop_assert!(change.to_bytes < last);
                 } else {
                     prop_assert_eq!(change.to_bytes.abs_diff(last), STEP);

@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 use headlong_units::Instant;
 
 use super::Memory;
-use super::slot::{Evicted, Held, Owner, PieceKey, Rank, SlotPhase};
+use super::slot::{CachedPiece, EvictedPiece, EvictionRank, OwnerId, PieceKey, SlotPhase};
 use crate::ids::Slot;
 
 impl Memory {
@@ -22,7 +22,7 @@ impl Memory {
     }
 
     /// Frees a slot that is not in use, and returns it with its evicted piece.
-    pub(crate) fn vacate(&mut self, now: Instant) -> Option<(Slot, Option<Evicted>)> {
+    pub(crate) fn vacate(&mut self, now: Instant) -> Option<(Slot, Option<EvictedPiece>)> {
         while let Some(slot) = self.to_vacate.pop() {
             // It may have been taken meanwhile.
             if self.slots[slot.0 as usize].state == SlotPhase::Free {
@@ -41,7 +41,7 @@ impl Memory {
     }
 
     /// All pieces in memory that are not being sent.
-    pub(crate) fn held(&self) -> impl Iterator<Item = Held> + '_ {
+    pub(crate) fn held(&self) -> impl Iterator<Item = CachedPiece> + '_ {
         let is_free_to_go = |slot: &Slot| {
             let state = &self.slots[slot.0 as usize];
             state.state == SlotPhase::Ready && state.sending == 0
@@ -49,10 +49,10 @@ impl Memory {
         self.index.iter().filter(is_free_to_go).map(|slot| {
             let state = &self.slots[slot.0 as usize];
             let wanted_at = match state.rank {
-                Some(Rank::Wanted(Reverse(at), _)) => Some(at),
+                Some(EvictionRank::Wanted(Reverse(at), _)) => Some(at),
                 _ => None,
             };
-            Held {
+            CachedPiece {
                 key: state.key(),
                 slot,
                 owner: state.owner.chain(),
@@ -64,11 +64,11 @@ impl Memory {
     }
 
     /// Removes a piece that [`Memory::held`] returned; its slot is reserved.
-    pub(crate) fn take_out(&mut self, now: Instant, slot: Slot) -> Evicted {
+    pub(crate) fn take_out(&mut self, now: Instant, slot: Slot) -> EvictedPiece {
         let gone = self.evict(now, slot);
         let state = &mut self.slots[slot.0 as usize];
         state.state = SlotPhase::Filling;
-        state.owner = Owner::NOBODY;
+        state.owner = OwnerId::NOBODY;
         self.counts.filling += 1;
         gone
     }

@@ -11,7 +11,7 @@ pub(crate) type PieceKey = (StreamId, u32);
 
 /// An evicted piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub(crate) struct EvictedPiece {
     pub(crate) key: PieceKey,
     pub(crate) was_read: bool,
     /// How long it had been in memory.
@@ -22,7 +22,7 @@ pub(crate) struct Evicted {
 
 /// A piece in memory, with its owner and rank.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct CachedPiece {
     pub(crate) key: PieceKey,
     pub(crate) slot: Slot,
     /// The chain that owns it.
@@ -42,7 +42,7 @@ pub(super) enum SlotPhase {
 
 /// Rank of a Read slot in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
+pub(super) enum EvictionRank {
     /// In one of the lists by last use: never sent and abandoned by its owner, or sent with no
     /// viewer expected.
     InList(u8),
@@ -52,9 +52,9 @@ pub(super) enum Rank {
 
 /// Optional id of the owning chain, in the size of the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owner(u64);
+pub(super) struct OwnerId(u64);
 
-impl Owner {
+impl OwnerId {
     pub(super) const NOBODY: Self = Self(u64::MAX);
 
     pub(super) fn of(chain: Option<ChainId>) -> Self {
@@ -74,9 +74,9 @@ pub(super) struct SlotState {
     pub(super) stream: StreamId,
     pub(super) piece: u32,
     pub(super) sending: u32,
-    pub(super) owner: Owner,
+    pub(super) owner: OwnerId,
     pub(super) filled_at: Instant,
-    pub(super) rank: Option<Rank>,
+    pub(super) rank: Option<EvictionRank>,
     /// End of the bytes that were sent, from the piece's start; all bytes before it count as sent.
     pub(super) sent_to: u32,
     pub(super) state: SlotPhase,
@@ -92,7 +92,7 @@ impl SlotState {
         stream: StreamId(0),
         piece: 0,
         sending: 0,
-        owner: Owner::NOBODY,
+        owner: OwnerId::NOBODY,
         filled_at: Instant::ZERO,
         rank: None,
         sent_to: 0,
@@ -105,7 +105,7 @@ impl SlotState {
     }
 
     pub(super) fn is_owned(&self) -> bool {
-        self.owner != Owner::NOBODY
+        self.owner != OwnerId::NOBODY
     }
 
     pub(super) fn was_read(&self) -> bool {

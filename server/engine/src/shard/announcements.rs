@@ -10,13 +10,13 @@
 use headlong_units::{ByteRange, Instant};
 
 use super::state::Shard;
-use crate::chain_matching::Between;
+use crate::chain_matching::ProxyTolerance;
 use crate::command::Refusal;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, StreamId};
 use crate::memory::PieceKey;
 use crate::queue::Job;
-use crate::request::{Expected, Identity};
+use crate::request::{AnnouncedRequest, ReaderIdentity};
 
 /// Open announcements per viewer: the next video segment, and the next audio segment.
 const EXPECTED_PER_VIEWER: usize = 2;
@@ -27,7 +27,7 @@ const TABLE_TAKEN_MAX: usize = 7;
 
 /// The announced bytes of a stream.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct AnnouncedRange {
     /// Logical offsets.
     range: ByteRange,
     /// First piece, and one past the last that may be read.
@@ -42,14 +42,18 @@ impl Shard {
     /// [`Refusal::UnknownStream`] if it is worthwhile to register the stream and repeat the call;
     /// otherwise an unknown stream is no error. [`Refusal::OutOfBounds`] if there is no such part,
     /// or it has no bytes from the offset on.
-    pub fn handle_expected(&mut self, now: Instant, expected: Expected) -> Result<(), Refusal> {
+    pub fn handle_expected(
+        &mut self,
+        now: Instant,
+        expected: AnnouncedRequest,
+    ) -> Result<(), Refusal> {
         self.begin(now);
         let result = self.expect(&expected);
         self.finish();
         result
     }
 
-    fn expect(&mut self, expected: &Expected) -> Result<(), Refusal> {
+    fn expect(&mut self, expected: &AnnouncedRequest) -> Result<(), Refusal> {
         let Some(stream) = self.streams.get(expected.stream) else {
             // Registering a stream costs the device some work.
             let has_room = self.streams.len() < self.config.streams_max / 8 * TABLE_TAKEN_MAX;
@@ -73,7 +77,7 @@ impl Shard {
         let start = layout.logical(expected.part, expected.offset);
         let first = layout.piece_at(expected.part, expected.offset);
         let last = layout.piece_at(expected.part, expected.offset + length - 1);
-        let wanted = Wanted {
+        let wanted = AnnouncedRange {
             range: ByteRange::new(start, start + length),
             pieces: (first, last + 1),
         };
@@ -82,7 +86,7 @@ impl Shard {
         Ok(())
     }
 
-    fn read_expected(&mut self, expected: &Expected, wanted: Wanted) {
+    fn read_expected(&mut self, expected: &AnnouncedRequest, wanted: AnnouncedRange) {
         let (first, end) = wanted.pieces;
         let mut pieces = first..end;
         if pieces.all(|piece| self.is_there_or_coming((expected.stream, piece))) {
@@ -91,7 +95,7 @@ impl Shard {
         let reader = (expected.viewer, expected.stream);
         let known = self.chains.find(
             self.now,
-            (self.config.chain_gap, Between::of(&self.config)),
+            (self.config.chain_gap, ProxyTolerance::of(&self.config)),
             reader,
             ByteRange::new(wanted.range.start, wanted.range.start),
         );
@@ -125,7 +129,7 @@ impl Shard {
     }
 
     /// Begins the chain that the announced request will join.
-    fn begin_expected(&mut self, expected: &Expected, start: u64) -> Option<ChainId> {
+    fn begin_expected(&mut self, expected: &AnnouncedRequest, start: u64) -> Option<ChainId> {
         if !self.may_begin_expected(expected.viewer) {
             return None;
         }
@@ -138,13 +142,13 @@ impl Shard {
         Some(chain)
     }
 
-    fn may_begin_expected(&self, viewer: Identity) -> bool {
+    fn may_begin_expected(&self, viewer: ReaderIdentity) -> bool {
         let has_many = self.chains.expected_of(viewer, EXPECTED_PER_VIEWER) >= EXPECTED_PER_VIEWER;
         !has_many && self.chains.len() < self.config.chains_max / 8 * TABLE_TAKEN_MAX
     }
 
     /// Queues a chain's job for the announced bytes, unless it has one already, or enough bytes.
-    fn queue_expected(&mut self, id: ChainId, stream_id: StreamId, wanted: Wanted) -> bool {
+    fn queue_expected(&mut self, id: ChainId, stream_id: StreamId, wanted: AnnouncedRange) -> bool {
         let Some(chain) = self.chains.get(id) else {
             return false;
         };
@@ -153,7 +157,7 @@ impl Shard {
         if chain.job.is_some() || chain.careful > 0 || left >= most {
             return false;
         }
-        let Wanted { range, .. } = wanted;
+        let AnnouncedRange { range, .. } = wanted;
         let enough = range.end.saturating_sub(chain.position).min(2 * most);
         let before = chain.fetched_end.max(chain.position);
         let reached = self.claim_present(id, enough);

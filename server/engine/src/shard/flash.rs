@@ -9,8 +9,8 @@
 use alloc::vec::Vec;
 
 use headlong_flash::{
-    BlockId, FlashSpec, FlashStore, FlashView, PieceId, Place, Probed, RecoveredBlock, RoomCommand,
-    SEGMENT_BYTES, SpecError, SsdId, SsdState,
+    BlockId, FlashSpec, FlashStore, FlashView, PieceId, ProbeResult, RecordLocation,
+    RecoveredBlock, SEGMENT_BYTES, SpecError, SsdId, SsdState, StoreCommand,
 };
 use headlong_units::{Duration, Instant, MIB};
 
@@ -18,7 +18,7 @@ use super::state::Shard;
 use crate::command::{Command, FlashCommand, FlashOutcome, FlashRead, FlashRecord};
 use crate::flash::{Flash, LATE, OutstandingFlashRead, RecordRead};
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
-use crate::memory::{Evicted, PieceKey};
+use crate::memory::{EvictedPiece, PieceKey};
 use crate::queue::Job;
 
 /// Bytes that are read from flash at a time for one reply.
@@ -135,7 +135,7 @@ impl Shard {
     }
 
     /// A [`FlashCommand::Probe`] ended.
-    pub fn handle_flash_probed(&mut self, now: Instant, ssd: SsdId, probed: Probed) {
+    pub fn handle_flash_probed(&mut self, now: Instant, ssd: SsdId, probed: ProbeResult) {
         self.begin(now);
         if let Some(flash) = &mut self.flash {
             flash.room.handle_probed(self.now, ssd, probed);
@@ -374,7 +374,7 @@ impl Shard {
     }
 
     /// The identity and place of a piece that can be read from flash now.
-    fn on_flash(&self, key: PieceKey) -> Option<(PieceId, Place)> {
+    fn on_flash(&self, key: PieceKey) -> Option<(PieceId, RecordLocation)> {
         let flash = self.flash.as_ref()?;
         let (piece, length) = self.streams.layout(key.0)?.flash_piece(key.1)?;
         let (place, known) = flash.room.locate(piece)?;
@@ -408,7 +408,7 @@ impl Shard {
     }
 
     /// A piece leaves memory: offers it to the tier.
-    pub(super) fn offer_to_flash(&mut self, evicted: &Evicted, slot: Slot) {
+    pub(super) fn offer_to_flash(&mut self, evicted: &EvictedPiece, slot: Slot) {
         if self.flash.is_none() {
             return;
         }
@@ -475,8 +475,8 @@ impl Shard {
         };
         while let Some(command) = flash.room.poll_command(self.now) {
             let command = match command {
-                RoomCommand::Write { block, from, to } => FlashCommand::Write { block, from, to },
-                RoomCommand::Seal {
+                StoreCommand::Write { block, from, to } => FlashCommand::Write { block, from, to },
+                StoreCommand::Seal {
                     block,
                     from,
                     sequence,
@@ -485,8 +485,8 @@ impl Shard {
                     from,
                     sequence,
                 },
-                RoomCommand::Drop(block) => FlashCommand::Drop(block),
-                RoomCommand::Probe(ssd) => FlashCommand::Probe(ssd),
+                StoreCommand::Drop(block) => FlashCommand::Drop(block),
+                StoreCommand::Probe(ssd) => FlashCommand::Probe(ssd),
             };
             self.commands.push_back(Command::Flash(command));
         }

@@ -19,7 +19,7 @@ use crate::ids::{ChainId, RequestId, Slot, StreamId};
 use crate::lanes::LEAD_BYTES_MAX;
 use crate::queue::Job;
 use crate::read_depth::JobSize;
-use crate::runs::{Claim, OutstandingRead, RunId};
+use crate::runs::{OutstandingRead, RunClaim, RunId};
 
 /// A gap that the device passes over without a seek: a file's last block is seldom full, so the
 /// next file does not begin at the end of its bytes. Passing this much takes a millisecond on the
@@ -100,7 +100,7 @@ impl Shard {
             return;
         }
         let job = self.cut_for_others(job);
-        let mut claims = alloc::vec![Claim::of(&job)];
+        let mut claims = alloc::vec![RunClaim::of(&job)];
         let job = self.merge_jobs(job, &mut claims);
         let run = self.runs.begin(&job, claims);
         self.runs.give_lanes(self.lanes());
@@ -140,7 +140,7 @@ impl Shard {
 
     /// Merges jobs of other chains that overlap this one, or adjoin its end; not where a read has
     /// failed: a retry must fail or succeed by itself.
-    fn merge_jobs(&mut self, mut job: Job, claims: &mut Vec<Claim>) -> Job {
+    fn merge_jobs(&mut self, mut job: Job, claims: &mut Vec<RunClaim>) -> Job {
         let pieces_max = (self.config.read_bytes_max / self.config.piece_bytes) as u32;
         // A victim for a job lies outside the job; for a wider one there may be none.
         while self.memory.available() > 0 {
@@ -158,7 +158,7 @@ impl Shard {
             if self.is_job_of(other.chain, id) {
                 self.unlink_job(&other);
             }
-            claims.push(Claim::of(&other));
+            claims.push(RunClaim::of(&other));
             self.stats.jobs_merged += 1;
             let piece_bytes = self.config.piece_bytes;
             job = Job {
@@ -349,7 +349,7 @@ impl Shard {
             chain.read_once_end = chain.read_once_end.max(end);
             self.control.record_again(again);
         }
-        self.tell_waiters_issued(job.stream, job.from, last_piece);
+        self.mark_issued(job.stream, job.from, last_piece);
         let read = OutstandingRead {
             run,
             stream: job.stream,
@@ -372,7 +372,7 @@ impl Shard {
         }));
     }
 
-    fn tell_waiters_issued(&mut self, stream: StreamId, first: u32, last: u32) {
+    fn mark_issued(&mut self, stream: StreamId, first: u32, last: u32) {
         let waited = self.replies.waited((stream, first)..=(stream, last));
         let waiters: Vec<RequestId> = waited.flat_map(|(_, ids)| ids).copied().collect();
         for id in waiters {

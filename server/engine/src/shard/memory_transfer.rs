@@ -16,11 +16,11 @@ use headlong_units::{Duration, Instant};
 use super::state::Shard;
 use crate::command::Command;
 use crate::ids::{Slot, StreamId};
-use crate::memory::{Held, PieceKey};
+use crate::memory::{CachedPiece, PieceKey};
 
 /// A piece to transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PassedOn {
+pub struct TransferPiece {
     /// The stream.
     pub stream: StreamId,
     /// Its position in the stream.
@@ -45,7 +45,7 @@ pub struct PieceBytes {
 /// Order of the transfer: pieces that viewers will request, the soonest first; then recently used
 /// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Use {
+enum TransferOrder {
     Awaited(Duration),
     /// Time since it was read into memory.
     Kept(Duration),
@@ -61,15 +61,15 @@ impl Shard {
     /// Another process serves from now on and takes over the memory, except for pieces kept for
     /// running replies. Returns these pieces, the most useful first. They are removed from memory,
     /// but their slots stay reserved until they are [passed on](Self::handle_passed_on).
-    pub fn handle_pass_on(&mut self, now: Instant) -> Vec<PassedOn> {
+    pub fn handle_pass_on(&mut self, now: Instant) -> Vec<TransferPiece> {
         self.begin(now);
-        let held: Vec<Held> = self.memory.held().collect();
-        let mut pieces: Vec<(Use, PassedOn)> = held
+        let held: Vec<CachedPiece> = self.memory.held().collect();
+        let mut pieces: Vec<(TransferOrder, TransferPiece)> = held
             .into_iter()
             .filter_map(|held| self.describe(held))
             .collect();
         pieces.sort_unstable_by_key(|(of_use, piece)| (*of_use, piece.slot));
-        let pieces: Vec<PassedOn> = pieces.into_iter().map(|(_, piece)| piece).collect();
+        let pieces: Vec<TransferPiece> = pieces.into_iter().map(|(_, piece)| piece).collect();
         for piece in &pieces {
             let gone = self.memory.take_out(self.now, piece.slot);
             let layout = self.streams.layout(gone.key.0);
@@ -85,7 +85,7 @@ impl Shard {
     }
 
     /// The value of a piece for the other process; `None` if this one needs it.
-    fn describe(&self, held: Held) -> Option<(Use, PassedOn)> {
+    fn describe(&self, held: CachedPiece) -> Option<(TransferOrder, TransferPiece)> {
         let stream = self.streams.get(held.key.0)?;
         let place = stream.layout.place(held.key.1);
         let own = held.owner.and_then(|owner| self.chains.get(owner));
@@ -93,10 +93,10 @@ impl Shard {
             (Some(chain), _) if !chain.is_idle() => return None,
             (Some(chain), _) => {
                 let pace = chain.pace(self.now, stream.bit_rate, self.config.pace_default);
-                Use::Awaited(pace.time_for(place.logical.saturating_sub(chain.position)))
+                TransferOrder::Awaited(pace.time_for(place.logical.saturating_sub(chain.position)))
             }
-            (None, Some(at)) => Use::Awaited(at.since(self.now)),
-            (None, None) => Use::Kept(self.now.since(held.filled_at)),
+            (None, Some(at)) => TransferOrder::Awaited(at.since(self.now)),
+            (None, None) => TransferOrder::Kept(self.now.since(held.filled_at)),
         };
         let bytes = PieceBytes {
             part: place.part,
@@ -104,7 +104,7 @@ impl Shard {
             length: place.length,
             was_read: held.was_read,
         };
-        let piece = PassedOn {
+        let piece = TransferPiece {
             stream: held.key.0,
             bytes,
             slot: held.slot,

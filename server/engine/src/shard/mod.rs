@@ -6,22 +6,22 @@
 //! wake the replies that wait for them. Announced requests arrive in `expecting`.
 
 mod announcements;
-mod controlling;
 mod drain;
 mod flash;
 mod issue;
 mod jobs;
-mod learned;
+mod linger;
 mod memory_transfer;
-mod read_ended;
-mod replying;
+mod read_completion;
+mod replies;
 mod requests;
-mod resting;
+mod saved_state;
+mod size_control;
 mod state;
 mod streams;
 mod view;
 
-pub use memory_transfer::{PassedOn, PieceBytes};
+pub use memory_transfer::{PieceBytes, TransferPiece};
 pub use requests::PartInMemory;
 pub use state::Shard;
 pub use view::ChainView;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use headlong_units::{ByteRange, Duration, Instant};
 
 use super::state::Shard;
-use crate::chain_matching::Between;
+use crate::chain_matching::ProxyTolerance;
 use crate::chains::NewChainPermit;
 use crate::command::Refusal;
 use crate::config::Admission;
@@ -135,7 +135,7 @@ impl Shard {
         let reader = (request.viewer, request.stream);
         let found = self.chains.find(
             self.now,
-            (self.config.chain_gap, Between::of(&self.config)),
+            (self.config.chain_gap, ProxyTolerance::of(&self.config)),
             reader,
             asked,
         );

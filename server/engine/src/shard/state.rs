@@ -17,14 +17,14 @@ use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;
 use crate::flash::Flash;
-use crate::health::{Health, HealthConfig};
-use crate::lanes::{Lanes, Tail};
-use crate::load::Load;
+use crate::health::{DeviceHealth, HealthConfig};
+use crate::lanes::{Lanes, RunTail};
+use crate::lingering_slot::LingeringSlot;
+use crate::load::LoadAverages;
 use crate::memory::{Memory, PieceKey};
 use crate::queue::Queue;
-use crate::read_depth::Depth;
+use crate::read_depth::ReadDepth;
 use crate::replies::Replies;
-use crate::resting::Resting;
 use crate::runs::Runs;
 use crate::stats::{Stats, StatsByPolicy};
 use crate::streams::Streams;
@@ -59,20 +59,20 @@ pub struct Shard {
     pub(super) runs: Runs,
     /// The tier between memory and the device, if one is attached.
     pub(super) flash: Option<Flash>,
-    pub(super) health: Health,
-    pub(super) load: Load,
+    pub(super) health: DeviceHealth,
+    pub(super) load: LoadAverages,
     pub(super) bearing: AdmissionSlack,
     /// How many runs the device gets at once, within the settings.
     pub(super) lanes: Lanes,
-    pub(super) tail: Tail,
+    pub(super) tail: RunTail,
     pub(super) control: Controller,
-    pub(super) depth: Depth,
+    pub(super) depth: ReadDepth,
     pub(super) commands: VecDeque<Command>,
     pub(super) events: VecDeque<Event>,
     pub(super) stats: Stats,
     pub(super) stats_by_policy: StatsByPolicy,
     /// Lingering slots, the oldest first: in `memory` they are being sent.
-    pub(super) resting: VecDeque<Resting>,
+    pub(super) resting: VecDeque<LingeringSlot>,
     /// Set while memory is returned to the system: the time of the next step.
     pub(super) retiring: Option<Instant>,
     /// Another process serves; this one sends its last replies.
@@ -101,13 +101,13 @@ impl Shard {
             queue: Queue::default(),
             runs: Runs::default(),
             flash: None,
-            health: Health::default(),
-            load: Load::default(),
+            health: DeviceHealth::default(),
+            load: LoadAverages::default(),
             bearing: AdmissionSlack::default(),
             lanes: Lanes::default(),
-            tail: Tail::default(),
+            tail: RunTail::default(),
             control: Controller::new(&config),
-            depth: Depth::default(),
+            depth: ReadDepth::default(),
             commands: VecDeque::new(),
             events: VecDeque::new(),
             stats: Stats::default(),

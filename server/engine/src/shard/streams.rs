@@ -8,9 +8,9 @@ use super::state::Shard;
 use crate::command::{Command, Failure, Refusal};
 use crate::ids::{ChainId, JobId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
-use crate::memory::Evicted;
+use crate::memory::EvictedPiece;
 use crate::stream::{PartSpec, StreamSpec};
-use crate::unread::Unread;
+use crate::unread_pieces::UnreadPieces;
 
 impl Shard {
     /// Registers a stream, so that requests may refer to it. A registered one is unchanged.
@@ -73,7 +73,7 @@ impl Shard {
 
     /// The stream's files changed or were removed: its pieces are dropped, and its requests fail
     /// with [`Failure::Changed`]. Slots being sent stay valid until they are returned.
-    pub fn handle_stream_gone(&mut self, now: Instant, stream: StreamId) {
+    pub fn handle_stream_removed(&mut self, now: Instant, stream: StreamId) {
         self.begin(now);
         self.forget_on_flash(stream, None);
         self.remove_stream(stream);
@@ -164,7 +164,7 @@ impl Shard {
     fn let_go(
         &mut self,
         (stream, id): (StreamId, ChainId),
-        unread: &Unread,
+        unread: &UnreadPieces,
         job: Option<JobId>,
     ) -> bool {
         let job = job.filter(|job| self.queue.job(*job).is_some_and(|job| !job.demanded));
@@ -184,7 +184,7 @@ impl Shard {
     }
 
     /// Counts a piece that left memory, and updates the chain that owned it.
-    pub(super) fn count_dropped(&mut self, dropped: &Evicted) {
+    pub(super) fn count_dropped(&mut self, dropped: &EvictedPiece) {
         let Some(stream) = self.streams.get(dropped.key.0) else {
             return;
         };

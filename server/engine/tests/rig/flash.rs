@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headlong_engine::{FlashCommand, FlashOutcome, FlashRead, Slot};
-use headlong_flash::{BlockId, PieceId, Place, Probed, SsdId};
+use headlong_flash::{BlockId, PieceId, ProbeResult, RecordLocation, SsdId};
 use headlong_units::{Duration, Instant};
 
 use super::{Content, Rig};
@@ -24,12 +24,12 @@ pub struct Ssd {
     pub records: BTreeMap<(u32, u32), (PieceId, Content)>,
     pub reads: Vec<FlashRead>,
     pub written_bytes: u64,
-    doing: BTreeMap<(Instant, u64), Doing>,
+    doing: BTreeMap<(Instant, u64), SsdOperation>,
     given: u64,
 }
 
 #[derive(Debug, Clone)]
-enum Doing {
+enum SsdOperation {
     Read(FlashRead),
     Write(BlockId, u32),
     Seal(BlockId),
@@ -62,18 +62,18 @@ impl Ssd {
 
     pub fn is_reading_into(&self, slot: Slot) -> bool {
         self.doing.values().any(|doing| match doing {
-            Doing::Read(read) => read.records.iter().any(|record| record.slot == slot),
+            SsdOperation::Read(read) => read.records.iter().any(|record| record.slot == slot),
             _ => false,
         })
     }
 
-    fn begin(&mut self, now: Instant, time: Duration, doing: Doing) {
+    fn begin(&mut self, now: Instant, time: Duration, doing: SsdOperation) {
         self.given += 1;
         self.doing.insert((now + time, self.given), doing);
     }
 
     /// Ends the first command in progress, whenever it is due.
-    fn pop(&mut self) -> Option<Doing> {
+    fn pop(&mut self) -> Option<SsdOperation> {
         self.doing.pop_first().map(|(_, doing)| doing)
     }
 }
@@ -100,15 +100,17 @@ impl Rig {
             FlashCommand::Write { block, from, to } => {
                 self.ssd.written_bytes += u64::from(to - from);
                 let time = self.ssd.write_time;
-                self.ssd.begin(now, time, Doing::Write(block, to));
+                self.ssd.begin(now, time, SsdOperation::Write(block, to));
             }
             FlashCommand::Seal { block, .. } => {
                 let time = self.ssd.write_time;
-                self.ssd.begin(now, time, Doing::Seal(block));
+                self.ssd.begin(now, time, SsdOperation::Seal(block));
             }
             FlashCommand::Drop(block) => {
-                let is_read = |doing: &Doing| match doing {
-                    Doing::Read(read) => read.records.iter().any(|of| of.place.block == block),
+                let is_read = |doing: &SsdOperation| match doing {
+                    SsdOperation::Read(read) => {
+                        read.records.iter().any(|of| of.place.block == block)
+                    }
                     _ => false,
                 };
                 let is_read = self.ssd.doing.values().any(is_read);
@@ -120,7 +122,7 @@ impl Rig {
             }
             FlashCommand::Probe(ssd) => {
                 let time = self.ssd.read_time + self.ssd.write_time;
-                self.ssd.begin(now, time, Doing::Probe(ssd));
+                self.ssd.begin(now, time, SsdOperation::Probe(ssd));
             }
             FlashCommand::Read(read) => {
                 for pair in read.records.windows(2) {
@@ -133,7 +135,7 @@ impl Rig {
                 }
                 self.ssd.reads.push(read.clone());
                 let time = self.ssd.read_time;
-                self.ssd.begin(now, time, Doing::Read(read));
+                self.ssd.begin(now, time, SsdOperation::Read(read));
             }
         }
     }
@@ -141,17 +143,17 @@ impl Rig {
     pub(super) fn step_flash(&mut self) {
         let (now, ok) = (self.now, !self.ssd.fails);
         match self.ssd.pop().expect("a command is due") {
-            Doing::Write(block, to) => self.shard.handle_flash_written(now, block, to, ok),
-            Doing::Seal(block) => self.shard.handle_flash_sealed(now, block, ok),
-            Doing::Probe(ssd) => {
-                let probed = Probed {
+            SsdOperation::Write(block, to) => self.shard.handle_flash_written(now, block, to, ok),
+            SsdOperation::Seal(block) => self.shard.handle_flash_sealed(now, block, ok),
+            SsdOperation::Probe(ssd) => {
+                let probed = ProbeResult {
                     reads: ok,
                     writes: ok,
                     took: None,
                 };
                 self.shard.handle_flash_probed(now, ssd, probed);
             }
-            Doing::Read(read) => {
+            SsdOperation::Read(read) => {
                 let outcomes: Vec<FlashOutcome> = (read.records.iter())
                     .map(|record| self.read_record(record.place, record.piece, record.slot))
                     .collect();
@@ -161,7 +163,7 @@ impl Rig {
         }
     }
 
-    fn read_record(&mut self, place: Place, piece: PieceId, slot: Slot) -> FlashOutcome {
+    fn read_record(&mut self, place: RecordLocation, piece: PieceId, slot: Slot) -> FlashOutcome {
         let found = self.ssd.records.get(&(place.block.0, place.offset));
         let found = found.filter(|(of, _)| *of == piece);
         let is_right = !self.ssd.damaged.contains(&piece);

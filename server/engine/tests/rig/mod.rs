@@ -16,9 +16,9 @@ mod flash;
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Expected, Failure, Hints, Identity, PartSpec, PieceBytes, Policy,
-    ReadCommand, ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId,
-    StreamSpec, ViewerId,
+    AnnouncedRequest, Command, EngineConfig, Event, Failure, Hints, PartSpec, PieceBytes, Policy,
+    ReadCommand, ReadOutcome, ReaderIdentity, Refusal, Request, RequestId, Shard, SizingConfig,
+    Slot, StreamId, StreamSpec, ViewerId,
 };
 use headlong_flash::{BlockId, FileKey, FlashSpec, SsdId, SsdSpec};
 use headlong_units::{BitRate, Duration, Instant, MIB};
@@ -27,7 +27,7 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 type Content = (StreamId, u32, u64, u64);
 
 #[derive(Debug, Default)]
-pub struct Reply {
+pub struct RigReply {
     pub request: Option<Request>,
     pub received_bytes: u64,
     pub from_ram_bytes: u64,
@@ -73,7 +73,7 @@ pub struct Rig {
     pub now: Instant,
     pub shard: Shard,
     pub device: Device,
-    pub replies: BTreeMap<RequestId, Reply>,
+    pub replies: BTreeMap<RequestId, RigReply>,
     /// Time a socket takes for one piece.
     pub socket_time: Duration,
     pub reads: Vec<ReadCommand>,
@@ -178,14 +178,14 @@ impl Rig {
         self.drain();
     }
 
-    pub fn ask(&mut self, request: Request) -> Result<RequestId, Refusal> {
+    pub fn request(&mut self, request: Request) -> Result<RequestId, Refusal> {
         self.next_id += 1;
         let id = RequestId(self.next_id);
         self.replies.insert(
             id,
-            Reply {
+            RigReply {
                 request: Some(request),
-                ..Reply::default()
+                ..RigReply::default()
             },
         );
         let result = self.shard.handle_request(self.now, id, request);
@@ -199,7 +199,7 @@ impl Rig {
     }
 
     /// A player announces its next request.
-    pub fn expect(&mut self, expected: Expected) -> Result<(), Refusal> {
+    pub fn expect(&mut self, expected: AnnouncedRequest) -> Result<(), Refusal> {
         let result = self.shard.handle_expected(self.now, expected);
         self.log
             .push(format!("{:?} expect {expected:?} {result:?}", self.now));
@@ -491,7 +491,7 @@ impl Rig {
 /// A request for a range of a single-file title.
 pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request {
     Request {
-        viewer: Identity::Named(ViewerId(viewer)),
+        viewer: ReaderIdentity::Named(ViewerId(viewer)),
         stream,
         part: 0,
         offset,
@@ -503,9 +503,9 @@ pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request
 }
 
 /// The same range, as an announcement.
-pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Expected {
-    Expected {
-        viewer: Identity::Named(ViewerId(viewer)),
+pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> AnnouncedRequest {
+    AnnouncedRequest {
+        viewer: ReaderIdentity::Named(ViewerId(viewer)),
         stream,
         part: 0,
         offset,
@@ -553,13 +553,13 @@ pub fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
             rig.run_until(start + every.times(chunk) + offset);
             let viewer = index as u64 + 1;
             if let Some((_, before)) = rig.replies.iter().rev().find(|(_, reply)| {
-                reply
-                    .request
-                    .is_some_and(|request| request.viewer == Identity::Named(ViewerId(viewer)))
+                reply.request.is_some_and(|request| {
+                    request.viewer == ReaderIdentity::Named(ViewerId(viewer))
+                })
             }) {
                 late += u64::from(!before.done);
             }
-            rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
+            rig.request(range(viewer, *title, chunk * CHUNK, CHUNK))
                 .expect("accepted");
         }
     }

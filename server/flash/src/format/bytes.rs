@@ -13,9 +13,9 @@ pub(super) fn checksum(parts: &[&[u8]]) -> u64 {
 }
 
 /// Decodes numbers from the front of a slice.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
-impl Reader<'_> {
+impl ByteReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -41,13 +41,13 @@ impl Reader<'_> {
 }
 
 /// Appends numbers.
-pub(super) trait Writer {
+pub(super) trait ByteWriter {
     fn u32(&mut self, value: u32);
     fn u64(&mut self, value: u64);
     fn u128(&mut self, value: u128);
 }
 
-impl Writer for Vec<u8> {
+impl ByteWriter for Vec<u8> {
     fn u32(&mut self, value: u32) {
         self.extend_from_slice(&value.to_le_bytes());
     }

@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use super::bytes::{Reader, Writer, checksum};
+use super::bytes::{ByteReader, ByteWriter, checksum};
 use super::layout::{CHECKPOINT_HEAD_BYTES, Layout};
 use super::summary::Summary;
 
@@ -53,7 +53,7 @@ pub fn checkpoint_bytes(head: &[u8], group: u32, device: u128, layout: &Layout) 
 }
 
 fn read_head(bytes: &[u8], group: u32, device: u128) -> Option<(u64, u64)> {
-    let mut reader = Reader(bytes);
+    let mut reader = ByteReader(bytes);
     reader.is(MAGIC)?;
     let is_it = (reader.u32()?, reader.u32()?, reader.u128()?);
     (is_it == (super::FORMAT_VERSION, group, device)).then_some(())?;

@@ -12,7 +12,7 @@ const PAGE: usize = RECORD_ALIGN_BYTES as usize;
 
 /// An operation on an SSD.
 #[derive(Clone)]
-enum Step {
+enum CrashStep {
     Write(u64, Vec<u8>),
     Flush,
     /// The block is sealed with this generation.
@@ -21,9 +21,9 @@ enum Step {
     Dropped(u32),
 }
 
-fn tier() -> Super {
+fn tier() -> SuperRecord {
     let layout = Layout::new(40 << 20, 256 << 10, 16 << 10).expect("fits");
-    Super { device: 77, layout }
+    SuperRecord { device: 77, layout }
 }
 
 /// The content of a piece, derived from its id.
@@ -39,12 +39,15 @@ const FILLINGS: [(u32, u64); 7] = [(0, 1), (1, 2), (16, 3), (0, 4), (17, 5), (1,
 
 /// The steps that fill a block as the server does: void the group's checkpoint, write records,
 /// flush, write the rest of the block with its summary, flush.
-fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
+fn fill(block: u32, filling: u64) -> (Vec<CrashStep>, Summary) {
     let tier = tier();
     let start = tier.layout.block_start(block).expect("a block");
     let group = block / GROUP_BLOCKS;
     let (checkpoint, _) = tier.layout.checkpoint_place(group).expect("a group");
-    let mut steps = vec![Step::Dropped(block), Step::Write(checkpoint, vec![0; PAGE])];
+    let mut steps = vec![
+        CrashStep::Dropped(block),
+        CrashStep::Write(checkpoint, vec![0; PAGE]),
+    ];
     let mut entries = Vec::new();
     let mut offset = 0;
     for number in 0..3 {
@@ -64,7 +67,7 @@ fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
         };
         let mut bytes = vec![0; padded_bytes(length) as usize];
         encode_record(&name, &content(piece, length), &mut bytes).expect("fits");
-        steps.push(Step::Write(start + u64::from(offset), bytes));
+        steps.push(CrashStep::Write(start + u64::from(offset), bytes));
         entries.push(RecordEntry {
             piece,
             offset,
@@ -84,16 +87,16 @@ fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
     let (from, bytes) = summary.encode_tail(tier.device, &tier.layout);
     assert_eq!(from, offset);
     steps.extend([
-        Step::Flush,
-        Step::Write(start + u64::from(from), bytes),
-        Step::Flush,
-        Step::Sealed(block, filling),
+        CrashStep::Flush,
+        CrashStep::Write(start + u64::from(from), bytes),
+        CrashStep::Flush,
+        CrashStep::Sealed(block, filling),
     ]);
     (steps, summary)
 }
 
 /// All fills; a group's checkpoint is written when the next block belongs to the other group.
-fn history() -> Vec<Step> {
+fn history() -> Vec<CrashStep> {
     let tier = tier();
     let (mut steps, mut summaries) = (Vec::new(), BTreeMap::new());
     let mut last = 0;
@@ -106,7 +109,7 @@ fn history() -> Vec<Step> {
             let mut bytes = bytes.expect("fits");
             bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
             let (place, _) = tier.layout.checkpoint_place(last).expect("a group");
-            steps.push(Step::Write(place, bytes));
+            steps.push(CrashStep::Write(place, bytes));
             last = group;
         }
         let (fill, summary) = fill(block, filling);
@@ -117,9 +120,9 @@ fn history() -> Vec<Step> {
 }
 
 /// The pages of an SSD; missing pages are zeros.
-type Image = BTreeMap<u64, Vec<u8>>;
+type SsdImage = BTreeMap<u64, Vec<u8>>;
 
-fn read(image: &Image) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
+fn read(image: &SsdImage) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
     |at, into| {
         for (index, page) in into.chunks_mut(PAGE).enumerate() {
             match image.get(&(at + (index * PAGE) as u64)) {
@@ -134,30 +137,30 @@ fn read(image: &Image) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> +
 /// The SSD after a power loss following `steps`: of the unflushed pages, those selected by `keep`
 /// survive. Also returns the generations that must be found and those that may be.
 fn cut(
-    steps: &[Step],
+    steps: &[CrashStep],
     mut keep: impl FnMut(usize) -> bool,
-) -> (Image, BTreeMap<u32, u64>, Vec<(u32, u64)>) {
-    let (mut image, mut loose) = (Image::new(), Vec::new());
+) -> (SsdImage, BTreeMap<u32, u64>, Vec<(u32, u64)>) {
+    let (mut image, mut loose) = (SsdImage::new(), Vec::new());
     let (mut must, mut may) = (BTreeMap::new(), FILLINGS.to_vec());
     for step in steps {
         match step {
-            Step::Write(at, bytes) => {
+            CrashStep::Write(at, bytes) => {
                 let pages = bytes.chunks(PAGE).enumerate();
                 loose
                     .extend(pages.map(|(index, page)| (at + (index * PAGE) as u64, page.to_vec())));
             }
-            Step::Flush => image.extend(loose.drain(..)),
-            Step::Sealed(block, filling) => {
+            CrashStep::Flush => image.extend(loose.drain(..)),
+            CrashStep::Sealed(block, filling) => {
                 must.insert(*block, *filling);
             }
-            Step::Dropped(block) => {
+            CrashStep::Dropped(block) => {
                 must.remove(block);
             }
         }
     }
     let begun = steps
         .iter()
-        .filter(|step| matches!(step, Step::Dropped(_)))
+        .filter(|step| matches!(step, CrashStep::Dropped(_)))
         .count();
     may.truncate(begun);
     for (index, (at, page)) in loose.into_iter().enumerate() {
@@ -170,7 +173,7 @@ fn cut(
 
 /// Checks that nothing wrong is found, everything durable is, and that repeating or reversing
 /// recovery finds the same.
-fn check(image: &Image, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
+fn check(image: &SsdImage, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
     let tier = tier();
     let found = recover(&tier, 0..2, read(image));
     let again = recover(&tier, 0..2, read(image));
@@ -238,9 +241,9 @@ fn recovery_finds_durable_blocks_after_any_power_loss() {
         let steps = &steps[..end];
         // All writes arrive up to some page, in order: a torn write at every page.
         let of_writes = steps.iter().rev().map_while(|step| match step {
-            Step::Write(_, bytes) => Some(bytes.len().div_ceil(PAGE)),
-            Step::Flush => None,
-            Step::Sealed(..) | Step::Dropped(_) => Some(0),
+            CrashStep::Write(_, bytes) => Some(bytes.len().div_ceil(PAGE)),
+            CrashStep::Flush => None,
+            CrashStep::Sealed(..) | CrashStep::Dropped(_) => Some(0),
         });
         for pages in 0..=of_writes.sum() {
             let (image, must, may) = cut(steps, |index| index < pages);
@@ -266,9 +269,9 @@ fn first_record_of_new_fill_invalidates_old_summary() {
     let start = tier.layout.block_start(0).expect("a block");
     let (old, summary) = fill(0, 1);
     let (new, _) = fill(0, 2);
-    let is_record = |step: &&Step| matches!(step, Step::Write(at, _) if *at >= start);
+    let is_record = |step: &&CrashStep| matches!(step, CrashStep::Write(at, _) if *at >= start);
     let front = new.iter().find(is_record).cloned().expect("a record");
-    let look = |steps: &[Step]| {
+    let look = |steps: &[CrashStep]| {
         let (image, ..) = cut(steps, |_| true);
         let found = scan(&tier, 0..1, read(&image)).summaries;
         let searched = search_block(&tier, 0, read(&image)).expect("reads");
@@ -283,7 +286,7 @@ fn first_record_of_new_fill_invalidates_old_summary() {
     assert_eq!(look(&over), (vec![], Some((2, 1))));
     // If the front is empty, as on an SSD that discarded it, the summary does not count.
     let mut discarded = old;
-    discarded.push(Step::Write(start, vec![0; PAGE]));
+    discarded.push(CrashStep::Write(start, vec![0; PAGE]));
     assert_eq!(look(&discarded), (vec![], None));
 }
 
@@ -292,20 +295,20 @@ fn recovery_finds_nothing_wrong_after_write_failures() {
     let steps = history();
     let writes = steps
         .iter()
-        .filter(|step| matches!(step, Step::Write(..)))
+        .filter(|step| matches!(step, CrashStep::Write(..)))
         .count();
     for failing in 0..=writes {
         let (mut written, mut lasting) = (0, Vec::new());
         for step in &steps {
             match step {
-                Step::Write(..) => {
+                CrashStep::Write(..) => {
                     written += 1;
                     if written <= failing {
                         lasting.push(step.clone());
                     }
                 }
                 // A failed write is not reported as sealed.
-                Step::Sealed(..) if written > failing => {}
+                CrashStep::Sealed(..) if written > failing => {}
                 _ => lasting.push(step.clone()),
             }
         }
@@ -318,13 +321,13 @@ fn recovery_finds_nothing_wrong_after_write_failures() {
 fn foreign_and_misplaced_blocks_are_not_found() {
     let (image, must, _) = cut(&history(), |_| true);
     assert_eq!(must.len(), 4);
-    let other = Super {
+    let other = SuperRecord {
         device: 78,
         ..tier()
     };
     assert!(scan(&other, 0..200, read(&image)).summaries.is_empty());
     let block = u64::from(tier().layout.block_bytes());
-    let moved: Image = image
+    let moved: SsdImage = image
         .into_iter()
         .map(|(at, page)| (at + block, page))
         .collect();
@@ -354,7 +357,7 @@ fn recovery_of_any_content_is_bounded_and_never_panics() {
             }
             Ok(())
         });
-        assert_eq!(found, Found::default());
+        assert_eq!(found, ScanResult::default());
     }
     let found = scan(&tier, 0..5, |_, _| Err(ReadFailed));
     assert_eq!(found.unreadable, [0, 1, 2, 3, 4]);
@@ -364,7 +367,7 @@ fn recovery_of_any_content_is_bounded_and_never_panics() {
 fn falls_back_from_checkpoint_to_summaries_to_records() {
     let tier = tier();
     let (image, must, _) = cut(&history(), |_| true);
-    let all = |image: &Image| {
+    let all = |image: &SsdImage| {
         let found = recover(&tier, 0..2, read(image));
         let heads = found
             .summaries
@@ -386,7 +389,7 @@ fn falls_back_from_checkpoint_to_summaries_to_records() {
     damaged.insert(summary, vec![0xff; PAGE]);
     let (heads, _, bare) = all(&damaged);
     assert!(!heads.contains_key(&1) && bare.contains(&1));
-    let search = |image: &Image| search_block(&tier, 1, read(image)).expect("reads");
+    let search = |image: &SsdImage| search_block(&tier, 1, read(image)).expect("reads");
     let (filling, records) = search(&damaged).expect("records");
     assert_eq!((filling, records.len()), (6, 3));
     // The second record is damaged: the records before it are intact.

@@ -32,9 +32,9 @@ pub use layout::{
     BLOCKS_MIN, GROUP_BLOCKS, Layout, LayoutError, PROBE_PLACE, SUMMARY_HEAD_BYTES, SUPER_COPIES,
 };
 pub use record::{RecordName, decode_record, encode_record, padded_bytes};
-pub use scan::{Found, ReadFailed, recover, scan, search_block, verify_block};
+pub use scan::{ReadFailed, ScanResult, recover, scan, search_block, verify_block};
 pub use summary::{Summary, SummaryHead};
-pub use super_record::{SUPER_BYTES, Super, SuperError};
+pub use super_record::{SUPER_BYTES, SuperError, SuperRecord};
 
 /// Version of the format; other versions are not read.
 pub const FORMAT_VERSION: u32 = 4;

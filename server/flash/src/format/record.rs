@@ -4,7 +4,7 @@
 //! So correct bytes at another place, of another file, or of an earlier generation of the block
 //! fail the check.
 
-use super::bytes::{Reader, Writer, checksum};
+use super::bytes::{ByteReader, ByteWriter, checksum};
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 
 use alloc::vec::Vec;
@@ -87,7 +87,7 @@ pub fn decode_record(name: &RecordName, header: &[u8], bytes: &[u8]) -> bool {
     let Some(bytes) = bytes.get(..name.length as usize) else {
         return false;
     };
-    let mut sums = Reader(rest);
+    let mut sums = ByteReader(rest);
     let sums = (sums.u64(), sums.u64());
     found == fields
         && sums.0 == Some(checksum(&[&fields]))
@@ -98,7 +98,7 @@ impl RecordName {
     /// The identity stored in a header, if the header's checksum is correct; for scans of a whole
     /// SSD.
     pub fn of_header(header: &[u8]) -> Option<Self> {
-        let mut reader = Reader(header);
+        let mut reader = ByteReader(header);
         reader.is(MAGIC)?;
         if reader.u32()? != super::FORMAT_VERSION {
             return None;

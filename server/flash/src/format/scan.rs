@@ -15,7 +15,7 @@ use core::ops::Range;
 use super::checkpoint::{checkpoint_bytes, decode_checkpoint};
 use super::record::{RecordName, decode_record, padded_bytes};
 use super::summary::{Summary, SummaryHead};
-use super::super_record::Super;
+use super::super_record::SuperRecord;
 use crate::names::RECORD_ALIGN_BYTES;
 use crate::spec::RecordEntry;
 
@@ -25,7 +25,7 @@ pub struct ReadFailed;
 
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct ScanResult {
     /// Summaries of the complete blocks.
     pub summaries: Vec<Summary>,
     /// Groups whose checkpoint was void.
@@ -39,11 +39,11 @@ pub struct Found {
 /// Reads groups of blocks: their checkpoints, and the summaries of groups without one. `read` fills
 /// the slice with the bytes from an offset of the SSD.
 pub fn recover(
-    tier: &Super,
+    tier: &SuperRecord,
     groups: Range<u32>,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
-) -> Found {
-    let mut found = Found::default();
+) -> ScanResult {
+    let mut found = ScanResult::default();
     let mut buffer = vec![0; tier.layout.checkpoint_bytes() as usize];
     for group in groups {
         if let Some(summaries) = read_checkpoint(tier, group, &mut buffer, &mut read) {
@@ -64,7 +64,7 @@ pub fn recover(
 
 /// Reads a sixth of a checkpoint first, which is enough if runs have about four records.
 fn read_checkpoint(
-    tier: &Super,
+    tier: &SuperRecord,
     group: u32,
     buffer: &mut [u8],
     read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
@@ -87,7 +87,7 @@ fn read_checkpoint(
 /// # Errors
 /// If a read fails: a summary of the records so far would hide the rest.
 pub fn search_block(
-    tier: &Super,
+    tier: &SuperRecord,
     block: u32,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
 ) -> Result<Option<(u64, Vec<RecordEntry>)>, ReadFailed> {
@@ -142,18 +142,18 @@ pub fn search_block(
 /// Reads the summaries of `blocks`; `read` fills the slice with the bytes from an offset of the
 /// SSD.
 pub fn scan(
-    tier: &Super,
+    tier: &SuperRecord,
     blocks: Range<u32>,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
-) -> Found {
-    let mut found = Found::default();
+) -> ScanResult {
+    let mut found = ScanResult::default();
     let mut buffer = vec![0; tier.layout.summary_bytes() as usize];
     for block in blocks {
         let places = (tier.layout.block_start(block)).zip(tier.layout.summary_start(block));
         let Some(places) = places else {
             break;
         };
-        match look(tier, block, places, &mut buffer, &mut read) {
+        match read_summary(tier, block, places, &mut buffer, &mut read) {
             Ok(summary) => found.summaries.extend(summary),
             Err(ReadFailed) => found.unreadable.push(block),
         }
@@ -161,8 +161,8 @@ pub fn scan(
     found
 }
 
-fn look(
-    tier: &Super,
+fn read_summary(
+    tier: &SuperRecord,
     block: u32,
     (front, start): (u64, u64),
     buffer: &mut [u8],
@@ -192,7 +192,7 @@ fn look(
 
 /// Number of a block's records that are intact, and number that are not.
 pub fn verify_block(
-    tier: &Super,
+    tier: &SuperRecord,
     summary: &Summary,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
 ) -> (u32, u32) {

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::bytes::{Reader, Writer, checksum};
+use super::bytes::{ByteReader, ByteWriter, checksum};
 use super::layout::{Layout, RUN_BYTES, SUMMARY_HEAD_BYTES};
 use super::record::padded_bytes;
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
@@ -56,7 +56,7 @@ impl SummaryHead {
 
 /// Decodes the head, the number of runs (no more than records), and the checksum.
 fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u32, u64)> {
-    let mut reader = Reader(bytes);
+    let mut reader = ByteReader(bytes);
     reader.is(MAGIC)?;
     if reader.u32()? != super::FORMAT_VERSION {
         return None;
@@ -183,7 +183,7 @@ fn read_run(
     most: u32,
     entries: &mut Vec<RecordEntry>,
 ) -> Option<u64> {
-    let mut reader = Reader(bytes);
+    let mut reader = ByteReader(bytes);
     let (file, piece) = (FileKey(reader.u128()?), reader.u32()?);
     let (offset, length, count) = (reader.u32()?, reader.u32()?, reader.u32()?);
     let padded = padded_bytes(length);

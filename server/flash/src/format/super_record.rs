@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use thiserror::Error;
 
-use super::bytes::{Reader, Writer, checksum};
+use super::bytes::{ByteReader, ByteWriter, checksum};
 use super::layout::{Layout, LayoutError};
 
 /// Size of a copy.
@@ -15,7 +15,7 @@ const FIELDS_BYTES: usize = 8 + 4 + 4 + 16 + 8 + 8 + 8;
 
 /// Content of the super record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Super {
+pub struct SuperRecord {
     /// Random number drawn when the SSD was formatted, so that older content is never accepted.
     pub device: u128,
     /// The layout.
@@ -56,7 +56,7 @@ pub enum SuperError {
     Layout(LayoutError),
 }
 
-impl Super {
+impl SuperRecord {
     /// Encodes one copy.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SUPER_BYTES);
@@ -78,7 +78,7 @@ impl Super {
     /// # Errors
     /// If it is not a valid super record.
     pub fn decode(bytes: &[u8], tier_bytes: u64) -> Result<Self, SuperError> {
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader(bytes);
         reader.is(MAGIC).ok_or(SuperError::Missing)?;
         let mut fields = || {
             let version = reader.u32()?;
@@ -125,19 +125,25 @@ impl Super {
 mod tests {
     use super::*;
 
-    fn some() -> Super {
+    fn some() -> SuperRecord {
         let layout = Layout::new(64 << 20, 512 << 10, 64 << 10).expect("fits");
-        Super { device: 7, layout }
+        SuperRecord { device: 7, layout }
     }
 
     #[test]
     fn super_record_round_trips_from_either_copy() {
         let bytes = some().encode();
-        assert_eq!(Super::decode(&bytes, 64 << 20), Ok(some()));
+        assert_eq!(SuperRecord::decode(&bytes, 64 << 20), Ok(some()));
         let none = [0; SUPER_BYTES];
-        assert_eq!(Super::of_copies([&none, &bytes], 64 << 20), Ok(some()));
-        assert_eq!(Super::of_copies([&bytes, &none], 64 << 20), Ok(some()));
-        let neither = Super::of_copies([&none, &none], 64 << 20);
+        assert_eq!(
+            SuperRecord::of_copies([&none, &bytes], 64 << 20),
+            Ok(some())
+        );
+        assert_eq!(
+            SuperRecord::of_copies([&bytes, &none], 64 << 20),
+            Ok(some())
+        );
+        let neither = SuperRecord::of_copies([&none, &none], 64 << 20);
         assert_eq!(neither, Err(SuperError::Missing));
     }
 
@@ -146,7 +152,7 @@ mod tests {
         for bit in 0..(FIELDS_BYTES + 8) * 8 {
             let mut bytes = some().encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Super::decode(&bytes, 64 << 20).is_err(), "bit {bit}");
+            assert!(SuperRecord::decode(&bytes, 64 << 20).is_err(), "bit {bit}");
         }
     }
 
@@ -154,10 +160,19 @@ mod tests {
     fn different_size_or_version_is_reported() {
         let bytes = some().encode();
         let (was, is) = (64 << 20, 65 << 20);
-        assert_eq!(Super::decode(&bytes, is), Err(SuperError::Size { was, is }));
+        assert_eq!(
+            SuperRecord::decode(&bytes, is),
+            Err(SuperError::Size { was, is })
+        );
         let mut newer = bytes;
         newer[8] = 9;
-        assert_eq!(Super::decode(&newer, was), Err(SuperError::Version(9)));
-        assert_eq!(Super::decode(&newer[..20], was), Err(SuperError::Damaged));
+        assert_eq!(
+            SuperRecord::decode(&newer, was),
+            Err(SuperError::Version(9))
+        );
+        assert_eq!(
+            SuperRecord::decode(&newer[..20], was),
+            Err(SuperError::Damaged)
+        );
     }
 }

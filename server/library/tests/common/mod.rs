@@ -23,9 +23,9 @@ pub fn fixture(name: &str) -> String {
 }
 
 /// A directory that is removed with the value.
-pub struct Tree(pub tempfile::TempDir);
+pub struct TempTree(pub tempfile::TempDir);
 
-impl Tree {
+impl TempTree {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary directory"))
     }

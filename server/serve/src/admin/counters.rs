@@ -11,7 +11,7 @@ use prometheus_client::encoding::MetricEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::encode::Value;
+use super::encode::MetricValue;
 
 /// A counter of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +46,7 @@ impl CounterValue {
     }
 }
 
-impl Value for CounterValue {
+impl MetricValue for CounterValue {
     fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result {
         match self {
             Self::Count(value) | Self::Bytes(value) => value.encode(metric, kind),

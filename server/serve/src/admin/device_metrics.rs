@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use headlong_engine::{Control, DeviceState, Reason};
+use headlong_engine::{Control, DeviceState, SizeReason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use super::counters::counters;
-use super::encode::{Row, encode_each, encode_family, gauge, gauge_bytes};
+use super::encode::{MetricRow, encode_each, encode_family, gauge, gauge_bytes};
 use super::flash_metrics;
 use super::status::state_name;
 use crate::disk::DeviceSnapshot;
@@ -22,7 +22,7 @@ const STATES: [DeviceState; 3] = [
 
 /// Metrics whose only label is the device.
 #[rustfmt::skip]
-const ROWS: [Row<DeviceSnapshot>; 12] = [
+const ROWS: [MetricRow<DeviceSnapshot>; 12] = [
     gauge_bytes("capacity", "Size of the device, zero if unknown", |d| d.capacity_bytes),
     gauge_bytes("memory_budget", "Memory for its pieces", |d| d.config.memory_bytes),
     gauge_bytes("prefetch_reference", "Reference size of its prefetch policy, in use", |d| d.config.sizing.reference_bytes),
@@ -124,7 +124,7 @@ impl DeviceCollector {
         let help = "1 for the reason of the current prefetch size, 0 for the other reasons";
         let reasons = controlled.flat_map(|(device, control)| {
             let is_it = move |reason| u64::from(control.reason == Some(reason));
-            let reasons = Reason::ALL.iter();
+            let reasons = SizeReason::ALL.iter();
             reasons.map(move |of| ([("device", device), ("reason", of.name())], is_it(*of)))
         });
         let family = ("device_prefetch_reason", help, None, MetricType::Gauge);

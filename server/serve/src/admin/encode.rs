@@ -12,33 +12,33 @@ use prometheus_client::registry::Unit;
 pub(super) type Family<'a> = (&'a str, &'a str, Option<Unit>, MetricType);
 
 /// A family with one value for each item, and the function that reads it.
-pub(super) struct Row<T>(Family<'static>, fn(&T) -> u64);
+pub(super) struct MetricRow<T>(Family<'static>, fn(&T) -> u64);
 
 type Text = &'static str;
 
-pub(super) const fn gauge<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
-    Row((name, help, None, MetricType::Gauge), read)
+pub(super) const fn gauge<T>(name: Text, help: Text, read: fn(&T) -> u64) -> MetricRow<T> {
+    MetricRow((name, help, None, MetricType::Gauge), read)
 }
 
-pub(super) const fn gauge_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
-    Row((name, help, Some(Unit::Bytes), MetricType::Gauge), read)
+pub(super) const fn gauge_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> MetricRow<T> {
+    MetricRow((name, help, Some(Unit::Bytes), MetricType::Gauge), read)
 }
 
-pub(super) const fn count<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
-    Row((name, help, None, MetricType::Counter), read)
+pub(super) const fn count<T>(name: Text, help: Text, read: fn(&T) -> u64) -> MetricRow<T> {
+    MetricRow((name, help, None, MetricType::Counter), read)
 }
 
-pub(super) const fn count_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
-    Row((name, help, Some(Unit::Bytes), MetricType::Counter), read)
+pub(super) const fn count_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> MetricRow<T> {
+    MetricRow((name, help, Some(Unit::Bytes), MetricType::Counter), read)
 }
 
 /// Encodes all rows of one item, without a label.
 pub(super) fn encode_rows<T>(
     encoder: &mut DescriptorEncoder<'_>,
-    rows: &[Row<T>],
+    rows: &[MetricRow<T>],
     of: &T,
 ) -> fmt::Result {
-    for Row((name, help, unit, kind), read) in rows {
+    for MetricRow((name, help, unit, kind), read) in rows {
         let metric = encoder.encode_descriptor(name, help, unit.as_ref(), *kind)?;
         read(of).encode(metric, *kind)?;
     }
@@ -49,10 +49,10 @@ pub(super) fn encode_rows<T>(
 pub(super) fn encode_each<'i, T: 'i>(
     encoder: &mut DescriptorEncoder<'_>,
     (prefix, label): (&str, &'static str),
-    rows: &[Row<T>],
+    rows: &[MetricRow<T>],
     items: impl Iterator<Item = (&'i str, &'i T)> + Clone,
 ) -> fmt::Result {
-    for Row((name, help, unit, kind), read) in rows {
+    for MetricRow((name, help, unit, kind), read) in rows {
         let name = format!("{prefix}_{name}");
         let series = items.clone().map(|(name, of)| ([(label, name)], read(of)));
         encode_family(encoder, (&name, help, unit.clone(), *kind), series)?;
@@ -64,7 +64,7 @@ pub(super) fn encode_each<'i, T: 'i>(
 pub(super) fn encode_family<const N: usize, S: AsRef<str>>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, unit, kind): Family<'_>,
-    series: impl IntoIterator<Item = ([(&'static str, S); N], impl Value)>,
+    series: impl IntoIterator<Item = ([(&'static str, S); N], impl MetricValue)>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
     for (labels, value) in series {
@@ -75,17 +75,17 @@ pub(super) fn encode_family<const N: usize, S: AsRef<str>>(
 }
 
 /// A value of a series.
-pub(super) trait Value {
+pub(super) trait MetricValue {
     fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result;
 }
 
-impl Value for u64 {
+impl MetricValue for u64 {
     fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result {
         encode_number(metric, kind, self)
     }
 }
 
-impl Value for f64 {
+impl MetricValue for f64 {
     fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result {
         encode_number(metric, kind, self)
     }

@@ -21,7 +21,7 @@ pub(super) enum Exposition {
 
 impl Exposition {
     /// The format that a request selects.
-    pub(super) fn asked_for(headers: &HeaderMap) -> Self {
+    pub(super) fn negotiate(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).iter();
         let fields = fields.filter_map(|field| field.to_str().ok());
         let (mut open, mut text) = (0, 0);
@@ -109,12 +109,12 @@ fn to_text(open_metrics: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked_for(accept: &[&'static str]) -> Exposition {
+    fn negotiate(accept: &[&'static str]) -> Exposition {
         let mut headers = HeaderMap::new();
         for field in accept {
             headers.append(ACCEPT, http::HeaderValue::from_static(field));
         }
-        Exposition::asked_for(&headers)
+        Exposition::negotiate(&headers)
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             &["text/plain; q=0.2", "Application/OpenMetrics-Text"],
             &["text/plain;q=0.5, application/openmetrics-text;q=0.5"],
         ] {
-            assert_eq!(asked_for(accept), Exposition::OpenMetrics, "{accept:?}");
+            assert_eq!(negotiate(accept), Exposition::OpenMetrics, "{accept:?}");
         }
         for accept in [
             &[][..],
@@ -140,7 +140,7 @@ mod tests {
             &["application/openmetrics-text;q=0.3,text/plain"],
             &["application/openmetrics-text;q=much"],
         ] {
-            assert_eq!(asked_for(accept), Exposition::Text, "{accept:?}");
+            assert_eq!(negotiate(accept), Exposition::Text, "{accept:?}");
         }
     }
 

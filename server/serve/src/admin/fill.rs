@@ -9,14 +9,14 @@ use headlong_http::query_value;
 use http::StatusCode;
 use http::header;
 
-use super::purge::Said;
+use super::purge::PurgeReply;
 use crate::pull::Pulls;
 
 const USAGE: &str =
     "name path=/films/a.mp4, percent-encoded, and rate=20000000, in bytes a second\n";
 
 /// Starts or continues the fill of the title in the query.
-pub(super) fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
+pub(super) fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> PurgeReply {
     let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
     // Prevents cross-site requests from an operator's browser, which always have an Origin field.
     if request.headers.contains_key(header::ORIGIN) {

@@ -7,12 +7,14 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes};
+use super::encode::{
+    MetricRow, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes,
+};
 use crate::disk::DeviceSnapshot;
 
 /// Metrics whose only label is the device.
 #[rustfmt::skip]
-const ROWS: [Row<FlashView>; 12] = [
+const ROWS: [MetricRow<FlashView>; 12] = [
     gauge_bytes("capacity", "Size of its blocks", |v| v.capacity_bytes),
     gauge_bytes("filled", "Bytes of records that can be read", |v| v.filled_bytes),
     gauge("records", "Records that can be read", |v| v.records),

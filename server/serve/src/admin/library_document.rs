@@ -21,14 +21,14 @@ const REUSE: u32 = 4;
 const DOCUMENTS_MAX: usize = 4;
 
 /// The titles of the library.
-pub trait Library: Send + Sync + 'static {
+pub trait LibraryRenderer: Send + Sync + 'static {
     /// The document `{"titles":[...]}`, of bounded size. Blocks.
     fn json(&self) -> Bytes;
 }
 
 /// Why there is no document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unavailable {
+pub(super) enum DocumentError {
     /// It is still being rendered.
     Late,
     /// Rendering failed.
@@ -42,28 +42,28 @@ struct Document {
 }
 
 /// A document that is being sent.
-struct Sending(Arc<Document>);
+struct DocumentBody(Arc<Document>);
 
-impl AsRef<[u8]> for Sending {
+impl AsRef<[u8]> for DocumentBody {
     fn as_ref(&self) -> &[u8] {
         &self.0.bytes
     }
 }
 
 /// Closed without a document if rendering failed.
-type Rendering = watch::Receiver<Option<Arc<Document>>>;
+type PendingDocument = watch::Receiver<Option<Arc<Document>>>;
 
 /// The document and its rendering.
 pub struct LibraryDocument {
-    library: Arc<dyn Library>,
+    library: Arc<dyn LibraryRenderer>,
     /// The document that new clients get.
-    current: Arc<Mutex<Option<Rendering>>>,
+    current: Arc<Mutex<Option<PendingDocument>>>,
     places: Arc<Semaphore>,
 }
 
 impl LibraryDocument {
     /// Renders nothing until a client asks.
-    pub fn new(library: Arc<dyn Library>) -> Self {
+    pub fn new(library: Arc<dyn LibraryRenderer>) -> Self {
         Self {
             library,
             current: Arc::default(),
@@ -71,17 +71,17 @@ impl LibraryDocument {
         }
     }
 
-    pub(super) async fn get(&self) -> Result<Bytes, Unavailable> {
+    pub(super) async fn get(&self) -> Result<Bytes, DocumentError> {
         let mut rendering = self.current();
         let rendered = timeout(ANSWER_TIMEOUT, rendering.wait_for(Option::is_some)).await;
-        let document = rendered.map_err(|_| Unavailable::Late)?;
+        let document = rendered.map_err(|_| DocumentError::Late)?;
         let document = document.ok().and_then(|document| document.clone());
-        let document = document.ok_or(Unavailable::Failed)?;
-        Ok(Bytes::from_owner(Sending(document)))
+        let document = document.ok_or(DocumentError::Failed)?;
+        Ok(Bytes::from_owner(DocumentBody(document)))
     }
 
     /// The current rendering; starts one if there is none.
-    fn current(&self) -> Rendering {
+    fn current(&self) -> PendingDocument {
         let mut current = lock(&self.current);
         if let Some(rendering) = &*current {
             return rendering.clone();
@@ -106,7 +106,7 @@ impl std::fmt::Debug for LibraryDocument {
 
 /// Renders a document, and returns when it is too old for new clients.
 async fn render(
-    library: Arc<dyn Library>,
+    library: Arc<dyn LibraryRenderer>,
     places: Arc<Semaphore>,
     sender: &watch::Sender<Option<Arc<Document>>>,
 ) {
@@ -143,12 +143,12 @@ mod tests {
     use super::*;
 
     /// A library whose rendering ends when the test says so.
-    struct Slow {
+    struct SlowLibrary {
         renderings: AtomicUsize,
         go_on: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl Library for Slow {
+    impl LibraryRenderer for SlowLibrary {
         fn json(&self) -> Bytes {
             let number = self.renderings.fetch_add(1, Ordering::SeqCst) + 1;
             lock(&self.go_on).recv().expect("the test continues");
@@ -156,17 +156,17 @@ mod tests {
         }
     }
 
-    fn slow() -> (Arc<Slow>, Arc<LibraryDocument>, mpsc::Sender<()>) {
+    fn slow() -> (Arc<SlowLibrary>, Arc<LibraryDocument>, mpsc::Sender<()>) {
         let (go_on, waits) = mpsc::channel();
-        let library = Arc::new(Slow {
+        let library = Arc::new(SlowLibrary {
             renderings: AtomicUsize::new(0),
             go_on: Mutex::new(waits),
         });
-        let document = LibraryDocument::new(Arc::<Slow>::clone(&library));
+        let document = LibraryDocument::new(Arc::<SlowLibrary>::clone(&library));
         (library, Arc::new(document), go_on)
     }
 
-    type Asking = tokio::task::JoinHandle<Result<Bytes, Unavailable>>;
+    type Asking = tokio::task::JoinHandle<Result<Bytes, DocumentError>>;
 
     /// A client that has asked.
     async fn ask(document: &Arc<LibraryDocument>) -> Asking {
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    async fn answer(asking: Asking) -> Result<Bytes, Unavailable> {
+    async fn answer(asking: Asking) -> Result<Bytes, DocumentError> {
         asking.await.expect("an answer")
     }
 
@@ -217,7 +217,7 @@ mod tests {
         pass(5).await;
         let later = ask(&document).await;
         pass(6).await;
-        assert_eq!(answer(early).await, Err(Unavailable::Late));
+        assert_eq!(answer(early).await, Err(DocumentError::Late));
         go_on.send(()).expect("it is rendered");
         assert_eq!(answer(later).await, Ok(Bytes::from("1")));
         assert_eq!(document.get().await, Ok(Bytes::from("1")));
@@ -235,15 +235,15 @@ mod tests {
             pass(1).await;
         }
         go_on.send(()).expect("it is rendered");
-        assert_eq!(document.get().await, Err(Unavailable::Late));
+        assert_eq!(document.get().await, Err(DocumentError::Late));
         assert_eq!(library.renderings.load(Ordering::SeqCst), DOCUMENTS_MAX);
         received.pop();
         assert_eq!(document.get().await, Ok(Bytes::from("5")));
     }
 
-    struct Panicking;
+    struct PanickingLibrary;
 
-    impl Library for Panicking {
+    impl LibraryRenderer for PanickingLibrary {
         fn json(&self) -> Bytes {
             panic!("as this test wants");
         }
@@ -251,9 +251,9 @@ mod tests {
 
     #[tokio::test]
     async fn failed_rendering_is_reported_and_retried() {
-        let document = LibraryDocument::new(Arc::new(Panicking));
+        let document = LibraryDocument::new(Arc::new(PanickingLibrary));
         for _ in 0..2 {
-            assert_eq!(document.get().await, Err(Unavailable::Failed));
+            assert_eq!(document.get().await, Err(DocumentError::Failed));
         }
     }
 }

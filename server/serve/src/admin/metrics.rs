@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::encode::{Row, count_bytes, encode_rows};
+use super::encode::{MetricRow, count_bytes, encode_rows};
 use super::exemplars::Exemplars;
 use crate::log::RequestId;
 use crate::sharded_counters::Sharded;
@@ -35,27 +35,27 @@ pub(super) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"]
 /// Counters of requests.
 #[derive(Debug)]
 pub struct RequestMetrics {
-    counts: Sharded<Counts>,
+    counts: Sharded<ThreadCounters>,
     exemplars: [Exemplars; 2],
 }
 
 /// Counters of a thread.
 #[derive(Debug, Default)]
-struct Counts {
+struct ThreadCounters {
     by_class: [AtomicU64; STATUS_CLASSES.len()],
     bytes_sent: AtomicU64,
-    service_time: Times<{ SERVICE_SECONDS.len() + 1 }>,
-    first_byte_time: Times<{ FIRST_BYTE_SECONDS.len() + 1 }>,
+    service_time: TimeHistogram<{ SERVICE_SECONDS.len() + 1 }>,
+    first_byte_time: TimeHistogram<{ FIRST_BYTE_SECONDS.len() + 1 }>,
 }
 
 /// A histogram: one bucket up to and including each bound, and one above.
 #[derive(Debug)]
-struct Times<const BUCKETS: usize> {
+struct TimeHistogram<const BUCKETS: usize> {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
 }
 
-impl<const BUCKETS: usize> Default for Times<BUCKETS> {
+impl<const BUCKETS: usize> Default for TimeHistogram<BUCKETS> {
     fn default() -> Self {
         Self {
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -64,7 +64,7 @@ impl<const BUCKETS: usize> Default for Times<BUCKETS> {
     }
 }
 
-impl<const BUCKETS: usize> Times<BUCKETS> {
+impl<const BUCKETS: usize> TimeHistogram<BUCKETS> {
     fn note(&self, bounds: &[f64], time: Duration) {
         let seconds = time.as_secs_f64();
         let bucket = bounds.partition_point(|bound| *bound < seconds);
@@ -143,7 +143,7 @@ impl RequestMetrics {
     }
 
     pub(super) fn counts_by_class(&self) -> [u64; STATUS_CLASSES.len()] {
-        let of = |class: usize| move |part: &Counts| part.by_class[class].load(Relaxed);
+        let of = |class: usize| move |part: &ThreadCounters| part.by_class[class].load(Relaxed);
         std::array::from_fn(|class| self.counts.sum(of(class)))
     }
 
@@ -159,10 +159,10 @@ impl RequestMetrics {
     fn histogram<const BUCKETS: usize>(
         &self,
         bounds: &[f64],
-        of: impl Fn(&Counts) -> &Times<BUCKETS>,
+        of: impl Fn(&ThreadCounters) -> &TimeHistogram<BUCKETS>,
     ) -> Histogram {
         let count = |bucket: usize| {
-            let of = |part: &Counts| of(part).buckets[bucket].load(Relaxed);
+            let of = |part: &ThreadCounters| of(part).buckets[bucket].load(Relaxed);
             self.counts.sum(of)
         };
         let bounds = bounds.iter().copied().chain([f64::INFINITY]);
@@ -191,7 +191,7 @@ struct RequestCollector {
     bytes_sent: u64,
 }
 
-const ROWS: [Row<RequestCollector>; 1] = [count_bytes(
+const ROWS: [MetricRow<RequestCollector>; 1] = [count_bytes(
     "response_body",
     "Bytes of bodies sent to viewers",
     |of| of.bytes_sent,

@@ -34,7 +34,7 @@ mod server_metrics;
 mod state;
 mod status;
 
-pub use library_document::{Library, LibraryDocument};
+pub use library_document::{LibraryDocument, LibraryRenderer};
 pub use metrics::{RequestMetrics, RequestTotals};
 pub use router::serve_admin;
 pub use state::{AdminState, BoxFuture, Devices, StreamName, StreamNames};

@@ -6,11 +6,13 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes};
+use super::encode::{
+    MetricRow, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes,
+};
 use crate::pull::PullCounts;
 
 #[rustfmt::skip]
-const ROWS: [Row<PullCounts>; 11] = [
+const ROWS: [MetricRow<PullCounts>; 11] = [
     gauge_bytes("used", "Disk usage of an origin's titles, with their folders", |of| of.used_bytes),
     gauge("titles", "Titles of an origin that are known", |of| of.titles),
     gauge("fetches_running", "Slices being fetched", |of| of.in_flight),

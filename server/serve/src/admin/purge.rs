@@ -12,10 +12,10 @@ use tokio::task::spawn_blocking;
 use crate::pull::Pulls;
 
 /// Status and text of an answer.
-pub(super) type Said = (StatusCode, Bytes);
+pub(super) type PurgeReply = (StatusCode, Bytes);
 
 /// Purges the titles that the query names.
-pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
+pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> PurgeReply {
     let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
     // Prevents cross-site requests from an operator's browser, which always have an Origin field.
     if request.headers.contains_key(header::ORIGIN) {

@@ -15,12 +15,13 @@ use hyper::service::service_fn;
 use tokio::time::timeout;
 
 use super::exposition::Exposition;
-use super::library_document::Unavailable;
+use super::library_document::DocumentError;
 use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
 use crate::net::{
-    ConnectionCounters, Limits, Listener, ListenerContext, Shutdown, TcpOptions, WithoutHeadCache,
+    ConnectionCounters, ConnectionLimits, Listener, ListenerContext, Shutdown, TcpOptions,
+    WithoutHeadCache,
 };
 
 /// A device thread that does not respond for this long is stuck. Many clients of this listener time
@@ -33,14 +34,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-type Answer = Response<Full<Bytes>>;
+type AdminResponse = Response<Full<Bytes>>;
 
 /// Serves the operator's listener until `shutdown`.
 pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: Shutdown) {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         connections_max: CONNECTIONS_MAX,
         drain_timeout: DRAIN_TIMEOUT,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     // Separate counters, so that requests here do not change those of the viewers.
     let counters = Arc::new(ConnectionCounters::default());
@@ -54,7 +55,7 @@ pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: S
 }
 
 /// Answers one request; its body is ignored.
-pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer {
+pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> AdminResponse {
     let (request, _) = request.into_parts();
     let mut response = match host::check(&request, &state.host_names) {
         Ok(()) => route(state, &request).await,
@@ -85,7 +86,7 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer
     response
 }
 
-async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
+async fn route(state: &AdminState, request: &http::request::Parts) -> AdminResponse {
     let posted = match (request.uri.path(), &request.method) {
         ("/purge", &Method::POST) => Some(purge::answer(&state.pulls, request).await),
         ("/fill", &Method::POST) => Some(fill::answer(&state.pulls, request)),
@@ -109,7 +110,7 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
     match path {
         "/metrics" => match snapshots(state).await {
             Ok(devices) => {
-                let format = Exposition::asked_for(&request.headers);
+                let format = Exposition::negotiate(&request.headers);
                 let text = server_metrics::render(state, devices);
                 let exemplars = state.requests.exemplars();
                 let text = text.map(|text| Bytes::from(format.write(text, exemplars)));
@@ -136,24 +137,24 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
     }
 }
 
-async fn library(state: &AdminState) -> Answer {
+async fn library(state: &AdminState) -> AdminResponse {
     match state.library.get().await {
         Ok(document) => typed(StatusCode::OK, JSON, document),
-        Err(Unavailable::Late) => {
+        Err(DocumentError::Late) => {
             let words = "the list of titles is still being rendered; try again\n";
             let mut response = text(StatusCode::SERVICE_UNAVAILABLE, words);
             let seconds = HeaderValue::from_static(LIBRARY_RETRY_S);
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
             response
         }
-        Err(Unavailable::Failed) => text(
+        Err(DocumentError::Failed) => text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "cannot render the list of titles; see the server's log\n",
         ),
     }
 }
 
-async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
+async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, AdminResponse> {
     let answered = timeout(SNAPSHOT_TIMEOUT, state.devices.snapshots()).await;
     answered.map_err(|_| {
         text(
@@ -165,7 +166,7 @@ async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
 
 /// 200 while any device can serve: `ok` if everything works, otherwise with the state of each
 /// device, the roots that have not been scanned, and the degraded parts.
-async fn health(state: &AdminState) -> Answer {
+async fn health(state: &AdminState) -> AdminResponse {
     if state.draining.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
     }
@@ -219,7 +220,10 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn rendered<E: std::fmt::Display>(media_type: &'static str, outcome: Result<Bytes, E>) -> Answer {
+fn rendered<E: std::fmt::Display>(
+    media_type: &'static str,
+    outcome: Result<Bytes, E>,
+) -> AdminResponse {
     match outcome {
         Ok(bytes) => typed(StatusCode::OK, media_type, bytes),
         Err(error) => {
@@ -233,11 +237,11 @@ fn rendered<E: std::fmt::Display>(media_type: &'static str, outcome: Result<Byte
     }
 }
 
-fn text(status: StatusCode, words: &'static str) -> Answer {
+fn text(status: StatusCode, words: &'static str) -> AdminResponse {
     typed(status, PLAIN, Bytes::from_static(words.as_bytes()))
 }
 
-fn typed(status: StatusCode, media_type: &'static str, bytes: Bytes) -> Answer {
+fn typed(status: StatusCode, media_type: &'static str, bytes: Bytes) -> AdminResponse {
     let mut response = Response::new(Full::new(bytes));
     *response.status_mut() = status;
     let value = HeaderValue::from_static(media_type);

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::admin::testing;
 use crate::net::{bind_local, shutdown};
-use crate::pending_scans::Unscanned;
+use crate::pending_scans::PendingScans;
 
 async fn ask(state: &AdminState, method: Method, path: &str) -> (StatusCode, String) {
     let request = Request::builder().method(method).uri(path);
@@ -130,7 +130,7 @@ async fn metrics_are_well_formed_without_devices() {
 async fn health_names_unscanned_roots() {
     let (mut state, _trigger) = testing::state(vec![testing::device("sda", DeviceState::Online)]);
     assert_eq!(ask(&state, Method::GET, "/healthz").await.1, "ok");
-    state.unscanned = Arc::new(Unscanned::new(vec!["/srv/far".into()]));
+    state.unscanned = Arc::new(PendingScans::new(vec!["/srv/far".into()]));
     let (status, words) = ask(&state, Method::GET, "/healthz").await;
     assert_eq!(status, StatusCode::OK);
     let expected = "ok, but not all roots are scanned\nsda: online\n/srv/far: not scanned yet\n";
@@ -192,9 +192,9 @@ async fn accept_text_plain_gets_prometheus_text() {
     assert_eq!(series, open_metrics.keys().map(String::as_str).collect());
 }
 
-struct Stuck;
+struct StuckLibrary;
 
-impl crate::admin::Devices for Stuck {
+impl crate::admin::Devices for StuckLibrary {
     fn snapshots(&self) -> crate::admin::BoxFuture<'_, Vec<DeviceSnapshot>> {
         Box::pin(std::future::pending())
     }
@@ -203,7 +203,7 @@ impl crate::admin::Devices for Stuck {
 #[tokio::test(start_paused = true)]
 async fn stuck_device_thread_gets_503() {
     let (mut state, _trigger) = testing::state(Vec::new());
-    state.devices = Arc::new(Stuck);
+    state.devices = Arc::new(StuckLibrary);
     for path in ["/status", "/metrics", "/healthz"] {
         let (status, why) = ask(&state, Method::GET, path).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
@@ -212,9 +212,9 @@ async fn stuck_device_thread_gets_503() {
 }
 
 /// A library whose rendering does not end before the test.
-struct Rendering(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+struct BlockedLibrary(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 
-impl crate::admin::Library for Rendering {
+impl crate::admin::LibraryRenderer for BlockedLibrary {
     fn json(&self) -> Bytes {
         let end = self.0.lock().expect("one rendering at a time");
         let _ = end.recv();
@@ -226,7 +226,7 @@ impl crate::admin::Library for Rendering {
 async fn library_that_renders_too_long_gets_503_with_retry_after() {
     let (mut state, _trigger) = testing::state(Vec::new());
     let (end, ended) = std::sync::mpsc::channel();
-    let library = Arc::new(Rendering(ended.into()));
+    let library = Arc::new(BlockedLibrary(ended.into()));
     state.library = crate::admin::LibraryDocument::new(library);
     let request = Request::get("/library.json").header("host", "localhost");
     let asking =

@@ -11,11 +11,11 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::device_metrics::DeviceCollector;
-use super::encode::{Row, count, encode_family, encode_rows, gauge};
+use super::encode::{MetricRow, count, encode_family, encode_rows, gauge};
 use super::metrics::STATUS_CLASSES;
 use super::pull_metrics::PullCollector;
 use super::state::AdminState;
-use crate::degraded::PartKind;
+use crate::degraded_parts::DegradedPartKind;
 use crate::disk::DeviceSnapshot;
 use crate::log::LogCounts;
 use crate::net::ConnectionCounts;
@@ -55,12 +55,12 @@ struct ServerCollector {
     responses: [u64; STATUS_CLASSES.len()],
     connections: ConnectionCounts,
     log: LogCounts,
-    degraded: Vec<(PartKind, u64)>,
+    degraded: Vec<(DegradedPartKind, u64)>,
 }
 
 /// Metrics without labels.
 #[rustfmt::skip]
-const ROWS: [Row<ServerCollector>; 14] = [
+const ROWS: [MetricRow<ServerCollector>; 14] = [
     gauge("draining", "1 while the server drains", |s| u64::from(s.is_draining)),
     gauge("connections_open", "Connections of viewers open", |s| s.connections.open),
     gauge("requests_active", "Requests in progress", |s| s.connections.requests_active),

@@ -9,11 +9,11 @@ use headlong_units::BitRate;
 
 use super::library_document::LibraryDocument;
 use super::metrics::RequestMetrics;
-use crate::degraded::DegradedParts;
+use crate::degraded_parts::DegradedParts;
 use crate::disk::DeviceSnapshot;
 use crate::log::AccessLog;
 use crate::net::{ConnectionCounters, Shutdown};
-use crate::pending_scans::Unscanned;
+use crate::pending_scans::PendingScans;
 use crate::pull::Pulls;
 
 /// A future for use through a trait object.
@@ -72,7 +72,7 @@ pub struct AdminState {
     /// Whether the roots have been scanned, or the time limit for that has passed.
     pub is_ready: Arc<AtomicBool>,
     /// Roots that have not been scanned yet.
-    pub unscanned: Arc<Unscanned>,
+    pub unscanned: Arc<PendingScans>,
     /// Parts that are out of service.
     pub degraded: Arc<DegradedParts>,
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
+use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, SizeReason, Stats};
 use headlong_flash::{FlashView, SsdView};
 use headlong_units::Duration;
 use serde::ser::{Serialize, Serializer};
@@ -12,7 +12,7 @@ use serde::ser::{Serialize, Serializer};
 use super::counters::counters;
 use super::metrics::RequestTotals;
 use super::state::{AdminState, StreamNames};
-use crate::degraded::DegradedPart;
+use crate::degraded_parts::DegradedPart;
 use crate::disk::{CopiesUse, DeviceSnapshot};
 use crate::pull::PullCounts;
 
@@ -26,16 +26,16 @@ pub(super) const fn state_name(state: DeviceState) -> &'static str {
 }
 
 #[derive(serde::Serialize)]
-struct Status<'a> {
+struct StatusPage<'a> {
     version: &'a str,
     started_unix_ms: u64,
     now_unix_ms: u64,
     uptime_ms: u64,
     state: &'a str,
     media_addresses: &'a [String],
-    connections: Connections,
+    connections: ConnectionStatus,
     totals: RequestTotals,
-    devices: Vec<Device<'a>>,
+    devices: Vec<DeviceStatus<'a>>,
     /// Parts that are out of service.
     degraded: Vec<DegradedPart>,
     /// Caches of origins.
@@ -44,37 +44,37 @@ struct Status<'a> {
 }
 
 #[derive(serde::Serialize)]
-struct Connections {
+struct ConnectionStatus {
     open: u64,
     requests_active: u64,
 }
 
 #[derive(serde::Serialize)]
-struct Device<'a> {
+struct DeviceStatus<'a> {
     name: &'a str,
     roots: Vec<String>,
     state: &'a str,
     rotational: bool,
     io: &'a str,
     capacity_bytes: u64,
-    policy: Policy<'a>,
+    policy: PolicyStatus<'a>,
     order: &'a str,
     retention: &'a str,
-    memory: Memory,
+    memory: MemoryStatus,
     copies: Option<CopiesUse>,
-    queue: Queue<'a>,
-    counters: Counters<'a>,
-    counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
-    chains: Chains,
+    queue: QueueStatus<'a>,
+    counters: EngineCounters<'a>,
+    counters_by_policy: BTreeMap<&'static str, EngineCounters<'a>>,
+    chains: ChainListing,
     /// Age of the previous process's statistics when they were taken over.
     learned_age_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flash: Option<Flash<'a>>,
+    flash: Option<FlashStatus<'a>>,
 }
 
 /// The device's part of the flash tier.
 #[derive(serde::Serialize)]
-struct Flash<'a> {
+struct FlashStatus<'a> {
     is_recovering: bool,
     capacity_bytes: u64,
     filled_bytes: u64,
@@ -89,28 +89,28 @@ struct Flash<'a> {
     budget_bytes: u64,
     budget_left_bytes: u64,
     refused_bytes: BTreeMap<&'static str, u64>,
-    ssds: Vec<Ssd<'a>>,
+    ssds: Vec<SsdStatus<'a>>,
 }
 
 /// An SSD of the tier.
 #[derive(serde::Serialize)]
-struct Ssd<'a> {
+struct SsdStatus<'a> {
     path: Cow<'a, str>,
     state: &'static str,
     read_ms: f64,
 }
 
 #[derive(serde::Serialize)]
-struct Policy<'a> {
+struct PolicyStatus<'a> {
     name: &'a str,
     reference_bytes: u64,
     reference_bit_rate_bps: u64,
-    control: Option<Control>,
+    control: Option<ControllerStatus>,
 }
 
 /// The controller of the prefetch size and its last result, if there is one.
 #[derive(serde::Serialize)]
-struct Control {
+struct ControllerStatus {
     name: &'static str,
     target_bytes: u64,
     score_ms_per_mib: Option<f64>,
@@ -121,7 +121,7 @@ struct Control {
 }
 
 #[derive(serde::Serialize)]
-struct Memory {
+struct MemoryStatus {
     budget_bytes: u64,
     free_bytes: u64,
     filling_bytes: u64,
@@ -131,7 +131,7 @@ struct Memory {
 }
 
 #[derive(serde::Serialize)]
-struct Queue<'a> {
+struct QueueStatus<'a> {
     jobs: usize,
     jobs_demanded: usize,
     jobs_overdue: usize,
@@ -140,9 +140,9 @@ struct Queue<'a> {
     positions_bytes: &'a [u64],
 }
 
-struct Counters<'a>(&'a Stats);
+struct EngineCounters<'a>(&'a Stats);
 
-impl Serialize for Counters<'_> {
+impl Serialize for EngineCounters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let table = counters(self.0).into_iter();
         serializer.collect_map(table.map(|counter| (counter.field, counter.value)))
@@ -150,13 +150,13 @@ impl Serialize for Counters<'_> {
 }
 
 #[derive(serde::Serialize)]
-struct Chains {
+struct ChainListing {
     live: usize,
-    shown: Vec<Chain>,
+    shown: Vec<ChainStatus>,
 }
 
 #[derive(serde::Serialize)]
-struct Chain {
+struct ChainStatus {
     viewer: String,
     path: String,
     bit_rate_bps: Option<u64>,
@@ -176,14 +176,14 @@ pub(super) fn render(
 ) -> serde_json::Result<Vec<u8>> {
     let counts = state.connections.counts();
     let is_draining = state.draining.is_draining();
-    serde_json::to_vec(&Status {
+    serde_json::to_vec(&StatusPage {
         version: state.version,
         started_unix_ms: state.started_unix_ms,
         now_unix_ms,
         uptime_ms,
         state: if is_draining { "draining" } else { "serving" },
         media_addresses: &state.media_addresses,
-        connections: Connections {
+        connections: ConnectionStatus {
             open: counts.open,
             requests_active: counts.requests_active,
         },
@@ -208,9 +208,9 @@ pub fn device_status(
     serde_json::to_value(device(snapshot, names))
 }
 
-fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'a> {
+fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> DeviceStatus<'a> {
     let (config, memory, queue) = (&snapshot.config, &snapshot.memory, &snapshot.queue);
-    Device {
+    DeviceStatus {
         name: &snapshot.name,
         roots: snapshot
             .roots
@@ -221,7 +221,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
         rotational: snapshot.rotational,
         io: snapshot.io,
         capacity_bytes: snapshot.capacity_bytes,
-        policy: Policy {
+        policy: PolicyStatus {
             name: config.sizing.policy.name(),
             reference_bytes: config.sizing.reference_bytes,
             reference_bit_rate_bps: config.sizing.reference_bit_rate.0,
@@ -229,7 +229,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
         },
         order: config.order.name(),
         retention: config.retention.name(),
-        memory: Memory {
+        memory: MemoryStatus {
             budget_bytes: config.memory_bytes,
             free_bytes: memory.free_bytes,
             filling_bytes: memory.filling_bytes,
@@ -238,7 +238,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             read_bytes: memory.read_bytes,
         },
         copies: snapshot.copies,
-        queue: Queue {
+        queue: QueueStatus {
             jobs: queue.jobs,
             jobs_demanded: queue.jobs_demanded,
             jobs_overdue: queue.jobs_overdue,
@@ -246,13 +246,13 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             head_physical_bytes: queue.head_physical,
             positions_bytes: &snapshot.queue_positions,
         },
-        counters: Counters(&snapshot.stats),
+        counters: EngineCounters(&snapshot.stats),
         counters_by_policy: snapshot
             .stats_by_policy
             .iter()
-            .map(|(policy, stats)| (policy.name(), Counters(stats)))
+            .map(|(policy, stats)| (policy.name(), EngineCounters(stats)))
             .collect(),
-        chains: Chains {
+        chains: ChainListing {
             live: snapshot.chain_count,
             shown: snapshot
                 .chains
@@ -268,13 +268,13 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
     }
 }
 
-fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
-    let ssd = |ssd: &SsdView| Ssd {
+fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> FlashStatus<'a> {
+    let ssd = |ssd: &SsdView| SsdStatus {
         path: (paths.get(usize::from(ssd.ssd.0))).map_or("".into(), |path| path.to_string_lossy()),
         state: ssd.state.name(),
         read_ms: ssd.read_time.as_secs_f64() * 1e3,
     };
-    Flash {
+    FlashStatus {
         is_recovering: view.is_recovering,
         capacity_bytes: view.capacity_bytes,
         filled_bytes: view.filled_bytes,
@@ -293,26 +293,26 @@ fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
     }
 }
 
-fn control(view: &ControlView) -> Option<Control> {
+fn control(view: &ControlView) -> Option<ControllerStatus> {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-    (view.mode != Mode::Off).then(|| Control {
+    (view.mode != Mode::Off).then(|| ControllerStatus {
         name: view.mode.name(),
         target_bytes: view.target_bytes,
         score_ms_per_mib: view.score.map(milliseconds),
-        reason: view.reason.map(Reason::name),
-        reason_text: view.reason.map(Reason::text),
+        reason: view.reason.map(SizeReason::name),
+        reason_text: view.reason.map(SizeReason::text),
         reposition_ms: view.drive.map(|drive| milliseconds(drive.reposition)),
         transfer_ms_per_mib: view.drive.map(|drive| milliseconds(drive.transfer_per_mib)),
     })
 }
 
-fn chain(view: &ChainView, names: &dyn StreamNames) -> Chain {
+fn chain(view: &ChainView, names: &dyn StreamNames) -> ChainStatus {
     // The stream may have been dropped since the snapshot.
     let known = names.describe(view.stream);
     let bit_rate = view
         .bit_rate
         .or(known.as_ref().and_then(|name| name.bit_rate));
-    Chain {
+    ChainStatus {
         viewer: format!("{:016x}", view.viewer.0),
         path: known.map_or_else(String::new, |name| name.path),
         bit_rate_bps: bit_rate.map(|rate| rate.0),

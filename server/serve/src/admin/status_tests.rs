@@ -38,7 +38,7 @@ fn controller_shows_result_and_reason() {
         bytes: 5 << 20,
         target_bytes: 6 << 20,
         score: Some(Duration::from_millis(12)),
-        reason: Some(Reason::Optimum),
+        reason: Some(SizeReason::Optimum),
         drive: None,
     });
     let (state, _trigger) = testing::state(Vec::new());

@@ -11,7 +11,7 @@ use headlong_engine::{
 use headlong_units::{BitRate, Duration};
 
 use super::{
-    AdminState, BoxFuture, Devices, Library, LibraryDocument, RequestMetrics, StreamName,
+    AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, RequestMetrics, StreamName,
     StreamNames,
 };
 use crate::disk::{CopiesUse, DeviceSnapshot};
@@ -74,21 +74,21 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
     }
 }
 
-struct Fixed(Vec<DeviceSnapshot>);
+struct FixedDevices(Vec<DeviceSnapshot>);
 
-impl Devices for Fixed {
+impl Devices for FixedDevices {
     fn snapshots(&self) -> BoxFuture<'_, Vec<DeviceSnapshot>> {
         Box::pin(async { self.0.clone() })
     }
 }
 
-impl Library for Fixed {
+impl LibraryRenderer for FixedDevices {
     fn json(&self) -> Bytes {
         Bytes::from_static(br#"{"titles":[]}"#)
     }
 }
 
-impl StreamNames for Fixed {
+impl StreamNames for FixedDevices {
     fn describe(&self, stream: StreamId) -> Option<StreamName> {
         (stream == StreamId(1)).then(|| StreamName {
             path: "/a/b.mp4".to_owned(),
@@ -99,7 +99,7 @@ impl StreamNames for Fixed {
 
 /// A state with these devices, and the trigger of its drain.
 pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigger) {
-    let fixed = Arc::new(Fixed(devices));
+    let fixed = Arc::new(FixedDevices(devices));
     let (trigger, draining) = shutdown();
     let state = AdminState {
         version: "1.2.3",

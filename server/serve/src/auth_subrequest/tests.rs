@@ -9,13 +9,13 @@ use tokio::sync::{mpsc, watch};
 use super::*;
 
 /// Answers each connection with the same text once `may` is true; records the requests.
-struct Answering {
+struct FakeAuthServer {
     url: ServerUrl,
     requests: mpsc::UnboundedReceiver<String>,
     may: watch::Sender<bool>,
 }
 
-async fn answering(answer: &'static str, may: bool) -> Answering {
+async fn answering(answer: &'static str, may: bool) -> FakeAuthServer {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a port");
@@ -35,11 +35,11 @@ async fn answering(answer: &'static str, may: bool) -> Answering {
         }
     });
     let url = ServerUrl::parse(&format!("http://{address}/auth?x=1")).expect("right");
-    Answering { url, requests, may }
+    FakeAuthServer { url, requests, may }
 }
 
 fn asked(url: &ServerUrl, keep: Duration, patience: Duration) -> AuthServer {
-    AuthServer::new(Asking {
+    AuthServer::new(AuthSubrequestConfig {
         url: url.clone(),
         fields: vec![http::header::COOKIE],
         by_uri: false,
@@ -68,7 +68,7 @@ async fn listed_fields_are_sent_and_answer_is_cached_by_key() {
     let asked = asked(&server.url, LONG, LONG);
     let first = head("/films/a%20b.ts?token=1", "a=1");
     for target in [&first, &head("/films/c.ts", "a=1"), &first] {
-        assert_eq!(asked.ask(target, FROM, &ID).await, Answer::Allowed);
+        assert_eq!(asked.decide(target, FROM, &ID).await, AuthDecision::Allowed);
     }
     let sent = server.requests.recv().await.expect("one");
     for line in [
@@ -84,8 +84,8 @@ async fn listed_fields_are_sent_and_answer_is_cached_by_key() {
     assert!(!sent.contains("x-other"), "{sent}");
     assert!(server.requests.try_recv().is_err(), "one was enough");
     assert_eq!(
-        asked.ask(&head("/films/c.ts", "a=2"), FROM, &ID).await,
-        Answer::Allowed
+        asked.decide(&head("/films/c.ts", "a=2"), FROM, &ID).await,
+        AuthDecision::Allowed
     );
     assert!(
         server
@@ -103,7 +103,7 @@ async fn concurrent_requests_with_same_key_share_subrequest() {
     let asked = asked(&server.url, Duration::ZERO, LONG);
     let ask = || {
         let asked = asked.clone();
-        tokio::spawn(async move { asked.ask(&head("/a", "a=1"), FROM, &ID).await })
+        tokio::spawn(async move { asked.decide(&head("/a", "a=1"), FROM, &ID).await })
     };
     let leaver = ask();
     server.requests.recv().await.expect("the first asks");
@@ -130,10 +130,10 @@ async fn concurrent_requests_with_same_key_share_subrequest() {
         .expect("another waiter runs the subrequest");
     server.may.send_replace(true);
     for waiter in waiters {
-        assert_eq!(waiter.await.expect("answered"), Answer::Allowed);
+        assert_eq!(waiter.await.expect("answered"), AuthDecision::Allowed);
     }
     assert!(server.requests.try_recv().is_err(), "one request for all");
-    asked.ask(&head("/a", "a=1"), FROM, &ID).await;
+    asked.decide(&head("/a", "a=1"), FROM, &ID).await;
     server
         .requests
         .recv()
@@ -144,20 +144,24 @@ async fn concurrent_requests_with_same_key_share_subrequest() {
 #[tokio::test]
 async fn status_is_answer_or_failure_and_failures_are_not_cached() {
     let challenge = "HTTP/1.1 401 X\r\nWWW-Authenticate: Basic realm=\"tv\"\r\n\r\n";
-    let challenged = Answer::Unauthorized("Basic realm=\"tv\"".to_owned());
-    let found = Answer::Unfit(StatusCode::FOUND);
+    let challenged = AuthDecision::Unauthorized("Basic realm=\"tv\"".to_owned());
+    let found = AuthDecision::Unfit(StatusCode::FOUND);
     for (text, answer, requests) in [
         (challenge, challenged, 1),
-        ("HTTP/1.1 401 X\r\n\r\n", Answer::Forbidden, 1),
-        ("HTTP/1.1 403 X\r\n\r\n", Answer::Forbidden, 1),
+        ("HTTP/1.1 401 X\r\n\r\n", AuthDecision::Forbidden, 1),
+        ("HTTP/1.1 403 X\r\n\r\n", AuthDecision::Forbidden, 1),
         ("HTTP/1.1 302 X\r\n\r\n", found, 2),
-        ("hello\r\n\r\n", Answer::None("invalid HTTP response"), 2),
-        ("", Answer::None("invalid HTTP response"), 2),
+        (
+            "hello\r\n\r\n",
+            AuthDecision::None("invalid HTTP response"),
+            2,
+        ),
+        ("", AuthDecision::None("invalid HTTP response"), 2),
     ] {
         let mut server = answering(text, true).await;
         let asked = asked(&server.url, LONG, LONG);
         for _ in 0..2 {
-            let said = asked.ask(&head("/a", "a"), FROM, &ID).await;
+            let said = asked.decide(&head("/a", "a"), FROM, &ID).await;
             let is_same = said == answer || (answer.is_failure() && said.is_failure());
             assert!(is_same, "{text}: {said:?}");
         }
@@ -173,8 +177,8 @@ async fn status_is_answer_or_failure_and_failures_are_not_cached() {
 async fn hanging_or_missing_server_gets_failure_within_timeout() {
     let server = answering(YES, false).await;
     let hung = asked(&server.url, LONG, Duration::from_millis(50));
-    let said = hung.ask(&head("/a", "a"), FROM, &ID).await;
-    assert_eq!(said, Answer::None("no answer within the timeout"));
+    let said = hung.decide(&head("/a", "a"), FROM, &ID).await;
+    assert_eq!(said, AuthDecision::None("no answer within the timeout"));
     let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a port");
@@ -182,21 +186,23 @@ async fn hanging_or_missing_server_gets_failure_within_timeout() {
     drop(nobody);
     let url = ServerUrl::parse(&format!("http://{address}/")).expect("right");
     let said = asked(&url, LONG, LONG)
-        .ask(&head("/a", "a"), FROM, &ID)
+        .decide(&head("/a", "a"), FROM, &ID)
         .await;
-    assert_eq!(said, Answer::None("cannot connect"));
+    assert_eq!(said, AuthDecision::None("cannot connect"));
 }
 
 #[test]
 fn keys_distinguish_inputs_and_cached_answers_are_bounded() {
     let url = ServerUrl::parse("http://[::1]:9000").expect("right");
-    let asking = |by_uri, by_address| Asking {
+    let asking = |by_uri, by_address| AuthSubrequestConfig {
         by_uri,
         by_address,
         ..asked(&url, LONG, LONG).0.asking.clone()
     };
     let other = Peer::Local;
-    let key = |asking: &Asking, target, cookie, from| asking.key(&head(target, cookie), from);
+    let key = |asking: &AuthSubrequestConfig, target, cookie, from| {
+        asking.key(&head(target, cookie), from)
+    };
     let all = asking(true, true);
     let keys = [
         key(&all, "/a", "a", FROM),
@@ -208,9 +214,9 @@ fn keys_distinguish_inputs_and_cached_answers_are_bounded() {
     let none = asking(false, false);
     assert_eq!(key(&none, "/a", "a", FROM), key(&none, "/b", "a", other));
     let server = asked(&url, LONG, LONG);
-    let held: Vec<Place> = (0..ANSWERS_MAX as u64 + 10)
+    let held: Vec<DecisionSlot> = (0..ANSWERS_MAX as u64 + 10)
         .map(|n| {
-            let mut key = Key::default();
+            let mut key = DecisionKey::default();
             key[..8].copy_from_slice(&n.to_le_bytes());
             server.0.place(key)
         })

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use headlong_library::look_at_roots;
+use headlong_library::inspect_roots;
 use headlong_settings::one_line;
 use rustix::fs::{Access, Mode, OFlags, access, open};
 
@@ -22,10 +22,10 @@ impl Config {
     pub fn ill_parts(&self) -> Vec<String> {
         let mut ill = Vec::new();
         let mut add = |key: &str, text: String| ill.push(one_line(&format!("{key}: {text}")));
-        for error in look_at_roots(&self.folders()).map_or(Vec::new(), |seen| seen.missing) {
+        for error in inspect_roots(&self.folders()).map_or(Vec::new(), |seen| seen.missing) {
             add(&self.key_of_folder(&error), error.to_string());
         }
-        for error in flash::look(&self.flash, self.engine.piece_bytes, 1) {
+        for error in flash::check_ssds(&self.flash, self.engine.piece_bytes, 1) {
             add("flash", error.to_string());
         }
         for (key, sink) in self.log.sinks() {

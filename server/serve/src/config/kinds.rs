@@ -7,7 +7,7 @@ use headlong_settings::{Rejection, Value, ValueKind, quote, text};
 
 use ipnet::IpNet;
 
-use super::path_rule::{TokenPlace, secure_link_arguments};
+use super::path_rule::{TokenLocation, secure_link_arguments};
 use super::settings::Admin;
 use crate::log::LogTarget;
 use crate::net::ListenAddress;
@@ -162,13 +162,13 @@ pub(super) fn of_query() -> ValueKind<String> {
 }
 
 /// Where a request may carry a token.
-pub(super) fn token_place() -> ValueKind<TokenPlace> {
+pub(super) fn token_place() -> ValueKind<TokenLocation> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Rejection::Unfit)?;
         let place = match text.split_once(':') {
-            Some(("query", name)) if !name.is_empty() => TokenPlace::Query(name.to_owned()),
-            Some(("header", name)) if is_token(name) => TokenPlace::Header(name.to_owned()),
-            Some(("cookie", name)) if is_token(name) => TokenPlace::Cookie(name.to_owned()),
+            Some(("query", name)) if !name.is_empty() => TokenLocation::Query(name.to_owned()),
+            Some(("header", name)) if is_token(name) => TokenLocation::Header(name.to_owned()),
+            Some(("cookie", name)) if is_token(name) => TokenLocation::Cookie(name.to_owned()),
             _ => {
                 let form = "write one like \"query:token\", \"header:Authorization\" or \
                             \"cookie:ticket\"";
@@ -178,7 +178,9 @@ pub(super) fn token_place() -> ValueKind<TokenPlace> {
         Ok(place)
     };
     let form = "a place such as \"query:token\", \"header:Authorization\" or \"cookie:ticket\"";
-    ValueKind::new(form, read, |place: &TokenPlace| quote(&place.to_string()))
+    ValueKind::new(form, read, |place: &TokenLocation| {
+        quote(&place.to_string())
+    })
 }
 
 /// The expression of nginx's `secure_link`.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use headlong_library::{DeviceInfo, RootError, look_at_roots};
+use headlong_library::{DeviceInfo, RootError, inspect_roots};
 use headlong_settings::{Document, ValueLocation};
 use headlong_units::{Bytes, KIB};
 
@@ -13,7 +13,7 @@ use super::check;
 use super::memory;
 use super::settings::{Admin, Config};
 use crate::devices;
-use crate::flash::{self, Trouble};
+use crate::flash::{self, FlashErrorKind};
 use crate::log::LogTarget;
 use crate::net::{ListenAddress, check_pair, is_socket};
 use crate::pull::check_s3;
@@ -24,7 +24,7 @@ impl Config {
     /// Reports missing folders, certificates, logs, devices and memory. Reads folders and files;
     /// binds no port, leaves no file behind and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
-        let seen = match look_at_roots(&self.folders()) {
+        let seen = match inspect_roots(&self.folders()) {
             Ok(seen) => {
                 self.check_devices(&seen.devices, seen.missing.is_empty(), document);
                 seen.real_paths
@@ -42,8 +42,8 @@ impl Config {
             }
         };
         self.check_logs(&seen, document);
-        for error in flash::look(&self.flash, self.engine.piece_bytes, 1) {
-            if matches!(error.trouble, Trouble::Twice) {
+        for error in flash::check_ssds(&self.flash, self.engine.piece_bytes, 1) {
+            if matches!(error.trouble, FlashErrorKind::Twice) {
                 document.wrong("flash", error.to_string());
             }
         }

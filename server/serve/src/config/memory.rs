@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A memory limit and its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Available {
+pub(super) struct MemoryLimit {
     pub(super) bytes: u64,
     /// Used in messages of the form "than … has".
     pub(super) owner: &'static str,
@@ -18,7 +18,7 @@ pub fn memory_available() -> Option<u64> {
 }
 
 /// Memory available to this process; `None` if unknown.
-pub(super) fn available() -> Option<Available> {
+pub(super) fn available() -> Option<MemoryLimit> {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
     let machine = Some(machine).filter(|bytes| *bytes > 0);
@@ -29,14 +29,14 @@ pub(super) fn available() -> Option<Available> {
     )
 }
 
-fn least(machine: Option<u64>, group: Option<u64>) -> Option<Available> {
+fn least(machine: Option<u64>, group: Option<u64>) -> Option<MemoryLimit> {
     let machine = machine.map(|bytes| (bytes, "this machine"));
     let group = group.map(|bytes| (bytes, "the control group of this process"));
     let least = machine
         .into_iter()
         .chain(group)
         .min_by_key(|(bytes, _)| *bytes);
-    least.map(|(bytes, owner)| Available { bytes, owner })
+    least.map(|(bytes, owner)| MemoryLimit { bytes, owner })
 }
 
 /// The lowest limit of the groups in `text` (in the format of `/proc/self/cgroup`, cgroups(7)) and

@@ -35,10 +35,10 @@ pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
-pub use path_rule::{Access, AuthBy, Door, PathRule, TokenPlace};
+pub use path_rule::{AccessCheckRule, AccessPolicy, AuthBy, PathRule, TokenLocation};
 pub use process_memory::MemoryParts;
 pub use pull_rule::{PullRule, target_of};
 pub use settings::{
-    Admin, Config, Cors, DeviceOverride, Gzip, Limits, ListenOn, Log, LogLevel, Pacing, Proxies,
-    ReplyField, SessionKeys, Tcp, Tls,
+    Admin, ClientLimits, Config, Cors, DeviceOverride, Gzip, ListenSetting, Log, LogLevel, Pacing,
+    Proxies, ReplyField, SessionKeys, Tcp, Tls,
 };

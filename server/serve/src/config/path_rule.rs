@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use headlong_http::{Gate, SecureLink, SignedUrl, is_same_argument};
+use headlong_http::{SecureLink, SignedUrl, UrlVerifier, is_same_argument};
 use headlong_units::Duration;
 
 use crate::auth_subrequest::ServerUrl;
@@ -10,7 +10,7 @@ use crate::auth_subrequest::ServerUrl;
 headlong_units::names! {
     /// Access policy for the files.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Access {
+    pub enum AccessPolicy {
         /// Everyone.
         Open => "open",
         /// No client.
@@ -39,7 +39,7 @@ headlong_units::names! {
 
 /// A place of a request that may hold a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TokenPlace {
+pub enum TokenLocation {
     /// A query argument.
     Query(String),
     /// A header field, with or without the prefix `Bearer`.
@@ -48,7 +48,7 @@ pub enum TokenPlace {
     Cookie(String),
 }
 
-impl TokenPlace {
+impl TokenLocation {
     /// The query argument, if it is one.
     pub fn argument(&self) -> Option<&str> {
         match self {
@@ -59,7 +59,7 @@ impl TokenPlace {
 }
 
 /// Written as `query:NAME`, `header:NAME` or `cookie:NAME`.
-impl std::fmt::Display for TokenPlace {
+impl std::fmt::Display for TokenLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Query(name) => write!(f, "query:{name}"),
@@ -84,9 +84,9 @@ fn argument_of(variable: &str) -> Option<&str> {
 
 /// The access check of a valid rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Door {
+pub enum AccessCheckRule {
     /// Decided by the request alone.
-    Gate(Gate),
+    Gate(UrlVerifier),
     /// Requires a JSON Web Token signed by one of the rule's keys.
     Jwt,
     /// Decided by this server.
@@ -97,7 +97,7 @@ pub enum Door {
 #[derive(Clone, PartialEq, Eq)]
 pub struct PathRule {
     /// Access policy for the files.
-    pub access: Access,
+    pub access: AccessPolicy,
     /// The expression of nginx's `secure_link_md5`, with its secret.
     pub secure_link_md5: Option<String>,
     /// The expression of nginx's `secure_link`: `$arg_NAME` of the MD5 and of the expiry time.
@@ -111,7 +111,7 @@ pub struct PathRule {
     /// Required audience of a token, if it has one.
     pub jwt_audience: Option<String>,
     /// Where a request may carry the token; the first one present is used.
-    pub jwt_from: Vec<TokenPlace>,
+    pub jwt_from: Vec<TokenLocation>,
     /// URL of the auth server.
     pub auth_url: Option<String>,
     /// Request fields that are forwarded to it.
@@ -149,7 +149,7 @@ pub struct PathRule {
 impl Default for PathRule {
     fn default() -> Self {
         Self {
-            access: Access::Open,
+            access: AccessPolicy::Open,
             secure_link_md5: None,
             secure_link: "$arg_md5,$arg_expires".to_owned(),
             keys: Vec::new(),
@@ -157,7 +157,7 @@ impl Default for PathRule {
             jwt_issuers: Vec::new(),
             jwt_audience: None,
             // Of RFC 9246.
-            jwt_from: vec![TokenPlace::Query("URISigningPackage".to_owned())],
+            jwt_from: vec![TokenLocation::Query("URISigningPackage".to_owned())],
             auth_url: None,
             auth_headers: vec!["Authorization".to_owned(), "Cookie".to_owned()],
             auth_by: vec![AuthBy::Uri, AuthBy::Address],
@@ -200,20 +200,20 @@ impl PathRule {
     ///
     /// # Errors
     /// The name of the invalid setting, with a message.
-    pub fn door(&self) -> Result<Door, (&'static str, String)> {
+    pub fn door(&self) -> Result<AccessCheckRule, (&'static str, String)> {
         self.check_kind()?;
         match self.access {
-            Access::Jwt => self.check_jwt().map(|()| Door::Jwt),
-            Access::AuthRequest => self.auth_server().map(Door::Server),
-            _ => self.gate().map(Door::Gate),
+            AccessPolicy::Jwt => self.check_jwt().map(|()| AccessCheckRule::Jwt),
+            AccessPolicy::AuthRequest => self.auth_server().map(AccessCheckRule::Server),
+            _ => self.gate().map(AccessCheckRule::Gate),
         }
     }
 
     /// A configured secret shows that access control is intended: a forgotten `access` line must
     /// not make the path public.
     fn check_kind(&self) -> Result<(), (&'static str, String)> {
-        use Access as A;
-        let said: [(&str, bool, &[Access]); 5] = [
+        use AccessPolicy as A;
+        let said: [(&str, bool, &[AccessPolicy]); 5] = [
             (
                 "secure_link_md5",
                 self.secure_link_md5.is_some(),
@@ -247,12 +247,14 @@ impl PathRule {
     pub fn all_secret_arguments(&self) -> Vec<String> {
         let mut all = self.secret_arguments.clone();
         match self.door() {
-            Ok(Door::Gate(gate)) => all.extend(gate.secret_argument().map(str::to_owned)),
-            Ok(Door::Jwt) => {
-                let arguments = self.jwt_from.iter().filter_map(TokenPlace::argument);
+            Ok(AccessCheckRule::Gate(gate)) => {
+                all.extend(gate.secret_argument().map(str::to_owned))
+            }
+            Ok(AccessCheckRule::Jwt) => {
+                let arguments = self.jwt_from.iter().filter_map(TokenLocation::argument);
                 all.extend(arguments.map(str::to_owned));
             }
-            Ok(Door::Server(_)) | Err(_) => {}
+            Ok(AccessCheckRule::Server(_)) | Err(_) => {}
         }
         all
     }
@@ -260,8 +262,8 @@ impl PathRule {
     /// Query arguments that belong to a token: secrets, and arguments that accompany them.
     pub fn token_arguments(&self) -> Vec<String> {
         let beside: &[&str] = match self.access {
-            Access::Signed => &["expires", "prefix"],
-            Access::SecureLink => &[self.secure_link_arguments().1],
+            AccessPolicy::Signed => &["expires", "prefix"],
+            AccessPolicy::SecureLink => &[self.secure_link_arguments().1],
             _ => &[],
         };
         let beside = beside.iter().map(|name| (*name).to_owned());
@@ -314,11 +316,13 @@ impl PathRule {
         Ok(())
     }
 
-    fn gate(&self) -> Result<Gate, (&'static str, String)> {
+    fn gate(&self) -> Result<UrlVerifier, (&'static str, String)> {
         match self.access {
-            Access::Open => Ok(Gate::Open),
-            Access::Closed | Access::Jwt | Access::AuthRequest => Ok(Gate::Closed),
-            Access::SecureLink => {
+            AccessPolicy::Open => Ok(UrlVerifier::Open),
+            AccessPolicy::Closed | AccessPolicy::Jwt | AccessPolicy::AuthRequest => {
+                Ok(UrlVerifier::Closed)
+            }
+            AccessPolicy::SecureLink => {
                 let missing = || {
                     let text = "must be set with access = \"secure-link\"; copy nginx's expression";
                     ("secure_link_md5", text.to_owned())
@@ -326,10 +330,10 @@ impl PathRule {
                 let expression = self.secure_link_md5.as_ref().ok_or_else(missing)?;
                 let (md5, expires) = self.secure_link_arguments();
                 SecureLink::parse(expression, md5, expires)
-                    .map(Gate::SecureLink)
+                    .map(UrlVerifier::SecureLink)
                     .map_err(|error| ("secure_link_md5", error.to_string()))
             }
-            Access::Signed => match self.keys.as_slice() {
+            AccessPolicy::Signed => match self.keys.as_slice() {
                 [] => {
                     let text = "must hold a key with access = \"signed\"; make one with \
                          `openssl rand -hex 32`";
@@ -346,7 +350,7 @@ impl PathRule {
                     );
                     Err(("keys", text))
                 }
-                keys => Ok(Gate::SignedUrl(SignedUrl {
+                keys => Ok(UrlVerifier::SignedUrl(SignedUrl {
                     keys: keys.to_vec(),
                     bind_address: self.bind_address,
                 })),

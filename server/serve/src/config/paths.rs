@@ -13,14 +13,14 @@ use headlong_units::Duration;
 use super::kinds::{
     asked_field, field, field_value, of_query, origin, path, secure_link, site, token_place,
 };
-use super::path_rule::{Access, AuthBy, PathRule, TokenPlace};
+use super::path_rule::{AccessPolicy, AuthBy, PathRule, TokenLocation};
 use super::settings::{Config, SessionKeys};
 
 /// Settings of one path.
 #[rustfmt::skip]
 pub(super) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
-    rows.add("access", named(Access::ALL, Access::name), |p| &mut p.access,
+    rows.add("access", named(AccessPolicy::ALL, AccessPolicy::name), |p| &mut p.access,
         "Access to the files: open to everyone, closed to all, or limited to clients with a link signed as by nginx's `secure_link`, with an HMAC-SHA256 token (`signed`), with a JSON Web Token for the URI (`jwt`, RFC 9246), or to clients that another server authorises (`auth-request`, as nginx's). An invalid token is answered with 403, an expired one with 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
         "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are supported. Without the first, links do not expire. This is a secret: make this file readable only by the server's user.").secret(hidden);
@@ -81,12 +81,13 @@ fn sessions_that_are_secrets(
     rule: &PathRule,
     session: &SessionKeys,
 ) -> Vec<(&'static str, &'static str)> {
-    let is = |name: &Option<String>, place: fn(String) -> TokenPlace| {
+    let is = |name: &Option<String>, place: fn(String) -> TokenLocation| {
         let place = name.clone().map(place);
         place.is_some_and(|place| {
             let written = place.to_string();
-            let mut tokens = rule.jwt_from.iter().map(TokenPlace::to_string);
-            rule.access == Access::Jwt && tokens.any(|token| token.eq_ignore_ascii_case(&written))
+            let mut tokens = rule.jwt_from.iter().map(TokenLocation::to_string);
+            rule.access == AccessPolicy::Jwt
+                && tokens.any(|token| token.eq_ignore_ascii_case(&written))
         })
     };
     let query = session.query.as_deref();
@@ -97,12 +98,12 @@ fn sessions_that_are_secrets(
             "session.query",
         ),
         (
-            is(&session.header, TokenPlace::Header),
+            is(&session.header, TokenLocation::Header),
             "header",
             "session.header",
         ),
         (
-            is(&session.cookie, TokenPlace::Cookie),
+            is(&session.cookie, TokenLocation::Cookie),
             "cookie",
             "session.cookie",
         ),

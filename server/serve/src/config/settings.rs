@@ -61,7 +61,7 @@ pub struct Config {
     /// Speed limits of replies.
     pub pacing: Pacing,
     /// Limits of connections.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     /// Options of viewers' sockets.
     pub tcp: Tcp,
     /// Certificate files.
@@ -97,10 +97,10 @@ impl Config {
     }
 
     /// The addresses for viewers and their protocols.
-    pub fn listeners(&self) -> Vec<ListenOn> {
+    pub fn listeners(&self) -> Vec<ListenSetting> {
         let is_all_tls = self.tls.listen.is_empty() && self.tls.certificate.is_some();
         let on = |addresses: &[ListenAddress], is_for_proxies, speaks_tls| {
-            let on = |address: &ListenAddress| ListenOn {
+            let on = |address: &ListenAddress| ListenSetting {
                 address: address.clone(),
                 is_for_proxies,
                 speaks_tls,
@@ -116,7 +116,7 @@ impl Config {
 
 /// A listening address for viewers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenOn {
+pub struct ListenSetting {
     /// The address.
     pub address: ListenAddress,
     /// Whether connections start with a PROXY protocol header.
@@ -136,7 +136,7 @@ pub enum Admin {
 
 /// Limits of connections, so that no client can hold more than its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Upper limit of connections.
     pub connections_max: u32,
     /// Upper limit of connections from one address.
@@ -385,7 +385,7 @@ impl Default for Config {
             gzip: vec![Gzip::Dynamic],
             cache_control: String::new(),
             pacing: Pacing::default(),
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
             tcp: Tcp::default(),
             tls: Tls::default(),
             cors: Cors::default(),
@@ -400,7 +400,7 @@ impl Default for Config {
     }
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     /// Close to the defaults of nginx, which players and proxies are used to.
     fn default() -> Self {
         Self {

@@ -8,15 +8,15 @@ use headlong_units::Bytes;
 
 use super::copier::Copier;
 use super::device_config::DeviceConfig;
-use super::engine::{EngineParts, Identity};
+use super::engine::{DeviceProperties, EngineParts};
 use super::io::IoParts;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
-use super::message::Message;
+use super::message::DeviceMessage;
 use super::opener::Opener;
 use super::start_error::StartError;
 use super::start_io::start_io;
-use super::supervise::Start;
+use super::supervise::DeviceThreadStart;
 use super::thread::DeviceThread;
 use crate::flash::FlashSource;
 use crate::raw::{Pool, SendfileCacheSize};
@@ -26,7 +26,7 @@ pub(super) fn make(
     config: &DeviceConfig,
     engine: EngineConfig,
     is_offline: Arc<AtomicBool>,
-) -> Result<Start, StartError> {
+) -> Result<DeviceThreadStart, StartError> {
     let name = &config.name;
     let wrong = |error| StartError::Config {
         name: name.clone(),
@@ -55,7 +55,7 @@ pub(super) fn make(
     let mut shard = Shard::new(engine).map_err(wrong)?;
     let told = config.learned.as_deref();
     if let Some(told) = told {
-        shard.handle_learned(headlong_units::Instant::ZERO, &told.learned);
+        shard.restore_measurements(headlong_units::Instant::ZERO, &told.learned);
     }
     let waker = Waker::new().map_err(short)?;
     let mailbox = Mailbox::new(Arc::clone(&waker));
@@ -72,7 +72,7 @@ pub(super) fn make(
             error,
         }
     })?;
-    let identity = Identity {
+    let identity = DeviceProperties {
         name: name.clone(),
         roots: config.roots.clone(),
         rotational: config.rotational,
@@ -85,7 +85,7 @@ pub(super) fn make(
     let memory = Arc::downgrade(&pool);
     let flash = config.flash.get().map(|part| {
         let mailbox = Arc::clone(&mailbox);
-        let say = Arc::new(move |done| mailbox.post(Message::Flash(done)));
+        let say = Arc::new(move |done| mailbox.post(DeviceMessage::Flash(done)));
         FlashSource { part, say }
     });
     let parts = EngineParts {
@@ -102,7 +102,7 @@ pub(super) fn make(
         is_offline: Arc::clone(&is_offline),
         learned: config.learned.clone(),
     };
-    Ok(Start {
+    Ok(DeviceThreadStart {
         name: name.clone(),
         config: engine,
         is_offline,

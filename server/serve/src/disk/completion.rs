@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use headlong_device::{IoFailure, Opened, PartId, Read, ReadCompletion};
+use headlong_device::{FileRead, IoFailure, OpenedFile, PartId, ReadCompletion};
 
 use super::resources::DiskResources;
 
 /// A completed operation.
 pub(crate) enum Completion {
     /// An open has completed.
-    Opened(PartId, Result<Opened<Arc<File>>, IoFailure>),
+    Opened(PartId, Result<OpenedFile<Arc<File>>, IoFailure>),
     /// Direct reads of the file are refused.
-    Refused(Read<DiskResources>),
+    Refused(FileRead<DiskResources>),
     /// A read has completed.
     Ended(ReadCompletion),
 }

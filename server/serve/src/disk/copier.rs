@@ -25,7 +25,7 @@ impl Copier {
             .name(format!("keep-{device}"))
             .spawn(move || {
                 for piece in given {
-                    piece.keep();
+                    piece.copy_to_cache();
                 }
             })?;
         Ok(Self(give))

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headlong_engine::{EngineConfig, Hints, Identity, Request, StreamId, ViewerId};
+use headlong_engine::{EngineConfig, Hints, ReaderIdentity, Request, StreamId, ViewerId};
 
-use super::rig::{FileSource, Scratch, noise, small_device};
+use super::rig::{FileSource, ScratchDir, noise, small_device};
 use super::{Device, DeviceConfig, StreamSource};
 
 const PIECE: u64 = 64 << 10;
@@ -15,14 +15,14 @@ const MIB: usize = 1 << 20;
 const RANGE: (u64, u64) = (PIECE - 1000, 2 * PIECE + 5000);
 
 /// A title that consists of files.
-struct Title {
+struct TestTitle {
     source: Arc<dyn StreamSource>,
     stream: StreamId,
     files: Vec<Vec<u8>>,
 }
 
-impl Title {
-    fn new(scratch: &Scratch, stream: u64, files: Vec<Vec<u8>>) -> Self {
+impl TestTitle {
+    fn new(scratch: &ScratchDir, stream: u64, files: Vec<Vec<u8>>) -> Self {
         let name = |part| format!("{stream}-{part}");
         let write = |(part, bytes): (usize, &Vec<u8>)| scratch.file(&name(part), bytes);
         let paths: Vec<_> = files.iter().enumerate().map(write).collect();
@@ -49,9 +49,9 @@ fn device(memory_mib: usize) -> Device {
 }
 
 /// Requests a range and compares the bytes. Returns whether the engine did not see the request.
-async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64)) -> bool {
+async fn read(device: &Device, title: &TestTitle, part: u32, (start, end): (u64, u64)) -> bool {
     let request = Request {
-        viewer: Identity::Named(ViewerId(1)),
+        viewer: ReaderIdentity::Named(ViewerId(1)),
         stream: title.stream,
         part,
         offset: start,
@@ -73,7 +73,7 @@ async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64
 }
 
 /// Reads the same range until the engine no longer sees the requests.
-async fn heat(device: &Device, title: &Title, part: u32) {
+async fn heat(device: &Device, title: &TestTitle, part: u32) {
     for _ in 0..10_000 {
         if read(device, title, part, RANGE).await {
             return;
@@ -83,7 +83,7 @@ async fn heat(device: &Device, title: &Title, part: u32) {
     panic!("part {part} never entered the sendfile cache");
 }
 
-async fn read_whole(device: &Device, title: &Title) {
+async fn read_whole(device: &Device, title: &TestTitle) {
     for (part, bytes) in (0..).zip(&title.files) {
         read(device, title, part, (0, bytes.len() as u64)).await;
     }
@@ -102,9 +102,9 @@ fn run(test: impl Future<Output = ()>) {
 #[test]
 fn title_in_memory_is_served_from_copies_for_every_range() {
     run(async {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let files = vec![noise(MIB), noise(MIB / 2)];
-        let (device, title) = (device(8), Title::new(&scratch, 1, files));
+        let (device, title) = (device(8), TestTitle::new(&scratch, 1, files));
         read_whole(&device, &title).await;
         heat(&device, &title, 1).await;
         heat(&device, &title, 0).await;
@@ -129,8 +129,11 @@ fn title_in_memory_is_served_from_copies_for_every_range() {
 #[test]
 fn engine_sees_every_request_when_little_ahead_is_in_memory() {
     run(async {
-        let scratch = Scratch::new();
-        let (device, long) = (device(3), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
+        let scratch = ScratchDir::new();
+        let (device, long) = (
+            device(3),
+            TestTitle::new(&scratch, 1, vec![noise(12 * MIB)]),
+        );
         let copied = async || device.snapshot().await.copies.expect("wanted").live_bytes;
         let mut asked = 0;
         while copied().await == 0 || asked < 200 {
@@ -144,8 +147,11 @@ fn engine_sees_every_request_when_little_ahead_is_in_memory() {
 #[test]
 fn start_of_long_title_uses_copies_while_data_ahead_is_cached() {
     run(async {
-        let scratch = Scratch::new();
-        let (device, long) = (device(24), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
+        let scratch = ScratchDir::new();
+        let (device, long) = (
+            device(24),
+            TestTitle::new(&scratch, 1, vec![noise(12 * MIB)]),
+        );
         read(&device, &long, 0, (0, 6 * MIB as u64)).await;
         heat(&device, &long, 0).await;
         device.shutdown().await;
@@ -155,15 +161,15 @@ fn start_of_long_title_uses_copies_while_data_ahead_is_cached() {
 #[test]
 fn pieces_with_copies_stay_cached_and_are_reread_if_evicted() {
     run(async {
-        let scratch = Scratch::new();
-        let (device, hot) = (device(8), Title::new(&scratch, 1, vec![noise(MIB / 2)]));
+        let scratch = ScratchDir::new();
+        let (device, hot) = (device(8), TestTitle::new(&scratch, 1, vec![noise(MIB / 2)]));
         let whole = (0, MIB as u64 / 2);
         for _ in 0..5 {
             read(&device, &hot, 0, whole).await;
         }
         heat(&device, &hot, 0).await;
         let others: Vec<_> = (2..32)
-            .map(|stream| Title::new(&scratch, stream, vec![noise(MIB / 2)]))
+            .map(|stream| TestTitle::new(&scratch, stream, vec![noise(MIB / 2)]))
             .collect();
         let bytes_read = async || device.snapshot().await.stats.bytes_read;
         let before = bytes_read().await;
@@ -193,12 +199,12 @@ fn pieces_with_copies_stay_cached_and_are_reread_if_evicted() {
 #[test]
 fn copies_of_removed_version_are_not_used() {
     run(async {
-        let scratch = Scratch::new();
-        let (device, title) = (device(8), Title::new(&scratch, 1, vec![noise(MIB)]));
+        let scratch = ScratchDir::new();
+        let (device, title) = (device(8), TestTitle::new(&scratch, 1, vec![noise(MIB)]));
         read_whole(&device, &title).await;
         heat(&device, &title, 0).await;
-        device.stream_gone(title.stream, false);
-        let next = Title::new(&scratch, 2, vec![noise(MIB + 1)[1..].to_vec()]);
+        device.stream_removed(title.stream, false);
+        let next = TestTitle::new(&scratch, 2, vec![noise(MIB + 1)[1..].to_vec()]);
         assert!(!read(&device, &next, 0, RANGE).await);
         heat(&device, &next, 0).await;
         device.shutdown().await;

@@ -6,21 +6,21 @@ use std::thread::JoinHandle;
 
 use headlong_device::PartId;
 use headlong_engine::{
-    ConfigError, DeviceState, EngineConfig, Expected, MemoryUse, PartSpec, QueueUse, Refusal,
-    Request, RequestId, Stats, StreamId, StreamSpec,
+    AnnouncedRequest, ConfigError, DeviceState, EngineConfig, MemoryUse, PartSpec, QueueUse,
+    Refusal, Request, RequestId, Stats, StreamId, StreamSpec,
 };
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
 use super::build::make;
 use super::device_config::DeviceConfig;
-use super::engine::Identity;
+use super::engine::DeviceProperties;
 use super::link::Link;
-use super::message::{Expect, Message};
-use super::passing_on::{Arrived, OutgoingPiece};
+use super::message::{DeviceMessage, ExpectedRange};
+use super::piece_transfer::{IncomingPiece, OutgoingPiece};
 use super::reply::{Piece, Reply};
 use super::start_error::StartError;
-use super::supervise::{Shared, supervise};
+use super::supervise::{SupervisorShared, supervise};
 use super::{DeviceSnapshot, LearnedState, StreamSource};
 use crate::flash::{FlashShare, TierPart};
 use crate::raw::QUIESCE_TIME;
@@ -37,23 +37,23 @@ const ASIDE_TIMEOUT_MAX: std::time::Duration = std::time::Duration::from_secs(60
 /// [`Device::shutdown`].
 #[derive(Clone)]
 pub struct Device {
-    handle: Arc<Handle>,
+    handle: Arc<DeviceHandle>,
 }
 
-struct Handle {
+struct DeviceHandle {
     /// State shared with the current device thread. A restarted device has a new thread.
-    shared: Arc<Shared>,
+    shared: Arc<SupervisorShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: AtomicU64,
     name: Arc<str>,
-    identity: Identity,
+    identity: DeviceProperties,
     /// Threads that describe streams. Separate from those that read, which may all be busy.
     asides: ThreadPool,
     aside_timeout: std::time::Duration,
     flash: FlashShare,
 }
 
-impl Handle {
+impl DeviceHandle {
     fn take_thread(&self) -> Option<JoinHandle<()>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.take()
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Device {
     }
 }
 
-impl Drop for Handle {
+impl Drop for DeviceHandle {
     fn drop(&mut self) {
         self.shared.stop();
     }
@@ -80,7 +80,7 @@ impl Device {
     /// unless the configuration asks to populate them at start-up.
     pub fn start(config: DeviceConfig) -> Result<Self, StartError> {
         let name = config.name.clone();
-        let identity = Identity {
+        let identity = DeviceProperties {
             name: name.clone(),
             roots: config.roots.clone(),
             rotational: config.rotational,
@@ -96,13 +96,13 @@ impl Device {
         let (engine, flash) = (config.engine, config.flash.clone());
         let make = move |engine, is_offline| make(&config, engine, is_offline);
         let first = make(engine, Arc::new(AtomicBool::new(false)))?;
-        let shared = Arc::new(Shared::new(&first));
+        let shared = Arc::new(SupervisorShared::new(&first));
         let supervised = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(format!("disk-{name}"))
             .spawn(move || supervise(first, &supervised, make))
             .map_err(short)?;
-        let handle = Handle {
+        let handle = DeviceHandle {
             name: Arc::from(name),
             shared,
             thread: Mutex::new(Some(thread)),
@@ -141,7 +141,7 @@ impl Device {
         source: &Arc<dyn StreamSource>,
     ) -> Result<Reply, Refusal> {
         let teaching = |reply: Reply| reply.teaching(&request, source);
-        match self.ask(request, None).await {
+        match self.try_request(request, None).await {
             Err(Refusal::UnknownStream) => {}
             answer => return answer.map(teaching),
         }
@@ -155,7 +155,9 @@ impl Device {
         if spec.id != request.stream {
             return Err(Refusal::UnknownStream);
         }
-        let answer = self.ask(request, Some((spec, Arc::clone(source)))).await;
+        let answer = self
+            .try_request(request, Some((spec, Arc::clone(source))))
+            .await;
         if let (Err(_), Some(opener)) = (&answer, self.link().opener()) {
             opener.withdraw(request.stream);
         }
@@ -177,8 +179,8 @@ impl Device {
 
     /// Announces a range that a player will request next; the engine decides whether to prefetch
     /// it. An unknown stream is registered only if the range would be prefetched.
-    pub(crate) async fn expect(&self, expected: Expected, source: &Arc<dyn StreamSource>) {
-        if self.tell_expected(expected, None).await != Some(Err(Refusal::UnknownStream)) {
+    pub(crate) async fn expect(&self, expected: AnnouncedRequest, source: &Arc<dyn StreamSource>) {
+        if self.report_expected(expected, None).await != Some(Err(Refusal::UnknownStream)) {
             return;
         }
         let wanted = PartId {
@@ -188,24 +190,25 @@ impl Device {
         let described = self.describe(wanted, source).await;
         if let Some(spec) = described.filter(|spec| spec.id == expected.stream) {
             let register = Some((spec, Arc::clone(source)));
-            let told = self.tell_expected(expected, register).await;
+            let told = self.report_expected(expected, register).await;
             if let (Some(Err(_)), Some(opener)) = (told, self.link().opener()) {
                 opener.withdraw(expected.stream);
             }
         }
     }
 
-    async fn tell_expected(
+    async fn report_expected(
         &self,
-        expected: Expected,
+        expected: AnnouncedRequest,
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Option<Result<(), Refusal>> {
         let (answer, answered) = oneshot::channel();
-        self.link().post(Message::Expect(Box::new(Expect {
-            expected,
-            register,
-            answer,
-        })));
+        self.link()
+            .post(DeviceMessage::Expect(Box::new(ExpectedRange {
+                expected,
+                register,
+                answer,
+            })));
         answered.await.ok()
     }
 
@@ -245,38 +248,38 @@ impl Device {
         self.link().copies(of, range)
     }
 
-    async fn ask(
+    async fn try_request(
         &self,
         request: Request,
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Result<Reply, Refusal> {
         let id = RequestId(self.handle.requests.fetch_add(1, Ordering::Relaxed));
-        let reply = self.link().ask((id, request), register).await;
+        let reply = self.link().request((id, request), register).await;
         reply.unwrap_or_else(|| Err(self.stopped()))
     }
 
     /// Reports a bit rate of a stream, new or improved.
     pub fn bit_rate(&self, stream: StreamId, rate: BitRate) {
-        self.link().post(Message::BitRate(stream, rate));
+        self.link().post(DeviceMessage::BitRate(stream, rate));
     }
 
     /// Reports that a part of a stream has appeared or disappeared; the other parts are unchanged.
     pub fn part(&self, stream: StreamId, part: u32, spec: PartSpec) {
-        let message = Message::Part(stream, part, Box::new(spec));
+        let message = DeviceMessage::Part(stream, part, Box::new(spec));
         self.link().post(message);
     }
 
     /// Reports that the files of a stream changed or were removed: its pieces are dropped and its
     /// replies fail. Records on flash are kept if the files belong to another stream now.
-    pub fn stream_gone(&self, stream: StreamId, is_regrouped: bool) {
-        self.link().post(Message::Gone(stream, is_regrouped));
+    pub fn stream_removed(&self, stream: StreamId, is_regrouped: bool) {
+        self.link().post(DeviceMessage::Gone(stream, is_regrouped));
     }
 
     /// Applies new settings, except the sizes of pieces and memory. A stopped device accepts any
     /// settings.
     pub async fn reconfigure(&self, config: EngineConfig) -> Result<(), ConfigError> {
         let (answer, answered) = oneshot::channel();
-        let message = Message::Configure(Box::new(config), answer);
+        let message = DeviceMessage::Configure(Box::new(config), answer);
         self.link().post(message);
         let outcome = answered.await.unwrap_or(Ok(()));
         if outcome.is_ok() {
@@ -289,7 +292,7 @@ impl Device {
     /// the free memory has been returned.
     pub async fn retire(&self, retires: bool) {
         let (done, vacated) = oneshot::channel();
-        self.link().post(Message::Retire(retires, done));
+        self.link().post(DeviceMessage::Retire(retires, done));
         // A stopped device has no memory.
         let _ = vacated.await;
     }
@@ -297,14 +300,14 @@ impl Device {
     /// Reports that another process serves from now on: nothing is prefetched for viewers that
     /// continue there.
     pub fn replaced(&self) {
-        self.link().post(Message::Replaced);
+        self.link().post(DeviceMessage::Replaced);
     }
 
     /// Selects the pieces of memory to transfer to the new process, the most useful first. Each
     /// must be reported with [`passed_on`](Self::passed_on).
     pub(crate) async fn pass_on(&self) -> Vec<OutgoingPiece> {
         let (answer, answered) = oneshot::channel();
-        self.link().post(Message::PassOn(answer));
+        self.link().post(DeviceMessage::PassOn(answer));
         // A stopped device has no memory.
         answered.await.unwrap_or_default()
     }
@@ -313,14 +316,14 @@ impl Device {
     pub(crate) fn passed_on(&self, pieces: Vec<OutgoingPiece>) {
         // No one reads a slot that returns to the system.
         let slots = pieces.into_iter().map(|piece| piece.slot).collect();
-        self.link().post(Message::PassedOn(slots));
+        self.link().post(DeviceMessage::PassedOn(slots));
     }
 
     /// Stores pieces received from the previous process. The receiver yields the number of useful
     /// bytes once they are in memory.
-    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<u64> {
+    pub(crate) fn arrived(&self, pieces: Vec<IncomingPiece>) -> oneshot::Receiver<u64> {
         let (answer, taken) = oneshot::channel();
-        self.link().post(Message::Arrived(pieces, answer));
+        self.link().post(DeviceMessage::Arrived(pieces, answer));
         taken
     }
 
@@ -331,16 +334,16 @@ impl Device {
         let to = Arc::downgrade(&link);
         let say = Arc::new(move |done| {
             if let Some(link) = to.upgrade() {
-                link.post(Message::Flash(done));
+                link.post(DeviceMessage::Flash(done));
             }
         });
-        link.post(Message::TakeFlash(part, say));
+        link.post(DeviceMessage::TakeFlash(part, say));
     }
 
     /// Detaches the flash tier; operations in flight are completed.
     pub fn leave_flash(&self) {
         self.handle.flash.set(None);
-        self.link().post(Message::LeaveFlash);
+        self.link().post(DeviceMessage::LeaveFlash);
     }
 
     fn link(&self) -> Arc<Link> {
@@ -348,27 +351,27 @@ impl Device {
     }
 
     /// Exports the learned state for the next process; `None` if the device has stopped.
-    pub async fn learned(&self) -> Option<LearnedState> {
+    pub async fn learned_state(&self) -> Option<LearnedState> {
         let (answer, answered) = oneshot::channel();
-        self.link().post(Message::Learned(answer));
+        self.link().post(DeviceMessage::Learned(answer));
         answered.await.ok()
     }
 
     /// Replaces the viewers of the previous process by their latest state. Must be called before
     /// the first request.
     pub(crate) fn returning(&self, told: LearnedState) {
-        self.link().post(Message::Returning(Box::new(told)));
+        self.link().post(DeviceMessage::Returning(Box::new(told)));
     }
 
     /// Takes a snapshot. A stopped device appears offline and empty.
     pub async fn snapshot(&self) -> DeviceSnapshot {
         let (answer, answered) = oneshot::channel();
-        self.link().post(Message::Snapshot(answer));
+        self.link().post(DeviceMessage::Snapshot(answer));
         answered.await.unwrap_or_else(|_| self.stopped_snapshot())
     }
 
     fn stopped_snapshot(&self) -> DeviceSnapshot {
-        let Identity {
+        let DeviceProperties {
             name,
             roots,
             rotational,

@@ -22,15 +22,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::StreamSource;
 use super::completion::Completion;
+use super::disk_read::DiskRead;
 use super::host::DiskHost;
 use super::io::IoMode;
-use super::learned::{self, LearnedState};
+use super::learned_state::{self, LearnedState};
 use super::mailbox::Mailbox;
 use super::opener::Opener;
-use super::passing_on::IncomingPieces;
-use super::reply::{Receiver, Reply};
+use super::piece_transfer::IncomingPieces;
+use super::reply::{CompletionReceiver, Reply};
 use super::resources::{DiskResources, ReplyChannel};
-use super::transfer::Transfer;
 use crate::flash::{FlashSource, SsdQueue};
 use crate::raw::Pool;
 use crate::time_scale::TimeScale;
@@ -40,7 +40,7 @@ mod snapshot;
 
 /// Properties of a device that never change while it runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity {
+pub(crate) struct DeviceProperties {
     pub(crate) name: String,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) rotational: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Identity {
 
 /// Everything that an engine is built from.
 pub(crate) struct EngineParts {
-    pub(crate) identity: Identity,
+    pub(crate) identity: DeviceProperties,
     pub(crate) config: EngineConfig,
     pub(crate) time_scale: TimeScale,
     pub(crate) shard: Shard,
@@ -70,7 +70,7 @@ pub(crate) struct DeviceEngine {
     core: DeviceCore<DiskResources>,
     host: DiskHost,
     start: Clock,
-    identity: Identity,
+    identity: DeviceProperties,
     config: EngineConfig,
     time_scale: TimeScale,
     io_mode: IoMode,
@@ -81,7 +81,7 @@ pub(crate) struct DeviceEngine {
 }
 
 impl DeviceEngine {
-    pub(crate) fn new(parts: EngineParts, receiver: Arc<dyn Receiver>) -> Self {
+    pub(crate) fn new(parts: EngineParts, receiver: Arc<dyn CompletionReceiver>) -> Self {
         let EngineParts {
             identity,
             config,
@@ -98,7 +98,11 @@ impl DeviceEngine {
         } = parts;
         let mut core = DeviceCore::new(shard, open_files_max);
         let told = learned.as_deref();
-        core.set_returning(learned::returning(Instant::ZERO, time_scale, told));
+        core.set_restored_chains(learned_state::restored_chains(
+            Instant::ZERO,
+            time_scale,
+            told,
+        ));
         let host = DiskHost {
             device: identity.name.clone(),
             piece_bytes: config.piece_bytes,
@@ -146,7 +150,7 @@ impl DeviceEngine {
     }
 
     /// Moves the reads to start into `submits`, which must be empty.
-    pub(crate) fn take_submits(&mut self, submits: &mut Vec<Transfer>) {
+    pub(crate) fn take_submits(&mut self, submits: &mut Vec<DiskRead>) {
         debug_assert!(submits.is_empty());
         std::mem::swap(&mut self.host.submits, submits);
     }
@@ -171,7 +175,7 @@ impl DeviceEngine {
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.arrivals.until().is_some_and(|until| until <= now) {
             self.arrivals.end(now, self.core.shard_mut());
-            self.core.settle(now, &mut self.host);
+            self.core.drain_queues(now, &mut self.host);
         }
         self.core.tick(now, &mut self.host);
         self.settled();
@@ -190,7 +194,7 @@ impl DeviceEngine {
     }
 
     /// Accepts a request. If `register` is given, its stream is registered first.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &mut self,
         now: Instant,
         (id, request): (RequestId, Request),
@@ -206,10 +210,10 @@ impl DeviceEngine {
         let chain = match registered {
             Ok(()) => {
                 let client = ReplyChannel::default();
-                self.core.ask(now, host, (id, request), client)
+                self.core.request(now, host, (id, request), client)
             }
             Err(refusal) => {
-                self.core.settle(now, host);
+                self.core.drain_queues(now, host);
                 Err(refusal)
             }
         };

@@ -7,30 +7,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headlong_engine::{EngineConfig, Hints, Identity, Request, StreamId, ViewerId};
-use headlong_flash::{FlashPolicy, FlashView, RoomConfig};
+use headlong_engine::{EngineConfig, Hints, ReaderIdentity, Request, StreamId, ViewerId};
+use headlong_flash::{FlashPolicy, FlashView, StoreConfig};
 
-use super::rig::{FileSource, Scratch, noise, small_device};
+use super::rig::{FileSource, ScratchDir, noise, small_device};
 use super::{Device, DeviceConfig, StreamSource};
-use crate::flash::{self, FlashShare, Formatting, Tier};
+use crate::flash::{self, FlashShare, FlashTier, Formatting};
 
 const PIECE: u64 = 64 << 10;
 const FILM: usize = 12 << 20;
 
-struct Rig {
-    scratch: Scratch,
+struct FlashRig {
+    scratch: ScratchDir,
     tier: PathBuf,
 }
 
 /// A device with its tier, as run by one server process.
 struct Process {
-    tier: Arc<Tier>,
+    tier: Arc<FlashTier>,
     device: Device,
 }
 
-impl Rig {
+impl FlashRig {
     fn new() -> Self {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let tier = scratch.path().join("tier");
         let formatting = Formatting {
             size: Some(40 << 20),
@@ -56,13 +56,13 @@ impl Rig {
         Process { tier, device }
     }
 
-    async fn open(&self) -> Arc<Tier> {
+    async fn open(&self) -> Arc<FlashTier> {
         let paths = [self.tier.clone()];
         // Threads of the previous process end on their own.
         loop {
-            match Tier::open(&paths, PIECE, 1) {
+            match FlashTier::open(&paths, PIECE, 1) {
                 Ok((tier, _)) => return tier.expect("tier is healthy"),
-                Err(error) if matches!(error.trouble, flash::Trouble::InUse) => {}
+                Err(error) if matches!(error.trouble, flash::FlashErrorKind::InUse) => {}
                 Err(error) => panic!("{error}"),
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -76,10 +76,10 @@ fn device(flash: FlashShare) -> Device {
         engine: EngineConfig {
             memory_bytes: 4 << 20,
             piece_bytes: PIECE,
-            flash: RoomConfig {
+            flash: StoreConfig {
                 policy: FlashPolicy::Lru,
                 write_per_day_bytes: Some(1 << 40),
-                ..RoomConfig::default()
+                ..StoreConfig::default()
             },
             ..small.engine
         },
@@ -98,7 +98,7 @@ impl Process {
     async fn play(&self, stream: u64, viewer: u64, path: &PathBuf) -> Vec<u8> {
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(stream, [path.clone()]));
         let request = Request {
-            viewer: Identity::Named(ViewerId(viewer)),
+            viewer: ReaderIdentity::Named(ViewerId(viewer)),
             stream: StreamId(stream),
             part: 0,
             offset: 0,
@@ -156,7 +156,7 @@ fn run(test: impl Future<Output = ()>) {
 #[test]
 fn evicted_pieces_are_served_from_flash_also_after_restart() {
     run(async {
-        let rig = Rig::new();
+        let rig = FlashRig::new();
         let film = noise(FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
@@ -181,14 +181,14 @@ fn evicted_pieces_are_served_from_flash_also_after_restart() {
 #[test]
 fn changed_file_is_never_served_from_stale_records() {
     run(async {
-        let rig = Rig::new();
+        let rig = FlashRig::new();
         let film = noise(FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
         process.play_until_read(&path, &film, 1 << 20).await;
         let other: Vec<u8> = film.iter().map(|byte| byte ^ 0x55).collect();
         std::fs::write(&path, &other).expect("written");
-        process.device.stream_gone(StreamId(1), false);
+        process.device.stream_removed(StreamId(1), false);
         for viewer in 100..104 {
             assert!(process.play(2, viewer, &path).await == other);
         }
@@ -199,7 +199,7 @@ fn changed_file_is_never_served_from_stale_records() {
 #[test]
 fn damaged_records_are_misses_and_disk_bytes_are_served() {
     run(async {
-        let rig = Rig::new();
+        let rig = FlashRig::new();
         let film = noise(FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
@@ -221,7 +221,7 @@ fn damaged_records_are_misses_and_disk_bytes_are_served() {
 #[test]
 fn lost_ssd_costs_only_its_hits() {
     run(async {
-        let rig = Rig::new();
+        let rig = FlashRig::new();
         let film = noise(FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
@@ -241,7 +241,7 @@ fn lost_ssd_costs_only_its_hits() {
 #[test]
 fn tier_moves_to_new_process_while_both_serve() {
     run(async {
-        let rig = Rig::new();
+        let rig = FlashRig::new();
         let wanted = noise(FILM);
         let path = rig.scratch.file("film", &wanted);
         let old = rig.start().await;

@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_device::flash::SsdJob;
-use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, SlotBusy};
+use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy};
 use headlong_engine::{DeviceState, Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SsdId, SsdState};
 
 use super::StreamSource;
 use super::completion::Completion;
+use super::disk_read::DiskRead;
 use super::mailbox::Mailbox;
 use super::opener::Opener;
-use super::reply::{Piece, PieceInfo, Receiver};
+use super::reply::{CompletionReceiver, Piece, PieceInfo};
 use super::resources::{DiskResources, ReplyChannel};
-use super::transfer::Transfer;
-use crate::flash::{Record, SsdQueue};
-use crate::raw::{Lease, PieceOf, Pool};
+use crate::flash::{RecordBuffer, SsdQueue};
+use crate::raw::{Lease, PieceIdentity, Pool};
 
 /// The host of one device core.
 pub(crate) struct DiskHost {
@@ -31,9 +31,9 @@ pub(crate) struct DiskHost {
     pub(crate) opener: Arc<Opener>,
     pub(crate) completions: Arc<Mailbox<Completion>>,
     /// Reads that the device thread has to start.
-    pub(crate) submits: Vec<Transfer>,
+    pub(crate) submits: Vec<DiskRead>,
     /// Receives the completion of pieces and replies.
-    pub(crate) receiver: Arc<dyn Receiver>,
+    pub(crate) receiver: Arc<dyn CompletionReceiver>,
     /// Pieces for the reply that is being created.
     pub(crate) ready: VecDeque<Result<Piece, Failure>>,
     /// Shared copy of the health, for callers that must not query the disk while it is out of
@@ -46,7 +46,7 @@ pub(crate) struct DiskHost {
 }
 
 impl DiskHost {
-    fn give(&mut self, client: &ReplyChannel, next: Result<Piece, Failure>) {
+    fn send_piece(&mut self, client: &ReplyChannel, next: Result<Piece, Failure>) {
         match &client.pieces {
             // If the reply was dropped, the piece is dropped here and counts as sent.
             Some(pieces) => drop(pieces.send(next)),
@@ -118,8 +118,8 @@ impl Host<DiskResources> for DiskHost {
         self.opener.close(files);
     }
 
-    fn read(&mut self, read: Read<DiskResources>) {
-        self.submits.push(Transfer::new(read, &self.completions));
+    fn read(&mut self, read: FileRead<DiskResources>) {
+        self.submits.push(DiskRead::new(read, &self.completions));
     }
 
     fn forget(&mut self, stream: StreamId) {
@@ -141,7 +141,7 @@ impl Host<DiskResources> for DiskHost {
         } = *piece;
         let view = self.pool.view(slot, start, end).ok_or(SlotBusy)?;
         self.pool.note_stream(&[slot], stream);
-        let view = view.of(PieceOf {
+        let view = view.of(PieceIdentity {
             stream,
             part: piece.part,
             number: (piece.offset / self.piece_bytes) as u32,
@@ -154,17 +154,17 @@ impl Host<DiskResources> for DiskHost {
         };
         let device = Arc::clone(&self.receiver);
         let piece = Piece::new(view, info, (request, slot), device);
-        self.give(client, Ok(piece));
+        self.send_piece(client, Ok(piece));
         Ok(())
     }
 
     fn fail(&mut self, client: &mut ReplyChannel, _: RequestId, failure: Failure) {
-        self.give(client, Err(failure));
+        self.send_piece(client, Err(failure));
     }
 
-    fn stage(&mut self, name: &RecordName, slot: Slot) -> Option<Record> {
+    fn stage(&mut self, name: &RecordName, slot: Slot) -> Option<RecordBuffer> {
         let view = self.pool.view(slot, 0, name.length)?;
-        Record::of(name, view.as_ref())
+        RecordBuffer::of(name, view.as_ref())
     }
 
     fn submit(&mut self, ssd: SsdId, job: SsdJob<DiskResources>) {

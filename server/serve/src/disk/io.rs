@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::completion::Completion;
+use super::disk_read::DiskRead;
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::Transfer;
 
 headlong_units::names! {
     /// The I/O interface of a device.
@@ -29,7 +29,7 @@ headlong_units::names! {
 /// The I/O interface of one device, used by its thread.
 pub(crate) trait DiskIo: Send {
     /// Starts a read, at the latest in the next wait. Does not block.
-    fn submit(&mut self, read: Transfer);
+    fn submit(&mut self, read: DiskRead);
 
     /// Sleeps until a read completes, the waker is signalled or the timeout expires (`None`: no
     /// timeout), and appends the completions. An error means that the device cannot be read any

@@ -20,17 +20,17 @@ use tokio::sync::oneshot;
 
 use super::StreamSource;
 use super::copier::Copier;
+use super::delegation_lock::{self, DelegationLock};
+use super::disk_read::DiskRead;
 use super::engine::{DeviceEngine, EngineParts};
-use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
-use super::message::{Ask, Message, REQUESTS_MAX};
+use super::message::{DeviceMessage, DeviceRequest, REQUESTS_MAX};
 use super::opener::Opener;
-use super::reply::{Piece, Receiver, Reply};
-use super::transfer::Transfer;
+use super::reply::{CompletionReceiver, Piece, Reply};
 use crate::raw::Pool;
 
 /// State under the lock.
-struct Desk {
+struct LockedEngine {
     engine: DeviceEngine,
     /// When the device thread wakes up next.
     thread_due: Instant,
@@ -39,7 +39,7 @@ struct Desk {
 /// Access to the engine of one device.
 pub(crate) struct Link {
     /// Closed once the device has stopped.
-    lock: HandOver<Desk>,
+    lock: DelegationLock<LockedEngine>,
     is_stopping: AtomicBool,
     /// Copier of the sendfile cache.
     keeper: Option<Copier>,
@@ -52,18 +52,18 @@ impl Link {
     /// Builds the engine. `mailbox` wakes the device thread, which empties it.
     pub(crate) fn new(
         parts: EngineParts,
-        mailbox: Arc<Mailbox<Message>>,
+        mailbox: Arc<Mailbox<DeviceMessage>>,
         keeper: Option<Copier>,
     ) -> Arc<Self> {
         let link = Arc::new(Self {
-            lock: HandOver::new(mailbox),
+            lock: DelegationLock::new(mailbox),
             is_stopping: AtomicBool::new(false),
             keeper,
             pool: Arc::downgrade(&parts.pool),
             opener: Arc::downgrade(&parts.opener),
         });
-        let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
-        link.lock.open(Desk {
+        let receiver = Arc::clone(&link) as Arc<dyn CompletionReceiver>;
+        link.lock.open(LockedEngine {
             engine: DeviceEngine::new(parts, receiver),
             thread_due: Instant(0),
         });
@@ -76,7 +76,7 @@ impl Link {
     }
 
     /// Posts a message to the device thread.
-    pub(crate) fn post(&self, message: Message) {
+    pub(crate) fn post(&self, message: DeviceMessage) {
         self.lock.mailbox().post(message);
     }
 
@@ -93,7 +93,7 @@ impl Link {
 
     /// Sends a request. If `register` is given, its stream is registered first. `None`: the device
     /// has stopped, or too many requests are waiting.
-    pub(crate) async fn ask(
+    pub(crate) async fn request(
         &self,
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
@@ -107,11 +107,11 @@ impl Link {
             Some(mut guard) => {
                 let desk = guard.as_mut()?;
                 let now = desk.engine.now();
-                let reply = desk.engine.ask(now, (id, request), register);
+                let reply = desk.engine.request(now, (id, request), register);
                 self.lock.leave(guard);
                 return Some(reply);
             }
-            None => self.ask_by_message((id, request), register),
+            None => self.request_by_message((id, request), register),
         };
         waiting.await.ok()
     }
@@ -127,26 +127,26 @@ impl Link {
         Some(copies.map(Piece::of_copy))
     }
 
-    fn ask_by_message(
+    fn request_by_message(
         &self,
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> oneshot::Receiver<Result<Reply, Refusal>> {
         let (answer, answered) = oneshot::channel();
-        let ask = Ask {
+        let ask = DeviceRequest {
             id,
             request,
             register,
             answer,
         };
-        let message = Message::Request(Box::new(ask));
+        let message = DeviceMessage::Request(Box::new(ask));
         self.lock.mailbox().post_if_fewer(message, REQUESTS_MAX);
         self.lock.hand_over();
         answered
     }
 
     /// Moves the posted messages, in order, into `messages`, which must be empty.
-    pub(crate) fn take_messages(&self, messages: &mut Vec<Message>) {
+    pub(crate) fn take_messages(&self, messages: &mut Vec<DeviceMessage>) {
         self.lock.mailbox().take(messages);
     }
 
@@ -155,7 +155,7 @@ impl Link {
     ///
     /// # Errors
     /// As [`Link::turn`].
-    pub(crate) fn before_sleep(&self, submits: &mut Vec<Transfer>) -> io::Result<Option<Duration>> {
+    pub(crate) fn before_sleep(&self, submits: &mut Vec<DiskRead>) -> io::Result<Option<Duration>> {
         let (timeout, may_sleep) = self.lock.before_sleep(|desk| {
             desk.engine.take_submits(submits);
             desk.thread_due = desk.engine.due();
@@ -183,11 +183,11 @@ impl Link {
     }
 }
 
-impl lock::Desk for Desk {
-    type Message = Message;
+impl delegation_lock::MessageHandler for LockedEngine {
+    type Message = DeviceMessage;
 
     /// The device thread is needed if a read must be started, or if it would sleep too long.
-    fn take_in(&mut self, mailbox: &Mailbox<Message>) -> bool {
+    fn take_in(&mut self, mailbox: &Mailbox<DeviceMessage>) -> bool {
         if !mailbox.is_empty() {
             let mut messages = Vec::new();
             mailbox.take(&mut messages);
@@ -203,13 +203,13 @@ impl lock::Desk for Desk {
     }
 }
 
-impl Receiver for Link {
+impl CompletionReceiver for Link {
     fn sent(&self, pieces: &[(RequestId, Slot)]) {
         let Some(mut guard) = self.lock.try_lock() else {
             for (request, slot) in pieces.iter().copied() {
                 self.lock
                     .mailbox()
-                    .post_quietly(Message::Sent { request, slot });
+                    .post_quietly(DeviceMessage::Sent { request, slot });
             }
             return self.lock.hand_over();
         };
@@ -224,7 +224,9 @@ impl Receiver for Link {
 
     fn cancelled(&self, request: RequestId) {
         let Some(mut guard) = self.lock.try_lock() else {
-            self.lock.mailbox().post_quietly(Message::Cancel(request));
+            self.lock
+                .mailbox()
+                .post_quietly(DeviceMessage::Cancel(request));
             return self.lock.hand_over();
         };
         if let Some(desk) = guard.as_mut() {
@@ -235,10 +237,10 @@ impl Receiver for Link {
     }
 
     fn bit_rate(&self, stream: StreamId, rate: BitRate) {
-        self.post(Message::BitRate(stream, rate));
+        self.post(DeviceMessage::BitRate(stream, rate));
     }
 
-    fn keep(&self, piece: Piece) {
+    fn copy_piece(&self, piece: Piece) {
         match &self.keeper {
             Some(keeper) => keeper.offer(piece),
             None => drop(piece),
@@ -250,9 +252,9 @@ impl Receiver for Link {
 mod tests {
     use super::*;
     use crate::disk::build::make;
-    use crate::disk::rig::{FileSource, Scratch, noise, small_device};
+    use crate::disk::rig::{FileSource, ScratchDir, noise, small_device};
     use crate::disk::thread::DeviceThread;
-    use headlong_engine::{Hints, Identity, ViewerId};
+    use headlong_engine::{Hints, ReaderIdentity, ViewerId};
 
     fn device() -> DeviceThread {
         let config = small_device();
@@ -278,7 +280,7 @@ mod tests {
     /// Threads that send requests concurrently find the lock taken again and again.
     #[test]
     fn request_posted_at_taken_lock_is_answered_by_lock_holder() {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let path = scratch.file("a", &noise(100_000));
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
         let thread = device();
@@ -286,7 +288,7 @@ mod tests {
         let device = std::thread::spawn(|| thread.run());
         let ask = |id: u64| {
             let request = Request {
-                viewer: Identity::Named(ViewerId(id)),
+                viewer: ReaderIdentity::Named(ViewerId(id)),
                 stream: StreamId(1),
                 part: 0,
                 offset: 0,
@@ -298,7 +300,7 @@ mod tests {
             let register = Some((source.spec(), Arc::clone(&source)));
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             runtime.expect("a runtime").block_on(async {
-                let reply = link.ask((RequestId(id), request), register).await;
+                let reply = link.request((RequestId(id), request), register).await;
                 let mut reply = reply.expect("answered").expect("accepted");
                 let piece = reply.next().await.expect("comes").expect("whole");
                 piece.as_ref().len()

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::sync::{AtomicU8, Event, Mutex, MutexGuard, Ordering};
+use super::sync::{AtomicU8, Mutex, MutexGuard, Ordering, WakeEvent};
 
 const AWAKE: u8 = 0;
 const SLEEPING: u8 = 1;
@@ -18,19 +18,19 @@ const WOKEN: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Waker {
     state: AtomicU8,
-    event: Event,
+    event: WakeEvent,
 }
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             state: AtomicU8::new(AWAKE),
-            event: Event::new()?,
+            event: WakeEvent::new()?,
         }))
     }
 
     /// Signalled when the thread is woken while it sleeps.
-    pub(super) fn event(&self) -> &Event {
+    pub(super) fn event(&self) -> &WakeEvent {
         &self.event
     }
 

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use headlong_engine::{
-    ConfigError, EngineConfig, Expected, PartSpec, Refusal, Request, RequestId, Slot, StreamId,
-    StreamSpec,
+    AnnouncedRequest, ConfigError, EngineConfig, PartSpec, Refusal, Request, RequestId, Slot,
+    StreamId, StreamSpec,
 };
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
-use super::passing_on::{Arrived, OutgoingPiece};
+use super::piece_transfer::{IncomingPiece, OutgoingPiece};
 use super::reply::Reply;
 use super::{DeviceSnapshot, LearnedState, StreamSource};
 use crate::flash::{FlashDone, ReportCompletion, TierPart};
@@ -21,11 +21,11 @@ use crate::flash::{FlashDone, ReportCompletion, TierPart};
 pub(crate) const REQUESTS_MAX: usize = 65_536;
 
 /// A message to a device.
-pub(crate) enum Message {
+pub(crate) enum DeviceMessage {
     /// A request for bytes.
-    Request(Box<Ask>),
+    Request(Box<DeviceRequest>),
     /// A range that a player will request next.
-    Expect(Box<Expect>),
+    Expect(Box<ExpectedRange>),
     /// A socket has taken a piece, or the piece was dropped.
     Sent { request: RequestId, slot: Slot },
     /// A reply was dropped.
@@ -56,7 +56,7 @@ pub(crate) enum Message {
     /// The new process has received these slots, or never will.
     PassedOn(Vec<Slot>),
     /// Pieces from the previous process. Answered with the number of bytes that are in memory now.
-    Arrived(Vec<Arrived>, oneshot::Sender<u64>),
+    Arrived(Vec<IncomingPiece>, oneshot::Sender<u64>),
     /// Attach a share of the flash tier.
     TakeFlash(TierPart, ReportCompletion),
     /// Detach the flash tier.
@@ -64,14 +64,14 @@ pub(crate) enum Message {
 }
 
 /// A range that a player will request next, with the data to register its stream if it is unknown.
-pub(crate) struct Expect {
-    pub(crate) expected: Expected,
+pub(crate) struct ExpectedRange {
+    pub(crate) expected: AnnouncedRequest,
     pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     pub(crate) answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
 /// A request, with the data to register its stream if it is unknown.
-pub(crate) struct Ask {
+pub(crate) struct DeviceRequest {
     pub(crate) id: RequestId,
     pub(crate) request: Request,
     pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,

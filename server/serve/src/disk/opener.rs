@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headlong_device::{IoFailure, OpenJob, Opened, PartId};
+use headlong_device::{IoFailure, OpenJob, OpenedFile, PartId};
 use headlong_engine::StreamId;
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -34,19 +34,19 @@ pub(crate) struct Opener {
 
 /// Completion guard of an open: reports a device failure when dropped without a result (if a job
 /// panics).
-struct Ticket {
+struct OpenCompletionGuard {
     id: PartId,
-    opened: Option<Result<Opened<Arc<File>>, IoFailure>>,
+    opened: Option<Result<OpenedFile<Arc<File>>, IoFailure>>,
     completions: Arc<Mailbox<Completion>>,
 }
 
-impl Ticket {
-    fn end(mut self, opened: Result<Opened<Arc<File>>, IoFailure>) {
+impl OpenCompletionGuard {
+    fn end(mut self, opened: Result<OpenedFile<Arc<File>>, IoFailure>) {
         self.opened = Some(opened);
     }
 }
 
-impl Drop for Ticket {
+impl Drop for OpenCompletionGuard {
     fn drop(&mut self) {
         let opened = self.opened.take().unwrap_or(Err(IoFailure::Device));
         self.completions.post(Completion::Opened(self.id, opened));
@@ -81,7 +81,7 @@ impl Opener {
         completions: &Arc<Mailbox<Completion>>,
     ) {
         let opener = Arc::clone(self);
-        let ticket = Ticket {
+        let ticket = OpenCompletionGuard {
             id: job.id,
             opened: None,
             completions: Arc::clone(completions),
@@ -156,7 +156,7 @@ fn make_direct(source: &dyn StreamSource, file: &File) -> io::Result<()> {
 fn open(
     job: &OpenJob<Arc<dyn StreamSource>>,
     offered: Option<File>,
-) -> io::Result<Opened<Arc<File>>> {
+) -> io::Result<OpenedFile<Arc<File>>> {
     let OpenJob {
         id,
         source,
@@ -176,7 +176,7 @@ fn open(
         // Best effort: without the hint, the kernel reads more than requested.
         let _ = fadvise(&file, 0, None, Advice::Random);
     }
-    Ok(Opened {
+    Ok(OpenedFile {
         file: Arc::new(file),
         is_current,
     })
@@ -186,7 +186,7 @@ fn open(
 mod tests {
     use super::*;
     use crate::disk::mailbox::Waker;
-    use crate::disk::rig::{FileSource, Scratch};
+    use crate::disk::rig::{FileSource, ScratchDir};
 
     fn part(number: u32) -> PartId {
         PartId {
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn file_opened_to_describe_stream_is_reused_for_reading() {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let path = scratch.file("film", b"bytes");
         let source = FileSource::new(1, [path.clone()]);
         let opener = Opener::new("test").expect("starts");
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn offered_file_without_direct_io_fails_like_a_direct_open() {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let source = FileSource::new(1, [scratch.file("film", b"bytes")]).refusing_direct();
         let file = source.open(0, false).expect("opens");
         let source: Arc<dyn StreamSource> = Arc::new(source);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn closes_files_of_unregistered_streams() {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let source = FileSource::new(1, [scratch.file("film", b"bytes")]);
         let opener = Opener::new("test").expect("starts");
         for number in 0..2 * OFFERED_MAX as u32 {

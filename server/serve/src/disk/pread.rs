@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::completion::Completion;
+use super::disk_read::{DiskRead, DiskReadStep};
 use super::io::{DiskIo, IoMode, IoParts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Step, Transfer};
 use crate::raw::{QUIESCE_TIME, RUNS_MAX};
 
 /// I/O interface over the threads of the pool.
@@ -37,7 +37,7 @@ impl PreadIo {
 }
 
 impl DiskIo for PreadIo {
-    fn submit(&mut self, read: Transfer) {
+    fn submit(&mut self, read: DiskRead) {
         self.under_way += 1;
         let opener = Arc::clone(&self.opener);
         self.opener.threads().run(move || read_all(read, &opener));
@@ -81,7 +81,7 @@ impl Drop for PreadIo {
     }
 }
 
-fn read_all(mut transfer: Transfer, opener: &Opener) {
+fn read_all(mut transfer: DiskRead, opener: &Opener) {
     loop {
         let span = transfer.rest.job.span();
         let target = &mut transfer.target;
@@ -95,9 +95,9 @@ fn read_all(mut transfer: Transfer, opener: &Opener) {
             None => Err(io::ErrorKind::ResourceBusy.into()),
         };
         match transfer.advance(result) {
-            Step::Again => {}
-            Step::Refused => return transfer.refused(),
-            Step::End(end, error) => return transfer.end(end, error, opener),
+            DiskReadStep::Again => {}
+            DiskReadStep::Refused => return transfer.refused(),
+            DiskReadStep::End(end, error) => return transfer.end(end, error, opener),
         }
     }
 }

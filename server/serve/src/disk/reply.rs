@@ -13,10 +13,10 @@ use headlong_units::{BitRate, Duration};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::StreamSource;
-use crate::raw::{FileRange, Pinned, View};
+use crate::raw::{BlockPin, FileRange, PieceView};
 
 /// Receives the completion of pieces and replies.
-pub(crate) trait Receiver: Send + Sync {
+pub(crate) trait CompletionReceiver: Send + Sync {
     /// Sockets have taken these pieces, or they were dropped.
     fn sent(&self, pieces: &[(RequestId, Slot)]);
 
@@ -29,7 +29,7 @@ pub(crate) trait Receiver: Send + Sync {
     }
 
     /// A frequently sent piece: it may be copied before it is returned.
-    fn keep(&self, piece: Piece) {
+    fn copy_piece(&self, piece: Piece) {
         drop(piece);
     }
 }
@@ -51,7 +51,7 @@ pub struct PieceInfo {
 /// the piece is dropped; until then they occupy the reply's send window.
 pub struct Piece {
     /// `None` once the piece is returned: after that the bytes may be overwritten.
-    view: Option<View>,
+    view: Option<PieceView>,
     info: PieceInfo,
     /// Origin of the piece; `None` for a copy.
     told: Option<PieceOrigin>,
@@ -63,15 +63,15 @@ pub struct Piece {
 struct PieceOrigin {
     request: RequestId,
     slot: Slot,
-    device: Arc<dyn Receiver>,
+    device: Arc<dyn CompletionReceiver>,
 }
 
 impl Piece {
     pub(super) fn new(
-        view: View,
+        view: PieceView,
         info: PieceInfo,
         (request, slot): (RequestId, Slot),
-        device: Arc<dyn Receiver>,
+        device: Arc<dyn CompletionReceiver>,
     ) -> Self {
         Self {
             view: Some(view),
@@ -86,7 +86,7 @@ impl Piece {
     }
 
     /// A copy, unknown to the engine.
-    pub(super) fn of_copy(view: View) -> Self {
+    pub(super) fn of_copy(view: PieceView) -> Self {
         let info = PieceInfo {
             from_ram: true,
             from_flash: false,
@@ -112,21 +112,21 @@ impl Piece {
     }
 
     /// Guard to hold as long as a socket may refer to bytes of [`Piece::in_file`].
-    pub fn pin(&self) -> Option<Pinned> {
+    pub fn pin(&self) -> Option<BlockPin> {
         self.view.as_ref()?.pin()
     }
 
     /// Copies the piece into the sendfile cache.
-    pub(super) fn keep(&self) {
+    pub(super) fn copy_to_cache(&self) {
         if let Some(view) = &self.view {
-            view.keep();
+            view.copy_to_cache();
         }
     }
 
     /// Drops several pieces at once, which costs less than dropping each.
     pub fn drop_all(pieces: impl Iterator<Item = Self>) {
         let mut sent: Vec<(RequestId, Slot)> = Vec::new();
-        let mut teller: Option<Arc<dyn Receiver>> = None;
+        let mut teller: Option<Arc<dyn CompletionReceiver>> = None;
         for mut piece in pieces {
             // Pieces to copy, and pieces of another device, are dropped one by one.
             let Some(PieceOrigin { device, .. }) = &piece.told else {
@@ -149,7 +149,7 @@ impl Piece {
     }
 
     fn is_worth_keeping(&self) -> bool {
-        !self.is_judged && self.view.as_ref().is_some_and(View::is_hot)
+        !self.is_judged && self.view.as_ref().is_some_and(PieceView::is_hot)
     }
 }
 
@@ -162,7 +162,7 @@ impl Drop for Piece {
         };
         if is_worth_keeping {
             let device = Arc::clone(&told.device);
-            return device.keep(Self {
+            return device.copy_piece(Self {
                 view: Some(view),
                 info: self.info,
                 told: Some(told),
@@ -201,7 +201,7 @@ impl AsRef<[u8]> for Piece {
 /// The bytes of one request, as they become available.
 pub struct Reply {
     /// Receiver of the cancellation; `None` for a reply from copies.
-    device: Option<(RequestId, Arc<dyn Receiver>)>,
+    device: Option<(RequestId, Arc<dyn CompletionReceiver>)>,
     /// Pieces that were available when the request was made.
     ready: VecDeque<Result<Piece, Failure>>,
     /// Channel for the remaining pieces; `None` if there are none.
@@ -237,7 +237,7 @@ impl Reply {
         length: u64,
         ready: VecDeque<Result<Piece, Failure>>,
         pieces: Option<UnboundedReceiver<Result<Piece, Failure>>>,
-        device: Arc<dyn Receiver>,
+        device: Arc<dyn CompletionReceiver>,
     ) -> Self {
         Self {
             device: Some((request, device)),
@@ -355,7 +355,7 @@ impl Drop for Reply {
 mod tests {
     use super::*;
     use crate::disk::mailbox::{Mailbox, Waker};
-    use crate::disk::message::Message;
+    use crate::disk::message::DeviceMessage;
     use crate::raw::Pool;
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -367,29 +367,29 @@ mod tests {
     };
 
     /// Records its calls.
-    impl Receiver for Mailbox<Message> {
+    impl CompletionReceiver for Mailbox<DeviceMessage> {
         fn sent(&self, pieces: &[(RequestId, Slot)]) {
             for (request, slot) in pieces.iter().copied() {
-                self.post(Message::Sent { request, slot });
+                self.post(DeviceMessage::Sent { request, slot });
             }
         }
 
         fn cancelled(&self, request: RequestId) {
-            self.post(Message::Cancel(request));
+            self.post(DeviceMessage::Cancel(request));
         }
     }
 
-    fn device() -> Arc<Mailbox<Message>> {
+    fn device() -> Arc<Mailbox<DeviceMessage>> {
         Mailbox::new(Waker::new().expect("eventfd"))
     }
 
-    fn messages(device: &Mailbox<Message>) -> Vec<Message> {
+    fn messages(device: &Mailbox<DeviceMessage>) -> Vec<DeviceMessage> {
         let mut messages = Vec::new();
         device.take(&mut messages);
         messages
     }
 
-    fn piece(pool: &Arc<Pool>, slot: Slot, device: &Arc<Mailbox<Message>>) -> Piece {
+    fn piece(pool: &Arc<Pool>, slot: Slot, device: &Arc<Mailbox<DeviceMessage>>) -> Piece {
         let view = pool.view(slot, 0, 4096).expect("filled");
         Piece::new(view, INFO, (RequestId(7), slot), device.clone())
     }
@@ -403,7 +403,7 @@ mod tests {
         let told = messages(&device);
         assert!(matches!(
             told[..],
-            [Message::Sent {
+            [DeviceMessage::Sent {
                 request: RequestId(7),
                 slot: Slot(3)
             }]
@@ -444,7 +444,7 @@ mod tests {
             let told = messages(&device);
             let cancels = told
                 .iter()
-                .filter(|m| matches!(m, Message::Cancel(RequestId(7))));
+                .filter(|m| matches!(m, DeviceMessage::Cancel(RequestId(7))));
             assert_eq!(
                 cancels.count(),
                 usize::from(is_cancelled),

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::reply::Piece;
 use super::source::StreamSource;
-use crate::flash::Record;
+use crate::flash::RecordBuffer;
 use crate::raw::Lease;
 
 /// The channel to a reply.
@@ -27,5 +27,5 @@ impl Resources for DiskResources {
     type File = Arc<File>;
     type Memory = Arc<Lease>;
     type Client = ReplyChannel;
-    type Record = Record;
+    type Record = RecordBuffer;
 }

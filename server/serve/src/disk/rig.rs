@@ -37,9 +37,9 @@ pub(crate) fn small_device() -> DeviceConfig {
 }
 
 /// A directory that is removed on drop.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct ScratchDir(PathBuf);
 
-impl Scratch {
+impl ScratchDir {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -80,12 +80,12 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
 }
 
 /// Size and modification time.
-type Version = (u64, i64, i64);
+type FileVersion = (u64, i64, i64);
 
 /// A stream of files named by paths, in the version at creation.
 pub(crate) struct FileSource {
     stream: StreamId,
-    parts: Vec<(PathBuf, Option<Version>)>,
+    parts: Vec<(PathBuf, Option<FileVersion>)>,
     refuses_direct: bool,
 }
 
@@ -108,14 +108,14 @@ impl FileSource {
     }
 }
 
-fn version(metadata: &std::fs::Metadata) -> Version {
+fn version(metadata: &std::fs::Metadata) -> FileVersion {
     (metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 impl StreamSource for FileSource {
     fn spec(&self) -> StreamSpec {
         // A persistent name: equal for another source of the same version.
-        let key = |path: &PathBuf, version: &Option<Version>| {
+        let key = |path: &PathBuf, version: &Option<FileVersion>| {
             let mut hasher = DefaultHasher::new();
             (path, version).hash(&mut hasher);
             FileKey(hasher.finish().into())

@@ -9,41 +9,41 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use headlong_device::{IoFailure, OpenJob, Read, ReadJob};
+use headlong_device::{FileRead, IoFailure, OpenJob, ReadJob};
 use headlong_engine::{PartSpec, ReadCommand, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
 use headlong_units::MIB;
 
 use super::*;
 use crate::disk::StreamSource;
 use crate::disk::completion::Completion;
+use crate::disk::disk_read::DiskRead;
 use crate::disk::mailbox::{Mailbox, Waker};
 use crate::disk::opener::{Opener, THREADS_MAX};
-use crate::disk::rig::{FileSource, Scratch, noise};
-use crate::disk::transfer::Transfer;
+use crate::disk::rig::{FileSource, ScratchDir, noise};
 use crate::raw::{Lease, Pool};
 
 const PIECE: u64 = 4096;
 const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
 
 /// A read whose file is not open yet.
-struct Pending {
+struct PendingOpen {
     memory: Arc<Lease>,
     job: ReadJob,
     source: Arc<dyn StreamSource>,
 }
 
 /// A device without a core: every read opens its file; refused direct reads are repeated buffered.
-struct Rig {
+struct StartIoRig {
     io: Box<dyn DiskIo>,
     pool: Arc<Pool>,
     opener: Arc<Opener>,
     completions: Arc<Mailbox<Completion>>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingOpen>,
     is_direct: bool,
     reads: u64,
 }
 
-impl Rig {
+impl StartIoRig {
     fn new(mode: IoMode, slot_count: u32) -> Self {
         let parts = parts();
         let (opener, completions) = (Arc::clone(&parts.opener), Arc::clone(&parts.completions));
@@ -77,7 +77,7 @@ impl Rig {
             slots,
         });
         let source = Arc::clone(source);
-        self.open(Pending {
+        self.open(PendingOpen {
             memory,
             job,
             source,
@@ -85,7 +85,7 @@ impl Rig {
         id
     }
 
-    fn open(&mut self, pending: Pending) {
+    fn open(&mut self, pending: PendingOpen) {
         let job = OpenJob {
             id: pending.job.file,
             source: Arc::clone(&pending.source),
@@ -106,13 +106,13 @@ impl Rig {
                 }
                 Completion::Refused(read) => {
                     self.is_direct = false;
-                    let Read {
+                    let FileRead {
                         memory,
                         job,
                         source,
                         ..
                     } = read;
-                    self.open(Pending {
+                    self.open(PendingOpen {
                         memory,
                         job,
                         source,
@@ -124,13 +124,13 @@ impl Rig {
                     match opened {
                         Ok(opened) if opened.is_current => {
                             of.job.begin(self.is_direct);
-                            let read = Read {
+                            let read = FileRead {
                                 memory: of.memory,
                                 job: of.job,
                                 file: opened.file,
                                 source: of.source,
                             };
-                            self.io.submit(Transfer::new(read, &self.completions));
+                            self.io.submit(DiskRead::new(read, &self.completions));
                         }
                         Ok(_) => drop(ended.insert(of.job.id, ReadOutcome::Changed)),
                         Err(IoFailure::Refused) if self.is_direct => {
@@ -180,9 +180,9 @@ fn source_of(path: std::path::PathBuf) -> Arc<dyn StreamSource> {
 }
 
 /// A source of one part with an open function provided by the test.
-struct Special<F>(F);
+struct ClosureSource<F>(F);
 
-impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
+impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for ClosureSource<F> {
     fn spec(&self) -> StreamSpec {
         StreamSpec {
             id: StreamId(99),
@@ -207,7 +207,7 @@ impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
 
 #[test]
 fn bytes_land_in_their_slots_and_last_read_ends_at_file_end() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(64 * 4096 + 777);
     let path = scratch.file("film", &bytes);
     for mode in MODES {
@@ -217,7 +217,7 @@ fn bytes_land_in_their_slots_and_last_read_ends_at_file_end() {
                 true => Arc::new(source.refusing_direct()),
                 false => Arc::new(source),
             };
-            let mut rig = Rig::new(mode, 80);
+            let mut rig = StartIoRig::new(mode, 80);
             // Scattered slots with runs of neighbours, out of order; the last one is partly filled.
             let slots: Vec<u32> = (0..65).map(|n| (n * 17 + n / 5) % 80).collect();
             let mut unique = slots.clone();
@@ -244,11 +244,11 @@ fn bytes_land_in_their_slots_and_last_read_ends_at_file_end() {
 
 #[test]
 fn splits_reads_with_more_runs_than_one_call_accepts() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(2500 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
-        let mut rig = Rig::new(mode, 5000);
+        let mut rig = StartIoRig::new(mode, 5000);
         // Every second slot, so that no two are adjacent.
         let slots: Vec<u32> = (0..2500).map(|n| 2 * n).collect();
         let outcome = rig.read(&source, (0, bytes.len() as u64), slots.clone());
@@ -259,11 +259,11 @@ fn splits_reads_with_more_runs_than_one_call_accepts() {
 
 #[test]
 fn concurrent_reads_do_not_mix() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(512 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
-        let mut rig = Rig::new(mode, 512);
+        let mut rig = StartIoRig::new(mode, 512);
         for n in 0..128_u64 {
             let slots = (0..4).map(|slot| (511 - n * 4 - slot) as u32);
             rig.submit(&source, (n * 4 * 4096, 4 * 4096), slots);
@@ -284,8 +284,8 @@ fn concurrent_reads_do_not_mix() {
 #[test]
 fn truncated_written_or_removed_file_is_reported_changed() {
     for mode in MODES {
-        let scratch = Scratch::new();
-        let mut rig = Rig::new(mode, 8);
+        let scratch = ScratchDir::new();
+        let mut rig = StartIoRig::new(mode, 8);
         let path = scratch.file("film", &noise(5 * 4096));
         let source = source_of(path.clone());
         assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Done);
@@ -299,20 +299,20 @@ fn truncated_written_or_removed_file_is_reported_changed() {
         let path = scratch.file("other", &noise(4096));
         let source = source_of(path.clone());
         std::fs::remove_file(&path).expect("removes");
-        let mut rig = Rig::new(mode, 8);
+        let mut rig = StartIoRig::new(mode, 8);
         assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Changed);
     }
 }
 
 #[test]
 fn failed_read_is_an_error_and_releases_its_memory() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     // The first fails with `EISDIR`; the second has no memory at offset zero and fails with `EIO`.
     for path in [scratch.path(), Path::new("/proc/self/mem")] {
         for mode in MODES {
-            let mut rig = Rig::new(mode, 8);
+            let mut rig = StartIoRig::new(mode, 8);
             let path = path.to_owned();
-            let source: Arc<dyn StreamSource> = Arc::new(Special(move || File::open(&path)));
+            let source: Arc<dyn StreamSource> = Arc::new(ClosureSource(move || File::open(&path)));
             let outcome = rig.read(&source, (0, 8192), [0, 1]);
             assert_eq!(outcome, ReadOutcome::Error, "{mode:?}");
             assert!(rig.pool.lease(&[Slot(0), Slot(1)]).is_some());
@@ -322,11 +322,11 @@ fn failed_read_is_an_error_and_releases_its_memory() {
 
 #[test]
 fn refused_direct_read_is_done_through_page_cache() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let bytes = noise(3 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
-        let mut rig = Rig::new(mode, 8);
+        let mut rig = StartIoRig::new(mode, 8);
         // Most file systems refuse a direct read at this offset; the others perform it.
         let outcome = rig.read(&source, (100, 8192), [3, 1]);
         assert_eq!(outcome, ReadOutcome::Done, "{mode:?}");
@@ -336,11 +336,11 @@ fn refused_direct_read_is_done_through_page_cache() {
 
 #[test]
 fn panicking_source_fails_only_its_own_read() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let good = source_of(scratch.file("film", &noise(4096)));
     for mode in MODES {
-        let mut rig = Rig::new(mode, 8);
-        let bad: Arc<dyn StreamSource> = Arc::new(Special(|| {
+        let mut rig = StartIoRig::new(mode, 8);
+        let bad: Arc<dyn StreamSource> = Arc::new(ClosureSource(|| {
             std::panic::resume_unwind(Box::new("on purpose"))
         }));
         assert_eq!(rig.read(&bad, (0, 4096), [0]), ReadOutcome::Error);
@@ -350,18 +350,18 @@ fn panicking_source_fails_only_its_own_read() {
 
 #[test]
 fn hanging_open_does_not_block_other_reads() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let good = source_of(scratch.file("film", &noise(4096)));
     for mode in MODES {
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let hang = Arc::clone(&gate);
-        let hanging: Arc<dyn StreamSource> = Arc::new(Special(move || {
+        let hanging: Arc<dyn StreamSource> = Arc::new(ClosureSource(move || {
             let is_open = hang.0.lock().expect("whole");
             let is_open = hang.1.wait_while(is_open, |is_open| !*is_open);
             drop(is_open.expect("whole"));
             Err(rustix::io::Errno::IO.into())
         }));
-        let mut rig = Rig::new(mode, 64);
+        let mut rig = StartIoRig::new(mode, 64);
         let hung = THREADS_MAX as u32 - 1;
         for slot in 0..hung {
             rig.submit(&hanging, (0, 4096), [slot]);
@@ -389,15 +389,15 @@ fn hanging_open_does_not_block_other_reads() {
 fn hanging_pipe() -> (Arc<dyn StreamSource>, PipeWriter) {
     let (reader, writer) = io::pipe().expect("pipe");
     let reader = File::from(OwnedFd::from(reader));
-    (Arc::new(Special(move || reader.try_clone())), writer)
+    (Arc::new(ClosureSource(move || reader.try_clone())), writer)
 }
 
 #[test]
 fn hanging_read_does_not_block_other_reads() {
-    let scratch = Scratch::new();
+    let scratch = ScratchDir::new();
     let good = source_of(scratch.file("film", &noise(4096)));
     let (hanging, writer) = hanging_pipe();
-    let mut rig = Rig::new(IoMode::IoUring, 8);
+    let mut rig = StartIoRig::new(IoMode::IoUring, 8);
     let hung = rig.submit(&hanging, (0, 4096), [0]);
     for _ in 0..10 {
         assert_eq!(rig.read(&good, (0, 4096), [7]), ReadOutcome::Done);
@@ -414,7 +414,7 @@ fn hanging_read_does_not_block_other_reads() {
 #[test]
 fn memory_of_hanging_read_is_never_released() {
     let (hanging, writer) = hanging_pipe();
-    let mut rig = Rig::new(IoMode::IoUring, 8);
+    let mut rig = StartIoRig::new(IoMode::IoUring, 8);
     rig.submit(&hanging, (0, 4096), [0]);
     let mut ended = HashMap::new();
     // The first wait ends when the file is open; the second starts the read.
@@ -422,7 +422,7 @@ fn memory_of_hanging_read_is_never_released() {
         rig.turn(timeout, &mut ended);
     }
     assert!(ended.is_empty());
-    let Rig { io, pool, .. } = rig;
+    let StartIoRig { io, pool, .. } = rig;
     drop(io);
     let ours = Arc::downgrade(&pool);
     drop(pool);

@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const LASTING: Duration = Duration::from_secs(300);
 
 /// A device thread before it runs, with the data its supervisor needs.
-pub(crate) struct Start {
+pub(crate) struct DeviceThreadStart {
     pub(crate) name: String,
     pub(crate) config: EngineConfig,
     pub(crate) is_offline: Arc<AtomicBool>,
@@ -36,22 +36,22 @@ pub(crate) struct Start {
 }
 
 /// State shared by a device's handle and its threads.
-pub(crate) struct Shared {
-    now: Mutex<Now>,
+pub(crate) struct SupervisorShared {
+    now: Mutex<CurrentThread>,
     stopped: Condvar,
     is_offline: Arc<AtomicBool>,
 }
 
-struct Now {
+struct CurrentThread {
     link: Arc<Link>,
     config: EngineConfig,
     is_stopped: bool,
 }
 
-impl Shared {
-    pub(crate) fn new(first: &Start) -> Self {
+impl SupervisorShared {
+    pub(crate) fn new(first: &DeviceThreadStart) -> Self {
         Self {
-            now: Mutex::new(Now {
+            now: Mutex::new(CurrentThread {
                 link: Arc::clone(first.thread.link()),
                 config: first.config,
                 is_stopped: false,
@@ -111,7 +111,7 @@ impl Shared {
         false
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, CurrentThread> {
         // Each change under the lock is a single assignment.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,9 +120,9 @@ impl Shared {
 /// Runs a device until it is stopped. Whenever its thread ends for another reason, `make` builds
 /// the next one.
 pub(crate) fn supervise(
-    first: Start,
-    shared: &Shared,
-    mut make: impl FnMut(EngineConfig, Arc<AtomicBool>) -> Result<Start, StartError>,
+    first: DeviceThreadStart,
+    shared: &SupervisorShared,
+    mut make: impl FnMut(EngineConfig, Arc<AtomicBool>) -> Result<DeviceThreadStart, StartError>,
 ) {
     let mut next = Some(first);
     let mut pause = PAUSE_MIN;
@@ -153,9 +153,9 @@ pub(crate) fn supervise(
 fn restart(
     device: &str,
     memory: &Weak<Pool>,
-    shared: &Shared,
-    make: &mut impl FnMut(EngineConfig, Arc<AtomicBool>) -> Result<Start, StartError>,
-) -> Option<Start> {
+    shared: &SupervisorShared,
+    make: &mut impl FnMut(EngineConfig, Arc<AtomicBool>) -> Result<DeviceThreadStart, StartError>,
+) -> Option<DeviceThreadStart> {
     if memory.strong_count() > 0 {
         tracing::warn!(
             device,
@@ -186,17 +186,17 @@ mod tests {
     use super::*;
     use crate::disk::build::make;
     use crate::disk::completion::Completion;
+    use crate::disk::disk_read::DiskRead;
     use crate::disk::io::{DiskIo, IoMode};
-    use crate::disk::message::Message;
+    use crate::disk::message::DeviceMessage;
     use crate::disk::rig::small_device;
-    use crate::disk::transfer::Transfer;
     use std::io;
 
     /// An I/O interface that fails every wait.
     struct BrokenIo;
 
     impl DiskIo for BrokenIo {
-        fn submit(&mut self, _read: Transfer) {}
+        fn submit(&mut self, _read: DiskRead) {}
 
         fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> io::Result<()> {
             Err(io::ErrorKind::BrokenPipe.into())
@@ -212,7 +212,7 @@ mod tests {
         let config = small_device();
         let mut first = make(&config, config.engine, Arc::default()).expect("made");
         first.thread.io = Box::new(BrokenIo);
-        let shared = Arc::new(Shared::new(&first));
+        let shared = Arc::new(SupervisorShared::new(&first));
         let before = shared.current();
         let supervised = Arc::clone(&shared);
         let seen = Arc::clone(&shared);
@@ -226,7 +226,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         let (answer, answered) = tokio::sync::oneshot::channel();
-        shared.current().post(Message::Snapshot(answer));
+        shared.current().post(DeviceMessage::Snapshot(answer));
         let snapshot = answered.blocking_recv().expect("the new thread answers");
         assert_eq!(snapshot.name, "test");
         shared.stop();

@@ -22,9 +22,9 @@ pub(super) const TRIES: u32 = 64;
 /// An event that one thread sleeps on and others signal: a descriptor, so that a ring can wait for
 /// it too.
 #[derive(Debug)]
-pub(super) struct Event(Arc<OwnedFd>);
+pub(super) struct WakeEvent(Arc<OwnedFd>);
 
-impl Event {
+impl WakeEvent {
     pub(super) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(event)))

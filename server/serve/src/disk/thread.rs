@@ -13,9 +13,9 @@ use super::io::DiskIo;
 use super::link::Link;
 
 /// Closes the link when the thread ends or never starts.
-struct Closer(Arc<Link>);
+struct LinkCloser(Arc<Link>);
 
-impl Drop for Closer {
+impl Drop for LinkCloser {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -23,7 +23,7 @@ impl Drop for Closer {
 
 /// Everything the thread owns, in drop order.
 pub(crate) struct DeviceThread {
-    link: Closer,
+    link: LinkCloser,
     pub(crate) io: Box<dyn DiskIo>,
 }
 
@@ -31,7 +31,7 @@ impl DeviceThread {
     /// Creates a thread for the link's engine, reading through `io`.
     pub(crate) fn new(link: Arc<Link>, io: Box<dyn DiskIo>) -> Self {
         Self {
-            link: Closer(link),
+            link: LinkCloser(link),
             io,
         }
     }
@@ -79,18 +79,17 @@ mod tests {
     use super::*;
     use crate::disk::StreamSource;
     use crate::disk::completion::Completion;
-    use crate::disk::engine::{EngineParts, Identity};
+    use crate::disk::disk_read::DiskRead;
+    use crate::disk::engine::{DeviceProperties, EngineParts};
     use crate::disk::io::IoMode;
     use crate::disk::mailbox::{Mailbox, Waker};
-    use crate::disk::message::{Ask, Message};
+    use crate::disk::message::{DeviceMessage, DeviceRequest};
     use crate::disk::opener::Opener;
-    use crate::disk::rig::{FileSource, Scratch};
-    use crate::disk::transfer::Transfer;
+    use crate::disk::rig::{FileSource, ScratchDir};
     use crate::raw::Pool;
     use crate::time_scale::TimeScale;
     use headlong_engine::{
-        EngineConfig, Failure, Hints, Identity as DeviceIdentity, Request, RequestId, Shard,
-        StreamId, ViewerId,
+        EngineConfig, Failure, Hints, ReaderIdentity, Request, RequestId, Shard, StreamId, ViewerId,
     };
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;
@@ -100,7 +99,7 @@ mod tests {
     struct PanickingIo(Arc<Mailbox<Completion>>);
 
     impl DiskIo for PanickingIo {
-        fn submit(&mut self, _read: Transfer) {
+        fn submit(&mut self, _read: DiskRead) {
             std::panic::resume_unwind(Box::new("on purpose"));
         }
 
@@ -117,14 +116,14 @@ mod tests {
 
     #[test]
     fn panicking_device_thread_fails_all_waiting_requests() {
-        let scratch = Scratch::new();
+        let scratch = ScratchDir::new();
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [scratch.file("a", b"a")]));
         let config = EngineConfig::default();
         let waker = Waker::new().expect("eventfd");
         let mailbox = Mailbox::new(Arc::clone(&waker));
         let completions = Mailbox::new(waker);
         let parts = EngineParts {
-            identity: Identity {
+            identity: DeviceProperties {
                 name: "test".to_owned(),
                 roots: Vec::new(),
                 rotational: true,
@@ -146,10 +145,10 @@ mod tests {
         let thread = DeviceThread::new(Arc::clone(&link), Box::new(PanickingIo(completions)));
         let thread = std::thread::spawn(|| thread.run());
         let (answer, answered) = oneshot::channel();
-        link.post(Message::Request(Box::new(Ask {
+        link.post(DeviceMessage::Request(Box::new(DeviceRequest {
             id: RequestId(1),
             request: Request {
-                viewer: DeviceIdentity::Named(ViewerId(1)),
+                viewer: ReaderIdentity::Named(ViewerId(1)),
                 stream: StreamId(1),
                 part: 0,
                 offset: 0,
@@ -173,7 +172,7 @@ mod tests {
             std::task::Poll::Ready(Some(Err(Failure::Offline)))
         ));
         let (answer, answered) = oneshot::channel();
-        link.post(Message::Snapshot(answer));
+        link.post(DeviceMessage::Snapshot(answer));
         assert!(
             answered.blocking_recv().is_err(),
             "the message is dropped, not kept"

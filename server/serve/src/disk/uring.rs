@@ -9,20 +9,20 @@ use std::time::Duration;
 use headlong_device::ReadEnd;
 
 use super::completion::Completion;
+use super::disk_read::{DiskRead, DiskReadStep, ReadProgress};
 use super::io::{DiskIo, IoMode, IoParts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Rest, Step, Transfer};
-use crate::raw::{Ended, Ring};
+use crate::raw::{CompletedRead, Ring};
 
 /// I/O interface over `io_uring`.
 pub(crate) struct UringIo {
-    ring: Ring<Rest>,
+    ring: Ring<ReadProgress>,
     opener: Arc<Opener>,
     waker: Arc<Waker>,
     completions: Arc<Mailbox<Completion>>,
     // Buffers for completions of the ring and the mailbox, reused.
-    ended_calls: Vec<Ended<Rest>>,
+    ended_calls: Vec<CompletedRead<ReadProgress>>,
     ended_reads: Vec<Completion>,
 }
 
@@ -39,7 +39,7 @@ impl UringIo {
         })
     }
 
-    fn read(&mut self, transfer: Transfer) {
+    fn read(&mut self, transfer: DiskRead) {
         let span = transfer.rest.job.span();
         self.ring.read(transfer.target, span, transfer.rest);
     }
@@ -56,26 +56,26 @@ impl UringIo {
             self.waker.clear();
         }
         for ended in ended_calls.drain(..) {
-            let Ended {
+            let CompletedRead {
                 target,
                 rest,
                 result,
             } = ended;
-            self.advance(Transfer { target, rest }, result);
+            self.advance(DiskRead { target, rest }, result);
         }
         self.ended_calls = ended_calls;
         Ok(())
     }
 
-    fn advance(&mut self, mut transfer: Transfer, result: io::Result<u64>) {
+    fn advance(&mut self, mut transfer: DiskRead, result: io::Result<u64>) {
         match transfer.advance(result) {
-            Step::Again => self.read(transfer),
-            Step::Refused => transfer.refused(),
-            Step::End(end, error) => self.end(transfer, end, error),
+            DiskReadStep::Again => self.read(transfer),
+            DiskReadStep::Refused => transfer.refused(),
+            DiskReadStep::End(end, error) => self.end(transfer, end, error),
         }
     }
 
-    fn end(&self, transfer: Transfer, end: ReadEnd, error: Option<io::Error>) {
+    fn end(&self, transfer: DiskRead, end: ReadEnd, error: Option<io::Error>) {
         let opener = Arc::clone(&self.opener);
         let threads = self.opener.threads();
         threads.run(move || transfer.end(end, error, &opener));
@@ -83,7 +83,7 @@ impl UringIo {
 }
 
 impl DiskIo for UringIo {
-    fn submit(&mut self, read: Transfer) {
+    fn submit(&mut self, read: DiskRead) {
         self.read(read);
     }
 

@@ -14,12 +14,12 @@ pub struct FlashError {
     /// Its path, as configured.
     pub path: PathBuf,
     /// The problem.
-    pub trouble: Trouble,
+    pub trouble: FlashErrorKind,
 }
 
 /// The problem with an SSD.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub enum FlashErrorKind {
     /// It cannot be opened.
     #[error("cannot be opened: {}; {}", .0, remedy(.0))]
     Open(io::Error),
@@ -82,7 +82,7 @@ pub enum Trouble {
     Io(io::Error),
 }
 
-impl Trouble {
+impl FlashErrorKind {
     /// The error of the SSD at `path`.
     pub(super) fn of(self, path: &Path) -> FlashError {
         let path = path.to_path_buf();

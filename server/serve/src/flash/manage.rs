@@ -10,15 +10,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use headlong_flash::format::{
-    BLOCKS_MIN, Layout, LayoutError, SUPER_BYTES, SUPER_COPIES, Super, verify_block,
+    BLOCKS_MIN, Layout, LayoutError, SUPER_BYTES, SUPER_COPIES, SuperRecord, verify_block,
 };
 use headlong_units::{Bytes, KIB, MIB};
 use rustix::fs::{FallocateFlags, fallocate, major, minor};
 
-use super::error::{FlashError, Trouble};
-use super::medium::{Access, Medium};
-use super::recognise::recognise;
+use super::error::{FlashError, FlashErrorKind};
+use super::medium::{AccessMode, Medium};
 use super::recover::look_at_all;
+use super::signatures::recognise;
 
 /// Default block size, if that leaves enough blocks: current SSDs write 16 MiB as fast as larger
 /// blocks.
@@ -46,7 +46,7 @@ pub struct Formatting {
 /// If formatting fails; existing data is unchanged then.
 pub fn format(path: &Path, formatting: &Formatting) -> Result<String, FlashError> {
     let is_there = path.exists();
-    let refuse = |text: &str| Trouble::Size(text.to_owned()).of(path);
+    let refuse = |text: &str| FlashErrorKind::Size(text.to_owned()).of(path);
     if !is_there {
         let size = formatting
             .size
@@ -64,7 +64,7 @@ pub fn format(path: &Path, formatting: &Formatting) -> Result<String, FlashError
 }
 
 fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, FlashError> {
-    let medium = Medium::open(path, Access::Own)?;
+    let medium = Medium::open(path, AccessMode::Own)?;
     if let Some(size) = formatting.size
         && (medium.is_device || size - size % 4096 != medium.bytes)
     {
@@ -72,16 +72,16 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
             "has {} already; omit --size, or name a file that does not exist",
             Bytes(medium.bytes)
         );
-        return Err(Trouble::Size(text).of(path));
+        return Err(FlashErrorKind::Size(text).of(path));
     }
     let hint = medium.is_device.then(|| hint(path)).flatten();
     let layout = divide(path, medium.bytes, formatting, hint)?;
     let what = recognise(&medium).map_err(|error| medium.error(error))?;
     if let Some(what) = what.filter(|_| !formatting.is_forced) {
-        return Err(Trouble::Recognised(what).of(path));
+        return Err(FlashErrorKind::Recognised(what).of(path));
     }
     let reserved = reserve(&medium);
-    let tier = Super {
+    let tier = SuperRecord {
         device: random_id().map_err(|error| medium.error(error))?,
         layout,
     };
@@ -106,7 +106,7 @@ fn divide(
     formatting: &Formatting,
     hint: Option<u64>,
 ) -> Result<Layout, FlashError> {
-    let wrong = |error| Trouble::Layout(error).of(path);
+    let wrong = |error| FlashErrorKind::Layout(error).of(path);
     if let Some(block) = formatting.block {
         return Layout::new(bytes, block, formatting.piece).map_err(wrong);
     }
@@ -153,7 +153,7 @@ fn hint(path: &Path) -> Option<u64> {
 }
 
 fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
-    let refuse = |error: io::Error| Trouble::Open(error).of(path);
+    let refuse = |error: io::Error| FlashErrorKind::Open(error).of(path);
     let mut options = OpenOptions::new();
     let file = options
         .write(true)
@@ -167,7 +167,7 @@ fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
         let text = format!(
             "there is no room for {size}: {errno}; free some space, or use a smaller --size"
         );
-        Trouble::Size(text).of(path)
+        FlashErrorKind::Size(text).of(path)
     })
 }
 
@@ -184,7 +184,7 @@ fn reserve(medium: &Medium) -> io::Result<()> {
     }
 }
 
-fn write_super(medium: &Medium, tier: &Super) -> io::Result<()> {
+fn write_super(medium: &Medium, tier: &SuperRecord) -> io::Result<()> {
     for at in SUPER_COPIES.into_iter().rev() {
         medium.write(at, &tier.encode())?;
         medium.file().sync_all()?;
@@ -203,7 +203,7 @@ fn random_id() -> io::Result<u128> {
 /// # Errors
 /// If there is no tier, or it cannot be read.
 pub fn status(path: &Path) -> Result<String, FlashError> {
-    let medium = Medium::open(path, Access::Look)?;
+    let medium = Medium::open(path, AccessMode::Look)?;
     let tier = medium.super_record()?;
     let summaries = look_at_all(&medium, &tier, 0..tier.layout.block_count());
     let entries = summaries.iter().flat_map(|summary| &summary.entries);
@@ -232,7 +232,7 @@ pub fn status(path: &Path) -> Result<String, FlashError> {
 /// # Errors
 /// If there is no tier, it is in use, or it cannot be read.
 pub fn verify(path: &Path) -> Result<(String, bool), FlashError> {
-    let medium = Medium::open(path, Access::Own)?;
+    let medium = Medium::open(path, AccessMode::Own)?;
     let tier = medium.super_record()?;
     let summaries = look_at_all(&medium, &tier, 0..tier.layout.block_count());
     let (mut right, mut wrong) = (0_u64, 0_u64);
@@ -254,7 +254,7 @@ pub fn verify(path: &Path) -> Result<(String, bool), FlashError> {
 /// # Errors
 /// If there is no tier, it is in use, or it cannot be written.
 pub fn drop_tier(path: &Path) -> Result<String, FlashError> {
-    let medium = Medium::open(path, Access::Own)?;
+    let medium = Medium::open(path, AccessMode::Own)?;
     medium.super_record()?;
     let gone = || {
         for at in SUPER_COPIES {

@@ -1,4 +1,4 @@
-use super::super::tier::Tier;
+use super::super::tier::FlashTier;
 use super::*;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ fn open_refuses_tier_in_use_or_of_different_size() {
     let (_folder, path) = place();
     format(&path, &formatting()).expect("made");
     let paths = [path.clone()];
-    let open = |piece| Tier::open(&paths, piece, 1);
+    let open = |piece| FlashTier::open(&paths, piece, 1);
     let (tier, ill) = open(128 << 10).expect("it is free");
     assert!(
         tier.is_none() && ill[0].to_string().contains("piece"),

@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use headlong_flash::RECORD_ALIGN_BYTES;
-use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
+use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, SuperRecord};
 use headlong_units::Bytes;
 use rustix::fs::{
     Access as Rights, FallocateFlags, FlockOperation, OFlags, access, fallocate, flock,
 };
 use rustix::io::Errno;
 
-use super::aligned::Aligned;
-use super::error::{FlashError, Trouble};
+use super::aligned_bytes::AlignedBytes;
+use super::error::{FlashError, FlashErrorKind};
 
 /// Access mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum AccessMode {
     /// Read-only, without a lock.
     Look,
     /// Read and write, exclusively.
@@ -48,14 +48,14 @@ pub(super) struct Medium {
 }
 
 impl Medium {
-    pub(super) fn open(path: &Path, access: Access) -> Result<Self, FlashError> {
-        let refuse = |error| Trouble::Open(error).of(path);
+    pub(super) fn open(path: &Path, access: AccessMode) -> Result<Self, FlashError> {
+        let refuse = |error| FlashErrorKind::Open(error).of(path);
         let kind = std::fs::metadata(path).map_err(refuse)?.file_type();
         let is_device = kind.is_block_device();
         if !is_device && !kind.is_file() {
-            return Err(Trouble::Kind.of(path));
+            return Err(FlashErrorKind::Kind.of(path));
         }
-        let own = access == Access::Own;
+        let own = access == AccessMode::Own;
         let mut flags = OFlags::DIRECT | OFlags::NONBLOCK;
         // Mounts, RAID and LVM hold their devices exclusively.
         if own && is_device {
@@ -73,7 +73,7 @@ impl Medium {
             }
             other => other,
         };
-        let in_use = || Trouble::InUse.of(path);
+        let in_use = || FlashErrorKind::InUse.of(path);
         let mut file = match opened {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => return Err(in_use()),
             other => other.map_err(refuse)?,
@@ -102,12 +102,14 @@ impl Medium {
     }
 
     /// Whether the SSD holds this tier.
-    pub(super) fn has(&self, tier: &Super) -> io::Result<bool> {
+    pub(super) fn has(&self, tier: &SuperRecord) -> io::Result<bool> {
         let mut last = Ok(false);
         for at in SUPER_COPIES {
             let mut copy = [0; SUPER_BYTES];
             match self.read(at, &mut copy) {
-                Ok(()) if Super::decode(&copy, self.bytes).as_ref() == Ok(tier) => return Ok(true),
+                Ok(()) if SuperRecord::decode(&copy, self.bytes).as_ref() == Ok(tier) => {
+                    return Ok(true);
+                }
                 Ok(()) => {}
                 Err(error) => last = Err(error),
             }
@@ -117,8 +119,8 @@ impl Medium {
 
     /// Reopens the SSD if it still holds this tier: a device that was removed and returns is a new
     /// one to the kernel.
-    pub(super) fn reopen(&self, tier: &Super) -> bool {
-        let opened = Self::open(&self.path, Access::Own).ok();
+    pub(super) fn reopen(&self, tier: &SuperRecord) -> bool {
+        let opened = Self::open(&self.path, AccessMode::Own).ok();
         let Some(opened) = opened.filter(|opened| matches!(opened.has(tier), Ok(true))) else {
             return false;
         };
@@ -128,12 +130,12 @@ impl Medium {
     }
 
     pub(super) fn error(&self, error: io::Error) -> FlashError {
-        Trouble::Io(error).of(&self.path)
+        FlashErrorKind::Io(error).of(&self.path)
     }
 
     /// Reads through an aligned buffer, so that `into` need not be aligned.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
-        let mut buffer = Aligned::new(into.len());
+        let mut buffer = AlignedBytes::new(into.len());
         self.file().read_exact_at(buffer.as_mut(), at)?;
         into.copy_from_slice(&buffer.as_ref()[..into.len()]);
         Ok(())
@@ -141,10 +143,10 @@ impl Medium {
 
     /// As `read`, in the form the format needs, with one buffer for many reads.
     pub(super) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
-        let mut buffer = Aligned::new(0);
+        let mut buffer = AlignedBytes::new(0);
         move |at, into| {
             if buffer.as_ref().len() < into.len() {
-                buffer = Aligned::new(into.len());
+                buffer = AlignedBytes::new(into.len());
             }
             let length = into.len().next_multiple_of(RECORD_ALIGN_BYTES as usize);
             let part = &mut buffer.as_mut()[..length];
@@ -173,7 +175,7 @@ impl Medium {
         &self,
         counters: &SsdCounters,
         at: u64,
-        bytes: &Aligned,
+        bytes: &AlignedBytes,
     ) -> io::Result<()> {
         let written = self.file().write_all_at(bytes.as_ref(), at);
         counted(written, self, counters, "writing flash")?;
@@ -184,10 +186,11 @@ impl Medium {
 
     /// Writes bytes, padded with zeros to the alignment.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file().write_all_at(Aligned::of(bytes).as_ref(), at)
+        self.file()
+            .write_all_at(AlignedBytes::of(bytes).as_ref(), at)
     }
 
-    pub(super) fn super_record(&self) -> Result<Super, FlashError> {
+    pub(super) fn super_record(&self) -> Result<SuperRecord, FlashError> {
         let mut copies = [[0; SUPER_BYTES]; 2];
         for (copy, at) in copies.iter_mut().zip(SUPER_COPIES) {
             let fits = at + SUPER_BYTES as u64 <= self.bytes;
@@ -197,8 +200,8 @@ impl Medium {
             }
         }
         let [first, second] = &copies;
-        let tier = Super::of_copies([first, second], self.bytes);
-        tier.map_err(|error| Trouble::Super(error).of(&self.path))
+        let tier = SuperRecord::of_copies([first, second], self.bytes);
+        tier.map_err(|error| FlashErrorKind::Super(error).of(&self.path))
     }
 }
 
@@ -224,12 +227,12 @@ pub(super) fn counted<T>(
 
 /// Checks the SSDs of a configuration for `disks` disks, without taking them. Returns the errors
 /// found.
-pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64, disks: usize) -> Vec<FlashError> {
+pub(crate) fn check_ssds(paths: &[PathBuf], piece_bytes: u64, disks: usize) -> Vec<FlashError> {
     let mut errors = Vec::new();
     let mut first = None;
     let mut seen = Vec::new();
     for path in paths {
-        let looked = Medium::open(path, Access::Look).and_then(|medium| medium.super_record());
+        let looked = Medium::open(path, AccessMode::Look).and_then(|medium| medium.super_record());
         let looked = looked.and_then(|tier| may_write(path).map(|()| tier));
         let tier = match looked {
             Ok(looked) => looked,
@@ -246,19 +249,19 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64, disks: usize) -> Vec<Fla
 
 /// Whether the server may write to it. Does not open it, because a running server may hold it.
 fn may_write(path: &Path) -> Result<(), FlashError> {
-    access(path, Rights::WRITE_OK).map_err(|errno| Trouble::Open(errno.into()).of(path))
+    access(path, Rights::WRITE_OK).map_err(|errno| FlashErrorKind::Open(errno.into()).of(path))
 }
 
 /// Whether an SSD has fewer blocks than there are disks.
-pub(super) fn too_few(path: &Path, tier: &Super, disks: usize) -> Option<FlashError> {
+pub(super) fn too_few(path: &Path, tier: &SuperRecord, disks: usize) -> Option<FlashError> {
     let blocks = tier.layout.block_count();
-    ((blocks as usize) < disks).then(|| Trouble::Disks { blocks, disks }.of(path))
+    ((blocks as usize) < disks).then(|| FlashErrorKind::Disks { blocks, disks }.of(path))
 }
 
 /// Checks an SSD against the ones before it.
 pub(super) fn misfit(
     path: &Path,
-    tier: &Super,
+    tier: &SuperRecord,
     piece_bytes: u64,
     first: &mut Option<u64>,
     seen: &mut Vec<u128>,
@@ -266,14 +269,14 @@ pub(super) fn misfit(
     let (was, block) = (tier.layout.piece_bytes(), tier.layout.block_bytes());
     let (was, is) = (u64::from(was), u64::from(block));
     if seen.contains(&tier.device) {
-        return Some(Trouble::Twice.of(path));
+        return Some(FlashErrorKind::Twice.of(path));
     }
     seen.push(tier.device);
     if was != piece_bytes {
         let (was, is) = (Bytes(was), Bytes(piece_bytes));
-        return Some(Trouble::Piece { was, is }.of(path));
+        return Some(FlashErrorKind::Piece { was, is }.of(path));
     }
     let first = *first.get_or_insert(is);
     let (is, first) = (Bytes(is), Bytes(first));
-    (is != first).then(|| Trouble::Block { is, first }.of(path))
+    (is != first).then(|| FlashErrorKind::Block { is, first }.of(path))
 }

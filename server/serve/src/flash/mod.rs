@@ -9,23 +9,23 @@
 //! version and size identifies it; a record that is not exactly the requested one is a miss; every
 //! command is completed exactly once, even if a thread panics.
 
-mod aligned;
+mod aligned_bytes;
 mod error;
 mod manage;
 mod medium;
 mod queue;
 mod random;
-mod recognise;
 mod record;
 mod recover;
+mod signatures;
 mod ssd;
 mod stopwatch;
 mod tier;
 
-pub use error::{FlashError, Trouble};
+pub use error::{FlashError, FlashErrorKind};
 pub use manage::{Formatting, drop_tier, format, status, verify};
-pub(crate) use medium::look;
+pub(crate) use medium::check_ssds;
 pub(crate) use queue::{FlashDone, FlashSource, ReportCompletion, SsdQueue};
 pub(crate) use random::random;
-pub(crate) use record::Record;
-pub use tier::{FlashShare, Tier, TierPart};
+pub(crate) use record::RecordBuffer;
+pub use tier::{FlashShare, FlashTier, TierPart};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use headlong_device::flash::{FlashEnd, RecoveredFlashBlock, SsdJob, probe};
+use headlong_device::flash::{FlashResult, RecoveredFlashBlock, SsdJob, probe};
 use headlong_flash::SsdId;
 use headlong_units::Duration;
 
@@ -20,7 +20,7 @@ use crate::time_scale::TimeScale;
 
 /// A flash operation has completed.
 pub(crate) struct FlashDone {
-    pub(crate) end: FlashEnd,
+    pub(crate) end: FlashResult,
     /// Dropped after `end` was handled, which requests the next part of recovery.
     pub(crate) taken: Option<Sender<()>>,
 }
@@ -35,18 +35,18 @@ pub(crate) struct FlashSource {
 }
 
 /// Completion guard: reports failure when dropped without a result.
-struct Ticket {
-    failure: Option<FlashEnd>,
+struct FlashCompletionGuard {
+    failure: Option<FlashResult>,
     say: ReportCompletion,
 }
 
-impl Ticket {
-    fn end(mut self, end: Option<FlashEnd>) {
+impl FlashCompletionGuard {
+    fn end(mut self, end: Option<FlashResult>) {
         self.failure = end;
     }
 }
 
-impl Drop for Ticket {
+impl Drop for FlashCompletionGuard {
     fn drop(&mut self) {
         if let Some(end) = self.failure.take() {
             (self.say)(FlashDone { end, taken: None });
@@ -61,12 +61,12 @@ pub(crate) struct SsdQueue {
 }
 
 impl SsdQueue {
-    /// Starts recovery on a new thread, which reports [`FlashEnd::Attach`], then any number of
-    /// [`FlashEnd::Found`], then [`FlashEnd::RecoveryEnded`].
+    /// Starts recovery on a new thread, which reports [`FlashResult::Attach`], then any number of
+    /// [`FlashResult::Found`], then [`FlashResult::RecoveryEnded`].
     pub(crate) fn start(source: FlashSource, time_scale: TimeScale) -> Self {
         let (part, say) = (source.part.clone(), Arc::clone(&source.say));
         let thread = std::thread::Builder::new().name("flash-recover".to_owned());
-        if let Err(error) = thread.spawn(move || look(&part, &*say)) {
+        if let Err(error) = thread.spawn(move || recover(&part, &*say)) {
             tracing::error!(%error, "cannot start the recovery thread: flash tier is not used");
         }
         Self { source, time_scale }
@@ -79,7 +79,7 @@ impl SsdQueue {
 
     /// Passes a job to the thread responsible for it.
     pub(crate) fn submit(&self, ssd: SsdId, job: SsdJob<DiskResources>) {
-        let ticket = Ticket {
+        let ticket = FlashCompletionGuard {
             failure: job.failure(),
             say: Arc::clone(&self.source.say),
         };
@@ -102,7 +102,7 @@ impl SsdQueue {
                 // Release the memory before reporting.
                 drop(job);
                 let took = Some(scale.model(medium.took));
-                ticket.end(Some(FlashEnd::Read { id, outcomes, took }));
+                ticket.end(Some(FlashResult::Read { id, outcomes, took }));
             }),
             SsdJob::Probe(id) => ssd.prober.run(move || {
                 ticket.end(Some(probed(&of, id, |took| scale.model(took))));
@@ -111,32 +111,32 @@ impl SsdQueue {
     }
 }
 
-fn probed(ssd: &Ssd, id: SsdId, model: impl Fn(std::time::Duration) -> Duration) -> FlashEnd {
+fn probed(ssd: &Ssd, id: SsdId, model: impl Fn(std::time::Duration) -> Duration) -> FlashResult {
     let stopwatch = Stopwatch::start();
     let (mut probed, is_other) = probe(&mut SsdMedium::new(ssd), random());
     probed.took = Some(model(stopwatch.elapsed()));
     ssd.note_other(is_other);
-    FlashEnd::Probed { ssd: id, probed }
+    FlashResult::Probed { ssd: id, probed }
 }
 
 /// Runs recovery and reports its parts, each after the previous one was handled.
-fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
+fn recover(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
     let Some(spec) = part.share().spec() else {
         return;
     };
     let tell = |end| say(FlashDone { end, taken: None });
-    tell(FlashEnd::Attach(spec, Vec::new()));
+    tell(FlashResult::Attach(spec, Vec::new()));
     let (written_bytes, fresh) = part.recover(|found: Vec<RecoveredFlashBlock>| {
         let (taken, is_taken) = channel();
         say(FlashDone {
-            end: FlashEnd::Found(found),
+            end: FlashResult::Found(found),
             taken: Some(taken),
         });
         // Fails when the sender is dropped, which signals that the part was handled.
         let _ = is_taken.recv();
         true
     });
-    tell(FlashEnd::RecoveryEnded {
+    tell(FlashResult::RecoveryEnded {
         written_bytes,
         fresh,
     });

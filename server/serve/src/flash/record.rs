@@ -2,15 +2,15 @@
 
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 
-use super::aligned::Aligned;
+use super::aligned_bytes::AlignedBytes;
 
 /// A record in its own memory, with its checksum.
 #[derive(Debug)]
-pub(crate) struct Record(pub(super) Aligned);
+pub(crate) struct RecordBuffer(pub(super) AlignedBytes);
 
-impl Record {
+impl RecordBuffer {
     pub(crate) fn of(name: &RecordName, content: &[u8]) -> Option<Self> {
-        let mut record = Aligned::new(padded_bytes(name.length) as usize);
+        let mut record = AlignedBytes::new(padded_bytes(name.length) as usize);
         encode_record(name, content, record.as_mut())?;
         Some(Self(record))
     }

@@ -9,9 +9,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_device::flash::{
-    GroupSearchResult, Recovered, Recovery, RecoverySearch, write_summary,
+    GroupSearchResult, Recovery, RecoveryResult, RecoverySearch, write_summary,
 };
-use headlong_flash::format::{Summary, Super, scan};
+use headlong_flash::format::{Summary, SuperRecord, scan};
 
 use super::medium::Medium;
 use super::ssd::{Ssd, SsdMedium};
@@ -28,7 +28,7 @@ pub(super) fn recover(
     ssd: &Ssd,
     search: RecoverySearch,
     mut take: impl FnMut(Vec<Summary>) -> bool,
-) -> Recovered {
+) -> RecoveryResult {
     let Range { start: first, end } = search.groups();
     let next = AtomicU32::new(first);
     let mut recovery = Recovery::new(search.clone());
@@ -44,7 +44,7 @@ pub(super) fn recover(
                         return;
                     }
                     let groups = from..end.min(from + GROUPS);
-                    if give.send(look(ssd, search, groups)).is_err() {
+                    if give.send(search_groups(ssd, search, groups)).is_err() {
                         return;
                     }
                 }
@@ -72,14 +72,14 @@ pub(super) fn recover(
     recovery.end(ssd.tier.layout.block_bytes())
 }
 
-fn look(ssd: &Ssd, search: &RecoverySearch, groups: Range<u32>) -> GroupSearchResult {
-    let mut found = search.look(groups, &mut SsdMedium::new(ssd));
+fn search_groups(ssd: &Ssd, search: &RecoverySearch, groups: Range<u32>) -> GroupSearchResult {
+    let mut found = search.search_groups(groups, &mut SsdMedium::new(ssd));
     ssd.with_checkpoints(|checkpoints, medium| search.save(&mut found, checkpoints, medium));
     found
 }
 
 /// Reads the block summaries in order, ignoring checkpoints.
-pub(super) fn look_at_all(medium: &Medium, tier: &Super, blocks: Range<u32>) -> Vec<Summary> {
+pub(super) fn look_at_all(medium: &Medium, tier: &SuperRecord, blocks: Range<u32>) -> Vec<Summary> {
     let share = (blocks.end.saturating_sub(blocks.start))
         .div_ceil(SCANS)
         .max(1);

@@ -14,13 +14,13 @@ use super::*;
 const SIZE: u64 = 40 << 20;
 const OWNER: u64 = 7;
 
-struct Rig {
+struct RecoveryRig {
     _folder: tempfile::TempDir,
     path: PathBuf,
     ssd: Ssd,
 }
 
-impl Rig {
+impl RecoveryRig {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tier");
@@ -80,7 +80,7 @@ impl Rig {
     }
 
     /// The blocks that recovery finds, and the remaining result.
-    fn look(&self) -> (Vec<u32>, Recovered) {
+    fn search(&self) -> (Vec<u32>, RecoveryResult) {
         let search = RecoverySearch {
             blocks: 0..self.ssd.tier.layout.block_count(),
             owner: OWNER,
@@ -118,36 +118,40 @@ impl Rig {
 
 #[test]
 fn temporarily_unreadable_blocks_are_found_by_next_recovery() {
-    let rig = Rig::new();
+    let rig = RecoveryRig::new();
     (0..4).for_each(|block| rig.fill(block, OWNER, true));
-    let (found, looked) = rig.without(rig.start(2), || rig.look());
+    let (found, looked) = rig.without(rig.start(2), || rig.search());
     assert_eq!(found, [0, 1]);
     assert!(!looked.is_fresh);
-    assert_eq!(rig.look().0, [0, 1, 2, 3], "no checkpoint hides the blocks");
-    assert_eq!(rig.look().0, [0, 1, 2, 3]);
+    assert_eq!(
+        rig.search().0,
+        [0, 1, 2, 3],
+        "no checkpoint hides the blocks"
+    );
+    assert_eq!(rig.search().0, [0, 1, 2, 3]);
 }
 
 #[test]
 fn temporarily_unreadable_records_are_found_by_next_recovery() {
-    let rig = Rig::new();
+    let rig = RecoveryRig::new();
     rig.fill(0, OWNER, true);
     rig.fill(1, OWNER, false);
     // Everything but the header of its only record is unreadable, so the summary cannot be found.
     let records = rig.start(1) + u64::from(RECORD_ALIGN_BYTES);
-    assert_eq!(rig.without(records, || rig.look().0), [0]);
+    assert_eq!(rig.without(records, || rig.search().0), [0]);
     // Another block of the group is filled, after which its checkpoint would be written.
     rig.empty(2);
     let end = |block| rig.ssd.with_checkpoints(|of, _| of.end(block, None));
     end(2);
     rig.empty(20);
-    assert_eq!(rig.look().0, [0, 1]);
+    assert_eq!(rig.search().0, [0, 1]);
 }
 
 #[test]
 fn group_gets_checkpoint_once_its_blocks_are_readable() {
-    let rig = Rig::new();
+    let rig = RecoveryRig::new();
     (0..4).for_each(|block| rig.fill(block, OWNER, true));
-    rig.without(rig.start(2), || rig.look());
+    rig.without(rig.start(2), || rig.search());
     rig.empty(0);
     rig.ssd.with_checkpoints(|of, place| {
         of.end(0, None);
@@ -161,11 +165,11 @@ fn group_gets_checkpoint_once_its_blocks_are_readable() {
 
 #[test]
 fn ssd_is_fresh_only_if_fully_read_and_empty_for_all_disks() {
-    let rig = Rig::new();
-    let (found, looked) = rig.look();
+    let rig = RecoveryRig::new();
+    let (found, looked) = rig.search();
     assert!(found.is_empty() && looked.is_fresh);
-    let rig = Rig::new();
-    let unread = rig.without(rig.start(3), || rig.look().1);
+    let rig = RecoveryRig::new();
+    let unread = rig.without(rig.start(3), || rig.search().1);
     assert!(!unread.is_fresh);
     let block_bytes = u64::from(rig.ssd.tier.layout.block_bytes());
     let blocks = u64::from(rig.ssd.tier.layout.block_count()) - 3;
@@ -174,7 +178,7 @@ fn ssd_is_fresh_only_if_fully_read_and_empty_for_all_disks() {
         "unreadable blocks may have been written today"
     );
     rig.fill(0, OWNER + 1, true);
-    let (found, looked) = rig.look();
+    let (found, looked) = rig.search();
     assert!(found.is_empty() && !looked.is_fresh, "another disk's block");
     assert!(looked.written_bytes >= block_bytes);
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headlong_device::flash::{EachRecord, FlashMedium, ProbedMedium, RecordRead};
-use headlong_flash::format::{ReadFailed, Super, padded_bytes};
+use headlong_flash::format::{ReadFailed, SuperRecord, padded_bytes};
 use headlong_flash::{CheckpointDevice, Checkpoints, RECORD_ALIGN_BYTES};
 
-use super::aligned::Aligned;
+use super::aligned_bytes::AlignedBytes;
 use super::error::FlashError;
-use super::medium::{Access, Medium, SsdCounters, counted};
-use super::record::Record;
+use super::medium::{AccessMode, Medium, SsdCounters, counted};
+use super::record::RecordBuffer;
 use super::stopwatch::Stopwatch;
 use crate::raw::Lease;
 use crate::thread_pool::ThreadPool;
@@ -25,7 +25,7 @@ const BUFFERS_MAX: usize = 1024;
 /// One SSD. Its threads finish their queues before they end.
 pub(crate) struct Ssd {
     pub(super) medium: Medium,
-    pub(super) tier: Super,
+    pub(super) tier: SuperRecord,
     pub(super) counters: SsdCounters,
     /// A single thread, so that writes stay in order.
     pub(super) writer: ThreadPool,
@@ -54,7 +54,7 @@ impl<'a> SsdMedium<'a> {
 impl CheckpointDevice for SsdMedium<'_> {
     type Error = io::Error;
 
-    fn tier(&self) -> Super {
+    fn tier(&self) -> SuperRecord {
         self.ssd.tier
     }
 
@@ -64,12 +64,12 @@ impl CheckpointDevice for SsdMedium<'_> {
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let (medium, counters) = (&self.ssd.medium, &self.ssd.counters);
-        medium.write_counted(counters, at, &Aligned::of(bytes))
+        medium.write_counted(counters, at, &AlignedBytes::of(bytes))
     }
 }
 
 impl FlashMedium for SsdMedium<'_> {
-    type Record = Record;
+    type Record = RecordBuffer;
     type Memory = Arc<Lease>;
 
     fn flush(&mut self) -> io::Result<()> {
@@ -86,7 +86,11 @@ impl FlashMedium for SsdMedium<'_> {
         self.ssd.medium.discard(at, bytes);
     }
 
-    fn write_records(&mut self, block_start: u64, records: Vec<(u32, Record)>) -> io::Result<()> {
+    fn write_records(
+        &mut self,
+        block_start: u64,
+        records: Vec<(u32, RecordBuffer)>,
+    ) -> io::Result<()> {
         write_records(&self.ssd.medium, &self.ssd.counters, block_start, &records)
     }
 
@@ -101,7 +105,7 @@ impl FlashMedium for SsdMedium<'_> {
         } = self.ssd;
         let page = RECORD_ALIGN_BYTES as usize;
         let payload = |wanted: &RecordRead<_>| padded_bytes(wanted.record.length) - page as u64;
-        let mut headers: Vec<_> = run.iter().map(|_| Aligned::new(page)).collect();
+        let mut headers: Vec<_> = run.iter().map(|_| AlignedBytes::new(page)).collect();
         let mut slices = Vec::with_capacity(2 * run.len());
         let mut total = 0;
         for (wanted, header) in run.iter_mut().zip(&mut headers) {
@@ -154,7 +158,7 @@ impl std::fmt::Debug for Ssd {
 impl Ssd {
     /// Opens an SSD exclusively for this process.
     pub(super) fn open(path: &std::path::Path) -> Result<Self, FlashError> {
-        let medium = Medium::open(path, Access::Own)?;
+        let medium = Medium::open(path, AccessMode::Own)?;
         let tier = medium.super_record()?;
         let name = path
             .file_name()
@@ -231,7 +235,7 @@ fn write_records(
     medium: &Medium,
     counters: &SsdCounters,
     block_start: u64,
-    records: &[(u32, Record)],
+    records: &[(u32, RecordBuffer)],
 ) -> io::Result<()> {
     let mut rest = records;
     while let Some((first, _)) = rest.first() {
@@ -239,7 +243,7 @@ fn write_records(
         let run = rest
             .iter()
             .take(BUFFERS_MAX)
-            .take_while(|(offset, Record(bytes))| {
+            .take_while(|(offset, RecordBuffer(bytes))| {
                 let follows = *offset == end;
                 end = offset + bytes.as_ref().len() as u32;
                 follows
@@ -249,7 +253,7 @@ fn write_records(
         rest = later;
         let slices: Vec<_> = now
             .iter()
-            .map(|(_, Record(bytes))| IoSlice::new(bytes.as_ref()))
+            .map(|(_, RecordBuffer(bytes))| IoSlice::new(bytes.as_ref()))
             .collect();
         let total: usize = now.iter().map(|(_, bytes)| bytes.0.as_ref().len()).sum();
         let at = block_start + u64::from(*first);
@@ -260,7 +264,7 @@ fn write_records(
             }
             // Interrupted, or a short write: write the records one by one.
             Ok(_) | Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {
-                for (offset, Record(bytes)) in now {
+                for (offset, RecordBuffer(bytes)) in now {
                     let at = block_start + u64::from(*offset);
                     medium.write_counted(counters, at, bytes)?;
                 }

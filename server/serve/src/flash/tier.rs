@@ -13,7 +13,7 @@ use headlong_device::flash::{RecoveredFlashBlock, RecoverySearch, SsdShare, Tier
 use headlong_flash::format::Summary;
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
-use super::error::{FlashError, Trouble};
+use super::error::{FlashError, FlashErrorKind};
 use super::medium::{misfit, too_few};
 use super::recover::recover;
 use super::ssd::Ssd;
@@ -23,14 +23,14 @@ const FINISH_TIME: Duration = Duration::from_secs(10);
 
 /// The SSDs of this server.
 #[derive(Debug)]
-pub struct Tier {
+pub struct FlashTier {
     ssds: Vec<Arc<Ssd>>,
 }
 
 /// A device's share of the SSDs.
 #[derive(Debug, Clone)]
 pub struct TierPart {
-    tier: Arc<Tier>,
+    tier: Arc<FlashTier>,
     /// Index of the disk, and number of disks.
     index: u32,
     count: u32,
@@ -63,7 +63,7 @@ impl FlashShare {
     }
 }
 
-impl Tier {
+impl FlashTier {
     /// Takes SSDs for this process. Returns the usable ones, if any, and the errors of the others.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Tier {
         let (mut ssds, mut ill) = (Vec::new(), Vec::new());
         for path in paths {
             let ssd = match Ssd::open(path) {
-                Err(error) if matches!(error.trouble, Trouble::InUse) => return Err(error),
+                Err(error) if matches!(error.trouble, FlashErrorKind::InUse) => return Err(error),
                 Err(error) => {
                     ill.push(error);
                     continue;

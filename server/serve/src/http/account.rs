@@ -5,12 +5,12 @@ use std::time::Instant as Clock;
 
 use headlong_units::{Duration, Instant};
 
-use super::gzip::Turn;
-use super::stages::Tracing;
+use super::gzip::GzipSlot;
+use super::stages::StageTiming;
 use super::state::MediaState;
 use crate::disk::{Piece, PieceInfo};
 use crate::log::{RequestRecord, Stage};
-use crate::net::{ConnectionInfo, Held};
+use crate::net::{AddressShare, ConnectionInfo};
 use crate::time_scale::TimeScale;
 
 /// The accounting state of a request, reported on drop.
@@ -18,12 +18,12 @@ pub(super) struct Account {
     pub(super) state: Arc<MediaState>,
     pub(super) record: RequestRecord,
     /// Present if slow replies are logged.
-    pub(super) trace: Option<Box<Tracing>>,
+    pub(super) trace: Option<Box<StageTiming>>,
     pub(super) connection: Option<Arc<ConnectionInfo>>,
     /// Counts the request against its address's limit.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<AddressShare>,
     /// Slot of a gzip reply.
-    pub(super) gzip_turn: Option<Turn>,
+    pub(super) gzip_turn: Option<GzipSlot>,
     /// Bytes handed to the connection and not sent yet.
     pub(super) unsent_bytes: u64,
     pub(super) started: Clock,

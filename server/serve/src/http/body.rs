@@ -10,18 +10,20 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal};
-use headlong_http::{Pacer, Part};
+use headlong_http::{BodyPart, Pacer};
 use headlong_units::{ByteRange, Duration, Instant};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::account::Account;
-use super::asking::{Answered, Asking, Begun, FirstBytes, Occasion, Passed, RangeError, part};
-use super::shared_pace::Shared;
+use super::range_request::{
+    DeviceReply, FirstBytes, OriginBytes, RangeError, RangeReason, RangeReply, RangeRequester, part,
+};
+use super::shared_pace::ReplySchedules;
 use crate::disk::{Piece, PieceInfo};
 use crate::log::Stage;
-use crate::net::{Outgoing, ReplyBytes};
-use crate::raw::{FileRange, Pinned};
+use crate::net::{ReplyBuf, ReplyBytes};
+use crate::raw::{BlockPin, FileRange};
 
 /// Why a body fails; hyper then resets the connection or stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,23 +65,23 @@ const REFETCH_MAX: u32 = 3;
 /// are copies, which no memory budget covers.
 const PASSED_BYTES_MAX: u64 = 64 << 10;
 
-type PendingReply = Pin<Box<dyn Future<Output = Result<Answered, RangeError>> + Send>>;
+type PendingReply = Pin<Box<dyn Future<Output = Result<RangeReply, RangeError>> + Send>>;
 
 /// A step of a body.
-enum Next {
+enum BodyStep {
     Text(Bytes),
     /// A piece that was awaited before the status was sent.
     Piece(Piece),
-    Part(Part),
+    Part(BodyPart),
     /// The remainder of a part whose beginning the origin sent.
-    Further(Part),
-    Asked(PendingReply, Part),
-    Replying(Begun),
-    Passed(Passed),
+    Further(BodyPart),
+    Asked(PendingReply, BodyPart),
+    Replying(DeviceReply),
+    Passed(OriginBytes),
 }
 
 /// The last data that a body yielded.
-enum LastYielded {
+enum LastChunk {
     Nothing,
     Text(Bytes),
     /// Bytes that end at this offset of the file: of a piece, or from the origin.
@@ -120,7 +122,7 @@ impl Buf for Chunk {
     }
 }
 
-impl Outgoing for Chunk {
+impl ReplyBuf for Chunk {
     fn in_file(&self) -> Option<FileRange<'_>> {
         match self {
             Self::Text(_) => None,
@@ -128,7 +130,7 @@ impl Outgoing for Chunk {
         }
     }
 
-    fn pin(&self) -> Option<Pinned> {
+    fn pin(&self) -> Option<BlockPin> {
         match self {
             Self::Text(_) => None,
             Self::Piece(piece, _) => piece.pin(),
@@ -145,17 +147,17 @@ impl Outgoing for Chunk {
 
 /// The body of a reply.
 pub struct ReplyBody {
-    steps: VecDeque<Next>,
-    asking: Option<Asking>,
+    steps: VecDeque<BodyStep>,
+    asking: Option<RangeRequester>,
     left_bytes: u64,
-    last: LastYielded,
+    last: LastChunk,
     account: Box<Account>,
     /// Consecutive attempts whose data had disappeared.
     vain: u32,
     /// Waits until enough bytes are sent.
     sender: Option<Waker>,
     pacer: Option<Pacer>,
-    shared: Shared,
+    shared: ReplySchedules,
     /// Fires when the pacing allows the next bytes.
     alarm: Option<Pin<Box<Sleep>>>,
 }
@@ -174,18 +176,18 @@ impl ReplyBody {
         let left_bytes = bytes.len() as u64;
         let mut steps = VecDeque::new();
         if left_bytes > 0 {
-            steps.push_back(Next::Text(bytes));
+            steps.push_back(BodyStep::Text(bytes));
         }
         Self {
             steps,
             asking: None,
             left_bytes,
-            last: LastYielded::Nothing,
+            last: LastChunk::Nothing,
             account,
             vain: 0,
             sender: None,
             pacer: None,
-            shared: Shared::default(),
+            shared: ReplySchedules::default(),
             alarm: None,
         }
     }
@@ -197,16 +199,16 @@ impl ReplyBody {
         account: Box<Account>,
     ) -> Self {
         let mut body = Self::made(Bytes::new(), account);
-        body.steps = pieces.map(Next::Piece).collect();
+        body.steps = pieces.map(BodyStep::Piece).collect();
         body.left_bytes = left_bytes;
         body
     }
 
     /// A body of parts; the first bytes of the first part are given.
     pub(super) fn parts(
-        body: headlong_http::Body,
+        body: headlong_http::PlannedBody,
         first: FirstBytes,
-        (asking, shared): (Asking, Shared),
+        (asking, shared): (RangeRequester, ReplySchedules),
         account: Box<Account>,
     ) -> Self {
         let left_bytes = body.length();
@@ -214,19 +216,19 @@ impl ReplyBody {
         let mut first = Some(first);
         for part in body.parts {
             if !part.preamble.is_empty() {
-                steps.push_back(Next::Text(Bytes::from(part.preamble.clone())));
+                steps.push_back(BodyStep::Text(Bytes::from(part.preamble.clone())));
             }
             match first.take() {
                 Some(FirstBytes::Read(reply, piece)) => {
-                    steps.push_back(Next::Piece(piece));
-                    steps.push_back(Next::Replying(reply));
+                    steps.push_back(BodyStep::Piece(piece));
+                    steps.push_back(BodyStep::Replying(reply));
                 }
-                Some(FirstBytes::Passed(passed)) => steps.push_back(Next::Passed(passed)),
-                None => steps.push_back(Next::Part(part)),
+                Some(FirstBytes::Passed(passed)) => steps.push_back(BodyStep::Passed(passed)),
+                None => steps.push_back(BodyStep::Part(part)),
             }
         }
         if !body.closing.is_empty() {
-            steps.push_back(Next::Text(Bytes::from(body.closing)));
+            steps.push_back(BodyStep::Text(Bytes::from(body.closing)));
         }
         // Time spent on the start, such as a disk read, is caught up.
         let pacer = asking.pacer;
@@ -234,7 +236,7 @@ impl ReplyBody {
             steps,
             asking: Some(asking),
             left_bytes,
-            last: LastYielded::Nothing,
+            last: LastChunk::Nothing,
             account,
             vain: 0,
             sender: None,
@@ -248,8 +250,10 @@ impl ReplyBody {
     fn waits_for(&self) -> Stage {
         let asking = self.asking.as_ref();
         match self.steps.front() {
-            Some(Next::Asked(..)) if asking.is_some_and(Asking::is_of_origin) => Stage::Origin,
-            Some(Next::Further(_)) => Stage::Send,
+            Some(BodyStep::Asked(..)) if asking.is_some_and(RangeRequester::is_of_origin) => {
+                Stage::Origin
+            }
+            Some(BodyStep::Further(_)) => Stage::Send,
             _ => Stage::Device,
         }
     }
@@ -260,29 +264,29 @@ impl ReplyBody {
                 return Poll::Ready(None);
             };
             match step {
-                Next::Text(text) => {
-                    self.last = LastYielded::Text(text.clone());
+                BodyStep::Text(text) => {
+                    self.last = LastChunk::Text(text.clone());
                     return Poll::Ready(Some(Ok(Chunk::Text(text))));
                 }
-                Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
-                Next::Further(part) if self.account.unsent_bytes > PASSED_BYTES_MAX => {
+                BodyStep::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
+                BodyStep::Further(part) if self.account.unsent_bytes > PASSED_BYTES_MAX => {
                     self.sender = Some(context.waker().clone());
-                    self.steps.push_front(Next::Further(part));
+                    self.steps.push_front(BodyStep::Further(part));
                     return Poll::Pending;
                 }
-                Next::Further(part) => self.request(part, Occasion::Further),
-                Next::Part(part) if self.vain > 0 => self.request(part, Occasion::Again),
-                Next::Part(part) => self.request(part, Occasion::New),
-                Next::Asked(mut asked, part) => match asked.as_mut().poll(context) {
+                BodyStep::Further(part) => self.request(part, RangeReason::Further),
+                BodyStep::Part(part) if self.vain > 0 => self.request(part, RangeReason::Again),
+                BodyStep::Part(part) => self.request(part, RangeReason::New),
+                BodyStep::Asked(mut asked, part) => match asked.as_mut().poll(context) {
                     Poll::Pending => {
-                        self.steps.push_front(Next::Asked(asked, part));
+                        self.steps.push_front(BodyStep::Asked(asked, part));
                         return Poll::Pending;
                     }
-                    Poll::Ready(Ok(Answered::Begun(reply))) => {
-                        self.steps.push_front(Next::Replying(reply));
+                    Poll::Ready(Ok(RangeReply::Begun(reply))) => {
+                        self.steps.push_front(BodyStep::Replying(reply));
                     }
-                    Poll::Ready(Ok(Answered::Passed(passed))) => {
-                        self.steps.push_front(Next::Passed(passed));
+                    Poll::Ready(Ok(RangeReply::Passed(passed))) => {
+                        self.steps.push_front(BodyStep::Passed(passed));
                     }
                     Poll::Ready(Err(RangeError::Fault(fault))) => {
                         return Poll::Ready(Some(Err(BodyError(fault.name()))));
@@ -291,27 +295,27 @@ impl ReplyBody {
                         return Poll::Ready(Some(Err(BodyError(refusal_name(refusal)))));
                     }
                 },
-                Next::Passed(mut passed) => {
+                BodyStep::Passed(mut passed) => {
                     self.vain = 0;
-                    self.last = LastYielded::Bytes(passed.end, None);
+                    self.last = LastChunk::Bytes(passed.end, None);
                     if let Some(rest) = passed.rest() {
-                        self.steps.push_front(Next::Further(rest));
+                        self.steps.push_front(BodyStep::Further(rest));
                     }
                     return Poll::Ready(Some(Ok(Chunk::Text(passed.bytes))));
                 }
-                Next::Replying(mut begun) => match begun.reply.poll_next(context) {
+                BodyStep::Replying(mut begun) => match begun.reply.poll_next(context) {
                     Poll::Pending => {
-                        self.steps.push_front(Next::Replying(begun));
+                        self.steps.push_front(BodyStep::Replying(begun));
                         return Poll::Pending;
                     }
                     Poll::Ready(None) => {
                         if let Some(rest) = begun.rest() {
-                            self.steps.push_front(Next::Part(rest));
+                            self.steps.push_front(BodyStep::Part(rest));
                         }
                     }
                     Poll::Ready(Some(Ok(piece))) => {
                         self.vain = 0;
-                        self.steps.push_front(Next::Replying(begun));
+                        self.steps.push_front(BodyStep::Replying(begun));
                         return Poll::Ready(Some(Ok(self.take(piece))));
                     }
                     // An evicted slice has the same bytes when it is fetched again.
@@ -319,7 +323,7 @@ impl ReplyBody {
                         if begun.is_of_origin() && self.vain < REFETCH_MAX =>
                     {
                         self.vain += 1;
-                        self.steps.push_front(Next::Part(begun.left()));
+                        self.steps.push_front(BodyStep::Part(begun.left()));
                     }
                     Poll::Ready(Some(Err(failure))) => {
                         return Poll::Ready(Some(Err(BodyError(failure_name(failure)))));
@@ -330,13 +334,13 @@ impl ReplyBody {
     }
 
     /// Requests a part; without a source there is nothing more.
-    fn request(&mut self, part: Part, why: Occasion) {
+    fn request(&mut self, part: BodyPart, why: RangeReason) {
         let Some(asking) = self.asking.clone() else {
             return self.steps.clear();
         };
         let wanted = part.clone();
-        let reply = Box::pin(async move { asking.ask(&wanted, why).await });
-        self.steps.push_front(Next::Asked(reply, part));
+        let reply = Box::pin(async move { asking.request(&wanted, why).await });
+        self.steps.push_front(BodyStep::Asked(reply, part));
     }
 
     /// Waits until the pacing allows the next bytes.
@@ -365,28 +369,28 @@ impl ReplyBody {
     }
 
     fn can_give_again(&self) -> bool {
-        matches!(self.last, LastYielded::Text(_) | LastYielded::Bytes(..))
+        matches!(self.last, LastChunk::Text(_) | LastChunk::Bytes(..))
     }
 
     /// Drops data and requests of the device; they are requested again when needed.
-    fn forget_begun(&mut self) {
+    fn drop_pending(&mut self) {
         let mut piece_bytes = 0;
         let steps = std::mem::take(&mut self.steps);
         for step in steps {
             let step = match step {
-                Next::Piece(piece) => {
+                BodyStep::Piece(piece) => {
                     piece_bytes = piece.as_ref().len() as u64;
                     continue;
                 }
-                Next::Asked(_, part) | Next::Further(part) => Next::Part(part),
-                Next::Passed(passed) => Next::Part(passed.left()),
-                Next::Replying(begun) => {
+                BodyStep::Asked(_, part) | BodyStep::Further(part) => BodyStep::Part(part),
+                BodyStep::Passed(passed) => BodyStep::Part(passed.left()),
+                BodyStep::Replying(begun) => {
                     let mut part = begun.left();
                     part.range.start -= std::mem::take(&mut piece_bytes);
                     if part.range.is_empty() {
                         continue;
                     }
-                    Next::Part(part)
+                    BodyStep::Part(part)
                 }
                 step => step,
             };
@@ -399,28 +403,28 @@ impl ReplyBody {
         if bytes == 0 {
             return;
         }
-        match std::mem::replace(&mut self.last, LastYielded::Nothing) {
-            LastYielded::Text(text) => {
+        match std::mem::replace(&mut self.last, LastChunk::Nothing) {
+            LastChunk::Text(text) => {
                 let from = text.len().saturating_sub(bytes as usize);
-                self.steps.push_front(Next::Text(text.slice(from..)));
+                self.steps.push_front(BodyStep::Text(text.slice(from..)));
             }
-            LastYielded::Bytes(end, info) => {
+            LastChunk::Bytes(end, info) => {
                 if let Some(info) = info {
                     self.account.forget_piece(info, bytes);
                 }
                 match self.steps.front_mut() {
-                    Some(Next::Part(next))
+                    Some(BodyStep::Part(next))
                         if next.preamble.is_empty() && next.range.start == end =>
                     {
                         next.range.start -= bytes;
                     }
                     _ => {
                         let range = ByteRange::new(end - bytes, end);
-                        self.steps.push_front(Next::Part(part(range, false)));
+                        self.steps.push_front(BodyStep::Part(part(range, false)));
                     }
                 }
             }
-            LastYielded::Nothing | LastYielded::Copy => {}
+            LastChunk::Nothing | LastChunk::Copy => {}
         }
         self.left_bytes += bytes;
         self.account.unsent_bytes -= bytes;
@@ -429,8 +433,10 @@ impl ReplyBody {
     fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
         self.last = match self.steps.front() {
-            Some(Next::Replying(begun)) => LastYielded::Bytes(begun.position(), Some(piece.info())),
-            _ => LastYielded::Copy,
+            Some(BodyStep::Replying(begun)) => {
+                LastChunk::Bytes(begun.position(), Some(piece.info()))
+            }
+            _ => LastChunk::Copy,
         };
         Chunk::Piece(piece, 0)
     }
@@ -502,7 +508,7 @@ impl ReplyBytes for ReplyBody {
         if this.asking.is_none() || (unsent_bytes > 0 && !this.can_give_again()) {
             return false;
         }
-        this.forget_begun();
+        this.drop_pending();
         this.give_again(unsent_bytes);
         true
     }

@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use headlong_engine::{Expected, Identity, StreamId};
+use headlong_engine::{AnnouncedRequest, ReaderIdentity, StreamId};
 use headlong_http::{NextRequest, Peer};
 use headlong_units::ByteRange;
 use http::{HeaderValue, Uri, header};
 
-use super::asked::Asked;
-use super::door::AccessRequest;
+use super::access_check::AccessRequest;
+use super::parsed_request::ParsedRequest;
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::disk::{Device, StreamSource};
@@ -21,9 +21,9 @@ use crate::log::RequestId;
 use crate::pull::SliceSource;
 
 /// A hint and the request that carried it.
-struct Hint {
+struct ClientHint {
     next: NextRequest,
-    viewer: Identity,
+    viewer: ReaderIdentity,
     settings: Arc<HttpSettings>,
     head: http::request::Parts,
     client: Peer,
@@ -31,7 +31,11 @@ struct Hint {
 }
 
 /// Follows the hint of a request that is being answered, if it has one.
-pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, asked: &Asked) {
+pub(super) fn expect_next(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &ParsedRequest,
+) {
     let Some(next) = NextRequest::read(&asked.cmcd, head.uri.path()) else {
         return;
     };
@@ -42,7 +46,7 @@ pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, 
     let mut head = head.clone();
     // The hint must not keep the connection alive.
     head.extensions.clear();
-    let hint = Hint {
+    let hint = ClientHint {
         next,
         viewer: asked.identity,
         settings: Arc::clone(&asked.settings),
@@ -58,7 +62,7 @@ pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, 
     });
 }
 
-async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
+async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
     // The hint's own query, or else that of the request, whose token may open this file too.
     let query = hint.next.query.clone();
     let query = query.or_else(|| hint.head.uri.query().map(str::to_owned));
@@ -72,7 +76,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
     let path = path.ok()?;
     let referer = hint.head.headers.get(header::REFERER);
     access
-        .ask_referer(path.as_str(), referer.map(HeaderValue::as_bytes))
+        .check_referer(path.as_str(), referer.map(HeaderValue::as_bytes))
         .ok()?;
     let asks = AccessRequest {
         path: &path,
@@ -83,7 +87,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
         // Unused: no auth server is contacted.
         id: &RequestId::Own(0),
     };
-    if access.asks_a_server(path.as_str()) || access.ask(&asks).await.is_err() {
+    if access.uses_auth_server(path.as_str()) || access.check(&asks).await.is_err() {
         return None;
     }
     match state.pulls.of(path.as_str()) {
@@ -105,7 +109,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
                 library: state.library.clone(),
                 direct: hint.settings.direct,
             });
-            tell(device, &hint, (version.stream, index, here), &source).await;
+            report_expected(device, &hint, (version.stream, index, here), &source).await;
         }
         None => {
             // The name is known, so at most one root is accessed.
@@ -119,19 +123,19 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
                 files: Arc::clone(&file.stream),
                 direct: hint.settings.direct,
             });
-            tell(device, &hint, (stream, file.part, range), &source).await;
+            report_expected(device, &hint, (stream, file.part, range), &source).await;
         }
     }
     Some(())
 }
 
-async fn tell(
+async fn report_expected(
     device: &Device,
-    hint: &Hint,
+    hint: &ClientHint,
     (stream, part, range): (StreamId, u32, ByteRange),
     source: &Arc<dyn StreamSource>,
 ) {
-    let expected = Expected {
+    let expected = AnnouncedRequest {
         viewer: hint.viewer,
         stream,
         part,

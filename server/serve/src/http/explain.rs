@@ -4,10 +4,10 @@ use headlong_engine::{Failure, Refusal};
 use headlong_http::{Method, ReplyPlan, Status, error_reply};
 use headlong_units::Duration;
 
-use super::answer::NoAnswer;
+use super::access_check::AccessDenial;
 use super::body::{failure_name, refusal_name};
-use super::door::Denied;
-use super::pulled;
+use super::origin_reply;
+use super::prepared_reply::ReplyError;
 use crate::log::RequestRecord;
 
 /// Detail for a device that is offline.
@@ -15,14 +15,16 @@ const OFFLINE: &str = "the disk is out of service; try again later";
 
 /// Builds the error reply, and the time after which the client may retry.
 pub(super) fn explain(
-    none: NoAnswer,
+    none: ReplyError,
     method: Method,
     record: &mut RequestRecord,
 ) -> (ReplyPlan, Option<Duration>) {
     let soon = Duration::from_secs(1);
     match none {
-        NoAnswer::Status(status, detail) => (error_reply(status, method, detail.as_deref()), None),
-        NoAnswer::Refused(refusal) => {
+        ReplyError::Status(status, detail) => {
+            (error_reply(status, method, detail.as_deref()), None)
+        }
+        ReplyError::Refused(refusal) => {
             record.failure = Some(refusal_name(refusal));
             let after = match refusal {
                 Refusal::Overloaded { retry_after } | Refusal::Offline { retry_after } => {
@@ -41,15 +43,15 @@ pub(super) fn explain(
             let reply = error_reply(Status::Unavailable, method, Some(detail));
             (reply, Some(after))
         }
-        NoAnswer::Origin(fault) => {
+        ReplyError::Origin(fault) => {
             record.failure = Some(fault.name());
-            let (status, detail, after) = pulled::explain(fault);
+            let (status, detail, after) = origin_reply::explain(fault);
             (
                 error_reply(status, method, detail),
                 after.map(Duration::from_secs),
             )
         }
-        NoAnswer::TooMany => {
+        ReplyError::TooMany => {
             record.failure = Some("address");
             let detail = "too many requests from this address are in progress; try again later";
             (
@@ -57,22 +59,22 @@ pub(super) fn explain(
                 Some(soon),
             )
         }
-        NoAnswer::Denied(Denied::Status(status)) => {
+        ReplyError::Denied(AccessDenial::Status(status)) => {
             let detail = denied_detail(status);
             (error_reply(status, method, detail.as_deref()), None)
         }
-        NoAnswer::Denied(Denied::Challenge(challenge)) => {
+        ReplyError::Denied(AccessDenial::Challenge(challenge)) => {
             let mut reply = error_reply(Status::Unauthorized, method, None);
             reply.fields.push(("www-authenticate", challenge.into()));
             (reply, None)
         }
-        NoAnswer::Denied(Denied::Unanswered(status, _)) => {
+        ReplyError::Denied(AccessDenial::Unanswered(status, _)) => {
             record.failure = Some("auth");
             let detail = "access to the file could not be verified; try again later";
             let after = (status == Status::Unavailable).then_some(soon);
             (error_reply(status, method, Some(detail)), after)
         }
-        NoAnswer::Failed(failure) => {
+        ReplyError::Failed(failure) => {
             record.failure = Some(failure_name(failure));
             let (status, detail, after) = match failure {
                 Failure::Device => (Status::InternalError, None, None),

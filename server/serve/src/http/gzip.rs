@@ -25,25 +25,25 @@ const LEVEL: u32 = 5;
 
 /// Slots for gzip replies.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct GzipSlots {
     all: Arc<Semaphore>,
     compressing: Arc<Semaphore>,
 }
 
 /// The slot of a reply.
-pub(super) struct Turn {
+pub(super) struct GzipSlot {
     _of_all: OwnedSemaphorePermit,
     compressing: Arc<Semaphore>,
 }
 
 /// A compressed body, and the source of its file's first bytes.
-pub(super) struct Gzipped {
+pub(super) struct GzipBody {
     pub(super) bytes: Bytes,
     pub(super) came_from: PieceInfo,
-    pub(super) turn: Turn,
+    pub(super) turn: GzipSlot,
 }
 
-impl Default for Turns {
+impl Default for GzipSlots {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(TURNS)),
@@ -52,10 +52,10 @@ impl Default for Turns {
     }
 }
 
-impl Turns {
-    pub(super) fn take(&self) -> Option<Turn> {
+impl GzipSlots {
+    pub(super) fn take(&self) -> Option<GzipSlot> {
         let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some(Turn {
+        Some(GzipSlot {
             _of_all: of_all,
             compressing: Arc::clone(&self.compressing),
         })
@@ -66,9 +66,9 @@ impl Turns {
 /// last one.
 pub(super) async fn gzip(
     mut reply: Reply,
-    turn: Turn,
+    turn: GzipSlot,
     mut note: impl FnMut(Option<&Piece>),
-) -> Result<Gzipped, Failure> {
+) -> Result<GzipBody, Failure> {
     let mut text = Vec::new();
     let mut came_from = None;
     while let Some(piece) = reply.next().await {
@@ -88,7 +88,7 @@ pub(super) async fn gzip(
     });
     let compressed = compressed.await;
     let bytes = compressed.map_err(|_| Failure::NoResources)?;
-    Ok(Gzipped {
+    Ok(GzipBody {
         bytes: bytes.into(),
         came_from,
         turn,

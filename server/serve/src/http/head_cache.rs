@@ -21,13 +21,15 @@ use headlong_units::ByteRange;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use smallvec::SmallVec;
 
-use super::asked::{Wanted, fields_of, plain_account};
 use super::body::ReplyBody;
+use super::parsed_request::{PlainRequest, fields_of, plain_account};
 use super::shared_pace::SharedRates;
 use super::small_texts::may_be_gzipped;
 use super::state::{HttpSettings, MediaState};
 use crate::config::ReplyField;
-use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, begin_head, head_text};
+use crate::net::{
+    ActiveRequest, CachedReply, ConnectionInfo, NoBody, RawHead, begin_head, head_text,
+};
 
 /// Fields that differ between replies to the same request.
 const DIFFERING: [ReplyField; 3] = [
@@ -47,7 +49,7 @@ const RANGE_BYTES_MAX: usize = 64;
 
 /// A cached reply.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct HeadCacheEntry {
     target: Box<str>,
     range: Box<[u8]>,
     is_http2: bool,
@@ -59,12 +61,12 @@ pub(super) struct Known {
     /// The range of the file that is sent.
     bytes: ByteRange,
     status: StatusCode,
-    head: Head,
+    head: CachedHead,
 }
 
 /// A cached head in the form of its HTTP version.
 #[derive(Debug)]
-enum Head {
+enum CachedHead {
     Text(Box<[u8]>),
     Fields(Box<HeaderMap>),
 }
@@ -73,7 +75,7 @@ enum Head {
 #[derive(Debug)]
 pub(super) struct HeadCache {
     hasher: RandomState,
-    replies: Box<[ArcSwapOption<Known>]>,
+    replies: Box<[ArcSwapOption<HeadCacheEntry>]>,
 }
 
 impl HeadCache {
@@ -86,7 +88,7 @@ impl HeadCache {
         }
     }
 
-    fn place(&self, of: (&str, &[u8], bool)) -> &ArcSwapOption<Known> {
+    fn place(&self, of: (&str, &[u8], bool)) -> &ArcSwapOption<HeadCacheEntry> {
         let at = self.hasher.hash_one(of) as usize % self.replies.len();
         &self.replies[at]
     }
@@ -120,7 +122,7 @@ impl CopiedRange {
 }
 
 /// Caches the head of a reply, if later replies to the same request have the same head.
-pub(super) fn keep(
+pub(super) fn insert(
     replies: &HeadCache,
     (head, settings): (&http::request::Parts, &Arc<HttpSettings>),
     made: CopiedRange,
@@ -148,13 +150,13 @@ pub(super) fn keep(
     let is_http2 = head.version == Version::HTTP_2;
     let (status, headers) = (response.status(), response.headers());
     let kept = match is_http2 {
-        true => Some(Head::Fields(Box::new(headers.clone()))),
-        false => head_text(status, headers).map(|text| Head::Text(text.into())),
+        true => Some(CachedHead::Fields(Box::new(headers.clone()))),
+        false => head_text(status, headers).map(|text| CachedHead::Text(text.into())),
     };
     let Some(kept) = kept else {
         return;
     };
-    let known = Known {
+    let known = HeadCacheEntry {
         target: target.into(),
         range: plain.range.into(),
         is_http2,
@@ -170,7 +172,7 @@ pub(super) fn keep(
 }
 
 /// A cached reply, ready to send.
-struct Found<H> {
+struct HeadCacheHit<H> {
     head: H,
     body: ReplyBody,
     /// `None` over HTTP/2, where the request is already counted.
@@ -181,10 +183,10 @@ struct Found<H> {
 fn find<'a, F, H>(
     replies: &HeadCache,
     state: &Arc<MediaState>,
-    wanted: &Wanted<'a, F>,
+    wanted: &PlainRequest<'a, F>,
     info: &Arc<ConnectionInfo>,
-    head: impl FnOnce(&Known) -> Option<H>,
-) -> Option<Found<H>>
+    head: impl FnOnce(&HeadCacheEntry) -> Option<H>,
+) -> Option<HeadCacheHit<H>>
 where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
@@ -221,7 +223,7 @@ where
     }
     account.held = held;
     let body = ReplyBody::at_hand(pieces, known.bytes.len(), account);
-    Some(Found { head, body, active })
+    Some(HeadCacheHit { head, body, active })
 }
 
 /// The cached reply to a request over HTTP/1.1, if any.
@@ -230,18 +232,18 @@ pub(super) fn at_hand(
     state: &Arc<MediaState>,
     raw: &RawHead<'_>,
     info: &Arc<ConnectionInfo>,
-) -> Option<AtHand<ReplyBody>> {
-    let wanted = Wanted {
+) -> Option<CachedReply<ReplyBody>> {
+    let wanted = PlainRequest {
         target: raw.target,
         fields: raw.pairs(),
         version: Version::HTTP_11,
     };
-    let head = |known: &Known| match &known.head {
-        Head::Text(text) => Some(begin_head(text, known.bytes.len())),
-        Head::Fields(_) => None,
+    let head = |known: &HeadCacheEntry| match &known.head {
+        CachedHead::Text(text) => Some(begin_head(text, known.bytes.len())),
+        CachedHead::Fields(_) => None,
     };
     let found = find(replies, state, &wanted, info, head)?;
-    Some(AtHand {
+    Some(CachedReply {
         head: found.head,
         body: found.body,
         active: found.active?,
@@ -261,14 +263,14 @@ pub(super) fn response(
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
     let fields: SmallVec<[_; 16]> = fields.collect();
-    let wanted = Wanted {
+    let wanted = PlainRequest {
         target: request.uri().path_and_query()?.as_str(),
         fields: fields.iter().copied(),
         version: Version::HTTP_2,
     };
-    let head = |known: &Known| match &known.head {
-        Head::Fields(fields) => Some((known.status, HeaderMap::clone(fields))),
-        Head::Text(_) => None,
+    let head = |known: &HeadCacheEntry| match &known.head {
+        CachedHead::Fields(fields) => Some((known.status, HeaderMap::clone(fields))),
+        CachedHead::Text(_) => None,
     };
     let found = find(replies, state, &wanted, info, head)?;
     let mut response = Response::new(found.body);

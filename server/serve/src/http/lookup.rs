@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headlong_library::{Changes, FileEntry, Library, Look, ResolveError, RootError};
+use headlong_library::{FileEntry, Library, PathContent, ResolveError, RootError, ScanChanges};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,7 +29,7 @@ const AROUND_MAX: usize = 256;
 const ILL_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Look-up threads of all roots.
-pub struct Lookups {
+pub struct LookupThreads {
     library: Library,
     roots: Vec<RootThreads>,
 }
@@ -41,13 +41,13 @@ struct RootThreads {
     is_ill: Arc<AtomicBool>,
 }
 
-impl std::fmt::Debug for Lookups {
+impl std::fmt::Debug for LookupThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lookups").finish_non_exhaustive()
     }
 }
 
-impl Lookups {
+impl LookupThreads {
     /// Starts the first threads of each root.
     ///
     /// # Errors
@@ -79,19 +79,19 @@ impl Lookups {
         }
         let found = self.find(path, within).await;
         if let Ok(file) = &found {
-            self.look_around(file);
+            self.scan_out_of_order(file);
         }
         found
     }
 
     /// Detects the title that a file belongs to, unless the scan has done so.
-    fn look_around(&self, file: &Arc<FileEntry>) {
+    fn scan_out_of_order(&self, file: &Arc<FileEntry>) {
         if !self.library.is_alone(file) {
             return;
         }
         let (library, file) = (self.library.clone(), Arc::clone(file));
         let root = file.root;
-        let job = move || library.look_around(root, &file.path);
+        let job = move || library.scan_out_of_order(root, &file.path);
         self.roots[root].around.offer(job);
     }
 
@@ -99,13 +99,13 @@ impl Lookups {
     async fn find(&self, path: &str, within: Duration) -> Result<Arc<FileEntry>, ResolveError> {
         let deadline = Instant::now() + within;
         if let Some(home) = self.library.home(path) {
-            match self.answer(home, self.ask(home, path), deadline).await {
-                Look::Absent => {}
+            match self.answer(home, self.enqueue(home, path), deadline).await {
+                PathContent::Absent => {}
                 look => return self.library.conclude(path, [(home, look)]),
             }
         }
         let roots = 0..self.roots.len();
-        let asked: Vec<_> = roots.map(|root| (root, self.ask(root, path))).collect();
+        let asked: Vec<_> = roots.map(|root| (root, self.enqueue(root, path))).collect();
         let mut looks = Vec::with_capacity(asked.len());
         for (root, asked) in asked {
             looks.push((root, self.answer(root, asked, deadline).await));
@@ -114,14 +114,14 @@ impl Lookups {
     }
 
     /// Queues a look-up on one root; `None` if its queue is full.
-    fn ask(&self, root: usize, path: &str) -> Option<oneshot::Receiver<Look>> {
+    fn enqueue(&self, root: usize, path: &str) -> Option<oneshot::Receiver<PathContent>> {
         let (say, answer) = oneshot::channel();
         let (library, path) = (self.library.clone(), path.to_owned());
         let is_ill = Arc::clone(&self.roots[root].is_ill);
         let is_taken = self.roots[root].lookups.offer(move || {
             // Saves disk work if the caller no longer waits.
             if !say.is_closed() {
-                let look = library.look(root, &path);
+                let look = library.lookup(root, &path);
                 is_ill.store(false, Ordering::Relaxed);
                 let _ = say.send(look);
             }
@@ -132,22 +132,22 @@ impl Lookups {
     async fn answer(
         &self,
         root: usize,
-        asked: Option<oneshot::Receiver<Look>>,
+        asked: Option<oneshot::Receiver<PathContent>>,
         deadline: Instant,
-    ) -> Look {
+    ) -> PathContent {
         let is_ill = &self.roots[root].is_ill;
         let until = match is_ill.load(Ordering::Relaxed) {
             true => deadline.min(Instant::now() + ILL_PATIENCE),
             false => deadline,
         };
         let Some(asked) = asked else {
-            return Look::NoAnswer;
+            return PathContent::NoAnswer;
         };
         match timeout_at(until, asked).await {
-            Ok(answer) => answer.unwrap_or(Look::NoAnswer),
+            Ok(answer) => answer.unwrap_or(PathContent::NoAnswer),
             Err(_) => {
                 is_ill.store(true, Ordering::Relaxed);
-                Look::NoAnswer
+                PathContent::NoAnswer
             }
         }
     }
@@ -158,7 +158,7 @@ impl Lookups {
         &self,
         root: usize,
         devices: &[Device],
-    ) -> Option<(Changes, Option<RootError>)> {
+    ) -> Option<(ScanChanges, Option<RootError>)> {
         let (say, changes) = oneshot::channel();
         let library = self.library.clone();
         let here = library.devices_of_root(root).into_iter();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// Blocks all look-up threads of a root until the senders are dropped.
-    fn hang(lookups: &Lookups, root: usize) -> Vec<std::sync::mpsc::Sender<()>> {
+    fn hang(lookups: &LookupThreads, root: usize) -> Vec<std::sync::mpsc::Sender<()>> {
         let (begun, begins) = std::sync::mpsc::channel::<()>();
         let hang_one = |_| {
             let (release, hang) = std::sync::mpsc::channel::<()>();
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn hanging_root_delays_only_unknown_files_and_only_once() {
         let (library, _roots) = library();
-        let lookups = Lookups::start(&library).expect("threads");
+        let lookups = LookupThreads::start(&library).expect("threads");
         let hung = hang(&lookups, 0);
         // The file is unknown: the look-up waits once for the hanging root.
         let within = Duration::from_millis(200);
@@ -249,10 +249,10 @@ mod tests {
     #[tokio::test]
     async fn look_up_beyond_queue_limit_fails_immediately() {
         let (library, _roots) = library();
-        let lookups = Lookups::start(&library).expect("threads");
+        let lookups = LookupThreads::start(&library).expect("threads");
         let _hung = hang(&lookups, 1);
         for _ in 0..WAITING_MAX + THREADS_MAX {
-            drop(lookups.ask(1, "s/x.mp4"));
+            drop(lookups.enqueue(1, "s/x.mp4"));
         }
         let long = Duration::from_secs(3600);
         let answer = lookups.resolve("s/x.mp4", long).await;
@@ -269,7 +269,7 @@ mod tests {
         for (name, bytes) in [("index.m3u8", text), ("1.ts", "1"), ("2.ts", "2")] {
             std::fs::write(roots[1].path().join("s").join(name), bytes).expect("written");
         }
-        let lookups = Lookups::start(&library).expect("threads");
+        let lookups = LookupThreads::start(&library).expect("threads");
         let (_release, hang) = std::sync::mpsc::channel::<()>();
         let (begun, begins) = std::sync::mpsc::channel();
         let searched = library.clone();

@@ -8,19 +8,19 @@
 //! disk failure becomes a 5xx; a later one resets the connection or stream. A reply consists of one
 //! version of its file, or it fails.
 
-mod access;
+mod access_check;
+mod access_rules;
 mod account;
-mod answer;
-mod asked;
-mod asking;
 mod body;
 mod client_hint;
-mod door;
 mod explain;
 mod gzip;
 mod head_cache;
 mod lookup;
-mod pulled;
+mod origin_reply;
+mod parsed_request;
+mod prepared_reply;
+mod range_request;
 mod response;
 mod service;
 mod shared_pace;
@@ -29,9 +29,9 @@ mod source;
 mod stages;
 mod state;
 
-pub use access::AccessRules;
+pub use access_rules::AccessRules;
 pub use body::ReplyBody;
-pub use lookup::Lookups;
+pub use lookup::LookupThreads;
 pub use service::MediaService;
 pub use shared_pace::SharedRates;
 pub use source::LibrarySource;

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use headlong_http::{Object, ReplyPlan, cmsd_dynamic};
+use headlong_http::{CmsdObject, ReplyPlan, cmsd_dynamic};
 use headlong_library::FileEntry;
 use headlong_units::BitRate;
 use http::{HeaderValue, Response};
 
 use super::account::Account;
-use super::answer::Answer;
-use super::asked::Asked;
-use super::asking::FirstBytes;
 use super::body::ReplyBody;
+use super::parsed_request::ParsedRequest;
+use super::prepared_reply::PreparedReply;
+use super::range_request::FirstBytes;
 use super::state::HttpSettings;
 use crate::config::ReplyField;
 use crate::disk::PieceInfo;
@@ -22,11 +22,15 @@ use crate::log::ServerTiming;
 const FIELDS_USUAL: usize = 12;
 
 /// Adds the CMSD fields for a player, if enabled. Needs no disk access.
-pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str, &FileEntry)) {
+pub(super) fn add_cmsd(
+    plan: &mut ReplyPlan,
+    asked: &ParsedRequest,
+    (path, file): (&str, &FileEntry),
+) {
     if !asked.settings.has(ReplyField::Cmsd) {
         return;
     }
-    let object = Object {
+    let object = CmsdObject {
         file_name: path,
         bit_rate: file.stream.bit_rate(),
     };
@@ -44,7 +48,7 @@ pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str,
 
 /// Measured delivery rate of the client's connection. A proxy's connection does not describe the
 /// client's.
-fn throughput(asked: &Asked) -> Option<BitRate> {
+fn throughput(asked: &ParsedRequest) -> Option<BitRate> {
     let record = &asked.account.record;
     let proxies = &asked.settings.proxies;
     if record.proxy.is_some() || record.remote.is_trusted(|ip| proxies.trust(ip)) {
@@ -56,7 +60,7 @@ fn throughput(asked: &Asked) -> Option<BitRate> {
 
 /// Builds the reply for hyper, with the account for the log.
 pub(super) fn build(
-    answer: Answer,
+    answer: PreparedReply,
     settings: &HttpSettings,
     head: &http::request::Parts,
     mut account: Box<Account>,

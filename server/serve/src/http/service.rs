@@ -12,16 +12,18 @@ use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::answer::{Answer, FileMetadata, NoAnswer, VERSIONS_TRIED_MAX, plan_for};
-use super::asked::Asked;
-use super::asking::{Asking, FirstBytes};
+use super::access_check::{AccessDenial, AccessRequest};
 use super::body::ReplyBody;
 use super::client_hint::expect_next;
-use super::door::{AccessRequest, Denied};
 use super::explain::explain;
 use super::gzip::gzip;
 use super::head_cache::{self, CopiedRange, HeadCache};
-use super::pulled;
+use super::origin_reply;
+use super::parsed_request::ParsedRequest;
+use super::prepared_reply::{
+    FileMetadata, PreparedReply, ReplyError, VERSIONS_TRIED_MAX, plan_for,
+};
+use super::range_request::{FirstBytes, RangeRequester};
 use super::response::{add_cmsd, append, build};
 use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
@@ -29,7 +31,7 @@ use super::state::MediaState;
 use crate::config::ReplyField;
 use crate::disk::Piece;
 use crate::log::{LimitedKind, REQUEST_ID, Stage};
-use crate::net::{AtHand, ConnectionInfo, HeadCacheService, NoBody, RawHead};
+use crate::net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
@@ -65,7 +67,11 @@ impl Service<Request<NoBody>> for MediaService {
 }
 
 impl HeadCacheService<ReplyBody> for MediaService {
-    fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<ReplyBody>> {
+    fn at_hand(
+        &self,
+        head: &RawHead<'_>,
+        info: &Arc<ConnectionInfo>,
+    ) -> Option<CachedReply<ReplyBody>> {
         head_cache::at_hand(&self.known, &self.state, head, info)
     }
 }
@@ -77,7 +83,7 @@ async fn respond(
 ) -> Response<ReplyBody> {
     let (mut head, _) = request.into_parts();
     join_cookies(&mut head.headers);
-    let mut asked = Asked::new(&state, &head);
+    let mut asked = ParsedRequest::new(&state, &head);
     let origin = head
         .headers
         .get(header::ORIGIN)
@@ -93,7 +99,7 @@ async fn respond(
     let answer = match asked.method {
         _ if !names_host(&head) => {
             let detail = "a request must name exactly one host";
-            Err(NoAnswer::Status(
+            Err(ReplyError::Status(
                 Status::BadRequest,
                 Some(detail.to_owned()),
             ))
@@ -102,23 +108,23 @@ async fn respond(
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
             let plan = cors.options_reply(origin, wanted);
-            Ok(Answer::without_bytes(plan))
+            Ok(PreparedReply::without_bytes(plan))
         }
-        Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
+        Method::Other => Err(ReplyError::Status(Status::MethodNotAllowed, None)),
         Method::Get | Method::Head => match &parsed {
             Ok(path) => answer_read(&state, &head, path, path_token, &mut asked).await,
-            Err(error) => Err(NoAnswer::Status(error.status(), None)),
+            Err(error) => Err(ReplyError::Status(error.status(), None)),
         },
     };
     let is_file = answer.is_ok() && asked.method != Method::Options;
     // Only a client that is served may announce its next request.
-    if answer.as_ref().is_ok_and(Answer::has_bytes) {
+    if answer.as_ref().is_ok_and(PreparedReply::has_bytes) {
         expect_next(&state, &head, &asked);
     }
     let now = asked.account.record.start_unix_ms / 1000;
     let mut retry_after = None;
     let mut answer = answer.unwrap_or_else(|none| {
-        if let NoAnswer::TooMany = none {
+        if let ReplyError::TooMany = none {
             let address = asked.account.record.remote.host();
             state.limited_log.write(LimitedKind::AddressRequests, |left_out| {
                 tracing::warn!(
@@ -131,7 +137,7 @@ async fn respond(
         }
         let (plan, after) = explain(none, asked.method, &mut asked.account.record);
         retry_after = after;
-        Answer::without_bytes(plan)
+        PreparedReply::without_bytes(plan)
     });
     asked.account.turn(Stage::Other);
     let of_copies = answer.of_copies.take();
@@ -155,7 +161,7 @@ async fn respond(
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if let Some(made) = of_copies {
-        head_cache::keep(known, (&head, &settings), made, &response);
+        head_cache::insert(known, (&head, &settings), made, &response);
     }
     response
 }
@@ -190,14 +196,14 @@ async fn answer_read(
     head: &http::request::Parts,
     path: &RelativePath,
     path_token: Option<PathToken<'_>>,
-    asked: &mut Asked,
-) -> Result<Answer, NoAnswer> {
+    asked: &mut ParsedRequest,
+) -> Result<PreparedReply, ReplyError> {
     let record = &asked.account.record;
     let (client, now) = (record.remote, record.start_unix_ms / 1000);
     let access = &asked.settings.access;
-    let denied = |status| NoAnswer::Denied(Denied::Status(status));
+    let denied = |status| ReplyError::Denied(AccessDenial::Status(status));
     let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
-    let may_use = access.ask_referer(path.as_str(), referer);
+    let may_use = access.check_referer(path.as_str(), referer);
     may_use.map_err(denied)?;
     asked.account.turn(Stage::Access);
     let asks = AccessRequest {
@@ -208,10 +214,10 @@ async fn answer_read(
         now,
         id: &asked.account.record.id,
     };
-    let may_watch = access.ask(&asks).await;
+    let may_watch = access.check(&asks).await;
     asked.account.turn(Stage::Other);
     may_watch.map_err(|why| {
-        if let Denied::Unanswered(_, what) = &why {
+        if let AccessDenial::Unanswered(_, what) = &why {
             let remedy = "check the server of auth_url";
             state.limited_log.write(LimitedKind::Access, |left_out| {
                 tracing::warn!(
@@ -223,10 +229,10 @@ async fn answer_read(
                 )
             });
         }
-        NoAnswer::Denied(why)
+        ReplyError::Denied(why)
     })?;
     if let Some(below) = state.pulls.of(path.as_str()) {
-        return pulled::answer(state, head, asked, below).await;
+        return origin_reply::answer(state, head, asked, below).await;
     }
     for tried in 1.. {
         asked.account.turn(Stage::Lookup);
@@ -240,15 +246,15 @@ async fn answer_read(
             return Ok(answer);
         }
         match fetch(state, head, asked, (path.as_str(), &file, false)).await {
-            Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
-                if tried < VERSIONS_TRIED_MAX =>
-            {
+            Err(
+                ReplyError::Failed(Failure::Changed) | ReplyError::Refused(Refusal::UnknownStream),
+            ) if tried < VERSIONS_TRIED_MAX => {
                 state.library.distrust(path.as_str());
             }
             answer => return answer,
         }
     }
-    Err(NoAnswer::Failed(Failure::Changed))
+    Err(ReplyError::Failed(Failure::Changed))
 }
 
 /// Upper bound of a look-up's timeout, beyond the patience of any client.
@@ -258,7 +264,7 @@ async fn resolve(
     state: &Arc<MediaState>,
     path: &str,
     within: std::time::Duration,
-) -> Result<Arc<FileEntry>, NoAnswer> {
+) -> Result<Arc<FileEntry>, ReplyError> {
     if let Some(file) = state.library.recall(path) {
         return Ok(file);
     }
@@ -279,12 +285,12 @@ async fn resolve(
             state.limited_log.write(LimitedKind::Lookup, |left_out| {
                 tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
             });
-            NoAnswer::Failed(match is_short_of_resources(&source) {
+            ReplyError::Failed(match is_short_of_resources(&source) {
                 true => Failure::NoResources,
                 false => Failure::Device,
             })
         }
-        ResolveError::NoAnswer(_) => NoAnswer::Failed(Failure::TimedOut),
+        ResolveError::NoAnswer(_) => ReplyError::Failed(Failure::TimedOut),
         ResolveError::Forbidden(path) => {
             let remedy = "let the server's user read it and search its parent directories";
             state.limited_log.write(LimitedKind::Forbidden, |left_out| {
@@ -295,9 +301,9 @@ async fn resolve(
                     "cannot read a file: permission denied"
                 );
             });
-            NoAnswer::Status(Status::Forbidden, None)
+            ReplyError::Status(Status::Forbidden, None)
         }
-        _ => NoAnswer::Status(Status::NotFound, None),
+        _ => ReplyError::Status(Status::NotFound, None),
     })
 }
 
@@ -312,7 +318,7 @@ fn is_short_of_resources(error: &std::io::Error) -> bool {
 async fn packed_beside(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
-    asked: &mut Asked,
+    asked: &mut ParsedRequest,
     (path, file): (&str, &FileEntry),
 ) -> Option<Arc<FileEntry>> {
     let beside = packed_path(head, asked, (path, file))?;
@@ -327,9 +333,9 @@ async fn packed_beside(
 async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
-    asked: &mut Asked,
+    asked: &mut ParsedRequest,
     (path, file, is_packed): (&str, &Arc<FileEntry>, bool),
-) -> Result<Answer, NoAnswer> {
+) -> Result<PreparedReply, ReplyError> {
     let gzip_turn = match is_packed {
         true => None,
         false => gzip_turn(state, head, asked, file),
@@ -352,20 +358,20 @@ async fn fetch(
     }
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
-        return Err(NoAnswer::Status(
+        return Err(ReplyError::Status(
             Status::Unavailable,
             Some(detail.to_owned()),
         ));
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
-        return Ok(Answer::without_bytes(plan));
+        return Ok(PreparedReply::without_bytes(plan));
     };
     let client = asked.account.record.remote;
     // A retry still counts as one request.
     asked.account.held = None;
     let held = state.hold(&asked.settings, file.device, client);
-    asked.account.held = held.ok_or(NoAnswer::TooMany)?;
+    asked.account.held = held.ok_or(ReplyError::TooMany)?;
     let request = EngineRequest {
         viewer: asked.identity,
         stream: StreamId(file.stream.id),
@@ -384,7 +390,7 @@ async fn fetch(
     });
     // A client that names no range may stop reading anywhere.
     let whole = plan.status == Status::Ok;
-    let mut asking = Asking {
+    let mut asking = RangeRequester {
         device: device.clone(),
         source,
         request,
@@ -393,8 +399,8 @@ async fn fetch(
         bringing: None,
     };
     asked.account.turn(Stage::Device);
-    let begun = asking.ask_device(first_part).await;
-    let mut begun = begun.map_err(NoAnswer::from)?;
+    let begun = asking.request_from_device(first_part).await;
+    let mut begun = begun.map_err(ReplyError::from)?;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
     if let Some(turn) = gzip_turn {
         let account = &mut asked.account;
@@ -406,12 +412,12 @@ async fn fetch(
             None => account.turn(Stage::Other),
         };
         let gzipped = gzip(begun.reply, turn, note).await;
-        let gzipped = gzipped.map_err(NoAnswer::Failed)?;
+        let gzipped = gzipped.map_err(ReplyError::Failed)?;
         plan.code("gzip", Some(gzipped.bytes.len() as u64));
         add_cmsd(&mut plan, asked, (path, file));
-        return Ok(Answer {
+        return Ok(PreparedReply {
             gzipped: Some(gzipped),
-            ..Answer::without_bytes(plan)
+            ..PreparedReply::without_bytes(plan)
         });
     }
     match begun.reply.next().await {
@@ -424,15 +430,15 @@ async fn fetch(
             add_cmsd(&mut plan, asked, (path, file));
             let is_of_copies =
                 begun.reply.is_of_copies() && !is_packed && asked.cmcd == Cmcd::default();
-            Ok(Answer {
+            Ok(PreparedReply {
                 of_copies: is_of_copies
                     .then(|| CopiedRange::of(&plan, path, file))
                     .flatten(),
                 first: Some((FirstBytes::Read(begun, piece), asking)),
-                ..Answer::without_bytes(plan)
+                ..PreparedReply::without_bytes(plan)
             })
         }
-        Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
-        None => Err(NoAnswer::Failed(Failure::Device)),
+        Some(Err(failure)) => Err(ReplyError::Failed(failure)),
+        None => Err(ReplyError::Failed(Failure::Device)),
     }
 }

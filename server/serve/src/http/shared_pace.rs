@@ -27,12 +27,12 @@ pub struct SharedRates {
 const TIDIED_AT: usize = 64;
 
 #[derive(Debug)]
-struct Table<Key> {
+struct ScheduleTable<Key> {
     schedules: HashMap<Key, Arc<Mutex<SharedPacer>>>,
     tidied_at: usize,
 }
 
-impl<Key> Default for Table<Key> {
+impl<Key> Default for ScheduleTable<Key> {
     fn default() -> Self {
         Self {
             schedules: HashMap::new(),
@@ -41,7 +41,7 @@ impl<Key> Default for Table<Key> {
     }
 }
 
-impl<Key: Hash + Eq> Table<Key> {
+impl<Key: Hash + Eq> ScheduleTable<Key> {
     fn of(&mut self, now: Instant, key: Key, bytes_per_second: u64) -> Arc<Mutex<SharedPacer>> {
         if self.schedules.len() >= self.tidied_at {
             self.schedules.retain(|_, schedule| {
@@ -59,13 +59,13 @@ impl<Key: Hash + Eq> Table<Key> {
 /// All shared schedules.
 #[derive(Debug, Default)]
 pub(super) struct SharedPaces {
-    by_address: Mutex<Table<Subscriber>>,
-    by_session: Mutex<Table<ViewerId>>,
+    by_address: Mutex<ScheduleTable<Subscriber>>,
+    by_session: Mutex<ScheduleTable<ViewerId>>,
 }
 
 /// The schedules of one reply, and the time at which its next bytes may be sent.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct ReplySchedules {
     schedules: Vec<Arc<Mutex<SharedPacer>>>,
     may_go_at: Instant,
 }
@@ -82,7 +82,7 @@ impl SharedPaces {
         now: Instant,
         rates: SharedRates,
         (address, session): (Option<IpAddr>, ViewerId),
-    ) -> Shared {
+    ) -> ReplySchedules {
         let mut schedules = Vec::new();
         if let Some(address) = address.filter(|_| rates.per_address > 0) {
             let key = Subscriber::of(address);
@@ -92,14 +92,14 @@ impl SharedPaces {
             schedules.push(lock(&self.by_session).of(now, session, rates.per_session));
         }
         let free_at = schedules.iter().map(|schedule| lock(schedule).free_at());
-        Shared {
+        ReplySchedules {
             may_go_at: free_at.max().unwrap_or_default(),
             schedules,
         }
     }
 }
 
-impl Shared {
+impl ReplySchedules {
     /// Whether the reply has no shared schedule.
     pub(super) fn is_none(&self) -> bool {
         self.schedules.is_empty()

@@ -5,8 +5,8 @@ use headlong_http::{Method, accepts_gzip, combined, is_text, media_type};
 use headlong_library::FileEntry;
 use http::header;
 
-use super::asked::{Asked, fields_of};
-use super::gzip::Turn;
+use super::gzip::GzipSlot;
+use super::parsed_request::{ParsedRequest, fields_of};
 use super::state::{HttpSettings, MediaState};
 use crate::config::Gzip;
 
@@ -30,9 +30,9 @@ fn is_small(settings: &HttpSettings, file: &FileEntry) -> bool {
 pub(super) fn gzip_turn(
     state: &MediaState,
     head: &http::request::Parts,
-    asked: &Asked,
+    asked: &ParsedRequest,
     file: &FileEntry,
-) -> Option<Turn> {
+) -> Option<GzipSlot> {
     let may_be = is_small(&asked.settings, file) && takes_gzip(head, asked, file);
     may_be.then(|| state.gzip_turns.take())?
 }
@@ -40,7 +40,7 @@ pub(super) fn gzip_turn(
 /// Path of the gzip file that may replace the file at `path`.
 pub(super) fn packed_path(
     head: &http::request::Parts,
-    asked: &Asked,
+    asked: &ParsedRequest,
     (path, file): (&str, &FileEntry),
 ) -> Option<String> {
     let may_be = asked.settings.gzip.contains(&Gzip::Static) && takes_gzip(head, asked, file);
@@ -53,7 +53,7 @@ pub(super) fn is_packed(packed: &FileEntry, file: &FileEntry) -> bool {
 }
 
 /// Whether a client that accepts gzip requests the whole text.
-fn takes_gzip(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> bool {
+fn takes_gzip(head: &http::request::Parts, asked: &ParsedRequest, file: &FileEntry) -> bool {
     // HEAD ignores ranges and describes the reply to a GET.
     let has_range = asked.method == Method::Get && head.headers.contains_key(header::RANGE);
     if has_range || !may_be_gzipped(&asked.settings, file) {

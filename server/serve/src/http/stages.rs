@@ -7,14 +7,14 @@ use std::time::Instant;
 use headlong_units::Duration;
 
 use crate::disk::PieceInfo;
-use crate::log::{Moment, Stage, Stages, Tier, Trace, Waited};
+use crate::log::{PieceTier, PieceWaits, RequestMoment, Stage, StageTrace, Stages};
 use crate::net::ConnectionInfo;
 use crate::time_scale::TimeScale;
 
 /// Stage timing of one request.
 #[derive(Debug)]
-pub(super) struct Tracing {
-    trace: Trace,
+pub(super) struct StageTiming {
+    trace: StageTrace,
     /// Server time from which on the reply is logged as slow.
     after: Duration,
     is_shared: bool,
@@ -22,7 +22,7 @@ pub(super) struct Tracing {
     time_scale: TimeScale,
 }
 
-impl Tracing {
+impl StageTiming {
     /// For a request whose head was complete at `started`.
     pub(super) fn begin(
         after: Duration,
@@ -37,7 +37,7 @@ impl Tracing {
         let waited = own.map(|connection| connection.writes_waited(now));
         let [head, waited] = [head, waited].map(|time| time_scale.model(time.unwrap_or_default()));
         Self {
-            trace: Trace::begin(head, waited, is_shared),
+            trace: StageTrace::begin(head, waited, is_shared),
             after,
             is_shared,
             started,
@@ -45,10 +45,10 @@ impl Tracing {
         }
     }
 
-    fn moment(&self, now: Instant, connection: Option<&ConnectionInfo>) -> Moment {
+    fn moment(&self, now: Instant, connection: Option<&ConnectionInfo>) -> RequestMoment {
         let own = connection.filter(|_| !self.is_shared);
         let waited = own.map(|connection| connection.writes_waited(now.into()));
-        Moment {
+        RequestMoment {
             passed: self.time_scale.model(now.duration_since(self.started)),
             writes_waited: self.time_scale.model(waited.unwrap_or_default()),
         }
@@ -67,13 +67,13 @@ impl Tracing {
         piece: PieceInfo,
         next: Stage,
     ) {
-        let waited = Waited {
+        let waited = PieceWaits {
             queue: piece.queue_time,
             read: piece.disk_time,
             tier: match (piece.from_ram, piece.from_flash) {
-                (true, _) => Tier::Ram,
-                (false, true) => Tier::Flash,
-                (false, false) => Tier::Disk,
+                (true, _) => PieceTier::Ram,
+                (false, true) => PieceTier::Flash,
+                (false, false) => PieceTier::Disk,
             },
         };
         let moment = self.moment(Instant::now(), connection);

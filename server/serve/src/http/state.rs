@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use headlong_engine::{Identity, StreamId, ViewerId};
+use headlong_engine::{ReaderIdentity, StreamId, ViewerId};
 use headlong_http::{CorsPolicy, Peer, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
 use tokio::sync::Semaphore;
 
-use super::access::AccessRules;
+use super::access_rules::AccessRules;
 use super::gzip;
-use super::lookup::Lookups;
-use super::shared_pace::{Shared, SharedPaces, SharedRates};
+use super::lookup::LookupThreads;
+use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
 use crate::config::{Gzip, Proxies, ReplyField};
 use crate::disk::Device;
 use crate::log::{AccessLog, LimitedLog, RequestIds};
-use crate::net::{AddressLimits, Held, Subscriber};
+use crate::net::{AddressLimits, AddressShare, Subscriber};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
@@ -79,7 +79,7 @@ pub struct MediaState {
     /// The files.
     pub library: Library,
     /// Look-up threads.
-    pub lookups: Lookups,
+    pub lookups: LookupThreads,
     /// Devices, by the library's index.
     pub devices: Vec<Device>,
     /// Caches of origins.
@@ -90,7 +90,7 @@ pub struct MediaState {
     pub metrics: Arc<RequestMetrics>,
     /// Per device, the requests in progress of each address.
     by_address: Vec<Arc<AddressLimits>>,
-    pub(super) gzip_turns: gzip::Turns,
+    pub(super) gzip_turns: gzip::GzipSlots,
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,
     started: Instant,
@@ -107,7 +107,7 @@ impl MediaState {
     /// Creates the state with the initial settings.
     pub fn new(
         library: Library,
-        lookups: Lookups,
+        lookups: LookupThreads,
         devices: Vec<Device>,
         log: Arc<AccessLog>,
         settings: HttpSettings,
@@ -123,7 +123,7 @@ impl MediaState {
             log,
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
-            gzip_turns: gzip::Turns::default(),
+            gzip_turns: gzip::GzipSlots::default(),
             shared_paces: SharedPaces::default(),
             request_ids: RequestIds::default(),
             started: Instant::now(),
@@ -157,7 +157,7 @@ impl MediaState {
         settings: &HttpSettings,
         device: usize,
         client: Peer,
-    ) -> Option<Option<Held>> {
+    ) -> Option<Option<AddressShare>> {
         let (Some(held), Some(address)) = (self.by_address.get(device), client.ip()) else {
             return Some(None);
         };
@@ -181,12 +181,19 @@ impl MediaState {
 
     /// The rate limits that a reply shares with others of its address and session. A proxy's
     /// address is exempt.
-    pub(super) fn shared(&self, settings: &HttpSettings, client: Peer, viewer: Identity) -> Shared {
+    pub(super) fn shared(
+        &self,
+        settings: &HttpSettings,
+        client: Peer,
+        viewer: ReaderIdentity,
+    ) -> ReplySchedules {
         if settings.shared_rates == SharedRates::default() {
-            return Shared::default();
+            return ReplySchedules::default();
         }
         let session = match viewer {
-            Identity::Named(viewer) | Identity::Unnamed { origin: viewer, .. } => viewer,
+            ReaderIdentity::Named(viewer) | ReaderIdentity::Unnamed { origin: viewer, .. } => {
+                viewer
+            }
         };
         let address = client.ip();
         let of = (

@@ -18,7 +18,7 @@ use super::record::{RequestRecord, SessionKey};
 use super::session::{SessionLimits, SessionLog, SessionSummary};
 use super::sink::{LogTarget, Sink, SinkError};
 use super::slow;
-use crate::degraded::{DegradedParts, PartKind};
+use crate::degraded_parts::{DegradedPartKind, DegradedParts};
 use crate::time_scale::TimeScale;
 
 const BATCH_BYTES: usize = 64 * 1024;
@@ -74,31 +74,31 @@ pub struct LogCounts {
     pub write_errors: u64,
 }
 
-enum Message {
+enum LogMessage {
     Record(Box<RequestRecord>),
     Begun(SessionKey),
     Wake,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct AccessLogState {
     dropped: AtomicU64,
     write_errors: AtomicU64,
     reopen: AtomicBool,
     finish: AtomicBool,
-    lost_ends: Mutex<LostEnds>,
+    lost_ends: Mutex<LostSessionEnds>,
 }
 
 /// Sessions of requests whose end records were lost. The writer must learn of these ends, or a
 /// session would stay open indefinitely.
 #[derive(Debug, Default)]
-struct LostEnds {
+struct LostSessionEnds {
     keys: Vec<SessionKey>,
     /// There were too many to store individually.
     are_many: bool,
 }
 
-impl LostEnds {
+impl LostSessionEnds {
     fn add(&mut self, key: SessionKey) {
         self.are_many |= self.keys.len() >= LOST_ENDS_MAX;
         if !self.are_many {
@@ -107,8 +107,8 @@ impl LostEnds {
     }
 }
 
-impl Shared {
-    fn lost_ends(&self) -> MutexGuard<'_, LostEnds> {
+impl AccessLogState {
+    fn lost_ends(&self) -> MutexGuard<'_, LostSessionEnds> {
         // Every change under the lock is complete even if a panic follows.
         self.lost_ends
             .lock()
@@ -120,12 +120,12 @@ impl Shared {
 #[derive(Debug)]
 pub struct AccessLog {
     /// `None` when all logs are off; there is no thread then.
-    sender: Option<SyncSender<Message>>,
+    sender: Option<SyncSender<LogMessage>>,
     /// Signals that the writer has ended.
     ended: Mutex<Option<Receiver<()>>>,
     has_access: bool,
     has_sessions: bool,
-    shared: Arc<Shared>,
+    shared: Arc<AccessLogState>,
 }
 
 impl AccessLog {
@@ -138,12 +138,14 @@ impl AccessLog {
             let (sink, error) = Sink::open(target);
             if let (Some(path), Some(error)) = (sink.path(), error) {
                 let error = format!("{}; {}", error.source, SinkError::REMEDY);
-                config.degraded.lose(PartKind::Log, path.display(), error);
+                config
+                    .degraded
+                    .lose(DegradedPartKind::Log, path.display(), error);
             }
             sink
         };
         let [access, sessions, slow] = [&config.access, &config.sessions, &config.slow].map(open);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(AccessLogState::default());
         let (has_access, has_sessions) = (!access.is_off(), !sessions.is_off());
         if !has_access && !has_sessions && slow.is_off() {
             return Ok(Self {
@@ -156,11 +158,11 @@ impl AccessLog {
         }
         let (sender, receiver) = sync_channel(config.queue_max.max(1));
         let (say, ended) = sync_channel(1);
-        let writer = Writer {
+        let writer = LogWriter {
             format: config.format,
-            access: Output::new(access),
-            sessions: Output::new(sessions),
-            slow: Output::new(slow),
+            access: LogOutput::new(access),
+            sessions: LogOutput::new(sessions),
+            slow: LogOutput::new(slow),
             session_log: SessionLog::new(config.session_limits),
             shared: Arc::clone(&shared),
             degraded: Arc::clone(&config.degraded),
@@ -168,7 +170,7 @@ impl AccessLog {
             time_scale: config.time_scale,
             warned: None,
             is_drained: true,
-            lost_ends: LostEnds::default(),
+            lost_ends: LostSessionEnds::default(),
         };
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
@@ -202,10 +204,10 @@ impl AccessLog {
     /// Queues a record; never blocks.
     pub fn record(&self, record: RequestRecord) {
         let Some(sender) = &self.sender else { return };
-        let sent = sender.try_send(Message::Record(Box::new(record)));
+        let sent = sender.try_send(LogMessage::Record(Box::new(record)));
         if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) = sent {
             self.shared.dropped.fetch_add(1, Relaxed);
-            if let Message::Record(record) = lost
+            if let LogMessage::Record(record) = lost
                 && let Some(key) = record.session
             {
                 self.shared.lost_ends().add(key);
@@ -214,10 +216,10 @@ impl AccessLog {
     }
 
     /// A request of a viewer began: its session stays open until the request ends.
-    pub fn begun(&self, session: &Option<SessionKey>) {
+    pub fn request_started(&self, session: &Option<SessionKey>) {
         if let (true, Some(sender), Some(key)) = (self.has_sessions, &self.sender, session) {
             // A lost message at worst splits a session.
-            let _ = sender.try_send(Message::Begun(key.clone()));
+            let _ = sender.try_send(LogMessage::Begun(key.clone()));
         }
     }
 
@@ -226,7 +228,7 @@ impl AccessLog {
         self.shared.reopen.store(true, Relaxed);
         if let Some(sender) = &self.sender {
             // If the queue is full, the writer is awake.
-            let _ = sender.try_send(Message::Wake);
+            let _ = sender.try_send(LogMessage::Wake);
         }
     }
 
@@ -251,7 +253,7 @@ impl AccessLog {
         };
         self.shared.finish.store(true, Relaxed);
         // If the queue is full, the writer is awake or stuck.
-        let _ = sender.try_send(Message::Wake);
+        let _ = sender.try_send(LogMessage::Wake);
         if ended.recv_timeout(FINISH_TIME).is_err() {
             tracing::error!("access log not finished in time; its last lines are lost");
         }
@@ -265,14 +267,14 @@ impl Drop for AccessLog {
 }
 
 /// A sink and its buffered lines.
-struct Output {
+struct LogOutput {
     sink: Sink,
     lines: Vec<u8>,
     /// Whether the last write failed.
     is_failing: bool,
 }
 
-impl Output {
+impl LogOutput {
     fn new(sink: Sink) -> Self {
         Self {
             sink,
@@ -282,7 +284,7 @@ impl Output {
     }
 
     /// Writes the lines; lines that cannot be written are lost and counted.
-    fn flush(&mut self, shared: &Shared, degraded: &DegradedParts) -> io::Result<()> {
+    fn flush(&mut self, shared: &AccessLogState, degraded: &DegradedParts) -> io::Result<()> {
         if self.lines.is_empty() {
             if self.sink.opens_again() {
                 self.is_failing = false;
@@ -309,7 +311,7 @@ impl Output {
             Err(error) => {
                 if let Some(path) = self.sink.path() {
                     let error = format!("{error}; {}", SinkError::REMEDY);
-                    degraded.lose(PartKind::Log, path.display(), error);
+                    degraded.lose(DegradedPartKind::Log, path.display(), error);
                 }
             }
         }
@@ -320,7 +322,7 @@ impl Output {
 
     fn recover(&self, degraded: &DegradedParts) {
         if let Some(path) = self.sink.path() {
-            degraded.recover(PartKind::Log, path.display());
+            degraded.recover(DegradedPartKind::Log, path.display());
         }
     }
 }
@@ -330,24 +332,24 @@ fn is_of_pipe(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | WouldBlock)
 }
 
-struct Writer {
+struct LogWriter {
     format: LogFormat,
-    access: Output,
-    sessions: Output,
-    slow: Output,
+    access: LogOutput,
+    sessions: LogOutput,
+    slow: LogOutput,
     session_log: SessionLog,
-    shared: Arc<Shared>,
+    shared: Arc<AccessLogState>,
     degraded: Arc<DegradedParts>,
     started: Instant,
     time_scale: TimeScale,
     warned: Option<Instant>,
     /// Whether the queue was empty at the last receive.
     is_drained: bool,
-    lost_ends: LostEnds,
+    lost_ends: LostSessionEnds,
 }
 
-impl Writer {
-    fn run(mut self, receiver: &Receiver<Message>) {
+impl LogWriter {
+    fn run(mut self, receiver: &Receiver<LogMessage>) {
         loop {
             if self.is_drained {
                 self.lost_ends = std::mem::take(&mut *self.shared.lost_ends());
@@ -386,13 +388,13 @@ impl Writer {
     }
 
     /// Processes this message and queued ones, up to a batch.
-    fn take(&mut self, first: Option<Message>, receiver: &Receiver<Message>) {
+    fn take(&mut self, first: Option<LogMessage>, receiver: &Receiver<LogMessage>) {
         let mut next = first;
         while let Some(message) = next {
             match message {
-                Message::Record(record) => self.put(&record),
-                Message::Begun(key) => self.session_log.begin(key),
-                Message::Wake => {}
+                LogMessage::Record(record) => self.put(&record),
+                LogMessage::Begun(key) => self.session_log.begin(key),
+                LogMessage::Wake => {}
             }
             let outputs = [&self.access, &self.sessions, &self.slow];
             if outputs

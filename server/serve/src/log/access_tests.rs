@@ -123,8 +123,8 @@ fn session_ends_even_if_its_record_was_lost() {
     let log = AccessLog::open(&config).expect("opened");
     let mut other = sample();
     other.session.as_mut().expect("named").id = "other".to_owned();
-    log.begun(&other.session);
-    log.begun(&other.session);
+    log.request_started(&other.session);
+    log.request_started(&other.session);
     log.record(other.clone());
     // The pipe is not read, so the writer blocks and its queue fills up.
     let is_full = || {

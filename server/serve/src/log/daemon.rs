@@ -7,7 +7,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
-use super::lossy::Lossy;
+use super::lossy::LossyQueue;
 
 /// Error of the daemon's log.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum DaemonLogError {
 #[derive(Debug, Clone)]
 pub struct DaemonLog {
     level: reload::Handle<EnvFilter, Registry>,
-    lines: Lossy,
+    lines: LossyQueue,
 }
 
 /// Initializes the log, once. `RUST_LOG` takes precedence over `level`.
@@ -44,7 +44,7 @@ pub fn init_daemon_log(level: &str) -> Result<DaemonLog, DaemonLogError> {
     let wanted = from_environment.as_deref().filter(|text| !text.is_empty());
     let (filter, handle) = reload::Layer::new(parse(wanted.unwrap_or(level))?);
     let is_journal = headlong_report::is_journal();
-    let lines = Lossy::new(io::stderr(), is_journal);
+    let lines = LossyQueue::new(io::stderr(), is_journal);
     let text = fmt::layer()
         .with_writer(lines.clone())
         .with_ansi(io::stderr().is_terminal())

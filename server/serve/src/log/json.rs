@@ -4,9 +4,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::record::{RequestRecord, version_name};
 
-struct Line<'a>(&'a RequestRecord);
+struct JsonLine<'a>(&'a RequestRecord);
 
-impl Serialize for Line<'_> {
+impl Serialize for JsonLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let record = self.0;
         let session = record.session.as_ref();
@@ -74,7 +74,7 @@ pub(super) fn request_and_reply<M: SerializeMap>(
 
 /// Appends a record as one line.
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
-    write_line(&Line(record), line);
+    write_line(&JsonLine(record), line);
 }
 
 /// Appends any flat value as one line.

@@ -21,25 +21,25 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// Sending end; clones share the queue.
 #[derive(Debug, Clone)]
-pub(super) struct Lossy {
+pub(super) struct LossyQueue {
     lines: SyncSender<Vec<u8>>,
-    counts: Arc<Counts>,
+    counts: Arc<QueueCounters>,
     /// The journal receives the level of each line.
     is_journal: bool,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct QueueCounters {
     /// Queued lines, and the one being written.
     waiting: AtomicU64,
     dropped: AtomicU64,
 }
 
-impl Lossy {
+impl LossyQueue {
     /// Starts the thread that writes to `sink`. If there is no thread, all lines are dropped.
     pub(super) fn new(sink: impl Write + Send + 'static, is_journal: bool) -> Self {
         let (lines, receiver) = sync_channel(LINES_MAX);
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<QueueCounters>::default();
         let of_thread = Arc::clone(&counts);
         let thread = std::thread::Builder::new().name("daemon-log".to_owned());
         let _ = thread.spawn(move || write_all(&receiver, sink, &of_thread));
@@ -59,7 +59,7 @@ impl Lossy {
     }
 }
 
-fn write_all(lines: &Receiver<Vec<u8>>, mut sink: impl Write, counts: &Counts) {
+fn write_all(lines: &Receiver<Vec<u8>>, mut sink: impl Write, counts: &QueueCounters) {
     for line in lines {
         let dropped = counts.dropped.swap(0, Relaxed);
         if dropped > 0 {
@@ -75,12 +75,12 @@ fn write_all(lines: &Receiver<Vec<u8>>, mut sink: impl Write, counts: &Counts) {
 
 /// A line under construction; it is queued on drop.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct QueuedLine {
     text: Vec<u8>,
-    log: Lossy,
+    log: LossyQueue,
 }
 
-impl Write for Line {
+impl Write for QueuedLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -91,7 +91,7 @@ impl Write for Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for QueuedLine {
     fn drop(&mut self) {
         let counts = &self.log.counts;
         counts.waiting.fetch_add(1, Relaxed);
@@ -107,17 +107,17 @@ impl Drop for Line {
     }
 }
 
-impl MakeWriter<'_> for Lossy {
-    type Writer = Line;
+impl MakeWriter<'_> for LossyQueue {
+    type Writer = QueuedLine;
 
-    fn make_writer(&self) -> Line {
-        Line {
+    fn make_writer(&self) -> QueuedLine {
+        QueuedLine {
             text: Vec::new(),
             log: self.clone(),
         }
     }
 
-    fn make_writer_for(&self, of: &Metadata<'_>) -> Line {
+    fn make_writer_for(&self, of: &Metadata<'_>) -> QueuedLine {
         let mut line = self.make_writer();
         if self.is_journal {
             line.text = mark(*of.level()).into_bytes();
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn unread_log_drops_lines_and_reports_their_number() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
-        let log = Lossy::new(writer, false);
+        let log = LossyQueue::new(writer, false);
         // Far more than the capacity of pipe and queue.
         let text = [b'x'; 1000];
         for _ in 0..2 * LINES_MAX {

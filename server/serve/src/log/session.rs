@@ -98,7 +98,7 @@ pub struct SessionSummary {
 #[derive(Debug)]
 pub struct SessionLog {
     limits: SessionLimits,
-    open: HashMap<SessionKey, Open>,
+    open: HashMap<SessionKey, OpenSession>,
     /// The open sessions by the time of their last request; the number makes equal times distinct.
     by_age: BTreeMap<(Instant, u64), SessionKey>,
     /// Requests in progress per session.
@@ -107,7 +107,7 @@ pub struct SessionLog {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenSession {
     age: (Instant, u64),
     paths: HashSet<u64>,
     service_time: Duration,
@@ -157,7 +157,7 @@ impl SessionLog {
                 open.age = age;
                 open
             }
-            Entry::Vacant(free) => free.insert(Open::new(age, key, record)),
+            Entry::Vacant(free) => free.insert(OpenSession::new(age, key, record)),
         };
         open.add(record);
         self.by_age.insert(age, key.clone());
@@ -212,7 +212,7 @@ impl SessionLog {
     }
 }
 
-impl Open {
+impl OpenSession {
     fn new(age: (Instant, u64), key: &SessionKey, first: &RequestRecord) -> Self {
         Self {
             age,

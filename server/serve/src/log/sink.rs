@@ -141,7 +141,7 @@ impl Sink {
                 if *is_broken && open.write_all(b"\n").is_ok() {
                     *is_broken = false;
                 }
-                let mut to = Patient {
+                let mut to = PipeSink {
                     file: open,
                     is_stalled,
                 };
@@ -163,12 +163,12 @@ impl Sink {
 }
 
 /// A file that may be a pipe: one write waits for a slow reader, later ones do not.
-struct Patient<'a> {
+struct PipeSink<'a> {
     file: &'a mut File,
     is_stalled: &'a mut bool,
 }
 
-impl Write for Patient<'_> {
+impl Write for PipeSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut outcome = self.file.write(bytes);
         let is_full = |outcome: &io::Result<usize>| {

@@ -12,9 +12,9 @@ use super::record::{RequestRecord, version_name};
 use super::stages::Stages;
 
 /// A line as a JSON object.
-struct Line<'a>(&'a RequestRecord, &'a Stages);
+struct SlowLine<'a>(&'a RequestRecord, &'a Stages);
 
-impl Serialize for Line<'_> {
+impl Serialize for SlowLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(record, stages) = self;
         let session = record.session.as_ref();
@@ -23,7 +23,7 @@ impl Serialize for Line<'_> {
         map.serialize_entry("slow_start_unix_ms", &record.start_unix_ms)?;
         map.serialize_entry("total_seconds", &stages.total().as_secs_f64())?;
         first_byte(&mut map, record)?;
-        map.serialize_entry("stage_seconds", &InSeconds(stages))?;
+        map.serialize_entry("stage_seconds", &StageSeconds(stages))?;
         map.serialize_entry("remote", &record.remote.to_string())?;
         request_and_reply(&mut map, record)?;
         maybe(&mut map, "session", session.map(|key| &key.id))?;
@@ -35,9 +35,9 @@ impl Serialize for Line<'_> {
 }
 
 /// The stages in seconds, as a JSON object.
-struct InSeconds<'a>(&'a Stages);
+struct StageSeconds<'a>(&'a Stages);
 
-impl Serialize for InSeconds<'_> {
+impl Serialize for StageSeconds<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let all = self.0.all().into_iter();
         serializer.collect_map(all.map(|(name, time)| (name, time.as_secs_f64())))
@@ -52,7 +52,7 @@ pub(super) fn write(
     line: &mut Vec<u8>,
 ) {
     match format {
-        LogFormat::Json => write_line(&Line(record, stages), line),
+        LogFormat::Json => write_line(&SlowLine(record, stages), line),
         LogFormat::Combined => write_text(record, stages, line),
     }
 }

@@ -102,7 +102,7 @@ pub enum Stage {
 
 /// A point in time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moment {
+pub struct RequestMoment {
     /// Time since the request's head was complete.
     pub passed: Duration,
     /// Total time that writes have waited on its connection.
@@ -111,18 +111,18 @@ pub struct Moment {
 
 /// Waiting times of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waited {
+pub struct PieceWaits {
     /// Time until its read began.
     pub queue: Duration,
     /// Time from then until the read was done.
     pub read: Duration,
     /// Its source.
-    pub tier: Tier,
+    pub tier: PieceTier,
 }
 
 /// Source of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
+pub enum PieceTier {
     /// Memory, or a read that was already in progress.
     Ram,
     /// Flash.
@@ -133,16 +133,16 @@ pub enum Tier {
 
 /// Stage times of a request in progress.
 #[derive(Debug)]
-pub struct Trace {
+pub struct StageTrace {
     spent: Stages,
     stage: Stage,
-    turned: Moment,
+    turned: RequestMoment,
     /// Several requests share the connection, so waits of its writes belong to no single one: time
     /// in which no data of a reply is requested counts as the client's.
     is_shared: bool,
 }
 
-impl Trace {
+impl StageTrace {
     /// For a request whose head is complete and took `head` to receive.
     pub fn begin(head: Duration, writes_waited: Duration, is_shared: bool) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl Trace {
                 ..Stages::default()
             },
             stage: Stage::Other,
-            turned: Moment {
+            turned: RequestMoment {
                 passed: Duration::ZERO,
                 writes_waited,
             },
@@ -160,7 +160,7 @@ impl Trace {
     }
 
     /// Enters the next stage.
-    pub fn turn(&mut self, now: Moment, next: Stage) {
+    pub fn turn(&mut self, now: RequestMoment, next: Stage) {
         if next == self.stage {
             return;
         }
@@ -171,16 +171,16 @@ impl Trace {
 
     /// A piece arrived, for which the reply may have waited; enters the next stage. The end of the
     /// wait is accounted to the read, the time before it to the queue.
-    pub fn got(&mut self, now: Moment, waited: Waited, next: Stage) {
+    pub fn got(&mut self, now: RequestMoment, waited: PieceWaits, next: Stage) {
         if self.stage != Stage::Device {
             return self.turn(now, next);
         }
         let took = self.close(now);
         let spent = &mut self.spent;
         let (read, tier) = match waited.tier {
-            Tier::Ram => (took, &mut spent.ram),
-            Tier::Flash => (waited.read.min(took), &mut spent.flash),
-            Tier::Disk => (waited.read.min(took), &mut spent.disk),
+            PieceTier::Ram => (took, &mut spent.ram),
+            PieceTier::Flash => (waited.read.min(took), &mut spent.flash),
+            PieceTier::Disk => (waited.read.min(took), &mut spent.disk),
         };
         *tier += read;
         let before = Duration(took.0 - read.0);
@@ -191,14 +191,14 @@ impl Trace {
     }
 
     /// The request ends.
-    pub fn end(mut self, now: Moment) -> Stages {
+    pub fn end(mut self, now: RequestMoment) -> Stages {
         let took = self.close(now);
         *self.spent_in_stage() += took;
         self.spent
     }
 
     /// Time of the current stage since the last change, without waits for the client.
-    fn close(&mut self, now: Moment) -> Duration {
+    fn close(&mut self, now: RequestMoment) -> Duration {
         let took = Duration(now.passed.0.saturating_sub(self.turned.passed.0));
         let waited = now.writes_waited.0;
         let waited = Duration(waited.saturating_sub(self.turned.writes_waited.0)).min(took);
@@ -229,15 +229,15 @@ mod tests {
 
     use super::*;
 
-    fn at(passed: u64, waited: u64) -> Moment {
-        Moment {
+    fn at(passed: u64, waited: u64) -> RequestMoment {
+        RequestMoment {
             passed: Duration::from_millis(passed),
             writes_waited: Duration::from_millis(waited),
         }
     }
 
-    fn waited(queue: u64, read: u64, tier: Tier) -> Waited {
-        Waited {
+    fn waited(queue: u64, read: u64, tier: PieceTier) -> PieceWaits {
+        PieceWaits {
             queue: Duration::from_millis(queue),
             read: Duration::from_millis(read),
             tier,
@@ -247,19 +247,19 @@ mod tests {
     #[test]
     fn stages_are_disjoint_and_client_takes_precedence() {
         let ms = Duration::from_millis;
-        let mut trace = Trace::begin(ms(2), ms(1000), false);
+        let mut trace = StageTrace::begin(ms(2), ms(1000), false);
         trace.turn(at(1, 1000), Stage::Access);
         trace.turn(at(11, 1000), Stage::Lookup);
         trace.turn(at(16, 1000), Stage::Device);
         // A spurious wake-up does not end the wait.
         trace.turn(at(30, 1000), Stage::Device);
-        trace.got(at(116, 1000), waited(70, 20, Tier::Disk), Stage::Send);
+        trace.got(at(116, 1000), waited(70, 20, PieceTier::Disk), Stage::Send);
         // The disk and the socket are awaited at the same time.
         trace.turn(at(120, 1000), Stage::Device);
-        trace.got(at(220, 1060), waited(0, 500, Tier::Flash), Stage::Send);
+        trace.got(at(220, 1060), waited(0, 500, PieceTier::Flash), Stage::Send);
         trace.turn(at(221, 1060), Stage::Pace);
         trace.turn(at(231, 1060), Stage::Device);
-        trace.got(at(234, 1060), waited(0, 0, Tier::Ram), Stage::Send);
+        trace.got(at(234, 1060), waited(0, 0, PieceTier::Ram), Stage::Send);
         let stages = trace.end(at(250, 1070));
         let expected = Stages {
             head: ms(2),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn unrequested_time_on_shared_connection_is_client_time() {
         let ms = Duration::from_millis;
-        let mut trace = Trace::begin(ms(0), ms(0), true);
+        let mut trace = StageTrace::begin(ms(0), ms(0), true);
         trace.turn(at(1, 0), Stage::Send);
         let stages = trace.end(at(10, 0));
         assert_eq!((stages.send, stages.client), (ms(0), ms(9)));
@@ -296,20 +296,21 @@ mod tests {
             head in 0_u64..1000,
             is_shared: bool,
         ) {
-            let mut trace = Trace::begin(Duration(head), Duration(7), is_shared);
-            let mut now = Moment { passed: Duration::ZERO, writes_waited: Duration(7) };
+            let mut trace = StageTrace::begin(Duration(head), Duration(7), is_shared);
+            let mut now = RequestMoment { passed: Duration::ZERO, writes_waited: Duration(7) };
             for (what, passed, writes, read) in steps {
                 now.passed += Duration(passed);
                 now.writes_waited += Duration(writes);
-                let piece = |tier| Waited { queue: Duration(writes), read: Duration(read), tier };
+                let (queue, read) = (Duration(writes), Duration(read));
+                let piece = |tier| PieceWaits { queue, read, tier };
                 match what {
                     0 => trace.turn(now, Stage::Access),
                     1 => trace.turn(now, Stage::Origin),
                     2 => trace.turn(now, Stage::Pace),
                     3 => trace.turn(now, Stage::Send),
-                    4 => trace.got(now, piece(Tier::Ram), Stage::Send),
-                    5 => trace.got(now, piece(Tier::Flash), Stage::Other),
-                    6 => trace.got(now, piece(Tier::Disk), Stage::Send),
+                    4 => trace.got(now, piece(PieceTier::Ram), Stage::Send),
+                    5 => trace.got(now, piece(PieceTier::Flash), Stage::Other),
+                    6 => trace.got(now, piece(PieceTier::Disk), Stage::Send),
                     _ => trace.turn(now, Stage::Device),
                 }
             }

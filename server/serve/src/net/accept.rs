@@ -10,13 +10,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::at_hand::HeadCacheService;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
-use super::outlet::Outgoing;
+use super::head_cache_service::HeadCacheService;
 use super::remote::read_proxy_header;
 use super::reply_body::ReplyBytes;
+use super::reply_stream::ReplyBuf;
 use super::shutdown::Shutdown;
 use super::socket::{Listener, Socket};
 use super::tls::Encryption;
@@ -27,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 const SHED_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Accepts and serves connections until `shutdown`, then returns once all of them have ended. A
-/// drain takes at most [`Limits::drain_timeout`].
+/// drain takes at most [`ConnectionLimits::drain_timeout`].
 pub async fn serve_listener<S, B>(
     listener: Listener,
     tls: Option<Encryption>,
@@ -39,7 +39,7 @@ pub async fn serve_listener<S, B>(
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     B: ReplyBytes + Send + 'static,
-    B::Data: Outgoing + Send + Sync,
+    B::Data: ReplyBuf + Send + Sync,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();
@@ -116,7 +116,7 @@ async fn serve_accepted<S, B>(
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     B: ReplyBytes + Send + 'static,
-    B::Data: Outgoing + Send + Sync,
+    B::Data: ReplyBuf + Send + Sync,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Some(trusted) = context.proxies.clone() else {

@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::net::{ConnectionCounters, Limits, TcpOptions, TrustedProxies};
+use crate::net::{ConnectionCounters, ConnectionLimits, TcpOptions, TrustedProxies};
 use crate::net::{ConnectionInfo, ShutdownTrigger, bind_local, shutdown};
 use crate::net::{NoBody, WithoutHeadCache};
 
-struct Server {
+struct AcceptServer {
     address: SocketAddr,
     task: JoinHandle<()>,
     trigger: ShutdownTrigger,
@@ -30,14 +30,14 @@ async fn answer(request: Request<NoBody>) -> Result<Response<Full<Bytes>>, Infal
     Ok(Response::new(Full::new(Bytes::from(text))))
 }
 
-fn serve(limits: Limits) -> Server {
+fn serve(limits: ConnectionLimits) -> AcceptServer {
     let (listener, address) = bind_local();
     let counters = Arc::new(ConnectionCounters::default());
     let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     let (trigger, signal) = shutdown();
     let service = WithoutHeadCache(service_fn(answer));
     let task = tokio::spawn(serve_listener(listener, None, service, context, signal));
-    Server {
+    AcceptServer {
         address,
         task,
         trigger,
@@ -58,7 +58,7 @@ async fn exchange(address: SocketAddr, request: &[u8]) -> String {
 
 #[tokio::test]
 async fn head_of_64_kib_gets_431_without_reset() {
-    let server = serve(Limits::default());
+    let server = serve(ConnectionLimits::default());
     let one_long = format!(
         "GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n",
         "a".repeat(65_536)
@@ -80,7 +80,7 @@ async fn head_of_64_kib_gets_431_without_reset() {
 
 #[tokio::test]
 async fn head_just_below_limit_is_served() {
-    let server = serve(Limits::default());
+    let server = serve(ConnectionLimits::default());
     let filler = "a".repeat(15_000);
     let request = format!("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: {filler}\r\n\r\n");
     let reply = exchange(server.address, request.as_bytes()).await;
@@ -92,9 +92,9 @@ async fn head_just_below_limit_is_served() {
 
 #[tokio::test]
 async fn connection_beyond_limit_waits_for_slot() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         connections_max: 1,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = serve(limits);
     let mut first = TcpStream::connect(server.address).await.expect("accepted");
@@ -118,9 +118,9 @@ async fn connection_beyond_limit_waits_for_slot() {
 
 #[tokio::test]
 async fn connection_at_limit_closes_oldest_idle_one() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         connections_max: 2,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = serve(limits);
     let hello = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -147,7 +147,7 @@ async fn connection_at_limit_closes_oldest_idle_one() {
 
 #[tokio::test]
 async fn drained_listener_refuses_connections_and_returns() {
-    let server = serve(Limits::default());
+    let server = serve(ConnectionLimits::default());
     server.trigger.drain();
     server.task.await.expect("returns");
     TcpStream::connect(server.address)
@@ -159,7 +159,7 @@ async fn drained_listener_refuses_connections_and_returns() {
 async fn proxy_listener_requires_proxy_header() {
     let (listener, address) = bind_local();
     let counters = Arc::new(ConnectionCounters::default());
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     let mut context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     context.proxies = Some(TrustedProxies::new(|ip| ip.is_loopback()));
     let (_trigger, signal) = shutdown();
@@ -186,9 +186,9 @@ async fn proxy_listener_requires_proxy_header() {
 
 #[tokio::test]
 async fn address_at_its_limit_is_refused_until_one_connection_ends() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         connections_per_address_max: 2,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = serve(limits);
     let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
@@ -226,9 +226,9 @@ async fn address_at_its_limit_is_refused_until_one_connection_ends() {
 
 #[tokio::test]
 async fn trusted_proxy_is_exempt_from_address_limit() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         connections_per_address_max: 1,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let counters = Arc::new(ConnectionCounters::default());
     let mut context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));

@@ -17,10 +17,10 @@ use headlong_engine::ViewerId;
 
 /// Addresses that count as one client: an IPv4 address or an IPv6 /64 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Subscriber(Origin);
+pub struct Subscriber(AddressBlock);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Origin {
+enum AddressBlock {
     V4([u8; 4]),
     /// First 64 bits, the network of a subscriber.
     V6([u8; 8]),
@@ -29,20 +29,20 @@ enum Origin {
 impl Subscriber {
     /// The subscriber of an address.
     pub fn of(address: IpAddr) -> Self {
-        Self(Origin::of(address))
+        Self(AddressBlock::of(address))
     }
 
     /// Its id among the holders of memory.
     pub fn holder(self) -> ViewerId {
         ViewerId(match self.0 {
-            Origin::V4(address) => u32::from_be_bytes(address).into(),
+            AddressBlock::V4(address) => u32::from_be_bytes(address).into(),
             // Only `::/64` maps below 2^32, and no clients have addresses in it.
-            Origin::V6(network) => u64::from_be_bytes(network),
+            AddressBlock::V6(network) => u64::from_be_bytes(network),
         })
     }
 }
 
-impl Origin {
+impl AddressBlock {
     fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.octets()),
@@ -56,20 +56,20 @@ impl Origin {
 
 /// Amount that each address holds.
 #[derive(Debug, Default)]
-pub struct AddressLimits(Mutex<HashMap<Origin, u64>>);
+pub struct AddressLimits(Mutex<HashMap<AddressBlock, u64>>);
 
 /// An amount that an address holds until this guard is dropped.
 #[derive(Debug)]
-pub struct Held {
-    origin: Origin,
+pub struct AddressShare {
+    origin: AddressBlock,
     amount: u64,
     all: Arc<AddressLimits>,
 }
 
 impl AddressLimits {
     /// Adds `amount` to what an address holds; `None` if the sum would exceed `max`.
-    pub fn hold(self: &Arc<Self>, address: IpAddr, amount: u64, max: u64) -> Option<Held> {
-        let origin = Origin::of(address);
+    pub fn hold(self: &Arc<Self>, address: IpAddr, amount: u64, max: u64) -> Option<AddressShare> {
+        let origin = AddressBlock::of(address);
         let mut held = self.lock();
         let present = held.get(&origin).copied().unwrap_or(0);
         let wanted = present.saturating_add(amount);
@@ -77,20 +77,20 @@ impl AddressLimits {
             return None;
         }
         held.insert(origin, wanted);
-        Some(Held {
+        Some(AddressShare {
             origin,
             amount,
             all: Arc::clone(self),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AddressBlock, u64>> {
         // Nothing under the lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Held {
+impl Drop for AddressShare {
     fn drop(&mut self) {
         let mut held = self.all.lock();
         if let Some(count) = held.get_mut(&self.origin) {

@@ -12,18 +12,18 @@ use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
 use super::BoxError;
-use super::at_hand::HeadCacheService;
 use super::context::ListenerContext;
-use super::counters::{ConnectionCounters, Gauged, add};
+use super::counters::{ConnectionCounters, GaugeGuard, add};
+use super::head_cache_service::HeadCacheService;
 use super::http1;
 use super::http2::Http2;
-use super::info::{ConnectionInfo, Verdict};
-use super::outlet::{Outgoing, Outlet};
+use super::info::{ConnectionInfo, ConnectionVerdict};
+use super::protocol_detection::{DetectingStream, Protocol};
 use super::remote::Remote;
 use super::reply_body::ReplyBytes;
+use super::reply_stream::{ReplyBuf, ReplyStream};
 use super::shutdown::Shutdown;
-use super::sniff::{DetectingStream, Protocol};
-use super::timed::TimedStream;
+use super::timed_stream::TimedStream;
 use super::tls::Encryption;
 use crate::log::{LimitedKind, LimitedLog};
 
@@ -35,7 +35,7 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ConnectionEnd {
     /// Closed in agreement, by the client, or by a protocol error (answered with a 4xx if
     /// possible).
     Closed,
@@ -61,17 +61,17 @@ pub async fn serve_connection<IO, S, B>(
     service: S,
     context: ListenerContext,
     shutdown: Shutdown,
-) -> End
+) -> ConnectionEnd
 where
-    IO: AsyncRead + Outlet + Unpin + Send + 'static,
+    IO: AsyncRead + ReplyStream + Unpin + Send + 'static,
     S: HeadCacheService<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError> + 'static,
     B: ReplyBytes + Send + 'static,
-    B::Data: Outgoing + Send + Sync,
+    B::Data: ReplyBuf + Send + Sync,
     B::Error: Into<BoxError>,
 {
-    let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
+    let _open = GaugeGuard::new(OpenGauge(Arc::clone(&context.counters)));
     let (limits, counters) = (Arc::clone(&context.limits), Arc::clone(&context.counters));
     let number = context.open.number();
     let info = ConnectionInfo::new(number, remote, limits, counters);
@@ -111,13 +111,13 @@ where
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
             tracing::debug!(remote = %remote.address, error, "TLS handshake failed");
             add(&info.counters().tls_failures);
-            End::TlsFailed
+            ConnectionEnd::TlsFailed
         }
     }
 }
 
-fn note_end(end: End, remote: Remote, log: &LimitedLog) -> End {
-    if end == End::Flooded {
+fn note_end(end: ConnectionEnd, remote: Remote, log: &LimitedLog) -> ConnectionEnd {
+    if end == ConnectionEnd::Flooded {
         let address = remote.address.host();
         log.write(LimitedKind::Flood, |left_out| {
             tracing::warn!(
@@ -148,14 +148,14 @@ async fn drive<IO, S, B>(
     info: &Arc<ConnectionInfo>,
     context: ListenerContext,
     mut shutdown: Shutdown,
-) -> End
+) -> ConnectionEnd
 where
-    IO: AsyncRead + Outlet + Unpin + Send + 'static,
+    IO: AsyncRead + ReplyStream + Unpin + Send + 'static,
     S: HeadCacheService<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError> + 'static,
     B: ReplyBytes + Send + 'static,
-    B::Data: Outgoing + Send + Sync,
+    B::Data: ReplyBuf + Send + Sync,
     B::Error: Into<BoxError>,
 {
     let signal = shutdown.clone();
@@ -225,7 +225,7 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> ConnectionDriver<'_, D, R> 
     async fn over(
         mut self,
         mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Result<(), BoxError>>,
-    ) -> End {
+    ) -> ConnectionEnd {
         let mut ask = false;
         poll_fn(|cx| {
             let is_other_task = self.info.oversee(cx.waker());
@@ -243,8 +243,8 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> ConnectionDriver<'_, D, R> 
                 }
                 match self.overseer.poll_action(cx) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Action::Cut(end)) => return Poll::Ready(end),
-                    Poll::Ready(Action::AskToClose) => ask = true,
+                    Poll::Ready(DeadlineAction::Cut(end)) => return Poll::Ready(end),
+                    Poll::Ready(DeadlineAction::AskToClose) => ask = true,
                 }
             }
         })
@@ -270,11 +270,11 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> ConnectionDriver<'_, D, R> 
     }
 }
 
-enum Action {
+enum DeadlineAction {
     /// Let requests in progress finish and accept no more.
     AskToClose,
     /// Drop the connection immediately.
-    Cut(End),
+    Cut(ConnectionEnd),
 }
 
 /// Decides when a connection ends.
@@ -282,7 +282,7 @@ struct DeadlineMonitor<'a> {
     info: &'a ConnectionInfo,
     alarm: Pin<Box<Sleep>>,
     /// Deadline to be closed by, and the outcome that is then counted.
-    closing: Option<(Instant, End)>,
+    closing: Option<(Instant, ConnectionEnd)>,
     is_draining: bool,
     is_retired: bool,
 }
@@ -303,19 +303,19 @@ impl<'a> DeadlineMonitor<'a> {
         &mut self,
         mut draining: Pin<&mut impl Future<Output = ()>>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Result<T, End> {
+    ) -> Result<T, ConnectionEnd> {
         poll_fn(|cx| {
             self.info.oversee(cx.waker());
             if draining.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(End::Closed));
+                return Poll::Ready(Err(ConnectionEnd::Closed));
             }
             if let Poll::Ready(done) = poll(cx) {
                 return Poll::Ready(Ok(done));
             }
             self.poll_action(cx).map(|action| match action {
-                Action::Cut(end) => Err(end),
+                DeadlineAction::Cut(end) => Err(end),
                 // No request has begun, so there is nothing to finish.
-                Action::AskToClose => Err(self.natural_end()),
+                DeadlineAction::AskToClose => Err(self.natural_end()),
             })
         })
         .await
@@ -328,36 +328,41 @@ impl<'a> DeadlineMonitor<'a> {
         } else {
             self.info.limits().drain_timeout
         };
-        self.closing = Some((Instant::now() + grace, End::DrainAborted));
+        self.closing = Some((Instant::now() + grace, ConnectionEnd::DrainAborted));
     }
 
-    fn natural_end(&self) -> End {
+    fn natural_end(&self) -> ConnectionEnd {
         match self.closing {
-            Some((_, End::IdleTimeout)) => End::IdleTimeout,
-            _ if self.info.is_send_timed_out() => End::SendTimeout,
-            _ if self.info.is_flooded() => End::Flooded,
-            _ => End::Closed,
+            Some((_, ConnectionEnd::IdleTimeout)) => ConnectionEnd::IdleTimeout,
+            _ if self.info.is_send_timed_out() => ConnectionEnd::SendTimeout,
+            _ if self.info.is_flooded() => ConnectionEnd::Flooded,
+            _ => ConnectionEnd::Closed,
         }
     }
 
     /// Returns the action that is due now; otherwise registers a wake-up for the next deadline.
-    fn poll_action(&mut self, cx: &mut Context<'_>) -> Poll<Action> {
+    fn poll_action(&mut self, cx: &mut Context<'_>) -> Poll<DeadlineAction> {
         if self.info.is_used_up() && !self.is_retired {
             self.is_retired = true;
             // HTTP/1.1 announces the close in the reply's head; HTTP/2 needs a GOAWAY frame.
             if self.info.is_http2() {
-                return Poll::Ready(Action::AskToClose);
+                return Poll::Ready(DeadlineAction::AskToClose);
             }
         }
-        if self.info.is_flooded() && self.closing.is_none_or(|(_, end)| end != End::Flooded) {
+        if self.info.is_flooded()
+            && self
+                .closing
+                .is_none_or(|(_, end)| end != ConnectionEnd::Flooded)
+        {
             // The client is informed by GOAWAY and gets a short grace time, whether or not it
             // reacts.
-            self.closing = Some((Instant::now() + CLOSE_GRACE, End::Flooded));
+            self.closing = Some((Instant::now() + CLOSE_GRACE, ConnectionEnd::Flooded));
         }
         if self.info.active_count() > 0 {
             // The client sent a request just before it was asked to close as idle. The connection
             // ends after this request, without a deadline.
-            self.closing.take_if(|(_, end)| *end == End::IdleTimeout);
+            self.closing
+                .take_if(|(_, end)| *end == ConnectionEnd::IdleTimeout);
         }
         loop {
             let now = Instant::now();
@@ -372,16 +377,20 @@ impl<'a> DeadlineMonitor<'a> {
                 (Some((at, end)), _) if at <= now || is_hopeless(at) => {
                     return Poll::Ready(self.cut(end));
                 }
-                (_, Verdict::SendTimeout) => return Poll::Ready(self.cut(End::SendTimeout)),
-                (_, Verdict::HeaderTimeout) => return Poll::Ready(self.cut(End::HeaderTimeout)),
-                (None, Verdict::IdleTimeout) => {
-                    self.closing = Some((now + CLOSE_GRACE, End::IdleTimeout));
-                    add(&self.info.counters().idle_timeouts);
-                    return Poll::Ready(Action::AskToClose);
+                (_, ConnectionVerdict::SendTimeout) => {
+                    return Poll::Ready(self.cut(ConnectionEnd::SendTimeout));
                 }
-                (Some((at, _)), Verdict::IdleTimeout) => at,
-                (Some((at, _)), Verdict::Wait(until)) => at.min(until),
-                (None, Verdict::Wait(until)) => until,
+                (_, ConnectionVerdict::HeaderTimeout) => {
+                    return Poll::Ready(self.cut(ConnectionEnd::HeaderTimeout));
+                }
+                (None, ConnectionVerdict::IdleTimeout) => {
+                    self.closing = Some((now + CLOSE_GRACE, ConnectionEnd::IdleTimeout));
+                    add(&self.info.counters().idle_timeouts);
+                    return Poll::Ready(DeadlineAction::AskToClose);
+                }
+                (Some((at, _)), ConnectionVerdict::IdleTimeout) => at,
+                (Some((at, _)), ConnectionVerdict::Wait(until)) => at.min(until),
+                (None, ConnectionVerdict::Wait(until)) => until,
             };
             let wake = match self.is_draining {
                 true => wake.min(now + DRAIN_CHECK_INTERVAL),
@@ -396,18 +405,21 @@ impl<'a> DeadlineMonitor<'a> {
         }
     }
 
-    fn cut(&self, end: End) -> Action {
+    fn cut(&self, end: ConnectionEnd) -> DeadlineAction {
         let counters = self.info.counters();
         match end {
-            End::HeaderTimeout => add(&counters.header_timeouts),
-            End::SendTimeout => self.info.note_send_timeout(),
-            End::DrainAborted => {
+            ConnectionEnd::HeaderTimeout => add(&counters.header_timeouts),
+            ConnectionEnd::SendTimeout => self.info.note_send_timeout(),
+            ConnectionEnd::DrainAborted => {
                 self.info.note_drain_aborted();
                 add(&counters.drain_aborts);
             }
-            End::Closed | End::TlsFailed | End::IdleTimeout | End::Flooded => {}
+            ConnectionEnd::Closed
+            | ConnectionEnd::TlsFailed
+            | ConnectionEnd::IdleTimeout
+            | ConnectionEnd::Flooded => {}
         }
-        Action::Cut(end)
+        DeadlineAction::Cut(end)
     }
 }
 

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
-use super::address_limits::{AddressLimits, Held};
+use super::address_limits::{AddressLimits, AddressShare};
 use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
-use super::limits::Limits;
+use super::limits::ConnectionLimits;
 use super::remote::{Remote, TrustedProxies};
 use super::request_memory::{RequestMemory, RequestShare};
 use super::tcp::TcpOptions;
@@ -26,7 +26,7 @@ const SHED_PART: usize = 64;
 #[derive(Debug, Clone)]
 pub struct ListenerContext {
     /// Limits for each connection.
-    pub limits: Arc<Limits>,
+    pub limits: Arc<ConnectionLimits>,
     /// One permit for each open connection.
     pub slots: Arc<Semaphore>,
     /// Counts connection events.
@@ -48,7 +48,11 @@ pub struct ListenerContext {
 
 impl ListenerContext {
     /// Creates a context with as many slots as `limits` allow connections.
-    pub fn new(limits: Limits, tcp: TcpOptions, counters: Arc<ConnectionCounters>) -> Self {
+    pub fn new(
+        limits: ConnectionLimits,
+        tcp: TcpOptions,
+        counters: Arc<ConnectionCounters>,
+    ) -> Self {
         let slots = limits.connections_max.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             limits: Arc::new(limits),
@@ -93,7 +97,7 @@ impl ListenerContext {
     }
 
     /// Counts one more connection for its address; `None` if the address is at its limit.
-    pub(super) fn hold(&self, remote: Remote) -> Option<Option<Held>> {
+    pub(super) fn hold(&self, remote: Remote) -> Option<Option<AddressShare>> {
         let Some(address) = self.counted(remote) else {
             return Some(None);
         };
@@ -126,7 +130,7 @@ pub(super) struct OpenConnections {
 
 /// An entry in the registry, removed on drop.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct RegistryEntry {
     number: u64,
     list: Arc<OpenConnections>,
 }
@@ -137,9 +141,9 @@ impl OpenConnections {
         self.next.fetch_add(1, Relaxed)
     }
 
-    pub(super) fn add(self: &Arc<Self>, info: &Arc<ConnectionInfo>) -> Listed {
+    pub(super) fn add(self: &Arc<Self>, info: &Arc<ConnectionInfo>) -> RegistryEntry {
         self.lock().insert(info.number(), Arc::downgrade(info));
-        Listed {
+        RegistryEntry {
             number: info.number(),
             list: Arc::clone(self),
         }
@@ -172,7 +176,7 @@ impl OpenConnections {
     }
 }
 
-impl Drop for Listed {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         self.list.lock().remove(&self.number);
     }

@@ -9,7 +9,7 @@ use crate::sharded_counters::Sharded;
 pub struct ConnectionCounters {
     pub(super) accepted: AtomicU64,
     pub(super) open: AtomicU64,
-    requests: Sharded<Requests>,
+    requests: Sharded<RequestCounters>,
     pub(super) accept_errors: AtomicU64,
     pub(super) limit_waits: AtomicU64,
     pub(super) header_timeouts: AtomicU64,
@@ -26,7 +26,7 @@ pub struct ConnectionCounters {
 
 /// Counters that every request updates, sharded by thread.
 #[derive(Debug, Default)]
-struct Requests {
+struct RequestCounters {
     /// Requests begun minus requests ended on this thread; may be negative.
     active: AtomicU64,
     at_hand: AtomicU64,
@@ -115,16 +115,16 @@ pub(super) fn add(counter: &AtomicU64) {
 
 /// Increments a gauge until it is dropped.
 #[derive(Debug)]
-pub(super) struct Gauged<T: AsRef<AtomicU64>>(T);
+pub(super) struct GaugeGuard<T: AsRef<AtomicU64>>(T);
 
-impl<T: AsRef<AtomicU64>> Gauged<T> {
+impl<T: AsRef<AtomicU64>> GaugeGuard<T> {
     pub(super) fn new(gauge: T) -> Self {
         add(gauge.as_ref());
         Self(gauge)
     }
 }
 
-impl<T: AsRef<AtomicU64>> Drop for Gauged<T> {
+impl<T: AsRef<AtomicU64>> Drop for GaugeGuard<T> {
     fn drop(&mut self) {
         self.0.as_ref().fetch_sub(1, Relaxed);
     }

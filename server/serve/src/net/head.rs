@@ -13,15 +13,15 @@ use headlong_http::HttpDate;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 
 use super::NoBody;
-use super::at_hand::RawHead;
-use super::limits::{FIELDS_MAX, Limits};
+use super::head_cache_service::RawHead;
+use super::limits::{ConnectionLimits, FIELDS_MAX};
 
 /// Longest target that the `http` library accepts.
 const URI_BYTES_MAX: usize = u16::MAX as usize - 1;
 
 /// A parsed request without its body, which is never read.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct ParsedHead {
     pub(super) request: Request<NoBody>,
     /// Whether the client wants to keep the connection open.
     pub(super) keeps_alive: bool,
@@ -35,15 +35,15 @@ pub(super) struct Head {
     reason = "consumed immediately, and a box costs more than the copy"
 )]
 #[derive(Debug)]
-pub(super) enum Taken<R> {
+pub(super) enum HeadOutcome<R> {
     /// Answered from the response-head cache.
     AtHand(R),
     /// The service has to answer.
-    Request(Head),
+    Request(ParsedHead),
 }
 
 /// Positions of a field's name and value.
-type Field = (Range<usize>, Range<usize>);
+type FieldPositions = (Range<usize>, Range<usize>);
 
 /// Takes a complete head from the front of `buffer`; `None` if it is not complete yet. `at_hand` is
 /// tried first: it looks the raw head up in the response-head cache.
@@ -52,9 +52,9 @@ type Field = (Range<usize>, Range<usize>);
 /// The status to answer with before the connection is closed.
 pub(super) fn take_head<R>(
     buffer: &mut BytesMut,
-    limits: &Limits,
+    limits: &ConnectionLimits,
     at_hand: impl FnOnce(&RawHead<'_>) -> Option<R>,
-) -> Result<Option<Taken<R>>, StatusCode> {
+) -> Result<Option<HeadOutcome<R>>, StatusCode> {
     let bytes_max = limits.header_bytes_max.max(8192);
     let mut fields = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut []);
@@ -68,7 +68,7 @@ pub(super) fn take_head<R>(
         let fields = &*parsed.headers;
         if let Some(reply) = at_hand(&RawHead { target, fields }) {
             buffer.advance(length);
-            return Ok(Some(Taken::AtHand(reply)));
+            return Ok(Some(HeadOutcome::AtHand(reply)));
         }
     }
     let start = buffer.as_ptr().addr();
@@ -90,7 +90,7 @@ pub(super) fn take_head<R>(
     }
     let block = buffer.split_to(length).freeze();
     let head = head_of(&block, (method, target, version), &places[..count])?;
-    Ok(Some(Taken::Request(head)))
+    Ok(Some(HeadOutcome::Request(head)))
 }
 
 /// Whether the target alone (RFC 9112 3), or the fields, make a head too large.
@@ -106,8 +106,8 @@ fn too_large(head: &[u8], bytes_max: usize) -> StatusCode {
 fn head_of(
     block: &Bytes,
     (method, target, version): (Method, Range<usize>, Version),
-    fields: &[Field],
-) -> Result<Head, StatusCode> {
+    fields: &[FieldPositions],
+) -> Result<ParsedHead, StatusCode> {
     let bad = |_| StatusCode::BAD_REQUEST;
     let mut request = Request::new(NoBody::new());
     *request.method_mut() = method;
@@ -125,7 +125,7 @@ fn head_of(
     }
     let has_body = has_body(headers, version)?;
     let keeps_alive = keeps_alive(headers, version);
-    Ok(Head {
+    Ok(ParsedHead {
         request,
         keeps_alive,
         has_body,

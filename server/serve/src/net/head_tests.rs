@@ -2,15 +2,15 @@ use super::*;
 use proptest::prelude::*;
 
 /// Parses a request with an empty response-head cache.
-fn take_from(buffer: &mut BytesMut) -> Result<Option<Head>, StatusCode> {
-    let taken = take_head(buffer, &Limits::default(), |_| None::<()>)?;
+fn take_from(buffer: &mut BytesMut) -> Result<Option<ParsedHead>, StatusCode> {
+    let taken = take_head(buffer, &ConnectionLimits::default(), |_| None::<()>)?;
     Ok(taken.map(|taken| match taken {
-        Taken::Request(head) => head,
-        Taken::AtHand(()) => panic!("the cache is empty"),
+        HeadOutcome::Request(head) => head,
+        HeadOutcome::AtHand(()) => panic!("the cache is empty"),
     }))
 }
 
-fn take(text: &str) -> Result<Option<Head>, StatusCode> {
+fn take(text: &str) -> Result<Option<ParsedHead>, StatusCode> {
     take_from(&mut BytesMut::from(text))
 }
 
@@ -18,7 +18,7 @@ fn status_of(text: &str) -> StatusCode {
     take(text).expect_err("refused")
 }
 
-fn head(text: &str) -> Head {
+fn head(text: &str) -> ParsedHead {
     take(text).expect("understood").expect("whole")
 }
 
@@ -32,8 +32,8 @@ fn only_complete_http11_get_is_looked_up_in_head_cache() {
             asked.extend(head.pairs().map(|(name, _)| name.to_owned()));
             is_at_hand.then_some(())
         };
-        let taken = take_head(&mut buffer, &Limits::default(), at_hand);
-        let is_taken = matches!(taken, Ok(Some(Taken::AtHand(()))));
+        let taken = take_head(&mut buffer, &ConnectionLimits::default(), at_hand);
+        let is_taken = matches!(taken, Ok(Some(HeadOutcome::AtHand(()))));
         (is_taken, asked.join(" "), buffer)
     };
     let text = "\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nRange: x\r\n\r\nGET /next";
@@ -152,9 +152,9 @@ fn oversized_head_gets_431_or_414() {
         assert_eq!(status_of(&text), status);
     }
     // With a limit above what the library accepts.
-    let limits = Limits {
+    let limits = ConnectionLimits {
         header_bytes_max: 1 << 20,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let text = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
     let taken = take_head(&mut BytesMut::from(&*text), &limits, |_| None::<()>);

@@ -24,21 +24,21 @@ use http_body::Body;
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
-use super::at_hand::{AtHand, HeadCacheService, RawHead};
 use super::counters::add;
-use super::head::{Framing, Head, Taken, end_head, opening, take_head, write_head};
+use super::head::{Framing, HeadOutcome, ParsedHead, end_head, opening, take_head, write_head};
+use super::head_cache_service::{CachedReply, HeadCacheService, RawHead};
 use super::info::ConnectionInfo;
-use super::outlet::{Outgoing, Outlet, Pins};
 use super::peer_liveness::HalfClosedPeer;
 use super::reply_body::ReplyBytes;
-use super::reply_writer::Sending;
+use super::reply_stream::{ReplyBuf, ReplyStream, SocketPins};
+use super::reply_writer::ReplyWriter;
 use super::{BoxError, NoBody};
 
 /// Size of one read from the socket.
 const READ_BYTES: usize = 4096;
 
 /// One connection.
-struct Http1<'a, IO: Outlet> {
+struct Http1<'a, IO: ReplyStream> {
     stream: IO,
     info: &'a Arc<ConnectionInfo>,
     /// Bytes received and not yet parsed.
@@ -46,7 +46,7 @@ struct Http1<'a, IO: Outlet> {
     /// Set when the client has half-closed its side.
     silence: Option<HalfClosedPeer>,
     /// Blocks that the socket may still refer to. Cleared when the connection closes in order.
-    pins: Pins,
+    pins: SocketPins,
 }
 
 /// Serves a connection until either end closes it. `is_asked_to_close` may be set between polls;
@@ -61,11 +61,11 @@ pub(super) async fn serve<IO, S, B>(
     is_asked_to_close: &AtomicBool,
 ) -> Result<(), BoxError>
 where
-    IO: AsyncRead + Outlet + Unpin,
+    IO: AsyncRead + ReplyStream + Unpin,
     S: HeadCacheService<B>,
     S::Error: Into<BoxError>,
     B: ReplyBytes,
-    B::Data: Outgoing,
+    B::Data: ReplyBuf,
     B::Error: Into<BoxError>,
 {
     let mut connection = Http1 {
@@ -73,17 +73,17 @@ where
         info,
         buffer: BytesMut::new(),
         silence: None,
-        pins: Pins::default(),
+        pins: SocketPins::default(),
     };
     loop {
         match connection.next_head(service, is_asked_to_close).await? {
             Ok(Some(taken)) => {
                 // Boxed, so that an idle connection does not pay for the size of an answering one.
                 let keeps_alive = match taken {
-                    Taken::AtHand(reply) => {
+                    HeadOutcome::AtHand(reply) => {
                         Box::pin(connection.hand_over(reply, is_asked_to_close)).await?
                     }
-                    Taken::Request(head) => {
+                    HeadOutcome::Request(head) => {
                         Box::pin(connection.answer(head, service, is_asked_to_close)).await?
                     }
                 };
@@ -105,14 +105,14 @@ where
         }
     }
     connection.stream.shutdown().await?;
-    connection.pins = Pins::default();
+    connection.pins = SocketPins::default();
     Ok(())
 }
 
 /// A cut socket would hold the bytes that its reader does not take for minutes, in memory that is
 /// not accounted. After a close in order, or at the end of this server, bytes in flight must still
 /// arrive.
-impl<IO: Outlet> Drop for Http1<'_, IO> {
+impl<IO: ReplyStream> Drop for Http1<'_, IO> {
     fn drop(&mut self) {
         if !self.info.is_drain_aborted() && self.pins.are_held_by(&self.stream) {
             self.stream.discard_when_closed();
@@ -120,13 +120,13 @@ impl<IO: Outlet> Drop for Http1<'_, IO> {
     }
 }
 
-impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
+impl<IO: AsyncRead + ReplyStream + Unpin> Http1<'_, IO> {
     /// The next request; `None` at the end of the connection, a status if the request is malformed.
     async fn next_head<S: HeadCacheService<B>, B>(
         &mut self,
         service: &S,
         is_asked_to_close: &AtomicBool,
-    ) -> io::Result<Result<Option<Taken<AtHand<B>>>, StatusCode>> {
+    ) -> io::Result<Result<Option<HeadOutcome<CachedReply<B>>>, StatusCode>> {
         loop {
             if self.has_begun_head() {
                 let info = self.info;
@@ -187,7 +187,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     }
 
     /// Reads until nothing more has arrived.
-    fn poll_all_heard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while let Poll::Ready(heard) = self.poll_listen(cx) {
             heard?;
         }
@@ -197,7 +197,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// Reads while there is nothing to send; fails if the client has left. `opening` are bytes of
     /// the reply that may already be sent.
     fn poll_presence(&mut self, cx: &mut Context<'_>, opening: &mut &[u8]) -> io::Result<()> {
-        self.poll_all_heard(cx)?;
+        self.poll_drained(cx)?;
         match &mut self.silence {
             Some(silence) => silence.watch(cx, &mut self.stream, opening),
             None => Ok(()),
@@ -207,15 +207,15 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// Sends a cached reply; returns whether another request may follow.
     async fn hand_over<B>(
         &mut self,
-        reply: AtHand<B>,
+        reply: CachedReply<B>,
         is_asked_to_close: &AtomicBool,
     ) -> Result<bool, BoxError>
     where
         B: ReplyBytes,
-        B::Data: Outgoing,
+        B::Data: ReplyBuf,
         B::Error: Into<BoxError>,
     {
-        let AtHand {
+        let CachedReply {
             head: mut text,
             body,
             active: _active,
@@ -231,7 +231,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// Answers one request; returns whether another may follow.
     async fn answer<S, B>(
         &mut self,
-        head: Head,
+        head: ParsedHead,
         service: &S,
         is_asked_to_close: &AtomicBool,
     ) -> Result<bool, BoxError>
@@ -239,10 +239,10 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         S: Service<Request<NoBody>, Response = Response<B>>,
         S::Error: Into<BoxError>,
         B: ReplyBytes,
-        B::Data: Outgoing,
+        B::Data: ReplyBuf,
         B::Error: Into<BoxError>,
     {
-        let Head {
+        let ParsedHead {
             mut request,
             keeps_alive,
             has_body,
@@ -267,7 +267,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             keeps_alive && !has_body && !self.info.is_used_up() && !is_asked_to_close.load(Relaxed);
         let length = length_of(&parts.headers, parts.status, &body, is_head);
         // A body of unknown length is ended by closing the connection.
-        keeps_alive &= !matches!(length, Length::Unknown);
+        keeps_alive &= !matches!(length, BodyLength::Unknown);
         let framing = Framing {
             version,
             length: length.to_write(),
@@ -297,10 +297,10 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     ) -> Result<(), BoxError>
     where
         B: ReplyBytes,
-        B::Data: Outgoing,
+        B::Data: ReplyBuf,
         B::Error: Into<BoxError>,
     {
-        let mut sending = Sending::new(head, length);
+        let mut sending = ReplyWriter::new(head, length);
         self.pins.release(&self.stream);
         self.info.begin_reply(length.unwrap_or(0));
         poll_fn(|cx| self.poll_send(cx, &mut sending, &mut body)).await
@@ -309,12 +309,12 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     fn poll_send<B>(
         &mut self,
         cx: &mut Context<'_>,
-        sending: &mut Sending<B::Data>,
+        sending: &mut ReplyWriter<B::Data>,
         body: &mut Pin<&mut B>,
     ) -> Poll<Result<(), BoxError>>
     where
         B: ReplyBytes,
-        B::Data: Outgoing,
+        B::Data: ReplyBuf,
         B::Error: Into<BoxError>,
     {
         loop {
@@ -333,7 +333,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             }
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
             if let Some(error) = sending.broken.take() {
-                self.pins = Pins::default();
+                self.pins = SocketPins::default();
                 return Poll::Ready(Err(error));
             }
             if sending.is_ended {
@@ -361,7 +361,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
 
 /// Length of a body.
 #[derive(Debug, Clone, Copy)]
-enum Length {
+enum BodyLength {
     /// In the reply's head already.
     Said(u64),
     /// Known, and still to be written into the head.
@@ -371,7 +371,7 @@ enum Length {
     Unknown,
 }
 
-impl Length {
+impl BodyLength {
     fn to_write(self) -> Option<u64> {
         match self {
             Self::Known(length) => Some(length),
@@ -388,16 +388,21 @@ impl Length {
     }
 }
 
-fn length_of(headers: &HeaderMap, status: StatusCode, body: &impl Body, is_head: bool) -> Length {
+fn length_of(
+    headers: &HeaderMap,
+    status: StatusCode,
+    body: &impl Body,
+    is_head: bool,
+) -> BodyLength {
     let said = headers.get(header::CONTENT_LENGTH);
     let said = said.and_then(|value| value.to_str().ok()?.parse().ok());
     let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     match (said, body.size_hint().exact()) {
-        (Some(length), _) => Length::Said(length),
-        (None, _) if has_none => Length::None,
+        (Some(length), _) => BodyLength::Said(length),
+        (None, _) if has_none => BodyLength::None,
         // For HEAD, the length of the body of a GET is not known here.
-        (None, Some(0)) if is_head => Length::None,
-        (None, Some(length)) => Length::Known(length),
-        (None, None) => Length::Unknown,
+        (None, Some(0)) if is_head => BodyLength::None,
+        (None, Some(length)) => BodyLength::Known(length),
+        (None, None) => BodyLength::Unknown,
     }
 }

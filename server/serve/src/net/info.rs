@@ -10,10 +10,10 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::{Duration, Instant};
 
 use super::counters::{ConnectionCounters, add};
-use super::limits::Limits;
+use super::limits::ConnectionLimits;
 use super::progress::ReplyProgress;
 use super::remote::Remote;
-use super::turn::Turn;
+use super::turn_budget::TurnBudget;
 
 const NEVER: u64 = u64::MAX;
 /// A reply's pace is not judged earlier: its first bytes go as fast as the network takes them.
@@ -25,7 +25,7 @@ pub struct ConnectionInfo {
     number: u64,
     remote: Remote,
     opened: Instant,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
     counters: Arc<ConnectionCounters>,
     http2: AtomicBool,
     /// A TLS handshake is awaited; bytes received belong to it.
@@ -52,7 +52,7 @@ pub struct ConnectionInfo {
     retired: AtomicBool,
     /// The connection was asked to close to free its slot.
     shed: AtomicBool,
-    turn: Turn,
+    turn: TurnBudget,
     /// When the last bytes arrived.
     heard_at: AtomicU64,
     /// Since when a frame or header block over HTTP/2 is incomplete.
@@ -65,7 +65,7 @@ pub struct ConnectionInfo {
 
 /// Whether a connection has to end, and when to check again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ConnectionVerdict {
     /// No limit passed; check again at this time.
     Wait(Instant),
     /// A request's head did not arrive in time.
@@ -80,7 +80,7 @@ impl ConnectionInfo {
     pub(super) fn new(
         number: u64,
         remote: Remote,
-        limits: Arc<Limits>,
+        limits: Arc<ConnectionLimits>,
         counters: Arc<ConnectionCounters>,
     ) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl ConnectionInfo {
             drain_aborted: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             shed: AtomicBool::new(false),
-            turn: Turn::new(),
+            turn: TurnBudget::new(),
             heard_at: AtomicU64::new(0),
             frame_since: AtomicU64::new(NEVER),
             flooded: AtomicBool::new(false),
@@ -153,7 +153,7 @@ impl ConnectionInfo {
         self.active.load(Relaxed)
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &ConnectionLimits {
         &self.limits
     }
 
@@ -284,7 +284,7 @@ impl ConnectionInfo {
     }
 
     /// When the last bytes arrived.
-    pub(super) fn heard_at(&self) -> Instant {
+    pub(super) fn last_received_at(&self) -> Instant {
         self.at(self.heard_at.load(Relaxed))
     }
 
@@ -405,25 +405,25 @@ impl ConnectionInfo {
     }
 
     /// Which limit is exceeded at `now`, if any.
-    pub(super) fn verdict(&self, now: Instant) -> Verdict {
+    pub(super) fn verdict(&self, now: Instant) -> ConnectionVerdict {
         let until = match self.frame_since.load(Relaxed) {
             NEVER => return self.verdict_of_requests(now),
             since => self.at(since) + self.limits.header_timeout,
         };
         match self.verdict_of_requests(now) {
-            _ if until <= now => Verdict::HeaderTimeout,
-            Verdict::Wait(other) => Verdict::Wait(until.min(other)),
+            _ if until <= now => ConnectionVerdict::HeaderTimeout,
+            ConnectionVerdict::Wait(other) => ConnectionVerdict::Wait(until.min(other)),
             verdict => verdict,
         }
     }
 
-    fn verdict_of_requests(&self, now: Instant) -> Verdict {
+    fn verdict_of_requests(&self, now: Instant) -> ConnectionVerdict {
         if self.active_count() > 0 {
             // Detects a stall at most a quarter of the timeout late.
-            let tick = Verdict::Wait(now + self.limits.send_timeout / 4);
+            let tick = ConnectionVerdict::Wait(now + self.limits.send_timeout / 4);
             let is_stalled = self.is_http2() && self.is_any_reply_stalled(now);
             return if is_stalled {
-                Verdict::SendTimeout
+                ConnectionVerdict::SendTimeout
             } else {
                 tick
             };
@@ -433,11 +433,11 @@ impl ConnectionInfo {
         let head_until =
             (head_since != NEVER).then(|| self.at(head_since) + self.limits.header_timeout);
         match head_until {
-            Some(until) if until <= now => Verdict::HeaderTimeout,
+            Some(until) if until <= now => ConnectionVerdict::HeaderTimeout,
             // A connection whose next request has begun is not idle.
-            Some(until) => Verdict::Wait(until),
-            None if idle_until <= now || self.shed.load(Relaxed) => Verdict::IdleTimeout,
-            None => Verdict::Wait(idle_until),
+            Some(until) => ConnectionVerdict::Wait(until),
+            None if idle_until <= now || self.shed.load(Relaxed) => ConnectionVerdict::IdleTimeout,
+            None => ConnectionVerdict::Wait(idle_until),
         }
     }
 }

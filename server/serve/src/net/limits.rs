@@ -7,7 +7,7 @@ pub(super) const FIELDS_MAX: usize = 100;
 
 /// Limits of a listener and its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Connections open at once. Beyond that, the oldest idle ones are closed, or new ones wait in
     /// the kernel's backlog.
     pub connections_max: usize,
@@ -38,7 +38,7 @@ pub struct Limits {
     pub drain_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,

@@ -1,7 +1,8 @@
 //! Listeners, TLS, limits and timeouts of connections.
 //!
 //! Everything a client can make the server hold (a connection, a header, memory for a slow socket)
-//! has a limit in [`Limits`]. Every connection passes through the same layers, from the bottom up:
+//! has a limit in [`ConnectionLimits`]. Every connection passes through the same layers, from the
+//! bottom up:
 //!
 //! ```text
 //! socket -> TimedStream (turns, send timeout, clean close) -> TLS, if any -> http1 -> service
@@ -22,57 +23,57 @@
 mod accept;
 mod address;
 mod address_limits;
-mod at_hand;
 mod connection;
 mod context;
 mod counters;
 mod head;
+mod head_cache_service;
 mod http1;
 mod http2;
 mod info;
 mod limits;
 mod listen;
-mod outlet;
 mod peer_liveness;
 mod progress;
+mod protocol_detection;
 mod remote;
 mod reply_body;
+mod reply_stream;
 mod reply_writer;
 mod request_memory;
 mod shutdown;
-mod sniff;
 mod socket;
 mod socket_buffer;
 mod socket_file;
 mod tcp;
 mod threads;
-mod timed;
+mod timed_stream;
 mod tls;
-mod turn;
+mod turn_budget;
 
 pub use accept::serve_listener;
 pub use address::ListenAddress;
-pub use address_limits::{AddressLimits, Held, Subscriber};
-pub use at_hand::{AtHand, HeadCacheService, RawHead, WithoutHeadCache};
-pub use connection::{End, serve_connection};
+pub use address_limits::{AddressLimits, AddressShare, Subscriber};
+pub use connection::{ConnectionEnd, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub(crate) use head::{begin_head, head_text};
+pub use head_cache_service::{CachedReply, HeadCacheService, RawHead, WithoutHeadCache};
 pub use info::{ActiveRequest, ConnectionInfo};
-pub use limits::Limits;
+pub use limits::ConnectionLimits;
 #[cfg(test)]
 pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};
-pub use outlet::{Outgoing, Outlet};
 pub use remote::{Remote, TrustedProxies};
 pub use reply_body::ReplyBytes;
+pub use reply_stream::{ReplyBuf, ReplyStream};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use socket::Listener;
 pub(crate) use socket_file::is_socket;
 pub use socket_file::{SocketFile, SocketFileError};
 pub use tcp::TcpOptions;
-pub use threads::{ConnectionThreads, Pulse};
-pub use timed::TimedStream;
+pub use threads::{ConnectionThreads, ThreadResponsiveness};
+pub use timed_stream::TimedStream;
 pub use tls::{Encryption, ReloadingCertificates, TlsError, check_pair};
 
 /// Body of a request, which is never read.

@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use tokio::time::{Duration, Instant, Sleep, sleep};
 
-use super::outlet::Outlet;
+use super::reply_stream::ReplyStream;
 
 /// Probe interval: longer than most disk reads, so that few replies are split into two packets.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -60,7 +60,7 @@ impl HalfClosedPeer {
     ///
     /// # Errors
     /// The client has left.
-    pub(super) fn watch<IO: AsyncWrite + Outlet + Unpin>(
+    pub(super) fn watch<IO: AsyncWrite + ReplyStream + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut IO,

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::limits::Limits;
+use super::limits::ConnectionLimits;
 
 /// Bytes of one reply: handed to the protocol library, sent by it, dropped by it.
 #[derive(Debug, Default)]
@@ -17,12 +17,12 @@ pub(super) struct ReplyProgress {
     told_bytes: AtomicU64,
     /// More data is ready, but the client's window or the connection's buffer is full.
     lacks_room: AtomicBool,
-    mark: Mutex<Option<Mark>>,
+    mark: Mutex<Option<ProgressMark>>,
 }
 
 /// When progress was last sufficient, and the bytes taken by then.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct ProgressMark {
     at: Instant,
     taken_bytes: u64,
 }
@@ -34,7 +34,7 @@ impl ReplyProgress {
     }
 
     /// `bytes` were sent.
-    pub(super) fn left(&self, bytes: usize) {
+    pub(super) fn sent(&self, bytes: usize) {
         self.left_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
@@ -64,16 +64,16 @@ impl ReplyProgress {
     }
 
     /// Whether bytes have waited for `send_timeout` while fewer than `send_bytes_min` were taken.
-    pub(super) fn is_stalled(&self, now: Instant, limits: &Limits) -> bool {
+    pub(super) fn is_stalled(&self, now: Instant, limits: &ConnectionLimits) -> bool {
         let taken_bytes = self.taken_bytes();
         let is_waiting = !self.has_left_all() || self.lacks_room.load(Relaxed);
         let mut slot = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = slot.get_or_insert(Mark {
+        let mark = slot.get_or_insert(ProgressMark {
             at: now,
             taken_bytes,
         });
         if !is_waiting || taken_bytes - mark.taken_bytes >= limits.send_bytes_min {
-            *mark = Mark {
+            *mark = ProgressMark {
                 at: now,
                 taken_bytes,
             };

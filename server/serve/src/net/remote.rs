@@ -72,7 +72,7 @@ pub(super) enum ProxyError {
         "no PROXY protocol header received ({0}); let the proxy send one, or use a port of `listen`"
     )]
     NoHeader(io::Error),
-    /// No header within [`crate::net::Limits::header_timeout`].
+    /// No header within [`crate::net::ConnectionLimits::header_timeout`].
     #[error("PROXY protocol header not received in time")]
     Late,
 }

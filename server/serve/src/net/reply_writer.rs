@@ -16,7 +16,7 @@ use http_body::Body;
 
 use super::BoxError;
 use super::head::JOINED_BYTES_MAX;
-use super::outlet::{Outgoing, Outlet, Pins};
+use super::reply_stream::{ReplyBuf, ReplyStream, SocketPins};
 
 /// Most pieces in one call.
 const PIECES_MAX: usize = 64;
@@ -24,7 +24,7 @@ const PIECES_MAX: usize = 64;
 const AHEAD_BYTES_MAX: usize = 2 << 20;
 
 /// A reply while it is sent.
-pub(super) struct Sending<D> {
+pub(super) struct ReplyWriter<D> {
     head: io::Cursor<Vec<u8>>,
     /// Taken out of the body and not written yet.
     pieces: VecDeque<D>,
@@ -39,7 +39,7 @@ pub(super) struct Sending<D> {
     pub(super) broken: Option<BoxError>,
 }
 
-impl<D: Outgoing> Sending<D> {
+impl<D: ReplyBuf> ReplyWriter<D> {
     /// A reply with a head and a body of `length`, if known; nothing is written yet.
     pub(super) fn new(head: io::Cursor<Vec<u8>>, length: Option<u64>) -> Self {
         Self {
@@ -134,11 +134,11 @@ impl<D: Outgoing> Sending<D> {
     }
 
     /// Writes some of the pending bytes.
-    pub(super) fn poll_write<S: Outlet + Unpin>(
+    pub(super) fn poll_write<S: ReplyStream + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut S,
-        pins: &mut Pins,
+        pins: &mut SocketPins,
     ) -> Poll<io::Result<()>> {
         let mut stream = Pin::new(stream);
         let sends_files = stream.sends_files();
@@ -147,7 +147,7 @@ impl<D: Outgoing> Sending<D> {
         if !self.head.has_remaining() && is_first_in_file {
             let written = ready!(self.poll_send_files(cx, stream))?;
             pins.wrote(written);
-            if let Some(pin) = self.pieces.front().and_then(Outgoing::pin) {
+            if let Some(pin) = self.pieces.front().and_then(ReplyBuf::pin) {
                 pins.hold(pin);
             }
             self.advance(written);
@@ -183,7 +183,7 @@ impl<D: Outgoing> Sending<D> {
     fn poll_send_files(
         &self,
         cx: &mut Context<'_>,
-        stream: Pin<&mut impl Outlet>,
+        stream: Pin<&mut impl ReplyStream>,
     ) -> Poll<io::Result<usize>> {
         let mut pieces = self.pieces.iter();
         let Some((first, mut run)) = pieces.next().and_then(|d| Some((d.pin(), d.in_file()?)))

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::HeaderMap;
 
-use super::address_limits::{AddressLimits, Held};
+use super::address_limits::{AddressLimits, AddressShare};
 
 /// Memory of a request without its header fields: its stream in the library, its task, its account,
 /// its chain and reply in the engine. A conservative estimate, not a measurement.
@@ -33,7 +33,7 @@ pub(super) struct RequestMemory {
 pub(super) struct RequestShare {
     bytes: u64,
     memory: Arc<RequestMemory>,
-    _of_address: Option<Held>,
+    _of_address: Option<AddressShare>,
 }
 
 impl RequestMemory {

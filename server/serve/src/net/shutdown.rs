@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 /// Phases, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+enum ShutdownPhase {
     Serving,
     /// A new process accepts connections; the existing connections end after their next reply.
     Retiring,
@@ -14,15 +14,15 @@ enum Phase {
 
 /// Starts the shutdown, when asked to or on drop.
 #[derive(Debug)]
-pub struct ShutdownTrigger(watch::Sender<Phase>);
+pub struct ShutdownTrigger(watch::Sender<ShutdownPhase>);
 
 /// Observes the phase; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Shutdown(watch::Receiver<Phase>);
+pub struct Shutdown(watch::Receiver<ShutdownPhase>);
 
 /// Creates a trigger and its signal.
 pub fn shutdown() -> (ShutdownTrigger, Shutdown) {
-    let (sender, receiver) = watch::channel(Phase::Serving);
+    let (sender, receiver) = watch::channel(ShutdownPhase::Serving);
     (ShutdownTrigger(sender), Shutdown(receiver))
 }
 
@@ -30,15 +30,15 @@ impl ShutdownTrigger {
     /// A new process accepts connections from now on. Connections of this process are not cut: each
     /// is asked to close with its next reply, so that no request is lost.
     pub fn retire(&self) {
-        self.raise(Phase::Retiring);
+        self.raise(ShutdownPhase::Retiring);
     }
 
     /// The server drains from now on.
     pub fn drain(&self) {
-        self.raise(Phase::Draining);
+        self.raise(ShutdownPhase::Draining);
     }
 
-    fn raise(&self, to: Phase) {
+    fn raise(&self, to: ShutdownPhase) {
         self.0.send_modify(|phase| *phase = to.max(*phase));
     }
 }
@@ -46,12 +46,12 @@ impl ShutdownTrigger {
 impl Shutdown {
     /// Whether the server drains. A dropped trigger counts as a drain.
     pub fn is_draining(&self) -> bool {
-        *self.0.borrow() == Phase::Draining || self.0.has_changed().is_err()
+        *self.0.borrow() == ShutdownPhase::Draining || self.0.has_changed().is_err()
     }
 
     /// Whether a new process accepts connections, or the server drains.
     pub(super) fn is_retiring(&self) -> bool {
-        *self.0.borrow() >= Phase::Retiring || self.0.has_changed().is_err()
+        *self.0.borrow() >= ShutdownPhase::Retiring || self.0.has_changed().is_err()
     }
 
     /// Whether the phase changed since the last call that returned true.
@@ -65,15 +65,15 @@ impl Shutdown {
 
     /// Returns when the server retires or drains; immediately if it already does.
     pub async fn retiring(&mut self) {
-        self.at_least(Phase::Retiring).await;
+        self.at_least(ShutdownPhase::Retiring).await;
     }
 
     /// Returns when the server drains; immediately if it already does.
     pub async fn draining(&mut self) {
-        self.at_least(Phase::Draining).await;
+        self.at_least(ShutdownPhase::Draining).await;
     }
 
-    async fn at_least(&mut self, wanted: Phase) {
+    async fn at_least(&mut self, wanted: ShutdownPhase) {
         // An error means that the trigger was dropped, which counts as a drain.
         let _ = self.0.wait_for(|phase| *phase >= wanted).await;
     }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::address::ListenAddress;
-use super::outlet::Outlet;
+use super::reply_stream::ReplyStream;
 use super::tcp::TcpOptions;
 use crate::raw::{FileRange, unconfirmed_bytes};
 
@@ -168,7 +168,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-impl Outlet for Socket {
+impl ReplyStream for Socket {
     fn sends_files(&self) -> bool {
         of_both!(self, stream => stream.sends_files())
     }
@@ -218,7 +218,7 @@ impl Outlet for Socket {
 /// and the kernel does not count acknowledged bytes here. It reports the memory that it holds for
 /// unread bytes, which exceeds the bytes but shrinks as they are read; this is enough to see that a
 /// client makes progress.
-impl Outlet for UnixStream {
+impl ReplyStream for UnixStream {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         unconfirmed_bytes(self).ok()
     }

@@ -91,7 +91,7 @@ impl SocketFile {
 
     /// Takes ownership of a socket file that another process created; `None` if it was removed or
     /// replaced.
-    pub fn given(path: &Path, file: OwnedFd) -> Option<Self> {
+    pub fn take_over(path: &Path, file: OwnedFd) -> Option<Self> {
         let is_there = hold(path).is_ok_and(|found| is_same(&found, &file));
         let path = path.to_owned();
         is_there.then_some(Self { path, file })
@@ -120,7 +120,7 @@ impl Drop for SocketFile {
         let Some(folder) = self.path.parent() else {
             return;
         };
-        let _alone = Alone::at(folder);
+        let _alone = DirectoryLock::at(folder);
         if hold(&self.path).is_ok_and(|found| is_same(&found, &self.file))
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -141,11 +141,11 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
 }
 
 /// Holds the directory lock while a path is checked and changed.
-struct Alone {
+struct DirectoryLock {
     _folder: Option<File>,
 }
 
-impl Alone {
+impl DirectoryLock {
     /// Waits for the lock, up to the timeout. A directory that this process may not read is not
     /// locked.
     fn at(folder: &Path) -> Self {
@@ -183,7 +183,7 @@ pub(super) fn listen_at(
     backlog: u32,
 ) -> Result<(OwnedFd, SocketFile), SocketFileError> {
     let address = SocketAddrUnix::new(path)?;
-    let _alone = path.parent().map(Alone::at);
+    let _alone = path.parent().map(DirectoryLock::at);
     make_room(path, &address)?;
     let socket = new_socket()?;
     bind(&socket, &address)?;
@@ -312,12 +312,12 @@ mod tests {
         fs::remove_file(&path).expect("removed");
         let (_socket, fourth) = listen_at(&path).expect("made");
         assert!(
-            SocketFile::given(&path, given).is_none(),
+            SocketFile::take_over(&path, given).is_none(),
             "the file was replaced"
         );
         let given = fourth.file().try_clone_to_owned().expect("a copy");
         fourth.leave();
-        drop(SocketFile::given(&path, given).expect("there"));
+        drop(SocketFile::take_over(&path, given).expect("there"));
         assert!(!path.exists());
         fs::write(&path, "precious").expect("written");
         assert!(SocketFile::of(&path).is_err(), "not a socket");

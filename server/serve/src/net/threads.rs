@@ -26,11 +26,11 @@ const BLOCKING_THREADS_MAX: usize = 8;
 /// Threads that run connections.
 #[derive(Debug)]
 pub struct ConnectionThreads {
-    threads: Vec<One>,
+    threads: Vec<WorkerThread>,
 }
 
 #[derive(Debug)]
-struct One {
+struct WorkerThread {
     handle: Handle,
     connections: Arc<AtomicUsize>,
     /// Dropping it ends the thread.
@@ -51,14 +51,14 @@ impl ConnectionThreads {
     /// # Errors
     /// The system has no more threads or descriptors.
     pub fn start(count: usize) -> io::Result<Self> {
-        let threads = (0..count.max(1)).map(One::start);
+        let threads = (0..count.max(1)).map(WorkerThread::start);
         let threads = threads.collect::<io::Result<_>>()?;
         Ok(Self { threads })
     }
 
     /// A slot on the thread with the fewest connections.
     pub(super) fn seat(&self) -> Option<ThreadSlot> {
-        let fewest = |one: &&One| one.connections.load(Relaxed);
+        let fewest = |one: &&WorkerThread| one.connections.load(Relaxed);
         let one = self.threads.iter().min_by_key(fewest)?;
         one.connections.fetch_add(1, Relaxed);
         Some(ThreadSlot {
@@ -68,16 +68,16 @@ impl ConnectionThreads {
     }
 
     /// A handle to check that the threads respond.
-    pub fn pulse(&self) -> Pulse {
-        Pulse(self.threads.iter().map(|one| one.handle.clone()).collect())
+    pub fn pulse(&self) -> ThreadResponsiveness {
+        ThreadResponsiveness(self.threads.iter().map(|one| one.handle.clone()).collect())
     }
 }
 
 /// Checks that the threads respond, without keeping them alive.
 #[derive(Debug)]
-pub struct Pulse(Vec<Handle>);
+pub struct ThreadResponsiveness(Vec<Handle>);
 
-impl Pulse {
+impl ThreadResponsiveness {
     /// Returns once each thread has run a task, or has ended.
     pub async fn beat(&self) {
         for handle in &self.0 {
@@ -86,7 +86,7 @@ impl Pulse {
     }
 }
 
-impl One {
+impl WorkerThread {
     fn start(number: usize) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn counts(threads: &ConnectionThreads) -> Vec<usize> {
-        let of = |one: &One| one.connections.load(Relaxed);
+        let of = |one: &WorkerThread| one.connections.load(Relaxed);
         threads.threads.iter().map(of).collect()
     }
 

@@ -15,7 +15,7 @@ use tokio::time::{Duration, sleep};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::net::{ConnectionCounters, End, Limits, serve_connection};
+use crate::net::{ConnectionCounters, ConnectionEnd, ConnectionLimits, serve_connection};
 use crate::net::{ListenerContext, TcpOptions};
 use crate::net::{NoBody, WithoutHeadCache};
 use crate::net::{Shutdown, ShutdownTrigger, shutdown};
@@ -214,20 +214,20 @@ fn expired_certificate_is_only_a_warning() {
 }
 
 /// A server whose replies contain the HTTP version of the request.
-struct Server {
+struct TlsServer {
     encryption: Encryption,
     counters: Arc<ConnectionCounters>,
     signal: Shutdown,
 }
 
-impl Server {
-    fn serve(&self, far: DuplexStream) -> JoinHandle<End> {
+impl TlsServer {
+    fn serve(&self, far: DuplexStream) -> JoinHandle<ConnectionEnd> {
         let service = service_fn(|request: Request<NoBody>| async move {
             let version = format!("{:?}", request.version());
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(version)))
         });
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
-        let (limits, tcp) = (Limits::default(), TcpOptions::default());
+        let (limits, tcp) = (ConnectionLimits::default(), TcpOptions::default());
         let context = ListenerContext::new(limits, tcp, Arc::clone(&self.counters));
         tokio::spawn(serve_connection(
             far,
@@ -241,12 +241,12 @@ impl Server {
 }
 
 /// The server, its certificate, and its shutdown trigger.
-fn server() -> (Server, CertificateDer<'static>, ShutdownTrigger) {
+fn server() -> (TlsServer, CertificateDer<'static>, ShutdownTrigger) {
     let files = Files::new();
     let trusted = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
     let (trigger, signal) = shutdown();
-    let server = Server {
+    let server = TlsServer {
         encryption: Encryption::new(certificates).expect("an acceptor"),
         counters: Arc::default(),
         signal,
@@ -278,10 +278,13 @@ async fn tls_serves_http2_and_times_out_silent_handshake() {
         .to_bytes();
     assert_eq!(body, "HTTP/2.0");
     drop(sender);
-    assert_eq!(served.await.expect("ends"), End::Closed);
+    assert_eq!(served.await.expect("ends"), ConnectionEnd::Closed);
 
     let (_silent, far) = duplex(16_384);
-    assert_eq!(server.serve(far).await.expect("ends"), End::TlsFailed);
+    assert_eq!(
+        server.serve(far).await.expect("ends"),
+        ConnectionEnd::TlsFailed
+    );
     assert_eq!(server.counters.counts().tls_failures, 1);
 }
 
@@ -303,11 +306,11 @@ async fn no_request_after_handshake_ends_by_idle_timeout() {
     }
     // A partial head is timed from its first byte on.
     stream.write_all(&request[..5]).await.expect("open");
-    assert_eq!(served.await.expect("ends"), End::HeaderTimeout);
+    assert_eq!(served.await.expect("ends"), ConnectionEnd::HeaderTimeout);
 
     let (near, far) = duplex(16_384);
     let served = server.serve(far);
     let name = ServerName::try_from("localhost").expect("a name");
     let _stream = client.connect(name, near).await.expect("trusted");
-    assert_eq!(served.await.expect("ends"), End::IdleTimeout);
+    assert_eq!(served.await.expect("ends"), ConnectionEnd::IdleTimeout);
 }

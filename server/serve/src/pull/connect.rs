@@ -26,14 +26,14 @@ pub(super) struct Connector {
     pub(super) timeout: Duration,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+trait OriginStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> OriginStream for T {}
 
 /// A connection, with or without TLS.
-pub(super) struct Socket(Box<dyn Stream>);
+pub(super) struct OriginConnection(Box<dyn OriginStream>);
 
 impl tower_service::Service<Uri> for Connector {
-    type Response = TokioIo<Socket>;
+    type Response = TokioIo<OriginConnection>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -52,7 +52,7 @@ impl tower_service::Service<Uri> for Connector {
 }
 
 impl Connector {
-    async fn connect(&self, uri: &Uri) -> io::Result<Socket> {
+    async fn connect(&self, uri: &Uri) -> io::Result<OriginConnection> {
         let target = target_of(uri).ok_or(io::ErrorKind::InvalidInput)?;
         let (host, port) = (target.host.as_str(), target.port);
         let found = tokio::net::lookup_host((host, port)).await?;
@@ -66,11 +66,11 @@ impl Connector {
         let stream = TcpStream::connect(&allowed[..]).await?;
         stream.set_nodelay(true)?;
         if !target.is_tls {
-            return Ok(Socket(Box::new(stream)));
+            return Ok(OriginConnection(Box::new(stream)));
         }
         let name = ServerName::try_from(target.host).map_err(io::Error::other)?;
         let stream = self.tls.connect(name, stream).await?;
-        Ok(Socket(Box::new(stream)))
+        Ok(OriginConnection(Box::new(stream)))
     }
 }
 
@@ -94,13 +94,13 @@ pub(super) fn tls() -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-impl Connection for Socket {
+impl Connection for OriginConnection {
     fn connected(&self) -> Connected {
         Connected::new()
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for OriginConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -110,7 +110,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for OriginConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

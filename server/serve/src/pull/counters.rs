@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use headlong_pull::Fault;
+use headlong_pull::ResponseFault;
 
 /// Counters that are updated while serving.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct PullCounters {
     pub(super) fetched_bytes: AtomicU64,
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
@@ -19,18 +19,18 @@ pub(super) struct Counters {
     pub(super) unstored_bytes: AtomicU64,
     /// Number of replies that wait for a slice.
     waiting: AtomicU64,
-    faults: Mutex<BTreeMap<Fault, u64>>,
+    faults: Mutex<BTreeMap<ResponseFault, u64>>,
 }
 
-impl Counters {
+impl PullCounters {
     pub(super) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Relaxed);
     }
 
     /// Counts a waiting reply until the returned guard is dropped.
-    pub(super) fn wait(&self) -> Waits<'_> {
+    pub(super) fn wait(&self) -> WaitGuard<'_> {
         self.waiting.fetch_add(1, Relaxed);
-        Waits(&self.waiting)
+        WaitGuard(&self.waiting)
     }
 
     /// Number of replies that wait for a slice.
@@ -38,7 +38,7 @@ impl Counters {
         self.waiting.load(Relaxed)
     }
 
-    pub(super) fn fault(&self, fault: Fault) {
+    pub(super) fn fault(&self, fault: ResponseFault) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         *faults.entry(fault).or_insert(0) += 1;
     }
@@ -58,7 +58,7 @@ impl Counters {
             fills_running: 0,
             used_bytes: 0,
             titles: 0,
-            faults: (Fault::ALL.iter())
+            faults: (ResponseFault::ALL.iter())
                 .map(|of| (of.name(), faults.get(of).copied().unwrap_or(0)))
                 .collect(),
         }
@@ -66,9 +66,9 @@ impl Counters {
 }
 
 /// Guard of a waiting reply.
-pub(super) struct Waits<'a>(&'a AtomicU64);
+pub(super) struct WaitGuard<'a>(&'a AtomicU64);
 
-impl Drop for Waits<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -115,7 +115,7 @@ fn as_map<S: serde::Serializer>(
 
 /// Result of a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Purged {
+pub struct PurgeResult {
     /// Titles.
     pub titles: u64,
     /// Bytes of their slices.

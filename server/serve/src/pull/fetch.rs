@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headlong_engine::PartSpec;
-use headlong_pull::{FOLDER_BYTES, Fault, SliceKey, file_bytes};
+use headlong_pull::{FOLDER_BYTES, ResponseFault, SliceKey, file_bytes};
 use headlong_units::ByteRange;
 use tokio::sync::watch;
 
-use super::counters::Counters;
-use super::incoming::{IncomingBytes, IncomingSlice};
+use super::counters::PullCounters;
+use super::incoming_slice::{IncomingBytes, IncomingSlice};
 use super::origin::FETCHES_MAX;
-use super::pinned::Pinned;
+use super::slice_pin::SlicePin;
 use super::store;
 use super::store_task::is_no_space;
 use super::title;
@@ -35,7 +35,7 @@ const SLICES_FREED: u64 = 8;
 
 /// The bytes of a title that a reply needs next.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WantedBytes {
+pub(crate) struct SliceRequest {
     /// Their slice.
     pub(crate) index: u32,
     /// Their range in the slice; not empty.
@@ -48,9 +48,9 @@ pub(crate) struct WantedBytes {
 
 /// Where a reply finds the bytes that it needs.
 #[derive(Debug)]
-pub(crate) enum Brought {
+pub(crate) enum SliceContent {
     /// In a stored slice.
-    Stored(Pinned),
+    Stored(SlicePin),
     /// Here: the first of them, as they came from the origin.
     Bytes(Bytes),
 }
@@ -79,7 +79,7 @@ fn is_given_up(version: &Version, part: SlicePart, say: &watch::Sender<IncomingS
 
 /// Result of a slice lookup.
 enum SliceLookup {
-    Here(Pinned),
+    Here(SlicePin),
     Coming(SlicePart, watch::Receiver<IncomingSlice>),
 }
 
@@ -88,13 +88,13 @@ impl Pull {
     ///
     /// # Errors
     /// If they cannot be fetched.
-    pub(crate) async fn bring(
+    pub(crate) async fn fetch(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        wanted: WantedBytes,
+        wanted: SliceRequest,
         by: &RequestId,
-    ) -> Result<Brought, Fault> {
-        let WantedBytes {
+    ) -> Result<SliceContent, ResponseFault> {
+        let SliceRequest {
             index,
             range,
             until,
@@ -107,8 +107,8 @@ impl Pull {
                 is_ahead: false,
                 is_fill: false,
             };
-            match self.look(version, (index, range.start), purpose, Some(by)) {
-                SliceLookup::Here(pinned) => break Brought::Stored(pinned),
+            match self.lookup(version, (index, range.start), purpose, Some(by)) {
+                SliceLookup::Here(pinned) => break SliceContent::Stored(pinned),
                 SliceLookup::Coming(part, mut incoming) => {
                     is_miss = true;
                     if !is_further {
@@ -121,7 +121,7 @@ impl Pull {
                         .wait(&mut incoming, |slice| slice.read(range))
                         .await??
                     {
-                        IncomingBytes::Bytes(bytes) => break Brought::Bytes(bytes),
+                        IncomingBytes::Bytes(bytes) => break SliceContent::Bytes(bytes),
                         IncomingBytes::Ended => {}
                     }
                 }
@@ -133,9 +133,9 @@ impl Pull {
             } else {
                 &self.counters.hits
             };
-            Counters::add(counter, 1);
+            PullCounters::add(counter, 1);
         }
-        if let Brought::Stored(_) = brought {
+        if let SliceContent::Stored(_) = brought {
             self.touch(version, index);
         }
         if !is_miss {
@@ -147,13 +147,13 @@ impl Pull {
     /// Fetches a slice for a fill.
     ///
     /// # Errors
-    /// If the slice cannot be fetched or stored; [`Fault::NoSpace`] also if that would evict more
-    /// valuable slices.
-    pub(super) async fn bring_for_fill(
+    /// If the slice cannot be fetched or stored; [`ResponseFault::NoSpace`] also if that would
+    /// evict more valuable slices.
+    pub(super) async fn fetch_for_fill(
         self: &Arc<Self>,
         version: &Arc<Version>,
         index: u32,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ResponseFault> {
         if let Some(fault) = self.health.fault() {
             return Err(fault);
         }
@@ -162,7 +162,7 @@ impl Pull {
             is_ahead: true,
             is_fill: true,
         };
-        match self.look(version, (index, 0), wanted, None) {
+        match self.lookup(version, (index, 0), wanted, None) {
             SliceLookup::Here(_) => Ok(()),
             SliceLookup::Coming(_, mut incoming) => {
                 self.wait(&mut incoming, |slice| slice.end).await?
@@ -198,9 +198,9 @@ impl Pull {
         }
     }
 
-    /// Finds the slice, or the part of it with this offset that is being fetched, or starts to fetch
-    /// it.
-    fn look(
+    /// Finds the slice, or the part of it with this offset that is being fetched, or starts to
+    /// fetch it.
+    fn lookup(
         self: &Arc<Self>,
         version: &Arc<Version>,
         (index, offset): (u32, u64),
@@ -210,7 +210,7 @@ impl Pull {
         let mut table = version.table();
         if table.present.get(index as usize) == Some(&true) {
             *table.pins.entry(index).or_insert(0) += 1;
-            return SliceLookup::Here(Pinned::new(version, index, wanted.is_miss));
+            return SliceLookup::Here(SlicePin::new(version, index, wanted.is_miss));
         }
         let whole = SlicePart::whole(index);
         let piece = SlicePart::piece_at(index, offset);
@@ -231,7 +231,7 @@ impl Pull {
         let (say, coming) = watch::channel(IncomingSlice::new(length));
         table.coming.insert(part, coming.clone());
         let (pull, by) = (Arc::clone(self), by.cloned());
-        tokio::spawn(pull.fetch(Arc::clone(version), (part, wanted), by, say));
+        tokio::spawn(pull.fetch_part(Arc::clone(version), (part, wanted), by, say));
         SliceLookup::Coming(part, coming)
     }
 
@@ -252,11 +252,11 @@ impl Pull {
                 is_ahead: true,
                 is_fill: false,
             };
-            drop(self.look(version, (next as u32, 0), wanted, Some(by)));
+            drop(self.lookup(version, (next as u32, 0), wanted, Some(by)));
         }
     }
 
-    async fn fetch(
+    async fn fetch_part(
         self: Arc<Self>,
         version: Arc<Version>,
         (part, wanted): (SlicePart, FetchPurpose),
@@ -268,7 +268,7 @@ impl Pull {
                 if !wanted.is_ahead && is_given_up(&version, part, &say) {
                     return;
                 }
-                Counters::add(&self.counters.in_flight, 1);
+                PullCounters::add(&self.counters.in_flight, 1);
                 let outcome = self
                     .fetch_now(&version, (part, wanted.is_fill), by.as_ref(), &say)
                     .await;
@@ -277,7 +277,7 @@ impl Pull {
                     .fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
                 outcome
             }
-            Err(_) => Err(Fault::Unreachable),
+            Err(_) => Err(ResponseFault::Unreachable),
         };
         let is_whole = say.borrow().is_whole();
         if let Err(fault) = outcome {
@@ -288,14 +288,17 @@ impl Pull {
                 fault = fault.name(),
                 "slice not fetched or not stored"
             );
-            if matches!(fault, Fault::Changed | Fault::WrongLength | Fault::Absent) {
+            if matches!(
+                fault,
+                ResponseFault::Changed | ResponseFault::WrongLength | ResponseFault::Absent
+            ) {
                 self.distrust(&version);
             }
         }
         match (outcome, self.health.fault()) {
             (Err(fault), Some(_)) if is_whole && !version.is_retired() => {
                 let length = part.range(version.slices).len();
-                Counters::add(&self.counters.unstored_bytes, length);
+                PullCounters::add(&self.counters.unstored_bytes, length);
                 self.health.note_unstored(fault);
                 let bytes_max = self.rule.slice_bytes * FETCHES_MAX as u64;
                 self.state().add_unstored(&version, part, bytes_max);
@@ -312,12 +315,12 @@ impl Pull {
         (part, is_fill): (SlicePart, bool),
         by: Option<&RequestId>,
         slice: &watch::Sender<IncomingSlice>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ResponseFault> {
         let range = part.range(version.slices);
         let mut tried = 0;
         loop {
             if version.is_retired() {
-                return Err(Fault::Changed);
+                return Err(ResponseFault::Changed);
             }
             let before = slice.borrow().received();
             let fetched = self
@@ -325,9 +328,9 @@ impl Pull {
                 .fetch(&version.about.path, &version.told, (range, by), slice)
                 .await;
             let more = slice.borrow().received() - before;
-            Counters::add(&self.counters.fetched_bytes, more);
+            PullCounters::add(&self.counters.fetched_bytes, more);
             if is_fill {
-                Counters::add(&self.counters.filled_bytes, more);
+                PullCounters::add(&self.counters.filled_bytes, more);
             }
             match fetched {
                 Ok(()) => break,
@@ -340,9 +343,9 @@ impl Pull {
         let mut bytes = Arc::default();
         slice.send_modify(|slice| bytes = slice.complete());
         if !part.is_whole() {
-            return Err(self.health.fault().unwrap_or(Fault::NoSpace));
+            return Err(self.health.fault().unwrap_or(ResponseFault::NoSpace));
         }
-        self.keep(version, (part.index, is_fill), bytes).await?;
+        self.store(version, (part.index, is_fill), bytes).await?;
         if slice.borrow().was_read() {
             self.touch(version, part.index);
         }
@@ -358,12 +361,12 @@ impl Pull {
     }
 
     /// Writes a slice after making room for it.
-    async fn keep(
+    async fn store(
         self: &Arc<Self>,
         version: &Arc<Version>,
         (index, is_fill): (u32, bool),
         bytes: Arc<Vec<u8>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ResponseFault> {
         if let Some(fault) = self.health.fault() {
             return Err(fault);
         }
@@ -371,7 +374,7 @@ impl Pull {
         self.state().coming_bytes += usage;
         if !self.free(0, is_fill).await {
             self.state().coming_bytes -= usage;
-            return Err(Fault::NoSpace);
+            return Err(ResponseFault::NoSpace);
         }
         let mut written = self.write(version, index, &bytes).await;
         for _ in 0..TRIES_MAX {
@@ -385,7 +388,7 @@ impl Pull {
             written = self.write(version, index, &bytes).await;
         }
         let written = written.map_err(|error| match is_fill && is_no_space(&error) {
-            true => Fault::NoSpace,
+            true => ResponseFault::NoSpace,
             false => self.lose_store(&error),
         });
         let mut state = self.state();
@@ -394,7 +397,7 @@ impl Pull {
         if version.is_retired() || state.version(version.key).is_none() {
             let folder = version.folder.clone();
             self.store.begin(move || store::remove_version(&folder));
-            return Err(Fault::Changed);
+            return Err(ResponseFault::Changed);
         }
         let key = SliceKey {
             version: version.key,
@@ -496,7 +499,7 @@ impl Pull {
                 say.send_modify(|slice| slice.end(Ok(())));
             });
         }
-        Counters::add(&self.counters.evicted_bytes, gone);
+        PullCounters::add(&self.counters.evicted_bytes, gone);
         Some(all_going)
     }
 }

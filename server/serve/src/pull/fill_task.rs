@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headlong_engine::DeviceState;
-use headlong_pull::{Fault, Fill, Turn, Viewers};
+use headlong_pull::{FillSchedule, FillStep, ResponseFault, ViewerState};
 use headlong_units::Duration as ModelTime;
 
-use super::fills::{FillState, FillView, Filling};
+use super::fills::{FillState, FillView, TitleFill};
 use super::titles::Pull;
 
 /// Upper limit of fills per path, including finished ones whose result has not been read.
@@ -51,7 +51,7 @@ impl Pull {
             fault: None,
         };
         let name: Arc<str> = Arc::from(name);
-        let filling = Filling {
+        let filling = TitleFill {
             view,
             bytes_per_second,
             asked_at: Instant::now(),
@@ -74,7 +74,7 @@ impl Pull {
     }
 
     /// Fetches the missing slices of a title. `None` if the client has stopped polling.
-    async fn fill_title(self: &Arc<Self>, name: &str) -> Option<Result<FillState, Fault>> {
+    async fn fill_title(self: &Arc<Self>, name: &str) -> Option<Result<FillState, ResponseFault>> {
         let version = match self.find(name, None).await {
             Ok(found) => found.version,
             Err(fault) => return Some(Err(fault)),
@@ -82,21 +82,21 @@ impl Pull {
         let slices = version.slices();
         self.fills
             .update(name, |view| view.bytes = version.size_bytes());
-        let mut fill = Fill::new(1);
+        let mut fill = FillSchedule::new(1);
         for index in 0..slices.count() {
             let bytes = slices.range(index).len();
             if !version.has(index) {
                 self.wait_for_turn(name, &mut fill).await?;
                 if version.is_retired() {
-                    return Some(Err(Fault::Changed));
+                    return Some(Err(ResponseFault::Changed));
                 }
                 if !self.has_room_for_fill(bytes) {
                     return Some(Ok(FillState::Full));
                 }
                 fill.went(self.now(), bytes);
-                match self.bring_for_fill(&version, index).await {
+                match self.fetch_for_fill(&version, index).await {
                     Ok(()) => {}
-                    Err(Fault::NoSpace) => return Some(Ok(FillState::Full)),
+                    Err(ResponseFault::NoSpace) => return Some(Ok(FillState::Full)),
                     Err(fault) => return Some(Err(fault)),
                 }
                 self.fills.update(name, |view| view.bytes_fetched += bytes);
@@ -107,19 +107,19 @@ impl Pull {
     }
 
     /// Waits until the next slice may be fetched; `None` if the client has stopped polling.
-    async fn wait_for_turn(self: &Arc<Self>, name: &str, fill: &mut Fill) -> Option<()> {
+    async fn wait_for_turn(self: &Arc<Self>, name: &str, fill: &mut FillSchedule) -> Option<()> {
         let interval = self.scale.wall(LOOK_INTERVAL);
         loop {
             let rate = self.fills.rate(name, self.scale.wall(LEASE))?;
             fill.set_rate(rate);
             let turn = fill.turn(self.now(), self.viewers().await);
             let (state, pause) = match turn {
-                Turn::Now => (FillState::Running, None),
-                Turn::At(at) => {
+                FillStep::Now => (FillState::Running, None),
+                FillStep::At(at) => {
                     let left = self.scale.wall(at.since(self.now()));
                     (FillState::Running, Some(left.min(interval)))
                 }
-                Turn::Yield => (FillState::Yielding, Some(interval)),
+                FillStep::Yield => (FillState::Yielding, Some(interval)),
             };
             self.fills.update(name, |view| view.state = state);
             match pause {
@@ -129,7 +129,7 @@ impl Pull {
         }
     }
 
-    async fn viewers(&self) -> Viewers {
+    async fn viewers(&self) -> ViewerState {
         let wait_for_origin = self.counters.waiting() > 0;
         let disk_is_late = match self.device.get() {
             Some(device) => {
@@ -138,7 +138,7 @@ impl Pull {
             }
             None => true,
         };
-        Viewers {
+        ViewerState {
             wait_for_origin,
             disk_is_late,
         }

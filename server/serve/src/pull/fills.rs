@@ -42,7 +42,7 @@ pub struct FillView {
 }
 
 /// A fill, running or finished.
-pub(super) struct Filling {
+pub(super) struct TitleFill {
     pub(super) view: FillView,
     pub(super) bytes_per_second: u64,
     pub(super) asked_at: Instant,
@@ -50,10 +50,10 @@ pub(super) struct Filling {
 
 /// The fills of a path.
 #[derive(Default)]
-pub(super) struct Fills(Mutex<HashMap<Arc<str>, Filling>>);
+pub(super) struct Fills(Mutex<HashMap<Arc<str>, TitleFill>>);
 
 impl Fills {
-    pub(super) fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Filling>> {
+    pub(super) fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, TitleFill>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

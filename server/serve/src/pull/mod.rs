@@ -11,18 +11,18 @@
 //! running fetch, and as many that could not be stored; the disk is accessed only on this path's own
 //! threads.
 
-mod answers;
 mod connect;
 mod counters;
 mod fetch;
 mod fill_task;
 mod fills;
-mod incoming;
+mod incoming_slice;
 mod origin;
 mod origin_health;
-mod pinned;
 mod pulls;
+mod response_head;
 mod s3;
+mod slice_pin;
 mod state;
 mod store;
 mod store_health;
@@ -31,12 +31,12 @@ mod title;
 mod titles;
 mod version;
 
-pub use counters::{PullCounts, Purged};
-pub(crate) use fetch::{Brought, WantedBytes};
+pub use counters::{PullCounts, PurgeResult};
+pub(crate) use fetch::{SliceContent, SliceRequest};
 pub use fills::{FillState, FillView};
-pub use pinned::Pinned;
 pub use pulls::Pulls;
 pub(crate) use s3::check as check_s3;
+pub use slice_pin::SlicePin;
 pub(crate) use store::folder_of as store_folder;
-pub use titles::{Found, Pull};
+pub use titles::{Pull, ServableVersion};
 pub use version::{SliceSource, Version};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headlong_pull::{Fault, TargetRules, Version, fresh_for};
+use headlong_pull::{OriginVersion, ResponseFault, TargetRules, fresh_for};
 use headlong_units::ByteRange;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, Uri};
@@ -21,10 +21,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answers::{field, head_of};
 use super::connect::{Connector, tls};
-use super::incoming::IncomingSlice;
-use super::origin_health::Trouble;
+use super::incoming_slice::IncomingSlice;
+use super::origin_health::OriginHealth;
+use super::response_head::{field, head_of};
 use super::s3::{Signer, is_refusal};
 use super::title;
 use crate::config::{PullRule, target_of};
@@ -59,7 +59,7 @@ pub(super) struct Origin {
     signer: Option<Signer>,
     /// URL as configured.
     written: String,
-    trouble: Trouble,
+    trouble: OriginHealth,
 }
 
 impl Origin {
@@ -96,17 +96,17 @@ impl Origin {
             usual_freshness: rule.fresh,
             signer,
             written: rule.origin.clone(),
-            trouble: Trouble::default(),
+            trouble: OriginHealth::default(),
         })
     }
 
     /// Returns the current version of a title and its freshness lifetime.
-    pub(super) async fn look(
+    pub(super) async fn query_version(
         &self,
         name: &str,
         by: Option<&RequestId>,
-    ) -> Result<(Version, headlong_units::Duration), Fault> {
-        let response = self.ask(&Method::HEAD, name, (&[], by)).await?;
+    ) -> Result<(OriginVersion, headlong_units::Duration), ResponseFault> {
+        let response = self.request(&Method::HEAD, name, (&[], by)).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
         let control = field(headers, header::CACHE_CONTROL);
@@ -119,10 +119,10 @@ impl Origin {
     pub(super) async fn fetch(
         &self,
         name: &str,
-        version: &Version,
+        version: &OriginVersion,
         (range, by): (ByteRange, Option<&RequestId>),
         slice: &watch::Sender<IncomingSlice>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ResponseFault> {
         let received = || slice.borrow().received();
         let left = ByteRange::new(range.start + received(), range.end);
         let until = Instant::now() + self.idle_timeout * PAUSES_MAX;
@@ -133,39 +133,41 @@ impl Origin {
             .or(validators.last_modified.as_deref());
         let mut fields = vec![(header::RANGE, span.as_str())];
         fields.extend(condition.map(|value| (header::IF_RANGE, value)));
-        let response = self.ask(&Method::GET, name, (&fields, by)).await?;
+        let response = self.request(&Method::GET, name, (&fields, by)).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();
         while received() < range.len() {
             let deadline = until.min(Instant::now() + self.idle_timeout);
             let frame = timeout_at(deadline, body.frame()).await;
-            let frame = frame.map_err(|_| Fault::TimedOut)?;
-            let frame = frame.ok_or(Fault::Short)?.map_err(|_| Fault::Short)?;
+            let frame = frame.map_err(|_| ResponseFault::TimedOut)?;
+            let frame = frame
+                .ok_or(ResponseFault::Short)?
+                .map_err(|_| ResponseFault::Short)?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
             let mut is_fit = false;
             slice.send_modify(|slice| is_fit = slice.add(&data));
             if !is_fit {
-                return Err(Fault::WrongLength);
+                return Err(ResponseFault::WrongLength);
             }
         }
         // Read the end of the reply, so that the connection can be reused.
         match timeout(self.idle_timeout, body.frame()).await {
             Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => {
-                Err(Fault::WrongLength)
+                Err(ResponseFault::WrongLength)
             }
             _ => Ok(()),
         }
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: &Method,
         name: &str,
         (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
-    ) -> Result<Response<Incoming>, Fault> {
-        let answer = self.ask_anew(method, name, (fields, by)).await;
+    ) -> Result<Response<Incoming>, ResponseFault> {
+        let answer = self.request_uncached(method, name, (fields, by)).await;
         match &answer {
             Err(fault) => self.trouble.failed(&self.written, fault.name()),
             Ok(response) if response.status().is_server_error() => {
@@ -177,17 +179,17 @@ impl Origin {
         answer
     }
 
-    async fn ask_anew(
+    async fn request_uncached(
         &self,
         method: &Method,
         name: &str,
         (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Incoming>, ResponseFault> {
         let uri = match &self.signer {
             Some(signer) => signer.sign(*method == Method::HEAD, name),
             None => self.plain(name),
         };
-        let mut uri = uri.ok_or(Fault::Redirect)?;
+        let mut uri = uri.ok_or(ResponseFault::Redirect)?;
         for _ in 0..=REDIRECTS_MAX {
             let mut request = Request::builder()
                 .method(method)
@@ -203,10 +205,12 @@ impl Origin {
             if let Some(by) = by {
                 request = request.header(REQUEST_ID, by.to_string());
             }
-            let request = request.body(Empty::new()).map_err(|_| Fault::Redirect)?;
+            let request = request
+                .body(Empty::new())
+                .map_err(|_| ResponseFault::Redirect)?;
             let answered = timeout(self.idle_timeout, self.client.request(request)).await;
             let response = match answered {
-                Err(_) => return Err(Fault::TimedOut),
+                Err(_) => return Err(ResponseFault::TimedOut),
                 Ok(Err(error)) => return Err(fault_of(&error)),
                 Ok(Ok(response)) => response,
             };
@@ -218,9 +222,9 @@ impl Origin {
                 return Ok(response);
             }
             let next = response.headers().get(header::LOCATION);
-            uri = self.follow(&uri, next).ok_or(Fault::Redirect)?;
+            uri = self.follow(&uri, next).ok_or(ResponseFault::Redirect)?;
         }
-        Err(Fault::Redirect)
+        Err(ResponseFault::Redirect)
     }
 
     /// The URL of a title without a signature.
@@ -256,17 +260,17 @@ fn with_path(base: &Uri, path: &str) -> Option<Uri> {
 }
 
 /// Classifies an error without a response.
-fn fault_of(error: &hyper_util::client::legacy::Error) -> Fault {
+fn fault_of(error: &hyper_util::client::legacy::Error) -> ResponseFault {
     let mut cause = error.source();
     while let Some(of) = cause {
         if let Some(io) = of.downcast_ref::<std::io::Error>() {
             match io.kind() {
-                std::io::ErrorKind::TimedOut => return Fault::TimedOut,
-                std::io::ErrorKind::PermissionDenied => return Fault::Redirect,
+                std::io::ErrorKind::TimedOut => return ResponseFault::TimedOut,
+                std::io::ErrorKind::PermissionDenied => return ResponseFault::Redirect,
                 _ => {}
             }
         }
         cause = of.source();
     }
-    Fault::Unreachable
+    ResponseFault::Unreachable
 }

@@ -9,22 +9,22 @@ const SAY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// State of one origin.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct OriginHealth {
     /// Time of the first failure, and of the last log line.
     since: Mutex<Option<(Instant, Instant)>>,
 }
 
 /// A change to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum HealthChange {
     Out { seconds: u64 },
     Back { seconds: u64 },
 }
 
-impl Trouble {
+impl OriginHealth {
     /// A request to the origin failed.
     pub(super) fn failed(&self, origin: &str, what: &str) {
-        if let Some(News::Out { seconds }) = self.note(Instant::now(), false) {
+        if let Some(HealthChange::Out { seconds }) = self.note(Instant::now(), false) {
             tracing::warn!(
                 origin,
                 what,
@@ -36,16 +36,16 @@ impl Trouble {
 
     /// The origin responded.
     pub(super) fn answered(&self, origin: &str) {
-        if let Some(News::Back { seconds }) = self.note(Instant::now(), true) {
+        if let Some(HealthChange::Back { seconds }) = self.note(Instant::now(), true) {
             tracing::info!(origin, seconds, "origin responds again");
         }
     }
 
-    fn note(&self, now: Instant, is_well: bool) -> Option<News> {
+    fn note(&self, now: Instant, is_well: bool) -> Option<HealthChange> {
         let mut known = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = |since: Instant| now.duration_since(since).as_secs();
         if is_well {
-            return known.take().map(|(since, _)| News::Back {
+            return known.take().map(|(since, _)| HealthChange::Back {
                 seconds: seconds(since),
             });
         }
@@ -55,7 +55,7 @@ impl Trouble {
         };
         let is_due = said.is_none_or(|said| now.duration_since(said) >= SAY_INTERVAL);
         *known = Some((since, if is_due { now } else { said.unwrap_or(now) }));
-        is_due.then(|| News::Out {
+        is_due.then(|| HealthChange::Out {
             seconds: seconds(since),
         })
     }
@@ -67,20 +67,29 @@ mod tests {
 
     #[test]
     fn failing_origin_is_logged_once_a_minute_and_on_recovery() {
-        let trouble = Trouble::default();
+        let trouble = OriginHealth::default();
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         assert_eq!(trouble.note(at(0), true), None, "no failure before");
-        assert_eq!(trouble.note(at(1), false), Some(News::Out { seconds: 0 }));
+        assert_eq!(
+            trouble.note(at(1), false),
+            Some(HealthChange::Out { seconds: 0 })
+        );
         assert_eq!(trouble.note(at(2), false), None);
         assert_eq!(trouble.note(at(60), false), None);
-        assert_eq!(trouble.note(at(61), false), Some(News::Out { seconds: 60 }));
+        assert_eq!(
+            trouble.note(at(61), false),
+            Some(HealthChange::Out { seconds: 60 })
+        );
         assert_eq!(trouble.note(at(90), false), None);
         assert_eq!(
             trouble.note(at(100), true),
-            Some(News::Back { seconds: 99 })
+            Some(HealthChange::Back { seconds: 99 })
         );
         assert_eq!(trouble.note(at(101), true), None);
-        assert_eq!(trouble.note(at(102), false), Some(News::Out { seconds: 0 }));
+        assert_eq!(
+            trouble.note(at(102), false),
+            Some(HealthChange::Out { seconds: 0 })
+        );
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use headlong_library::Library;
 
-use super::counters::{PullCounts, Purged};
+use super::counters::{PullCounts, PurgeResult};
 use super::titles::Pull;
 use crate::config::Config;
-use crate::degraded::DegradedParts;
+use crate::degraded_parts::DegradedParts;
 use crate::disk::Device;
 
 /// All paths that are filled from origins.
@@ -71,8 +71,8 @@ impl Pulls {
     }
 
     /// Removes a title by its full path, or all titles below a prefix; both start with a slash.
-    pub fn purge(&self, path: &str, is_prefix: bool) -> Purged {
-        let mut all = Purged::default();
+    pub fn purge(&self, path: &str, is_prefix: bool) -> PurgeResult {
+        let mut all = PurgeResult::default();
         for pull in &self.0 {
             let gone = pull.purge(|title| {
                 let whole = format!("{}{title}", pull.prefix);

@@ -4,30 +4,30 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use headlong_pull::{Negative, SliceKey, Space};
+use headlong_pull::{NegativeCache, SliceCache, SliceKey};
 use tokio::sync::watch;
 
-use super::title::Title;
-use super::version::{Outcome, SlicePart, Version};
+use super::title::OriginTitle;
+use super::version::{QueryOutcome, SlicePart, Version};
 
 /// Upper limit of remembered titles without slices.
 pub(super) const TITLES_MAX: usize = 65_536;
 
 /// The complete state, under one lock.
-pub(super) struct State {
-    pub(super) titles: HashMap<Arc<str>, Title>,
+pub(super) struct PullState {
+    pub(super) titles: HashMap<Arc<str>, OriginTitle>,
     pub(super) by_key: HashMap<u128, Arc<Version>>,
-    pub(super) space: Space,
+    pub(super) space: SliceCache,
     /// Disk usage of the slices being written.
     pub(super) coming_bytes: u64,
     /// Slices and pieces in memory that could not be stored, oldest first, and their size in bytes.
     pub(super) unstored: VecDeque<(Arc<Version>, SlicePart)>,
     pub(super) unstored_bytes: u64,
-    pub(super) negative: Negative,
+    pub(super) negative: NegativeCache,
     pub(super) looked: usize,
 }
 
-impl State {
+impl PullState {
     /// Forgets titles without slices if there are many. Returns the folders of their versions,
     /// which the caller removes.
     pub(super) fn make_room(&mut self) -> Vec<PathBuf> {
@@ -60,7 +60,7 @@ impl State {
 
     /// Cancels the query about an unknown title if no request waits for it any more, and forgets
     /// the title. Returns whether the query is cancelled. One receiver is held by the table.
-    pub(super) fn gives_up(&mut self, path: &str, say: &watch::Sender<Outcome>) -> bool {
+    pub(super) fn gives_up(&mut self, path: &str, say: &watch::Sender<QueryOutcome>) -> bool {
         let title = self.titles.get(path);
         let is_known = title.is_some_and(|title| title.version.is_some());
         let gives_up = !is_known && say.receiver_count() <= 1;

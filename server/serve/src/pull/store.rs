@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use headlong_pull::{Slices, Validators, Version as Told, file_bytes};
+use headlong_pull::{OriginVersion, Slices, Validators, file_bytes};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ const WAITING_MAX: usize = 4096;
 
 /// Description of a version, stored in its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct VersionDescription {
     pub(super) path: String,
     pub(super) size_bytes: u64,
     pub(super) slice_bytes: u64,
@@ -39,9 +39,9 @@ pub(super) struct About {
     pub(super) asked_unix_ns: Option<u64>,
 }
 
-impl About {
-    pub(super) fn told(&self) -> Told {
-        Told {
+impl VersionDescription {
+    pub(super) fn origin_version(&self) -> OriginVersion {
+        OriginVersion {
             size_bytes: self.size_bytes,
             validators: Validators {
                 entity_tag: self.entity_tag.clone(),
@@ -57,8 +57,8 @@ impl About {
 }
 
 /// A version left by an earlier process.
-pub(super) struct Left {
-    pub(super) about: About,
+pub(super) struct LeftoverVersion {
+    pub(super) about: VersionDescription,
     pub(super) folder: PathBuf,
     pub(super) confirmed: SystemTime,
     /// Slices, and their disk usage.
@@ -101,7 +101,11 @@ impl Store {
     /// Locks the store, and returns the versions left by an earlier process with slices of
     /// `slice_bytes`; removes everything else. Blocks. `is_heir`: another process holds the lock and
     /// is about to end.
-    pub(super) fn open(&self, slice_bytes: u64, is_heir: bool) -> Result<Vec<Left>, OpenError> {
+    pub(super) fn open(
+        &self,
+        slice_bytes: u64,
+        is_heir: bool,
+    ) -> Result<Vec<LeftoverVersion>, OpenError> {
         self.make_folder()?;
         let file = lock(&self.folder.with_extension("lock"), is_heir)?;
         let mut left = Vec::new();
@@ -210,10 +214,10 @@ pub(super) fn slice_path(folder: &Path, index: u32) -> PathBuf {
     folder.join(format!("{index:07}"))
 }
 
-fn recover_version(folder: &Path, slice_bytes: u64) -> io::Result<Option<Left>> {
+fn recover_version(folder: &Path, slice_bytes: u64) -> io::Result<Option<LeftoverVersion>> {
     let about = fs::read(folder.join(ABOUT))?;
     let confirmed = fs::metadata(folder.join(ABOUT))?.modified()?;
-    let Ok(about) = serde_json::from_slice::<About>(&about) else {
+    let Ok(about) = serde_json::from_slice::<VersionDescription>(&about) else {
         return Ok(None);
     };
     let slices = Slices::new(about.size_bytes, slice_bytes);
@@ -245,7 +249,7 @@ fn recover_version(folder: &Path, slice_bytes: u64) -> io::Result<Option<Left>> 
     }
     present.sort_unstable();
     let folder = folder.to_path_buf();
-    Ok((!present.is_empty()).then_some(Left {
+    Ok((!present.is_empty()).then_some(LeftoverVersion {
         about,
         folder,
         confirmed,
@@ -278,7 +282,7 @@ pub(super) fn disk_bytes(metadata: &fs::Metadata) -> u32 {
 /// Writes a slice, which gets its name after all bytes are on disk.
 pub(super) fn write(
     folder: &Path,
-    about: &About,
+    about: &VersionDescription,
     index: u32,
     bytes: &[u8],
     free_bytes_min: u64,
@@ -406,8 +410,8 @@ pub(super) fn remove_version(folder: &Path) {
 mod tests {
     use super::*;
 
-    fn about(size_bytes: u64) -> About {
-        About {
+    fn about(size_bytes: u64) -> VersionDescription {
+        VersionDescription {
             path: "film.mp4".to_owned(),
             size_bytes,
             slice_bytes: 10,

@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use headlong_pull::Fault;
+use headlong_pull::ResponseFault;
 use tokio::sync::watch;
 
-use crate::degraded::{DegradedParts, PartKind};
+use crate::degraded_parts::{DegradedPartKind, DegradedParts};
 use crate::log::{LimitedKind, LimitedLog};
 
 /// State of the store of one path.
 pub(super) struct StoreHealth {
     prefix: String,
     /// Why slices cannot be stored, if they cannot.
-    failing: watch::Sender<Option<Fault>>,
+    failing: watch::Sender<Option<ResponseFault>>,
     degraded: Arc<DegradedParts>,
     log: LimitedLog,
 }
@@ -29,20 +29,21 @@ impl StoreHealth {
     }
 
     /// Why slices cannot be stored, if they cannot.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<ResponseFault> {
         *self.failing.borrow()
     }
 
     /// The store failed; `reason` names the folder and a remedy.
-    pub(super) fn lose(&self, fault: Fault, reason: &str) {
-        self.degraded.lose(PartKind::Edge, &self.prefix, reason);
+    pub(super) fn lose(&self, fault: ResponseFault, reason: &str) {
+        self.degraded
+            .lose(DegradedPartKind::Edge, &self.prefix, reason);
         self.failing.send_replace(Some(fault));
     }
 
     /// The store accepts slices again.
     pub(super) fn recover(&self) {
         self.failing.send_replace(None);
-        self.degraded.recover(PartKind::Edge, &self.prefix);
+        self.degraded.recover(DegradedPartKind::Edge, &self.prefix);
     }
 
     /// Waits until the store fails.
@@ -52,9 +53,9 @@ impl StoreHealth {
     }
 
     /// A slice was not stored.
-    pub(super) fn note_unstored(&self, fault: Fault) {
+    pub(super) fn note_unstored(&self, fault: ResponseFault) {
         let kind = match fault {
-            Fault::NoSpace => LimitedKind::SliceNoSpace,
+            ResponseFault::NoSpace => LimitedKind::SliceNoSpace,
             _ => LimitedKind::SliceDisk,
         };
         self.log.write(kind, |left_out| {
@@ -78,9 +79,9 @@ mod tests {
         let degraded = Arc::new(DegradedParts::default());
         let health = StoreHealth::new("/vod/", Arc::clone(&degraded));
         assert_eq!(health.fault(), None);
-        health.lose(Fault::NoSpace, "/srv/edge is full");
+        health.lose(ResponseFault::NoSpace, "/srv/edge is full");
         health.until_failing().await;
-        assert_eq!(health.fault(), Some(Fault::NoSpace));
+        assert_eq!(health.fault(), Some(ResponseFault::NoSpace));
         let list = degraded.list();
         let [part] = &list[..] else {
             panic!("{list:?}");

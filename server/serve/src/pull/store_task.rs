@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use headlong_pull::Fault;
+use headlong_pull::ResponseFault;
 use headlong_units::Duration;
 
 use super::store::OpenError;
@@ -30,10 +30,10 @@ impl Pull {
     }
 
     /// A slice could not be written. Returns the kind of the failure.
-    pub(super) fn lose_store(&self, error: &io::Error) -> Fault {
+    pub(super) fn lose_store(&self, error: &io::Error) -> ResponseFault {
         let fault = match is_no_space(error) {
-            true => Fault::NoSpace,
-            false => Fault::Disk,
+            true => ResponseFault::NoSpace,
+            false => ResponseFault::Disk,
         };
         let reason = cannot_write(&self.rule.folder, error, "name another folder");
         self.health.lose(fault, &reason);
@@ -76,13 +76,13 @@ impl Pull {
         match tried.await {
             Some(Ok(())) => true,
             Some(Err(OpenError::Io(error))) => {
-                if self.lose_store(&error) == Fault::NoSpace {
+                if self.lose_store(&error) == ResponseFault::NoSpace {
                     self.free_more().await;
                 }
                 false
             }
             Some(Err(error @ OpenError::InUse)) => {
-                self.health.lose(Fault::Disk, &error.to_string());
+                self.health.lose(ResponseFault::Disk, &error.to_string());
                 false
             }
             // Too many jobs wait for the disk.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use headlong_pull::Freshness;
 use tokio::sync::watch;
 
-use super::version::{Outcome, Version};
+use super::version::{QueryOutcome, Version};
 
 #[derive(Default)]
-pub(super) struct Title {
+pub(super) struct OriginTitle {
     pub(super) version: Option<(Arc<Version>, Freshness)>,
-    pub(super) asking: Option<watch::Receiver<Outcome>>,
+    pub(super) asking: Option<watch::Receiver<QueryOutcome>>,
 }
 
-impl Title {
+impl OriginTitle {
     /// Whether forgetting the title would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         let is_empty = |(version, _): &(Arc<Version>, Freshness)| {

@@ -8,20 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_library::Library;
-use headlong_pull::{Fault, Freshness, Judgement, Negative, Rules, SliceKey, Slices, Space};
+use headlong_pull::{
+    CacheDecision, Freshness, FreshnessRules, NegativeCache, ResponseFault, SliceCache, SliceKey,
+    Slices,
+};
 use headlong_units::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
-use super::counters::{Counters, PullCounts, Purged};
+use super::counters::{PullCounters, PullCounts, PurgeResult};
 use super::fills::Fills;
 use super::origin::{CONNECT_TIMEOUT, FETCHES_MAX, Origin};
-use super::state::State;
-use super::store::{self, About, Left, OpenError, Store};
+use super::state::PullState;
+use super::store::{self, LeftoverVersion, OpenError, Store, VersionDescription};
 use super::store_health::StoreHealth;
 use super::title;
-use super::version::{Outcome, Version};
+use super::version::{QueryOutcome, Version};
 use crate::config::PullRule;
-use crate::degraded::DegradedParts;
+use crate::degraded_parts::DegradedParts;
 use crate::disk::Device;
 use crate::log::RequestId;
 use crate::time_scale::TimeScale;
@@ -46,10 +49,10 @@ pub struct Pull {
     pub(super) library: Library,
     root: usize,
     pub(super) device: OnceLock<Device>,
-    state: Mutex<State>,
+    state: Mutex<PullState>,
     pub(super) fetches: Semaphore,
     looks: Semaphore,
-    pub(super) counters: Counters,
+    pub(super) counters: PullCounters,
     pub(super) fills: Fills,
     pub(super) scale: TimeScale,
     /// Whether this process replaces another, which holds the store at the start.
@@ -59,7 +62,7 @@ pub struct Pull {
 
 /// A version to serve.
 #[derive(Debug)]
-pub struct Found {
+pub struct ServableVersion {
     /// The version.
     pub version: Arc<Version>,
     /// Time since the origin confirmed it.
@@ -95,19 +98,19 @@ impl Pull {
             library: library.clone(),
             root,
             device: OnceLock::new(),
-            state: Mutex::new(State {
+            state: Mutex::new(PullState {
                 titles: HashMap::new(),
                 by_key: HashMap::new(),
-                space: Space::default(),
+                space: SliceCache::default(),
                 coming_bytes: 0,
                 unstored: VecDeque::new(),
                 unstored_bytes: 0,
-                negative: Negative::new(rule.negative, NEGATIVE_MAX),
+                negative: NegativeCache::new(rule.negative, NEGATIVE_MAX),
                 looked: 0,
             }),
             fetches: Semaphore::new(FETCHES_MAX),
             looks: Semaphore::new(LOOKS_MAX),
-            counters: Counters::default(),
+            counters: PullCounters::default(),
             fills: Fills::default(),
             scale,
             is_heir,
@@ -143,7 +146,7 @@ impl Pull {
         Instant::ZERO + EPOCH + self.scale.model(self.started.elapsed())
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, PullState> {
         // No code under the lock can panic in the middle of a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,12 +154,12 @@ impl Pull {
     /// Takes over a version of an earlier process.
     pub(super) fn take_over(
         &self,
-        Left {
+        LeftoverVersion {
             about,
             folder,
             confirmed,
             present,
-        }: Left,
+        }: LeftoverVersion,
     ) {
         let age = SystemTime::now()
             .duration_since(confirmed)
@@ -195,7 +198,7 @@ impl Pull {
         state.titles.entry(path).or_default().version = Some(known);
     }
 
-    fn version(&self, about: About, slices: Slices, folder: PathBuf) -> Arc<Version> {
+    fn version(&self, about: VersionDescription, slices: Slices, folder: PathBuf) -> Arc<Version> {
         let stream = self.library.new_stream_id();
         Arc::new(Version::new(about, slices, folder, stream))
     }
@@ -223,26 +226,26 @@ impl Pull {
         self: &Arc<Self>,
         path: &str,
         by: Option<&RequestId>,
-    ) -> Result<Found, Fault> {
+    ) -> Result<ServableVersion, ResponseFault> {
         let rules = self.rules();
         let (mut answer, old) = {
             let now = self.now();
             let mut state = self.state();
             if state.negative.has(now, key_of(path)) {
-                return Err(Fault::Absent);
+                return Err(ResponseFault::Absent);
             }
             let title = state.titles.get(path);
             let known = title.and_then(|title| title.version.as_ref());
             let judged = known
-                .map(|(version, fresh)| (fresh.judge(now, &rules), found(version, fresh, now)));
+                .map(|(version, fresh)| (fresh.judge(now, &rules), servable(version, fresh, now)));
             let old = match judged {
-                Some((Judgement::Fresh, known)) => return Ok(known),
-                Some((Judgement::Stale, known)) => return Ok(self.stale(known)),
-                Some((Judgement::TooOld, _)) => return Err(Fault::Unreachable),
-                Some((Judgement::Ask { may_be_stale }, known)) => may_be_stale.then_some(known),
+                Some((CacheDecision::Fresh, known)) => return Ok(known),
+                Some((CacheDecision::Stale, known)) => return Ok(self.stale(known)),
+                Some((CacheDecision::TooOld, _)) => return Err(ResponseFault::Unreachable),
+                Some((CacheDecision::Ask { may_be_stale }, known)) => may_be_stale.then_some(known),
                 None => None,
             };
-            (self.ask(&mut state, path, by), old)
+            (self.query_origin(&mut state, path, by), old)
         };
         let answered = async { self.wait(&mut answer, |outcome| *outcome).await? };
         let outcome = match old {
@@ -250,7 +253,7 @@ impl Pull {
             Some(old) => {
                 match tokio::time::timeout(self.scale.wall(STALE_PATIENCE), answered).await {
                     Ok(Ok(())) => Ok(()),
-                    Ok(Err(fault)) if fault == Fault::Absent => Err(fault),
+                    Ok(Err(fault)) if fault == ResponseFault::Absent => Err(fault),
                     _ => return Ok(self.stale(old)),
                 }
             }
@@ -262,11 +265,11 @@ impl Pull {
             .get(path)
             .and_then(|title| title.version.as_ref());
         known
-            .map(|(version, fresh)| Found {
+            .map(|(version, fresh)| ServableVersion {
                 is_asked: true,
-                ..found(version, fresh, now)
+                ..servable(version, fresh, now)
             })
-            .ok_or(Fault::Changed)
+            .ok_or(ResponseFault::Changed)
     }
 
     /// Returns the version of a title that may be served without a query, if there is one.
@@ -275,11 +278,11 @@ impl Pull {
         let state = self.state();
         let (version, fresh) = state.titles.get(path)?.version.as_ref()?;
         let judged = fresh.judge(now, &self.rules());
-        matches!(judged, Judgement::Fresh | Judgement::Stale).then(|| Arc::clone(version))
+        matches!(judged, CacheDecision::Fresh | CacheDecision::Stale).then(|| Arc::clone(version))
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
+    fn rules(&self) -> FreshnessRules {
+        FreshnessRules {
             fresh: self.rule.fresh,
             stale_max: self.rule.stale_max,
         }
@@ -291,7 +294,7 @@ impl Pull {
         &self,
         state: &mut watch::Receiver<T>,
         mut find: impl FnMut(&T) -> Option<R>,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, ResponseFault> {
         let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + CONNECT_TIMEOUT;
         let mut found = None;
         let wait = state.wait_for(|state| {
@@ -299,26 +302,26 @@ impl Pull {
             found.is_some()
         });
         let waited = tokio::time::timeout(self.scale.wall(patience), wait).await;
-        waited.map(drop).map_err(|_| Fault::TimedOut)?;
+        waited.map(drop).map_err(|_| ResponseFault::TimedOut)?;
         // The query or fetch ended without a result.
-        found.ok_or(Fault::Unreachable)
+        found.ok_or(ResponseFault::Unreachable)
     }
 
-    fn stale(&self, known: Found) -> Found {
-        Counters::add(&self.counters.stale, 1);
-        Found {
+    fn stale(&self, known: ServableVersion) -> ServableVersion {
+        PullCounters::add(&self.counters.stale, 1);
+        ServableVersion {
             is_stale: true,
             ..known
         }
     }
 
     /// Queries the origin about a title, unless a query is in flight.
-    fn ask(
+    fn query_origin(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut PullState,
         path: &str,
         by: Option<&RequestId>,
-    ) -> watch::Receiver<Outcome> {
+    ) -> watch::Receiver<QueryOutcome> {
         if let Some(answer) = state
             .titles
             .get(path)
@@ -339,7 +342,7 @@ impl Pull {
             if pull.state().gives_up(&path, &say) {
                 return;
             }
-            let told = pull.origin.look(&path, by.as_ref()).await;
+            let told = pull.origin.query_version(&path, by.as_ref()).await;
             let outcome = pull.take_in(&path, told);
             if let Err(fault) = outcome {
                 pull.counters.fault(fault);
@@ -359,8 +362,8 @@ impl Pull {
     fn take_in(
         &self,
         path: &Arc<str>,
-        told: Result<(headlong_pull::Version, Duration), Fault>,
-    ) -> Result<(), Fault> {
+        told: Result<(headlong_pull::OriginVersion, Duration), ResponseFault>,
+    ) -> Result<(), ResponseFault> {
         let now = self.now();
         let mut state = self.state();
         if let Some(title) = state.titles.get_mut(path) {
@@ -384,13 +387,14 @@ impl Pull {
             self.store.begin(move || store::note_confirmed(&folder));
             return Ok(());
         }
-        let slices = Slices::new(told.size_bytes, self.rule.slice_bytes).ok_or(Fault::TooLarge)?;
+        let slices =
+            Slices::new(told.size_bytes, self.rule.slice_bytes).ok_or(ResponseFault::TooLarge)?;
         // Only the length identifies this version, so its key includes the time.
         let asked_unix_ns = match told.validators.are_any() {
             true => None,
             false => Some(unix_ns()),
         };
-        let about = About {
+        let about = VersionDescription {
             path: path.to_string(),
             size_bytes: told.size_bytes,
             slice_bytes: self.rule.slice_bytes,
@@ -411,11 +415,17 @@ impl Pull {
         Ok(())
     }
 
-    fn note_fault(&self, state: &mut State, path: &Arc<str>, fault: Fault, now: Instant) {
+    fn note_fault(
+        &self,
+        state: &mut PullState,
+        path: &Arc<str>,
+        fault: ResponseFault,
+        now: Instant,
+    ) {
         let Some(title) = state.titles.get_mut(path) else {
             return;
         };
-        if fault == Fault::Absent {
+        if fault == ResponseFault::Absent {
             state.negative.note(now, key_of(path));
             let gone = title.version.take();
             state.titles.remove(path);
@@ -444,7 +454,7 @@ impl Pull {
 
     /// Retires a version: no path refers to it and its slices are removed. Returns their size in
     /// bytes.
-    fn retire(&self, state: &mut State, version: &Version) -> u64 {
+    fn retire(&self, state: &mut PullState, version: &Version) -> u64 {
         version.is_retired.store(true, Ordering::Relaxed);
         state.by_key.remove(&version.key);
         state.forget_unstored(|of| std::ptr::eq(of, version));
@@ -460,14 +470,14 @@ impl Pull {
         }
         version.table().present.fill(false);
         if let Some(device) = self.device.get() {
-            device.stream_gone(version.stream, false);
+            device.stream_removed(version.stream, false);
         }
         let folder = version.folder.clone();
         self.store.begin(move || store::remove_version(&folder));
         bytes
     }
 
-    pub(super) fn purge(&self, is_meant: impl Fn(&str) -> bool) -> Purged {
+    pub(super) fn purge(&self, is_meant: impl Fn(&str) -> bool) -> PurgeResult {
         let mut state = self.state();
         let meant: Vec<Arc<str>> = state
             .titles
@@ -475,7 +485,7 @@ impl Pull {
             .filter(|name| is_meant(title::split(name).0))
             .cloned()
             .collect();
-        let mut purged = Purged::default();
+        let mut purged = PurgeResult::default();
         for path in meant {
             let title = state
                 .titles
@@ -520,8 +530,8 @@ fn key_of(path: &str) -> u128 {
     xxhash_rust::xxh3::xxh3_128(path.as_bytes())
 }
 
-fn found(version: &Arc<Version>, fresh: &Freshness, now: Instant) -> Found {
-    Found {
+fn servable(version: &Arc<Version>, fresh: &Freshness, now: Instant) -> ServableVersion {
+    ServableVersion {
         version: Arc::clone(version),
         age: fresh.age(now),
         is_stale: false,

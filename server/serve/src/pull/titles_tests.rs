@@ -1,7 +1,7 @@
 use super::*;
-use crate::pull::incoming::IncomingSlice;
+use crate::pull::incoming_slice::IncomingSlice;
 use crate::pull::state::TITLES_MAX;
-use crate::pull::title::Title;
+use crate::pull::title::OriginTitle;
 use crate::pull::version::SlicePart;
 
 fn version(path: &str) -> Arc<Version> {
@@ -9,7 +9,7 @@ fn version(path: &str) -> Arc<Version> {
 }
 
 fn version_in(path: &str, folder: &str) -> Arc<Version> {
-    let about = About {
+    let about = VersionDescription {
         path: path.to_owned(),
         size_bytes: 100,
         slice_bytes: 50,
@@ -34,21 +34,21 @@ fn slices_have_new_flash_keys_after_a_purge() {
     assert_ne!(before[0], before[1]);
 }
 
-fn state() -> State {
-    State {
+fn state() -> PullState {
+    PullState {
         titles: HashMap::new(),
         by_key: HashMap::new(),
-        space: Space::default(),
+        space: SliceCache::default(),
         coming_bytes: 0,
         unstored: VecDeque::new(),
         unstored_bytes: 0,
-        negative: Negative::new(Duration::from_secs(1), 10),
+        negative: NegativeCache::new(Duration::from_secs(1), 10),
         looked: 0,
     }
 }
 
 /// A title after validation: its version is in both tables.
-fn add(state: &mut State, path: &str) -> Arc<Version> {
+fn add(state: &mut PullState, path: &str) -> Arc<Version> {
     let version = version(path);
     state.by_key.insert(version.key, Arc::clone(&version));
     let title = state.titles.entry(Arc::from(path)).or_default();
@@ -61,7 +61,7 @@ fn add(state: &mut State, path: &str) -> Arc<Version> {
 fn query_is_cancelled_when_no_request_waits() {
     let mut state = state();
     let (say, waits) = watch::channel(None);
-    let title = Title {
+    let title = OriginTitle {
         version: None,
         asking: Some(waits.clone()),
     };

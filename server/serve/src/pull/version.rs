@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
 use headlong_library::Library;
-use headlong_pull::{Fault, Slices, Version as Told};
+use headlong_pull::{OriginVersion, ResponseFault, Slices};
 use headlong_units::ByteRange;
 use rustix::io::Errno;
 use tokio::sync::watch;
 
-use super::incoming::IncomingSlice;
-use super::store::{self, About};
+use super::incoming_slice::IncomingSlice;
+use super::store::{self, VersionDescription};
 use crate::disk::StreamSource;
 
 /// Result of a query; `None` while it runs.
-pub(super) type Outcome = Option<Result<(), Fault>>;
+pub(super) type QueryOutcome = Option<Result<(), ResponseFault>>;
 
 /// Size of the pieces that are fetched while no slice can be stored. A reply that falls behind has to
 /// fetch its piece again, so it is about as large as what a reply takes at once.
@@ -69,8 +69,8 @@ impl SlicePart {
 /// One version of one title.
 pub struct Version {
     pub(super) key: u128,
-    pub(super) about: About,
-    pub(super) told: Told,
+    pub(super) about: VersionDescription,
+    pub(super) told: OriginVersion,
     pub(super) slices: Slices,
     pub(super) folder: PathBuf,
     /// The stream of this version in the engine.
@@ -80,11 +80,11 @@ pub struct Version {
     /// Held for writing while slices are removed: the folder is removed with the last one, which
     /// must not happen while another is written. Only disk jobs take it.
     pub(super) files: RwLock<()>,
-    table: Mutex<Table>,
+    table: Mutex<SliceTable>,
 }
 
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct SliceTable {
     pub(super) present: Vec<bool>,
     /// Number of replies that use a slice.
     pub(super) pins: HashMap<u32, u32>,
@@ -101,14 +101,19 @@ impl std::fmt::Debug for Version {
 }
 
 impl Version {
-    pub(super) fn new(about: About, slices: Slices, folder: PathBuf, stream: u64) -> Self {
-        let table = Table {
+    pub(super) fn new(
+        about: VersionDescription,
+        slices: Slices,
+        folder: PathBuf,
+        stream: u64,
+    ) -> Self {
+        let table = SliceTable {
             present: vec![false; slices.count() as usize],
-            ..Table::default()
+            ..SliceTable::default()
         };
         Self {
             key: about.key(),
-            told: about.told(),
+            told: about.origin_version(),
             about,
             slices,
             folder,
@@ -145,7 +150,7 @@ impl Version {
         self.table().present.get(index as usize) == Some(&true)
     }
 
-    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, SliceTable> {
         // No code under the lock can panic in the middle of a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

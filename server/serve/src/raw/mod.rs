@@ -2,16 +2,15 @@
 //! and socket options without a safe wrapper.
 //!
 //! Its interface is safe. A slot of the [`Pool`] is either filled by one [`Lease`] or read through
-//! any number of [`View`]s, never both, and the pool enforces that. A lease given to the [`Ring`]
-//! stays with the ring until the kernel has completed the read. So no mistake of a caller can
-//! change bytes under a reply or write to freed memory.
+//! any number of [`PieceView`]s, never both, and the pool enforces that. A lease given to the
+//! [`Ring`] stays with the ring until the kernel has completed the read. So no mistake of a caller
+//! can change bytes under a reply or write to freed memory.
 #![expect(
     unsafe_code,
     reason = "memory that the kernel writes to behind the compiler's back"
 )]
 
 mod heap;
-mod hot;
 mod inherited_descriptors;
 #[cfg(not(miri))]
 mod mapping;
@@ -20,13 +19,14 @@ mod mapping;
 mod mapping;
 mod pool;
 mod ring;
+mod sendfile_cache;
 mod socket;
 
 pub(crate) use heap::trim_heap;
-pub use hot::CopiesUse;
-pub(crate) use hot::{PieceOf, Pinned, SendfileCacheSize};
+pub use sendfile_cache::CopiesUse;
+pub(crate) use sendfile_cache::{BlockPin, PieceIdentity, SendfileCacheSize};
 
 pub(crate) use inherited_descriptors::passed_descriptor;
-pub(crate) use pool::{FileRange, Lease, Pool, View};
-pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Target};
+pub(crate) use pool::{FileRange, Lease, PieceView, Pool};
+pub(crate) use ring::{CompletedRead, QUIESCE_TIME, RUNS_MAX, ReadTarget, Ring};
 pub(crate) use socket::{delivery_rate, is_reset, unconfirmed_bytes};

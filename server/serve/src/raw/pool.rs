@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use headlong_engine::{PartInMemory, Slot, StreamId};
 
-use super::hot::{CopiesUse, CopyGuard, PieceOf, Pinned, SendfileCache, SendfileCacheSize};
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
+use super::sendfile_cache::{
+    BlockPin, CopiesUse, CopyGuard, PieceIdentity, SendfileCache, SendfileCacheSize,
+};
 
 /// State of a leased slot; smaller numbers count its views.
 const LEASED: u32 = u32::MAX;
@@ -97,9 +99,9 @@ impl Pool {
         self: Arc<Self>,
         of: (StreamId, u32),
         range: (u64, u64),
-    ) -> Option<impl Iterator<Item = View> + use<>> {
+    ) -> Option<impl Iterator<Item = PieceView> + use<>> {
         let copies = self.hot.as_ref()?.look_at(of, range)?;
-        let view = move |((kept, start, end), pool)| View {
+        let view = move |((kept, start, end), pool)| PieceView {
             pool,
             slot: None,
             start,
@@ -219,7 +221,7 @@ impl Pool {
 
     /// A view of the bytes `start..end` of a slot. `None` if they do not exist or the slot is
     /// leased.
-    pub(crate) fn view(self: &Arc<Self>, slot: Slot, start: u32, end: u32) -> Option<View> {
+    pub(crate) fn view(self: &Arc<Self>, slot: Slot, start: u32, end: u32) -> Option<PieceView> {
         let state = self.states.get(slot.0 as usize)?;
         if start > end || end as usize > self.piece_bytes {
             return None;
@@ -231,7 +233,7 @@ impl Pool {
             .ok()?;
         let mut kept = None;
         if let Some(hot) = &self.hot {
-            kept = hot.look(slot);
+            kept = hot.lookup(slot);
             let looks = &self.looks[slot.0 as usize];
             let count = looks.load(Ordering::Relaxed);
             // Small consecutive ranges come from one reader that views a piece many times.
@@ -244,7 +246,7 @@ impl Pool {
                 hot.earn(u64::from(end - start));
             }
         }
-        Some(View {
+        Some(PieceView {
             pool: Arc::clone(self),
             slot: Some(slot),
             start,
@@ -274,7 +276,7 @@ pub(crate) struct Lease {
 /// A contiguous range of memory, in the layout of `struct iovec`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct IoVec {
     base: *mut u8,
     length: usize,
 }
@@ -287,10 +289,10 @@ impl Lease {
 
     /// The memory of bytes `skip..skip + length` of the lease in as few runs as possible, at most
     /// `runs_max`. Bytes beyond those runs or the slots are omitted.
-    pub(super) fn runs(&self, skip: u64, length: u64, runs_max: usize) -> Vec<Run> {
+    pub(super) fn runs(&self, skip: u64, length: u64, runs_max: usize) -> Vec<IoVec> {
         let piece = self.pool.piece_bytes as u64;
         let end = skip.saturating_add(length).min(self.capacity());
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<IoVec> = Vec::new();
         let mut at = skip;
         while at < end {
             let within = at % piece;
@@ -304,7 +306,7 @@ impl Lease {
             match continued {
                 Some(last) => last.length += length,
                 None if count == runs_max => break,
-                None => runs.push(Run { base, length }),
+                None => runs.push(IoVec { base, length }),
             }
             at += length as u64;
         }
@@ -341,13 +343,13 @@ impl Drop for Lease {
 
 /// Bytes of one slot, or of a copy, that do not change while the view exists.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct PieceView {
     pool: Arc<Pool>,
     /// `None` for a view of a copy.
     slot: Option<Slot>,
     start: u32,
     end: u32,
-    of: Option<PieceOf>,
+    of: Option<PieceIdentity>,
     /// The copy of the same bytes; always present without a slot.
     kept: Option<CopyGuard>,
 }
@@ -363,9 +365,9 @@ pub struct FileRange<'a> {
     pub length: u64,
 }
 
-impl View {
+impl PieceView {
     /// Sets the identity of the piece, under which a copy of it is found.
-    pub(crate) fn of(mut self, of: PieceOf) -> Self {
+    pub(crate) fn of(mut self, of: PieceIdentity) -> Self {
         self.of = Some(of);
         self
     }
@@ -385,8 +387,8 @@ impl View {
         })
     }
 
-    /// Guard to hold as long as a socket may refer to bytes of [`View::in_file`].
-    pub(crate) fn pin(&self) -> Option<Pinned> {
+    /// Guard to hold as long as a socket may refer to bytes of [`PieceView::in_file`].
+    pub(crate) fn pin(&self) -> Option<BlockPin> {
         self.kept.as_ref().map(CopyGuard::pin)
     }
 
@@ -400,18 +402,18 @@ impl View {
     }
 
     /// Copies the piece into the sendfile cache.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn copy_to_cache(&self) {
         if let (Some(hot), Some(slot)) = (&self.pool.hot, self.slot) {
             let base = self.pool.address(slot);
             // SAFETY: the slot is as long as a piece, and nothing writes to it while this view
             // counts in its state.
             let whole = unsafe { std::slice::from_raw_parts(base, self.pool.piece_bytes) };
-            hot.keep(slot, self.of, whole);
+            hot.copy_slot(slot, self.of, whole);
         }
     }
 }
 
-impl AsRef<[u8]> for View {
+impl AsRef<[u8]> for PieceView {
     fn as_ref(&self) -> &[u8] {
         let Some(slot) = self.slot else {
             let copy = self.pool.hot.as_ref().zip(self.kept.as_ref());
@@ -424,7 +426,7 @@ impl AsRef<[u8]> for View {
     }
 }
 
-impl Drop for View {
+impl Drop for PieceView {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
             self.pool.states[slot.0 as usize].fetch_sub(1, Ordering::Release);

@@ -20,7 +20,7 @@ use io_uring::{IoUring, Probe, opcode};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::pool::{Lease, Run};
+use super::pool::{IoVec, Lease};
 
 /// Longest wait for reads in flight when the ring is dropped.
 pub(crate) const QUIESCE_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
@@ -33,7 +33,7 @@ const WAKE: u64 = u64::MAX;
 
 /// Source and destination of a read.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct ReadTarget {
     /// Memory. First field, so that it is released before the last reference to the file. Shared by
     /// reads into different parts of it.
     pub(crate) lease: Arc<Lease>,
@@ -42,9 +42,9 @@ pub(crate) struct Target {
 }
 
 /// A completed read, with all its resources.
-pub(crate) struct Ended<T> {
+pub(crate) struct CompletedRead<T> {
     /// The file and memory of the read.
-    pub(crate) target: Target,
+    pub(crate) target: ReadTarget,
     /// Data of the caller.
     pub(crate) rest: T,
     /// Bytes read; zero at the end of the file.
@@ -52,21 +52,21 @@ pub(crate) struct Ended<T> {
 }
 
 /// A read in flight.
-struct Operation<T> {
-    target: Target,
+struct ReadInFlight<T> {
+    target: ReadTarget,
     rest: T,
     span: Span,
-    runs: Box<[Run]>,
+    runs: Box<[IoVec]>,
 }
 
 // SAFETY: the runs point into the pool that `target.lease` keeps alive, which may be sent; only the
 // kernel dereferences them.
-unsafe impl<T: Send> Send for Operation<T> {}
+unsafe impl<T: Send> Send for ReadInFlight<T> {}
 
 /// An `io_uring` with its reads in flight.
 pub(crate) struct Ring<T> {
     ring: ManuallyDrop<IoUring>,
-    operations: ManuallyDrop<Vec<Option<Operation<T>>>>,
+    operations: ManuallyDrop<Vec<Option<ReadInFlight<T>>>>,
     vacant: Vec<usize>,
     unsent: VecDeque<usize>,
     under_way: usize,
@@ -103,9 +103,9 @@ impl<T> Ring<T> {
     }
 
     /// Starts a read, at the latest in the next [`Ring::wait`].
-    pub(crate) fn read(&mut self, target: Target, span: Span, rest: T) {
+    pub(crate) fn read(&mut self, target: ReadTarget, span: Span, rest: T) {
         let runs = target.lease.runs(span.skip, span.length, RUNS_MAX);
-        let operation = Operation {
+        let operation = ReadInFlight {
             runs: runs.into(),
             target,
             rest,
@@ -132,7 +132,7 @@ impl<T> Ring<T> {
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        ended: &mut Vec<Ended<T>>,
+        ended: &mut Vec<CompletedRead<T>>,
     ) -> io::Result<bool> {
         self.push();
         let everything_sent = self.unsent.is_empty();
@@ -194,7 +194,7 @@ impl<T> Ring<T> {
     }
 
     /// Reaps all completions. Returns whether the event descriptor was readable.
-    fn reap(&mut self, ended: &mut Vec<Ended<T>>) -> bool {
+    fn reap(&mut self, ended: &mut Vec<CompletedRead<T>>) -> bool {
         let mut woken = false;
         for completion in self.ring.completion() {
             if completion.user_data() == WAKE {
@@ -211,7 +211,7 @@ impl<T> Ring<T> {
             self.vacant.push(index);
             self.under_way -= 1;
             let result = completion.result();
-            ended.push(Ended {
+            ended.push(CompletedRead {
                 target: operation.target,
                 rest: operation.rest,
                 result: u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result)),

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use headlong_http::Refused;
+use headlong_http::AccessRefusal;
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ const UNDERSTOOD: [&str; 8] = [
 
 /// A request to check.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct TokenRequest<'a> {
     /// The requested URI.
     pub(crate) uri: &'a Uri,
     /// The client's address in canonical form, if it has one.
@@ -29,7 +29,7 @@ pub(crate) struct Asker<'a> {
 
 /// Expected issuer and audience.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedClaims {
     /// Accepted issuers (`iss`); empty for any, or none.
     pub(crate) issuers: Vec<String>,
     /// Audience that a token with `aud` must name.
@@ -64,7 +64,11 @@ pub(super) struct Claims {
 
 impl Claims {
     /// An invalid claim takes precedence over expiry.
-    pub(super) fn judge(&self, expected: &Expected, asker: &Asker<'_>) -> Result<(), Refused> {
+    pub(super) fn judge(
+        &self,
+        expected: &ExpectedClaims,
+        asker: &TokenRequest<'_>,
+    ) -> Result<(), AccessRefusal> {
         let is_for_this = self.is_understood()
             && self.is_by_one_of(&expected.issuers)
             && self.is_for(expected.audience.as_deref())
@@ -75,8 +79,8 @@ impl Claims {
                 .as_deref()
                 .is_some_and(|container| uri::holds(container, asker.uri));
         match is_for_this {
-            false => Err(Refused::Forbidden),
-            true if self.is_over(asker) => Err(Refused::Expired),
+            false => Err(AccessRefusal::Forbidden),
+            true if self.is_over(asker) => Err(AccessRefusal::Expired),
             true => Ok(()),
         }
     }
@@ -114,12 +118,12 @@ impl Claims {
             .is_some_and(|(network, address): (IpNet, _)| network.contains(&address))
     }
 
-    fn has_begun(&self, asker: &Asker<'_>) -> bool {
+    fn has_begun(&self, asker: &TokenRequest<'_>) -> bool {
         let now = asker.now.saturating_add(asker.skew) as f64;
         self.nbf.is_none_or(|begin| begin <= now)
     }
 
-    fn is_over(&self, asker: &Asker<'_>) -> bool {
+    fn is_over(&self, asker: &TokenRequest<'_>) -> bool {
         let now = asker.now.saturating_sub(asker.skew) as f64;
         self.exp.is_some_and(|end| end < now)
     }

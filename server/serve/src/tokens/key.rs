@@ -28,9 +28,9 @@ const ED_25519: &str = "1.3.101.112";
 
 /// A shared secret.
 #[derive(Clone)]
-pub(crate) struct Secret(hmac::Key);
+pub(crate) struct SharedSecret(hmac::Key);
 
-impl Secret {
+impl SharedSecret {
     /// Name of its algorithm in tokens.
     pub(crate) const ALGORITHM: &'static str = "HS256";
 
@@ -45,7 +45,7 @@ impl Secret {
 }
 
 /// Omits the secret.
-impl fmt::Debug for Secret {
+impl fmt::Debug for SharedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }

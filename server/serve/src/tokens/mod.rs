@@ -15,12 +15,12 @@ mod uri;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use headlong_http::Refused;
+use headlong_http::AccessRefusal;
 use serde::Deserialize;
 
 use claims::Claims;
-pub(crate) use claims::{Asker, Expected};
-pub(crate) use key::{PublicKey, Secret};
+pub(crate) use claims::{ExpectedClaims, TokenRequest};
+pub(crate) use key::{PublicKey, SharedSecret};
 pub(crate) use uri::Uri;
 
 /// Longest accepted token, in bytes; usual ones have a few hundred.
@@ -28,29 +28,33 @@ pub(crate) const TOKEN_BYTES_MAX: usize = 4096;
 
 /// Trusted keys and expected claims.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trust {
+pub(crate) struct TokenVerifier {
     /// HS256 keys.
-    pub(crate) secrets: Vec<Secret>,
+    pub(crate) secrets: Vec<SharedSecret>,
     /// RS256, ES256 and EdDSA keys.
     pub(crate) public: Vec<PublicKey>,
     /// Expected claims.
-    pub(crate) expected: Expected,
+    pub(crate) expected: ExpectedClaims,
 }
 
 /// Header of a token. Unsupported critical extensions are refused by `crit`.
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     crit: Option<serde_json::Value>,
 }
 
-impl Trust {
+impl TokenVerifier {
     /// Checks whether a token permits a request.
     ///
     /// # Errors
     /// `Forbidden` for an invalid token, `Expired` for a valid one that has expired.
-    pub(crate) fn verify(&self, token: &str, asker: &Asker<'_>) -> Result<(), Refused> {
-        let claims = self.claims(token).ok_or(Refused::Forbidden)?;
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        asker: &TokenRequest<'_>,
+    ) -> Result<(), AccessRefusal> {
+        let claims = self.claims(token).ok_or(AccessRefusal::Forbidden)?;
         claims.judge(&self.expected, asker)
     }
 
@@ -62,13 +66,13 @@ impl Trust {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, payload) = signed.split_once('.')?;
         let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
-        let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+        let header: TokenHeader = serde_json::from_slice(&decode(header)?).ok()?;
         if header.crit.is_some() {
             return None;
         }
         let (signed, signature) = (signed.as_bytes(), decode(signature)?);
         let is_right = match header.alg.as_str() {
-            Secret::ALGORITHM => self.secrets.iter().any(|s| s.verifies(signed, &signature)),
+            SharedSecret::ALGORITHM => self.secrets.iter().any(|s| s.verifies(signed, &signature)),
             other => {
                 let mut keys = self.public.iter().filter(|key| key.algorithm() == other);
                 keys.any(|key| key.verifies(signed, &signature))

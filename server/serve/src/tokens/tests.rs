@@ -33,27 +33,32 @@ fn hs256(claims: &str) -> String {
     token(r#"{"alg":"HS256"}"#, claims, by_secret(SECRET))
 }
 
-fn trust() -> Trust {
-    Trust {
+fn trust() -> TokenVerifier {
+    TokenVerifier {
         secrets: vec![
-            Secret::new("another secret of enough letters"),
-            Secret::new(SECRET),
+            SharedSecret::new("another secret of enough letters"),
+            SharedSecret::new(SECRET),
         ],
-        ..Trust::default()
+        ..TokenVerifier::default()
     }
 }
 
 /// Requests a segment from 192.0.2.7 at [`NOW`].
-fn verdict(trust: &Trust, token: &str) -> Result<(), Refused> {
+fn verdict(trust: &TokenVerifier, token: &str) -> Result<(), AccessRefusal> {
     verdict_at(trust, token, NOW, 0)
 }
 
-fn verdict_at(trust: &Trust, token: &str, now: u64, skew: u64) -> Result<(), Refused> {
+fn verdict_at(
+    trust: &TokenVerifier,
+    token: &str,
+    now: u64,
+    skew: u64,
+) -> Result<(), AccessRefusal> {
     let uri = Uri::new("tv.example", "/films/a/1.ts", "");
     let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
     trust.verify(
         token,
-        &Asker {
+        &TokenRequest {
             uri: &uri,
             address: Some(address),
             now,
@@ -96,9 +101,12 @@ fn token_is_valid_until_expiry_plus_skew() {
     assert_eq!(verdict(&trust(), &hs256(CLAIMS)), Ok(()));
     let late = |skew| verdict_at(&trust(), &hs256(CLAIMS), NOW + 5, skew);
     assert_eq!(late(5), Ok(()));
-    assert_eq!(late(4), Err(Refused::Expired));
+    assert_eq!(late(4), Err(AccessRefusal::Expired));
     let of_tomorrow = hs256(r#"{"nbf":1900086400,"cdniuc":"regex:.*"}"#);
-    assert_eq!(verdict(&trust(), &of_tomorrow), Err(Refused::Forbidden));
+    assert_eq!(
+        verdict(&trust(), &of_tomorrow),
+        Err(AccessRefusal::Forbidden)
+    );
     assert_eq!(verdict_at(&trust(), &of_tomorrow, NOW + 86_395, 5), Ok(()));
 }
 
@@ -112,18 +120,18 @@ fn public_key_verifies_only_its_own_algorithm() {
     let ec = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).expect("a key");
     let ed_pem = pem(&ED_25519_PREFIX, ed.public_key().as_ref());
     let ec_pem = pem(&P_256_PREFIX, ec.public_key().as_ref());
-    let trust = Trust {
+    let trust = TokenVerifier {
         public: [&ed_pem, &ec_pem]
             .map(|pem| PublicKey::from_pem(pem).expect("a key"))
             .to_vec(),
-        ..Trust::default()
+        ..TokenVerifier::default()
     };
     let by_ed = |signed: &[u8]| ed.sign(signed).as_ref().to_vec();
     let by_ec = |signed: &[u8]| ec.sign(&random, signed).expect("signed").as_ref().to_vec();
     let (eddsa, es256) = (r#"{"alg":"EdDSA"}"#, r#"{"alg":"ES256"}"#);
     assert_eq!(verdict(&trust, &token(eddsa, CLAIMS, by_ed)), Ok(()));
     assert_eq!(verdict(&trust, &token(es256, CLAIMS, by_ec)), Ok(()));
-    let forbidden = Err(Refused::Forbidden);
+    let forbidden = Err(AccessRefusal::Forbidden);
     assert_eq!(verdict(&trust, &token(es256, CLAIMS, by_ed)), forbidden);
     assert_eq!(verdict(&trust, &token(eddsa, CLAIMS, by_ec)), forbidden);
     // A public key used as a secret, which everyone knows.
@@ -164,7 +172,7 @@ fn unusable_key_file_error_names_problem() {
 
 #[test]
 fn other_algorithm_or_changed_bit_is_refused() {
-    let forbidden = Err(Refused::Forbidden);
+    let forbidden = Err(AccessRefusal::Forbidden);
     for header in [
         r#"{"alg":"none"}"#,
         r#"{"alg":"None"}"#,
@@ -203,8 +211,8 @@ fn other_algorithm_or_changed_bit_is_refused() {
 
 #[test]
 fn foreign_or_unknown_claims_are_refused() {
-    let trust = Trust {
-        expected: Expected {
+    let trust = TokenVerifier {
+        expected: ExpectedClaims {
             issuers: vec!["tv".into()],
             audience: Some("headlong".into()),
         },
@@ -238,7 +246,7 @@ fn foreign_or_unknown_claims_are_refused() {
         r#","nbf":1,"nbf":2"#,
         r#","iss":"tv""#,
     ] {
-        assert_eq!(said(wrong), Err(Refused::Forbidden), "{wrong}");
+        assert_eq!(said(wrong), Err(AccessRefusal::Forbidden), "{wrong}");
     }
     for claims in [
         r#"{"cdniuc":"regex:.*"}"#,
@@ -248,12 +256,15 @@ fn foreign_or_unknown_claims_are_refused() {
         "[]",
     ] {
         let verdict = verdict(&trust, &hs256(claims));
-        assert_eq!(verdict, Err(Refused::Forbidden), "{claims}");
+        assert_eq!(verdict, Err(AccessRefusal::Forbidden), "{claims}");
     }
     let for_others = hs256(r#"{"aud":"headlong","cdniuc":"regex:.*"}"#);
-    let nameless = Trust {
-        expected: Expected::default(),
+    let nameless = TokenVerifier {
+        expected: ExpectedClaims::default(),
         ..trust.clone()
     };
-    assert_eq!(verdict(&nameless, &for_others), Err(Refused::Forbidden));
+    assert_eq!(
+        verdict(&nameless, &for_others),
+        Err(AccessRefusal::Forbidden)
+    );
 }

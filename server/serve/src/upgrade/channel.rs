@@ -88,9 +88,9 @@ impl UpgradeMessage {
 /// One end of the connection between the two processes. The socket preserves message boundaries
 /// (SOCK_SEQPACKET); the stream type is used only to wait for it.
 #[derive(Debug)]
-pub(super) struct Channel(UnixStream);
+pub(super) struct UpgradeChannel(UnixStream);
 
-impl Channel {
+impl UpgradeChannel {
     /// Creates a connection: this process's end, and the other's.
     pub(super) fn pair() -> Result<(Self, OwnedFd), UpgradeError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -108,38 +108,38 @@ impl Channel {
     }
 
     /// Sends a message with its sockets.
-    pub(super) async fn say(
+    pub(super) async fn send(
         &self,
         word: &UpgradeMessage,
         with: &[BorrowedFd<'_>],
     ) -> Result<(), UpgradeError> {
         loop {
             self.0.writable().await?;
-            let end = || Ok(say(self.0.as_fd(), word, with)?);
+            let end = || Ok(send_message(self.0.as_fd(), word, with)?);
             match self.0.try_io(Interest::WRITABLE, end) {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) if is_gone(&error) => return Err(UpgradeError::Ended),
+                Err(error) if is_disconnected(&error) => return Err(UpgradeError::Ended),
                 said => return Ok(said?),
             }
         }
     }
 
     /// Sends a message without waiting.
-    pub(super) fn say_at_once(&self, word: &UpgradeMessage) {
+    pub(super) fn try_send(&self, word: &UpgradeMessage) {
         // The other process may have ended, which is fine.
-        let _ = say(self.0.as_fd(), word, &[]);
+        let _ = send_message(self.0.as_fd(), word, &[]);
     }
 
     /// Receives a message.
-    pub(super) async fn hear(&self) -> Result<(UpgradeMessage, Vec<OwnedFd>), UpgradeError> {
+    pub(super) async fn receive(&self) -> Result<(UpgradeMessage, Vec<OwnedFd>), UpgradeError> {
         loop {
             self.0.readable().await?;
             let heard = self
                 .0
-                .try_io(Interest::READABLE, || Ok(hear(self.0.as_fd())?));
+                .try_io(Interest::READABLE, || Ok(receive_message(self.0.as_fd())?));
             match heard {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) if is_gone(&error) => return Err(UpgradeError::Ended),
+                Err(error) if is_disconnected(&error) => return Err(UpgradeError::Ended),
                 Err(error) => return Err(error.into()),
                 Ok((text, _)) if text.is_empty() => return Err(UpgradeError::Ended),
                 Ok((text, with)) => {
@@ -152,12 +152,16 @@ impl Channel {
     }
 }
 
-fn is_gone(error: &std::io::Error) -> bool {
+fn is_disconnected(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
-fn say(end: BorrowedFd<'_>, word: &UpgradeMessage, with: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+fn send_message(
+    end: BorrowedFd<'_>,
+    word: &UpgradeMessage,
+    with: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
     let text = word.to_string();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -169,7 +173,7 @@ fn say(end: BorrowedFd<'_>, word: &UpgradeMessage, with: &[BorrowedFd<'_>]) -> R
 }
 
 /// Receives the text of a message, empty if the other end is closed, and its descriptors.
-fn hear(end: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
+fn receive_message(end: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
     let mut bytes = [0; WORD_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -194,14 +198,14 @@ mod tests {
 
     #[tokio::test]
     async fn messages_and_sockets_arrive_unchanged_and_close_is_seen() {
-        let (one, other) = Channel::pair().expect("a pair");
-        let other = Channel::of(other).expect("an end");
+        let (one, other) = UpgradeChannel::pair().expect("a pair");
+        let other = UpgradeChannel::of(other).expect("an end");
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let named = ListenAddress::Ip(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)));
         let file = std::fs::File::open("/dev/null").expect("opened");
         let both = [file.as_fd(), listener.as_fd()];
-        one.say(&UpgradeMessage::Listener(named.clone()), &both)
+        one.send(&UpgradeMessage::Listener(named.clone()), &both)
             .await
             .expect("said");
         let longest = format!("unix:/{}", "a".repeat(106));
@@ -216,27 +220,27 @@ mod tests {
             UpgradeMessage::Managed(longest.parse().expect("right")),
         ];
         for word in &words {
-            one.say(word, &[]).await.expect("said");
+            one.send(word, &[]).await.expect("said");
         }
-        let (word, with) = other.hear().await.expect("heard");
+        let (word, with) = other.receive().await.expect("heard");
         assert_eq!(word, UpgradeMessage::Listener(named));
         let [_file, socket] = <[OwnedFd; 2]>::try_from(with).expect("both");
         let passed = TcpListener::from(socket);
         assert_eq!(passed.local_addr().expect("bound"), address);
         for word in &words {
-            let (heard, with) = other.hear().await.expect("heard");
+            let (heard, with) = other.receive().await.expect("heard");
             assert_eq!((&heard, with.len()), (word, 0));
         }
         drop(one);
-        let ended = other.hear().await;
+        let ended = other.receive().await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
-        let ended = other.say(&UpgradeMessage::Checked, &[]).await;
+        let ended = other.send(&UpgradeMessage::Checked, &[]).await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
     }
 
     #[tokio::test]
     async fn unknown_message_is_an_error() {
-        let (one, other) = Channel::pair().expect("a pair");
+        let (one, other) = UpgradeChannel::pair().expect("a pair");
         for said in [
             "hello",
             "ready ",
@@ -245,7 +249,7 @@ mod tests {
             "managed unix:a",
         ] {
             rustix::net::send(&other, said.as_bytes(), SendFlags::NOSIGNAL).expect("sent");
-            let heard = one.hear().await;
+            let heard = one.receive().await;
             assert!(
                 matches!(&heard, Err(UpgradeError::Unexpected(text)) if text == said),
                 "{heard:?}"

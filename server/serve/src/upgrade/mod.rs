@@ -36,13 +36,13 @@
 
 mod channel;
 mod error;
-mod inherited;
+mod inherited_sockets;
 mod predecessor;
 mod program;
 mod successor;
 
 pub use error::UpgradeError;
-pub(crate) use inherited::{Inherited, InheritedSocket};
+pub(crate) use inherited_sockets::{InheritedSocket, InheritedSockets};
 pub(crate) use predecessor::Predecessor;
 pub(crate) use program::Program;
 pub use program::step_aside;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::channel::{Channel, UpgradeMessage};
+use super::channel::{UpgradeChannel, UpgradeMessage};
 use super::error::UpgradeError;
-use super::inherited::{Inherited, InheritedSocket};
+use super::inherited_sockets::{InheritedSocket, InheritedSockets};
 use super::program::{SERVE, VARIABLE};
 
 /// Time limit for receiving the listeners, which the old process sends at once.
@@ -16,15 +16,15 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The old process.
 #[derive(Debug)]
-pub(crate) struct Predecessor(pub(super) Channel);
+pub(crate) struct Predecessor(pub(super) UpgradeChannel);
 
 impl Predecessor {
     /// Connects to the old process, if there is one, and receives its listeners.
-    pub(crate) async fn meet() -> Result<Option<(Self, Inherited)>, UpgradeError> {
+    pub(crate) async fn meet() -> Result<Option<(Self, InheritedSockets)>, UpgradeError> {
         if std::env::var_os(VARIABLE).is_none_or(|part| part != SERVE) {
             return Ok(None);
         }
-        let channel = Channel::of(std::io::stdin().as_fd().try_clone_to_owned()?)?;
+        let channel = UpgradeChannel::of(std::io::stdin().as_fd().try_clone_to_owned()?)?;
         let greeted = timeout(GREETING_TIMEOUT, take_listeners(&channel)).await;
         let inherited = greeted.map_err(|_late| UpgradeError::Late)??;
         Ok(Some((Self(channel), inherited)))
@@ -32,8 +32,8 @@ impl Predecessor {
 
     /// Reports that all checks have passed; returns when this process may start its devices.
     pub(crate) async fn checked(&self) -> Result<(), UpgradeError> {
-        self.0.say(&UpgradeMessage::Checked, &[]).await?;
-        match self.0.hear().await?.0 {
+        self.0.send(&UpgradeMessage::Checked, &[]).await?;
+        match self.0.receive().await?.0 {
             UpgradeMessage::Go => Ok(()),
             UpgradeMessage::GiveUp => Err(UpgradeError::GivenUp),
             other => Err(other.unexpected()),
@@ -44,8 +44,8 @@ impl Predecessor {
     /// transfer of memory.
     pub(crate) async fn take_over(&self) -> Result<Option<UnixStream>, UpgradeError> {
         let ready = UpgradeMessage::Ready(std::process::id());
-        let answer = match self.0.say(&ready, &[]).await {
-            Ok(()) => self.0.hear().await,
+        let answer = match self.0.send(&ready, &[]).await {
+            Ok(()) => self.0.receive().await,
             Err(error) => Err(error),
         };
         match answer {
@@ -65,20 +65,20 @@ impl Predecessor {
     /// Reports that the service is being stopped; the old process passes that on to its
     /// predecessor.
     pub(crate) fn stop(&self) {
-        self.0.say_at_once(&UpgradeMessage::Stop);
+        self.0.try_send(&UpgradeMessage::Stop);
     }
 
     /// Returns once the old process and all its predecessors have ended.
     pub(crate) async fn ended(&self) {
         // No further message is expected.
-        while self.0.hear().await.is_ok() {}
+        while self.0.receive().await.is_ok() {}
     }
 }
 
-async fn take_listeners(channel: &Channel) -> Result<Inherited, UpgradeError> {
-    let mut inherited = Inherited::default();
+async fn take_listeners(channel: &UpgradeChannel) -> Result<InheritedSockets, UpgradeError> {
+    let mut inherited = InheritedSockets::default();
     loop {
-        let (word, mut passed) = channel.hear().await?;
+        let (word, mut passed) = channel.receive().await?;
         // The socket is the last descriptor.
         match (word, passed.pop()) {
             (UpgradeMessage::Listener(address), Some(socket)) => inherited.add(InheritedSocket {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::channel::{Channel, UpgradeMessage};
+use super::channel::{UpgradeChannel, UpgradeMessage};
 use super::error::UpgradeError;
-use super::inherited::InheritedSocket;
+use super::inherited_sockets::InheritedSocket;
 use super::program::Program;
 use crate::net::ListenAddress;
 
@@ -21,12 +21,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// See [`super::Predecessor::take_over`].
 #[cfg(test)]
-type TakenOver = Result<Option<std::os::unix::net::UnixStream>, UpgradeError>;
+type TakeoverResult = Result<Option<std::os::unix::net::UnixStream>, UpgradeError>;
 
 /// The new process. Dropping it before the handover sends it a stop message.
 #[derive(Debug)]
 pub(crate) struct Successor {
-    channel: Channel,
+    channel: UpgradeChannel,
     has_place: bool,
 }
 
@@ -39,7 +39,7 @@ impl Successor {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }
-        let (channel, other) = Channel::pair()?;
+        let (channel, other) = UpgradeChannel::pair()?;
         ended_well(program.start(other)?).await?;
         let successor = Self {
             channel,
@@ -52,11 +52,11 @@ impl Successor {
 
     /// A new process that is ready, and the result at its side; for tests.
     #[cfg(test)]
-    pub(crate) async fn ready() -> (Self, tokio::task::JoinHandle<TakenOver>) {
-        let (channel, other) = Channel::pair().expect("a pair");
-        let predecessor = super::Predecessor(Channel::of(other).expect("an end"));
+    pub(crate) async fn ready() -> (Self, tokio::task::JoinHandle<TakeoverResult>) {
+        let (channel, other) = UpgradeChannel::pair().expect("a pair");
+        let predecessor = super::Predecessor(UpgradeChannel::of(other).expect("an end"));
         let taken_over = tokio::spawn(async move { predecessor.take_over().await });
-        let (word, _) = channel.hear().await.expect("it speaks");
+        let (word, _) = channel.receive().await.expect("it speaks");
         assert!(matches!(word, UpgradeMessage::Ready(_)), "{word}");
         let successor = Self {
             channel,
@@ -76,12 +76,12 @@ impl Successor {
             // An older program takes the last descriptor as the socket and ignores the others.
             let with = lent.file.iter().chain([&lent.socket]);
             let with: Vec<_> = with.map(|descriptor| descriptor.as_fd()).collect();
-            self.channel.say(&word, &with).await?;
+            self.channel.send(&word, &with).await?;
         }
         self.channel
-            .say(&UpgradeMessage::NoMoreListeners, &[])
+            .send(&UpgradeMessage::NoMoreListeners, &[])
             .await?;
-        match self.channel.hear().await?.0 {
+        match self.channel.receive().await?.0 {
             UpgradeMessage::Checked => Ok(()),
             other => Err(other.unexpected()),
         }
@@ -89,8 +89,8 @@ impl Successor {
 
     /// Allows it to start its devices; returns its process id once it is ready.
     pub(crate) async fn go(&self) -> Result<u32, UpgradeError> {
-        self.channel.say(&UpgradeMessage::Go, &[]).await?;
-        let answer = timeout(READY_TIMEOUT, self.channel.hear()).await;
+        self.channel.send(&UpgradeMessage::Go, &[]).await?;
+        let answer = timeout(READY_TIMEOUT, self.channel.receive()).await;
         match answer.map_err(|_late| UpgradeError::Late)??.0 {
             UpgradeMessage::Ready(process) => Ok(process),
             other => Err(other.unexpected()),
@@ -103,7 +103,7 @@ impl Successor {
         pieces: Option<BorrowedFd<'_>>,
     ) -> Result<(), UpgradeError> {
         self.channel
-            .say(&UpgradeMessage::Yours, pieces.as_slice())
+            .send(&UpgradeMessage::Yours, pieces.as_slice())
             .await?;
         self.has_place = true;
         Ok(())
@@ -113,7 +113,7 @@ impl Successor {
     /// crashed, and the replies of this process continue.
     pub(crate) async fn says_stop(&self) {
         loop {
-            match self.channel.hear().await {
+            match self.channel.receive().await {
                 Ok((UpgradeMessage::Stop, _)) => return,
                 Ok(_) => {}
                 Err(_) => std::future::pending().await,
@@ -125,7 +125,7 @@ impl Successor {
 impl Drop for Successor {
     fn drop(&mut self) {
         if !self.has_place {
-            self.channel.say_at_once(&UpgradeMessage::GiveUp);
+            self.channel.try_send(&UpgradeMessage::GiveUp);
         }
     }
 }

@@ -203,13 +203,13 @@ mod tests {
 
     /// An SSD that takes 1 ms for a MiB, and ten times as long for each erase block of this size
     /// that a non-sequential write covers only partly.
-    struct Fake {
+    struct FakeSsd {
         erase_sectors: u64,
         next: u64,
         written: u64,
     }
 
-    impl Target for Fake {
+    impl Target for FakeSsd {
         fn sectors(&self) -> u64 {
             (1 << 30) / SECTOR_BYTES
         }
@@ -231,8 +231,8 @@ mod tests {
         }
     }
 
-    fn fake(erase_mib: u64) -> Fake {
-        Fake {
+    fn fake(erase_mib: u64) -> FakeSsd {
+        FakeSsd {
             erase_sectors: erase_mib * 2048,
             next: 0,
             written: 0,
@@ -253,11 +253,11 @@ mod tests {
     }
 
     /// A drive that is slow only for non-sequential writes of 2 MiB.
-    struct Odd {
+    struct OddDrive {
         next: u64,
     }
 
-    impl Target for Odd {
+    impl Target for OddDrive {
         fn sectors(&self) -> u64 {
             1 << 18
         }
@@ -279,7 +279,7 @@ mod tests {
                 writes: 20,
                 ..WritePlan::of_paper(u64::MAX)
             };
-            let found = find_block_size(&mut Odd { next: 0 }, "odd", &plan, &mut |_| {});
+            let found = find_block_size(&mut OddDrive { next: 0 }, "odd", &plan, &mut |_| {});
             found.expect("written").optimal_bytes
         };
         assert_eq!(found(vec![1 << 19, 1 << 20]), Some(1 << 19));

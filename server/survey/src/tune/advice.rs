@@ -7,7 +7,7 @@
 use headlong_engine::EngineConfig;
 use serde::Serialize;
 
-use super::facts::{Facts, Mounted};
+use super::facts::{MountFacts, TuneFacts};
 
 /// Requests of at least this size are optimal, KiB (docs/lab/results.md, "Drives that differ in
 /// their firmware").
@@ -24,7 +24,7 @@ const NOT_MEASURED: &str = "not measured";
 /// Quality of the present value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum SettingVerdict {
     /// As advised, or without effect.
     Good,
     /// Slightly worse than advised.
@@ -52,7 +52,7 @@ pub enum Remedy {
 
 /// Advice on one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct AdviceRow {
     /// The kernel's name of the setting.
     pub setting: &'static str,
     /// The present value.
@@ -60,7 +60,7 @@ pub struct Row {
     /// The advised value.
     pub advised: String,
     /// The comparison.
-    pub verdict: Verdict,
+    pub verdict: SettingVerdict,
     /// The reason, in a sentence.
     pub why: &'static str,
     /// The cost of another value, if it was measured.
@@ -70,8 +70,8 @@ pub struct Row {
 }
 
 /// The advice for one device, a row for each setting that the kernel reports.
-pub fn advise(facts: &Facts) -> Vec<Row> {
-    let rows: Vec<Option<Row>> = match facts.members.is_empty() {
+pub fn advise(facts: &TuneFacts) -> Vec<AdviceRow> {
+    let rows: Vec<Option<AdviceRow>> = match facts.members.is_empty() {
         true => vec![
             Some(rotational(facts)),
             scheduler(facts),
@@ -91,7 +91,7 @@ pub fn advise(facts: &Facts) -> Vec<Row> {
 }
 
 /// Commands of remedies.
-impl Row {
+impl AdviceRow {
     /// The shell command that changes it, for the device of this name.
     pub fn command(&self, device: &str) -> Option<String> {
         match self.remedy.as_ref()? {
@@ -104,7 +104,7 @@ impl Row {
 
     /// Whether it should be changed.
     pub fn is_off(&self) -> bool {
-        matches!(self.verdict, Verdict::Minor | Verdict::Bad)
+        matches!(self.verdict, SettingVerdict::Minor | SettingVerdict::Bad)
     }
 }
 
@@ -113,13 +113,13 @@ fn write(file: &'static str, value: impl ToString) -> Option<Remedy> {
     Some(Remedy::Write { file, value })
 }
 
-fn rotational(facts: &Facts) -> Row {
+fn rotational(facts: &TuneFacts) -> AdviceRow {
     let (set, verdict) = match facts.rotational {
-        Some(true) => ("1", Verdict::Good),
-        Some(false) => ("0", Verdict::Good),
-        None => ("unknown", Verdict::Unknown),
+        Some(true) => ("1", SettingVerdict::Good),
+        Some(false) => ("0", SettingVerdict::Good),
+        None => ("unknown", SettingVerdict::Unknown),
     };
-    Row {
+    AdviceRow {
         setting: "rotational",
         set: set.to_owned(),
         advised: "as the drive is".to_owned(),
@@ -131,7 +131,7 @@ fn rotational(facts: &Facts) -> Row {
     }
 }
 
-fn scheduler(facts: &Facts) -> Option<Row> {
+fn scheduler(facts: &TuneFacts) -> Option<AdviceRow> {
     let set = facts.scheduler.clone()?;
     let (best, good): (_, &[&str]) = match facts.rotational {
         Some(false) => ("none", &["none", "mq-deadline", "kyber"]),
@@ -141,10 +141,14 @@ fn scheduler(facts: &Facts) -> Option<Row> {
     let offered = |name: &&str| facts.schedulers.iter().any(|one| one == name);
     let best = Some(best).filter(offered).unwrap_or("none");
     let advised = if is_good { set.as_str() } else { best };
-    Some(Row {
+    Some(AdviceRow {
         setting: "scheduler",
         advised: advised.to_owned(),
-        verdict: if is_good { Verdict::Good } else { Verdict::Bad },
+        verdict: if is_good {
+            SettingVerdict::Good
+        } else {
+            SettingVerdict::Bad
+        },
         why: "reads are already ordered; bfq and kyber delay them for fairness to other \
               programs",
         cost: NOT_MEASURED,
@@ -153,12 +157,12 @@ fn scheduler(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn max_sectors(facts: &Facts) -> Option<Row> {
+fn max_sectors(facts: &TuneFacts) -> Option<AdviceRow> {
     let set = facts.max_sectors_kb?;
     let most = facts.max_hw_sectors_kb.unwrap_or(set);
     let is_good = set >= REQUEST_KB_ENOUGH.min(most);
     let advised = if is_good { set } else { REQUEST_KB.min(most) };
-    Some(Row {
+    Some(AdviceRow {
         setting: "max_sectors_kb",
         set: format!("{set} (the device takes {most})"),
         advised: match is_good {
@@ -166,9 +170,9 @@ fn max_sectors(facts: &Facts) -> Option<Row> {
             false => advised.to_string(),
         },
         verdict: if is_good {
-            Verdict::Good
+            SettingVerdict::Good
         } else {
-            Verdict::Minor
+            SettingVerdict::Minor
         },
         why: "a long read is split into requests of this size, and a drive may serve others \
               between them",
@@ -179,7 +183,7 @@ fn max_sectors(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn nr_requests(facts: &Facts) -> Option<Row> {
+fn nr_requests(facts: &TuneFacts) -> Option<AdviceRow> {
     let set = facts.nr_requests?;
     let request_kb = facts.max_sectors_kb.unwrap_or(REQUEST_KB_ENOUGH).max(1);
     let outstanding_kb = EngineConfig::default().outstanding_bytes_max / 1024;
@@ -187,14 +191,14 @@ fn nr_requests(facts: &Facts) -> Option<Row> {
     // Without a scheduler there are as many as the device takes at once.
     let is_good = set >= needed || facts.scheduler.as_deref() == Some("none");
     let advised = if is_good { set } else { needed };
-    Some(Row {
+    Some(AdviceRow {
         setting: "nr_requests",
         set: set.to_string(),
         advised: advised.to_string(),
         verdict: if is_good {
-            Verdict::Good
+            SettingVerdict::Good
         } else {
-            Verdict::Minor
+            SettingVerdict::Minor
         },
         why: "with fewer requests than the outstanding reads are split into, reads wait before the \
               scheduler sees them",
@@ -203,15 +207,19 @@ fn nr_requests(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn queue_depth(facts: &Facts) -> Option<Row> {
+fn queue_depth(facts: &TuneFacts) -> Option<AdviceRow> {
     let set = facts.queue_depth?;
     let is_good = set >= QUEUE_DEPTH_ENOUGH;
     let advised = if is_good { set } else { QUEUE_DEPTH };
-    Some(Row {
+    Some(AdviceRow {
         setting: "queue_depth",
         set: set.to_string(),
         advised: advised.to_string(),
-        verdict: if is_good { Verdict::Good } else { Verdict::Bad },
+        verdict: if is_good {
+            SettingVerdict::Good
+        } else {
+            SettingVerdict::Bad
+        },
         why: "with few commands at a time the drive cannot choose among waiting reads; USB disks \
               often take one",
         cost: "on a modelled disk, SD: 96 MiB/s with 32, 69 with 4 or 1",
@@ -223,13 +231,13 @@ fn queue_depth(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn read_ahead(facts: &Facts) -> Option<Row> {
+fn read_ahead(facts: &TuneFacts) -> Option<AdviceRow> {
     let set = facts.read_ahead_kb?;
-    Some(Row {
+    Some(AdviceRow {
         setting: "read_ahead_kb",
         set: set.to_string(),
         advised: "any".to_owned(),
-        verdict: Verdict::Good,
+        verdict: SettingVerdict::Good,
         why: "Headlong bypasses the page cache; it affects programs that do not, such as nginx",
         cost: "nothing; nginx alone: SD 21.5 MiB/s with 128, 48.2 with 512; HD 17.9 with 128, 48.6 \
                with 1024",
@@ -237,12 +245,12 @@ fn read_ahead(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn write_cache(facts: &Facts) -> Option<Row> {
-    Some(Row {
+fn write_cache(facts: &TuneFacts) -> Option<AdviceRow> {
+    Some(AdviceRow {
         setting: "write_cache",
         set: facts.write_cache.clone()?,
         advised: "any".to_owned(),
-        verdict: Verdict::Good,
+        verdict: SettingVerdict::Good,
         why: "serving only reads; do not write `write through` here, it makes the kernel stop \
               flushing and loses data when the power fails",
         cost: "nothing",
@@ -250,17 +258,17 @@ fn write_cache(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn numa(facts: &Facts) -> Option<Row> {
+fn numa(facts: &TuneFacts) -> Option<AdviceRow> {
     let numa = facts.numa.filter(|numa| numa.nodes > 1)?;
     let node = numa.node;
-    Some(Row {
+    Some(AdviceRow {
         setting: "NUMA node",
         set: format!("{node} of {}", numa.nodes),
         advised: format!("processors of node {node}"),
         verdict: if numa.is_near {
-            Verdict::Good
+            SettingVerdict::Good
         } else {
-            Verdict::Minor
+            SettingVerdict::Minor
         },
         why: "data crosses between nodes if no processor of the disk's own node serves",
         cost: NOT_MEASURED,
@@ -270,15 +278,15 @@ fn numa(facts: &Facts) -> Option<Row> {
     })
 }
 
-fn mount(mounted: &Mounted) -> Row {
+fn mount(mounted: &MountFacts) -> AdviceRow {
     let has = |name: &str| mounted.options.split(',').any(|option| option == name);
     let verdict = match () {
-        () if has("noatime") || has("ro") => Verdict::Good,
-        () if has("relatime") => Verdict::Minor,
-        () => Verdict::Bad,
+        () if has("noatime") || has("ro") => SettingVerdict::Good,
+        () if has("relatime") => SettingVerdict::Minor,
+        () => SettingVerdict::Bad,
     };
     let point = mounted.point.display();
-    Row {
+    AdviceRow {
         setting: "mount options",
         set: format!("{} on {point}", mounted.options),
         advised: "noatime".to_owned(),
@@ -291,14 +299,14 @@ fn mount(mounted: &Mounted) -> Row {
     }
 }
 
-fn huge_pages(facts: &Facts) -> Option<Row> {
+fn huge_pages(facts: &TuneFacts) -> Option<AdviceRow> {
     let set = facts.huge_pages.clone()?;
-    Some(Row {
+    Some(AdviceRow {
         setting: "huge pages",
         advised: "madvise".to_owned(),
         verdict: match set.as_str() {
-            "never" => Verdict::Minor,
-            _ => Verdict::Good,
+            "never" => SettingVerdict::Minor,
+            _ => SettingVerdict::Good,
         },
         why: "memory for titles uses pages of 2 MiB, so that the kernel pins few for each read",
         cost: NOT_MEASURED,
@@ -313,8 +321,8 @@ fn huge_pages(facts: &Facts) -> Option<Row> {
 mod tests {
     use super::*;
 
-    fn disk() -> Facts {
-        Facts {
+    fn disk() -> TuneFacts {
+        TuneFacts {
             name: "sdz".into(),
             rotational: Some(true),
             scheduler: Some("mq-deadline".into()),
@@ -329,20 +337,20 @@ mod tests {
             write_cache: Some("write back".into()),
             mounts: vec![mounted("rw,noatime")],
             huge_pages: Some("madvise".into()),
-            ..Facts::default()
+            ..TuneFacts::default()
         }
     }
 
-    fn mounted(options: &str) -> Mounted {
-        Mounted {
+    fn mounted(options: &str) -> MountFacts {
+        MountFacts {
             point: "/srv/videos".into(),
             options: options.into(),
         }
     }
 
     /// The settings that differ: name, advised value, verdict, and the command.
-    fn off(facts: &Facts) -> Vec<(&'static str, String, Verdict, String)> {
-        let rows = advise(facts).into_iter().filter(Row::is_off);
+    fn off(facts: &TuneFacts) -> Vec<(&'static str, String, SettingVerdict, String)> {
+        let rows = advise(facts).into_iter().filter(AdviceRow::is_off);
         let told = rows.map(|row| {
             let command = row.command("sdz").unwrap_or_default();
             (row.setting, row.advised, row.verdict, command)
@@ -361,12 +369,12 @@ mod tests {
 
     #[test]
     fn costly_settings_are_listed_with_their_commands() {
-        let facts = Facts {
+        let facts = TuneFacts {
             scheduler: Some("bfq".into()),
             max_sectors_kb: Some(128),
             queue_depth: Some(1),
             mounts: vec![mounted("rw,relatime"), mounted("rw"), mounted("ro")],
-            numa: Some(Numa {
+            numa: Some(NumaPlacement {
                 node: 1,
                 nodes: 2,
                 is_near: false,
@@ -382,15 +390,15 @@ mod tests {
         assert_eq!(
             short,
             [
-                ("scheduler", "mq-deadline", Verdict::Bad),
-                ("max_sectors_kb", "4096", Verdict::Minor),
+                ("scheduler", "mq-deadline", SettingVerdict::Bad),
+                ("max_sectors_kb", "4096", SettingVerdict::Minor),
                 // 24 MiB in requests of 128 KiB.
-                ("nr_requests", "192", Verdict::Minor),
-                ("queue_depth", "31", Verdict::Bad),
-                ("NUMA node", "processors of node 1", Verdict::Minor),
-                ("mount options", "noatime", Verdict::Minor),
-                ("mount options", "noatime", Verdict::Bad),
-                ("huge pages", "madvise", Verdict::Minor),
+                ("nr_requests", "192", SettingVerdict::Minor),
+                ("queue_depth", "31", SettingVerdict::Bad),
+                ("NUMA node", "processors of node 1", SettingVerdict::Minor),
+                ("mount options", "noatime", SettingVerdict::Minor),
+                ("mount options", "noatime", SettingVerdict::Bad),
+                ("huge pages", "madvise", SettingVerdict::Minor),
             ]
         );
         assert_eq!(
@@ -406,7 +414,7 @@ mod tests {
 
     #[test]
     fn request_size_is_not_advised_beyond_device_limit() {
-        let facts = |set| Facts {
+        let facts = |set| TuneFacts {
             max_sectors_kb: Some(set),
             max_hw_sectors_kb: Some(512),
             ..disk()
@@ -417,7 +425,7 @@ mod tests {
 
     #[test]
     fn flash_keeps_kyber_and_gets_none_instead_of_bfq() {
-        let facts = |scheduler: &str| Facts {
+        let facts = |scheduler: &str| TuneFacts {
             rotational: Some(false),
             scheduler: Some(scheduler.into()),
             ..disk()
@@ -428,7 +436,7 @@ mod tests {
 
     #[test]
     fn unavailable_scheduler_is_not_advised() {
-        let facts = Facts {
+        let facts = TuneFacts {
             scheduler: Some("bfq".into()),
             schedulers: vec!["none".into(), "bfq".into()],
             ..disk()
@@ -438,7 +446,7 @@ mod tests {
 
     #[test]
     fn stacked_device_is_judged_by_its_own_limits() {
-        let facts = Facts {
+        let facts = TuneFacts {
             members: vec!["sdy".into(), "sdz".into()],
             scheduler: Some("bfq".into()),
             max_sectors_kb: Some(128),
@@ -450,13 +458,13 @@ mod tests {
 
     #[test]
     fn unknown_settings_get_no_advice() {
-        let rows = advise(&Facts::default());
+        let rows = advise(&TuneFacts::default());
         assert_eq!(rows.len(), 1);
         assert_eq!(
             (rows[0].setting, rows[0].verdict),
-            ("rotational", Verdict::Unknown)
+            ("rotational", SettingVerdict::Unknown)
         );
     }
 
-    use super::super::facts::Numa;
+    use super::super::facts::NumaPlacement;
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use headlong_library::{look_at_roots, read_mounts};
+use headlong_library::{inspect_roots, read_mounts};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ const LAYERS_MAX: usize = 16;
 
 /// Facts about one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Facts {
+pub struct TuneFacts {
     /// Kernel name, such as `sda`.
     pub name: String,
     /// Devices that it consists of; empty for a disk.
@@ -43,9 +43,9 @@ pub struct Facts {
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
     /// Mounts of it, its partitions, or devices above it.
-    pub mounts: Vec<Mounted>,
+    pub mounts: Vec<MountFacts>,
     /// Its NUMA node, on machines with several nodes.
-    pub numa: Option<Numa>,
+    pub numa: Option<NumaPlacement>,
     /// Transparent huge pages of the machine: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
     /// An attribute and its value that identify the device for udev, whatever its name.
@@ -54,7 +54,7 @@ pub struct Facts {
 
 /// A mount on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mounted {
+pub struct MountFacts {
     /// The mount point.
     #[serde(serialize_with = "shown")]
     pub point: PathBuf,
@@ -69,7 +69,7 @@ fn shown<S: serde::Serializer>(path: &Path, into: S) -> Result<S::Ok, S::Error> 
 
 /// NUMA placement of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Numa {
+pub struct NumaPlacement {
     /// The node of its controller.
     pub node: usize,
     /// Number of nodes of the machine.
@@ -80,19 +80,19 @@ pub struct Numa {
 
 /// The kernel's two trees of information.
 #[derive(Debug, Clone)]
-pub struct System {
+pub struct KernelTrees {
     sys: PathBuf,
     proc: PathBuf,
 }
 
-impl Default for System {
+impl Default for KernelTrees {
     /// The trees of this machine.
     fn default() -> Self {
         Self::at("/sys".into(), "/proc".into())
     }
 }
 
-impl System {
+impl KernelTrees {
     /// Trees at another place, such as a test's.
     pub fn at(sys: PathBuf, proc: PathBuf) -> Self {
         Self { sys, proc }
@@ -104,11 +104,11 @@ impl System {
     ///
     /// # Errors
     /// If there is no such device, or the kernel has no settings for it.
-    pub fn facts(&self, device: &str) -> Result<Vec<Facts>, TuneError> {
+    pub fn facts(&self, device: &str) -> Result<Vec<TuneFacts>, TuneError> {
         let mut directories = Vec::new();
         add_with_members(&self.directory(device)?, LAYERS_MAX, &mut directories);
         let facts = directories.iter().map(|directory| self.facts_of(directory));
-        let mut facts = facts.collect::<Result<Vec<Facts>, TuneError>>()?;
+        let mut facts = facts.collect::<Result<Vec<TuneFacts>, TuneError>>()?;
         // Facts about the machine and the whole are reported once.
         for member in facts.iter_mut().rev().skip(1) {
             member.mounts.clear();
@@ -121,7 +121,7 @@ impl System {
     ///
     /// # Errors
     /// As [`Self::facts`].
-    pub fn facts_by_name(&self, name: &str) -> Result<Vec<Facts>, TuneError> {
+    pub fn facts_by_name(&self, name: &str) -> Result<Vec<TuneFacts>, TuneError> {
         match name.contains('/') {
             true => Err(TuneError::NoDisk(name.to_owned())),
             false => self.facts(name),
@@ -155,7 +155,7 @@ impl System {
             return Err(none());
         }
         let no_disk = || TuneError::NoDisk(device.to_owned());
-        let found = look_at_roots(&[path.to_path_buf()]).map_err(|_| none())?;
+        let found = inspect_roots(&[path.to_path_buf()]).map_err(|_| none())?;
         let found = found.devices.iter().find(|info| !info.roots.is_empty());
         of_name(&found.ok_or_else(no_disk)?.name).ok_or_else(no_disk)
     }
@@ -165,7 +165,7 @@ impl System {
         self.sys.join("dev/block").join(number).canonicalize().ok()
     }
 
-    fn facts_of(&self, directory: &Path) -> Result<Facts, TuneError> {
+    fn facts_of(&self, directory: &Path) -> Result<TuneFacts, TuneError> {
         let queue = directory.join("queue");
         if !queue.is_dir() {
             return Err(TuneError::NoQueue(queue));
@@ -175,7 +175,7 @@ impl System {
         let names = schedulers.split_whitespace();
         let names = names.map(|name| name.trim_matches(['[', ']']).to_owned());
         let huge_pages = text(&self.sys.join("kernel/mm/transparent_hugepage/enabled"));
-        Ok(Facts {
+        Ok(TuneFacts {
             name: name_of(directory),
             members: members(directory).iter().map(|one| name_of(one)).collect(),
             rotational: number("queue/rotational").map(|flag: u64| flag != 0),
@@ -194,7 +194,7 @@ impl System {
         })
     }
 
-    fn mounts_on(&self, directory: &Path) -> Vec<Mounted> {
+    fn mounts_on(&self, directory: &Path) -> Vec<MountFacts> {
         let lies_on = |mount: &headlong_library::Mount| {
             // No other file is accessed: it may lie on a file system that does not respond.
             let source = Some(&mount.source).filter(|path| path.starts_with("/dev"));
@@ -208,14 +208,14 @@ impl System {
         };
         let mounts = read_mounts(&self.proc.join("self/mountinfo"));
         let found = mounts.into_iter().filter(lies_on);
-        let found = found.map(|mount| Mounted {
+        let found = found.map(|mount| MountFacts {
             point: mount.point,
             options: mount.options,
         });
         found.collect()
     }
 
-    fn numa(&self, directory: &Path) -> Option<Numa> {
+    fn numa(&self, directory: &Path) -> Option<NumaPlacement> {
         let node = directory
             .ancestors()
             .find_map(|folder| text(&folder.join("numa_node")))?;
@@ -229,7 +229,7 @@ impl System {
             .lines()
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         let allowed = list(allowed?.trim());
-        Some(Numa {
+        Some(NumaPlacement {
             node,
             nodes: there.len(),
             is_near: processors.iter().any(|one| allowed.contains(one)),

@@ -3,9 +3,9 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 /// A `/sys` and a `/proc` in a folder.
-pub(in crate::tune) struct Tree(tempfile::TempDir);
+pub(in crate::tune) struct FakeKernelTrees(tempfile::TempDir);
 
-impl Tree {
+impl FakeKernelTrees {
     pub(in crate::tune) fn new() -> Self {
         let tree = Self(tempfile::tempdir().expect("a folder"));
         for folder in ["sys/class/block", "sys/dev/block", "proc/self"] {
@@ -18,8 +18,8 @@ impl Tree {
         self.0.path().join(below)
     }
 
-    pub(in crate::tune) fn system(&self) -> System {
-        System::at(self.path("sys"), self.path("proc"))
+    pub(in crate::tune) fn system(&self) -> KernelTrees {
+        KernelTrees::at(self.path("sys"), self.path("proc"))
     }
 
     fn write(&self, below: &str, value: &str) {
@@ -76,13 +76,13 @@ impl Tree {
     }
 }
 
-fn names(facts: &[Facts]) -> Vec<&str> {
+fn names(facts: &[TuneFacts]) -> Vec<&str> {
     facts.iter().map(|facts| facts.name.as_str()).collect()
 }
 
 #[test]
 fn all_facts_of_a_disk_are_read() {
-    let tree = Tree::new();
+    let tree = FakeKernelTrees::new();
     tree.disk("sdz", &[("device/wwid", "naa.5")]);
     tree.partition("sdz", "sdz1", 33);
     tree.write(
@@ -97,7 +97,7 @@ fn all_facts_of_a_disk_are_read() {
     let facts = tree.system().facts("sdz1").expect("there");
     assert_eq!(
         facts,
-        [Facts {
+        [TuneFacts {
             name: "sdz".into(),
             members: Vec::new(),
             rotational: Some(true),
@@ -109,7 +109,7 @@ fn all_facts_of_a_disk_are_read() {
             queue_depth: Some(32),
             read_ahead_kb: Some(128),
             write_cache: Some("write back".into()),
-            mounts: vec![Mounted {
+            mounts: vec![MountFacts {
                 point: "/srv/my films".into(),
                 options: "rw,relatime".into(),
             }],
@@ -122,7 +122,7 @@ fn all_facts_of_a_disk_are_read() {
 
 #[test]
 fn members_precede_their_device_and_mounts_are_listed_once() {
-    let tree = Tree::new();
+    let tree = FakeKernelTrees::new();
     for disk in ["sdx", "sdy"] {
         tree.disk(disk, &[]);
         tree.partition(disk, &format!("{disk}1"), if disk == "sdx" { 1 } else { 2 });
@@ -146,7 +146,7 @@ fn members_precede_their_device_and_mounts_are_listed_once() {
 
 #[test]
 fn cyclic_devices_terminate() {
-    let tree = Tree::new();
+    let tree = FakeKernelTrees::new();
     tree.disk("dm-0", &[]);
     tree.disk("dm-1", &[]);
     tree.stack("dm-0", &["dm-1"]);
@@ -156,7 +156,7 @@ fn cyclic_devices_terminate() {
 
 #[test]
 fn disk_on_another_node_than_the_processors_is_far() {
-    let tree = Tree::new();
+    let tree = FakeKernelTrees::new();
     tree.disk("sdz", &[]);
     tree.write("sys/devices/ata1/numa_node", "1");
     tree.write("sys/devices/system/node/online", "0-1");
@@ -177,7 +177,7 @@ fn disk_on_another_node_than_the_processors_is_far() {
 
 #[test]
 fn non_disk_is_refused_by_its_kind() {
-    let tree = Tree::new();
+    let tree = FakeKernelTrees::new();
     fs::create_dir_all(tree.path("sys/devices/ata1/block/sdz")).expect("a folder");
     tree.link("sdz", "sdz", None);
     let memory = tempfile::tempdir_in("/dev/shm").expect("a folder");

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::advice::{Remedy, advise};
-use super::facts::Facts;
+use super::facts::TuneFacts;
 
 /// A rules file that applies the advised values to each of these devices, and pins good ones.
-pub fn udev_rule(device: &str, facts: &[Facts]) -> String {
+pub fn udev_rule(device: &str, facts: &[TuneFacts]) -> String {
     let mut rules = format!(
         "# /etc/udev/rules.d/99-headlong-{device}.rules, made by `headlong tune {device} --udev`.\n\
          # Then: udevadm control --reload && udevadm trigger --action=change --subsystem-match=block\n"
@@ -46,11 +46,11 @@ pub fn udev_rule(device: &str, facts: &[Facts]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::facts::tests::Tree;
+    use crate::tune::facts::tests::FakeKernelTrees;
 
     #[test]
     fn rule_identifies_drive_by_wwid_and_sets_readahead_last() {
-        let tree = Tree::new();
+        let tree = FakeKernelTrees::new();
         tree.disk("sdz", &[("queue/scheduler", "none mq-deadline [bfq]")]);
         tree.put("sdz", "device/wwid", "naa.50014ee2b1234567");
         let facts = tree.system().facts("sdz").expect("there");
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn drive_with_unsafe_id_is_identified_by_kernel_name() {
-        let tree = Tree::new();
+        let tree = FakeKernelTrees::new();
         tree.disk("sdz", &[("device/wwid", "x\", RUN+=\"/bin/sh")]);
         let rule = udev_rule("sdz", &tree.system().facts("sdz").expect("there"));
         assert!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::lock::{Desk, HandOver};
+use super::delegation_lock::{DelegationLock, MessageHandler};
 use super::mailbox::{Mailbox, Waker};
 
 /// Preemptions in one order, unless `LOOM_MAX_PREEMPTIONS` is set: two expose each injected
@@ -28,7 +28,7 @@ impl Counter {
     }
 }
 
-impl Desk for Counter {
+impl MessageHandler for Counter {
     type Message = Reads;
 
     fn take_in(&mut self, mailbox: &Mailbox<Reads>) -> bool {
@@ -44,14 +44,14 @@ impl Desk for Counter {
 }
 
 /// A lock over a counter.
-fn lock() -> Arc<HandOver<Counter>> {
-    let lock = HandOver::new(Mailbox::new(Waker::new().expect("made")));
+fn lock() -> Arc<DelegationLock<Counter>> {
+    let lock = DelegationLock::new(Mailbox::new(Waker::new().expect("made")));
     lock.open(Counter::default());
     Arc::new(lock)
 }
 
 /// A caller, like the server's connections.
-fn call(lock: &HandOver<Counter>, reads: Reads) {
+fn call(lock: &DelegationLock<Counter>, reads: Reads) {
     match lock.try_lock() {
         Some(mut held) => {
             if let Some(counter) = held.as_mut() {
@@ -67,7 +67,7 @@ fn call(lock: &HandOver<Counter>, reads: Reads) {
 }
 
 /// The owner, like the device thread, until it has started this many reads.
-fn own(lock: &HandOver<Counter>, waker: &Waker, reads: u32) {
+fn own(lock: &DelegationLock<Counter>, waker: &Waker, reads: u32) {
     let mut started = 0;
     let mut messages = Vec::new();
     while started < reads {
@@ -121,7 +121,7 @@ pub fn thread_never_sleeps_while_posts_are_pending() {
 pub fn owner_does_the_work_that_callers_request() {
     check(|| {
         let waker = Waker::new().expect("made");
-        let lock = HandOver::new(Mailbox::new(Arc::clone(&waker)));
+        let lock = DelegationLock::new(Mailbox::new(Arc::clone(&waker)));
         lock.open(Counter::default());
         let lock = Arc::new(lock);
         let callers = [1, 1].map(|reads| {

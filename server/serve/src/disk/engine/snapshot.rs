@@ -2,7 +2,7 @@
 
 use headlong_engine::Stats;
 
-use super::{DeviceEngine, Identity};
+use super::{DeviceEngine, DeviceProperties};
 use crate::disk::DeviceSnapshot;
 use crate::disk::io::IoMode;
 use crate::flash::SsdQueue;
@@ -28,7 +28,7 @@ impl DeviceEngine {
 
     /// Takes a snapshot.
     pub(super) fn snapshot(&self) -> DeviceSnapshot {
-        let Identity {
+        let DeviceProperties {
             name,
             roots,
             rotational,
@@ -55,7 +55,7 @@ impl DeviceEngine {
             queue_positions: self.core.shard().queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.core.shard().chain_count(),
             chains: self.core.shard().chain_views(CHAINS_MAX),
-            learned_age: self.core.returning().age(),
+            learned_age: self.core.restored_chains().age(),
             flash: self.core.shard().flash_view(),
             ssd_paths: self
                 .host

@@ -5,7 +5,7 @@
 //! cannot close a connection with `ENHANCE_YOUR_CALM`. All streams of a connection run in one task,
 //! so they share one turn.
 
-mod metered;
+mod metered_stream;
 mod slice;
 mod stream;
 
@@ -21,13 +21,13 @@ use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep};
 
-use self::metered::{Metered, ReadGate};
-use self::slice::{Buffered, Slice};
+use self::metered_stream::{MeteredStream, ReadGate};
+use self::slice::{BufferedBytes, Slice};
 use super::context::ListenerContext;
 use super::info::ConnectionInfo;
-use super::limits::Limits;
+use super::limits::ConnectionLimits;
+use super::protocol_detection::PREFACE_BYTES;
 use super::reply_body::ReplyBytes;
-use super::sniff::PREFACE_BYTES;
 use super::{BoxError, NoBody};
 
 /// Bytes of one reply in the library's buffers.
@@ -41,21 +41,21 @@ type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection whose preface was recognised and is still to be read.
 pub(super) struct Http2<IO, S, B: ReplyBytes> {
-    state: State<IO, B>,
+    state: Http2State<IO, B>,
     service: S,
     info: Arc<ConnectionInfo>,
     context: ListenerContext,
     streams: FuturesUnordered<StreamFuture>,
-    buffered: Arc<Buffered>,
+    buffered: Arc<BufferedBytes>,
     gate: Arc<ReadGate>,
     is_asked_to_close: bool,
     is_told_to_calm: bool,
 }
 
-enum State<IO, B: ReplyBytes> {
-    Handshake(Box<Handshake<Metered<IO>, Slice<B::Data>>>),
+enum Http2State<IO, B: ReplyBytes> {
+    Handshake(Box<Handshake<MeteredStream<IO>, Slice<B::Data>>>),
     Open(
-        Box<Connection<Metered<IO>, Slice<B::Data>>>,
+        Box<Connection<MeteredStream<IO>, Slice<B::Data>>>,
         Option<KeepAlive>,
     ),
 }
@@ -77,9 +77,9 @@ where
         context: ListenerContext,
     ) -> Self {
         let gate = Arc::<ReadGate>::default();
-        let stream = Metered::new(stream, PREFACE_BYTES, Arc::clone(info), Arc::clone(&gate));
+        let stream = MeteredStream::new(stream, PREFACE_BYTES, Arc::clone(info), Arc::clone(&gate));
         Self {
-            state: State::Handshake(Box::new(builder(info.limits()).handshake(stream))),
+            state: Http2State::Handshake(Box::new(builder(info.limits()).handshake(stream))),
             service,
             info: Arc::clone(info),
             context,
@@ -94,14 +94,14 @@ where
     /// Accepts no further requests; those in progress continue.
     pub(super) fn graceful_shutdown(&mut self) {
         self.is_asked_to_close = true;
-        if let State::Open(connection, _) = &mut self.state {
+        if let Http2State::Open(connection, _) = &mut self.state {
             connection.graceful_shutdown();
         }
     }
 
     /// Makes progress; ready when the connection has ended.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        if let State::Handshake(handshake) = &mut self.state {
+        if let Http2State::Handshake(handshake) = &mut self.state {
             let mut connection = ready!(Pin::new(&mut **handshake).poll(cx))?;
             let interval = self.info.limits().keep_alive_interval;
             let pings = connection.ping_pong();
@@ -109,9 +109,9 @@ where
             if self.is_asked_to_close {
                 connection.graceful_shutdown();
             }
-            self.state = State::Open(Box::new(connection), keep_alive);
+            self.state = Http2State::Open(Box::new(connection), keep_alive);
         }
-        let State::Open(connection, keep_alive) = &mut self.state else {
+        let Http2State::Open(connection, keep_alive) = &mut self.state else {
             return Poll::Pending;
         };
         if let Some(keep_alive) = keep_alive
@@ -161,7 +161,7 @@ where
     }
 }
 
-fn builder(limits: &Limits) -> h2::server::Builder {
+fn builder(limits: &ConnectionLimits) -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(limits.streams_max)
@@ -195,7 +195,7 @@ impl KeepAlive {
         }
         while self.alarm.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let heard_at = info.heard_at();
+            let heard_at = info.last_received_at();
             if self.asked_at.is_some_and(|asked_at| heard_at < asked_at) {
                 return true;
             }

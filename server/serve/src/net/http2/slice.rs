@@ -18,7 +18,7 @@ const SHARED_BYTES_MIN: usize = 16 << 10;
 
 /// Accounts for bytes of replies in the buffers of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Buffered(Mutex<BufferedState>);
+pub(super) struct BufferedBytes(Mutex<BufferedState>);
 
 #[derive(Debug, Default)]
 struct BufferedState {
@@ -26,7 +26,7 @@ struct BufferedState {
     waiting: Vec<Waker>,
 }
 
-impl Buffered {
+impl BufferedBytes {
     /// Bytes that may be added now; if zero, the task is woken when half of the buffer is free.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> usize {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,24 +63,24 @@ impl Buffered {
 /// Consecutive bytes handed to the library.
 #[derive(Debug)]
 pub(super) struct Slice<D: Buf> {
-    source: Source<D>,
+    source: SliceBytes<D>,
     at: usize,
     end: usize,
     progress: Arc<ReplyProgress>,
-    buffered: Arc<Buffered>,
+    buffered: Arc<BufferedBytes>,
 }
 
 #[derive(Debug)]
-enum Source<D> {
+enum SliceBytes<D> {
     Shared(Arc<D>),
     Copied(Bytes),
 }
 
 impl<D: Buf> Slice<D> {
     /// No bytes.
-    pub(super) fn empty(progress: &Arc<ReplyProgress>, buffered: &Arc<Buffered>) -> Self {
+    pub(super) fn empty(progress: &Arc<ReplyProgress>, buffered: &Arc<BufferedBytes>) -> Self {
         Self {
-            source: Source::Copied(Bytes::new()),
+            source: SliceBytes::Copied(Bytes::new()),
             at: 0,
             end: 0,
             progress: Arc::clone(progress),
@@ -93,7 +93,7 @@ impl<D: Buf> Slice<D> {
         data: &Arc<D>,
         (at, end): (usize, usize),
         progress: &Arc<ReplyProgress>,
-        buffered: &Arc<Buffered>,
+        buffered: &Arc<BufferedBytes>,
     ) -> Self {
         let bytes = end - at;
         progress.handed(bytes);
@@ -102,9 +102,9 @@ impl<D: Buf> Slice<D> {
         let (source, at, end) = match bytes < SHARED_BYTES_MIN && !is_all {
             true => {
                 let copy = Bytes::copy_from_slice(&data.chunk()[at..end]);
-                (Source::Copied(copy), 0, bytes)
+                (SliceBytes::Copied(copy), 0, bytes)
             }
-            false => (Source::Shared(Arc::clone(data)), at, end),
+            false => (SliceBytes::Shared(Arc::clone(data)), at, end),
         };
         Self {
             source,
@@ -123,8 +123,8 @@ impl<D: Buf> Buf for Slice<D> {
 
     fn chunk(&self) -> &[u8] {
         let all = match &self.source {
-            Source::Shared(data) => data.chunk(),
-            Source::Copied(bytes) => bytes,
+            SliceBytes::Shared(data) => data.chunk(),
+            SliceBytes::Copied(bytes) => bytes,
         };
         &all[self.at..self.end]
     }
@@ -132,7 +132,7 @@ impl<D: Buf> Buf for Slice<D> {
     fn advance(&mut self, count: usize) {
         assert!(count <= self.remaining(), "beyond the end");
         self.at += count;
-        self.progress.left(count);
+        self.progress.sent(count);
         self.buffered.remove(count);
     }
 }
@@ -173,7 +173,10 @@ mod tests {
 
     #[test]
     fn room_returns_when_bytes_leave_or_are_dropped() {
-        let (progress, buffered) = (Arc::<ReplyProgress>::default(), Arc::<Buffered>::default());
+        let (progress, buffered) = (
+            Arc::<ReplyProgress>::default(),
+            Arc::<BufferedBytes>::default(),
+        );
         let data = Arc::new(Bytes::from(vec![7; BUFFER_BYTES_MAX]));
         let mut slice = Slice::new(&data, (0, BUFFER_BYTES_MAX), &progress, &buffered);
         let cx = Context::from_waker(Waker::noop());

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use tokio::time::{Duration, Sleep, sleep};
 
-use super::slice::{Buffered, Slice};
+use super::slice::{BufferedBytes, Slice};
 use crate::net::context::ListenerContext;
 use crate::net::counters::add;
 use crate::net::head::date_value;
@@ -39,7 +39,7 @@ pub(super) fn begin<S>(
     head: http::request::Parts,
     info: &Arc<ConnectionInfo>,
     context: &ListenerContext,
-) -> Begun<S::Future>
+) -> StartedRequest<S::Future>
 where
     S: hyper::service::Service<Request<NoBody>>,
 {
@@ -57,7 +57,7 @@ where
     } else {
         Ok(service.call(request))
     };
-    Begun {
+    StartedRequest {
         active,
         share,
         reply,
@@ -65,7 +65,7 @@ where
 }
 
 /// A request in progress.
-pub(super) struct Begun<F> {
+pub(super) struct StartedRequest<F> {
     active: ActiveRequest,
     share: Option<RequestShare>,
     /// The service's future, or the status of a refusal.
@@ -74,10 +74,10 @@ pub(super) struct Begun<F> {
 
 /// Answers a request and sends its reply to the last byte.
 pub(super) async fn answer<F, B, E>(
-    begun: Begun<F>,
+    begun: StartedRequest<F>,
     mut respond: SendResponse<Slice<B::Data>>,
     info: Arc<ConnectionInfo>,
-    buffered: Arc<Buffered>,
+    buffered: Arc<BufferedBytes>,
 ) where
     F: Future<Output = Result<Response<B>, E>>,
     E: Into<BoxError>,
@@ -131,7 +131,7 @@ pub(super) async fn answer<F, B, E>(
     let progress = Arc::new(ReplyProgress::default());
     info.watch_reply(&progress);
     let body = pin!(body);
-    let mut sending = Sending {
+    let mut sending = BodySender {
         stream,
         body,
         piece: None,
@@ -154,7 +154,7 @@ fn add_fields(headers: &mut HeaderMap, length: Option<u64>) {
 }
 
 /// A reply's body while it is sent.
-struct Sending<'a, B: ReplyBytes> {
+struct BodySender<'a, B: ReplyBytes> {
     stream: SendStream<Slice<B::Data>>,
     body: Pin<&'a mut B>,
     /// The current piece, and the offset up to which it is sent.
@@ -166,17 +166,17 @@ struct Sending<'a, B: ReplyBytes> {
     /// Fires when the body has to release its memory.
     hold: Option<Pin<Box<Sleep>>>,
     progress: Arc<ReplyProgress>,
-    buffered: Arc<Buffered>,
+    buffered: Arc<BufferedBytes>,
 }
 
-impl<B> Sending<'_, B>
+impl<B> BodySender<'_, B>
 where
     B: ReplyBytes,
     B::Data: Buf,
     B::Error: Into<BoxError>,
 {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.tell_left();
+        self.report_sent();
         if self.stream.poll_reset(cx).is_ready() {
             return Poll::Ready(());
         }
@@ -216,7 +216,7 @@ where
                 return Poll::Ready(());
             }
         }
-        self.tell_left();
+        self.report_sent();
         if self.progress.has_left_all() {
             return Poll::Ready(());
         }
@@ -293,8 +293,8 @@ where
     }
 }
 
-impl<B: ReplyBytes> Sending<'_, B> {
-    fn tell_left(&mut self) {
+impl<B: ReplyBytes> BodySender<'_, B> {
+    fn report_sent(&mut self) {
         let left = self.progress.take_left();
         if left > 0 {
             self.body.as_mut().note_left(left);
@@ -302,8 +302,8 @@ impl<B: ReplyBytes> Sending<'_, B> {
     }
 }
 
-impl<B: ReplyBytes> Drop for Sending<'_, B> {
+impl<B: ReplyBytes> Drop for BodySender<'_, B> {
     fn drop(&mut self) {
-        self.tell_left();
+        self.report_sent();
     }
 }

@@ -1,0 +1,179 @@
+//! Requests for titles from an origin: cache state and first bytes of the reply.
+
+use std::sync::Arc;
+
+use headlong_engine::{Failure, Refusal, Request as EngineRequest};
+use headlong_http::{HttpDate, Status};
+use headlong_pull::ResponseFault;
+
+use super::parsed_request::ParsedRequest;
+use super::prepared_reply::{
+    FileMetadata, OriginCacheState, PreparedReply, ReplyError, VERSIONS_TRIED_MAX, plan_for,
+};
+use super::range_request::{FirstBytes, OriginSource, RangeReason, RangeReply, RangeRequester};
+use super::state::MediaState;
+use crate::log::Stage;
+use crate::pull::{Pull, ServableVersion, SliceSource};
+
+/// Answers GET and HEAD for a title below `pull`.
+pub(super) async fn answer(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut ParsedRequest,
+    (pull, path): (&Arc<Pull>, &str),
+) -> Result<PreparedReply, ReplyError> {
+    let settings = &asked.settings;
+    let is_of_viewer = |argument: &str| settings.is_of_viewer(argument);
+    let name = pull.name(path, head.uri.query(), is_of_viewer);
+    let name = name.ok_or_else(|| {
+        let detail = "the query string is too long".to_owned();
+        ReplyError::Status(Status::BadRequest, Some(detail))
+    })?;
+    // Counted before the origin is contacted, which may take long.
+    if let Some((device, _)) = pull.device() {
+        let client = asked.account.record.remote;
+        let held = state.hold(&asked.settings, device, client);
+        asked.account.held = held.ok_or(ReplyError::TooMany)?;
+    }
+    let mut tried = 1;
+    loop {
+        asked.account.turn(Stage::Origin);
+        let found = pull.find(&name, Some(&asked.account.record.id)).await;
+        asked.account.turn(Stage::Other);
+        let found = found.map_err(ReplyError::Origin)?;
+        match begin(state, head, asked, (pull, found, tried > 1)).await {
+            Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => tried += 1,
+            answer => return answer,
+        }
+    }
+}
+
+fn is_passing(none: &ReplyError) -> bool {
+    matches!(
+        none,
+        ReplyError::Failed(Failure::Changed)
+            | ReplyError::Refused(Refusal::UnknownStream)
+            | ReplyError::Origin(ResponseFault::Changed)
+    )
+}
+
+async fn begin(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut ParsedRequest,
+    (pull, found, is_again): (&Arc<Pull>, ServableVersion, bool),
+) -> Result<PreparedReply, ReplyError> {
+    let version = &found.version;
+    let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
+    let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
+    let modified = version.last_modified();
+    let whole_path = pull.whole_path(version);
+    let shown = FileMetadata {
+        path: &whole_path,
+        size: version.size_bytes(),
+        entity_tag: version.entity_tag(),
+        modified: modified.and_then(|text| HttpDate::parse(text, received)),
+        number: version.stream.0,
+    };
+    let plan = plan_for(head, asked, &shown);
+    let mut from = OriginCacheState {
+        age_s: found.age.as_millis() / 1000,
+        is_stale: found.is_stale,
+        is_miss: false,
+        has_bytes: true,
+        is_storing: pull.is_storing(),
+    };
+    let Some(first_part) = plan.body.parts.first() else {
+        from.has_bytes = version.has(0);
+        from.is_miss = found.is_asked && !from.has_bytes;
+        return Ok(PreparedReply {
+            from: Some(from),
+            ..PreparedReply::without_bytes(plan)
+        });
+    };
+    let Some((_, device)) = pull.device() else {
+        return Err(ReplyError::Refused(Refusal::Full));
+    };
+    asked.account.record.device = Some(Arc::clone(device.name()));
+    let asking = RangeRequester {
+        device: device.clone(),
+        source: Arc::new(SliceSource {
+            version: Arc::clone(version),
+            library: state.library.clone(),
+            direct: asked.settings.direct,
+        }),
+        request: EngineRequest {
+            viewer: asked.identity,
+            stream: version.stream,
+            part: 0,
+            offset: 0,
+            length: 0,
+            open_ended: false,
+            holder: state.holder(&asked.settings, asked.account.record.remote),
+            hints: asked.hints(),
+        },
+        whole: plan.status == Status::Ok,
+        pacer: None,
+        bringing: Some(OriginSource {
+            pull: Arc::clone(pull),
+            version: Arc::clone(version),
+            by: asked.account.record.id.clone(),
+        }),
+    };
+    asked.account.turn(Stage::Origin);
+    let why = match is_again {
+        true => RangeReason::Again,
+        false => RangeReason::New,
+    };
+    let answered = asking
+        .request(first_part, why)
+        .await
+        .map_err(ReplyError::from)?;
+    let first = match answered {
+        RangeReply::Passed(passed) => {
+            asked.account.turn(Stage::Other);
+            from.is_miss = true;
+            FirstBytes::Passed(passed)
+        }
+        RangeReply::Begun(mut begun) => {
+            asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
+            asked.account.turn(Stage::Device);
+            from.is_miss = begun.is_miss();
+            asked.account.record.cache = Some(from.name());
+            let piece = begun.reply.next().await.unwrap_or(Err(Failure::Device));
+            let piece = piece.map_err(ReplyError::Failed)?;
+            asked.account.got(&piece, Stage::Other);
+            FirstBytes::Read(begun, piece)
+        }
+    };
+    asked.account.record.cache = Some(from.name());
+    let pace = asked.settings.access.pace(shown.path);
+    let pacer = pace.pacer(headlong_units::Instant::ZERO, asked.cmcd.bit_rate);
+    Ok(PreparedReply {
+        first: Some((first, RangeRequester { pacer, ..asking })),
+        from: Some(from),
+        ..PreparedReply::without_bytes(plan)
+    })
+}
+
+/// Status and detail for a failed origin, and the seconds after which the client may retry.
+pub(super) fn explain(fault: ResponseFault) -> (Status, Option<&'static str>, Option<u64>) {
+    match fault {
+        ResponseFault::Absent => (Status::NotFound, None, None),
+        ResponseFault::TimedOut => (
+            Status::GatewayTimeout,
+            Some("the origin did not answer in time; try again later"),
+            None,
+        ),
+        ResponseFault::Changed => (
+            Status::Unavailable,
+            Some("the file is being changed at its origin; try again later"),
+            Some(1),
+        ),
+        _ => (
+            Status::BadGateway,
+            Some("the origin did not send the file; see the server's log and metrics"),
+            None,
+        ),
+    }
+}
