@@ -113,7 +113,7 @@ fn state_of_later_version_or_noise_is_ignored() {
 
     let mut later = own.clone();
     later["version"] = json!(own["version"].as_u64().expect("a number") + 1);
-    later["learned"] = json!({"something": "else"});
+    later["learned"]["another"] = json!("fact");
     let mut huge = own.clone();
     let chain = json!({
         "stream": 0, "viewer": 0, "is_named": false, "start": 0, "end": 0, "position": 0,

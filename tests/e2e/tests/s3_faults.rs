@@ -1,72 +1,24 @@
 //! An edge in front of a bucket that is hostile or ill: no wrong byte reaches a viewer, every
 //! request ends, memory stays small, and a bucket that recovers is served.
 
-use std::io::{BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headlong_e2e_tests::edge::{assert_right, range, settle};
 use headlong_e2e_tests::eventually;
+use headlong_e2e_tests::hostile_bucket::{Act, HostileBucket, Question, SIZE, send, well};
+use headlong_testkit::Scratch;
 use headlong_testkit::client::{ClientError, Response};
 use headlong_testkit::server::{Server, ServerBuilder};
-use headlong_testkit::{Scratch, pattern};
 
 const MIB: u64 = 1 << 20;
-const SIZE: u64 = 200_000;
 const SECRET: &str = "abcd/efgh+ijklmnopqrstuvwxyz0123456789ABCD";
 /// Ends a request that hangs. The edge's own limits are shorter.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Growth of an edge that keeps a few slices of 64 KiB, and not what a bucket sends beyond them.
 const GROWTH_BYTES_MAX: u64 = 48 * MIB;
-
-/// A request of the edge.
-struct Question {
-    is_head: bool,
-    /// Pattern of the title.
-    title: u64,
-    range: Option<(u64, u64)>,
-    /// Requests before this one.
-    number: u64,
-}
-
-impl Question {
-    /// Status, fields and body of a correct response.
-    fn right(&self, tag: &str) -> (String, Vec<u8>) {
-        let (status, first, end) = match self.range {
-            None => ("200 OK", 0, SIZE),
-            Some((first, last)) => ("206 Partial Content", first, (last + 1).min(SIZE)),
-        };
-        let mut head = format!(
-            "HTTP/1.1 {status}\r\nETag: \"{tag}\"\r\nContent-Length: {}\r\n",
-            end - first
-        );
-        if self.range.is_some() {
-            head += &format!("Content-Range: bytes {first}-{}/{SIZE}\r\n", end - 1);
-        }
-        (head, pattern::bytes(self.title, first..end))
-    }
-}
-
-/// What a bucket sends in response; afterwards the connection is closed, unless this is `true`.
-type Act = fn(&Question, &mut TcpStream) -> std::io::Result<bool>;
-
-/// Sends a head and, unless it is for HEAD, a body.
-fn send(stream: &mut TcpStream, asked: &Question, head: &str, body: &[u8]) -> std::io::Result<()> {
-    stream.write_all(format!("{head}\r\n").as_bytes())?;
-    match asked.is_head {
-        true => Ok(()),
-        false => stream.write_all(body),
-    }
-}
-
-fn well(asked: &Question, stream: &mut TcpStream) -> std::io::Result<bool> {
-    let (head, body) = asked.right("first");
-    send(stream, asked, &head, &body)?;
-    Ok(true)
-}
 
 /// Correct metadata, so that the edge requests slices; then this response.
 fn after_head(
@@ -278,8 +230,9 @@ const ACTS: &[(&str, Outcome, Act)] = &[
             after_head(asked, stream, |stream, _, body| {
                 let length = body.len();
                 let head = format!(
-                    "HTTP/1.1 206 Partial Content\r\nETag: \"first\"\r\nContent-Length: {length}\r\n\
-                 Content-Type: multipart/byteranges; boundary=x\r\n"
+                    "HTTP/1.1 206 Partial Content\r\nETag: \"first\"\r\n\
+                     Content-Length: {length}\r\n\
+                     Content-Type: multipart/byteranges; boundary=x\r\n"
                 );
                 send(stream, asked, &head, &body)
             })
@@ -336,106 +289,7 @@ fn without_length(head: &str) -> String {
         .collect()
 }
 
-/// A bucket without verification of signatures: it is the hostile party.
-struct Bucket {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    act: Mutex<Act>,
-    asked: AtomicU64,
-    is_over: AtomicBool,
-}
-
-impl Bucket {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let shared = Arc::new(Shared {
-            act: Mutex::new(well),
-            asked: AtomicU64::new(0),
-            is_over: AtomicBool::new(false),
-        });
-        let of_thread = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if of_thread.is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                let shared = Arc::clone(&of_thread);
-                // It ends when the edge closes the connection.
-                std::thread::spawn(move || drop(shared.serve(stream)));
-            }
-        });
-        Self { address, shared }
-    }
-
-    fn be(&self, act: Act) {
-        *self.shared.act() = act;
-    }
-
-    fn asked(&self) -> u64 {
-        self.shared.asked.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Bucket {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
-        let _ = TcpStream::connect(self.address);
-    }
-}
-
-impl Shared {
-    fn act(&self) -> std::sync::MutexGuard<'_, Act> {
-        self.act.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        stream.set_nodelay(true)?;
-        let mut reader = BufReader::new(stream.try_clone()?);
-        while let Some(mut asked) = read_question(&mut reader)? {
-            asked.number = self.asked.fetch_add(1, Ordering::Relaxed);
-            let act = *self.act();
-            if !act(&asked, &mut stream)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn read_question(reader: &mut impl std::io::BufRead) -> std::io::Result<Option<Question>> {
-    let mut first = String::new();
-    if reader.read_line(&mut first)? == 0 {
-        return Ok(None);
-    }
-    let target = first.split(' ').nth(1).unwrap_or_default();
-    let name = target.split('?').next().unwrap_or_default();
-    let title = name.rsplit('/').next().and_then(|name| name.parse().ok());
-    let mut range = None;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim().split_once(':') else {
-            break;
-        };
-        if name.eq_ignore_ascii_case("range") {
-            let span = value.trim().strip_prefix("bytes=");
-            let span = span.and_then(|span| span.split_once('-'));
-            range = span.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-        }
-    }
-    Ok(Some(Question {
-        is_head: first.starts_with("HEAD"),
-        title: title.unwrap_or(0),
-        range,
-        number: 0,
-    }))
-}
-
-fn edge(bucket: &Bucket, folder: &Path) -> Server {
+fn edge(bucket: &HostileBucket, folder: &Path) -> Server {
     let keys = folder.join("keys");
     let text = format!("aws_access_key_id = AKIA1\naws_secret_access_key = {SECRET}\n");
     std::fs::write(&keys, text).expect("written");
@@ -466,7 +320,7 @@ fn serves(server: &Server, title: u64, what: &str) {
 #[test]
 fn hostile_bucket_causes_no_wrong_byte_growth_or_hang() {
     let cache = Scratch::new("s3-faults").expect("a folder");
-    let bucket = Bucket::start();
+    let bucket = HostileBucket::start();
     let server = edge(&bucket, cache.path());
     let before = server.memory().expect("/proc").resident_bytes;
     for (title, (what, outcome, act)) in (1..).zip(ACTS) {
@@ -518,7 +372,7 @@ fn clients_of_hung_bucket_all_get_an_answer_in_time() {
     // As many as the edge fetches at a time, and no more.
     const TITLES: u64 = 16;
     let cache = Scratch::new("s3-faults").expect("a folder");
-    let bucket = Bucket::start();
+    let bucket = HostileBucket::start();
     let server = edge(&bucket, cache.path());
     let reply = range(&server, "/vod/1000", 0, SIZE).expect("a reply");
     assert_right(&reply, 1000, 0, SIZE);
