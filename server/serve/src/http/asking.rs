@@ -94,6 +94,8 @@ pub(super) enum Occasion {
     Further,
     /// The slice was stored before but has disappeared.
     Again,
+    /// The slice is stored, but the disk could not read it.
+    Unreadable,
 }
 
 /// Why a range cannot be served.
@@ -170,8 +172,10 @@ impl Asking {
         let ByteRange { start, end } = wanted.range;
         let slices = version.slices();
         let index = slices.at(start);
-        if why == Occasion::Again {
-            pull.check(version, index).await;
+        match why {
+            Occasion::Again => pull.check(version, index).await,
+            Occasion::Unreadable => pull.discard(version, index).await,
+            Occasion::New | Occasion::Further => {}
         }
         let slice = slices.range(index);
         let here = end.min(slice.end);

@@ -152,6 +152,8 @@ pub struct ReplyBody {
     account: Box<Account>,
     /// Consecutive attempts whose data had disappeared.
     vain: u32,
+    /// Whether the last of them failed because the disk could not read a slice.
+    is_unreadable: bool,
     /// Waits until enough bytes are sent.
     sender: Option<Waker>,
     pacer: Option<Pacer>,
@@ -183,6 +185,7 @@ impl ReplyBody {
             last: LastYielded::Nothing,
             account,
             vain: 0,
+            is_unreadable: false,
             sender: None,
             pacer: None,
             shared: Shared::default(),
@@ -237,6 +240,7 @@ impl ReplyBody {
             last: LastYielded::Nothing,
             account,
             vain: 0,
+            is_unreadable: false,
             sender: None,
             pacer,
             shared,
@@ -271,6 +275,10 @@ impl ReplyBody {
                     return Poll::Pending;
                 }
                 Next::Further(part) => self.request(part, Occasion::Further),
+                Next::Part(part) if self.is_unreadable => {
+                    self.is_unreadable = false;
+                    self.request(part, Occasion::Unreadable);
+                }
                 Next::Part(part) if self.vain > 0 => self.request(part, Occasion::Again),
                 Next::Part(part) => self.request(part, Occasion::New),
                 Next::Asked(mut asked, part) => match asked.as_mut().poll(context) {
@@ -314,11 +322,13 @@ impl ReplyBody {
                         self.steps.push_front(Next::Replying(begun));
                         return Poll::Ready(Some(Ok(self.take(piece))));
                     }
-                    // An evicted slice has the same bytes when it is fetched again.
-                    Poll::Ready(Some(Err(Failure::Changed)))
+                    // A slice that was evicted, or that the disk cannot read, has the same bytes when
+                    // it is fetched again.
+                    Poll::Ready(Some(Err(failure @ (Failure::Changed | Failure::Device))))
                         if begun.is_of_origin() && self.vain < REFETCH_MAX =>
                     {
                         self.vain += 1;
+                        self.is_unreadable = failure == Failure::Device;
                         self.steps.push_front(Next::Part(begun.left()));
                     }
                     Poll::Ready(Some(Err(failure))) => {

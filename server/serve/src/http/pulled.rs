@@ -34,13 +34,20 @@ pub(super) async fn answer(
         asked.account.held = held.ok_or(NoAnswer::TooMany)?;
     }
     let mut tried = 1;
+    let mut why = Occasion::New;
     loop {
         asked.account.turn(Stage::Origin);
         let found = pull.find(&name, Some(&asked.account.record.id)).await;
         asked.account.turn(Stage::Other);
         let found = found.map_err(NoAnswer::Origin)?;
-        match begin(state, head, asked, (pull, found, tried > 1)).await {
-            Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => tried += 1,
+        match begin(state, head, asked, (pull, found, why)).await {
+            Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => {
+                tried += 1;
+                why = match again {
+                    NoAnswer::Failed(Failure::Device) => Occasion::Unreadable,
+                    _ => Occasion::Again,
+                };
+            }
             answer => return answer,
         }
     }
@@ -49,7 +56,7 @@ pub(super) async fn answer(
 fn is_passing(none: &NoAnswer) -> bool {
     matches!(
         none,
-        NoAnswer::Failed(Failure::Changed)
+        NoAnswer::Failed(Failure::Changed | Failure::Device)
             | NoAnswer::Refused(Refusal::UnknownStream)
             | NoAnswer::Origin(Fault::Changed)
     )
@@ -59,7 +66,7 @@ async fn begin(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut Asked,
-    (pull, found, is_again): (&Arc<Pull>, Found, bool),
+    (pull, found, why): (&Arc<Pull>, Found, Occasion),
 ) -> Result<Answer, NoAnswer> {
     let version = &found.version;
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
@@ -119,10 +126,6 @@ async fn begin(
         }),
     };
     asked.account.turn(Stage::Origin);
-    let why = match is_again {
-        true => Occasion::Again,
-        false => Occasion::New,
-    };
     let answered = asking.ask(first_part, why).await.map_err(NoAnswer::from)?;
     let first = match answered {
         Answered::Passed(passed) => {
