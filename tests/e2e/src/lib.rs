@@ -1,6 +1,6 @@
 //! Shared parts of the end-to-end tests: sample libraries, nginx, HAProxy and Prometheus, the HTTP
-//! conformance table, background viewers, servers with a flash tier, an S3 bucket, and a runtime
-//! with a time limit.
+//! conformance table, a client of HTTP/2 frames, background viewers, servers with a flash tier, S3
+//! buckets, and a runtime with a time limit.
 //!
 //! Every test starts its own server over its own titles and stops it at the end.
 
@@ -8,6 +8,8 @@ pub mod conformance;
 pub mod edge;
 pub mod haproxy;
 pub mod history;
+pub mod hostile_bucket;
+pub mod http2;
 pub mod library;
 pub mod loop_fs;
 pub mod mount;

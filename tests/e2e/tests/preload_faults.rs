@@ -1,19 +1,13 @@
 //! Failures between a program and the reception do not change the result of the program.
 
-use std::io::IoSlice;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 use headlong_e2e_tests::have_or_skip;
-use headlong_e2e_tests::preload::{Reception, cool, library, under};
-use headlong_testkit::{Scratch, pattern};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept, bind, listen, recv, sendmsg, socket_with,
+use headlong_e2e_tests::preload::{
+    ACTS, HostileReception, Reception, cool, library, listener, under,
 };
+use headlong_testkit::{Scratch, pattern};
 
 const SIZE: u64 = 1_000_001;
 
@@ -165,88 +159,17 @@ fn failed_call_to_reception_changes_nothing() {
     assert!(reception.calls("ready") > 0);
 }
 
-/// Behaviour of a listener at the reception's socket.
-type Act = fn(&OwnedFd, &OwnedFd);
-
-const ANSWER: [u8; 8] = [b'H', b'L', b'R', b'C', 1, 0, 1, 0];
-
-const ACTS: &[(&str, Act)] = &[
-    ("never answers", |connection, kept| keep(connection, kept)),
-    ("hangs up", |_, _| {}),
-    ("answers at once", |connection, _| say(connection, &ANSWER)),
-    ("answers too little", |connection, _| {
-        say(connection, &ANSWER[..5])
-    }),
-    ("answers nothing", |connection, _| say(connection, &[])),
-    ("answers too much", |connection, _| {
-        say(connection, &[b'H'; 4000])
-    }),
-    ("answers noise", |connection, _| say(connection, &[0xa5; 8])),
-    ("answers in another version", |connection, _| {
-        say(connection, &[b'H', b'L', b'R', b'C', 2, 0, 1, 0]);
-    }),
-    ("answers with an unknown code", |connection, _| {
-        say(connection, &[b'H', b'L', b'R', b'C', 1, 0, 77, 0]);
-    }),
-    ("answers twice", |connection, _| {
-        say(connection, &ANSWER);
-        say(connection, &ANSWER);
-    }),
-    ("passes descriptors", |connection, kept| {
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let passed = [kept.as_fd()];
-        control.push(SendAncillaryMessage::ScmRights(&passed));
-        let flags = SendFlags::NOSIGNAL;
-        let _ = sendmsg(connection, &[IoSlice::new(&ANSWER)], &mut control, flags);
-    }),
-];
-
-fn say(connection: &OwnedFd, bytes: &[u8]) {
-    let _ = rustix::net::send(connection, bytes, SendFlags::NOSIGNAL);
-}
-
-/// Keeps the connection open, unanswered, longer than the library waits.
-fn keep(connection: &OwnedFd, _listener: &OwnedFd) {
-    let _ = recv(connection, &mut [0u8; 256], RecvFlags::empty());
-    std::thread::sleep(Duration::from_millis(400));
-}
-
-fn listener(path: &Path) -> OwnedFd {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let kind = SocketType::SEQPACKET;
-    let socket = socket_with(AddressFamily::UNIX, kind, flags, None).expect("a socket");
-    let _ = std::fs::remove_file(path);
-    bind(&socket, &SocketAddrUnix::new(path).expect("short")).expect("bound");
-    listen(&socket, 4).expect("listens");
-    socket
-}
-
 #[test]
 fn invalid_answers_do_not_change_the_result() {
     let case = Case::new();
-    for (what, act) in ACTS {
-        let (listener, is_over) = (listener(&case.socket()), AtomicBool::new(false));
-        let taken = AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    match accept(&listener) {
-                        Ok(connection) => {
-                            taken.fetch_add(1, Ordering::Relaxed);
-                            act(&connection, &listener);
-                        }
-                        Err(_) => std::thread::sleep(Duration::from_millis(1)),
-                    }
-                }
-            });
-            let read = || case.reads(&under(&case.socket()), what);
-            let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
-            is_over.store(true, Ordering::Relaxed);
-            read.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        });
-        let taken = taken.into_inner();
-        assert!(taken > 0, "{what}: no connection was made");
+    for act in ACTS.chunks(1) {
+        let reception = HostileReception::start(&case.socket(), act);
+        case.reads(&under(&case.socket()), act[0].0);
+        assert!(
+            reception.connections() > 0,
+            "{}: no connection was made",
+            act[0].0
+        );
     }
     // A listener that accepts no connection: its queue is full.
     let _listener = listener(&case.socket());

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use headlong_e2e_tests::preload::{Peer, Reception, all_right, killed_all_the_time, under};
+use headlong_e2e_tests::preload::{
+    ACTS, Peer, Reception, all_right, killed_all_the_time, under, with_dying_reception,
+};
 use headlong_e2e_tests::{Library, Title, have_or_skip};
 
 /// Fewest kills of the reception.
@@ -52,4 +54,24 @@ fn apache_serves_correct_bytes() {
     if have_or_skip("Apache under preload", "apache2") {
         with_every_reception(Peer::apache);
     }
+}
+
+#[test]
+fn nginx_serves_right_bytes_beside_hostile_reception() {
+    if !have_or_skip("nginx beside a hostile reception", "nginx") {
+        return;
+    }
+    let library = Library::new(4, 1_000_001).expect("titles");
+    let socket = library.root().join("socket");
+    let peer = Peer::nginx(library.root(), &under(&socket)).expect("it starts");
+    let end = Instant::now() + Duration::from_secs(60);
+    with_dying_reception(&socket, |taken| {
+        all_right(&peer, &library.titles, || {
+            // Three of them have died.
+            let is_short = taken.load(Ordering::Relaxed) < 3 * ACTS.len();
+            assert!(!is_short || Instant::now() < end, "{taken:?} connections");
+            is_short
+        });
+    });
+    assert_eq!(peer.crashes(), Vec::<String>::new());
 }

@@ -12,8 +12,9 @@ use headlong_e2e_tests::eventually;
 use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_e2e_tests::origin::{Mode, Origin};
 use headlong_testkit::client::{ClientError, Connection, fetch};
-use headlong_testkit::pattern;
 use headlong_testkit::server::{Server, binary};
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{BlockDevice, SlowDisk, pattern};
 
 const HIT: &str = "headlong; hit; detail=slice";
 const DEGRADED: &str = "headlong_degraded_parts{kind=\"edge\"}";
@@ -282,4 +283,44 @@ fn small_titles_stay_within_the_size_limit() {
     first.stop();
     let again = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
     assert_eq!(metric(&again, "headlong_pull_used_bytes"), used);
+}
+
+#[test]
+fn slice_that_the_disk_cannot_read_is_fetched_again() {
+    if !SlowDisk::available_or_skip("slice_that_the_disk_cannot_read_is_fetched_again") {
+        return;
+    }
+    let device = BlockDevice::new(128 << 20, DriveModel::WD_RED, 20.0).expect("a device");
+    let origin = Origin::start().expect("an origin");
+    let path = "/vod/1-400000";
+    let start = || edge(&origin, device.root(), "ahead_bytes = \"0B\"");
+    let filling = start();
+    let reply = fetch(filling.address(), "GET", path, &[]).expect("a reply");
+    pattern::verify(1, 0, &reply.body).expect("correct bytes");
+    settle(&filling);
+    // Its memory may hold bytes of slices.
+    drop(filling);
+    device.start().expect("nothing is left in the page cache");
+    let edge = start();
+    let slices = files_below(device.root());
+    let slice = |name: &str| slices.iter().find(|file| file.ends_with(name));
+    let (first, third) = (slice("0000000"), slice("0000002"));
+    let (first, third) = (first.expect("a slice"), third.expect("a slice"));
+    let before = origin.sent_bytes();
+    // The first bytes of a reply, which are awaited before its status, and bytes in its midst.
+    for file in [third, first] {
+        for extent in device.extents(file).expect("extents") {
+            let bytes = extent.physical..extent.physical + extent.length;
+            device.disk().fail_reads(bytes);
+        }
+    }
+    let reply = fetch(edge.address(), "GET", path, &[]).expect("a reply");
+    assert_eq!(reply.status(), 200);
+    assert_eq!(reply.body.len(), 400_000);
+    pattern::verify(1, 0, &reply.body).expect("correct bytes");
+    // A read that covers neighbouring slices fails for all of them.
+    let fetched = (origin.sent_bytes() - before) / SLICE;
+    assert!((2..=4).contains(&fetched), "{fetched} slices of seven");
+    let text = edge.output();
+    assert!(text.contains("the disk cannot read a slice"), "{text}");
 }

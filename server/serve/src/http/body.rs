@@ -154,6 +154,8 @@ pub struct ReplyBody {
     account: Box<Account>,
     /// Consecutive attempts whose data had disappeared.
     vain: u32,
+    /// Whether the last of them failed because the disk could not read a slice.
+    is_unreadable: bool,
     /// Waits until enough bytes are sent.
     sender: Option<Waker>,
     pacer: Option<Pacer>,
@@ -185,6 +187,7 @@ impl ReplyBody {
             last: LastChunk::Nothing,
             account,
             vain: 0,
+            is_unreadable: false,
             sender: None,
             pacer: None,
             shared: ReplySchedules::default(),
@@ -239,6 +242,7 @@ impl ReplyBody {
             last: LastChunk::Nothing,
             account,
             vain: 0,
+            is_unreadable: false,
             sender: None,
             pacer,
             shared,
@@ -275,6 +279,10 @@ impl ReplyBody {
                     return Poll::Pending;
                 }
                 BodyStep::Further(part) => self.request(part, RangeReason::Further),
+                BodyStep::Part(part) if self.is_unreadable => {
+                    self.is_unreadable = false;
+                    self.request(part, RangeReason::Unreadable);
+                }
                 BodyStep::Part(part) if self.vain > 0 => self.request(part, RangeReason::Again),
                 BodyStep::Part(part) => self.request(part, RangeReason::New),
                 BodyStep::Asked(mut asked, part) => match asked.as_mut().poll(context) {
@@ -318,11 +326,13 @@ impl ReplyBody {
                         self.steps.push_front(BodyStep::Replying(begun));
                         return Poll::Ready(Some(Ok(self.take(piece))));
                     }
-                    // An evicted slice has the same bytes when it is fetched again.
-                    Poll::Ready(Some(Err(Failure::Changed)))
+                    // A slice that was evicted, or that the disk cannot read, has the same bytes when
+                    // it is fetched again.
+                    Poll::Ready(Some(Err(failure @ (Failure::Changed | Failure::Device))))
                         if begun.is_of_origin() && self.vain < REFETCH_MAX =>
                     {
                         self.vain += 1;
+                        self.is_unreadable = failure == Failure::Device;
                         self.steps.push_front(BodyStep::Part(begun.left()));
                     }
                     Poll::Ready(Some(Err(failure))) => {

@@ -36,13 +36,20 @@ pub(super) async fn answer(
         asked.account.held = held.ok_or(ReplyError::TooMany)?;
     }
     let mut tried = 1;
+    let mut why = RangeReason::New;
     loop {
         asked.account.turn(Stage::Origin);
         let found = pull.find(&name, Some(&asked.account.record.id)).await;
         asked.account.turn(Stage::Other);
         let found = found.map_err(ReplyError::Origin)?;
-        match begin(state, head, asked, (pull, found, tried > 1)).await {
-            Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => tried += 1,
+        match begin(state, head, asked, (pull, found, why)).await {
+            Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => {
+                tried += 1;
+                why = match again {
+                    ReplyError::Failed(Failure::Device) => RangeReason::Unreadable,
+                    _ => RangeReason::Again,
+                };
+            }
             answer => return answer,
         }
     }
@@ -51,7 +58,7 @@ pub(super) async fn answer(
 fn is_passing(none: &ReplyError) -> bool {
     matches!(
         none,
-        ReplyError::Failed(Failure::Changed)
+        ReplyError::Failed(Failure::Changed | Failure::Device)
             | ReplyError::Refused(Refusal::UnknownStream)
             | ReplyError::Origin(ResponseFault::Changed)
     )
@@ -61,7 +68,7 @@ async fn begin(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
-    (pull, found, is_again): (&Arc<Pull>, ServableVersion, bool),
+    (pull, found, why): (&Arc<Pull>, ServableVersion, RangeReason),
 ) -> Result<PreparedReply, ReplyError> {
     let version = &found.version;
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
@@ -121,10 +128,6 @@ async fn begin(
         }),
     };
     asked.account.turn(Stage::Origin);
-    let why = match is_again {
-        true => RangeReason::Again,
-        false => RangeReason::New,
-    };
     let answered = asking
         .request(first_part, why)
         .await

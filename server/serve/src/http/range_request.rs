@@ -94,6 +94,8 @@ pub(super) enum RangeReason {
     Further,
     /// The slice was stored before but has disappeared.
     Again,
+    /// The slice is stored, but the disk could not read it.
+    Unreadable,
 }
 
 /// Why a range cannot be served.
@@ -177,8 +179,10 @@ impl RangeRequester {
         let ByteRange { start, end } = wanted.range;
         let slices = version.slices();
         let index = slices.at(start);
-        if why == RangeReason::Again {
-            pull.check(version, index).await;
+        match why {
+            RangeReason::Again => pull.check(version, index).await,
+            RangeReason::Unreadable => pull.discard(version, index).await,
+            RangeReason::New | RangeReason::Further => {}
         }
         let slice = slices.range(index);
         let here = end.min(slice.end);

@@ -33,9 +33,11 @@ pub enum LimitedKind {
     SliceNoSpace,
     /// A slice was not stored because the disk failed.
     SliceDisk,
+    /// A stored slice was removed because the disk could not read it.
+    SliceUnreadable,
 }
 
-const KINDS: usize = LimitedKind::SliceDisk as usize + 1;
+const KINDS: usize = LimitedKind::SliceUnreadable as usize + 1;
 
 /// Per kind, the time of the last line and the number of lines suppressed since.
 #[derive(Debug, Default)]

@@ -29,8 +29,26 @@ pub(super) struct Connector {
 trait OriginStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> OriginStream for T {}
 
+/// Reads of a connection before other tasks get a turn. The HTTP client parses everything that it
+/// can read in one poll, so that an origin with informational responses without end would stop the
+/// event loop of viewers.
+const READS_PER_TURN: u32 = 4;
+
 /// A connection, with or without TLS.
-pub(super) struct OriginConnection(Box<dyn OriginStream>);
+pub(super) struct OriginConnection {
+    stream: Box<dyn OriginStream>,
+    /// Reads since the last turn of other tasks.
+    reads: u32,
+}
+
+impl OriginConnection {
+    fn new(stream: impl OriginStream + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            reads: 0,
+        }
+    }
+}
 
 impl tower_service::Service<Uri> for Connector {
     type Response = TokioIo<OriginConnection>;
@@ -66,11 +84,11 @@ impl Connector {
         let stream = TcpStream::connect(&allowed[..]).await?;
         stream.set_nodelay(true)?;
         if !target.is_tls {
-            return Ok(OriginConnection(Box::new(stream)));
+            return Ok(OriginConnection::new(stream));
         }
         let name = ServerName::try_from(target.host).map_err(io::Error::other)?;
         let stream = self.tls.connect(name, stream).await?;
-        Ok(OriginConnection(Box::new(stream)))
+        Ok(OriginConnection::new(stream))
     }
 }
 
@@ -106,7 +124,17 @@ impl AsyncRead for OriginConnection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        if self.reads == READS_PER_TURN {
+            self.reads = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.reads = match outcome {
+            Poll::Ready(_) => self.reads + 1,
+            Poll::Pending => 0,
+        };
+        outcome
     }
 }
 
@@ -116,15 +144,15 @@ impl AsyncWrite for OriginConnection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -149,6 +177,23 @@ mod tests {
             tls: tls(),
             timeout: Duration::from_secs(20),
         }
+    }
+
+    #[tokio::test]
+    async fn other_tasks_get_a_turn_while_origin_sends_without_end() {
+        use tokio::io::AsyncReadExt as _;
+        use tokio::sync::oneshot;
+        let mut socket =
+            OriginConnection::new(tokio::io::join(tokio::io::repeat(b'1'), tokio::io::sink()));
+        let (sender, mut receiver) = oneshot::channel();
+        let other = tokio::spawn(async move { sender.send(()) });
+        let mut reads = 0;
+        while receiver.try_recv().is_err() {
+            socket.read_exact(&mut [0; 8]).await.expect("read");
+            reads += 1;
+            assert!(reads <= READS_PER_TURN, "{reads} reads without a turn");
+        }
+        let _ = other.await;
     }
 
     #[tokio::test]

@@ -185,9 +185,21 @@ impl Pull {
     /// as absent, so that it is fetched again.
     pub async fn check(&self, version: &Arc<Version>, index: u32) {
         let path = store::slice_path(&version.folder, index);
-        if self.store.run(move || path.exists()).await != Some(false) {
-            return;
+        if self.store.run(move || path.exists()).await == Some(false) {
+            self.mark_absent(version, index);
         }
+    }
+
+    /// The disk could not read a slice: removes it and marks it as absent, so that it is fetched
+    /// again. If it cannot be removed, writing the new one fails, and its bytes are passed on.
+    pub async fn discard(&self, version: &Arc<Version>, index: u32) {
+        let path = store::slice_path(&version.folder, index);
+        self.health.note_unreadable(&path);
+        let _ = self.store.run(move || std::fs::remove_file(path)).await;
+        self.mark_absent(version, index);
+    }
+
+    fn mark_absent(&self, version: &Version, index: u32) {
         let mut state = self.state();
         state.space.remove(SliceKey {
             version: version.key,

@@ -26,8 +26,10 @@ const ABOUT: &str = "about.json";
 const THREADS_MAX: usize = 4;
 const WAITING_MAX: usize = 4096;
 
-/// Description of a version, stored in its folder.
+/// Description of a version, stored in its folder. A later server may add a field without which the
+/// slices are not the bytes of the title: a description with an unknown field is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct VersionDescription {
     pub(super) path: String,
     pub(super) size_bytes: u64,

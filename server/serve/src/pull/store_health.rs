@@ -1,6 +1,7 @@
 //! Whether the slices of one path can be stored. While they cannot, fetched bytes are sent on
 //! without being stored, `/healthz` names the path, and a task retries the store.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use headlong_pull::ResponseFault;
@@ -65,6 +66,18 @@ impl StoreHealth {
                 fault,
                 left_out,
                 "slice sent on without being stored; /healthz names the reason"
+            );
+        });
+    }
+
+    /// The disk could not read a stored slice.
+    pub(super) fn note_unreadable(&self, slice: &Path) {
+        self.log.write(LimitedKind::SliceUnreadable, |left_out| {
+            let slice = slice.display();
+            tracing::warn!(
+                %slice,
+                left_out,
+                "the disk cannot read a slice; it is deleted and fetched again. Check the disk"
             );
         });
     }

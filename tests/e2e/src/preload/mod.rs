@@ -1,6 +1,7 @@
 //! Programs under `headlong run`: with a reception, without one, and with one that is killed
 //! repeatedly.
 
+mod hostile;
 mod load;
 mod peer;
 pub mod protocol_client;
@@ -15,6 +16,7 @@ use std::sync::OnceLock;
 use headlong_testkit::server;
 use rustix::fs::{Advice, fadvise};
 
+pub use hostile::{ACTS, Act, HostileReception, listener, with_dying_reception};
 pub use load::all_right;
 pub use peer::{Client, Peer};
 pub use reception::{Reception, killed_all_the_time};
