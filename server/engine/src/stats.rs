@@ -75,11 +75,11 @@ pub struct Stats {
     /// Bytes evicted after they had been sent at least once.
     pub cache_evicted_bytes: u64,
     /// Announced requests (CMCD `nor`) that were considered.
-    pub expected: u64,
+    pub announced: u64,
     /// Of those, requests for which a job was queued.
-    pub expected_read: u64,
+    pub announced_read: u64,
     /// Chains begun for announced requests whose request arrived.
-    pub expected_met: u64,
+    pub announced_met: u64,
     /// Chains begun.
     pub chains: u64,
     /// Chains refused because the device was overloaded.
@@ -107,7 +107,7 @@ macro_rules! counters {
             read_errors, bytes_read, jobs, job_bytes, job_bytes_wanted, jobs_merged,
             jobs_late, busy_time, queue_time, seek_bytes, seeks, prefetch_evicted_bytes,
             prefetch_evictions, prefetch_eviction_time, wasted_bytes,
-            cache_evicted_bytes, expected, expected_read, expected_met, chains, chains_refused, chains_joined, chain_bytes
+            cache_evicted_bytes, announced, announced_read, announced_met, chains, chains_refused, chains_joined, chain_bytes
         )
     };
 }

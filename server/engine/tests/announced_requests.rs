@@ -39,8 +39,8 @@ fn announced_segment_is_in_memory_when_requested() {
     }
     let stats = rig.shard.stats();
     assert_eq!(stats.bytes_read, 20 * SEGMENT, "a byte was read twice");
-    assert_eq!((stats.expected, stats.expected_read), (19, 19));
-    assert_eq!((stats.expected_met, stats.chains), (19, 20));
+    assert_eq!((stats.announced, stats.announced_read), (19, 19));
+    assert_eq!((stats.announced_met, stats.chains), (19, 20));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn announced_piece_in_memory_is_not_read_again() {
         .expect("known");
     rig.run_for(Duration::from_secs(5));
     assert_eq!(rig.shard.stats().bytes_read, 2 * SEGMENT);
-    assert_eq!(rig.shard.stats().expected_read, 1);
+    assert_eq!(rig.shard.stats().announced_read, 1);
 }
 
 #[test]
@@ -97,15 +97,15 @@ fn viewer_with_many_announcements_has_two_files_read() {
         rig.run_for(Duration::from_millis(30));
     }
     let stats = rig.shard.stats();
-    assert_eq!((stats.expected, stats.expected_read), (1000, 2));
+    assert_eq!((stats.announced, stats.announced_read), (1000, 2));
     assert_eq!(stats.bytes_read, 3 * SEGMENT);
     // After they have expired, others may be announced.
     rig.run_for(Duration::from_secs(60));
     rig.expect(expected(1, files[999], 0, u64::MAX))
         .expect("known");
     rig.run_for(Duration::from_secs(1));
-    assert_eq!(rig.shard.stats().expected_read, 3);
-    assert_eq!(rig.shard.stats().expected_met, 0);
+    assert_eq!(rig.shard.stats().announced_read, 3);
+    assert_eq!(rig.shard.stats().announced_met, 0);
 }
 
 /// Viewers of long titles, with and without four hundred others that keep announcing requests and
@@ -144,8 +144,8 @@ fn flood_of_announcements_delays_no_viewer() {
     };
     let (without, _) = watch(0);
     let (with, _) = watch(400);
-    assert_eq!(with.expected, 40 * 400);
-    assert!(with.expected_read > 0, "{with:?}");
+    assert_eq!(with.announced, 40 * 400);
+    assert!(with.announced_read > 0, "{with:?}");
     // In 80 s; bytes read for announcements are forgotten after 40 s.
     let named_bytes = with.bytes_read - without.bytes_read;
     assert!(named_bytes <= 3 * 256 * MIB / 16, "{named_bytes} bytes");
@@ -169,7 +169,7 @@ fn busy_failing_or_full_device_ignores_announcements() {
     rig.expect(expected(1, files[30], 0, SEGMENT))
         .expect("known");
     assert_eq!(
-        rig.shard.stats().expected_read,
+        rig.shard.stats().announced_read,
         0,
         "read although others wait"
     );
@@ -186,7 +186,7 @@ fn busy_failing_or_full_device_ignores_announcements() {
     rig.expect(expected(1, files[1], 0, SEGMENT))
         .expect("known");
     assert_eq!(
-        rig.shard.stats().expected_read,
+        rig.shard.stats().announced_read,
         0,
         "read from a failing device"
     );
@@ -216,7 +216,7 @@ fn announcement_of_absent_bytes_is_refused() {
         assert_eq!(beyond, Err(Refusal::OutOfBounds));
     }
     assert!(rig.reads.is_empty());
-    assert_eq!(rig.shard.stats().expected, 0);
+    assert_eq!(rig.shard.stats().announced, 0);
 }
 
 #[test]
@@ -234,5 +234,5 @@ fn request_during_queued_announcement_is_served_normally() {
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&first].done && rig.replies[&second].done);
     assert_eq!(rig.reads.len(), 2);
-    assert_eq!(rig.shard.stats().expected_met, 1);
+    assert_eq!(rig.shard.stats().announced_met, 1);
 }

@@ -112,7 +112,7 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
     // Counters of later features are removed, as they are zero without a tier and without
     // announcements.
     let stats = format!("{:?}", rig.shard.stats()).replace(" bytes_from_flash: 0,", "");
-    let expected = " expected: 0, expected_read: 0, expected_met: 0,";
+    let expected = " announced: 0, announced_read: 0, announced_met: 0,";
     rig.log.push(stats.replace(expected, ""));
     fingerprint(&rig.log)
 }

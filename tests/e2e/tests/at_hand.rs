@@ -30,7 +30,7 @@ fn at_hand(server: &Server) -> u64 {
     let metrics = server.metrics().expect("metrics");
     let line = metrics
         .lines()
-        .find_map(|line| line.strip_prefix("headlong_replies_at_hand_total "));
+        .find_map(|line| line.strip_prefix("headlong_cached_head_replies_total "));
     line.expect("counted").parse().expect("a number")
 }
 

@@ -34,7 +34,7 @@ fn counter(server: &Server, name: &str) -> u64 {
 
 /// Waits until this many announced requests have been read ahead.
 fn until_read(server: &Server, count: u64) {
-    let seen = || ["expected_read", "reads", "reads_done"].map(|name| counter(server, name));
+    let seen = || ["announced_read", "reads", "reads_done"].map(|name| counter(server, name));
     let is_read = |seen: &[u64; 3]| seen[0] == count && seen[1] == seen[2];
     eventually("the announced request is read", seen, is_read);
 }
@@ -58,14 +58,14 @@ fn announced_request_is_in_memory_when_it_arrives() {
         Some("headlong; hit; detail=ram")
     );
     pattern::verify(1, 0, &next.body).expect("correct bytes");
-    assert_eq!(counter(&server, "expected_met"), 1);
+    assert_eq!(counter(&server, "announced_met"), 1);
     until_read(&server, 2);
     let last = ask(&server, "/a/seg%202.m4s", "");
     assert_eq!(
         last.field("cache-status"),
         Some("headlong; hit; detail=ram")
     );
-    assert_eq!(counter(&server, "expected_met"), 2);
+    assert_eq!(counter(&server, "announced_met"), 2);
     // It was read once.
     assert!(counter(&server, "bytes_read") <= 3 * SEGMENT.next_multiple_of(4096));
 }
@@ -107,7 +107,7 @@ fn hint_reads_nothing_that_a_request_may_not() {
     );
     ask(&server, "/a/seg-0.m4s", "nor=\"seg-1.m4s\",nrr=\"0-99\"");
     until_read(&server, 1);
-    assert_eq!(counter(&server, "expected"), 1);
+    assert_eq!(counter(&server, "announced"), 1);
     assert!(!server.output().contains("authorization request failed"));
     let _ = std::fs::remove_dir_all(outside);
 }
@@ -141,7 +141,7 @@ fn hint_with_folder_token_is_read_ahead() {
         "nor=\"seg%25202.m4s\"",
     );
     until_read(&server, 2);
-    assert_eq!(counter(&server, "expected"), 2);
+    assert_eq!(counter(&server, "announced"), 2);
 }
 
 fn token_of_a(key: &str) -> String {
@@ -183,6 +183,6 @@ fn hint_for_pulled_title_reads_only_local_slices() {
     ask(&edge, "/vod/seg-0.m4s", "nor=\"seg%25202.m4s\"");
     ask(&edge, "/vod/seg-0.m4s", "nor=\"seg-1.m4s\"");
     assert_eq!(fetched(&edge), Some(2 * SEGMENT), "no origin is asked");
-    let seen = || counter(&edge, "expected");
+    let seen = || counter(&edge, "announced");
     eventually("the hint is counted", seen, |count| *count == 1);
 }

@@ -125,7 +125,7 @@ fn head_cache_works_over_tls_in_both_versions() {
                 assert_eq!(known.get_or_insert_with(|| told.clone()), &told);
             }
             let metrics = server.metrics().expect("metrics");
-            is_at_hand = !metrics.contains("headlong_replies_at_hand_total 0\n");
+            is_at_hand = !metrics.contains("headlong_cached_head_replies_total 0\n");
         }
         assert!(is_at_hand, "{version:?}");
     }

@@ -61,7 +61,7 @@ impl Shard {
             if has_room && may_begin && self.may_expect(self.config.piece_bytes) {
                 return Err(Refusal::UnknownStream);
             }
-            self.stats.expected += 1;
+            self.stats.announced += 1;
             return Ok(());
         };
         let layout = &stream.layout;
@@ -81,7 +81,7 @@ impl Shard {
             range: ByteRange::new(start, start + length),
             pieces: (first, last + 1),
         };
-        self.stats.expected += 1;
+        self.stats.announced += 1;
         self.read_expected(expected, wanted);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Shard {
         };
         let is_queued =
             chain.is_some_and(|chain| self.queue_expected(chain, expected.stream, wanted));
-        self.stats.expected_read += u64::from(is_queued);
+        self.stats.announced_read += u64::from(is_queued);
     }
 
     fn is_there_or_coming(&self, key: PieceKey) -> bool {

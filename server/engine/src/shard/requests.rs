@@ -145,7 +145,7 @@ impl Shard {
             }
             if self.chains.meet(self.now, chain, open_ended) {
                 self.stats.chains += 1;
-                self.stats.expected_met += 1;
+                self.stats.announced_met += 1;
             }
             return Ok(chain);
         }

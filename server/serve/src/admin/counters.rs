@@ -75,7 +75,7 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 34] {
         bytes_from_flash, bytes_from_disk, bytes_reused, reads, reads_done, read_errors, bytes_read, jobs, job_bytes,
         job_bytes_wanted, jobs_merged, jobs_late, busy_time, queue_time, seek_bytes, seeks,
         prefetch_evicted_bytes, prefetch_evictions, prefetch_eviction_time, wasted_bytes,
-        cache_evicted_bytes, expected, expected_read, expected_met, chains, chains_refused, chains_joined, chain_bytes,
+        cache_evicted_bytes, announced, announced_read, announced_met, chains, chains_refused, chains_joined, chain_bytes,
     } = *stats;
     [
         row("requests", "requests", "Requests accepted", count(requests)),
@@ -105,9 +105,9 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 34] {
         row("prefetch_eviction_seconds", "prefetch_eviction", "Time those pieces had been in memory", seconds(prefetch_eviction_time)),
         row("wasted_bytes", "wasted", "Bytes read from the device and dropped before any reply used them", bytes(wasted_bytes)),
         row("cache_evicted_bytes", "cache_evicted", "Bytes evicted after they had been read", bytes(cache_evicted_bytes)),
-        row("expected", "expected", "Times that players announced their next request", count(expected)),
-        row("expected_read", "expected_read", "Of those, times that some of it was read ahead", count(expected_read)),
-        row("expected_met", "expected_met", "Of the chains begun for it, those whose request arrived", count(expected_met)),
+        row("announced", "announced", "Times that players announced their next request", count(announced)),
+        row("announced_read", "announced_read", "Of those, times that some of it was read ahead", count(announced_read)),
+        row("announced_met", "announced_met", "Of the chains begun for it, those whose request arrived", count(announced_met)),
         row("chains", "chains", "Chains begun", count(chains)),
         row("chains_refused", "chains_refused", "Chains refused because the device was overloaded", count(chains_refused)),
         row("chains_joined", "chains_joined", "Chains that were merged into another", count(chains_joined)),

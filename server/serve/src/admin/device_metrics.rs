@@ -52,7 +52,7 @@ impl Collector for DeviceCollector {
         self.encode_control(&mut encoder)?;
         self.encode_learned(&mut encoder)?;
         self.encode_memory(&mut encoder)?;
-        self.encode_copies(&mut encoder)?;
+        self.encode_sendfile_cache(&mut encoder)?;
         flash_metrics::encode(&self.0, &mut encoder)?;
         let named = self.0.iter().map(|device| (device.name.as_str(), device));
         encode_each(&mut encoder, ("device", "device"), &ROWS, named)?;
@@ -93,7 +93,7 @@ impl DeviceCollector {
     /// Only for devices that took over statistics at the start.
     fn encode_learned(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut known = self.0.iter().filter_map(|device| {
-            let age = device.learned_age?.as_secs_f64();
+            let age = device.saved_state_age?.as_secs_f64();
             Some(([("device", device.name.as_str())], age))
         });
         if known.clone().next().is_none() {
@@ -101,7 +101,7 @@ impl DeviceCollector {
         }
         let help = "Age of the statistics of the previous process when they were taken over";
         let unit = Some(Unit::Seconds);
-        let family = ("device_learned_age", help, unit, MetricType::Gauge);
+        let family = ("device_saved_state_age", help, unit, MetricType::Gauge);
         encode_family(encoder, family, &mut known)
     }
 
@@ -152,22 +152,22 @@ impl DeviceCollector {
         )
     }
 
-    fn encode_copies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn encode_sendfile_cache(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Memory of copies for sockets by class: copies, slots that wait to be emptied \
                     with their block, emptied blocks that sockets may still refer to";
-        let with_copies = self
+        let with_cache = self
             .0
             .iter()
-            .filter_map(|of| Some((of, of.copies.as_ref()?)));
-        let series = with_copies.flat_map(|(device, copies)| {
-            let unused = copies.filled_bytes.saturating_sub(copies.live_bytes);
-            let (live, held) = (copies.live_bytes, copies.held_bytes);
+            .filter_map(|of| Some((of, of.sendfile_cache.as_ref()?)));
+        let series = with_cache.flat_map(|(device, cache)| {
+            let unused = cache.filled_bytes.saturating_sub(cache.live_bytes);
+            let (live, held) = (cache.live_bytes, cache.held_bytes);
             by_class(device, [("live", live), ("unused", unused), ("held", held)])
         });
         let unit = Some(Unit::Bytes);
         encode_family(
             encoder,
-            ("device_copies", help, unit, MetricType::Gauge),
+            ("device_sendfile_cache", help, unit, MetricType::Gauge),
             series,
         )
     }

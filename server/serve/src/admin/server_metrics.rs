@@ -76,8 +76,8 @@ const ROWS: [MetricRow<ServerCollector>; 14] = [
         |s| s.connections.request_memory_refusals),
     count("heads_refused", "Malformed or too long requests, answered 400, 414 or 431; they are not logged",
         |s| s.connections.heads_refused),
-    count("replies_at_hand", "Replies from memory that used a cached response head",
-        |s| s.connections.replies_at_hand),
+    count("cached_head_replies", "Replies from memory that used a cached response head",
+        |s| s.connections.cached_head_replies),
     count("log_records_dropped", "Records that the access log lost", |s| s.log.dropped),
     count("log_write_errors", "Failed writes of the logs", |s| s.log.write_errors),
 ];

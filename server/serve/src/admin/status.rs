@@ -13,7 +13,7 @@ use super::counters::counters;
 use super::metrics::RequestTotals;
 use super::state::{AdminState, StreamNames};
 use crate::degraded_parts::DegradedPart;
-use crate::disk::{CopiesUse, DeviceSnapshot};
+use crate::disk::{DeviceSnapshot, SendfileCacheUse};
 use crate::pull::PullCounts;
 
 /// Name of a state in metrics and status.
@@ -61,13 +61,13 @@ struct DeviceStatus<'a> {
     order: &'a str,
     retention: &'a str,
     memory: MemoryStatus,
-    copies: Option<CopiesUse>,
+    sendfile_cache: Option<SendfileCacheUse>,
     queue: QueueStatus<'a>,
     counters: EngineCounters<'a>,
     counters_by_policy: BTreeMap<&'static str, EngineCounters<'a>>,
     chains: ChainListing,
     /// Age of the previous process's statistics when they were taken over.
-    learned_age_s: Option<f64>,
+    saved_state_age_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flash: Option<FlashStatus<'a>>,
 }
@@ -237,7 +237,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> DeviceSt
             unread_bytes: memory.unread_bytes,
             read_bytes: memory.read_bytes,
         },
-        copies: snapshot.copies,
+        sendfile_cache: snapshot.sendfile_cache,
         queue: QueueStatus {
             jobs: queue.jobs,
             jobs_demanded: queue.jobs_demanded,
@@ -260,7 +260,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> DeviceSt
                 .map(|view| chain(view, names))
                 .collect(),
         },
-        learned_age_s: snapshot.learned_age.map(|age| age.as_secs_f64()),
+        saved_state_age_s: snapshot.saved_state_age.map(|age| age.as_secs_f64()),
         flash: snapshot
             .flash
             .as_ref()

@@ -14,7 +14,7 @@ use super::{
     AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, RequestMetrics, StreamName,
     StreamNames,
 };
-use crate::disk::{CopiesUse, DeviceSnapshot};
+use crate::disk::{DeviceSnapshot, SendfileCacheUse};
 use crate::log::{AccessLog, LogConfig};
 use crate::net::{ConnectionCounters, ShutdownTrigger, shutdown};
 
@@ -43,7 +43,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
             unread_bytes: 4,
             read_bytes: 5,
         },
-        copies: Some(CopiesUse {
+        sendfile_cache: Some(SendfileCacheUse {
             budget_bytes: 90,
             filled_bytes: 60,
             live_bytes: 50,
@@ -68,7 +68,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
             pace: BitRate(4_000_000),
             slack: Duration::from_millis(2500),
         }],
-        learned_age: Some(Duration::from_millis(1500)),
+        saved_state_age: Some(Duration::from_millis(1500)),
         flash: None,
         ssd_paths: Vec::new(),
     }

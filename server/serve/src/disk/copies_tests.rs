@@ -134,7 +134,14 @@ fn engine_sees_every_request_when_little_ahead_is_in_memory() {
             device(3),
             TestTitle::new(&scratch, 1, vec![noise(12 * MIB)]),
         );
-        let copied = async || device.snapshot().await.copies.expect("wanted").live_bytes;
+        let copied = async || {
+            device
+                .snapshot()
+                .await
+                .sendfile_cache
+                .expect("wanted")
+                .live_bytes
+        };
         let mut asked = 0;
         while copied().await == 0 || asked < 200 {
             assert!(!read(&device, &long, 0, RANGE).await);
@@ -159,7 +166,7 @@ fn start_of_long_title_uses_copies_while_data_ahead_is_cached() {
 }
 
 #[test]
-fn pieces_with_copies_stay_cached_and_are_reread_if_evicted() {
+fn pieces_with_cache_stay_cached_and_are_reread_if_evicted() {
     run(async {
         let scratch = ScratchDir::new();
         let (device, hot) = (device(8), TestTitle::new(&scratch, 1, vec![noise(MIB / 2)]));

@@ -45,7 +45,7 @@ mod sync;
 mod thread;
 mod uring;
 
-pub use crate::raw::CopiesUse;
+pub use crate::raw::SendfileCacheUse;
 pub use device::Device;
 pub use device_config::{DeviceConfig, OPEN_FILES_MAX_DEFAULT};
 pub use io::IoMode;

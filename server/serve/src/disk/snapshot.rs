@@ -8,7 +8,7 @@ use headlong_engine::{
 use headlong_flash::FlashView;
 use headlong_units::Duration;
 
-use crate::raw::CopiesUse;
+use crate::raw::SendfileCacheUse;
 
 /// Everything an operator may see of one device. Taken under the engine's lock, so that all values
 /// belong to the same moment.
@@ -40,7 +40,7 @@ pub struct DeviceSnapshot {
     /// Memory by class.
     pub memory: MemoryUse,
     /// Memory used by the sendfile cache, if there is one.
-    pub copies: Option<CopiesUse>,
+    pub sendfile_cache: Option<SendfileCacheUse>,
     /// The queue.
     pub queue: QueueUse,
     /// Physical positions of queued jobs, ascending, at most 64.
@@ -51,7 +51,7 @@ pub struct DeviceSnapshot {
     pub chains: Vec<ChainView>,
     /// Age of the state learned by the previous process when it was loaded; `None` if there was
     /// none.
-    pub learned_age: Option<Duration>,
+    pub saved_state_age: Option<Duration>,
     /// Its share of the flash tier, once attached.
     pub flash: Option<FlashView>,
     /// Paths of the tier's SSDs, ordered by SSD number.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use headlong_flash::format::{
@@ -158,6 +158,7 @@ fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
     let file = options
         .write(true)
         .create_new(true)
+        .mode(0o640)
         .open(path)
         .map_err(refuse)?;
     let room = fallocate(&file, FallocateFlags::empty(), 0, size);

@@ -61,7 +61,7 @@ pub struct ConnectionCounts {
     /// Requests over HTTP/1.1 that were malformed or too long. They are not in the access log.
     pub heads_refused: u64,
     /// Replies from the response-head cache.
-    pub replies_at_hand: u64,
+    pub cached_head_replies: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
     /// HTTP/2 connections closed because control frames far outweighed requests.
@@ -101,7 +101,7 @@ impl ConnectionCounters {
             proxy_refusals: self.proxy_refusals.load(Relaxed),
             address_refusals: self.address_refusals.load(Relaxed),
             heads_refused: self.heads_refused.load(Relaxed),
-            replies_at_hand: self.requests.sum(|part| part.at_hand.load(Relaxed)),
+            cached_head_replies: self.requests.sum(|part| part.at_hand.load(Relaxed)),
             drain_aborts: self.drain_aborts.load(Relaxed),
             floods: self.floods.load(Relaxed),
             request_memory_refusals: self.request_memory_refusals.load(Relaxed),

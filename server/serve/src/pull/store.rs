@@ -338,6 +338,7 @@ fn place(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
         .read(true)
         .create(true)
         .truncate(true)
+        .mode(0o640)
         .open(&half)
         .and_then(|mut file| {
             file.write_all(bytes)?;
@@ -461,6 +462,19 @@ mod tests {
         let full = Store::new(scratch.path(), "/vod/", u64::MAX).expect("a thread");
         let error = full.probe(1000).expect_err("no space");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn slices_are_not_readable_by_all_users() {
+        let base = tempfile::tempdir().expect("a folder");
+        let store = store(base.path());
+        store.open(8, false).expect("a store");
+        let folder = store.new_folder(1);
+        write(&folder, &about(8), 0, &[7; 8], 0).expect("written");
+        for path in [slice_path(&folder, 0), folder.join(ABOUT)] {
+            let mode = fs::metadata(path).expect("there").mode();
+            assert_eq!(mode & 0o7, 0, "{mode:o}");
+        }
     }
 
     #[test]

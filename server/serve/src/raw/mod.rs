@@ -23,7 +23,7 @@ mod sendfile_cache;
 mod socket;
 
 pub(crate) use heap::trim_heap;
-pub use sendfile_cache::CopiesUse;
+pub use sendfile_cache::SendfileCacheUse;
 pub(crate) use sendfile_cache::{BlockPin, PieceIdentity, SendfileCacheSize};
 
 pub(crate) use inherited_descriptors::passed_descriptor;

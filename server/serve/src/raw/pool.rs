@@ -15,7 +15,7 @@ use headlong_engine::{PartInMemory, Slot, StreamId};
 
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 use super::sendfile_cache::{
-    BlockPin, CopiesUse, CopyGuard, PieceIdentity, SendfileCache, SendfileCacheSize,
+    BlockPin, CopyGuard, PieceIdentity, SendfileCache, SendfileCacheSize, SendfileCacheUse,
 };
 
 /// State of a leased slot; smaller numbers count its views.
@@ -84,7 +84,7 @@ impl Pool {
     }
 
     /// Memory use of the sendfile cache, if there is one.
-    pub(crate) fn copies_use(&self) -> Option<CopiesUse> {
+    pub(crate) fn sendfile_cache_use(&self) -> Option<SendfileCacheUse> {
         self.hot.as_ref().map(SendfileCache::usage)
     }
 

@@ -64,7 +64,7 @@ impl SendfileCacheSize {
 
 /// Memory use of the sendfile cache, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct CopiesUse {
+pub struct SendfileCacheUse {
     /// Upper limit.
     pub budget_bytes: u64,
     /// Size of the non-empty blocks.
@@ -407,13 +407,13 @@ impl SendfileCache {
     }
 
     /// Current memory use.
-    pub(super) fn usage(&self) -> CopiesUse {
+    pub(super) fn usage(&self) -> SendfileCacheUse {
         let table = &mut *lock(&self.table);
         table.ghosts.retain(|pin| Arc::strong_count(pin) > 1);
         let filled = table.blocks.iter().filter(|block| !block.is_hole).count();
         let live: u64 = table.blocks.iter().map(|block| u64::from(block.live)).sum();
         let bytes = |blocks: usize| (blocks * BLOCK_BYTES) as u64;
-        CopiesUse {
+        SendfileCacheUse {
             budget_bytes: bytes(table.blocks.len() + self.ghosts_max),
             filled_bytes: bytes(filled),
             live_bytes: live * self.piece_bytes as u64,

@@ -219,14 +219,14 @@ fn usage_reports_filled_live_and_held_bytes() {
     let (server, client) = pair();
     let hot = hot(2, 1, 1);
     let block = BLOCK_BYTES as u64;
-    let empty = CopiesUse {
+    let empty = SendfileCacheUse {
         budget_bytes: 2 * block,
-        ..CopiesUse::default()
+        ..SendfileCacheUse::default()
     };
     assert_eq!(hot.usage(), empty);
     hot.copy_slot(Slot(0), None, &[1; PIECE]);
     let kept = hot.lookup(Slot(0)).expect("kept");
-    let filled = CopiesUse {
+    let filled = SendfileCacheUse {
         filled_bytes: block,
         live_bytes: PIECE as u64,
         ..empty

@@ -50,12 +50,12 @@ impl DeviceEngine {
             stats: self.stats(),
             stats_by_policy: self.core.shard().stats_by_policy(),
             memory: self.core.shard().memory_use(),
-            copies: self.host.pool.copies_use(),
+            sendfile_cache: self.host.pool.sendfile_cache_use(),
             queue: self.core.shard().queue_use(),
             queue_positions: self.core.shard().queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.core.shard().chain_count(),
             chains: self.core.shard().chain_views(CHAINS_MAX),
-            learned_age: self.core.restored_chains().age(),
+            saved_state_age: self.core.restored_chains().age(),
             flash: self.core.shard().flash_view(),
             ssd_paths: self
                 .host
