@@ -1,7 +1,7 @@
 //! Input: a playlist, then a line `=`, then the contents of every playlist that it references.
 
 use headlong_library::{HlsPlaylist, parse_hls};
-use headlong_media::{TitleNotes, PATH_BYTES_MAX, master_title, media_title, playlists};
+use headlong_media::{PATH_BYTES_MAX, TitleNotes, master_title, media_title, playlists};
 
 use crate::manifest::{built, check_title};
 
