@@ -145,29 +145,48 @@ impl VirtualExperiment {
     /// If the titles do not fit on the drive, the setup has several disks or an SSD, or players
     /// adapt their bit rate.
     pub fn bound(&self, rate_mib_s: f64, seed: u64) -> Result<Bound, SetupError> {
+        let window = self.setup.window;
+        let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+        let mut demand = UnitDemand::new(seconds(window.from), seconds(window.to));
+        let drawn = self.draw(rate_mib_s, seed, |number, session, class| {
+            demand.add(number, session, class);
+        })?;
+        let (medium, memory) = (&drawn.medium, drawn.memory_bytes);
+        Ok(demand.settle(&drawn.places, medium, memory, rate_mib_s, seed))
+    }
+
+    /// Draws the sessions of a run and passes each, with its number, to `add`.
+    ///
+    /// # Errors
+    /// Those of [`VirtualExperiment::bound`].
+    pub(crate) fn draw(
+        &self,
+        rate_mib_s: f64,
+        seed: u64,
+        mut add: impl FnMut(u32, &Session, &NetworkClass),
+    ) -> Result<DrawnRun, SetupError> {
         let specification = self.specification(rate_mib_s);
         self.check_bound(&specification)?;
         let catalogue = Catalogue::of(&specification);
-        let ground =
+        let placement =
             TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let mut sessions = sessions.with_steps(self.steps.iter().copied());
-        let window = self.setup.window;
-        let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
-        let (from, to) = (seconds(window.from), seconds(window.to));
-        let mut ledger = UnitDemand::new(from, to);
         for (number, session) in (&mut sessions).enumerate() {
             let class = &specification.classes[session.class as usize];
-            ledger.add(number as u32, &session, class);
+            add(number as u32, &session, class);
         }
-        let places = places_of(&sessions, &ground);
+        let place = |id| placement.place(sessions.object(ObjectId(id))?);
         let medium = self.drive.medium();
-        let memory = self.setup.engine.memory_bytes + medium.cache_bytes;
-        Ok(ledger.settle(&places, &medium, memory, rate_mib_s, seed))
+        Ok(DrawnRun {
+            places: (0..sessions.object_count() as u32).map(place).collect(),
+            memory_bytes: self.setup.engine.memory_bytes + medium.cache_bytes,
+            medium,
+        })
     }
 
     /// Whether bounds are known for this setup.
-    pub(crate) fn check_bound(&self, specification: &Specification) -> Result<(), SetupError> {
+    fn check_bound(&self, specification: &Specification) -> Result<(), SetupError> {
         if specification.has_adaptive_players() {
             return Err(SetupError::NoBound);
         }
@@ -227,13 +246,13 @@ impl VirtualExperiment {
     }
 }
 
-/// The place of each object of the sessions drawn so far, by object number.
-pub(crate) fn places_of(
-    sessions: &SessionStream<'_>,
-    ground: &TitlePlacement<'_>,
-) -> Vec<Option<FileLocation>> {
-    let place = |id| ground.place(sessions.object(ObjectId(id))?);
-    (0..sessions.object_count() as u32).map(place).collect()
+/// What a bound needs of a run, beside its sessions.
+pub(crate) struct DrawnRun {
+    /// The location of each object, by object number.
+    pub(crate) places: Vec<Option<FileLocation>>,
+    pub(crate) medium: MediumLimits,
+    /// Of the server and of the drive.
+    pub(crate) memory_bytes: u64,
 }
 
 /// All requested units.

@@ -48,13 +48,12 @@ use std::ops::Range;
 
 use headlong_drive::MediumLimits;
 use headlong_units::Instant;
-use headlong_workload::{Catalogue, SessionStream};
 use serde::{Deserialize, Serialize};
 
 use crate::VirtualExperiment;
-use crate::bound::{UNIT_BYTES, isolated, places_of};
+use crate::bound::{UNIT_BYTES, isolated};
 use crate::call_times::{CallBurst, CallTimes};
-use crate::layout::{FileLocation, TitlePlacement};
+use crate::layout::FileLocation;
 use crate::setup::SetupError;
 
 /// Periods begin and end at multiples of this part of the run.
@@ -160,26 +159,16 @@ impl VirtualExperiment {
     /// If the titles do not fit on the drive, the setup has several disks or an SSD, or players
     /// adapt their bit rate.
     pub fn loss_bound(&self, rate_mib_s: f64, seed: u64) -> Result<LossBound, SetupError> {
-        let specification = self.specification(rate_mib_s);
-        self.check_bound(&specification)?;
-        let catalogue = Catalogue::of(&specification);
-        let ground =
-            TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
-        let sessions = SessionStream::new(&specification, &catalogue, seed);
-        let mut sessions = sessions.with_steps(self.steps.iter().copied());
         let end = self.setup.window.to.since(Instant::ZERO).as_secs_f64();
         let mut viewers = Vec::new();
-        for session in &mut sessions {
+        let drawn = self.draw(rate_mib_s, seed, |_, session, class| {
             if session.arrival.as_secs_f64() < end {
-                let class = &specification.classes[session.class as usize];
-                viewers.push(needs(CallTimes::new(&session, class)));
+                viewers.push(needs(CallTimes::new(session, class)));
             }
-        }
-        let places = places_of(&sessions, &ground);
-        let medium = self.drive.medium();
-        let memory = self.setup.engine.memory_bytes + medium.cache_bytes;
-        let ground = BoundContext::new(&viewers, &places, &medium, memory);
-        let proof = ground.best(&viewers, end);
+        })?;
+        let (places, memory) = (&drawn.places, drawn.memory_bytes);
+        let context = BoundContext::new(&viewers, places, &drawn.medium, memory);
+        let proof = context.best(&viewers, end);
         Ok(LossBound {
             rate_mib_s,
             seed,
