@@ -303,7 +303,7 @@ pub struct ManualEntry {
     pub name: &'static str,
     /// Its meaning, with code in backticks.
     pub text: &'static str,
-    /// What to write.
+    /// The value to write.
     pub form: String,
     /// Bounds of the value; empty if there are none.
     pub range: String,

@@ -1,4 +1,4 @@
-//! What viewers, server and drives did in each phase of a run, in real and in virtual time.
+//! Figures of viewers, server and drives in each phase of a run, in real and in virtual time.
 //!
 //! Both worlds supply cumulative counters at the ends of the phases, summed over all drives, and
 //! the bytes that viewers received; the figures are computed here for both.

@@ -246,7 +246,7 @@ impl VirtualExperiment {
     }
 }
 
-/// What a bound needs of a run, beside its sessions.
+/// Inputs of a bound beside the sessions of a run.
 pub(crate) struct DrawnRun {
     /// The location of each object, by object number.
     pub(crate) places: Vec<Option<FileLocation>>,

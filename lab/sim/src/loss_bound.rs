@@ -110,7 +110,7 @@ struct CallDemand {
     units: Vec<(u32, Range<u32>)>,
 }
 
-/// What a need costs the viewer that is charged for it.
+/// Cost of a need to the viewer that is charged for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ViewerCharge {
     /// Time from the opening of the period until the request can arrive, if memory may hold bytes

@@ -42,7 +42,7 @@ impl Question {
     }
 }
 
-/// What a bucket sends in response; afterwards the connection is closed, unless this is `true`.
+/// The response of a bucket; afterwards the connection is closed, unless this is `true`.
 pub type Act = fn(&Question, &mut TcpStream) -> std::io::Result<bool>;
 
 /// Sends a head and, unless it is for HEAD, a body.

@@ -29,4 +29,4 @@ pub use mount::Mount;
 pub use neighbours::BackgroundViewers;
 pub use nginx::Nginx;
 pub use prometheus::Prometheus;
-pub use runtime::{bounded, eventually, have_or_skip};
+pub use runtime::{bounded, eventually, have_or_skip, until_logged};

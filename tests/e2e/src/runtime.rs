@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use headlong_testkit::Server;
+
 /// Runs a future on two threads; fails the test after `limit`. The limit ends a hung test and
 /// measures nothing.
 pub fn bounded<F: Future>(limit: Duration, future: F) -> F::Output {
@@ -31,6 +33,15 @@ pub fn eventually<T: std::fmt::Debug>(
         assert!(Instant::now() < end, "{what}: still {answer:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Waits until the log of a server has this text: it passes a pipe, so that an effect can be seen
+/// before its line.
+///
+/// # Panics
+/// If it is missing after a minute.
+pub fn until_logged(server: &Server, text: &str) {
+    eventually(text, || server.output(), |output| output.contains(text));
 }
 
 /// Whether a program that a test needs is installed; if not, records the test as skipped, see

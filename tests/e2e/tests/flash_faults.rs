@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use headlong_e2e_tests::{eventually, tier};
+use headlong_e2e_tests::{eventually, tier, until_logged};
 use headlong_testkit::server::Server;
 use headlong_testkit::slow_disk::{DriveModel, Rotation};
 use headlong_testkit::{Scratch, Seed, SlowDisk};
@@ -67,7 +67,7 @@ impl Rig {
         self.ssd.heal();
         let states = || tier::states(&self.server);
         eventually("online again", states, |states| states == &["online"]);
-        assert!(self.server.output().contains("ssd is online again"));
+        until_logged(&self.server, "ssd is online again");
         let before = tier::told(&self.server, "read_bytes");
         self.play_until("reads from the SSD again", |server| {
             tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))

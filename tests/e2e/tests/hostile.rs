@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use headlong_e2e_tests::http2::{Client, frame, initial_window, request, window_update};
-use headlong_e2e_tests::{Library, eventually};
+use headlong_e2e_tests::{Library, eventually, until_logged};
 use headlong_testkit::client::fetch;
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Server, pattern};
@@ -79,6 +79,7 @@ fn control_frame_floods_are_closed_and_logged_once() {
         let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
         pattern::verify(0, 0, &reply.body).expect("correct bytes");
     }
+    until_logged(&server, "control frames far outweigh");
     let output = server.output();
     assert_eq!(
         output.matches("control frames far outweigh").count(),

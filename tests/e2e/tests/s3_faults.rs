@@ -67,7 +67,7 @@ fn bomb() -> String {
     text + "]><Error><Code>&a9;</Code></Error>"
 }
 
-/// What viewers may get from it.
+/// The replies that viewers may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// An error, or a reply that is cut off.

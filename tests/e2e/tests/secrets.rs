@@ -1,5 +1,5 @@
-//! What a server started by hand leaves to other users of the machine: modes of its files, and no
-//! core dump.
+//! Access of other users to the files of a server that was started by hand: their modes, and no core
+//! dump.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

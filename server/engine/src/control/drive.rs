@@ -69,7 +69,7 @@ impl DriveTimes {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// What a read of this many bytes takes.
+    /// Duration of a read of this many bytes.
     pub(crate) fn time_of(&self, bytes: u64) -> Duration {
         let transferring =
             u128::from(bytes) * u128::from(self.transfer_per_mib.0) / u128::from(MIB);

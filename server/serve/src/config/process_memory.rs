@@ -68,7 +68,7 @@ impl std::fmt::Display for MemoryParts {
 }
 
 impl Config {
-    /// What the process may use at most with these settings.
+    /// The most that the process may use with these settings.
     pub fn memory_parts(&self) -> MemoryParts {
         let files = self.engine.memory_bytes;
         MemoryParts {

@@ -31,7 +31,7 @@ pub(super) struct IncomingSlice {
     pub(super) end: Option<Result<(), ResponseFault>>,
 }
 
-/// What a slice has for a reply.
+/// The bytes that a slice has for a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum IncomingBytes {
     /// The next bytes.

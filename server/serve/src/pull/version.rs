@@ -26,7 +26,7 @@ pub(super) type QueryOutcome = Option<Result<(), ResponseFault>>;
 /// fetch its piece again, so it is about as large as what a reply takes at once.
 const PIECE_BYTES: u64 = 128 << 10;
 
-/// What one fetch brings: a slice, or a piece of one that cannot be stored.
+/// The unit of a fetch: a slice, or a piece of one that cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SlicePart {
     pub(super) index: u32,
