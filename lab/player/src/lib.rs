@@ -8,10 +8,12 @@
 //! session ends exactly once; a session's memory does not grow with its length.
 //!
 //! ```
-//! use headlong_player::{Call, CallEnd, Command, ObjectId, Plan, Player, Script, TransportEnd};
+//! use headlong_player::{
+//!     CallEnd, Command, ObjectId, Player, Script, ScriptCall, SessionPlan, TransportEnd,
+//! };
 //! use headlong_units::{Duration, Instant};
 //!
-//! let call = Call {
+//! let call = ScriptCall {
 //!     object: ObjectId(0),
 //!     range: None,
 //!     expected_bytes: Some(500_000),
@@ -20,7 +22,7 @@
 //!     think: None,
 //!     with_previous: false,
 //! };
-//! let plan = Plan::Script(Script::new(vec![call]));
+//! let plan = SessionPlan::Script(Script::new(vec![call]));
 //! let mut player = Player::new(&plan, Instant::ZERO);
 //! player.handle_start(Instant::ZERO);
 //! let Some(Command::Send { call, .. }) = player.poll_command() else { panic!() };
