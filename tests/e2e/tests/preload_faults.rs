@@ -122,7 +122,7 @@ fn failed_call_to_reception_changes_nothing() {
     let environment = [
         ("LD_PRELOAD", library().display().to_string()),
         ("HEADLONG_SOCKET", case.socket().display().to_string()),
-        ("HEADLONG_WAIT_MS", "20".to_owned()),
+        ("HEADLONG_WAIT_MS", "60".to_owned()),
     ];
     let mut injected = 0;
     for (call, outcomes) in FAULTS {

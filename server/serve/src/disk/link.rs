@@ -3,8 +3,8 @@
 //!
 //! A request for cached bytes and a returned piece are handled on the calling thread, without a
 //! switch to the device thread. The lock is held for microseconds, as nothing under it blocks. Only
-//! the device thread ever waits for it (the delegation lock of `lock.rs`); all others post a
-//! message if it is taken.
+//! the device thread ever waits for it (see `delegation_lock.rs`); all others post a message if it
+//! is taken.
 //!
 //! Invariant: if a call requires action of the device thread (a read to start, an earlier wake-up),
 //! the thread is woken.
