@@ -280,7 +280,7 @@ fn survival(report: &SimulationReport) -> Section {
         let name = format!("from {} B: x^-{:.3}", plain(law.from_bytes), law.c);
         chart = chart.series(Series::new(name, ends).reference());
     }
-    let told = |multiplier: Option<f64>| {
+    let format_multiplier = |multiplier: Option<f64>| {
         multiplier.map_or("no fit".to_owned(), |multiplier| format!("{multiplier:.2}"))
     };
     Section::new("Survival of chains")
@@ -289,8 +289,8 @@ fn survival(report: &SimulationReport) -> Section {
              length (Eq. 5.3; fitted to all distinct lengths; {} from 200 equally spaced points). \
              Published: {}.{}",
             survival.survival,
-            told(survival.multiplier),
-            told(survival.multiplier_grid),
+            format_multiplier(survival.multiplier),
+            format_multiplier(survival.multiplier_grid),
             survival.published_multiplier,
             raised(survival)
         ))

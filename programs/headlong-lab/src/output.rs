@@ -50,15 +50,15 @@ mod tests {
 
     #[test]
     fn reports_missing_output_folder_first() {
-        let told = |file: &str| have_folders(&[("--html", Some(Path::new(file)))]);
-        let Err(Mistakes(wrong)) = told("/no/such/folder/a.html") else {
+        let check_folders = |file: &str| have_folders(&[("--html", Some(Path::new(file)))]);
+        let Err(Mistakes(wrong)) = check_folders("/no/such/folder/a.html") else {
             panic!("there is no such folder");
         };
         let text = "--html /no/such/folder/a.html: there is no folder /no/such/folder; create it, \
                     or name another file";
         assert_eq!(wrong, [text]);
-        assert!(told("/").is_err(), "a folder");
-        assert!(told("a.html").is_ok());
+        assert!(check_folders("/").is_err(), "a folder");
+        assert!(check_folders("a.html").is_ok());
         assert!(have_folders(&[("--html", None)]).is_ok());
     }
 }

@@ -354,12 +354,12 @@ mod tests {
 
     #[test]
     fn rejects_repeated_parameters_and_allows_server_axis() {
-        let told = |arguments: &str| sweeping(arguments).points().map_err(|wrong| wrong.0);
-        let twice = told("--grid outstanding-reads=1 --grid outstanding_reads=2");
+        let parse_sweep = |arguments: &str| sweeping(arguments).points().map_err(|wrong| wrong.0);
+        let twice = parse_sweep("--grid outstanding-reads=1 --grid outstanding_reads=2");
         let words = "--grid outstanding_reads: is given twice";
         assert!(twice.expect_err("twice")[0].contains(words));
-        let both = told("--grid server=headlong,vanilla --read-ahead 1MiB --prefetch 2MiB");
+        let both = parse_sweep("--grid server=headlong,vanilla --read-ahead 1MiB --prefetch 2MiB");
         assert_eq!(both.expect("right").len(), 2);
-        told("--grid read-ahead=1MiB").expect_err("headlong has none");
+        parse_sweep("--grid read-ahead=1MiB").expect_err("headlong has none");
     }
 }

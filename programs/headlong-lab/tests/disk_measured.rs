@@ -23,7 +23,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 /// The error text of a usage error: exit code 64 and empty standard output.
-fn told(args: &[&str]) -> String {
+fn run_lab(args: &[&str]) -> String {
     let output = headlong(args);
     assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());
@@ -135,7 +135,7 @@ fn reports_unprobeable_targets_with_alternatives() {
             "only models of rotating disks",
         ),
     ] {
-        let told = told(&[&["disk", "probe"], &args[..]].concat());
+        let told = run_lab(&[&["disk", "probe"], &args[..]].concat());
         assert!(told.contains(words), "{args:?}: {told}");
     }
     assert_eq!(std::fs::read(small).expect("there"), [0; 8192]);

@@ -21,7 +21,7 @@ fn headlong(folder: &Path, arguments: &str) -> Output {
         .expect("the binary exists")
 }
 
-fn told(output: &[u8]) -> String {
+fn utf8(output: &[u8]) -> String {
     String::from_utf8_lossy(output).into_owned()
 }
 
@@ -38,7 +38,7 @@ fn json_has_all_figures_of_each_rule_and_size() {
         folder.path(),
         "chains chains.csv --algorithm fixed --size 8,16 --mb 1000000 --json",
     );
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let points = json["points"].as_array().expect("points");
     assert_eq!(points.len(), 2);
@@ -87,10 +87,10 @@ fn log_and_its_chain_table_give_same_figures() {
         .current_dir(folder.path())
         .output()
         .expect("the binary exists");
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let points = |arguments: &str| {
         let output = headlong(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         json["points"].clone()
     };
@@ -125,7 +125,7 @@ fn reports_missing_column_and_nearest_rule() {
     ] {
         let output = headlong(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments}");
-        let stderr = told(&output.stderr);
+        let stderr = utf8(&output.stderr);
         assert!(stderr.contains(expected), "{arguments}: {stderr}");
     }
 }
@@ -137,13 +137,13 @@ fn writes_page_and_plan_lists_assumptions() {
         folder.path(),
         "chains chains.csv --size 1,7 --fit --html report.html",
     );
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let html = fs::read_to_string(folder.path().join("report.html")).expect("it was written");
     assert!(html.contains("Figure 5.23") && html.contains("clairvoyant"));
     let arguments = "plan chains.csv --peak 10Gbit/s --drives wd-red-wd10efrx,ssd-qlc-consumer";
     let output = headlong(folder.path(), arguments);
-    let stdout = told(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    let stdout = utf8(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     assert!(
         stdout.contains("Assumptions") && stdout.contains("square-root"),
         "{stdout}"
@@ -189,7 +189,7 @@ fn plan_accepts_all_outputs_of_characterisation() {
             output.status.code(),
             Some(0),
             "{source}: {}",
-            told(&output.stderr)
+            utf8(&output.stderr)
         );
         serde_json::from_slice(&output.stdout).expect("JSON")
     };
@@ -208,7 +208,7 @@ fn plan_accepts_all_outputs_of_characterisation() {
         let output = run(&format!(
             "simulate plan {source} --peak 1Gbit/s --drives wd-red-wd10efrx"
         ));
-        let stderr = told(&output.stderr);
+        let stderr = utf8(&output.stderr);
         assert_eq!(output.status.code(), Some(64), "{stderr}");
         assert!(stderr.contains(says), "{stderr}");
     }

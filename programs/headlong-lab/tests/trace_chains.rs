@@ -22,7 +22,7 @@ fn headlong(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the binary exists")
 }
 
-fn told(output: &[u8]) -> String {
+fn utf8(output: &[u8]) -> String {
     String::from_utf8_lossy(output).into_owned()
 }
 
@@ -36,7 +36,7 @@ fn log_becomes_table_of_chains() {
         folder.path(),
         &["log.csv", "--files", "files.csv", "--out", "chains.csv"],
     );
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let table = fs::read_to_string(folder.path().join("chains.csv")).expect("it was written");
     assert_eq!(
         table,
@@ -44,7 +44,7 @@ fn log_becomes_table_of_chains() {
          7,9,0,2000,-500,3000,0,2\n\
          7,9,2000,500,44900,45000,1,1\n"
     );
-    let stdout = told(&output.stdout);
+    let stdout = utf8(&output.stdout);
     assert!(
         stdout.contains("\n2 chains of 3 requests in 1 sessions\n"),
         "{stdout}"
@@ -70,8 +70,8 @@ fn variants_join_differently() {
             folder.path(),
             &[&["log.csv", "--out", "-"], arguments].concat(),
         );
-        assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
-        told(&output.stdout).lines().count() - 1
+        assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
+        utf8(&output.stdout).lines().count() - 1
     };
     assert_eq!(chains(&[]), 2, "received more than 40 s apart");
     assert_eq!(
@@ -105,7 +105,7 @@ fn reads_log_from_pipe_and_prints_json() {
     stdin.write_all(LOG.as_bytes()).expect("it reads");
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(
         (&json["chains"], &json["joined"]),
@@ -129,7 +129,7 @@ fn reports_usage_errors_before_any_io() {
     ] {
         let output = headlong(folder.path(), &arguments);
         assert_eq!(output.status.code(), Some(64));
-        let stderr = told(&output.stderr);
+        let stderr = utf8(&output.stderr);
         assert!(stderr.contains(word), "{stderr}");
     }
     let left = fs::read_dir(folder.path()).expect("the folder exists");
@@ -143,7 +143,7 @@ fn parquet_and_text_are_equivalent() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
         let command = command.args(words.split(' ')).current_dir(folder.path());
         let output = command.output().expect("the binary exists");
-        assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
         output.stdout
     };
     let mut points = Vec::new();

@@ -36,7 +36,7 @@ fn with_ranges() -> String {
     lines.collect()
 }
 
-fn told(log: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run_trace(log: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     run(folder.path(), log, arguments)
 }
@@ -58,7 +58,7 @@ fn run(folder: &Path, log: &str, arguments: &[&str]) -> (Option<i32>, String, St
 
 #[test]
 fn log_without_ranges_reports_remedy_and_other_figures() {
-    let (code, out, _) = told(&combined(), &[]);
+    let (code, out, _) = run_trace(&combined(), &[]);
     assert_eq!(code, Some(0), "{out}");
     let lines: Vec<&str> = out.lines().collect();
     assert!(
@@ -120,7 +120,7 @@ fn suggested_log_format_gives_all_figures() {
 
 #[test]
 fn counts_sessions_that_start_at_beginning() {
-    let (_, json, _) = told(&with_ranges(), &["--json"]);
+    let (_, json, _) = run_trace(&with_ranges(), &["--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let sections = told["sections"].as_array().expect("a list");
     let tables = || {
@@ -162,13 +162,13 @@ fn mostly_dropped_log_needs_allow_dropped() {
             log.push('\n');
             log
         });
-    let (code, out, err) = told(&log, &[]);
+    let (code, out, err) = run_trace(&log, &[]);
     assert_eq!((code, out.as_str()), (Some(5), ""), "{err}");
     assert!(
         err.contains("60 were dropped (20.0 %)") && err.contains("--allow-dropped"),
         "{err}"
     );
-    let (code, out, _) = told(&log, &["--allow-dropped"]);
+    let (code, out, _) = run_trace(&log, &["--allow-dropped"]);
     assert_eq!(code, Some(0));
     assert!(
         out.starts_with("read as combined: 300 lines, of which 240 are requests"),
@@ -179,7 +179,7 @@ fn mostly_dropped_log_needs_allow_dropped() {
 #[test]
 fn check_reads_only_first_lines() {
     let log = combined().repeat(60);
-    let (code, out, _) = told(&log, &["--check"]);
+    let (code, out, _) = run_trace(&log, &["--check"]);
     assert_eq!(code, Some(0));
     assert!(out.starts_with("read as combined: 10000 lines"), "{out}");
     assert!(!out.contains("Number of sessions"), "{out}");
@@ -189,16 +189,16 @@ fn check_reads_only_first_lines() {
 fn reports_impossible_options_with_alternatives() {
     let custom =
         "192.0.2.1 [2026-11-24T10:00:00+00:00] \"GET /a.mp4 HTTP/1.1\" 206 5 0.1\n".repeat(9);
-    let (code, _, err) = told(&custom, &[]);
+    let (code, _, err) = run_trace(&custom, &[]);
     assert_eq!(code, Some(64));
     assert!(err.contains("--log-format"), "{err}");
     let format = "$remote_addr [$time_iso8601] \"$request\" $status $body_bytes_sent $request_time";
-    let (code, out, _) = told(&custom, &["--log-format", format]);
+    let (code, out, _) = run_trace(&custom, &["--log-format", format]);
     assert_eq!(code, Some(0), "{out}");
-    let (code, _, err) = told(&combined(), &["--session-field", "nonsense"]);
+    let (code, _, err) = run_trace(&combined(), &["--session-field", "nonsense"]);
     assert_eq!(code, Some(64));
     assert!(err.contains("`nonsense`"), "{err}");
-    let (code, _, err) = told(&combined(), &["--title-rule", "film"]);
+    let (code, _, err) = run_trace(&combined(), &["--title-rule", "film"]);
     assert_eq!(code, Some(64));
     assert!(err.contains("0 groups"), "{err}");
 }
@@ -215,7 +215,7 @@ fn lists_unused_columns_once() {
             start + 999
         )
     });
-    let (code, out, err) = told(&lines.collect::<String>(), &[]);
+    let (code, out, err) = run_trace(&lines.collect::<String>(), &[]);
     assert_eq!(code, Some(0), "{err}");
     let unused = "not used: colour, request_tme (request_time?)";
     assert!(out.lines().any(|line| line == unused), "{out}");
@@ -232,7 +232,7 @@ fn lists_unused_columns_once() {
 
 #[test]
 fn times_are_hours_since_start_of_log() {
-    let (_, json, _) = told(&with_ranges(), &["--json"]);
+    let (_, json, _) = run_trace(&with_ranges(), &["--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let sections = told["sections"].as_array().expect("a list").iter();
     let figures = sections.filter_map(|section| section["figures"].as_array());
@@ -267,11 +267,11 @@ fn reports_binary_file_once() {
 
 #[test]
 fn log_without_requests_gives_one_line() {
-    let (code, out, err) = told("", &[]);
+    let (code, out, err) = run_trace("", &[]);
     assert_eq!((code, &out[..]), (Some(5), ""));
     assert!(err.ends_with("headlong: the log is empty\n"), "{err}");
     let missing = with_ranges().replace(" 206 ", " 404 ");
-    let (code, out, err) = told(&missing, &[]);
+    let (code, out, err) = run_trace(&missing, &[]);
     assert_eq!(code, Some(5));
     assert!(err.contains("there is no request in the log"), "{err}");
     assert!(!out.contains("Sessions"), "{out}");
@@ -286,7 +286,7 @@ fn counts_page_resources_as_left_out() {
         log.push_str(&line.replace("films/film0.mp4", name));
         log.push('\n');
     }
-    let (code, out, _) = told(&log, &[]);
+    let (code, out, _) = run_trace(&log, &[]);
     assert_eq!(code, Some(0));
     let mut lines = out.lines();
     let first = lines.next().expect("a line");

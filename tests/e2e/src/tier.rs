@@ -82,7 +82,7 @@ pub fn view(server: &Server) -> Option<Value> {
 }
 
 /// One number of it.
-pub fn told(server: &Server, name: &str) -> Option<u64> {
+pub fn flash_counter(server: &Server, name: &str) -> Option<u64> {
     view(server)?.get(name)?.as_u64()
 }
 

@@ -35,7 +35,7 @@ fn at_hand(server: &Server) -> u64 {
 }
 
 /// The head without its date, and the body.
-fn told(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
+fn parts_of(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
     let fields = response.head.fields.iter();
     let fields = fields.filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
     let fields = fields.cloned().collect();
@@ -82,7 +82,7 @@ fn cached_replies_equal_the_first_reply() {
         let body = &first.body;
         let start = first.head.content_range().map_or(0, |range| range.0);
         pattern::verify(1, start, body).expect("correct bytes");
-        let (status, head, _) = told(&first);
+        let (status, head, _) = parts_of(&first);
         // The first one was read from the disk.
         let told_of = |head: &[(String, String)]| {
             let mut head = head.to_vec();
@@ -90,7 +90,7 @@ fn cached_replies_equal_the_first_reply() {
             head
         };
         heat(&server, title, fields, |reply| {
-            let (again, head_again, body_again) = told(reply);
+            let (again, head_again, body_again) = parts_of(reply);
             assert_eq!((again, told_of(&head_again)), (status, told_of(&head)));
             assert!(body_again == body, "other bytes");
             assert_eq!(

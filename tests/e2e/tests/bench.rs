@@ -407,19 +407,19 @@ fn real_and_virtual_runs_agree_at_small_load() {
         // On a machine that is too busy the run is refused and has no result.
         let figure = |world: &str, name: &str| pair[world][name].as_f64().unwrap_or(0.0);
         for (name, tolerance) in [("delivered", 0.1), ("disk", 0.25)] {
-            let (real, imagined) = (figure("real", name), figure("imagined", name));
-            assert!(real > 0.0 && imagined > 0.0, "{server}: {name}: {pair:#}");
-            let apart = (real - imagined).abs() / real;
+            let (real, simulated) = (figure("real", name), figure("simulated", name));
+            assert!(real > 0.0 && simulated > 0.0, "{server}: {name}: {pair:#}");
+            let apart = (real - simulated).abs() / real;
             assert!(
                 apart <= tolerance,
-                "{server}: {name}: {real} {imagined}: {pair:#}"
+                "{server}: {name}: {real} {simulated}: {pair:#}"
             );
         }
         let phases = pair["phases"].as_array().expect("phases");
         let has_both = |figure: &str| {
             let is_start = |one: &&Value| one["phase"] == "start" && one["figure"] == figure;
             let found = phases.iter().find(is_start).expect(figure);
-            found["real"].is_f64() && found["imagined"].is_f64()
+            found["real"].is_f64() && found["simulated"].is_f64()
         };
         assert!(
             has_both("delivered") && has_both("bytes_per_seek"),

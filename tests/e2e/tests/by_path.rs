@@ -322,28 +322,28 @@ fn sends_cmsd_fields_only_if_enabled() {
         let server = ServerBuilder::new([library.root()]).config(config);
         server.start().expect("a server")
     };
-    let told = |address, target: &str| {
+    let cmsd_fields = |address, target: &str| {
         let reply = fetch(address, "GET", target, &[]).expect("answered");
         let field = |name| reply.field(name).map(str::to_owned);
         (field("cmsd-static"), field("cmsd-dynamic"))
     };
     let silent = server("");
-    assert_eq!(told(silent.address(), "/a.m3u8"), (None, None));
+    assert_eq!(cmsd_fields(silent.address(), "/a.m3u8"), (None, None));
     let telling = server(
         "reply_fields = [\"cmsd\"]\n[path.\"/bounded/\"]\nbytes_per_second_max = \"1MiB\"\n",
     );
-    let (of_object, of_reply) = told(telling.address(), "/a.m3u8");
+    let (of_object, of_reply) = cmsd_fields(telling.address(), "/a.m3u8");
     assert_eq!(of_object.as_deref(), Some("ot=m,sf=h"));
     assert!(of_reply.is_some_and(|text| text.starts_with("\"headlong\";rd=")));
     let fields = [("Accept-Encoding", "gzip")];
     let packed = fetch(telling.address(), "GET", "/a.m3u8", &fields).expect("answered");
     assert_eq!(packed.field("content-encoding"), Some("gzip"));
     assert_eq!(packed.field("cmsd-static"), Some("ot=m,sf=h"));
-    let (of_object, of_reply) = told(telling.address(), "/bounded/b.m4a");
+    let (of_object, of_reply) = cmsd_fields(telling.address(), "/bounded/b.m4a");
     assert_eq!(of_object.as_deref(), Some("ot=a"));
     let bounded = "\"headlong\";mb=8388;rd=";
     assert!(of_reply.is_some_and(|text| text.starts_with(bounded)));
-    assert_eq!(told(telling.address(), "/missing.ts"), (None, None));
+    assert_eq!(cmsd_fields(telling.address(), "/missing.ts"), (None, None));
 
     // The kernel has measured the throughput of the connection by its second request.
     std::fs::write(library.root().join("long.bin"), vec![b'#'; 8 << 20]).expect("written");

@@ -88,7 +88,7 @@ fn fill_fetches_titles_ahead_and_each_byte_once() {
 fn reports_titles_that_cannot_be_filled() {
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "");
-    let told = |arguments: &[&str]| {
+    let run_fill = |arguments: &[&str]| {
         let done = fill(&server, arguments);
         let said = [done.stdout.clone(), done.stderr.clone()].concat();
         (
@@ -96,17 +96,17 @@ fn reports_titles_that_cannot_be_filled() {
             String::from_utf8_lossy(&said).into_owned(),
         )
     };
-    let (code, said) = told(&["/elsewhere/1-5"]);
+    let (code, said) = run_fill(&["/elsewhere/1-5"]);
     assert!(
         code == Some(2) && said.contains("not below a [pull]"),
         "{said}"
     );
-    let (code, said) = told(&["--rate", "0B/s", "/vod/1-5"]);
+    let (code, said) = run_fill(&["--rate", "0B/s", "/vod/1-5"]);
     assert!(code == Some(64) && said.contains("above zero"), "{said}");
-    let (code, _) = told(&[]);
+    let (code, _) = run_fill(&[]);
     assert_eq!(code, Some(64));
     origin.be(Mode::Absent);
-    let (code, said) = told(&["/vod/1-5", "/vod/2-5"]);
+    let (code, said) = run_fill(&["/vod/1-5", "/vod/2-5"]);
     assert!(
         code == Some(2) && said.contains("2 of 2 titles failed"),
         "{said}"

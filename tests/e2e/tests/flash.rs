@@ -26,7 +26,7 @@ fn recovered(server: &Server) -> u64 {
         (view["is_recovering"] == false).then_some(())
     };
     eventually("recovered", || is_known(server), Option::is_some);
-    tier::told(server, "records").expect("a tier")
+    tier::flash_counter(server, "records").expect("a tier")
 }
 
 /// Three viewers play, and the server is killed while they do.
@@ -73,8 +73,12 @@ fn killed_server_recovers_sealed_records() {
             let after = Duration::from_millis(200 + seed.below(1200));
             let end = Instant::now() + after / 2;
             tier::play(&server, end, &mut seed);
-            reads += tier::told(&server, "reads").unwrap_or(0);
-            assert_eq!(tier::told(&server, "reads_wrong"), Some(0), "kill {kill}");
+            reads += tier::flash_counter(&server, "reads").unwrap_or(0);
+            assert_eq!(
+                tier::flash_counter(&server, "reads_wrong"),
+                Some(0),
+                "kill {kill}"
+            );
             play_and_kill(&mut server, after / 2, &mut seed);
         }
         if kill % VERIFIED == 0 {
@@ -101,7 +105,7 @@ fn each_of_several_ssds_serves_all_disks() {
     let tiers = paths.each_ref().map(|path| path.as_path());
     let server = tier::start(&root, &tiers);
     tier::play_until(&server, &mut seed, "both are filled", |server| {
-        tier::told(server, "read_bytes") > Some(8 << 20)
+        tier::flash_counter(server, "read_bytes") > Some(8 << 20)
             && paths.iter().all(|path| tier::count(path, "records") > 40)
     });
     assert_eq!(tier::states(&server), ["online", "online"]);
@@ -130,10 +134,10 @@ fn raw_device_is_a_tier_and_gets_discards() {
     );
     let server = tier::start(&root, &[device.path()]);
     tier::play_until(&server, &mut seed, "blocks go round", |server| {
-        tier::told(server, "read_bytes") > Some(4 << 20)
-            && tier::told(server, "blocks_dropped") > Some(8)
+        tier::flash_counter(server, "read_bytes") > Some(4 << 20)
+            && tier::flash_counter(server, "blocks_dropped") > Some(8)
     });
-    assert_eq!(tier::told(&server, "reads_wrong"), Some(0));
+    assert_eq!(tier::flash_counter(&server, "reads_wrong"), Some(0));
     let (is_made, text) = tier::flash("format", device.path(), &["--force"]);
     assert!(!is_made && text.contains("in use"), "{text}");
     assert!(server.stop().is_some_and(|status| status.success()));

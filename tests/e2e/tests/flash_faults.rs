@@ -46,7 +46,7 @@ impl Rig {
             _scratch: scratch,
         };
         rig.play_until("reads from the SSD", |server| {
-            tier::told(server, "read_bytes") > Some(2 << 20)
+            tier::flash_counter(server, "read_bytes") > Some(2 << 20)
         });
         Some(rig)
     }
@@ -68,9 +68,9 @@ impl Rig {
         let states = || tier::states(&self.server);
         eventually("online again", states, |states| states == &["online"]);
         until_logged(&self.server, "ssd is online again");
-        let before = tier::told(&self.server, "read_bytes");
+        let before = tier::flash_counter(&self.server, "read_bytes");
         self.play_until("reads from the SSD again", |server| {
-            tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
+            tier::flash_counter(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
         });
     }
 }
@@ -91,13 +91,13 @@ fn unreadable_bytes_of_ssd_come_from_the_disk() {
         rig.ssd.fail_reads(start..start + (2 << 20));
     }
     rig.play_until("failed reads", |server| {
-        tier::told(server, "reads_failed") > Some(3)
+        tier::flash_counter(server, "reads_failed") > Some(3)
     });
-    let before = tier::told(&rig.server, "reads");
+    let before = tier::flash_counter(&rig.server, "reads");
     rig.play_until("reads from the rest of the SSD", |server| {
-        tier::told(server, "reads") > before.map(|reads| reads + 20)
+        tier::flash_counter(server, "reads") > before.map(|reads| reads + 20)
     });
-    assert_eq!(tier::told(&rig.server, "reads_wrong"), Some(0));
+    assert_eq!(tier::flash_counter(&rig.server, "reads_wrong"), Some(0));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn ssd_with_foreign_contents_is_not_used() {
         || rig.server.output(),
         |output| output.contains("something else is on the ssd"),
     );
-    let titles = tier::told(&rig.server, "reads");
+    let titles = tier::flash_counter(&rig.server, "reads");
     let mut left = 4;
     let left = std::cell::Cell::from_mut(&mut left);
     let seed = &mut rig.seed;
@@ -154,7 +154,7 @@ fn ssd_with_foreign_contents_is_not_used() {
         left.get() == 0
     });
     assert_eq!(tier::states(&rig.server), ["offline"]);
-    assert_eq!(tier::told(&rig.server, "reads"), titles);
+    assert_eq!(tier::flash_counter(&rig.server, "reads"), titles);
     assert_eq!(
         rig.ssd.counters().written_bytes,
         before,
@@ -169,12 +169,12 @@ fn flipped_bits_on_ssd_are_misses() {
     };
     rig.ssd.flip_bits(1 << 20..SSD_BYTES);
     rig.play_until("detected damage", |server| {
-        tier::told(server, "reads_wrong") > Some(8)
+        tier::flash_counter(server, "reads_wrong") > Some(8)
     });
     rig.ssd.heal();
-    let before = tier::told(&rig.server, "read_bytes");
+    let before = tier::flash_counter(&rig.server, "read_bytes");
     rig.play_until("reads from the SSD again", |server| {
-        tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
+        tier::flash_counter(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
     });
 }
 
@@ -185,9 +185,9 @@ fn read_only_ssd_is_still_read() {
     };
     rig.ssd.refuse_writes();
     rig.play_until_state("read-only");
-    let before = tier::told(&rig.server, "reads");
+    let before = tier::flash_counter(&rig.server, "reads");
     rig.play_until("reads from the read-only SSD", |server| {
-        tier::told(server, "reads") > before.map(|reads| reads + 8)
+        tier::flash_counter(server, "reads") > before.map(|reads| reads + 8)
     });
     rig.ssd.heal();
     let states = || tier::states(&rig.server);

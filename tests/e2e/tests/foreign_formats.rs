@@ -53,7 +53,7 @@ fn tier_of_later_version_or_noise_is_left_unchanged() {
         assert!(text.contains(reason), "{text}");
     }
     tier::play_until(&server, &mut seed, "writes to the good tier", |server| {
-        tier::told(server, "written_bytes") > Some(4 << 20)
+        tier::flash_counter(server, "written_bytes") > Some(4 << 20)
     });
     assert!(server.stop().expect("it ends").success());
     let after = [&later, &noisy].map(|path| fs::read(path).expect("there"));

@@ -85,7 +85,7 @@ pub struct ValidationPair {
     /// Figures on the emulated drive at that rate.
     pub real: Option<ValidationFigures>,
     /// Figures in virtual time at that rate, with the same sessions.
-    pub imagined: Option<ValidationFigures>,
+    pub simulated: Option<ValidationFigures>,
     /// Both by phase of the run, over all drives of the server.
     pub phases: Vec<PhaseComparison>,
     /// The command that repeats the virtual run.
@@ -160,14 +160,14 @@ pub fn agree(
         Some(turnaround) => with_turnaround(turnaround),
         None => expected.clone(),
     };
-    let imagined = match how.turnaround == expected.turnaround {
+    let simulated = match how.turnaround == expected.turnaround {
         true => first,
         false => imagine(&how)?,
     };
     let bench = how.bench(experiment);
     let pairs = cells
         .iter()
-        .map(|cell| pair(cell, &real, &imagined, &bench, rate.is_some()))
+        .map(|cell| pair(cell, &real, &simulated, &bench, rate.is_some()))
         .collect::<Result<Vec<ValidationPair>, BenchError>>()?;
     let agreement = CrossValidation {
         schema: SCHEMA.to_owned(),
@@ -186,13 +186,13 @@ pub fn agree(
 fn searches<R: Runner>(
     experiment: &Experiment,
     cells: &[ExperimentCell],
-    imagined: &[ServerLimit],
+    simulated: &[ServerLimit],
     driver: &mut SearchDriver<'_, R>,
 ) -> Result<Vec<ServerLimit>, BenchError> {
     let mut limits = Vec::new();
     for repeat in 0..experiment.repeats {
         for cell in cells {
-            let start = mean_rate(cell, imagined).unwrap_or_else(|| cell.rate_start());
+            let start = mean_rate(cell, simulated).unwrap_or_else(|| cell.rate_start());
             limits.push(driver.search(cell, start, repeat)?);
         }
     }
@@ -228,7 +228,7 @@ fn runs<R: Runner>(
 fn pair(
     cell: &ExperimentCell,
     real: &[ServerLimit],
-    imagined: &[ServerLimit],
+    simulated: &[ServerLimit],
     bench: &VirtualBench,
     is_one_run: bool,
 ) -> Result<ValidationPair, BenchError> {
@@ -244,11 +244,11 @@ fn pair(
     };
     let (real_rate, virtual_rate) = match is_one_run {
         true => (None, None),
-        false => (mean_rate(cell, real), mean_rate(cell, imagined)),
+        false => (mean_rate(cell, real), mean_rate(cell, simulated)),
     };
     let ratio = real_rate
         .zip(virtual_rate)
-        .map(|(real, imagined)| imagined / real);
+        .map(|(real, simulated)| simulated / real);
     let tolerance = RateTolerance::default();
     let tolerance = match cell.server.kind {
         ServerKind::Headlong { .. } => tolerance.headlong,
@@ -276,24 +276,27 @@ fn pair(
         agrees,
         rate: best.map(|best| best.rate),
         real: best.map(ValidationFigures::of),
-        imagined: at_the_rate.as_ref().map(ValidationFigures::of),
+        simulated: at_the_rate.as_ref().map(ValidationFigures::of),
         phases: best
             .zip(at_the_rate.as_ref())
-            .map_or_else(Vec::new, |(real, imagined)| {
-                phases::compare(&real.phases, &imagined.phases)
+            .map_or_else(Vec::new, |(real, simulated)| {
+                phases::compare(&real.phases, &simulated.phases)
             }),
         replay: best.map(|best| bench.replay_line(cell, best.rate, best.seed)),
     })
 }
 
 /// For single runs: both have the same outcome, and deliver and read about the same.
-fn both_pass(real: Option<&RunRecord>, imagined: Option<&RunRecord>, tolerance: f64) -> bool {
-    let (Some(real), Some(imagined)) = (real, imagined) else {
+fn both_pass(real: Option<&RunRecord>, simulated: Option<&RunRecord>, tolerance: f64) -> bool {
+    let (Some(real), Some(simulated)) = (real, simulated) else {
         return false;
     };
     let is_near = |a: f64, b: f64| (a - b).abs() <= tolerance * a.max(b);
-    let (r, i) = (ValidationFigures::of(real), ValidationFigures::of(imagined));
-    real.verdict.outcome == imagined.verdict.outcome
+    let (r, i) = (
+        ValidationFigures::of(real),
+        ValidationFigures::of(simulated),
+    );
+    real.verdict.outcome == simulated.verdict.outcome
         && is_near(r.delivered, i.delivered)
         && is_near(r.disk, i.disk)
 }

@@ -54,7 +54,7 @@ pub struct PhaseComparison {
     /// On the emulated drives.
     pub real: Option<f64>,
     /// In virtual time.
-    pub imagined: Option<f64>,
+    pub simulated: Option<f64>,
     /// The virtual figure less the real one, as a share of the real one.
     pub difference: Option<f64>,
     /// Whether they differ by at most 5 %; nothing if a side lacks the figure.
@@ -62,30 +62,30 @@ pub struct PhaseComparison {
 }
 
 /// Every figure of the phases that both runs have.
-pub(super) fn compare(real: &[RunPhase], imagined: &[RunPhase]) -> Vec<PhaseComparison> {
+pub(super) fn compare(real: &[RunPhase], simulated: &[RunPhase]) -> Vec<PhaseComparison> {
     let pairs = real.iter().filter_map(|real| {
-        let imagined = imagined.iter().find(|phase| phase.name == real.name)?;
-        Some((real, imagined))
+        let simulated = simulated.iter().find(|phase| phase.name == real.name)?;
+        Some((real, simulated))
     });
     let each = pairs.flat_map(|pair| PhaseFigure::ALL.map(|figure| (pair, figure)));
-    let compare = |((real, imagined), figure): ((&RunPhase, &RunPhase), PhaseFigure)| {
+    let compare = |((real, simulated), figure): ((&RunPhase, &RunPhase), PhaseFigure)| {
         let (from_s, to_s) = (real.from_s, real.to_s);
         let phase = real.name.clone();
-        let (real, imagined) = (figure.of(real), figure.of(imagined));
-        let both = real.zip(imagined);
+        let (real, simulated) = (figure.of(real), figure.of(simulated));
+        let both = real.zip(simulated);
         let agrees =
-            |(real, imagined): (f64, f64)| (imagined - real).abs() <= DIFFERENCE_MAX * real.abs();
+            |(real, simulated): (f64, f64)| (simulated - real).abs() <= DIFFERENCE_MAX * real.abs();
         PhaseComparison {
             phase,
             from_s,
             to_s,
             figure,
             real,
-            imagined,
+            simulated,
             // Without a real value there is no share of it, but equal zeros agree.
             difference: both
                 .filter(|(real, _)| *real != 0.0)
-                .map(|(real, imagined)| imagined / real - 1.0),
+                .map(|(real, simulated)| simulated / real - 1.0),
             agrees: both.map(agrees),
         }
     };
@@ -115,11 +115,11 @@ mod tests {
             phase("start", 100.0, 100, Some(0)),
             phase("ramp", 1.0, 1, None),
         ];
-        let imagined = [
+        let simulated = [
             phase("start", 104.0, 90, Some(0)),
             phase("steady", 1.0, 1, None),
         ];
-        let found = compare(&real, &imagined);
+        let found = compare(&real, &simulated);
         let told: Vec<_> = found.iter().map(|one| (one.figure, one.agrees)).collect();
         assert_eq!(
             told,

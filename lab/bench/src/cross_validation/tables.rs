@@ -37,7 +37,7 @@ impl CrossValidation {
         let both: Vec<(&ValidationPair, ValidationFigures, ValidationFigures)> = self
             .pairs
             .iter()
-            .filter_map(|pair| Some((pair, pair.real?, pair.imagined?)))
+            .filter_map(|pair| Some((pair, pair.real?, pair.simulated?)))
             .collect();
         for (pair, ..) in &both {
             let rate = pair.rate.unwrap_or(0.0) / MIB;
@@ -46,12 +46,12 @@ impl CrossValidation {
         let mut table = Table::new(heads);
         for (name, figure, scale, decimals) in FIGURES {
             let mut row = vec![Cell::from(*name)];
-            for (_, real, imagined) in &both {
-                let told = |figures: &ValidationFigures| match figure(figures) {
+            for (_, real, simulated) in &both {
+                let format_figure = |figures: &ValidationFigures| match figure(figures) {
                     Some(value) => format!("{:.1$}", value * scale, decimals),
                     None => "-".to_owned(),
                 };
-                row.push(format!("{} / {}", told(real), told(imagined)).into());
+                row.push(format!("{} / {}", format_figure(real), format_figure(simulated)).into());
             }
             table.push(row);
         }
@@ -72,7 +72,8 @@ impl CrossValidation {
                     PhaseFigure::BytesPerSeek => (1e-6, 2),
                     PhaseFigure::LateJobs => (100.0, 2),
                 };
-                let told = |value: Option<f64>| Cell::maybe(value.map(|v| v * scale), decimals);
+                let format_figure =
+                    |value: Option<f64>| Cell::maybe(value.map(|v| v * scale), decimals);
                 let difference = phase.difference.map(|difference| difference * 100.0);
                 table.push([
                     pair.workload.as_str().into(),
@@ -80,8 +81,8 @@ impl CrossValidation {
                     phase.phase.as_str().into(),
                     format!("{:.0} to {:.0}", phase.from_s, phase.to_s).into(),
                     phase.figure.title().into(),
-                    told(phase.real),
-                    told(phase.imagined),
+                    format_figure(phase.real),
+                    format_figure(phase.simulated),
                     Cell::maybe(difference, 1),
                     match phase.agrees {
                         Some(true) => "yes",

@@ -54,11 +54,11 @@ fn limit(cell: &ExperimentCell, rate: f64, refused: Option<f64>) -> ServerLimit 
     }
 }
 
-fn paired(server: &str, real: (f64, Option<f64>), imagined: f64) -> ValidationPair {
+fn paired(server: &str, real: (f64, Option<f64>), simulated: f64) -> ValidationPair {
     let (experiment, cell) = cell(server);
     let bench = VirtualBench::new(&experiment, Duration::ZERO, "headlong simulate x.toml");
-    let (real, imagined) = (limit(&cell, real.0, real.1), limit(&cell, imagined, None));
-    pair(&cell, &[real], &[imagined], &bench, false).expect("imitable")
+    let (real, simulated) = (limit(&cell, real.0, real.1), limit(&cell, simulated, None));
+    pair(&cell, &[real], &[simulated], &bench, false).expect("imitable")
 }
 
 #[test]

@@ -235,11 +235,11 @@ fn accepts_preload_and_mount_for_other_servers_only() {
 fn link_is_a_rate_recorded_only_if_set() {
     let shared = read(&format!("{SMALL}[network]\nlink = \"1Gbps\"\n")).expect("right");
     assert_eq!(shared.network.link.map(|rate| rate.0), Some(1_000_000_000));
-    let told = |experiment: &Experiment| serde_json::json!(experiment.network);
-    assert_eq!(told(&shared)["link"], "1000000kbps");
+    let settings_json = |experiment: &Experiment| serde_json::json!(experiment.network);
+    assert_eq!(settings_json(&shared)["link"], "1000000kbps");
     let alone = read(SMALL).expect("right");
     assert_eq!(
-        told(&alone),
+        settings_json(&alone),
         serde_json::json!({"congestion_control": "reno"})
     );
     for wrong in ["0bps", "fast", "1GiB"] {

@@ -773,10 +773,13 @@ fn occupied_unix_socket_path_is_a_mistake() {
 
 #[test]
 fn warns_if_slow_log_is_off_and_resolves_its_path() {
-    let told = |text: &str| load(text).expect("valid").warnings(&[]);
+    let warnings_of = |text: &str| load(text).expect("valid").warnings(&[]);
     let off = "[log]\nslow = \"off\"\nslow_after = \"1s\"\n";
-    assert!(told(off)[0].starts_with("log.slow_after: "), "{off}");
-    assert_eq!(told("[log]\nslow_after = \"1s\"\n"), Vec::<String>::new());
+    assert!(warnings_of(off)[0].starts_with("log.slow_after: "), "{off}");
+    assert_eq!(
+        warnings_of("[log]\nslow_after = \"1s\"\n"),
+        Vec::<String>::new()
+    );
     let text = "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n";
     let mut config = load(text).expect("valid");
     config.join_paths(Path::new("/etc/x"));
