@@ -52,7 +52,8 @@ export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 rm -f "$CARGO_TARGET_DIR"/*.profraw
 
 packages="headlong-engine headlong-flash headlong-http headlong-pull headlong-media
-    headlong-library headlong-serve headlong-survey headlong"
+    headlong-library headlong-kernel headlong-storage headlong-telemetry headlong-net
+    headlong-access headlong-edge headlong-serve headlong-survey headlong"
 chosen=
 for package in $packages; do
     chosen="$chosen --package $package"

@@ -33,8 +33,8 @@ models() {
 address() {
     export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes"
     export ASAN_OPTIONS="detect_leaks=0:abort_on_error=1" CARGO_TARGET_DIR="$target/address"
-    cargo test --target "$host" --package headlong-serve --lib -- raw:: disk:: flash:: net::
     cargo test --target "$host" --lib \
+        --package headlong-kernel --package headlong-storage --package headlong-net \
         --package headlong-library --package headlong-deception --package headlong-reception
 }
 
@@ -42,15 +42,15 @@ address() {
 # query memory in use. The pool uses the heap instead (raw/mapping_in_miri.rs).
 miri() {
     export MIRIFLAGS="-Zmiri-many-seeds=0..8" CARGO_TARGET_DIR="$target/miri"
-    cargo "+$nightly" miri test --package headlong-serve --lib -- raw::pool \
+    cargo "+$nightly" miri test --package headlong-kernel --lib -- raw::pool \
         --skip memory_is_the_systems --skip each_byte_of_a_lease
 }
 
 # Locks of an uninstrumented standard library would be reported as races.
 thread() {
     export RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR="$target/thread"
-    cargo "+$nightly" test -Zbuild-std --target "$host" --package headlong-serve --lib -- \
-        raw::pool raw::hot disk::
+    cargo "+$nightly" test -Zbuild-std --target "$host" --lib \
+        --package headlong-kernel --package headlong-storage
 }
 
 [ $# -gt 0 ] || set -- models address miri thread

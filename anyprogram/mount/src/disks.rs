@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use headlong_kernel::thread_pool::ThreadPool;
 use headlong_library::BlockMap;
-use headlong_serve::disk::Device;
-use headlong_serve::thread_pool::ThreadPool;
+use headlong_storage::Device;
 use headlong_walk::{SweepResult, Walker};
 use rustix::fs::readlink;
 

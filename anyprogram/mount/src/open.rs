@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use headlong_engine::{ConnectionId, StreamId};
 use headlong_library::{BlockMap, FileIdentity};
-use headlong_serve::disk::Device;
+use headlong_storage::Device;
 use headlong_walk::{Chunks, RunHistory, SMALL_BYTES, run_name};
 use rustix::io::Result;
 

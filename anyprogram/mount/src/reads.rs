@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fuser::{Errno, ReplyData};
 use headlong_engine::{ConnectionId, Failure, Hints, ReaderIdentity, Refusal, Request, ViewerId};
-use headlong_serve::disk::Piece;
+use headlong_storage::Piece;
 use tokio::runtime::Handle;
 
 use crate::open::{FileOpener, OpenFile};

@@ -12,7 +12,7 @@ use fuser::{
     Errno, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr,
 };
-use headlong_serve::thread_pool::ThreadPool;
+use headlong_kernel::thread_pool::ThreadPool;
 
 /// A reply that can carry an error.
 pub(crate) trait ErrorReply: Send + 'static {
@@ -199,8 +199,9 @@ impl DeadlineShared {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
 
     /// A reply that reports its outcome.
     struct ReportingReply(Sender<Result<u32, i32>>);

@@ -11,13 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use headlong_kernel::descriptors::raise_limit;
 use headlong_library::inspect_roots;
 use headlong_serve::config::Mistakes;
-use headlong_serve::descriptors::raise_limit;
 use headlong_serve::devices;
-use headlong_serve::disk::{Device, StartError};
-use headlong_serve::log::{DaemonLogError, init_daemon_log};
 use headlong_serve::service_manager::{self, NotifyState};
+use headlong_storage::{Device, StartError};
+use headlong_telemetry::{DaemonLogError, init_daemon_log};
 use headlong_units::KIB;
 use rustix::fs::{getxattr, major, minor};
 use tokio::runtime::{Handle, Runtime};

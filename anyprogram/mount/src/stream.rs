@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use headlong_engine::{Extent, PartSpec, StreamId, StreamSpec};
 use headlong_library::{BlockMap, FileIdentity};
-use headlong_serve::disk::{Device, StreamSource};
+use headlong_storage::{Device, StreamSource};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 
 use crate::attributes::attributes;
@@ -200,8 +200,9 @@ impl StreamSource for TitleSource {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read as _;
+
+    use super::*;
 
     fn source(folder: &tempfile::TempDir, open: Weak<File>) -> TitleSource {
         let tree = Arc::new(Tree::open(folder.path()).expect("opened"));

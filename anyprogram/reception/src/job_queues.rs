@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headlong_serve::thread_pool::ThreadPool;
+use headlong_kernel::thread_pool::ThreadPool;
 
 use crate::file::file_system;
 

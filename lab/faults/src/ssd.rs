@@ -1,4 +1,4 @@
-//! An SSD with one writer and many readers, a model of `serve::flash::Ssd` in virtual time. Jobs of
+//! An SSD with one writer and many readers, a model of `headlong_storage::flash::Ssd` in virtual time. Jobs of
 //! device cores run the production code.
 
 use std::collections::{BTreeMap, VecDeque};

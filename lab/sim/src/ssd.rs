@@ -1,6 +1,6 @@
 //! One SSD, shared by all disks, with its queues of jobs.
 //!
-//! Same queueing as in the server (`server/serve/src/flash/ssd.rs`): a pool of reader threads with
+//! Same queueing as in the server (`server/storage/src/flash/ssd.rs`): a pool of reader threads with
 //! one read each, and one writer thread that serves all disks in order of submission. Their jobs
 //! become block requests of a modelled drive.
 //!

@@ -1,7 +1,7 @@
 //! The flash tier of all disks in virtual time: SSDs, partitioned between shards as in the server.
 //!
 //! Every SSD serves every disk; its blocks are divided into one equal range per disk
-//! (`server/serve/src/flash/tier.rs`), and each shard manages its own range. Commands of shards
+//! (`server/storage/src/flash/tier.rs`), and each shard manages its own range. Commands of shards
 //! become requests of modelled drives. No bytes are stored: nothing is damaged here, and every read
 //! range has been written before.
 

@@ -1,7 +1,7 @@
 //! `headlong flash`: the flash tier's SSDs.
 
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
-use headlong_serve::flash::{self, Formatting};
+use headlong_storage::flash::{self, Formatting};
 use headlong_units::Bytes;
 
 use crate::args::{FlashCommand, FlashFormatting};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use headlong_engine::EngineConfig;
 use headlong_library::DeviceInfo;
+use headlong_storage::flash::{FlashShare, FlashTier};
+use headlong_storage::{Device, DeviceConfig, StartError};
 
 use crate::config::{Config, Mistakes};
-use crate::disk::{Device, DeviceConfig, StartError};
-use crate::flash::{FlashShare, FlashTier};
 use crate::state_folder::{DeviceIdentity, StateFolder};
 
 /// Persistent names of disks, which identify their shares of the flash tier.

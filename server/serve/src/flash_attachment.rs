@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use headlong_storage::Device;
+use headlong_storage::flash::{self, FlashErrorKind, FlashTier};
+use headlong_telemetry::degraded_parts::DegradedParts;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::config::Config;
-use crate::degraded_parts::DegradedParts;
 use crate::devices;
-use crate::disk::Device;
-use crate::flash::{self, FlashErrorKind, FlashTier};
 use crate::http::MediaState;
 use crate::start;
 use crate::tasks;

@@ -7,8 +7,9 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use headlong_net::{BindError, ListenAddress, Listener, SocketFile, adopt, bind};
+
 use crate::config::{Config, ListenSetting};
-use crate::net::{BindError, ListenAddress, Listener, SocketFile, adopt, bind};
 use crate::upgrade::{InheritedSocket, InheritedSockets};
 
 /// The listening sockets of this process.

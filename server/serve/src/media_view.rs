@@ -6,16 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headlong_engine::StreamId;
+use headlong_net::{ConnectionCounters, Shutdown};
+use headlong_storage::DeviceSnapshot;
+use headlong_telemetry::degraded_parts::DegradedParts;
 use tokio::task::JoinSet;
 
 use crate::admin::{
     AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, StreamName, StreamNames,
 };
 use crate::config::Config;
-use crate::degraded_parts::DegradedParts;
-use crate::disk::DeviceSnapshot;
 use crate::http::MediaState;
-use crate::net::{ConnectionCounters, Shutdown};
 use crate::pending_scans::PendingScans;
 
 /// Builds the admin state over `state`.

@@ -6,14 +6,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use headlong_net::ReloadingCertificates;
+use headlong_telemetry::DaemonLog;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::config::{Changes, Config, Mistakes};
 use crate::devices;
 use crate::http::{HttpSettings, MediaState};
-use crate::log::DaemonLog;
-use crate::net::ReloadingCertificates;
 use crate::service_manager::{self, NotifyState};
 use crate::start;
 

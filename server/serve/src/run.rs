@@ -7,27 +7,27 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use headlong_edge::{EdgeServer, Pulls};
+use headlong_kernel::descriptors::{self, DescriptorLimits};
+use headlong_net::{
+    ConnectionCounters, ConnectionLimits, Encryption, ListenAddress, ListenerContext,
+    ReloadingCertificates, TrustedProxies, serve_listener, shutdown,
+};
+use headlong_storage::Device;
+use headlong_storage::memory_transfer;
+use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
 use tokio::sync::watch;
 
 use crate::admin::serve_admin;
 use crate::config::{Admin, Config};
 use crate::core_dumps;
-use crate::degraded_parts::{DegradedPartKind, DegradedParts};
-use crate::descriptors::{self, DescriptorLimits};
 use crate::devices;
-use crate::disk::Device;
 use crate::flash_attachment::{self, TierHolder};
 use crate::handover::Handover;
 use crate::http::{LookupThreads, MediaService, MediaState};
 use crate::listeners::Listeners;
 use crate::media_view;
-use crate::memory_transfer;
-use crate::net::{
-    ConnectionCounters, ConnectionLimits, Encryption, ListenAddress, ListenerContext,
-    ReloadingCertificates, TrustedProxies, serve_listener, shutdown,
-};
 use crate::pending_scans::PendingScans;
-use crate::pull::Pulls;
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
 pub use crate::run_error::RunError;
@@ -47,7 +47,7 @@ pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
     // Must come first, before this process opens a descriptor.
     let of_manager = InheritedSockets::of_manager()?;
     let program = Program::of_this_process()?;
-    let daemon_log = crate::log::init_daemon_log(config.log.level.name())?;
+    let daemon_log = headlong_telemetry::init_daemon_log(config.log.level.name())?;
     core_dumps::disable();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -68,7 +68,7 @@ pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
 async fn serve(
     config: Config,
     read_config: ReadConfig,
-    daemon_log: crate::log::DaemonLog,
+    daemon_log: headlong_telemetry::DaemonLog,
     (program, of_manager): (Program, InheritedSockets),
 ) -> Result<(), RunError> {
     let mut signals = Signals::listen()?;
@@ -87,7 +87,13 @@ async fn serve(
     let encryption = encryption.transpose()?;
     let degraded = Arc::new(DegradedParts::default());
     let library = start::library(&config)?;
-    let pulls = Pulls::open(&config, &library, predecessor.is_some(), &degraded);
+    let edge = EdgeServer {
+        library: &library,
+        scale: config.time_scale(),
+        is_heir: predecessor.is_some(),
+        degraded: &degraded,
+    };
+    let pulls = Pulls::open(&config.pull, &config.folders(), &edge);
     let pulls = pulls.map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices(), !library.had_missing_root())?;
     let mut doors = Listeners::new(config.unix_mode);

@@ -1,10 +1,11 @@
 //! Errors at the start of the server.
 
+use headlong_net::{BindError, TlsError};
+use headlong_storage::StartError;
+use headlong_storage::flash::FlashError;
+use headlong_telemetry::{DaemonLogError, SinkError};
+
 use crate::config::Mistakes;
-use crate::disk::StartError;
-use crate::flash::FlashError;
-use crate::log::{DaemonLogError, SinkError};
-use crate::net::{BindError, TlsError};
 use crate::upgrade::UpgradeError;
 
 /// The server cannot start.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use headlong_engine::{DeviceState, QueueUse};
 use tokio::time::sleep;
 
-use crate::disk::Device;
+use headlong_storage::Device;
 
 /// Length of a stretch of work, plus at most one lookup: thousands of lookups, if the kernel has
 /// the data cached.

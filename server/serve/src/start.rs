@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use headlong_http::{RangeLimits, SessionRule};
 use headlong_library::{Library, LibraryOptions};
+use headlong_net::{ConnectionLimits, ConnectionThreads, TcpOptions};
+use headlong_storage::flash::{FlashError, FlashTier};
+use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
+use headlong_telemetry::{AccessLog, LogConfig, SessionLimits, SinkError};
 use headlong_units::Duration;
 
 use crate::config::Config;
-use crate::degraded_parts::{DegradedPartKind, DegradedParts};
-use crate::flash::{FlashError, FlashTier};
 use crate::http::{AccessRules, HttpSettings, SharedRates};
-use crate::log::{AccessLog, LogConfig, SessionLimits, SinkError};
-use crate::net::{ConnectionLimits, ConnectionThreads, TcpOptions};
 use crate::run_error::RunError;
 
 /// Opens the roots; they are scanned while the server runs.

@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{Control, EngineConfig};
+use headlong_kernel::time_scale::TimeScale;
 use headlong_library::DeviceInfo;
+use headlong_storage::LearnedState;
+use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::degraded_parts::{DegradedPartKind, DegradedParts};
-use crate::disk::LearnedState;
 use crate::facts_file::FactsFile;
 use crate::state_record::StateRecord;
-use crate::time_scale::TimeScale;
 use crate::whole_file::write_whole;
 
 /// Version of the file format; other versions are not read.

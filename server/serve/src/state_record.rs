@@ -8,7 +8,7 @@ use headlong_engine::{
 use headlong_units::{BitRate, Duration};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::LearnedState;
+use headlong_storage::LearnedState;
 
 /// The complete record. Times in nanoseconds, rates in bits per second.
 #[derive(Debug, Serialize, Deserialize)]

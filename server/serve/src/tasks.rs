@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
+use headlong_kernel::raw::trim_heap;
+use headlong_kernel::time_scale::TimeScale;
 use headlong_library::RemovedStream;
+use headlong_net::ThreadResponsiveness;
+use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
-use crate::degraded_parts::{DegradedPartKind, DegradedParts};
 use crate::http::MediaState;
-use crate::net::ThreadResponsiveness;
 use crate::pending_scans::PendingScans;
-use crate::raw::trim_heap;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{DeviceIdentity, StateFolder};
-use crate::time_scale::TimeScale;
 
 /// Interval of the sweep of streams without a path.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);

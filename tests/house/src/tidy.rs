@@ -8,7 +8,7 @@ pub const LINES_MAX: usize = 1_000;
 /// Folders and files that may contain unsafe code, with reasons.
 pub const UNSAFE_PLACES: &[&str] = &[
     // The memory pool, copies for sockets, io_uring and page placement.
-    "server/serve/src/raw/",
+    "server/kernel/src/raw/",
     // FIEMAP, for which no safe library exists.
     "server/library/src/raw.rs",
     // C functions that interpose libc's, and system calls.
@@ -164,14 +164,14 @@ mod tests {
     fn reports_unsafe_code_outside_listed_files_only() {
         let block = "fn a() { unsafe { b() } }\nunsafe fn c() {}\n";
         let files = [
-            source("server/serve/src/raw/pool.rs", block),
+            source("server/kernel/src/raw/pool.rs", block),
             source("server/serve/src/raw.rs", block),
             source(
                 "server/engine/src/lib.rs",
                 "#![forbid(unsafe_code)]\n// unsafe\n",
             ),
         ];
-        let wrong = unsafe_outside(&files, &["server/serve/src/raw/"]);
+        let wrong = unsafe_outside(&files, &["server/kernel/src/raw/"]);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[1].starts_with("server/serve/src/raw.rs:2: unsafe code; use a safe library"));
     }

@@ -1,4 +1,4 @@
-//! Replacement of `server/serve/src/disk/sync.rs`.
+//! Replacement of `server/storage/src/sync.rs`.
 
 use std::io;
 use std::ops::{Deref, DerefMut};

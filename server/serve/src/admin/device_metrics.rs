@@ -3,6 +3,7 @@
 use std::fmt;
 
 use headlong_engine::{Control, DeviceState, SizeReason};
+use headlong_storage::DeviceSnapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -12,7 +13,6 @@ use super::counters::counters;
 use super::encode::{MetricRow, encode_each, encode_family, gauge, gauge_bytes};
 use super::flash_metrics;
 use super::status::state_name;
-use crate::disk::DeviceSnapshot;
 
 const STATES: [DeviceState; 3] = [
     DeviceState::Online,

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use crate::log::RequestId;
+use headlong_telemetry::RequestId;
 
 /// An exemplar of a bucket.
 #[derive(Debug, Clone)]

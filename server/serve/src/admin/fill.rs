@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headlong_edge::Pulls;
 use headlong_http::query_value;
 use http::StatusCode;
 use http::header;
 
 use super::purge::PurgeReply;
-use crate::pull::Pulls;
 
 const USAGE: &str =
     "name path=/films/a.mp4, percent-encoded, and rate=20000000, in bytes a second\n";

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use headlong_flash::{FlashView, SsdState};
+use headlong_storage::DeviceSnapshot;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
@@ -10,7 +11,6 @@ use prometheus_client::registry::Unit;
 use super::encode::{
     MetricRow, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes,
 };
-use crate::disk::DeviceSnapshot;
 
 /// Metrics whose only label is the device.
 #[rustfmt::skip]

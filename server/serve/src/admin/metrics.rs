@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use headlong_kernel::sharded_counters::Sharded;
+use headlong_telemetry::RequestId;
 use headlong_units::Duration;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -11,8 +13,6 @@ use prometheus_client::registry::Unit;
 
 use super::encode::{MetricRow, count_bytes, encode_rows};
 use super::exemplars::Exemplars;
-use crate::log::RequestId;
-use crate::sharded_counters::Sharded;
 
 /// From a hit in memory over loopback to a whole film at its playback rate.
 static SERVICE_SECONDS: [f64; 16] = [

@@ -1,6 +1,6 @@
 //! The operator's listener: metrics, status and web pages.
 //!
-//! Everything shown comes from one [`crate::disk::DeviceSnapshot`] per device, made by the device's
+//! Everything shown comes from one [`headlong_storage::DeviceSnapshot`] per device, made by the device's
 //! own thread for each request, so `/metrics`, `/status` and the dashboard are consistent.
 //!
 //! | path | content |

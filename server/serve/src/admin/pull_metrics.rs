@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use headlong_edge::PullCounts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -9,7 +10,6 @@ use prometheus_client::metrics::MetricType;
 use super::encode::{
     MetricRow, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes,
 };
-use crate::pull::PullCounts;
 
 #[rustfmt::skip]
 const ROWS: [MetricRow<PullCounts>; 11] = [

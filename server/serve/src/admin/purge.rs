@@ -9,7 +9,7 @@ use http::header;
 use percent_encoding::percent_decode_str;
 use tokio::task::spawn_blocking;
 
-use crate::pull::Pulls;
+use headlong_edge::Pulls;
 
 /// Status and text of an answer.
 pub(super) type PurgeReply = (StatusCode, Bytes);

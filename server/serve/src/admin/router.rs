@@ -7,7 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headlong_engine::DeviceState;
+use headlong_net::{
+    ConnectionCounters, ConnectionLimits, Listener, ListenerContext, Shutdown, TcpOptions,
+    WithoutHeadCache,
+};
 use headlong_settings::one_line;
+use headlong_storage::DeviceSnapshot;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -18,11 +23,6 @@ use super::exposition::Exposition;
 use super::library_document::DocumentError;
 use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
-use crate::disk::DeviceSnapshot;
-use crate::net::{
-    ConnectionCounters, ConnectionLimits, Listener, ListenerContext, Shutdown, TcpOptions,
-    WithoutHeadCache,
-};
 
 /// A device thread that does not respond for this long is stuck. Many clients of this listener time
 /// out after five seconds and should receive the error before.
@@ -51,7 +51,7 @@ pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: S
         async move { Ok::<_, Infallible>(answer(&state, request).await) }
     });
     let service = WithoutHeadCache(service);
-    crate::net::serve_listener(listener, None, service, context, shutdown).await;
+    headlong_net::serve_listener(listener, None, service, context, shutdown).await;
 }
 
 /// Answers one request; its body is ignored.

@@ -1,12 +1,12 @@
 use std::collections::{HashMap, HashSet};
 
+use headlong_net::{ListenAddress, bind, shutdown};
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
 use crate::admin::testing;
-use crate::net::{bind_local, shutdown};
 use crate::pending_scans::PendingScans;
 
 async fn ask(state: &AdminState, method: Method, path: &str) -> (StatusCode, String) {
@@ -275,7 +275,12 @@ async fn foreign_host_gets_421_without_content() {
 #[tokio::test]
 async fn head_over_socket_has_length_of_get_and_no_body() {
     let (state, _trigger) = testing::state(Vec::new());
-    let (listener, address) = bind_local();
+    let any_port = ListenAddress::Ip(([127, 0, 0, 1], 0).into());
+    let (listener, _) = bind(&any_port, 0o660).expect("a free port");
+    let address = match listener.address() {
+        Ok(ListenAddress::Ip(address)) => address,
+        other => panic!("{other:?}"),
+    };
     let (end, signal) = shutdown();
     let server = tokio::spawn(serve_admin(listener, Arc::new(state), signal));
     let mut stream = TcpStream::connect(address).await.expect("accepted");

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use headlong_net::ConnectionCounts;
+use headlong_storage::DeviceSnapshot;
+use headlong_telemetry::LogCounts;
+use headlong_telemetry::degraded_parts::DegradedPartKind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
@@ -15,10 +19,6 @@ use super::encode::{MetricRow, count, encode_family, encode_rows, gauge};
 use super::metrics::STATUS_CLASSES;
 use super::pull_metrics::PullCollector;
 use super::state::AdminState;
-use crate::degraded_parts::DegradedPartKind;
-use crate::disk::DeviceSnapshot;
-use crate::log::LogCounts;
-use crate::net::ConnectionCounts;
 
 /// Renders all metrics as OpenMetrics.
 pub(super) fn render(

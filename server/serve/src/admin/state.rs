@@ -4,17 +4,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use headlong_edge::Pulls;
 use headlong_engine::StreamId;
+use headlong_net::{ConnectionCounters, Shutdown};
+use headlong_storage::DeviceSnapshot;
+use headlong_telemetry::AccessLog;
+use headlong_telemetry::degraded_parts::DegradedParts;
 use headlong_units::BitRate;
 
 use super::library_document::LibraryDocument;
 use super::metrics::RequestMetrics;
-use crate::degraded_parts::DegradedParts;
-use crate::disk::DeviceSnapshot;
-use crate::log::AccessLog;
-use crate::net::{ConnectionCounters, Shutdown};
 use crate::pending_scans::PendingScans;
-use crate::pull::Pulls;
 
 /// A future for use through a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

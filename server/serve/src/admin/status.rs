@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use headlong_edge::PullCounts;
 use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, SizeReason, Stats};
 use headlong_flash::{FlashView, SsdView};
+use headlong_storage::{DeviceSnapshot, SendfileCacheUse};
+use headlong_telemetry::degraded_parts::DegradedPart;
 use headlong_units::Duration;
 use serde::ser::{Serialize, Serializer};
 
 use super::counters::counters;
 use super::metrics::RequestTotals;
 use super::state::{AdminState, StreamNames};
-use crate::degraded_parts::DegradedPart;
-use crate::disk::{DeviceSnapshot, SendfileCacheUse};
-use crate::pull::PullCounts;
 
 /// Name of a state in metrics and status.
 pub(super) const fn state_name(state: DeviceState) -> &'static str {

@@ -8,15 +8,15 @@ use bytes::Bytes;
 use headlong_engine::{
     ChainView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats, StreamId, ViewerId,
 };
+use headlong_net::{ConnectionCounters, ShutdownTrigger, shutdown};
+use headlong_storage::{DeviceSnapshot, SendfileCacheUse};
+use headlong_telemetry::{AccessLog, LogConfig};
 use headlong_units::{BitRate, Duration};
 
 use super::{
     AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, RequestMetrics, StreamName,
     StreamNames,
 };
-use crate::disk::{DeviceSnapshot, SendfileCacheUse};
-use crate::log::{AccessLog, LogConfig};
-use crate::net::{ConnectionCounters, ShutdownTrigger, shutdown};
 
 pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
     DeviceSnapshot {

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use headlong_engine::{ConfigError as EngineError, Prefetch};
+use headlong_net::ListenAddress;
 use headlong_settings::Document;
 use headlong_units::Bytes;
 
 use super::settings::{Admin, Config};
-use crate::net::ListenAddress;
 
 /// Reports every contradiction. A setting with an earlier mistake is not reported again.
 pub(super) fn contradictions(document: &mut Document, config: &Config) {

@@ -1,14 +1,14 @@
 //! Derives the settings of each device's engine from the configuration.
 
 use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
+use headlong_kernel::time_scale::TimeScale;
+use headlong_net::ListenAddress;
 use headlong_settings::{Mistakes, ValueLocation, one_line};
+use headlong_storage::IoMode;
+use headlong_telemetry::LogTarget;
 use headlong_units::{Bytes, Duration, nearest};
 
 use super::settings::{Admin, Config, DeviceOverride};
-use crate::disk::IoMode;
-use crate::log::LogTarget;
-use crate::net::ListenAddress;
-use crate::time_scale::TimeScale;
 
 impl Config {
     /// Speed of the server's clocks.

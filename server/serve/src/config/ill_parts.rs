@@ -6,15 +6,16 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use headlong_edge::store_folder;
 use headlong_library::inspect_roots;
 use headlong_settings::one_line;
+use headlong_storage::flash;
+use headlong_telemetry::LogTarget;
+use headlong_telemetry::degraded_parts::cannot_write;
 use rustix::fs::{Access, Mode, OFlags, access, open};
 
 use super::machine::{folder_of, is_pipe};
 use super::settings::Config;
-use crate::flash;
-use crate::log::LogTarget;
-use crate::pull::store_folder;
 
 impl Config {
     /// A message for each part that is unavailable now: roots, SSDs of the flash tier, logs,
@@ -82,18 +83,6 @@ fn try_to_write(folder: &Path) -> std::io::Result<()> {
         .create_new(true)
         .open(&file)?;
     fs::remove_file(file)
-}
-
-/// Describes why a folder is not writable, with a remedy.
-pub(crate) fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
-    let name = folder.display();
-    let remedy = match error.kind() {
-        ErrorKind::ReadOnlyFilesystem => "make it writable for the systemd unit by ReadWritePaths=",
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space for it",
-        ErrorKind::NotFound => "create it",
-        _ => "give the server's user write access",
-    };
-    format!("{name} cannot be written to: {error}; {remedy}, or {or}")
 }
 
 /// Whether a log could be written to `path`. Creates nothing.

@@ -7,6 +7,8 @@ use headlong_engine::{knobs, prefetch};
 use headlong_http::ForwardedField;
 use headlong_settings::Tier::{Basic, Expert};
 use headlong_settings::{Rows, Tier, flag, named, size, time, whole};
+use headlong_storage::IoMode;
+use headlong_telemetry::LogFormat;
 use headlong_units::{Duration, KIB};
 
 use super::kinds::{
@@ -14,8 +16,6 @@ use super::kinds::{
     sink, token,
 };
 use super::settings::{Config, DeviceOverride, Gzip, LogLevel, ReplyField};
-use crate::disk::IoMode;
-use crate::log::LogFormat;
 
 /// All settings except those of single devices.
 #[rustfmt::skip]

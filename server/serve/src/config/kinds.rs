@@ -3,14 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use headlong_net::ListenAddress;
 use headlong_settings::{Rejection, Value, ValueKind, quote, text};
-
+use headlong_telemetry::LogTarget;
 use ipnet::IpNet;
 
 use super::path_rule::{TokenLocation, secure_link_arguments};
 use super::settings::Admin;
-use crate::log::LogTarget;
-use crate::net::ListenAddress;
 
 pub(super) fn address() -> ValueKind<ListenAddress> {
     let read = |value: &Value| {

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{Document, Mistakes, Value, ValueLocation, whole};
+use headlong_telemetry::LogTarget;
 
 use super::check;
 use super::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
 use super::paths;
 use super::pulls;
 use super::settings::{Config, DeviceOverride};
-use crate::log::LogTarget;
 
 /// The manual page that lists all settings.
 const MANUAL: &str = "docs/operate/configuration.md";

@@ -5,20 +5,20 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use headlong_access::tokens::PublicKey;
+use headlong_edge::check_s3;
 use headlong_library::{DeviceInfo, RootError, inspect_roots};
+use headlong_net::{ListenAddress, check_pair, is_socket};
 use headlong_settings::{Document, ValueLocation};
+use headlong_storage::flash::{self, FlashErrorKind};
+use headlong_telemetry::LogTarget;
 use headlong_units::{Bytes, KIB};
 
 use super::check;
 use super::memory;
 use super::settings::{Admin, Config};
 use crate::devices;
-use crate::flash::{self, FlashErrorKind};
-use crate::log::LogTarget;
-use crate::net::{ListenAddress, check_pair, is_socket};
-use crate::pull::check_s3;
 use crate::start::tcp_options;
-use crate::tokens::PublicKey;
 
 impl Config {
     /// Reports missing folders, certificates, logs, devices and memory. Reads folders and files;

@@ -1,12 +1,12 @@
 //! Generates the manual pages of the configuration from the tables of settings.
 
+use headlong_edge::PullRule;
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{ManualEntry, Tier, document, quote};
 
 use super::keys::{device_rows, rows};
 use super::path_rule::PathRule;
 use super::paths::path_rows;
-use super::pull_rule::PullRule;
 use super::pulls::pull_rows;
 use super::settings::{Config, DeviceOverride};
 

@@ -22,7 +22,6 @@ mod memory;
 mod path_rule;
 mod paths;
 mod process_memory;
-mod pull_rule;
 mod pulls;
 mod settings;
 #[cfg(test)]
@@ -30,14 +29,12 @@ mod tests;
 
 pub use changes::Changes;
 pub use headlong_settings::Mistakes;
-pub(crate) use ill_parts::cannot_write;
 pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
 pub use path_rule::{AccessCheckRule, AccessPolicy, AuthBy, PathRule, TokenLocation};
 pub use process_memory::MemoryParts;
-pub use pull_rule::{PullRule, target_of};
 pub use settings::{
     Admin, ClientLimits, Config, Cors, DeviceOverride, Gzip, ListenSetting, Log, LogLevel, Pacing,
     Proxies, ReplyField, SessionKeys, Tcp, Tls,

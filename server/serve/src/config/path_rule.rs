@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use headlong_http::{SecureLink, SignedUrl, UrlVerifier, is_same_argument};
 use headlong_units::Duration;
 
-use crate::auth_subrequest::ServerUrl;
+use headlong_access::auth_subrequest::ServerUrl;
 
 headlong_units::names! {
     /// Access policy for the files.

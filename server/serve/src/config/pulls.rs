@@ -1,12 +1,12 @@
 //! Settings of paths that are filled from an origin, and their checks.
 
+use headlong_edge::PullRule;
 use headlong_http::QueryKey;
 use headlong_settings::Tier::Expert;
 use headlong_settings::{Document, Rows, ValueKind, flag, size, text, time};
 use headlong_units::{Duration, KIB, MIB};
 
 use super::kinds::{host, of_query, path, region};
-use super::pull_rule::PullRule;
 use super::settings::Config;
 
 /// Lower limit of timeouts.

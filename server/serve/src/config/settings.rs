@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use headlong_edge::PullRule;
 use headlong_engine::{Control, EngineConfig, Prefetch};
 use headlong_http::{CorsPolicy, ForwardedField};
+use headlong_net::ListenAddress;
+use headlong_storage::IoMode;
+use headlong_telemetry::{LogFormat, LogTarget};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
 use super::path_rule::PathRule;
-use super::pull_rule::PullRule;
-use crate::disk::IoMode;
-use crate::log::{LogFormat, LogTarget};
-use crate::net::ListenAddress;
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use headlong_engine::{Control, Order, Policy, Prefetch};
 use headlong_settings::Tier;
+use headlong_storage::IoMode;
+use headlong_telemetry::LogTarget;
 use headlong_units::{Duration, MIB};
 use proptest::prelude::*;
 
 use super::keys::{device_rows, rows};
 use super::settings::{Admin, Config};
 use super::{Flags, manual, manual_expert};
-use crate::disk::IoMode;
-use crate::log::LogTarget;
 
 fn load(text: &str) -> Result<Config, super::Mistakes> {
     let flags = Flags {

@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
+use headlong_access::auth_subrequest::{self, AuthDecision, AuthServer, ServerUrl};
+use headlong_access::tokens::{self, ExpectedClaims, PublicKey, SharedSecret, TokenVerifier, Uri};
 use headlong_http::{
     AccessRefusal, Credentials, PathToken, Peer, RelativePath, Status, UrlVerifier, cookie_value,
     only_value, query_without,
 };
+use headlong_telemetry::RequestId;
 use http::HeaderName;
 use http::header::{COOKIE, HOST};
 use http::request::Parts;
 
-use crate::auth_subrequest::{self, AuthDecision, AuthServer, ServerUrl};
 use crate::config::{self, AuthBy, PathRule, TokenLocation};
-use crate::log::RequestId;
-use crate::tokens::{self, ExpectedClaims, PublicKey, SharedSecret, TokenVerifier, Uri};
 
 /// A request for access to a file.
 #[derive(Debug, Clone, Copy)]

@@ -11,12 +11,12 @@ use headlong_http::{
     CorsPolicy, HttpDate, Pace, PathError, PathToken, RefererRule, RelativePath, Status,
     UrlVerifier, is_same_argument, mask,
 };
+use headlong_telemetry::RequestRecord;
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
 use crate::config::{Cors, Pacing, PathRule};
-use crate::log::RequestRecord;
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
@@ -301,7 +301,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
             head,
             client: at(Ipv4Addr::LOCALHOST),
             now: 1,
-            id: &crate::log::RequestId::Own(1),
+            id: &headlong_telemetry::RequestId::Own(1),
         }
     }
 

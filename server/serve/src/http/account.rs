@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
+use headlong_kernel::time_scale::TimeScale;
+use headlong_net::{AddressShare, ConnectionInfo};
+use headlong_storage::{Piece, PieceInfo};
+use headlong_telemetry::{RequestRecord, Stage};
 use headlong_units::{Duration, Instant};
 
 use super::gzip::GzipSlot;
 use super::stages::StageTiming;
 use super::state::MediaState;
-use crate::disk::{Piece, PieceInfo};
-use crate::log::{RequestRecord, Stage};
-use crate::net::{AddressShare, ConnectionInfo};
-use crate::time_scale::TimeScale;
 
 /// The accounting state of a request, reported on drop.
 pub(super) struct Account {

@@ -11,6 +11,10 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{BodyPart, Pacer};
+use headlong_kernel::raw::{BlockPin, FileRange};
+use headlong_net::{ReplyBuf, ReplyBytes};
+use headlong_storage::{Piece, PieceInfo};
+use headlong_telemetry::Stage;
 use headlong_units::{ByteRange, Duration, Instant};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
@@ -20,10 +24,6 @@ use super::range_request::{
     DeviceReply, FirstBytes, OriginBytes, RangeError, RangeReason, RangeReply, RangeRequester, part,
 };
 use super::shared_pace::ReplySchedules;
-use crate::disk::{Piece, PieceInfo};
-use crate::log::Stage;
-use crate::net::{ReplyBuf, ReplyBytes};
-use crate::raw::{BlockPin, FileRange};
 
 /// Why a body fails; hyper then resets the connection or stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,11 @@
 
 use std::sync::Arc;
 
+use headlong_edge::SliceSource;
 use headlong_engine::{AnnouncedRequest, ReaderIdentity, StreamId};
 use headlong_http::{NextRequest, Peer};
+use headlong_storage::{Device, StreamSource};
+use headlong_telemetry::RequestId;
 use headlong_units::ByteRange;
 use http::{HeaderValue, Uri, header};
 
@@ -16,9 +19,6 @@ use super::access_check::AccessRequest;
 use super::parsed_request::ParsedRequest;
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
-use crate::disk::{Device, StreamSource};
-use crate::log::RequestId;
-use crate::pull::SliceSource;
 
 /// A hint and the request that carried it.
 struct ClientHint {

@@ -2,13 +2,13 @@
 
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{Method, ReplyPlan, Status, error_reply};
+use headlong_telemetry::RequestRecord;
 use headlong_units::Duration;
 
 use super::access_check::AccessDenial;
 use super::body::{failure_name, refusal_name};
 use super::origin_reply;
 use super::prepared_reply::ReplyError;
-use crate::log::RequestRecord;
 
 /// Detail for a device that is offline.
 const OFFLINE: &str = "the disk is out of service; try again later";

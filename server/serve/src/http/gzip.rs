@@ -14,7 +14,7 @@ use flate2::write::GzEncoder;
 use headlong_engine::Failure;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::disk::{Piece, PieceInfo, Reply};
+use headlong_storage::{Piece, PieceInfo, Reply};
 
 /// Slots for gzip replies.
 const TURNS: usize = 64;

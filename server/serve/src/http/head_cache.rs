@@ -17,6 +17,9 @@ use arc_swap::ArcSwapOption;
 use headlong_engine::StreamId;
 use headlong_http::{CacheableFields, Method, ReplyPlan};
 use headlong_library::FileEntry;
+use headlong_net::{
+    ActiveRequest, CachedReply, ConnectionInfo, NoBody, RawHead, begin_head, head_text,
+};
 use headlong_units::ByteRange;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use smallvec::SmallVec;
@@ -27,9 +30,6 @@ use super::shared_pace::SharedRates;
 use super::small_texts::may_be_gzipped;
 use super::state::{HttpSettings, MediaState};
 use crate::config::ReplyField;
-use crate::net::{
-    ActiveRequest, CachedReply, ConnectionInfo, NoBody, RawHead, begin_head, head_text,
-};
 
 /// Fields that differ between replies to the same request.
 const DIFFERING: [ReplyField; 3] = [

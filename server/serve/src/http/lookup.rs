@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use headlong_kernel::thread_pool::ThreadPool;
 use headlong_library::{FileEntry, Library, PathContent, ResolveError, RootError, ScanChanges};
+use headlong_storage::Device;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::disk::Device;
 use crate::scan_throttle;
-use crate::thread_pool::ThreadPool;
 
 /// Look-up threads per root: as many as a disk can usefully serve.
 const THREADS_MAX: usize = 8;
@@ -181,8 +181,9 @@ impl LookupThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use headlong_library::LibraryOptions;
+
+    use super::*;
 
     /// A library of two roots; the second contains `s/x.mp4`.
     fn library() -> (Library, [tempfile::TempDir; 2]) {

@@ -1,7 +1,7 @@
 //! HTTP service: from a request on a socket to a reply made of pieces.
 //!
 //! `server/http` interprets the request, the library resolves the file, the engine behind
-//! [`crate::disk::Device`] delivers the bytes; this module calls them in turn and passes the reply
+//! [`headlong_storage::Device`] delivers the bytes; this module calls them in turn and passes the reply
 //! to the connection.
 //!
 //! Invariants: the status of a reply is sent only when its first byte is in memory, so an earlier

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use headlong_edge::{Pull, ServableVersion, SliceSource};
 use headlong_engine::{Failure, Refusal, Request as EngineRequest};
 use headlong_http::{HttpDate, Status};
 use headlong_pull::ResponseFault;
+use headlong_telemetry::Stage;
 
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
@@ -12,8 +14,6 @@ use super::prepared_reply::{
 };
 use super::range_request::{FirstBytes, OriginSource, RangeReason, RangeReply, RangeRequester};
 use super::state::MediaState;
-use crate::log::Stage;
-use crate::pull::{Pull, ServableVersion, SliceSource};
 
 /// Answers GET and HEAD for a title below `pull`.
 pub(super) async fn answer(

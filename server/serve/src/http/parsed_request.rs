@@ -6,14 +6,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{ConnectionId, Hints, ReaderIdentity, ViewerId};
 use headlong_http::{Cmcd, IdSource, Method, Peer, Viewer};
+use headlong_net::{ConnectionInfo, Remote};
+use headlong_telemetry::{REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource};
 use headlong_units::Duration;
 use http::header;
 
 use super::account::Account;
 use super::stages::StageTiming;
 use super::state::{HttpSettings, MediaState};
-use crate::log::{REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource};
-use crate::net::{ConnectionInfo, Remote};
 
 /// Longest logged part of a header field. A client may send 16 KiB, and requests in progress and
 /// open sessions hold the logged part.

@@ -13,9 +13,9 @@ use headlong_http::{BodyPart, Pacer};
 use headlong_pull::ResponseFault;
 use headlong_units::ByteRange;
 
-use crate::disk::{Device, Piece, Reply, StreamSource};
-use crate::log::RequestId;
-use crate::pull::{Pull, SliceContent, SlicePin, SliceRequest, Version};
+use headlong_edge::{Pull, SliceContent, SlicePin, SliceRequest, Version};
+use headlong_storage::{Device, Piece, Reply, StreamSource};
+use headlong_telemetry::RequestId;
 
 /// A title of an origin, and the pull that fetches its slices.
 #[derive(Clone)]

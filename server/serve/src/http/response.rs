@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use headlong_http::{CmsdObject, ReplyPlan, cmsd_dynamic};
 use headlong_library::FileEntry;
+use headlong_storage::PieceInfo;
+use headlong_telemetry::ServerTiming;
 use headlong_units::BitRate;
 use http::{HeaderValue, Response};
 
@@ -15,8 +17,6 @@ use super::prepared_reply::PreparedReply;
 use super::range_request::FirstBytes;
 use super::state::HttpSettings;
 use crate::config::ReplyField;
-use crate::disk::PieceInfo;
-use crate::log::ServerTiming;
 
 /// Usual number of header fields with those of CORS; avoids growing the table.
 const FIELDS_USUAL: usize = 12;

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
 use headlong_library::{FileEntry, ResolveError};
+use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
+use headlong_storage::Piece;
+use headlong_telemetry::{LimitedKind, REQUEST_ID, Stage};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
@@ -29,9 +32,6 @@ use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::MediaState;
 use crate::config::ReplyField;
-use crate::disk::Piece;
-use crate::log::{LimitedKind, REQUEST_ID, Stage};
-use crate::net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use headlong_engine::ViewerId;
 use headlong_http::SharedPacer;
 use headlong_units::Instant;
 
-use crate::net::Subscriber;
+use headlong_net::Subscriber;
 
 /// Limits in bytes a second for all replies of an address, and of a session; zero for unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,7 +10,7 @@ use headlong_units::BitRate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::disk::StreamSource;
+use headlong_storage::StreamSource;
 
 /// One version of a stream.
 #[derive(Debug)]

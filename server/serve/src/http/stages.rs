@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use headlong_units::Duration;
 
-use crate::disk::PieceInfo;
-use crate::log::{PieceTier, PieceWaits, RequestMoment, Stage, StageTrace, Stages};
-use crate::net::ConnectionInfo;
-use crate::time_scale::TimeScale;
+use headlong_kernel::time_scale::TimeScale;
+use headlong_net::ConnectionInfo;
+use headlong_storage::PieceInfo;
+use headlong_telemetry::{PieceTier, PieceWaits, RequestMoment, Stage, StageTrace, Stages};
 
 /// Stage timing of one request.
 #[derive(Debug)]

@@ -5,9 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
+use headlong_edge::Pulls;
 use headlong_engine::{ReaderIdentity, StreamId, ViewerId};
 use headlong_http::{CorsPolicy, Peer, RangeLimits, SessionRule, is_same_argument};
+use headlong_kernel::time_scale::TimeScale;
 use headlong_library::{Library, StreamFiles};
+use headlong_net::{AddressLimits, AddressShare, Subscriber};
+use headlong_storage::Device;
+use headlong_telemetry::{AccessLog, LimitedLog, RequestIds};
 use tokio::sync::Semaphore;
 
 use super::access_rules::AccessRules;
@@ -16,11 +21,6 @@ use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
 use crate::config::{Gzip, Proxies, ReplyField};
-use crate::disk::Device;
-use crate::log::{AccessLog, LimitedLog, RequestIds};
-use crate::net::{AddressLimits, AddressShare, Subscriber};
-use crate::pull::Pulls;
-use crate::time_scale::TimeScale;
 
 /// Concurrent look-ups of client hints; further hints are dropped.
 const EXPECTING_MAX: usize = 8;

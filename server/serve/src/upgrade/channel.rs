@@ -5,6 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use headlong_net::ListenAddress;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -14,7 +15,6 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use super::error::UpgradeError;
-use crate::net::ListenAddress;
 
 /// Upper limit of the length of a message.
 const WORD_BYTES_MAX: usize = 256;

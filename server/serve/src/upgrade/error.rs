@@ -2,7 +2,7 @@
 
 use std::process::ExitStatus;
 
-use crate::net::ListenAddress;
+use headlong_net::ListenAddress;
 
 /// An upgrade failed.
 #[derive(Debug, thiserror::Error)]

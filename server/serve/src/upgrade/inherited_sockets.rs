@@ -2,11 +2,11 @@
 
 use std::os::fd::OwnedFd;
 
+use headlong_kernel::raw::passed_descriptor;
+use headlong_net::ListenAddress;
 use rustix::net::sockopt::socket_acceptconn;
 
 use super::error::UpgradeError;
-use crate::net::ListenAddress;
-use crate::raw::passed_descriptor;
 
 /// An inherited listening socket.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Child;
 use std::time::Duration;
 
+use headlong_net::ListenAddress;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::channel::{UpgradeChannel, UpgradeMessage};
 use super::error::UpgradeError;
 use super::inherited_sockets::InheritedSocket;
 use super::program::Program;
-use crate::net::ListenAddress;
 
 /// Time limit for checking configuration, roots and files.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);

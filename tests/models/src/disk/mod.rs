@@ -1,9 +1,9 @@
-//! The modelled files of `server/serve/src/disk`, and the models.
+//! The modelled files of `server/storage`, and the models.
 
-#[path = "../../../../server/serve/src/disk/delegation_lock.rs"]
+#[path = "../../../../server/storage/src/delegation_lock.rs"]
 mod delegation_lock;
 #[expect(dead_code, reason = "the server uses more of it than the models do")]
-#[path = "../../../../server/serve/src/disk/mailbox.rs"]
+#[path = "../../../../server/storage/src/mailbox.rs"]
 mod mailbox;
 pub mod models;
 

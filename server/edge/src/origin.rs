@@ -1,0 +1,276 @@
+//! HTTP client for an origin: the current version of a title, and the bytes of a slice.
+//!
+//! Invariants: every wait has a timeout; of a viewer's request only the title's name and the
+//! request id are forwarded; at most three redirects are followed, and only to hosts that the rules
+//! allow.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use headlong_kernel::time_scale::TimeScale;
+use headlong_pull::{OriginVersion, ResponseFault, TargetRules, fresh_for};
+use headlong_telemetry::{REQUEST_ID, RequestId};
+use headlong_units::ByteRange;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::connect::{Connector, tls};
+use super::incoming_slice::IncomingSlice;
+use super::origin_health::OriginHealth;
+use super::response_head::{field, head_of};
+use super::s3::{Signer, is_refusal};
+use super::title;
+use crate::pull_rule::{PullRule, target_of};
+
+/// Time limit for a connection to an origin, including TLS.
+pub(super) const CONNECT_TIMEOUT: headlong_units::Duration = headlong_units::Duration::from_secs(5);
+/// Concurrent fetches from one origin; each holds a slice in memory until it is written.
+pub(super) const FETCHES_MAX: usize = 16;
+const REDIRECTS_MAX: u32 = 3;
+const HEAD_BYTES_MAX: usize = 64 << 10;
+const HEADERS_MAX: usize = 100;
+/// Time limit of one attempt to fetch a slice, as a multiple of the idle timeout.
+const PAUSES_MAX: u32 = 30;
+/// Characters that are not encoded in a path.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// One origin.
+pub(super) struct Origin {
+    client: Client<Connector, Empty<Bytes>>,
+    base: Uri,
+    rules: Arc<TargetRules>,
+    idle_timeout: Duration,
+    usual_freshness: headlong_units::Duration,
+    /// Set for a bucket with keys.
+    signer: Option<Signer>,
+    /// URL as configured.
+    written: String,
+    trouble: OriginHealth,
+}
+
+impl Origin {
+    /// Creates the client for a checked rule.
+    pub(super) fn new(rule: &PullRule, scale: TimeScale) -> Result<Self, String> {
+        let (base, origin) = rule.target()?;
+        let signer = Signer::open(rule).map_err(|(key, text)| format!("{key} {text}"))?;
+        let rules = Arc::new(TargetRules {
+            origin,
+            hosts: rule
+                .redirect_hosts
+                .iter()
+                .map(|host| host.to_ascii_lowercase())
+                .collect(),
+            may_be_private: rule.private_addresses,
+        });
+        let connector = Connector {
+            rules: Arc::clone(&rules),
+            tls: tls(),
+            timeout: scale.wall(CONNECT_TIMEOUT),
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(FETCHES_MAX)
+            .http1_max_buf_size(HEAD_BYTES_MAX)
+            .http1_max_headers(HEADERS_MAX)
+            .build(connector);
+        Ok(Self {
+            client,
+            base,
+            rules,
+            idle_timeout: scale.wall(rule.idle_timeout),
+            usual_freshness: rule.fresh,
+            signer,
+            written: rule.origin.clone(),
+            trouble: OriginHealth::default(),
+        })
+    }
+
+    /// Returns the current version of a title and its freshness lifetime.
+    pub(super) async fn query_version(
+        &self,
+        name: &str,
+        by: Option<&RequestId>,
+    ) -> Result<(OriginVersion, headlong_units::Duration), ResponseFault> {
+        let response = self.request(&Method::HEAD, name, (&[], by)).await?;
+        let version = head_of(&response).version()?;
+        let headers = response.headers();
+        let control = field(headers, header::CACHE_CONTROL);
+        let fresh = fresh_for(control, field(headers, header::AGE), self.usual_freshness);
+        Ok((version, fresh))
+    }
+
+    /// Appends the rest of a range to `slice`, which holds its beginning. Bytes received before a
+    /// failure are kept.
+    pub(super) async fn fetch(
+        &self,
+        name: &str,
+        version: &OriginVersion,
+        (range, by): (ByteRange, Option<&RequestId>),
+        slice: &watch::Sender<IncomingSlice>,
+    ) -> Result<(), ResponseFault> {
+        let received = || slice.borrow().received();
+        let left = ByteRange::new(range.start + received(), range.end);
+        let until = Instant::now() + self.idle_timeout * PAUSES_MAX;
+        let span = format!("bytes={}-{}", left.start, left.end - 1);
+        let validators = &version.validators;
+        let condition = validators
+            .strong_tag()
+            .or(validators.last_modified.as_deref());
+        let mut fields = vec![(header::RANGE, span.as_str())];
+        fields.extend(condition.map(|value| (header::IF_RANGE, value)));
+        let response = self.request(&Method::GET, name, (&fields, by)).await?;
+        head_of(&response).check_range(version, left)?;
+        let mut body = response.into_body();
+        while received() < range.len() {
+            let deadline = until.min(Instant::now() + self.idle_timeout);
+            let frame = timeout_at(deadline, body.frame()).await;
+            let frame = frame.map_err(|_| ResponseFault::TimedOut)?;
+            let frame = frame
+                .ok_or(ResponseFault::Short)?
+                .map_err(|_| ResponseFault::Short)?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            let mut is_fit = false;
+            slice.send_modify(|slice| is_fit = slice.add(&data));
+            if !is_fit {
+                return Err(ResponseFault::WrongLength);
+            }
+        }
+        // Read the end of the reply, so that the connection can be reused.
+        match timeout(self.idle_timeout, body.frame()).await {
+            Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => {
+                Err(ResponseFault::WrongLength)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn request(
+        &self,
+        method: &Method,
+        name: &str,
+        (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
+    ) -> Result<Response<Incoming>, ResponseFault> {
+        let answer = self.request_uncached(method, name, (fields, by)).await;
+        match &answer {
+            Err(fault) => self.trouble.failed(&self.written, fault.name()),
+            Ok(response) if response.status().is_server_error() => {
+                let what = response.status();
+                self.trouble.failed(&self.written, what.as_str());
+            }
+            Ok(_) => self.trouble.answered(&self.written),
+        }
+        answer
+    }
+
+    async fn request_uncached(
+        &self,
+        method: &Method,
+        name: &str,
+        (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
+    ) -> Result<Response<Incoming>, ResponseFault> {
+        let uri = match &self.signer {
+            Some(signer) => signer.sign(*method == Method::HEAD, name),
+            None => self.plain(name),
+        };
+        let mut uri = uri.ok_or(ResponseFault::Redirect)?;
+        for _ in 0..=REDIRECTS_MAX {
+            let mut request = Request::builder()
+                .method(method)
+                .uri(&uri)
+                .header(header::ACCEPT_ENCODING, "identity")
+                .header(
+                    header::USER_AGENT,
+                    concat!("headlong/", env!("CARGO_PKG_VERSION")),
+                );
+            for (name, value) in fields {
+                request = request.header(name, *value);
+            }
+            if let Some(by) = by {
+                request = request.header(REQUEST_ID, by.to_string());
+            }
+            let request = request
+                .body(Empty::new())
+                .map_err(|_| ResponseFault::Redirect)?;
+            let answered = timeout(self.idle_timeout, self.client.request(request)).await;
+            let response = match answered {
+                Err(_) => return Err(ResponseFault::TimedOut),
+                Ok(Err(error)) => return Err(fault_of(&error)),
+                Ok(Ok(response)) => response,
+            };
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                let signer = self.signer.as_ref();
+                if let Some(signer) = signer.filter(|_| is_refusal(response.status())) {
+                    signer.refused(response.status(), response.headers());
+                }
+                return Ok(response);
+            }
+            let next = response.headers().get(header::LOCATION);
+            uri = self.follow(&uri, next).ok_or(ResponseFault::Redirect)?;
+        }
+        Err(ResponseFault::Redirect)
+    }
+
+    /// The URL of a title without a signature.
+    fn plain(&self, name: &str) -> Option<Uri> {
+        let (path, query) = title::split(name);
+        let mut target = self.base.path().to_owned();
+        target.extend(utf8_percent_encode(path, IN_PATH));
+        if let Some(query) = query {
+            target.push('?');
+            target.push_str(query);
+        }
+        with_path(&self.base, &target)
+    }
+
+    /// The target of a redirect, if it may be followed.
+    fn follow(&self, from: &Uri, location: Option<&HeaderValue>) -> Option<Uri> {
+        let location = location?.to_str().ok()?;
+        let location = location.split('#').next().unwrap_or_default();
+        let is_path = location.starts_with('/') && !location.starts_with("//");
+        let uri = match is_path {
+            true => with_path(from, location)?,
+            false => location.parse().ok()?,
+        };
+        let target = target_of(&uri)?;
+        self.rules.may_follow(&target).then_some(uri)
+    }
+}
+
+fn with_path(base: &Uri, path: &str) -> Option<Uri> {
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = Some(path.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+/// Classifies an error without a response.
+fn fault_of(error: &hyper_util::client::legacy::Error) -> ResponseFault {
+    let mut cause = error.source();
+    while let Some(of) = cause {
+        if let Some(io) = of.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                std::io::ErrorKind::TimedOut => return ResponseFault::TimedOut,
+                std::io::ErrorKind::PermissionDenied => return ResponseFault::Redirect,
+                _ => {}
+            }
+        }
+        cause = of.source();
+    }
+    ResponseFault::Unreachable
+}

@@ -1,0 +1,183 @@
+//! State shared by all listeners of one server: limits, slots, counters, trust in proxies, open
+//! connections.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use headlong_telemetry::{LimitedKind, LimitedLog};
+use http::HeaderMap;
+use tokio::sync::Semaphore;
+
+use super::address_limits::{AddressLimits, AddressShare};
+use super::counters::{ConnectionCounters, add};
+use super::info::ConnectionInfo;
+use super::limits::ConnectionLimits;
+use super::remote::{Remote, TrustedProxies};
+use super::request_memory::{RequestMemory, RequestShare};
+use super::tcp::TcpOptions;
+use super::threads::ConnectionThreads;
+
+/// Shedding closes one in this many of the open connections at a time.
+const SHED_PART: usize = 64;
+
+/// State shared by all listeners of one server.
+#[derive(Debug, Clone)]
+pub struct ListenerContext {
+    /// Limits for each connection.
+    pub limits: Arc<ConnectionLimits>,
+    /// One permit for each open connection.
+    pub slots: Arc<Semaphore>,
+    /// Counts connection events.
+    pub counters: Arc<ConnectionCounters>,
+    /// Options set on each accepted socket.
+    pub tcp: Arc<TcpOptions>,
+    /// Proxies whose PROXY protocol header is accepted; `None` on listeners without the PROXY
+    /// protocol.
+    pub proxies: Option<TrustedProxies>,
+    /// Proxies exempt from the limits per address.
+    pub exempt: Option<TrustedProxies>,
+    /// Threads that run connections; `None` runs them on the listener's thread.
+    pub threads: Option<Arc<ConnectionThreads>>,
+    pub(super) log: Arc<LimitedLog>,
+    pub(super) request_memory: Arc<RequestMemory>,
+    pub(super) open: Arc<OpenConnections>,
+    pub(super) by_address: Arc<AddressLimits>,
+}
+
+impl ListenerContext {
+    /// Creates a context with as many slots as `limits` allow connections.
+    pub fn new(
+        limits: ConnectionLimits,
+        tcp: TcpOptions,
+        counters: Arc<ConnectionCounters>,
+    ) -> Self {
+        let slots = limits.connections_max.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            limits: Arc::new(limits),
+            slots: Arc::new(Semaphore::new(slots)),
+            counters,
+            tcp: Arc::new(tcp),
+            proxies: None,
+            exempt: None,
+            threads: None,
+            log: Arc::default(),
+            request_memory: Arc::default(),
+            open: Arc::default(),
+            by_address: Arc::default(),
+        }
+    }
+
+    /// The address that a remote's connections and memory are counted against; `None` if exempt.
+    fn counted(&self, remote: Remote) -> Option<IpAddr> {
+        let is_exempt = |exempt: &TrustedProxies| exempt.trust(remote.address);
+        let address = remote.address.ip()?;
+        (!self.exempt.as_ref().is_some_and(is_exempt)).then_some(address)
+    }
+
+    /// Reserves memory for one more HTTP/2 request; `None` if the budget is used up.
+    pub(super) fn share(&self, remote: Remote, fields: &HeaderMap) -> Option<RequestShare> {
+        let bytes_max = self.limits.request_bytes_max;
+        let address = self.counted(remote);
+        let share = self.request_memory.take(address, fields, bytes_max);
+        if share.is_none() {
+            add(&self.counters.request_memory_refusals);
+            let address = remote.address.host();
+            self.log.write(LimitedKind::RequestMemory, |left_out| {
+                tracing::warn!(
+                    %address,
+                    left_out,
+                    "HTTP/2 request refused: requests in progress use all memory that they, or \
+                    those of this address, may have; raise memory, of which it is an eighth"
+                );
+            });
+        }
+        share
+    }
+
+    /// Counts one more connection for its address; `None` if the address is at its limit.
+    pub(super) fn hold(&self, remote: Remote) -> Option<Option<AddressShare>> {
+        let Some(address) = self.counted(remote) else {
+            return Some(None);
+        };
+        let max = self.limits.connections_per_address_max;
+        match self.by_address.hold(address, 1, max as u64) {
+            Some(held) => Some(Some(held)),
+            None => {
+                add(&self.counters.address_refusals);
+                let address = remote.address.host();
+                self.log.write(LimitedKind::AddressConnections, |left_out| {
+                    tracing::warn!(
+                        %address,
+                        left_out,
+                        "connection closed: its address is at its connection limit; if it is a \
+                        proxy, add it to proxies.trusted, or raise connections_per_address_max"
+                    );
+                });
+                None
+            }
+        }
+    }
+}
+
+/// Registry of the open connections.
+#[derive(Debug, Default)]
+pub(super) struct OpenConnections {
+    next: AtomicU64,
+    known: Mutex<HashMap<u64, Weak<ConnectionInfo>>>,
+}
+
+/// An entry in the registry, removed on drop.
+#[derive(Debug)]
+pub(super) struct RegistryEntry {
+    number: u64,
+    list: Arc<OpenConnections>,
+}
+
+impl OpenConnections {
+    /// A unique connection number.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    pub(super) fn add(self: &Arc<Self>, info: &Arc<ConnectionInfo>) -> RegistryEntry {
+        self.lock().insert(info.number(), Arc::downgrade(info));
+        RegistryEntry {
+            number: info.number(),
+            list: Arc::clone(self),
+        }
+    }
+
+    /// Asks the connections that have been idle for the longest time to close, a few at a time, so
+    /// that the scan of all connections is amortised. Does nothing while earlier ones are still
+    /// closing.
+    pub(super) fn shed_oldest(&self) {
+        let known = self.lock();
+        let count = known.len().div_ceil(SHED_PART);
+        let all: Vec<_> = known.values().filter_map(Weak::upgrade).collect();
+        drop(known);
+        if all.iter().any(|info| info.is_shed()) {
+            return;
+        }
+        let idle = all.into_iter();
+        let mut idle: Vec<_> = idle
+            .filter_map(|info| Some((info.idle_since()?, info)))
+            .collect();
+        idle.sort_by_key(|(since, _)| *since);
+        for (_, info) in idle.iter().take(count) {
+            info.shed();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<ConnectionInfo>>> {
+        // Every change under the lock is a single call, so a poisoned map is still consistent.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RegistryEntry {
+    fn drop(&mut self) {
+        self.list.lock().remove(&self.number);
+    }
+}

@@ -1,0 +1,193 @@
+//! Bytes of a reply in the HTTP/2 library's buffers.
+//!
+//! The library only receives as many bytes as the client's windows and the connection's buffer have
+//! room for, so a stream that is not read holds no piece of memory there. A small part of a piece
+//! is copied, since a reference would keep the whole piece.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+
+use bytes::{Buf, Bytes};
+
+use crate::progress::ReplyProgress;
+
+/// Limit on bytes of replies between the streams and the socket of one connection.
+pub(super) const BUFFER_BYTES_MAX: usize = 256 << 10;
+/// Shorter slices are copied.
+const SHARED_BYTES_MIN: usize = 16 << 10;
+
+/// Accounts for bytes of replies in the buffers of one connection.
+#[derive(Debug, Default)]
+pub(super) struct BufferedBytes(Mutex<BufferedState>);
+
+#[derive(Debug, Default)]
+struct BufferedState {
+    bytes: usize,
+    waiting: Vec<Waker>,
+}
+
+impl BufferedBytes {
+    /// Bytes that may be added now; if zero, the task is woken when half of the buffer is free.
+    pub(super) fn poll_room(&self, cx: &Context<'_>) -> usize {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = BUFFER_BYTES_MAX.saturating_sub(state.bytes);
+        if room == 0 {
+            state.waiting.push(cx.waker().clone());
+        }
+        room
+    }
+
+    /// Wakes the task when bytes have left.
+    pub(super) fn wait(&self, cx: &Context<'_>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.push(cx.waker().clone());
+    }
+
+    fn add(&self, bytes: usize) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bytes += bytes;
+    }
+
+    fn remove(&self, bytes: usize) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bytes -= bytes;
+        if state.bytes > BUFFER_BYTES_MAX / 2 {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Consecutive bytes handed to the library.
+#[derive(Debug)]
+pub(super) struct Slice<D: Buf> {
+    source: SliceBytes<D>,
+    at: usize,
+    end: usize,
+    progress: Arc<ReplyProgress>,
+    buffered: Arc<BufferedBytes>,
+}
+
+#[derive(Debug)]
+enum SliceBytes<D> {
+    Shared(Arc<D>),
+    Copied(Bytes),
+}
+
+impl<D: Buf> Slice<D> {
+    /// No bytes.
+    pub(super) fn empty(progress: &Arc<ReplyProgress>, buffered: &Arc<BufferedBytes>) -> Self {
+        Self {
+            source: SliceBytes::Copied(Bytes::new()),
+            at: 0,
+            end: 0,
+            progress: Arc::clone(progress),
+            buffered: Arc::clone(buffered),
+        }
+    }
+
+    /// The bytes from `at` to `end` of data that consists of one chunk.
+    pub(super) fn new(
+        data: &Arc<D>,
+        (at, end): (usize, usize),
+        progress: &Arc<ReplyProgress>,
+        buffered: &Arc<BufferedBytes>,
+    ) -> Self {
+        let bytes = end - at;
+        progress.handed(bytes);
+        buffered.add(bytes);
+        let is_all = bytes == data.remaining();
+        let (source, at, end) = match bytes < SHARED_BYTES_MIN && !is_all {
+            true => {
+                let copy = Bytes::copy_from_slice(&data.chunk()[at..end]);
+                (SliceBytes::Copied(copy), 0, bytes)
+            }
+            false => (SliceBytes::Shared(Arc::clone(data)), at, end),
+        };
+        Self {
+            source,
+            at,
+            end,
+            progress: Arc::clone(progress),
+            buffered: Arc::clone(buffered),
+        }
+    }
+}
+
+impl<D: Buf> Buf for Slice<D> {
+    fn remaining(&self) -> usize {
+        self.end - self.at
+    }
+
+    fn chunk(&self) -> &[u8] {
+        let all = match &self.source {
+            SliceBytes::Shared(data) => data.chunk(),
+            SliceBytes::Copied(bytes) => bytes,
+        };
+        &all[self.at..self.end]
+    }
+
+    fn advance(&mut self, count: usize) {
+        assert!(count <= self.remaining(), "beyond the end");
+        self.at += count;
+        self.progress.sent(count);
+        self.buffered.remove(count);
+    }
+}
+
+impl<D: Buf> Drop for Slice<D> {
+    fn drop(&mut self) {
+        let dropped = self.remaining();
+        if dropped > 0 {
+            self.progress.dropped(dropped);
+            self.buffered.remove(dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slice_keeps_piece_only_if_it_is_large() {
+        let (progress, buffered) = (Arc::default(), Arc::default());
+        let data = Arc::new(Bytes::from(vec![7; 64 << 10]));
+        let slice = |range| Slice::new(&data, range, &progress, &buffered);
+        let (small, large) = (slice((0, 100)), slice((100, 64 << 10)));
+        assert_eq!(Arc::strong_count(&data), 2);
+        let whole = Arc::new(Bytes::from_static(b"short"));
+        let all = Slice::new(&whole, (0, 5), &progress, &buffered);
+        assert_eq!(
+            Arc::strong_count(&whole),
+            2,
+            "a whole piece is shared, not copied"
+        );
+        assert_eq!(
+            (small.chunk().len(), large.remaining(), all.chunk()),
+            (100, 65_436, &b"short"[..])
+        );
+    }
+
+    #[test]
+    fn room_returns_when_bytes_leave_or_are_dropped() {
+        let (progress, buffered) = (
+            Arc::<ReplyProgress>::default(),
+            Arc::<BufferedBytes>::default(),
+        );
+        let data = Arc::new(Bytes::from(vec![7; BUFFER_BYTES_MAX]));
+        let mut slice = Slice::new(&data, (0, BUFFER_BYTES_MAX), &progress, &buffered);
+        let cx = Context::from_waker(Waker::noop());
+        assert_eq!(buffered.poll_room(&cx), 0);
+        slice.advance(1000);
+        assert_eq!(buffered.poll_room(&cx), 1000);
+        assert!(!progress.has_left_all());
+        drop(slice);
+        assert_eq!(buffered.poll_room(&cx), BUFFER_BYTES_MAX);
+        assert!(progress.has_left_all());
+        assert_eq!(progress.take_left(), 1000);
+        assert_eq!(progress.take_left(), 0);
+    }
+}
