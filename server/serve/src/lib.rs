@@ -14,6 +14,7 @@ pub mod pending_scans;
 mod reload;
 pub mod run;
 mod run_error;
+mod running;
 mod scan_throttle;
 pub mod service_manager;
 mod signals;

@@ -18,14 +18,23 @@ use crate::config::Config;
 use crate::http::MediaState;
 use crate::pending_scans::PendingScans;
 
+/// What the admin address shows of a running server, besides its library and devices.
+pub(crate) struct AdminSources {
+    pub(crate) connections: Arc<ConnectionCounters>,
+    /// URLs of the media listeners, for players in a browser.
+    pub(crate) media_addresses: Vec<String>,
+    /// Drain of the media listeners.
+    pub(crate) draining: Shutdown,
+    pub(crate) is_ready: Arc<AtomicBool>,
+    pub(crate) unscanned: Arc<PendingScans>,
+    pub(crate) degraded: Arc<DegradedParts>,
+}
+
 /// Builds the admin state over `state`.
 pub(crate) fn admin_state(
     state: &Arc<MediaState>,
     config: &Config,
-    connections: Arc<ConnectionCounters>,
-    media_addresses: Vec<String>,
-    draining: Shutdown,
-    (is_ready, unscanned, degraded): (Arc<AtomicBool>, Arc<PendingScans>, Arc<DegradedParts>),
+    sources: AdminSources,
 ) -> AdminState {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -35,19 +44,19 @@ pub(crate) fn admin_state(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         started: std::time::Instant::now(),
-        media_addresses,
+        media_addresses: sources.media_addresses,
         host_names: config.admin_hosts.clone(),
         devices: Arc::<MediaView>::clone(&view),
         library: LibraryDocument::new(Arc::<MediaView>::clone(&view)),
         streams: view,
         requests: Arc::clone(&state.metrics),
         pulls: Arc::clone(&state.pulls),
-        connections,
+        connections: sources.connections,
         log: Arc::clone(&state.log),
-        draining,
-        is_ready,
-        unscanned,
-        degraded,
+        draining: sources.draining,
+        is_ready: sources.is_ready,
+        unscanned: sources.unscanned,
+        degraded: sources.degraded,
     }
 }
 

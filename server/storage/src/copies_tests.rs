@@ -103,7 +103,7 @@ fn run(test: impl Future<Output = ()>) {
 fn title_in_memory_is_served_from_copies_for_every_range() {
     run(async {
         let scratch = ScratchDir::new();
-        let files = vec![noise(MIB), noise(MIB / 2)];
+        let files = vec![noise(1, MIB), noise(1, MIB / 2)];
         let (device, title) = (device(8), TestTitle::new(&scratch, 1, files));
         read_whole(&device, &title).await;
         heat(&device, &title, 1).await;
@@ -132,7 +132,7 @@ fn engine_sees_every_request_when_little_ahead_is_in_memory() {
         let scratch = ScratchDir::new();
         let (device, long) = (
             device(3),
-            TestTitle::new(&scratch, 1, vec![noise(12 * MIB)]),
+            TestTitle::new(&scratch, 1, vec![noise(1, 12 * MIB)]),
         );
         let copied = async || {
             device
@@ -157,7 +157,7 @@ fn start_of_long_title_uses_copies_while_data_ahead_is_cached() {
         let scratch = ScratchDir::new();
         let (device, long) = (
             device(24),
-            TestTitle::new(&scratch, 1, vec![noise(12 * MIB)]),
+            TestTitle::new(&scratch, 1, vec![noise(1, 12 * MIB)]),
         );
         read(&device, &long, 0, (0, 6 * MIB as u64)).await;
         heat(&device, &long, 0).await;
@@ -169,14 +169,17 @@ fn start_of_long_title_uses_copies_while_data_ahead_is_cached() {
 fn pieces_with_cache_stay_cached_and_are_reread_if_evicted() {
     run(async {
         let scratch = ScratchDir::new();
-        let (device, hot) = (device(8), TestTitle::new(&scratch, 1, vec![noise(MIB / 2)]));
+        let (device, hot) = (
+            device(8),
+            TestTitle::new(&scratch, 1, vec![noise(1, MIB / 2)]),
+        );
         let whole = (0, MIB as u64 / 2);
         for _ in 0..5 {
             read(&device, &hot, 0, whole).await;
         }
         heat(&device, &hot, 0).await;
         let others: Vec<_> = (2..32)
-            .map(|stream| TestTitle::new(&scratch, stream, vec![noise(MIB / 2)]))
+            .map(|stream| TestTitle::new(&scratch, stream, vec![noise(1, MIB / 2)]))
             .collect();
         let bytes_read = async || device.snapshot().await.stats.bytes_read;
         let before = bytes_read().await;
@@ -207,11 +210,11 @@ fn pieces_with_cache_stay_cached_and_are_reread_if_evicted() {
 fn copies_of_removed_version_are_not_used() {
     run(async {
         let scratch = ScratchDir::new();
-        let (device, title) = (device(8), TestTitle::new(&scratch, 1, vec![noise(MIB)]));
+        let (device, title) = (device(8), TestTitle::new(&scratch, 1, vec![noise(1, MIB)]));
         read_whole(&device, &title).await;
         heat(&device, &title, 0).await;
         device.stream_removed(title.stream, false);
-        let next = TestTitle::new(&scratch, 2, vec![noise(MIB + 1)[1..].to_vec()]);
+        let next = TestTitle::new(&scratch, 2, vec![noise(1, MIB + 1)[1..].to_vec()]);
         assert!(!read(&device, &next, 0, RANGE).await);
         heat(&device, &next, 0).await;
         device.shutdown().await;

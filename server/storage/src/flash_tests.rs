@@ -157,7 +157,7 @@ fn run(test: impl Future<Output = ()>) {
 fn evicted_pieces_are_served_from_flash_also_after_restart() {
     run(async {
         let rig = FlashRig::new();
-        let film = noise(FILM);
+        let film = noise(1, FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
         process.play_until_read(&path, &film, 4 << 20).await;
@@ -182,7 +182,7 @@ fn evicted_pieces_are_served_from_flash_also_after_restart() {
 fn changed_file_is_never_served_from_stale_records() {
     run(async {
         let rig = FlashRig::new();
-        let film = noise(FILM);
+        let film = noise(1, FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
         process.play_until_read(&path, &film, 1 << 20).await;
@@ -200,7 +200,7 @@ fn changed_file_is_never_served_from_stale_records() {
 fn damaged_records_are_misses_and_disk_bytes_are_served() {
     run(async {
         let rig = FlashRig::new();
-        let film = noise(FILM);
+        let film = noise(1, FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
         process.play_until_read(&path, &film, 1 << 20).await;
@@ -222,7 +222,7 @@ fn damaged_records_are_misses_and_disk_bytes_are_served() {
 fn lost_ssd_costs_only_its_hits() {
     run(async {
         let rig = FlashRig::new();
-        let film = noise(FILM);
+        let film = noise(1, FILM);
         let path = rig.scratch.file("film", &film);
         let process = rig.start().await;
         process.play_until_read(&path, &film, 1 << 20).await;
@@ -242,7 +242,7 @@ fn lost_ssd_costs_only_its_hits() {
 fn tier_moves_to_new_process_while_both_serve() {
     run(async {
         let rig = FlashRig::new();
-        let wanted = noise(FILM);
+        let wanted = noise(1, FILM);
         let path = rig.scratch.file("film", &wanted);
         let old = rig.start().await;
         old.play_until_read(&path, &wanted, 1 << 20).await;

@@ -19,6 +19,8 @@ mod copies_tests;
 mod delegation_lock;
 mod device;
 mod device_config;
+#[cfg(test)]
+mod device_tests;
 mod disk_read;
 mod engine;
 pub mod flash;

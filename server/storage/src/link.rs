@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn request_posted_at_taken_lock_is_answered_by_lock_holder() {
         let scratch = ScratchDir::new();
-        let path = scratch.file("a", &noise(100_000));
+        let path = scratch.file("a", &noise(1, 100_000));
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
         let thread = device();
         let link = Arc::clone(thread.link());

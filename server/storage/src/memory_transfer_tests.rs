@@ -54,7 +54,7 @@ async fn pass_on(from: &[Device], to: &[Device]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn transferred_pieces_are_cached_only_in_the_new_process() {
     let scratch = ScratchDir::new();
-    let (one, two) = (noise(MIB + 1000), noise(3000));
+    let (one, two) = (noise(1, MIB + 1000), noise(1, 3000));
     let paths = [scratch.file("one", &one), scratch.file("two", &two)];
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, paths.clone()));
     let (other, old) = (device("other"), device("disk"));
@@ -78,11 +78,11 @@ async fn transferred_pieces_are_cached_only_in_the_new_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pieces_of_another_file_version_are_reread() {
     let scratch = ScratchDir::new();
-    let path = scratch.file("one", &noise(MIB));
+    let path = scratch.file("one", &noise(1, MIB));
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
     let (old, new) = (device("disk"), device("disk"));
     read(&old, &source, 1, 0).await.expect("read");
-    let mut other = noise(MIB);
+    let mut other = noise(1, MIB);
     other.reverse();
     std::fs::write(&path, &other).expect("written");
     pass_on(&[old], std::slice::from_ref(&new)).await;
@@ -93,7 +93,7 @@ async fn pieces_of_another_file_version_are_reread() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unrequested_pieces_are_passed_on_by_the_next_upgrade() {
     let scratch = ScratchDir::new();
-    let bytes = noise(MIB);
+    let bytes = noise(1, MIB);
     let path = scratch.file("one", &bytes);
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
     let (first, second, third) = (device("disk"), device("disk"), device("disk"));
@@ -109,7 +109,7 @@ async fn unrequested_pieces_are_passed_on_by_the_next_upgrade() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsent_pieces_are_released() {
     let scratch = ScratchDir::new();
-    let path = scratch.file("one", &noise(MIB));
+    let path = scratch.file("one", &noise(1, MIB));
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
     let old = device("disk");
     read(&old, &source, 1, 0).await.expect("read");
@@ -124,7 +124,7 @@ async fn unsent_pieces_are_released() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pieces_received_before_a_disconnect_are_used() {
     let scratch = ScratchDir::new();
-    let bytes = noise(3000);
+    let bytes = noise(1, 3000);
     let path = scratch.file("one", &bytes);
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
     let file = source.spec().parts[0].flash_key.expect("a name");
@@ -155,7 +155,7 @@ async fn pieces_received_before_a_disconnect_are_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn disconnects_and_invalid_data_leave_memory_unchanged() {
     let scratch = ScratchDir::new();
-    let bytes = noise(MIB);
+    let bytes = noise(1, MIB);
     let path = scratch.file("one", &bytes);
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
     // The other end is closed.

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 use headlong_engine::{EngineConfig, PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
@@ -66,9 +68,9 @@ impl Drop for ScratchDir {
     }
 }
 
-/// Bytes that differ at every offset.
-pub(crate) fn noise(length: usize) -> Vec<u8> {
-    let mut state = 1_u64;
+/// Bytes that differ at every offset and for every seed.
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
     (0..length)
         .map(|_| {
             state = state
@@ -87,6 +89,8 @@ pub(crate) struct FileSource {
     stream: StreamId,
     parts: Vec<(PathBuf, Option<FileVersion>)>,
     refuses_direct: bool,
+    /// Blocks each open until its sender is dropped.
+    gate: Option<Mutex<Receiver<()>>>,
 }
 
 impl FileSource {
@@ -99,7 +103,19 @@ impl FileSource {
                 .map(|path| (path.clone(), version(&path)))
                 .collect(),
             refuses_direct: false,
+            gate: None,
         }
+    }
+
+    pub(crate) fn shared(self) -> Arc<dyn StreamSource> {
+        Arc::new(self)
+    }
+
+    /// Opens hang until the sender is dropped.
+    pub(crate) fn hanging(mut self) -> (Arc<dyn StreamSource>, Sender<()>) {
+        let (sender, gate) = channel();
+        self.gate = Some(Mutex::new(gate));
+        (Arc::new(self), sender)
     }
 
     pub(crate) fn refusing_direct(mut self) -> Self {
@@ -134,6 +150,9 @@ impl StreamSource for FileSource {
     }
 
     fn open(&self, part: u32, direct: bool) -> io::Result<File> {
+        if let Some(gate) = &self.gate {
+            assert!(gate.lock().expect("whole").recv().is_err());
+        }
         if direct && self.refuses_direct {
             return Err(Errno::INVAL.into());
         }

@@ -208,7 +208,7 @@ impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for ClosureSource<F
 #[test]
 fn bytes_land_in_their_slots_and_last_read_ends_at_file_end() {
     let scratch = ScratchDir::new();
-    let bytes = noise(64 * 4096 + 777);
+    let bytes = noise(1, 64 * 4096 + 777);
     let path = scratch.file("film", &bytes);
     for mode in MODES {
         for refusing in [false, true] {
@@ -245,7 +245,7 @@ fn bytes_land_in_their_slots_and_last_read_ends_at_file_end() {
 #[test]
 fn splits_reads_with_more_runs_than_one_call_accepts() {
     let scratch = ScratchDir::new();
-    let bytes = noise(2500 * 4096);
+    let bytes = noise(1, 2500 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
         let mut rig = StartIoRig::new(mode, 5000);
@@ -260,7 +260,7 @@ fn splits_reads_with_more_runs_than_one_call_accepts() {
 #[test]
 fn concurrent_reads_do_not_mix() {
     let scratch = ScratchDir::new();
-    let bytes = noise(512 * 4096);
+    let bytes = noise(1, 512 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
         let mut rig = StartIoRig::new(mode, 512);
@@ -286,7 +286,7 @@ fn truncated_written_or_removed_file_is_reported_changed() {
     for mode in MODES {
         let scratch = ScratchDir::new();
         let mut rig = StartIoRig::new(mode, 8);
-        let path = scratch.file("film", &noise(5 * 4096));
+        let path = scratch.file("film", &noise(1, 5 * 4096));
         let source = source_of(path.clone());
         assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Done);
         let file = File::options().write(true).open(&path).expect("opens");
@@ -296,7 +296,7 @@ fn truncated_written_or_removed_file_is_reported_changed() {
             assert_eq!(outcome, ReadOutcome::Changed, "{mode:?} {offset}");
         }
 
-        let path = scratch.file("other", &noise(4096));
+        let path = scratch.file("other", &noise(1, 4096));
         let source = source_of(path.clone());
         std::fs::remove_file(&path).expect("removes");
         let mut rig = StartIoRig::new(mode, 8);
@@ -323,7 +323,7 @@ fn failed_read_is_an_error_and_releases_its_memory() {
 #[test]
 fn refused_direct_read_is_done_through_page_cache() {
     let scratch = ScratchDir::new();
-    let bytes = noise(3 * 4096);
+    let bytes = noise(1, 3 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
         let mut rig = StartIoRig::new(mode, 8);
@@ -337,7 +337,7 @@ fn refused_direct_read_is_done_through_page_cache() {
 #[test]
 fn panicking_source_fails_only_its_own_read() {
     let scratch = ScratchDir::new();
-    let good = source_of(scratch.file("film", &noise(4096)));
+    let good = source_of(scratch.file("film", &noise(1, 4096)));
     for mode in MODES {
         let mut rig = StartIoRig::new(mode, 8);
         let bad: Arc<dyn StreamSource> = Arc::new(ClosureSource(|| {
@@ -351,7 +351,7 @@ fn panicking_source_fails_only_its_own_read() {
 #[test]
 fn hanging_open_does_not_block_other_reads() {
     let scratch = ScratchDir::new();
-    let good = source_of(scratch.file("film", &noise(4096)));
+    let good = source_of(scratch.file("film", &noise(1, 4096)));
     for mode in MODES {
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let hang = Arc::clone(&gate);
@@ -395,7 +395,7 @@ fn hanging_pipe() -> (Arc<dyn StreamSource>, PipeWriter) {
 #[test]
 fn hanging_read_does_not_block_other_reads() {
     let scratch = ScratchDir::new();
-    let good = source_of(scratch.file("film", &noise(4096)));
+    let good = source_of(scratch.file("film", &noise(1, 4096)));
     let (hanging, writer) = hanging_pipe();
     let mut rig = StartIoRig::new(IoMode::IoUring, 8);
     let hung = rig.submit(&hanging, (0, 4096), [0]);

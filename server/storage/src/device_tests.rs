@@ -1,136 +1,21 @@
 //! End-to-end tests of a device: from requests to the bytes of real files, through the shard, the
 //! pool and both I/O interfaces.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use headlong_engine::{
-    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, PartSpec, Policy,
-    ReaderIdentity, Refusal, Request, SizingConfig, StreamId, StreamSpec, ViewerId,
+    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, Policy, ReaderIdentity,
+    Refusal, Request, SizingConfig, StreamId, ViewerId,
 };
 use headlong_kernel::time_scale::TimeScale;
-use headlong_storage::{Device, DeviceConfig, IoMode, Reply, StartError, StreamSource};
 use headlong_units::{BitRate, Duration, KIB, MIB};
-use rustix::fs::OFlags;
+
+use crate::rig::{FileSource, ScratchDir, noise};
+use crate::{Device, DeviceConfig, IoMode, Reply, StartError};
 
 const PIECE: u64 = 4 * KIB;
 const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
-
-/// A directory that is removed on drop.
-struct ScratchDir(PathBuf);
-
-impl ScratchDir {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("headlong-device-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("makes a directory");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, bytes).expect("writes a file");
-        path
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Bytes that differ at every offset and for every seed.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    (0..length)
-        .map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 56) as u8
-        })
-        .collect()
-}
-
-/// Size and modification time.
-type FileVersion = (u64, i64, i64);
-
-fn version(file: &File) -> io::Result<FileVersion> {
-    let data = file.metadata()?;
-    Ok((data.len(), data.mtime(), data.mtime_nsec()))
-}
-
-/// A stream of one file, optionally with a gate that blocks its open.
-struct FileSource {
-    stream: StreamId,
-    path: PathBuf,
-    version: FileVersion,
-    gate: Option<Mutex<Receiver<()>>>,
-}
-
-impl FileSource {
-    fn new(stream: u64, path: PathBuf) -> Self {
-        Self {
-            stream: StreamId(stream),
-            version: version(&File::open(&path).expect("opens")).expect("has metadata"),
-            path,
-            gate: None,
-        }
-    }
-
-    fn shared(self) -> Arc<dyn StreamSource> {
-        Arc::new(self)
-    }
-
-    /// The open hangs until the sender is dropped.
-    fn hanging(mut self) -> (Arc<dyn StreamSource>, Sender<()>) {
-        let (sender, gate) = channel();
-        self.gate = Some(Mutex::new(gate));
-        (Arc::new(self), sender)
-    }
-}
-
-impl StreamSource for FileSource {
-    fn spec(&self) -> StreamSpec {
-        StreamSpec {
-            id: self.stream,
-            parts: vec![PartSpec {
-                size_bytes: self.version.0,
-                extents: Vec::new(),
-                flash_key: None,
-                is_absent: false,
-            }],
-            bit_rate: None,
-        }
-    }
-
-    fn open(&self, _part: u32, direct: bool) -> io::Result<File> {
-        if let Some(gate) = &self.gate {
-            assert!(gate.lock().expect("whole").recv().is_err());
-        }
-        let flags = if direct {
-            OFlags::DIRECT
-        } else {
-            OFlags::empty()
-        };
-        let mut options = File::options();
-        options.read(true).custom_flags(flags.bits() as i32);
-        options.open(&self.path)
-    }
-
-    fn unchanged(&self, _part: u32, file: &File) -> bool {
-        version(file).ok() == Some(self.version)
-    }
-}
 
 /// Eight pieces of memory and long timeouts: these tests check the data delivered, not timing.
 fn tiny() -> EngineConfig {
@@ -210,7 +95,7 @@ async fn until_all_is_back(device: &Device) {
 async fn delivers_all_bytes_in_order() {
     let scratch = ScratchDir::new();
     let bytes = noise(1, 300 * 1000 + 7);
-    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    let source = FileSource::new(1, [scratch.file("film", &bytes)]).shared();
     for mode in MODES {
         let device = device(mode, tiny());
         let size = bytes.len() as u64;
@@ -261,7 +146,7 @@ async fn frequent_pieces_are_in_the_sendfile_cache_while_in_memory() {
     let sources: Vec<_> = files
         .iter()
         .zip(0..)
-        .map(|(bytes, n)| FileSource::new(n, scratch.file(&n.to_string(), bytes)).shared())
+        .map(|(bytes, n)| FileSource::new(n, [scratch.file(&n.to_string(), bytes)]).shared())
         .collect();
     let engine = EngineConfig {
         piece_bytes: 64 * KIB,
@@ -301,7 +186,7 @@ async fn fifty_concurrent_replies_share_eight_pieces() {
     let sources: Vec<_> = files
         .iter()
         .zip(0..)
-        .map(|(bytes, n)| FileSource::new(n, scratch.file(&n.to_string(), bytes)).shared())
+        .map(|(bytes, n)| FileSource::new(n, [scratch.file(&n.to_string(), bytes)]).shared())
         .collect();
     let files = Arc::new(files);
     for mode in MODES {
@@ -331,7 +216,7 @@ async fn fifty_concurrent_replies_share_eight_pieces() {
 async fn disconnected_viewers_release_all_memory() {
     let scratch = ScratchDir::new();
     let bytes = noise(1, 400_000);
-    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    let source = FileSource::new(1, [scratch.file("film", &bytes)]).shared();
     for mode in MODES {
         let device = device(mode, tiny());
         for viewer in 0..100 {
@@ -357,7 +242,7 @@ async fn disconnected_viewers_release_all_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_request_is_cancelled() {
     let scratch = ScratchDir::new();
-    let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
+    let source = FileSource::new(1, [scratch.file("film", &noise(1, 400_000))]).shared();
     let device = device(IoMode::Auto, tiny());
     for viewer in 0..50 {
         let (device, source) = (device.clone(), Arc::clone(&source));
@@ -383,7 +268,7 @@ async fn reply_never_mixes_two_file_versions() {
         let scratch = ScratchDir::new();
         let (old, new) = (noise(1, 400_000), noise(2, 300_000));
         let path = scratch.file("film", &old);
-        let source = FileSource::new(1, path.clone()).shared();
+        let source = FileSource::new(1, [path.clone()]).shared();
         let device = device(mode, tiny());
         let reply = device.request(request(1, 1, 0, 400_000), &source).await;
         let mut reply = reply.expect("accepted");
@@ -403,7 +288,7 @@ async fn reply_never_mixes_two_file_versions() {
         assert!(reply.next().await.is_none());
 
         // The new version is a different stream.
-        let source = FileSource::new(2, path).shared();
+        let source = FileSource::new(2, [path]).shared();
         let reply = device.request(request(1, 2, 0, 300_000), &source).await;
         let got = bytes_of(reply.expect("accepted")).await.expect("read");
         assert!(got == new, "{mode:?}");
@@ -415,12 +300,12 @@ async fn removed_stream_completes_its_replies_and_can_return() {
     let scratch = ScratchDir::new();
     let bytes = noise(1, 400_000);
     let path = scratch.file("film", &bytes);
-    let source = FileSource::new(1, path.clone()).shared();
+    let source = FileSource::new(1, [path.clone()]).shared();
     let device = device(IoMode::Auto, tiny());
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
     let mut reply = reply.expect("accepted");
     let first = reply.next().await.expect("more").expect("read");
-    let kept = scratch.0.join("kept");
+    let kept = scratch.path().join("kept");
     std::fs::rename(&path, &kept).expect("renamed");
     device.stream_removed(StreamId(1), false);
     let mut got = first.as_ref().to_vec();
@@ -440,8 +325,8 @@ async fn hanging_file_fails_only_its_own_viewers() {
     let bytes = noise(1, 100_000);
     let path = scratch.file("film", &bytes);
     for mode in MODES {
-        let (hanging, gate) = FileSource::new(1, path.clone()).hanging();
-        let good = FileSource::new(2, path.clone()).shared();
+        let (hanging, gate) = FileSource::new(1, [path.clone()]).hanging();
+        let good = FileSource::new(2, [path.clone()]).shared();
         let device = device(
             mode,
             EngineConfig {
@@ -467,7 +352,7 @@ async fn hanging_file_fails_only_its_own_viewers() {
 async fn pieces_outlive_their_device() {
     let scratch = ScratchDir::new();
     let bytes = noise(1, 100_000);
-    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    let source = FileSource::new(1, [scratch.file("film", &bytes)]).shared();
     for mode in MODES {
         let device = device(mode, tiny());
         let reply = device.request(request(1, 1, 100, 50_000), &source).await;
@@ -491,7 +376,7 @@ async fn pieces_outlive_their_device() {
 #[tokio::test(flavor = "multi_thread")]
 async fn device_stops_when_last_handle_is_dropped() {
     let scratch = ScratchDir::new();
-    let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
+    let source = FileSource::new(1, [scratch.file("film", &noise(1, 400_000))]).shared();
     let device = device(IoMode::Auto, tiny());
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
     let (reply, clone) = (reply.expect("accepted"), device.clone());
@@ -504,7 +389,7 @@ async fn device_stops_when_last_handle_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_device_refuses_as_offline() {
     let scratch = ScratchDir::new();
-    let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
+    let source = FileSource::new(1, [scratch.file("film", &noise(1, 1000))]).shared();
     let device = device(IoMode::Auto, tiny());
     device.shutdown().await;
     device.shutdown().await;
@@ -517,7 +402,7 @@ async fn stopped_device_refuses_as_offline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_requests_are_refused() {
     let scratch = ScratchDir::new();
-    let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
+    let source = FileSource::new(1, [scratch.file("film", &noise(1, 1000))]).shared();
     let device = device(IoMode::Auto, tiny());
     let refusal = device.request(request(1, 1, 0, 1001), &source).await;
     assert_eq!(refusal.err(), Some(Refusal::OutOfBounds));
