@@ -99,7 +99,8 @@ pub(crate) fn request(
     kind: MessageKind,
     fd: i32,
     file: FileKey,
-    (offset, length): (u64, u64),
+    offset: u64,
+    length: u64,
 ) -> Option<Answer> {
     let place = SlotClaim::claim()?;
     let message = Message::new(kind, file, offset, length);
@@ -128,7 +129,7 @@ pub(crate) fn request(
 }
 
 /// Sends a message that needs no answer.
-pub(crate) fn notify(kind: MessageKind, file: FileKey, (offset, length): (u64, u64)) {
+pub(crate) fn notify(kind: MessageKind, file: FileKey, offset: u64, length: u64) {
     if let Some(place) = SlotClaim::claim() {
         let _ = send(&place, Message::new(kind, file, offset, length), None);
     }

@@ -76,7 +76,7 @@ fn before_call(fd: i32, out: Option<i32>, at: ReadPosition, length: u64) -> Opti
         return None;
     }
     let _errno = sys::SavedErrno::save();
-    check_residency(fd, entry, (at, length), out)
+    check_residency(fd, entry, at, length, out)
 }
 
 /// Runs after the call.
@@ -109,7 +109,7 @@ fn small(fd: i32, took_ns: u64) {
         return;
     };
     let found = memory.take_found_small();
-    if client::request(MessageKind::Waited, fd, file, (0, found)) != Some(Answer::Ready) {
+    if client::request(MessageKind::Waited, fd, file, 0, found) != Some(Answer::Ready) {
         // Keep the count: it has the same value in the next message.
         memory.pause_walk(now.saturating_add(WALK_PAUSE_MS));
     }
@@ -183,14 +183,15 @@ pub(crate) fn at_exit() {
     let memory = raw::memory();
     if settings::mode() == Mode::Daemon && memory.has_counters() && !memory.is_paused(sys::now_ms())
     {
-        client::notify(MessageKind::Count, Default::default(), (0, 0));
+        client::notify(MessageKind::Count, Default::default(), 0, 0);
     }
 }
 
 fn check_residency(
     fd: i32,
     entry: &Descriptor,
-    (at, length): (ReadPosition, u64),
+    at: ReadPosition,
+    length: u64,
     out: Option<i32>,
 ) -> Option<TimedCall> {
     match entry.class() {
@@ -231,16 +232,16 @@ fn check_residency(
     if by_daemon && memory.is_paused(now) {
         return None;
     }
-    let mut is_there = is_known(entry, (start, end), now);
+    let mut is_there = is_known(entry, start, end, now);
     if !is_there && let Some(room) = out.and_then(sys::room) {
         // The socket accepts nothing, and the program will retry.
         if room == 0 {
             return None;
         }
         end = end.min(start.saturating_add(room).saturating_add(PACKET_BYTES));
-        is_there = is_known(entry, (start, end), now);
+        is_there = is_known(entry, start, end, now);
     }
-    let is_there = is_there || finds(fd, entry, (start, end), goes_on, now)?;
+    let is_there = is_there || finds(fd, entry, start, end, goes_on, now)?;
     memory.count(is_there);
     if is_there {
         if by_daemon {
@@ -262,7 +263,7 @@ fn check_residency(
             // requested twice.
             let known = entry.resident_to(start, now).filter(|known| *known < end);
             let from = known.filter(|_| is_untold()).unwrap_or(start);
-            match client::request(MessageKind::Ask, fd, entry.file(), (from, end - from)) {
+            match client::request(MessageKind::Ask, fd, entry.file(), from, end - from) {
                 Some(Answer::Ready) => {
                     memory.remember_file(entry.file(), now);
                     let answered = sys::now_ms();
@@ -295,7 +296,7 @@ fn first_of_small(fd: i32) -> Option<TimedCall> {
 }
 
 /// Whether the range was recently found in memory, by this or another descriptor.
-fn is_known(entry: &Descriptor, (start, end): (u64, u64), now: u64) -> bool {
+fn is_known(entry: &Descriptor, start: u64, end: u64, now: u64) -> bool {
     if entry.is_resident(start, end, now) {
         return true;
     }
@@ -310,7 +311,8 @@ fn is_known(entry: &Descriptor, (start, end): (u64, u64), now: u64) -> bool {
 fn finds(
     fd: i32,
     entry: &Descriptor,
-    (start, end): (u64, u64),
+    start: u64,
+    end: u64,
     goes_on: bool,
     now: u64,
 ) -> Option<bool> {
@@ -357,7 +359,7 @@ fn note(entry: &Descriptor, from: u64, end: u64) {
     {
         return;
     }
-    client::notify(MessageKind::Note, file, (start, length));
+    client::notify(MessageKind::Note, file, start, length);
     memory.remember_told(file, (start, end), now);
     memory.remember_file(file, now);
 }

@@ -221,7 +221,8 @@ impl FileOpener {
     /// file's part of it.
     pub(crate) fn look_around(
         self: &Arc<Self>,
-        (open, offset): (&Arc<OpenFile>, u64),
+        open: &Arc<OpenFile>,
+        offset: u64,
         stream: &Stream,
         found: impl FnOnce(Stream) + Send + 'static,
     ) {

@@ -112,9 +112,8 @@ impl ReadContext {
         let (open, reading) = (&asked.open, Arc::clone(self));
         let reader = open.reader;
         let found = move |part: Stream| reading.read_on(part, reader);
-        self.opening
-            .look_around((open, asked.offset), &stream, found);
-        let request = request(&stream, reader, (asked.offset, length));
+        self.opening.look_around(open, asked.offset, &stream, found);
+        let request = request(&stream, reader, asked.offset, length);
         let mut fetching = Box::pin(fetch(stream, request));
         let _runtime = self.runtime.enter();
         let mut nobody = Context::from_waker(Waker::noop());
@@ -136,7 +135,7 @@ impl ReadContext {
         let Some(last) = part.identity.size.checked_sub(1) else {
             return;
         };
-        let request = request(&part, reader, (last, 1));
+        let request = request(&part, reader, last, 1);
         self.runtime.spawn(async move {
             // The outcome is ignored: no request depends on it.
             let _ = fetch(Arc::new(part), request).await;
@@ -196,7 +195,7 @@ impl ReadContext {
     }
 }
 
-fn request(stream: &Stream, reader: ConnectionId, (offset, length): (u64, u64)) -> Request {
+fn request(stream: &Stream, reader: ConnectionId, offset: u64, length: u64) -> Request {
     Request {
         viewer: ReaderIdentity::Unnamed {
             origin: PROGRAMS,

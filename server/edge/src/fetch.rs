@@ -107,7 +107,7 @@ impl Pull {
                 is_ahead: false,
                 is_fill: false,
             };
-            match self.lookup(version, (index, range.start), purpose, Some(by)) {
+            match self.lookup(version, index, range.start, purpose, Some(by)) {
                 SliceLookup::Here(pinned) => break SliceContent::Stored(pinned),
                 SliceLookup::Coming(part, mut incoming) => {
                     is_miss = true;
@@ -162,7 +162,7 @@ impl Pull {
             is_ahead: true,
             is_fill: true,
         };
-        match self.lookup(version, (index, 0), wanted, None) {
+        match self.lookup(version, index, 0, wanted, None) {
             SliceLookup::Here(_) => Ok(()),
             SliceLookup::Coming(_, mut incoming) => {
                 self.wait(&mut incoming, |slice| slice.end).await?
@@ -215,7 +215,8 @@ impl Pull {
     fn lookup(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        (index, offset): (u32, u64),
+        index: u32,
+        offset: u64,
         wanted: FetchPurpose,
         by: Option<&RequestId>,
     ) -> SliceLookup {
@@ -243,7 +244,7 @@ impl Pull {
         let (say, coming) = watch::channel(IncomingSlice::new(length));
         table.coming.insert(part, coming.clone());
         let (pull, by) = (Arc::clone(self), by.cloned());
-        tokio::spawn(pull.fetch_part(Arc::clone(version), (part, wanted), by, say));
+        tokio::spawn(pull.fetch_part(Arc::clone(version), part, wanted, by, say));
         SliceLookup::Coming(part, coming)
     }
 
@@ -264,14 +265,15 @@ impl Pull {
                 is_ahead: true,
                 is_fill: false,
             };
-            drop(self.lookup(version, (next as u32, 0), wanted, Some(by)));
+            drop(self.lookup(version, next as u32, 0, wanted, Some(by)));
         }
     }
 
     async fn fetch_part(
         self: Arc<Self>,
         version: Arc<Version>,
-        (part, wanted): (SlicePart, FetchPurpose),
+        part: SlicePart,
+        wanted: FetchPurpose,
         by: Option<RequestId>,
         say: watch::Sender<IncomingSlice>,
     ) {
@@ -282,7 +284,7 @@ impl Pull {
                 }
                 PullCounters::add(&self.counters.in_flight, 1);
                 let outcome = self
-                    .fetch_now(&version, (part, wanted.is_fill), by.as_ref(), &say)
+                    .fetch_now(&version, part, wanted.is_fill, by.as_ref(), &say)
                     .await;
                 self.counters
                     .in_flight
@@ -324,7 +326,8 @@ impl Pull {
     async fn fetch_now(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        (part, is_fill): (SlicePart, bool),
+        part: SlicePart,
+        is_fill: bool,
         by: Option<&RequestId>,
         slice: &watch::Sender<IncomingSlice>,
     ) -> Result<(), ResponseFault> {
@@ -337,7 +340,7 @@ impl Pull {
             let before = slice.borrow().received();
             let fetched = self
                 .origin
-                .fetch(&version.about.path, &version.told, (range, by), slice)
+                .fetch(&version.about.path, &version.told, range, by, slice)
                 .await;
             let more = slice.borrow().received() - before;
             PullCounters::add(&self.counters.fetched_bytes, more);
@@ -357,7 +360,7 @@ impl Pull {
         if !part.is_whole() {
             return Err(self.health.fault().unwrap_or(ResponseFault::NoSpace));
         }
-        self.store(version, (part.index, is_fill), bytes).await?;
+        self.store(version, part.index, is_fill, bytes).await?;
         if slice.borrow().was_read() {
             self.touch(version, part.index);
         }
@@ -376,7 +379,8 @@ impl Pull {
     async fn store(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        (index, is_fill): (u32, bool),
+        index: u32,
+        is_fill: bool,
         bytes: Arc<Vec<u8>>,
     ) -> Result<(), ResponseFault> {
         if let Some(fault) = self.health.fault() {

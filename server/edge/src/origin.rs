@@ -106,7 +106,7 @@ impl Origin {
         name: &str,
         by: Option<&RequestId>,
     ) -> Result<(OriginVersion, headlong_units::Duration), ResponseFault> {
-        let response = self.request(&Method::HEAD, name, (&[], by)).await?;
+        let response = self.request(&Method::HEAD, name, &[], by).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
         let control = field(headers, header::CACHE_CONTROL);
@@ -120,7 +120,8 @@ impl Origin {
         &self,
         name: &str,
         version: &OriginVersion,
-        (range, by): (ByteRange, Option<&RequestId>),
+        range: ByteRange,
+        by: Option<&RequestId>,
         slice: &watch::Sender<IncomingSlice>,
     ) -> Result<(), ResponseFault> {
         let received = || slice.borrow().received();
@@ -133,7 +134,7 @@ impl Origin {
             .or(validators.last_modified.as_deref());
         let mut fields = vec![(header::RANGE, span.as_str())];
         fields.extend(condition.map(|value| (header::IF_RANGE, value)));
-        let response = self.request(&Method::GET, name, (&fields, by)).await?;
+        let response = self.request(&Method::GET, name, &fields, by).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();
         while received() < range.len() {
@@ -165,9 +166,10 @@ impl Origin {
         &self,
         method: &Method,
         name: &str,
-        (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
+        fields: &[(header::HeaderName, &str)],
+        by: Option<&RequestId>,
     ) -> Result<Response<Incoming>, ResponseFault> {
-        let answer = self.request_uncached(method, name, (fields, by)).await;
+        let answer = self.request_uncached(method, name, fields, by).await;
         match &answer {
             Err(fault) => self.trouble.failed(&self.written, fault.name()),
             Ok(response) if response.status().is_server_error() => {
@@ -183,7 +185,8 @@ impl Origin {
         &self,
         method: &Method,
         name: &str,
-        (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
+        fields: &[(header::HeaderName, &str)],
+        by: Option<&RequestId>,
     ) -> Result<Response<Incoming>, ResponseFault> {
         let uri = match &self.signer {
             Some(signer) => signer.sign(*method == Method::HEAD, name),

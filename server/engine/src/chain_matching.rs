@@ -161,7 +161,7 @@ impl UnnamedChains {
         id: ChainId,
     ) {
         self.by_end.remove(&(origin, stream, end, id));
-        self.move_connection((connection, None), id);
+        self.move_connection(connection, None, id);
     }
 
     /// More was requested.
@@ -178,7 +178,8 @@ impl UnnamedChains {
     /// The chain continues on another connection.
     pub(crate) fn move_connection(
         &mut self,
-        (from, to): (Option<ConnectionId>, Option<ConnectionId>),
+        from: Option<ConnectionId>,
+        to: Option<ConnectionId>,
         id: ChainId,
     ) {
         if let Some(from) = from {

@@ -281,7 +281,7 @@ impl Chains {
         if let Some(chain) = self.chains.get_mut(&id) {
             self.once.note_request(&mut chain.stay);
             if let Some(before) = chain.begin_request(now, request, connection) {
-                self.unnamed.move_connection((before, connection), id);
+                self.unnamed.move_connection(before, connection, id);
             }
         }
     }
@@ -383,7 +383,7 @@ impl Chains {
     /// Stops counting one-shot readers that have left by now.
     pub(crate) fn note_left(&mut self, now: Instant, gap: Duration) {
         let stay_of = |chains: &IdMap<ChainId, Chain>, id| Some(chains.get(&id)?.stay);
-        while let Some(left) = self.once.poll((now, gap), |id| stay_of(&self.chains, id)) {
+        while let Some(left) = self.once.poll(now, gap, |id| stay_of(&self.chains, id)) {
             if let Some(chain) = self.chains.get_mut(&left) {
                 chain.stay = ReaderPresence::Left;
             }

@@ -260,7 +260,7 @@ impl Memory {
 
     /// A reply takes bytes of the piece. Returns how many of them had not been sent since they were
     /// read.
-    pub(crate) fn begin_sending(&mut self, slot: Slot, (from, to): (u32, u32)) -> u32 {
+    pub(crate) fn begin_sending(&mut self, slot: Slot, from: u32, to: u32) -> u32 {
         self.unrank(slot);
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, SlotPhase::Ready);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     fn read(memory: &mut Memory, slot: Slot, wanted_at: Option<Instant>) {
-        memory.begin_sending(slot, (0, 1));
+        memory.begin_sending(slot, 0, 1);
         memory.end_sending(slot, wanted_at);
         memory.check_invariants();
     }
@@ -563,7 +563,7 @@ mod tests {
         fill(&mut memory, 1, Some(ChainId(1)));
         fill(&mut memory, 2, None);
         assert_eq!(memory.available(), 3);
-        memory.begin_sending(first, (0, 1));
+        memory.begin_sending(first, 0, 1);
         memory.disown(first, None);
         memory.end_sending(first, None);
         memory.check_invariants();
@@ -581,7 +581,7 @@ mod tests {
         let mut memory = Memory::new(2);
         let sent = fill(&mut memory, 0, None);
         fill(&mut memory, 1, Some(ChainId(1)));
-        memory.begin_sending(sent, (0, 1));
+        memory.begin_sending(sent, 0, 1);
         memory.drop_stream(Instant::ZERO, STREAM);
         memory.check_invariants();
         assert_eq!(memory.find((STREAM, 0)), None);

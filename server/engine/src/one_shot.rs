@@ -83,7 +83,8 @@ impl OneShotReaders {
     /// [`ReaderPresence::Left`].
     pub(crate) fn poll(
         &mut self,
-        (now, gap): (Instant, Duration),
+        now: Instant,
+        gap: Duration,
         stay_of: impl Fn(ChainId) -> Option<ReaderPresence>,
     ) -> Option<ChainId> {
         let (since, id) = self.idle.oldest(|id| stay_of(id)?.turn())?;

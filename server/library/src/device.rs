@@ -190,7 +190,7 @@ impl Devices {
             .map_or(0, |space| space.f_blocks.saturating_mul(space.f_frsize));
         // A disk that was unplugged and mounted again has another name, and keeps its engine.
         let before = mount.and_then(|mount| self.mounted_at(&mount.point));
-        self.add(st_dev, mount, before, (beneath, space_bytes))
+        self.add(st_dev, mount, before, beneath, space_bytes)
     }
 
     /// Records that a root lies on this file system from now on. If its disk is new, it gets the
@@ -199,14 +199,14 @@ impl Devices {
         let mounts = self.kernel.mounts();
         let mount = innermost(&mounts, real).filter(|mount| mount.may_have_files_of(st_dev));
         let before = self.of_root(root).first().copied();
-        self.add(st_dev, mount, before, (real, 0));
+        self.add(st_dev, mount, before, real, 0);
     }
 
     /// The same for a mount, without asking the file system for its size, as it may not respond.
     fn place_of_mount(&self, mount: Option<&Mount>, beneath: &Path) -> FileSystemLocation {
         let dev = mount.map_or(0, |mount| mount.dev);
         self.location(dev)
-            .unwrap_or_else(|| self.add(dev, mount, None, (beneath, 0)))
+            .unwrap_or_else(|| self.add(dev, mount, None, beneath, 0))
     }
 
     /// Adds a file system; on the device `before` if its disk is new.
@@ -215,7 +215,8 @@ impl Devices {
         st_dev: u64,
         mount: Option<&Mount>,
         before: Option<usize>,
-        (beneath, space_bytes): (&Path, u64),
+        beneath: &Path,
+        space_bytes: u64,
     ) -> FileSystemLocation {
         let (disk, start_bytes) = match disk_below(&self.kernel.sys, st_dev, mount) {
             Some((disk, start_bytes)) => (Some(disk), start_bytes),

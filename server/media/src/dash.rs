@@ -273,7 +273,7 @@ impl RepresentationContext<'_> {
             self.expand_list(&list, segments, base, count_max, builder);
         } else {
             let length = self.length.unwrap_or(Duration::ZERO);
-            segments.push((base, ""), None, length, builder);
+            segments.push(base, "", None, length, builder);
         }
     }
 
@@ -327,7 +327,7 @@ impl RepresentationContext<'_> {
         };
         if let Some(init) = template.initialization.as_deref().filter(|_| count_max > 0) {
             match expand(init, &values) {
-                Ok(url) => segments.push((base, &url), None, Duration::ZERO, builder),
+                Ok(url) => segments.push(base, &url, None, Duration::ZERO, builder),
                 Err(error) => builder.note(format!("template `{}` {error}", brief(init))),
             }
         }
@@ -361,7 +361,7 @@ impl RepresentationContext<'_> {
             values.time = Some(segment.time);
             let length = ticks_to_duration(segment.duration, timescale);
             match expand(media, &values) {
-                Ok(url) => segments.push((base, &url), None, length, builder),
+                Ok(url) => segments.push(base, &url, None, length, builder),
                 Err(error) => {
                     builder.note(format!("template `{}` {error}", brief(media)));
                     return;
@@ -441,7 +441,7 @@ impl RepresentationContext<'_> {
         let timescale = list.timescale.unwrap_or(1);
         if let Some(init) = list.initialization.as_ref().filter(|_| count_max > 0) {
             let url = init.url.as_deref().unwrap_or("");
-            segments.push((base, url), init.range, Duration::ZERO, builder);
+            segments.push(base, url, init.range, Duration::ZERO, builder);
         }
         let count_max = count_max.saturating_sub(1);
         if list.urls.len() > count_max {
@@ -464,7 +464,7 @@ impl RepresentationContext<'_> {
                 .or(list.duration);
             let length = ticks.map_or(Duration::ZERO, |t| ticks_to_duration(t, timescale));
             let url = source.url.as_deref().unwrap_or("");
-            segments.push((base, url), source.range, length, builder);
+            segments.push(base, url, source.range, length, builder);
         }
     }
 }

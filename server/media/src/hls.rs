@@ -231,7 +231,7 @@ fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segm
             map = segment.map.as_ref();
             if let Some(init) = map {
                 let range = init.byte_range.map(|range| absolute(range, 0));
-                segments.push((path, &init.uri), range, Duration::ZERO, builder);
+                segments.push(path, &init.uri, range, Duration::ZERO, builder);
             }
         }
         let after = previous.filter(|(uri, _)| *uri == segment.uri);
@@ -239,7 +239,7 @@ fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segm
             .byte_range
             .map(|range| absolute(range, after.map_or(0, |(_, end)| end)));
         previous = range.map(|range| (segment.uri.as_str(), range.end));
-        segments.push((path, &segment.uri), range, segment.duration, builder);
+        segments.push(path, &segment.uri, range, segment.duration, builder);
     }
     segments
 }

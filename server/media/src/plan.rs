@@ -70,7 +70,7 @@ pub fn plan(titles: &[Title], facts: impl Fn(&str) -> Option<FileFacts>) -> Plan
             if !planned.insert(Arc::as_ptr(&titles[title].renditions[rendition].segments)) {
                 continue;
             }
-            plan.add(titles, (title, rendition), &facts);
+            plan.add(titles, title, rendition, &facts);
         }
     }
     plan
@@ -80,7 +80,8 @@ impl Plan {
     fn add(
         &mut self,
         titles: &[Title],
-        (title, rendition): (usize, usize),
+        title: usize,
+        rendition: usize,
         facts: &impl Fn(&str) -> Option<FileFacts>,
     ) {
         let source = &titles[title].renditions[rendition];

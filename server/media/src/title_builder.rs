@@ -136,7 +136,8 @@ impl Segments {
     /// Adds the segment that `reference` names relative to `base`, or a note why it cannot be used.
     pub(crate) fn push(
         &mut self,
-        (base, reference): (&str, &str),
+        base: &str,
+        reference: &str,
         range: Option<ByteRange>,
         duration: Duration,
         builder: &mut TitleBuilder<'_>,

@@ -89,7 +89,7 @@ pub(super) fn take_head<R>(
         *field = (place(known.name.as_bytes()), place(known.value));
     }
     let block = buffer.split_to(length).freeze();
-    let head = head_of(&block, (method, target, version), &places[..count])?;
+    let head = head_of(&block, method, target, version, &places[..count])?;
     Ok(Some(HeadOutcome::Request(head)))
 }
 
@@ -105,7 +105,9 @@ fn too_large(head: &[u8], bytes_max: usize) -> StatusCode {
 
 fn head_of(
     block: &Bytes,
-    (method, target, version): (Method, Range<usize>, Version),
+    method: Method,
+    target: Range<usize>,
+    version: Version,
     fields: &[FieldPositions],
 ) -> Result<ParsedHead, StatusCode> {
     let bad = |_| StatusCode::BAD_REQUEST;

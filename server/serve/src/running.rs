@@ -168,7 +168,8 @@ impl Running {
             Arc::clone(&state),
             scans,
             unscanned,
-            (is_ready, addresses.all),
+            is_ready,
+            addresses.all,
         ));
         let reloader = Reloader {
             state: Arc::clone(&state),

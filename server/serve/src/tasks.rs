@@ -92,7 +92,8 @@ pub(crate) async fn say_ready(
     state: Arc<MediaState>,
     scans: watch::Receiver<u64>,
     unscanned: Arc<PendingScans>,
-    (is_ready, addresses): (Arc<AtomicBool>, String),
+    is_ready: Arc<AtomicBool>,
+    addresses: String,
 ) {
     until_scanned(&state, scans, &unscanned).await;
     is_ready.store(true, Ordering::Relaxed);

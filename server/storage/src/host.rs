@@ -153,7 +153,7 @@ impl Host<DiskResources> for DiskHost {
             disk_time: piece.disk_time,
         };
         let device = Arc::clone(&self.receiver);
-        let piece = Piece::new(view, info, (request, slot), device);
+        let piece = Piece::new(view, info, request, slot, device);
         self.send_piece(client, Ok(piece));
         Ok(())
     }

@@ -111,7 +111,7 @@ impl Link {
                 self.lock.leave(guard);
                 return Some(reply);
             }
-            None => self.request_by_message((id, request), register),
+            None => self.request_by_message(id, request, register),
         };
         waiting.await.ok()
     }
@@ -129,7 +129,8 @@ impl Link {
 
     fn request_by_message(
         &self,
-        (id, request): (RequestId, Request),
+        id: RequestId,
+        request: Request,
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> oneshot::Receiver<Result<Reply, Refusal>> {
         let (answer, answered) = oneshot::channel();

@@ -133,7 +133,7 @@ impl IncomingPieces {
             was_read: piece.was_read,
         };
         match known {
-            Some((stream, _)) => receive(now, (shard, pool), stream, (slot, bytes)),
+            Some((stream, _)) => receive(now, shard, pool, stream, slot, bytes),
             None => {
                 self.waiting_count += 1;
                 let waiting = self.waiting.entry(piece.file).or_default();
@@ -165,7 +165,7 @@ impl IncomingPieces {
             for (slot, bytes) in came.unwrap_or_default() {
                 self.waiting_count -= 1;
                 let bytes = PieceBytes { part, ..bytes };
-                receive(now, (shard, pool), stream, (slot, bytes));
+                receive(now, shard, pool, stream, slot, bytes);
             }
         }
         self.know(stream, files);
@@ -190,9 +190,11 @@ impl IncomingPieces {
 
 fn receive(
     now: Instant,
-    (shard, pool): (&mut Shard, &Arc<Pool>),
+    shard: &mut Shard,
+    pool: &Arc<Pool>,
     stream: StreamId,
-    (slot, bytes): (Slot, PieceBytes),
+    slot: Slot,
+    bytes: PieceBytes,
 ) -> bool {
     let is_taken = shard.handle_received(now, slot, stream, bytes);
     if is_taken {

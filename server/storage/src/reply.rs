@@ -70,7 +70,8 @@ impl Piece {
     pub(super) fn new(
         view: PieceView,
         info: PieceInfo,
-        (request, slot): (RequestId, Slot),
+        request: RequestId,
+        slot: Slot,
         device: Arc<dyn CompletionReceiver>,
     ) -> Self {
         Self {
@@ -392,7 +393,7 @@ mod tests {
 
     fn piece(pool: &Arc<Pool>, slot: Slot, device: &Arc<Mailbox<DeviceMessage>>) -> Piece {
         let view = pool.view(slot, 0, 4096).expect("filled");
-        Piece::new(view, INFO, (RequestId(7), slot), device.clone())
+        Piece::new(view, INFO, RequestId(7), slot, device.clone())
     }
 
     #[test]

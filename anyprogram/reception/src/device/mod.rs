@@ -201,7 +201,7 @@ impl DeviceThread {
                     .enqueue(ReadJob::Plain { waiting: id, run });
             }
             (_, Some(_)) => {
-                self.lose(file, (offset, length));
+                self.lose(file, offset, length);
                 self.request(id, file, uid, (offset, length));
             }
             (_, None) => self.host.waiting.fail(id, &self.host.counters),
@@ -211,7 +211,7 @@ impl DeviceThread {
     /// A program did not find bytes in memory: where pages are not locked, the kernel dropped them,
     /// and perhaps those that follow. The engine is notified, so that it reads them again in large
     /// runs.
-    fn lose(&mut self, file: StreamFile, (offset, length): (u64, u64)) {
+    fn lose(&mut self, file: StreamFile, offset: u64, length: u64) {
         let piece_bytes = self.core.shard().config().piece_bytes;
         let first = offset / piece_bytes * piece_bytes;
         let behind = offset.saturating_add(length).saturating_add(LOST_BYTES);

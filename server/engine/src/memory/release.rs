@@ -89,7 +89,8 @@ impl Memory {
     pub(crate) fn received(
         &mut self,
         now: Instant,
-        (slot, key): (Slot, PieceKey),
+        slot: Slot,
+        key: PieceKey,
         sent_to: u32,
         wanted_at: Option<Instant>,
     ) {

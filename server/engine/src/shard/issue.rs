@@ -188,7 +188,7 @@ impl Shard {
             return false;
         };
         let to = match self.config.has_arm {
-            true => self.cut_for_arm(run, (from, to), job.to),
+            true => self.cut_for_arm(run, from, to, job.to),
             false => to,
         };
         job.from = from;
@@ -231,7 +231,7 @@ impl Shard {
     /// End of the next read of a run at a device with an arm: a lead at first if the device still
     /// works on another run, and a separate tail at the end ([`crate::lanes`]). Cuts are aligned to
     /// the kernel's request size, so that the drive gets no more requests than for one long read.
-    fn cut_for_arm(&self, run: RunId, (from, to): (u32, u32), end: u32) -> u32 {
+    fn cut_for_arm(&self, run: RunId, from: u32, to: u32, end: u32) -> u32 {
         let piece_bytes = self.config.piece_bytes;
         let pieces = |bytes: u64| {
             u32::try_from(bytes / piece_bytes)

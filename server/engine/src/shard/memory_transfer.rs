@@ -154,7 +154,7 @@ impl Shard {
                     0
                 };
                 self.memory
-                    .received(self.now, (slot, key), read_to, wanted_at);
+                    .received(self.now, slot, key, read_to, wanted_at);
                 // Of replies that have requested the piece already.
                 self.wake_waiters(key, slot);
             }

@@ -134,7 +134,7 @@ impl Shard {
         let place = stream.layout.place(key.1);
         let start = request.next - place.offset;
         let end = place.length.min(request.end - place.offset);
-        let fresh_bytes = self.memory.begin_sending(slot, (start as u32, end as u32));
+        let fresh_bytes = self.memory.begin_sending(slot, start as u32, end as u32);
         let source = match waited {
             _ if fresh_bytes > 0 && self.memory.is_on_flash(slot) => ByteOrigin::Flash,
             None => ByteOrigin::Ram,

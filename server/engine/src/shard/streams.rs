@@ -141,7 +141,7 @@ impl Shard {
             self.remember_chain(&chain);
         }
         self.streams.end_chain(self.now, chain.stream);
-        self.let_go((chain.stream, id), &chain.unread, chain.job);
+        self.let_go(chain.stream, id, &chain.unread, chain.job);
     }
 
     /// Releases the unread pieces of a chain, and stops reading ahead for it; its position is still
@@ -153,7 +153,7 @@ impl Shard {
         let unread = core::mem::take(&mut chain.unread);
         chain.fetched_end = chain.position;
         let (stream, job) = (chain.stream, chain.job);
-        if self.let_go((stream, id), &unread, job)
+        if self.let_go(stream, id, &unread, job)
             && let Some(chain) = self.chains.get_mut(id)
         {
             chain.job = None;
@@ -163,7 +163,8 @@ impl Shard {
     /// Releases the pieces and the ahead job of a chain. Returns whether the job was removed.
     fn let_go(
         &mut self,
-        (stream, id): (StreamId, ChainId),
+        stream: StreamId,
+        id: ChainId,
         unread: &UnreadPieces,
         job: Option<JobId>,
     ) -> bool {

@@ -573,7 +573,7 @@ impl FlashStore {
             of.pins = of.pins.saturating_sub(1);
         }
         if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
-            ssd.conduct.end_read(now, (waited, took), records);
+            ssd.conduct.end_read(now, waited, took, records);
         }
     }
 

@@ -97,7 +97,8 @@ impl SsdBehaviour {
     pub(crate) fn end_read(
         &mut self,
         now: Instant,
-        (waited, took): (Duration, Duration),
+        waited: Duration,
+        took: Duration,
         records: u64,
     ) {
         self.reads_outstanding = self.reads_outstanding.saturating_sub(1);
@@ -329,7 +330,8 @@ mod tests {
             conduct.begin_read(at(turn));
             conduct.end_read(
                 at(turn),
-                (Duration::from_millis(1), Duration::from_millis(1)),
+                Duration::from_millis(1),
+                Duration::from_millis(1),
                 1,
             );
         }
@@ -339,7 +341,8 @@ mod tests {
         assert!(conduct.is_calm());
         conduct.end_read(
             at(30),
-            (Duration::from_millis(8), Duration::from_millis(8)),
+            Duration::from_millis(8),
+            Duration::from_millis(8),
             1,
         );
         conduct.begin_read(at(30));
@@ -349,13 +352,15 @@ mod tests {
         );
         conduct.end_read(
             at(40),
-            (Duration::from_millis(60), Duration::from_millis(60)),
+            Duration::from_millis(60),
+            Duration::from_millis(60),
             1,
         );
         assert!(!conduct.is_calm());
         conduct.end_read(
             at(41),
-            (Duration::from_millis(60), Duration::from_millis(60)),
+            Duration::from_millis(60),
+            Duration::from_millis(60),
             1,
         );
         assert!(conduct.is_calm(), "no read is in flight");
@@ -367,7 +372,8 @@ mod tests {
         conduct.begin_read(at(0));
         conduct.end_read(
             at(700),
-            (Duration::from_millis(700), Duration::from_millis(700)),
+            Duration::from_millis(700),
+            Duration::from_millis(700),
             1,
         );
         assert!(!conduct.is_calm_by_use(at(1100)));

@@ -55,7 +55,7 @@ impl Collector for DeviceCollector {
         self.encode_sendfile_cache(&mut encoder)?;
         flash_metrics::encode(&self.0, &mut encoder)?;
         let named = self.0.iter().map(|device| (device.name.as_str(), device));
-        encode_each(&mut encoder, ("device", "device"), &ROWS, named)?;
+        encode_each(&mut encoder, "device", "device", &ROWS, named)?;
         self.encode_counters(&mut encoder)
     }
 }

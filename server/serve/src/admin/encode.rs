@@ -48,7 +48,8 @@ pub(super) fn encode_rows<T>(
 /// Encodes all rows, with one labelled series for each item.
 pub(super) fn encode_each<'i, T: 'i>(
     encoder: &mut DescriptorEncoder<'_>,
-    (prefix, label): (&str, &'static str),
+    prefix: &str,
+    label: &'static str,
     rows: &[MetricRow<T>],
     items: impl Iterator<Item = (&'i str, &'i T)> + Clone,
 ) -> fmt::Result {

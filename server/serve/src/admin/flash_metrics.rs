@@ -39,7 +39,7 @@ pub(super) fn encode(
     if views.clone().next().is_none() {
         return Ok(());
     }
-    encode_each(encoder, ("flash", "device"), &ROWS, views.clone())?;
+    encode_each(encoder, "flash", "device", &ROWS, views.clone())?;
     let help = "Bytes offered and not admitted, by reason";
     let unit = Some(Unit::Bytes);
     let refused = views.clone().flat_map(|(device, view)| {

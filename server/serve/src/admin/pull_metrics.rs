@@ -36,7 +36,7 @@ impl Collector for PullCollector {
             return Ok(());
         }
         let paths = self.0.iter().map(|of| (of.path.as_str(), of));
-        encode_each(&mut encoder, ("pull", "path"), &ROWS, paths.clone())?;
+        encode_each(&mut encoder, "pull", "path", &ROWS, paths.clone())?;
         let help = "Failures of an origin, or of the disk that stores its titles, by kind";
         let faults = paths.flat_map(|(path, of)| {
             let faults = of.faults.iter();

@@ -211,7 +211,8 @@ impl ReplyBody {
     pub(super) fn parts(
         body: headlong_http::PlannedBody,
         first: FirstBytes,
-        (asking, shared): (RangeRequester, ReplySchedules),
+        asking: RangeRequester,
+        shared: ReplySchedules,
         account: Box<Account>,
     ) -> Self {
         let left_bytes = body.length();

@@ -109,7 +109,7 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
                 library: state.library.clone(),
                 direct: hint.settings.direct,
             });
-            report_expected(device, &hint, (version.stream, index, here), &source).await;
+            report_expected(device, &hint, version.stream, index, here, &source).await;
         }
         None => {
             // The name is known, so at most one root is accessed.
@@ -123,7 +123,7 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
                 files: Arc::clone(&file.stream),
                 direct: hint.settings.direct,
             });
-            report_expected(device, &hint, (stream, file.part, range), &source).await;
+            report_expected(device, &hint, stream, file.part, range, &source).await;
         }
     }
     Some(())
@@ -132,7 +132,9 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
 async fn report_expected(
     device: &Device,
     hint: &ClientHint,
-    (stream, part, range): (StreamId, u32, ByteRange),
+    stream: StreamId,
+    part: u32,
+    range: ByteRange,
     source: &Arc<dyn StreamSource>,
 ) {
     let expected = AnnouncedRequest {

@@ -124,7 +124,8 @@ impl CopiedRange {
 /// Caches the head of a reply, if later replies to the same request have the same head.
 pub(super) fn insert(
     replies: &HeadCache,
-    (head, settings): (&http::request::Parts, &Arc<HttpSettings>),
+    head: &http::request::Parts,
+    settings: &Arc<HttpSettings>,
     made: CopiedRange,
     response: &Response<ReplyBody>,
 ) {

@@ -42,7 +42,7 @@ pub(super) async fn answer(
         let found = pull.find(&name, Some(&asked.account.record.id)).await;
         asked.account.turn(Stage::Other);
         let found = found.map_err(ReplyError::Origin)?;
-        match begin(state, head, asked, (pull, found, why)).await {
+        match begin(state, head, asked, pull, found, why).await {
             Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => {
                 tried += 1;
                 why = match again {
@@ -68,7 +68,9 @@ async fn begin(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
-    (pull, found, why): (&Arc<Pull>, ServableVersion, RangeReason),
+    pull: &Arc<Pull>,
+    found: ServableVersion,
+    why: RangeReason,
 ) -> Result<PreparedReply, ReplyError> {
     let version = &found.version;
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);

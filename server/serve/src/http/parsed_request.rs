@@ -81,7 +81,7 @@ impl ParsedRequest {
         let named = is_proxy.then(|| head.headers.get(REQUEST_ID)).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
-        let record = record((id, said), head.version, ends, &cmcd);
+        let record = record(id, said, head.version, ends, &cmcd);
         let account = begin(state, &settings, record, connection);
         Self {
             method,
@@ -154,7 +154,7 @@ where
     // The id only appears in logs, so it is not drawn without one.
     let id = said.as_ref().map(|_| state.request_ids.next());
     let id = id.unwrap_or(RequestId::Own(0));
-    let record = record((id, said), wanted.version, remote, &cmcd);
+    let record = record(id, said, wanted.version, remote, &cmcd);
     begin(state, settings, record, Some(Arc::clone(info)))
 }
 
@@ -235,7 +235,8 @@ struct LoggedTexts<'a> {
 
 /// Creates the record of a request that begins; `said` is `None` if nothing is logged.
 fn record(
-    (id, said): (RequestId, Option<LoggedTexts<'_>>),
+    id: RequestId,
+    said: Option<LoggedTexts<'_>>,
     version: http::Version,
     remote: Remote,
     cmcd: &Cmcd,
@@ -297,7 +298,8 @@ mod tests {
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 9));
         let kept = record(
-            (RequestId::Own(1), Some(said)),
+            RequestId::Own(1),
+            Some(said),
             http::Version::HTTP_11,
             remote.into(),
             &Cmcd::default(),

@@ -22,11 +22,7 @@ use crate::config::ReplyField;
 const FIELDS_USUAL: usize = 12;
 
 /// Adds the CMSD fields for a player, if enabled. Needs no disk access.
-pub(super) fn add_cmsd(
-    plan: &mut ReplyPlan,
-    asked: &ParsedRequest,
-    (path, file): (&str, &FileEntry),
-) {
+pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &ParsedRequest, path: &str, file: &FileEntry) {
     if !asked.settings.has(ReplyField::Cmsd) {
         return;
     }
@@ -85,7 +81,7 @@ pub(super) fn build(
             let client = account.record.remote;
             let state = Arc::clone(&account.state);
             let shared = state.shared(settings, client, asking.request.viewer);
-            ReplyBody::parts(body, first, (asking, shared), account)
+            ReplyBody::parts(body, first, asking, shared, account)
         }
         (None, Some(gzipped)) => {
             account.gzip_turn = Some(gzipped.turn);

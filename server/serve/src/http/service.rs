@@ -161,7 +161,7 @@ async fn respond(
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if let Some(made) = of_copies {
-        head_cache::insert(known, (&head, &settings), made, &response);
+        head_cache::insert(known, &head, &settings, made, &response);
     }
     response
 }
@@ -239,13 +239,13 @@ async fn answer_read(
         let found = resolve(state, path.as_str(), asked.settings.lookup_timeout).await;
         asked.account.turn(Stage::Other);
         let file = found?;
-        let packed = packed_beside(state, head, asked, (path.as_str(), &file)).await;
+        let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
         if let Some(packed) = packed
-            && let Ok(answer) = fetch(state, head, asked, (path.as_str(), &packed, true)).await
+            && let Ok(answer) = fetch(state, head, asked, path.as_str(), &packed, true).await
         {
             return Ok(answer);
         }
-        match fetch(state, head, asked, (path.as_str(), &file, false)).await {
+        match fetch(state, head, asked, path.as_str(), &file, false).await {
             Err(
                 ReplyError::Failed(Failure::Changed) | ReplyError::Refused(Refusal::UnknownStream),
             ) if tried < VERSIONS_TRIED_MAX => {
@@ -319,9 +319,10 @@ async fn packed_beside(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
-    (path, file): (&str, &FileEntry),
+    path: &str,
+    file: &FileEntry,
 ) -> Option<Arc<FileEntry>> {
-    let beside = packed_path(head, asked, (path, file))?;
+    let beside = packed_path(head, asked, path, file)?;
     asked.account.turn(Stage::Lookup);
     let found = resolve(state, &beside, asked.settings.lookup_timeout).await;
     asked.account.turn(Stage::Other);
@@ -334,7 +335,9 @@ async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
-    (path, file, is_packed): (&str, &Arc<FileEntry>, bool),
+    path: &str,
+    file: &Arc<FileEntry>,
+    is_packed: bool,
 ) -> Result<PreparedReply, ReplyError> {
     let gzip_turn = match is_packed {
         true => None,
@@ -414,7 +417,7 @@ async fn fetch(
         let gzipped = gzip(begun.reply, turn, note).await;
         let gzipped = gzipped.map_err(ReplyError::Failed)?;
         plan.code("gzip", Some(gzipped.bytes.len() as u64));
-        add_cmsd(&mut plan, asked, (path, file));
+        add_cmsd(&mut plan, asked, path, file);
         return Ok(PreparedReply {
             gzipped: Some(gzipped),
             ..PreparedReply::without_bytes(plan)
@@ -427,7 +430,7 @@ async fn fetch(
             let bit_rate = file.stream.bit_rate().or(asked.cmcd.bit_rate);
             let pace = asked.settings.access.pace(path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
-            add_cmsd(&mut plan, asked, (path, file));
+            add_cmsd(&mut plan, asked, path, file);
             let is_of_copies =
                 begun.reply.is_of_copies() && !is_packed && asked.cmcd == Cmcd::default();
             Ok(PreparedReply {

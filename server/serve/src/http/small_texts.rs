@@ -41,7 +41,8 @@ pub(super) fn gzip_turn(
 pub(super) fn packed_path(
     head: &http::request::Parts,
     asked: &ParsedRequest,
-    (path, file): (&str, &FileEntry),
+    path: &str,
+    file: &FileEntry,
 ) -> Option<String> {
     let may_be = asked.settings.gzip.contains(&Gzip::Static) && takes_gzip(head, asked, file);
     may_be.then(|| format!("{path}.gz"))

@@ -123,7 +123,7 @@ impl Block {
 }
 
 /// Whether a reader at this range of a part needs no read.
-fn is_enough(there: &PartInMemory, part: u32, (start, end): (u64, u64)) -> bool {
+fn is_enough(there: &PartInMemory, part: u32, start: u64, end: u64) -> bool {
     let start_of = |part: usize| there.part_starts.get(part).copied();
     let part = part as usize;
     let Some(first) = start_of(part) else {
@@ -246,7 +246,7 @@ impl CopyTable {
     ) -> Option<SmallVec<[CopyRun; 1]>> {
         let per_block = self.per_block() as u32;
         let file = self.files.get_mut(&stream)?;
-        if !is_enough(file.resident.as_ref()?, part, (start, end)) {
+        if !is_enough(file.resident.as_ref()?, part, start, end) {
             return None;
         }
         file.asked = file.asked.wrapping_add(1);
@@ -448,23 +448,23 @@ mod tests {
         };
         let some = there(AHEAD_BYTES, 4 * AHEAD_BYTES);
         let (start, end) = (2 * AHEAD_BYTES, 3 * AHEAD_BYTES);
-        assert!(is_enough(&some, 0, (start, end)));
+        assert!(is_enough(&some, 0, start, end));
         assert!(
-            !is_enough(&some, 0, (start, end + 1)),
+            !is_enough(&some, 0, start, end + 1),
             "the data ahead is not cached"
         );
         assert!(
-            !is_enough(&some, 0, (AHEAD_BYTES - 1, end)),
+            !is_enough(&some, 0, AHEAD_BYTES - 1, end),
             "the first bytes are not cached"
         );
-        assert!(!is_enough(&some, 1, (0, 1)) && !is_enough(&some, 2, (0, 1)));
+        assert!(!is_enough(&some, 1, 0, 1) && !is_enough(&some, 2, 0, 1));
         let rest = there(12 * AHEAD_BYTES, 20 * AHEAD_BYTES);
         assert!(
-            is_enough(&rest, 1, (start, 10 * AHEAD_BYTES)),
+            is_enough(&rest, 1, start, 10 * AHEAD_BYTES),
             "cached to the end"
         );
         assert!(
-            !is_enough(&rest, 1, (start, 10 * AHEAD_BYTES + 1)),
+            !is_enough(&rest, 1, start, 10 * AHEAD_BYTES + 1),
             "range ends after the stream"
         );
     }
