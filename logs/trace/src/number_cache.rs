@@ -5,6 +5,7 @@
 //!
 //! Invariants: a cached result equals that of the shared table; the memory is fixed.
 
+use crate::cell_text::decimal;
 use crate::names::{Interner, as_number, hash};
 
 /// Number of slots; a power of two.
@@ -69,19 +70,7 @@ impl NumberCache {
         if let Some(found) = names.small(number) {
             return found;
         }
-        self.intern_large(number, names)
-    }
-
-    fn intern_large(&mut self, number: u64, names: &Interner) -> (u32, u64) {
-        // The largest number has twenty digits.
-        let mut digits = [0; 20];
-        let (mut start, mut rest) = (digits.len(), number);
-        while rest > 0 || start == digits.len() {
-            start -= 1;
-            digits[start] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        self.intern(&digits[start..], names)
+        self.intern(decimal(number, &mut [0; 20]), names)
     }
 }
 

@@ -7,10 +7,6 @@
 //! Invariants: the same logs give the same table, for any number of threads and any memory; a table
 //! is complete or absent, because it gets its name after its last byte is written.
 
-mod collected_rows;
-mod columns;
-mod error;
-mod order;
 mod rows;
 
 use std::io::{self, Write};
@@ -20,9 +16,9 @@ use headlong_chains::{Chain, ChainRules, Joiner};
 use headlong_report::Output;
 
 use crate::intake::IntakeResult;
-use collected_rows::{CollectedRows, RowCollector, SessionRows};
-pub use error::ChainTableError;
-use order::NameOrder;
+use crate::parquet::TableError;
+use crate::partitions::PartitionsError;
+use rows::{CollectedRows, NameOrder, RowCollector, SessionRows};
 
 /// Columns of a chain table. Times are ms; `open` is 1 if the request at the lowest offset is
 /// open-ended.
@@ -59,6 +55,28 @@ impl TableForm {
             _ => Self::Text,
         }
     }
+}
+
+/// Why a chain table could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainTableError {
+    /// The requests could not be read back.
+    #[error(transparent)]
+    Parts(#[from] PartitionsError),
+    /// The temporary file of rows failed.
+    #[error("the temporary file of chain rows failed: {0}; check the folder of the table")]
+    Wait(#[from] io::Error),
+    /// The table could not be written.
+    #[error("cannot write the chain table {path}: {source}; check its folder")]
+    Write {
+        /// The path.
+        path: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The same for Parquet.
+    #[error(transparent)]
+    Table(#[from] TableError),
 }
 
 /// Totals of a chain table.
@@ -113,7 +131,7 @@ impl TableFile {
             TableForm::Columns => {
                 let file = output.file().try_clone();
                 let file = file.map_err(|source| failed(&path, source))?;
-                columns::write(
+                rows::write_columns(
                     (&table.sessions, &table.files),
                     &table.pieces,
                     (file, &path),
@@ -163,8 +181,8 @@ impl<'a> ChainTable<'a> {
             for of_session in chains.chunk_by(|one, other| one.session == other.session) {
                 let before = rows.len();
                 match form {
-                    TableForm::Text => rows::append(&mut rows, of_session, &sessions, &files),
-                    TableForm::Columns => columns::append(&mut rows, of_session),
+                    TableForm::Text => rows::append_text(&mut rows, of_session, &sessions, &files),
+                    TableForm::Columns => rows::append_records(&mut rows, of_session),
                 }
                 pieces.push(SessionRows {
                     session: of_session[0].session,

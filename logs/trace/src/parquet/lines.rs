@@ -12,7 +12,7 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::cells::{GroupColumn, moment_places};
 use super::read::open;
-use crate::quoted::quote;
+use crate::cell_text::quote;
 
 /// Rows decoded at a time.
 const BATCH: u64 = 4096;

@@ -242,17 +242,12 @@ fn chain_phase_and_session_tables_are_written() {
 
 #[test]
 fn error_lists_the_columns_of_a_foreign_table() {
-    struct OtherRow;
-    impl TableRow for OtherRow {
-        const COLUMNS: &'static [ColumnSpec] = &[ColumnSpec::new("colour", ColumnType::Text)];
-        fn write(&self, cells: &mut RowCells<'_>) {
-            cells.text("red");
-        }
-    }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.parquet");
-    let mut table = TableWriter::create(&path).expect("a table");
-    table.push(&OtherRow).expect("a row");
+    let columns = Columns::new().text("colour", |red: &&str| Some(*red));
+    let file = std::fs::File::create(&path).expect("created");
+    let mut table = TableWriter::into_file(file, &path, columns).expect("a table");
+    table.push(&"red").expect("a row");
     table.finish().expect("finished");
     let error = take_in(&intake(path.clone()), &SilentProgress)
         .expect_err("no log")
@@ -290,29 +285,16 @@ struct OddRow {
 }
 
 impl TableRow for OddRow {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("ts", ColumnType::Int),
-        ColumnSpec::new("service_ms", ColumnType::Int),
-        ColumnSpec::new("session", ColumnType::Int),
-        ColumnSpec::new("file", ColumnType::Text),
-        ColumnSpec::new("offset", ColumnType::Int),
-        ColumnSpec::new("size", ColumnType::Int),
-        ColumnSpec::new("bytes", ColumnType::Int),
-        ColumnSpec::new("disk", ColumnType::Int),
-    ];
-
-    fn write(&self, cells: &mut RowCells<'_>) {
-        cells.maybe_int(self.ts);
-        cells.maybe_int(self.service_ms);
-        cells.maybe_int(self.session);
-        match &self.file {
-            Some(file) => cells.text(file),
-            None => cells.empty(),
-        }
-        cells.maybe_int(self.offset);
-        cells.maybe_int(self.size);
-        cells.maybe_int(self.bytes);
-        cells.maybe_int(self.disk);
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::new()
+            .int("ts", |row| row.ts)
+            .int("service_ms", |row| row.service_ms)
+            .int("session", |row| row.session)
+            .text("file", |row| row.file.clone())
+            .int("offset", |row| row.offset)
+            .int("size", |row| row.size)
+            .int("bytes", |row| row.bytes)
+            .int("disk", |row| row.disk)
     }
 }
 

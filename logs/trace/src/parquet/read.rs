@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::schema::types::ColumnDescriptor;
 
-use super::cells::{BatchValues, GroupColumn, guarded};
-use super::needed_columns::NeededColumn;
+use super::cells::{BatchValues, GroupColumn, guarded, moment_places};
 use super::plain::{PlainBatch, PlainColumns};
 use crate::read::DropReason;
 use crate::read::alias::FieldMap;
@@ -22,6 +22,31 @@ use crate::read::template::missing;
 
 /// Rows decoded at a time.
 pub(super) const BATCH: usize = 4096;
+
+/// A needed column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NeededColumn {
+    pub(super) place: usize,
+    pub(super) field: Field,
+    /// Decimal places of timestamps stored as integers.
+    pub(super) places: u32,
+}
+
+impl NeededColumn {
+    /// The column at this index, read as this field.
+    pub(super) fn new(place: usize, field: Field, column: &ColumnDescriptor) -> Self {
+        let (field, places) = match (field, moment_places(column)) {
+            (Field::EndS | Field::EndMs | Field::End, Some(places)) => (Field::EndS, places),
+            (Field::Start | Field::StartMs, Some(places)) => (Field::Start, places),
+            (field, _) => (field, 0),
+        };
+        Self {
+            place,
+            field,
+            places,
+        }
+    }
+}
 
 /// A table that is a request log.
 pub(crate) struct LogTable {
@@ -141,8 +166,7 @@ impl LogTable {
                 column.decode(count)?;
             }
             left -= count as u64;
-            let batch = plan.and_then(|plan| plan.batch(&columns));
-            if let Some(whole) = batch.as_ref().and_then(|batch| batch.whole(&mut ends_ms)) {
+            if let Some(whole) = plan.and_then(|plan| plan.batch(&columns, &mut ends_ms)) {
                 if !take(number, TableEntry::Batch(whole)) {
                     return Ok(());
                 }
