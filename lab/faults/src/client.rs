@@ -5,6 +5,8 @@ use headlong_http::Method;
 use headlong_units::Duration;
 
 use crate::check::Check;
+use crate::content::ContentKey;
+use crate::event_queue::Event;
 use crate::exchange::{PendingPiece, UnresolvedRequest, tag_of};
 use crate::session::SessionRequest;
 use crate::world::World;
@@ -29,9 +31,7 @@ impl World<'_> {
             .is_some_and(|at| exchange.taken + bytes > at);
         if is_stalled {
             let at = self.now + SEND_TIMEOUT;
-            return self
-                .queue
-                .plan(at, crate::event_queue::Event::CutOff(number));
+            return self.queue.plan(at, Event::CutOff(number));
         }
         let rate = self
             .sessions
@@ -41,10 +41,8 @@ impl World<'_> {
             u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(rate)).unwrap_or(0),
         );
         // A reader that accepts less than a window within its time limit is disconnected, too.
-        self.queue.plan(
-            self.now + time.min(SEND_TIMEOUT),
-            crate::event_queue::Event::Taken(number),
-        );
+        self.queue
+            .plan(self.now + time.min(SEND_TIMEOUT), Event::Taken(number));
     }
 
     /// The socket has accepted a piece: verifies its bytes.
@@ -122,8 +120,7 @@ impl World<'_> {
         let disk = exchange.disk;
         let pool = &self.devices[disk].own.pool;
         let bytes = &pool.bytes(chunk.slot, chunk.start..chunk.end)[..];
-        let is_of =
-            |key: &crate::content::ContentKey| key.first_difference(chunk.offset, bytes).is_none();
+        let is_of = |key: &ContentKey| key.first_difference(chunk.offset, bytes).is_none();
         let files = &self.disks[disk].files;
         // Indistinguishable versions count as one; replies with them have weak tags.
         let keys = files.keys_of(entry.identity);
@@ -224,8 +221,7 @@ impl World<'_> {
             .map(|session| &session.asks);
         if let Some(ask) = next.and_then(|next| asks?.get(next)) {
             let at = self.now + ask.after;
-            self.queue
-                .plan(at, crate::event_queue::Event::Ask(exchange.session));
+            self.queue.plan(at, Event::Ask(exchange.session));
         }
     }
 

@@ -12,13 +12,12 @@ use headlong_engine::{
 use headlong_units::Instant;
 
 use crate::check::Check;
-use crate::device_env::DeviceEnv;
 use crate::disk::ReadCall;
 use crate::files::{FileSystemModel, Inode, StatIdentity};
+use crate::host::DeviceEnv;
 use crate::host::{HostState, SimulatedHost};
-use crate::pool::SlotPool;
 use crate::recover::Recoverer;
-use crate::resources::{SimulatedResources, StreamSource};
+use crate::resources::{SimulatedResources, SlotPool, StreamSource};
 
 /// One request in so many announces the next one.
 const EXPECTING: u64 = 3;

@@ -6,6 +6,8 @@ use headlong_http::{Method, Status};
 use headlong_units::{Duration, Instant};
 
 use crate::check::Check;
+use crate::content::ContentKey;
+use crate::event_queue::Event;
 use crate::exchange::{Exchange, ExchangeStage, PendingPiece, UnresolvedRequest, tag_of};
 use crate::host::ReplyEvent;
 use crate::library::FileEntry;
@@ -45,16 +47,13 @@ impl World<'_> {
         disk: usize,
         ask: SessionRequest,
         asked: UnresolvedRequest,
-        known: Option<(String, Vec<crate::content::ContentKey>)>,
+        known: Option<(String, Vec<ContentKey>)>,
     ) -> u64 {
         self.counts.requests += 1;
         self.next_exchange += 1;
         let number = self.next_exchange;
         if let Some(patience) = ask.patience {
-            self.queue.plan(
-                self.now + patience,
-                crate::event_queue::Event::Leave(number),
-            );
+            self.queue.plan(self.now + patience, Event::Leave(number));
         }
         let exchange = Exchange {
             session,
@@ -110,8 +109,7 @@ impl World<'_> {
             Some(entry) => self.fetch(number, entry),
             None => {
                 let time = self.disks[disk].look_up_time();
-                self.queue
-                    .plan(self.now + time, crate::event_queue::Event::GoOn(number));
+                self.queue.plan(self.now + time, Event::GoOn(number));
             }
         }
     }
@@ -129,9 +127,7 @@ impl World<'_> {
             .min(Duration::from_secs(60));
         if self.disks[disk].hangs() {
             if self.now.since(since) < patience {
-                return self
-                    .queue
-                    .plan(self.now + AGAIN, crate::event_queue::Event::GoOn(number));
+                return self.queue.plan(self.now + AGAIN, Event::GoOn(number));
             }
             return match stage {
                 ExchangeStage::LookUp => self.refuse(number, Status::GatewayTimeout),
@@ -167,10 +163,8 @@ impl World<'_> {
         if let Some(stream) = gone {
             let lag = self.disks[disk].chance.pick(&[0, 0, 1, 1500]);
             let at = self.now + Duration::from_millis(lag);
-            self.queue.plan(
-                at,
-                crate::event_queue::Event::Gone(disk, stream.0, self.process()),
-            );
+            self.queue
+                .plan(at, Event::Gone(disk, stream.0, self.process()));
         }
         match entry {
             Some(entry) => self.fetch(number, entry),
@@ -248,9 +242,7 @@ impl World<'_> {
             exchange.stage = ExchangeStage::Description;
             exchange.since = self.now;
             let time = self.disks[disk].look_up_time();
-            return self
-                .queue
-                .plan(self.now + time, crate::event_queue::Event::GoOn(number));
+            return self.queue.plan(self.now + time, Event::GoOn(number));
         }
         if exchange.is_head_sent {
             return self.end_exchange(number);

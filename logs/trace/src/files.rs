@@ -8,7 +8,7 @@ use headlong_chains::{ContentKind, FileInfo};
 use crate::drop_counts::DropCounts;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
-use crate::partitions::file_use::FileUse;
+use crate::partitions::first_pass::FileUse;
 use crate::read::{DropReason, columns, number, trimmed};
 
 /// Columns of a files table; only `file` is required.

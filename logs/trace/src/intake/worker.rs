@@ -1,6 +1,5 @@
 //! Reader threads: parse blocks of logs into records of partitions.
 
-mod batch;
 mod record_requests;
 
 use std::io;
@@ -9,8 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::error::IntakeError;
 use super::logs::{LogContents, LogFile, LogFiles, LogState};
-use super::options::{Intake, MemoryBound};
-use super::progress::IntakeProgress;
+use super::options::{Intake, IntakeProgress, MemoryBound};
 use crate::drop_counts::DropCounts;
 use crate::files::{FileHint, FilesTable, Interners};
 use crate::names::QuickMap;
@@ -23,7 +21,7 @@ use crate::read::entry::LogEntry;
 use crate::read::row::LineFields;
 use crate::read::source::{BlockReader, LineBlock};
 use crate::read::{DropReason, Format, LineReader, device, trimmed};
-use batch::BatchNumbers;
+use record_requests::BatchNumbers;
 
 /// Result of reading.
 pub(super) struct ReadResult {
