@@ -7,8 +7,9 @@ use headlong_units::Duration;
 use crate::check::Check;
 use crate::content::ContentKey;
 use crate::event_queue::Event;
-use crate::exchange::{PendingPiece, UnresolvedRequest, tag_of};
-use crate::session::SessionRequest;
+use crate::exchange::{UnresolvedRequest, tag_of};
+use crate::host::PendingPiece;
+use crate::session::{SessionRequest, ViewerSession, path};
 use crate::world::World;
 
 /// A reader that accepts nothing for this long is disconnected.
@@ -63,9 +64,7 @@ impl World<'_> {
         exchange.taken += bytes.min(left);
         self.judge_bytes(number, chunk);
         self.counts.bytes += bytes;
-        self.with_device(disk, |device, around| {
-            device.sent(around, chunk.request, chunk.slot)
-        });
+        self.sent(disk, &chunk);
         self.pass_on(disk);
         if left <= bytes {
             return self.leave(number);
@@ -110,6 +109,12 @@ impl World<'_> {
             true => self.ask(number, false),
             false => self.finish(number),
         }
+    }
+
+    /// Returns a piece to its device.
+    pub(crate) fn sent(&mut self, disk: usize, chunk: &PendingPiece) {
+        let PendingPiece { request, slot, .. } = *chunk;
+        self.with_device(disk, |device, around| device.sent(around, request, slot));
     }
 
     fn judge_bytes(&mut self, number: u64, chunk: PendingPiece) {
@@ -197,14 +202,12 @@ impl World<'_> {
             viewer.target = Some(exchange.ask.target.clone());
         }
         for chunk in &exchange.chunks {
-            self.with_device(disk, |device, around| {
-                device.sent(around, chunk.request, chunk.slot)
-            });
+            self.sent(disk, chunk);
         }
         if let Some(id) = exchange.request {
             self.of_request.remove(&(disk, id));
             if self.devices[disk].runs(id) {
-                self.with_device(disk, |device, around| device.cancel(around, id));
+                self.with_core(disk, |core, now, host| core.cancel(now, host, id));
             }
         }
         self.pass_on(disk);
@@ -236,9 +239,9 @@ impl World<'_> {
     }
 
     fn serve_title_again(&mut self, disk: usize, title: usize) {
-        let name = crate::session::path(disk, title, 0);
+        let name = path(disk, title, 0);
         let is_there = self.disks[disk].files.lookup(&name).is_some();
-        let session = crate::session::ViewerSession {
+        let session = ViewerSession {
             disk,
             address: [198, 51, 100, 1],
             connection: 0,

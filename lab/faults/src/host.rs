@@ -40,15 +40,21 @@ impl DeviceEnv<'_> {
     }
 }
 
+/// A piece that the socket has not accepted yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingPiece {
+    pub(crate) request: RequestId,
+    pub(crate) slot: Slot,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Offset of its first byte in the file, once its reply is known.
+    pub(crate) offset: u64,
+}
+
 /// An event for a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReplyEvent {
-    Piece {
-        request: RequestId,
-        slot: Slot,
-        start: u32,
-        end: u32,
-    },
+    Piece(PendingPiece),
     Failed {
         request: RequestId,
         failure: Failure,
@@ -165,12 +171,13 @@ impl Host<SimulatedResources> for SimulatedHost<'_, '_> {
         self.own.pool.view(slot).ok_or(SlotBusy)?;
         let bytes = u64::from(end - start);
         self.around.note("piece", [request.0, slot.0.into(), bytes]);
-        self.own.outs.push(ReplyEvent::Piece {
+        self.own.outs.push(ReplyEvent::Piece(PendingPiece {
             request,
             slot,
             start,
             end,
-        });
+            offset: 0,
+        }));
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use headlong_units::{Duration, Instant};
 use crate::check::Check;
 use crate::content::ContentKey;
 use crate::event_queue::Event;
-use crate::exchange::{Exchange, ExchangeStage, PendingPiece, UnresolvedRequest, tag_of};
-use crate::host::ReplyEvent;
+use crate::exchange::{Exchange, ExchangeStage, UnresolvedRequest, tag_of};
+use crate::host::{PendingPiece, ReplyEvent};
 use crate::library::FileEntry;
 use crate::session::{Condition, SessionRequest};
 use crate::world::World;
@@ -281,38 +281,18 @@ impl World<'_> {
             }
             for out in outs {
                 match out {
-                    ReplyEvent::Piece {
-                        request,
-                        slot,
-                        start,
-                        end,
-                    } => {
-                        self.piece(
-                            disk,
-                            request,
-                            PendingPiece {
-                                request,
-                                slot,
-                                start,
-                                end,
-                                offset: 0,
-                            },
-                        );
-                    }
+                    ReplyEvent::Piece(chunk) => self.piece(disk, chunk),
                     ReplyEvent::Failed { request, failure } => self.failed(disk, request, failure),
                 }
             }
         }
     }
 
-    fn piece(&mut self, disk: usize, request: RequestId, mut chunk: PendingPiece) {
-        let number = self.of_request.get(&(disk, request)).copied();
+    fn piece(&mut self, disk: usize, mut chunk: PendingPiece) {
+        let number = self.of_request.get(&(disk, chunk.request)).copied();
         let Some(number) = number.filter(|number| self.exchanges.contains_key(number)) else {
             // The viewer has left.
-            self.with_device(disk, |device, around| {
-                device.sent(around, request, chunk.slot)
-            });
-            return;
+            return self.sent(disk, &chunk);
         };
         if let Some(exchange) = self.exchanges.get_mut(&number) {
             let from = exchange.current().map_or(0, |part| part.range.start);

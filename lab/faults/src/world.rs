@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headlong_device::DeviceCore;
 use headlong_engine::{EngineConfig, RequestId, StreamId};
 use headlong_mutants::{Mutant, is_active};
 use headlong_random::Generator;
@@ -15,11 +16,12 @@ use crate::event_queue::{Event, EventQueue};
 use crate::exchange::{Exchange, ExchangeStage};
 use crate::fault::{CrashPoint, FileChange, RestartKind};
 use crate::files::FileSystemModel;
-use crate::host::DeviceEnv;
+use crate::host::{DeviceEnv, SimulatedHost};
 use crate::library::DiskLibrary;
 use crate::plan::{Plan, PlanStep};
 use crate::random_source::RandomSource;
 use crate::recover::Recoverer;
+use crate::resources::SimulatedResources;
 use crate::session::{ViewerSession, path};
 use crate::ssd::SimulatedSsd;
 use crate::trace::EventTrace;
@@ -188,6 +190,15 @@ impl<'a> World<'a> {
         call(&mut self.devices[disk], &mut around)
     }
 
+    /// Calls the core of a device.
+    pub(crate) fn with_core(
+        &mut self,
+        disk: usize,
+        act: impl FnOnce(&mut DeviceCore<SimulatedResources>, Instant, &mut SimulatedHost<'_, '_>),
+    ) {
+        self.with_device(disk, |device, around| device.call(around, act));
+    }
+
     /// A process starts: only the content of disks and SSDs is left.
     fn start(&mut self) {
         self.process += 1;
@@ -324,7 +335,7 @@ impl<'a> World<'a> {
         for disk in 0..self.devices.len() {
             let due = self.devices[disk].core.due();
             if due.is_some_and(|at| at <= self.now) {
-                self.with_device(disk, |device, around| device.tick(around));
+                self.with_core(disk, |core, now, host| core.tick(now, host));
                 self.pass_on(disk);
             }
         }
@@ -356,7 +367,9 @@ impl<'a> World<'a> {
             Event::Gone(disk, stream, process) => {
                 if process == self.process {
                     let stream = StreamId(stream);
-                    self.with_device(disk, |device, around| device.stream_gone(around, stream));
+                    self.with_core(disk, |core, now, host| {
+                        core.handle_stream_removed(now, host, stream, false);
+                    });
                     self.pass_on(disk);
                 }
             }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_chains::{Chain, FitPoints, LengthCounts, PowerLaw, SEGMENT_STARTS, Survival};
 
-use crate::merge::{Merge as _, sums};
+use crate::merge::{Merge as _, sums, with_totals};
 use crate::observations::ChainRow;
 use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
 use crate::view::{LogContext, SessionView, nominal_us};
@@ -128,15 +128,8 @@ impl ChainStatistics {
     }
 
     fn chain_table(&self, table: Table) -> Table {
-        let mut rows: Vec<ChainSum> = Vec::new();
-        let mut whole = ChainSum::default();
-        for kinds in &self.by_kind {
-            let mut total = ChainSum::default();
-            kinds.iter().for_each(|sum| total.merge(*sum));
-            rows.extend(kinds.iter().chain([&total]));
-            whole.merge(total);
-        }
-        rows.push(whole);
+        let rows = with_totals(&self.by_kind);
+        let whole = rows[rows.len() - 1];
         table.filled(rows.iter().map(|sum| {
             let per_chain = |value: f64| mean(value, sum.chains).into();
             [

@@ -49,6 +49,19 @@ impl<T: Merge> Merge for Vec<T> {
     }
 }
 
+/// Sums by type and kind, each type followed by its total, and the total of all last.
+pub(crate) fn with_totals<T: Merge + Copy + Default>(by_kind: &[[T; 3]; 2]) -> Vec<T> {
+    let (mut rows, mut whole) = (Vec::new(), T::default());
+    for kinds in by_kind {
+        let mut total = T::default();
+        kinds.iter().for_each(|sum| total.merge(*sum));
+        rows.extend(kinds.iter().chain([&total]));
+        whole.merge(total);
+    }
+    rows.push(whole);
+    rows
+}
+
 impl Merge for headlong_chains::LengthCounts {
     fn merge(&mut self, other: Self) {
         self.merge(other);

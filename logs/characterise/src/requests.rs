@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::{Request, most_at_once};
 
 use crate::histograms::LogHistogram;
-use crate::merge::{Merge as _, sums};
+use crate::merge::{sums, with_totals};
 use crate::observations::ChainRow;
 use crate::tables::{Captions, Figure, ReportItems, Series, Table, per_cent};
 use crate::view::{LogContext, SessionView, nominal_us};
@@ -131,15 +131,8 @@ impl RequestKinds {
     }
 
     fn prevalence(&self, table: Table) -> Table {
-        let mut rows: Vec<RequestSum> = Vec::new();
-        let mut whole = RequestSum::default();
-        for kinds in &self.by_kind {
-            let mut total = RequestSum::default();
-            kinds.iter().for_each(|sum| total.merge(*sum));
-            rows.extend(kinds.iter().chain([&total]));
-            whole.merge(total);
-        }
-        rows.push(whole);
+        let rows = with_totals(&self.by_kind);
+        let whole = rows[rows.len() - 1];
         let both = per_cent(self.both_types as f64, self.sessions as f64);
         table
             .telling(&format!("{both:.1}"))

@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn files_table_may_be_parquet() {
         use crate::parquet::{Columns, TableWriter};
-        let columns = Columns::<(u32, Option<f64>)>::new()
+        let columns = Columns::<(u32, Option<f64>)>::empty()
             .int("file", |row| Some(row.0))
             .text("kind", |_| Some("audio"))
             .int("kbps", |_| Some(64))

@@ -134,7 +134,7 @@ impl LogRow {
 
 impl TableRow for LogRow {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .int("ts", |row| Some(row.entry.ts().max(0)))
             .int("service_ms", |row| Some(row.entry.service_ms().max(0)))
             .int("session", |row| Some(row.entry.session + 1))

@@ -18,7 +18,7 @@ struct CallRow(ExportedCall);
 
 impl TableRow for CallRow {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .int("session", |row| Some(row.0.session))
             .int("request", |row| Some(row.0.record.call.0))
             .int("class", |row| Some(row.0.class))

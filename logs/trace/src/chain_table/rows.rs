@@ -162,7 +162,7 @@ struct ChainTableRow<'a> {
 fn columns<'a>(orders: [&NameOrder<'_>; 2]) -> Columns<ChainTableRow<'a>> {
     let titles = ["session", "file"].into_iter().zip(orders).enumerate();
     let names = titles.fold(
-        Columns::new(),
+        Columns::empty(),
         |columns, (place, (title, order))| match order.is_of_numbers() {
             true => columns.int(title, move |row: &ChainTableRow<'_>| {
                 match row.names[place] {

@@ -27,17 +27,22 @@ fn requests(taken: &IntakeResult) -> Vec<headlong_chains::Request> {
     requests
 }
 
-/// Writes the requests of a log as a table.
-fn write_requests(log: &IntakeResult, path: &std::path::Path) {
+/// Writes rows as a table.
+fn write_rows<R: TableRow>(path: &std::path::Path, rows: impl IntoIterator<Item = R>) {
     let mut table = TableWriter::create(path).expect("a table");
-    for request in requests(log) {
-        let row = RequestRow {
-            names: log,
-            request,
-        };
+    for row in rows {
         table.push(&row).expect("a row");
     }
     table.finish().expect("finished");
+}
+
+/// Writes the requests of a log as a table.
+fn write_requests(log: &IntakeResult, path: &std::path::Path) {
+    let row = |request| RequestRow {
+        names: log,
+        request,
+    };
+    write_rows(path, requests(log).into_iter().map(row));
 }
 
 fn log() -> String {
@@ -187,14 +192,8 @@ fn table_of_chains_leaves_estimated_rates_empty() {
         disk: 1,
     };
     let path = folder.path().join("chains.parquet");
-    let mut table = TableWriter::create(&path).expect("a table");
-    table
-        .push(&ChainRow {
-            names: &names,
-            chain,
-        })
-        .expect("a row");
-    table.finish().expect("finished");
+    let names = &names;
+    write_rows(&path, [ChainRow { names, chain }]);
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     let file = std::fs::File::open(path).expect("opened");
     let reader = SerializedFileReader::new(file).expect("a table");
@@ -214,7 +213,7 @@ fn table_of_chains_leaves_estimated_rates_empty() {
 fn error_lists_the_columns_of_a_foreign_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.parquet");
-    let columns = Columns::new().text("colour", |red: &&str| Some(*red));
+    let columns = Columns::empty().text("colour", |red: &&str| Some(*red));
     let file = std::fs::File::create(&path).expect("created");
     let mut table = TableWriter::into_file(file, &path, columns).expect("a table");
     table.push(&"red").expect("a row");
@@ -256,7 +255,7 @@ struct OddRow {
 
 impl TableRow for OddRow {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .int("ts", |row| row.ts)
             .int("service_ms", |row| row.service_ms)
             .int("session", |row| row.session)
@@ -314,11 +313,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log.parquet");
-        let mut table = TableWriter::create(&path).expect("a table");
-        for row in &rows {
-            table.push(row).expect("a row");
-        }
-        table.finish().expect("finished");
+        write_rows(&path, rows);
         let mut lines = TableLines::open(&path).expect("readable").expect("a table");
         let mut text = Vec::new();
         lines.read_to_end(&mut text).expect("readable");
@@ -351,7 +346,6 @@ proptest! {
 fn table_as_text_quotes_cells_where_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log.parquet");
-    let mut table = TableWriter::create(&path).expect("a table");
     let row = OddRow {
         ts: Some(-7),
         service_ms: None,
@@ -362,10 +356,7 @@ fn table_as_text_quotes_cells_where_needed() {
         bytes: Some(i64::MAX),
         disk: Some(1),
     };
-    for _ in 0..5000 {
-        table.push(&row).expect("a row");
-    }
-    table.finish().expect("finished");
+    write_rows(&path, vec![row; 5000]);
     let mut text = String::new();
     let lines = TableLines::open(&path).expect("readable");
     lines

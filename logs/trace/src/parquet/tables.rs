@@ -20,7 +20,7 @@ pub struct RequestRow<'a> {
 
 impl TableRow for RequestRow<'_> {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .int("ts_ms", |row| Some(row.request.completed_ms))
             .int("service_ms", |row| {
                 Some(row.request.completed_ms - row.request.received_ms)
@@ -66,7 +66,7 @@ impl ChainRow<'_> {
 
 impl TableRow for ChainRow<'_> {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .text("session", |row| {
                 Some(row.names.session_names.get(row.chain.session))
             })
@@ -110,7 +110,7 @@ pub struct PhaseRow<'a> {
 
 impl TableRow for PhaseRow<'_> {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .text("session", |row| {
                 Some(row.names.session_names.get(row.session))
             })
@@ -154,7 +154,7 @@ pub struct SessionRow<'a> {
 
 impl TableRow for SessionRow<'_> {
     fn columns() -> Columns<Self> {
-        Columns::<Self>::new()
+        Columns::<Self>::empty()
             .text("session", |row| {
                 Some(row.names.session_names.get(row.session))
             })

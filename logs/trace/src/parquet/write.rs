@@ -50,7 +50,7 @@ enum ColumnCells<R> {
 
 impl<R> Columns<R> {
     /// No columns.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self(Vec::new())
     }
 
