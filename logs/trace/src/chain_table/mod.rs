@@ -16,8 +16,7 @@ use headlong_chains::{Chain, ChainRules, Joiner};
 use headlong_report::Output;
 
 use crate::intake::IntakeResult;
-use crate::parquet::TableError;
-use crate::partitions::PartitionsError;
+pub use rows::ChainTableError;
 use rows::{CollectedRows, NameOrder, RowCollector, SessionRows};
 
 /// Columns of a chain table. Times are ms; `open` is 1 if the request at the lowest offset is
@@ -55,28 +54,6 @@ impl TableForm {
             _ => Self::Text,
         }
     }
-}
-
-/// Why a chain table could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum ChainTableError {
-    /// The requests could not be read back.
-    #[error(transparent)]
-    Parts(#[from] PartitionsError),
-    /// The temporary file of rows failed.
-    #[error("the temporary file of chain rows failed: {0}; check the folder of the table")]
-    Wait(#[from] io::Error),
-    /// The table could not be written.
-    #[error("cannot write the chain table {path}: {source}; check its folder")]
-    Write {
-        /// The path.
-        path: String,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The same for Parquet.
-    #[error(transparent)]
-    Table(#[from] TableError),
 }
 
 /// Totals of a chain table.

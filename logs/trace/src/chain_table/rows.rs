@@ -11,11 +11,33 @@ use std::path::Path;
 
 use headlong_chains::Chain;
 
-use super::ChainTableError;
 use crate::cell_text::{decimal, put_number, quote};
 use crate::names::{Name, Names};
-use crate::parquet::{Columns, TableWriter};
+use crate::parquet::{Columns, TableError, TableWriter};
+use crate::partitions::PartitionsError;
 use crate::spill::{Spill, SpilledBytes, StoredBytes};
+
+/// Why a chain table could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainTableError {
+    /// The requests could not be read back.
+    #[error(transparent)]
+    Parts(#[from] PartitionsError),
+    /// The temporary file of rows failed.
+    #[error("the temporary file of chain rows failed: {0}; check the folder of the table")]
+    Wait(#[from] io::Error),
+    /// The table could not be written.
+    #[error("cannot write the chain table {path}: {source}; check its folder")]
+    Write {
+        /// The path.
+        path: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The same for Parquet.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
 
 /// Sort order of names in a table: by value if all are numbers, otherwise by bytes. Maps
 /// between name numbers and positions in a table.

@@ -12,7 +12,7 @@ use super::options::{Intake, IntakeProgress, MemoryBound};
 use crate::drop_counts::DropCounts;
 use crate::files::{FileHint, FilesTable, Interners};
 use crate::names::QuickMap;
-use crate::number_cache::NumberCache;
+use crate::number_cache::{BatchNumbers, NumberCache};
 use crate::parquet::read::TableEntry;
 use crate::partitions::PARTS;
 use crate::partitions::record::{Encoder, SOURCE_SHIFT};
@@ -21,7 +21,6 @@ use crate::read::entry::LogEntry;
 use crate::read::row::LineFields;
 use crate::read::source::{BlockReader, LineBlock};
 use crate::read::{DropReason, Format, LineReader, device, trimmed};
-use record_requests::BatchNumbers;
 
 /// Result of reading.
 pub(super) struct ReadResult {

@@ -9,6 +9,32 @@ use ::parquet::data_type::{ByteArray, DataType};
 use ::parquet::schema::types::ColumnDescriptor;
 
 use crate::cell_text::{put_number, put_real};
+use crate::read::row::Field;
+
+/// A column that a request log needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NeededColumn {
+    pub(super) place: usize,
+    pub(super) field: Field,
+    /// Decimal places of timestamps stored as integers.
+    pub(super) places: u32,
+}
+
+impl NeededColumn {
+    /// The column at this index, read as this field.
+    pub(super) fn new(place: usize, field: Field, column: &ColumnDescriptor) -> Self {
+        let (field, places) = match (field, moment_places(column)) {
+            (Field::EndS | Field::EndMs | Field::End, Some(places)) => (Field::EndS, places),
+            (Field::Start | Field::StartMs, Some(places)) => (Field::Start, places),
+            (field, _) => (field, 0),
+        };
+        Self {
+            place,
+            field,
+            places,
+        }
+    }
+}
 
 /// A column of a row group, being read.
 pub(super) struct GroupColumn {

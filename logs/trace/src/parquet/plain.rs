@@ -10,8 +10,7 @@
 
 use ::parquet::data_type::ByteArray;
 
-use super::cells::{BatchValues, GroupColumn};
-use super::read::NeededColumn;
+use super::cells::{BatchValues, GroupColumn, NeededColumn};
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 

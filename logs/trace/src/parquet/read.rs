@@ -8,9 +8,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
-use ::parquet::schema::types::ColumnDescriptor;
 
-use super::cells::{BatchValues, GroupColumn, guarded, moment_places};
+use super::cells::{BatchValues, GroupColumn, NeededColumn, guarded};
 use super::plain::{PlainBatch, PlainColumns};
 use crate::read::DropReason;
 use crate::read::alias::FieldMap;
@@ -22,31 +21,6 @@ use crate::read::template::missing;
 
 /// Rows decoded at a time.
 pub(super) const BATCH: usize = 4096;
-
-/// A needed column.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NeededColumn {
-    pub(super) place: usize,
-    pub(super) field: Field,
-    /// Decimal places of timestamps stored as integers.
-    pub(super) places: u32,
-}
-
-impl NeededColumn {
-    /// The column at this index, read as this field.
-    pub(super) fn new(place: usize, field: Field, column: &ColumnDescriptor) -> Self {
-        let (field, places) = match (field, moment_places(column)) {
-            (Field::EndS | Field::EndMs | Field::End, Some(places)) => (Field::EndS, places),
-            (Field::Start | Field::StartMs, Some(places)) => (Field::Start, places),
-            (field, _) => (field, 0),
-        };
-        Self {
-            place,
-            field,
-            places,
-        }
-    }
-}
 
 /// A table that is a request log.
 pub(crate) struct LogTable {

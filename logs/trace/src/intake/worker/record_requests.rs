@@ -5,9 +5,9 @@ use headlong_chains::{Request, UNPLACED};
 use super::super::logs::LogFile;
 use super::super::options::PART_BUFFER_BYTES;
 use super::{IntakeWorker, WorkerFailure};
-use crate::names::{Interner, hash, hash_number};
-use crate::number_cache::NumberCache;
-use crate::parquet::plain::{NameColumn, PlainBatch};
+use crate::names::{hash, hash_number};
+use crate::number_cache::{BatchNumbers, put_numbers};
+use crate::parquet::plain::PlainBatch;
 use crate::partitions::PARTS;
 use crate::partitions::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::DropReason;
@@ -188,46 +188,4 @@ impl IntakeWorker<'_> {
 /// The partition of the session with this hash.
 fn part_of(session_hash: u64) -> usize {
     (hash_number(session_hash) % PARTS as u64) as usize
-}
-
-/// Numbers of the names in a batch, by row.
-#[derive(Default)]
-pub(super) struct BatchNumbers {
-    /// With the partition of the session.
-    pub(super) sessions: Vec<(u32, u32)>,
-    pub(super) files: Vec<u32>,
-    pub(super) disks: Vec<u32>,
-    pub(super) devices: Vec<u32>,
-}
-
-impl BatchNumbers {
-    pub(super) fn clear(&mut self) {
-        self.sessions.clear();
-        self.files.clear();
-        self.disks.clear();
-        self.devices.clear();
-    }
-}
-
-/// Assigns numbers to the names of a column, in order.
-pub(super) fn put_numbers(
-    known: &mut NumberCache,
-    column: NameColumn<'_>,
-    names: &Interner,
-    mut put: impl FnMut(u32, u64),
-) {
-    match column {
-        NameColumn::Numbers(numbers) => {
-            for number in numbers {
-                let (number, hash) = known.intern_number(number.cast_unsigned(), names);
-                put(number, hash);
-            }
-        }
-        NameColumn::Texts(texts) => {
-            for text in texts {
-                let (number, hash) = known.intern(text.data(), names);
-                put(number, hash);
-            }
-        }
-    }
 }
