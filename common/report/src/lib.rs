@@ -19,7 +19,7 @@ mod page;
 mod standard_error;
 mod table;
 
-pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series};
+pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series, group_thousands};
 pub use command_line::{command_line, shell_word};
 pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
 pub use figures::{divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates};

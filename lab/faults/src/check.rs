@@ -1,4 +1,5 @@
-//! The checks that run after every step, with the invariants that each verifies.
+//! The checks that run after every step, with the invariants that each verifies. Only the first
+//! failed one counts.
 
 use headlong_units::Instant;
 
@@ -83,5 +84,32 @@ impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (name, seconds) = (self.check.name(), self.at.0 as f64 / 1e9);
         write!(f, "{name} at {seconds:.6} s: {}", self.text)
+    }
+}
+
+/// The first violation.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    pub(crate) violation: Option<Violation>,
+}
+
+impl Checker {
+    pub(crate) fn fail(&mut self, check: Check, at: Instant, text: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            let text = text();
+            self.violation = Some(Violation { check, at, text });
+        }
+    }
+
+    pub(crate) fn expect(
+        &mut self,
+        holds: bool,
+        check: Check,
+        at: Instant,
+        text: impl FnOnce() -> String,
+    ) {
+        if !holds {
+            self.fail(check, at, text);
+        }
     }
 }

@@ -5,8 +5,11 @@ use headlong_http::Method;
 use headlong_units::Duration;
 
 use crate::check::Check;
-use crate::exchange::{PendingPiece, UnresolvedRequest, tag_of};
-use crate::session::SessionRequest;
+use crate::content::ContentKey;
+use crate::event_queue::Event;
+use crate::exchange::{UnresolvedRequest, tag_of};
+use crate::host::PendingPiece;
+use crate::session::{SessionRequest, ViewerSession, path};
 use crate::world::World;
 
 /// A reader that accepts nothing for this long is disconnected.
@@ -29,9 +32,7 @@ impl World<'_> {
             .is_some_and(|at| exchange.taken + bytes > at);
         if is_stalled {
             let at = self.now + SEND_TIMEOUT;
-            return self
-                .queue
-                .plan(at, crate::event_queue::Event::CutOff(number));
+            return self.queue.plan(at, Event::CutOff(number));
         }
         let rate = self
             .sessions
@@ -41,10 +42,8 @@ impl World<'_> {
             u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(rate)).unwrap_or(0),
         );
         // A reader that accepts less than a window within its time limit is disconnected, too.
-        self.queue.plan(
-            self.now + time.min(SEND_TIMEOUT),
-            crate::event_queue::Event::Taken(number),
-        );
+        self.queue
+            .plan(self.now + time.min(SEND_TIMEOUT), Event::Taken(number));
     }
 
     /// The socket has accepted a piece: verifies its bytes.
@@ -65,9 +64,7 @@ impl World<'_> {
         exchange.taken += bytes.min(left);
         self.judge_bytes(number, chunk);
         self.counts.bytes += bytes;
-        self.with_device(disk, |device, around| {
-            device.sent(around, chunk.request, chunk.slot)
-        });
+        self.sent(disk, &chunk);
         self.pass_on(disk);
         if left <= bytes {
             return self.leave(number);
@@ -114,6 +111,12 @@ impl World<'_> {
         }
     }
 
+    /// Returns a piece to its device.
+    pub(crate) fn sent(&mut self, disk: usize, chunk: &PendingPiece) {
+        let PendingPiece { request, slot, .. } = *chunk;
+        self.with_device(disk, |device, around| device.sent(around, request, slot));
+    }
+
     fn judge_bytes(&mut self, number: u64, chunk: PendingPiece) {
         let exchange = &self.exchanges[&number];
         let Some(entry) = exchange.entry.clone() else {
@@ -122,8 +125,7 @@ impl World<'_> {
         let disk = exchange.disk;
         let pool = &self.devices[disk].own.pool;
         let bytes = &pool.bytes(chunk.slot, chunk.start..chunk.end)[..];
-        let is_of =
-            |key: &crate::content::ContentKey| key.first_difference(chunk.offset, bytes).is_none();
+        let is_of = |key: &ContentKey| key.first_difference(chunk.offset, bytes).is_none();
         let files = &self.disks[disk].files;
         // Indistinguishable versions count as one; replies with them have weak tags.
         let keys = files.keys_of(entry.identity);
@@ -200,14 +202,12 @@ impl World<'_> {
             viewer.target = Some(exchange.ask.target.clone());
         }
         for chunk in &exchange.chunks {
-            self.with_device(disk, |device, around| {
-                device.sent(around, chunk.request, chunk.slot)
-            });
+            self.sent(disk, chunk);
         }
         if let Some(id) = exchange.request {
             self.of_request.remove(&(disk, id));
             if self.devices[disk].runs(id) {
-                self.with_device(disk, |device, around| device.cancel(around, id));
+                self.with_core(disk, |core, now, host| core.cancel(now, host, id));
             }
         }
         self.pass_on(disk);
@@ -224,8 +224,7 @@ impl World<'_> {
             .map(|session| &session.asks);
         if let Some(ask) = next.and_then(|next| asks?.get(next)) {
             let at = self.now + ask.after;
-            self.queue
-                .plan(at, crate::event_queue::Event::Ask(exchange.session));
+            self.queue.plan(at, Event::Ask(exchange.session));
         }
     }
 
@@ -240,9 +239,9 @@ impl World<'_> {
     }
 
     fn serve_title_again(&mut self, disk: usize, title: usize) {
-        let name = crate::session::path(disk, title, 0);
+        let name = path(disk, title, 0);
         let is_there = self.disks[disk].files.lookup(&name).is_some();
-        let session = crate::session::ViewerSession {
+        let session = ViewerSession {
             disk,
             address: [198, 51, 100, 1],
             connection: 0,

@@ -7,18 +7,17 @@ use headlong_device::flash::{FlashPort, FlashResult};
 use headlong_device::{DeviceCore, FileState, IoFailure, NextCall, OpenJob, ReadCompletion};
 use headlong_engine::{
     AnnouncedRequest, DeviceState, EngineConfig, ReadOutcome, Refusal, Request, RequestId, Shard,
-    Slot, StreamId, StreamSpec,
+    Slot, StreamSpec,
 };
 use headlong_units::Instant;
 
 use crate::check::Check;
-use crate::device_env::DeviceEnv;
 use crate::disk::ReadCall;
 use crate::files::{FileSystemModel, Inode, StatIdentity};
+use crate::host::DeviceEnv;
 use crate::host::{HostState, SimulatedHost};
-use crate::pool::SlotPool;
 use crate::recover::Recoverer;
-use crate::resources::{SimulatedResources, StreamSource};
+use crate::resources::{SimulatedResources, SlotPool, StreamSource};
 
 /// One request in so many announces the next one.
 const EXPECTING: u64 = 3;
@@ -61,7 +60,7 @@ impl SimulatedDevice {
     }
 
     /// Calls the core, then checks its state.
-    fn call<T>(
+    pub(crate) fn call<T>(
         &mut self,
         around: &mut DeviceEnv<'_>,
         act: impl FnOnce(&mut DeviceCore<SimulatedResources>, Instant, &mut SimulatedHost<'_, '_>) -> T,
@@ -79,10 +78,6 @@ impl SimulatedDevice {
 
     pub(crate) fn is_offline(&self) -> bool {
         self.shard().device_state() == DeviceState::Offline
-    }
-
-    pub(crate) fn tick(&mut self, around: &mut DeviceEnv<'_>) {
-        self.call(around, |core, now, machine| core.tick(now, machine));
     }
 
     /// Submits a request, after registering its stream if `register` is given.
@@ -135,13 +130,6 @@ impl SimulatedDevice {
             // Announcing an absent file is not an error of the server.
             let _ = core.shard_mut().handle_expected(now, expected);
             core.drain_queues(now, machine);
-        });
-    }
-
-    /// The files of a stream have changed or been removed.
-    pub(crate) fn stream_gone(&mut self, around: &mut DeviceEnv<'_>, stream: StreamId) {
-        self.call(around, |core, now, machine| {
-            core.handle_stream_removed(now, machine, stream, false);
         });
     }
 
@@ -198,13 +186,6 @@ impl SimulatedDevice {
         self.own.pool.drop_view(slot);
         self.call(around, |core, now, machine| {
             core.sent(now, machine, request, slot)
-        });
-    }
-
-    /// A reply was dropped before its end.
-    pub(crate) fn cancel(&mut self, around: &mut DeviceEnv<'_>, request: RequestId) {
-        self.call(around, |core, now, machine| {
-            core.cancel(now, machine, request)
         });
     }
 

@@ -82,9 +82,11 @@ impl SsdDrive {
             .any(|(fault, _)| *fault == SsdFault::Vanish)
     }
 
-    fn strikes(&mut self, share_of: impl Fn(SsdFault) -> Option<u64>) -> bool {
-        let shares = self.ills.iter().filter_map(|(fault, _)| share_of(*fault));
-        let share = shares.max().unwrap_or(0);
+    /// Whether faults of this kind strike the operation.
+    fn strikes(&mut self, kind: fn(u64) -> SsdFault) -> bool {
+        let share =
+            |(fault, _): &(SsdFault, Instant)| fault.share().filter(|share| kind(*share) == *fault);
+        let share = self.ills.iter().filter_map(share).max().unwrap_or(0);
         share > 0 && self.chance.percent(share)
     }
 
@@ -99,10 +101,7 @@ impl SsdDrive {
 
     /// Whether a read fails now.
     pub(crate) fn fails_reads(&mut self) -> bool {
-        let fails = |fault| match fault {
-            SsdFault::ReadErrors(share) => Some(share),
-            _ => None,
-        };
+        let fails = SsdFault::ReadErrors;
         self.is_away() || self.strikes(fails)
     }
 
@@ -118,18 +117,12 @@ impl SsdDrive {
     /// Reads a record, possibly stale or damaged.
     pub(crate) fn read_record(&mut self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
-        let is_stale = self.strikes(|fault| match fault {
-            SsdFault::StaleReads(share) => Some(share),
-            _ => None,
-        });
+        let is_stale = self.strikes(SsdFault::StaleReads);
         match is_stale {
             true => self.medium.read_before(at, &mut bytes),
             false => self.medium.read(at, &mut bytes),
         }
-        let flips = self.strikes(|fault| match fault {
-            SsdFault::FlipsRead(share) => Some(share),
-            _ => None,
-        });
+        let flips = self.strikes(SsdFault::FlipsRead);
         if flips {
             let bit = self.chance.0.below(length as u64 * 8) as usize;
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -142,10 +135,7 @@ impl SsdDrive {
         if self.is_away() || self.is_end() {
             return Err(DriveFailure);
         }
-        let fails = |fault| match fault {
-            SsdFault::FlushErrors(share) => Some(share),
-            _ => None,
-        };
+        let fails = SsdFault::FlushErrors;
         if self.strikes(fails) {
             self.medium.fail_flush();
             return Err(DriveFailure);
@@ -172,10 +162,7 @@ impl SsdDrive {
         if self.is_away() || self.is_end() {
             return Err(DriveFailure);
         }
-        let fails = |fault| match fault {
-            SsdFault::WriteErrors(share) => Some(share),
-            _ => None,
-        };
+        let fails = SsdFault::WriteErrors;
         let is_last = self.writes_left == Some(0) && self.chance.percent(60);
         if is_last || self.strikes(fails) {
             // Part of it may have been written.
@@ -184,18 +171,9 @@ impl SsdDrive {
             }
             return Err(DriveFailure);
         }
-        let is_lost = self.strikes(|fault| match fault {
-            SsdFault::LostWrites(share) => Some(share),
-            _ => None,
-        });
-        let is_misdirected = self.strikes(|fault| match fault {
-            SsdFault::Misdirected(share) => Some(share),
-            _ => None,
-        });
-        let is_torn = self.strikes(|fault| match fault {
-            SsdFault::Torn(share) => Some(share),
-            _ => None,
-        });
+        let is_lost = self.strikes(SsdFault::LostWrites);
+        let is_misdirected = self.strikes(SsdFault::Misdirected);
+        let is_torn = self.strikes(SsdFault::Torn);
         if is_misdirected {
             let block = self.chance.0.below(12) * BLOCK_BYTES + at % BLOCK_BYTES;
             let page = self.chance.0.below(3) * 8192;

@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use headlong_engine::ConnectionId;
-use headlong_engine::{Hints, ReaderIdentity, Request, RequestId, Slot, ViewerId};
+use headlong_engine::{ConnectionId, Hints, ReaderIdentity, Request, RequestId, ViewerId};
 use headlong_http::{
     BodyPart, Boundary, Cmcd, HttpDate, IdSource, Method, RangeLimits, RelativePath, ReplyPlan,
     Representation, RequestHead, SessionRule, Status, Validators, VersionIdentity, entity_tag,
@@ -13,19 +12,9 @@ use headlong_http::{
 use headlong_units::Instant;
 
 use crate::content::ContentKey;
+use crate::host::PendingPiece;
 use crate::library::FileEntry;
 use crate::session::{Condition, SessionRequest, ViewerSession};
-
-/// A piece that the socket has not accepted yet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PendingPiece {
-    pub(crate) request: RequestId,
-    pub(crate) slot: Slot,
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-    /// Offset of its first byte in the file.
-    pub(crate) offset: u64,
-}
 
 /// The event that the exchange waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -83,6 +83,21 @@ impl SsdFault {
         }
     }
 
+    /// The percentage of operations that it strikes.
+    pub(crate) fn share(self) -> Option<u64> {
+        match self {
+            Self::ReadErrors(share)
+            | Self::WriteErrors(share)
+            | Self::FlushErrors(share)
+            | Self::LostWrites(share)
+            | Self::Misdirected(share)
+            | Self::Torn(share)
+            | Self::FlipsRead(share)
+            | Self::StaleReads(share) => Some(share),
+            _ => None,
+        }
+    }
+
     /// Whether durable data may be lost or changed by it.
     pub(crate) fn is_dishonest(self) -> bool {
         !matches!(

@@ -9,23 +9,52 @@ use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece,
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
+use headlong_units::Instant;
 
-use crate::check::Check;
-use crate::device_env::DeviceEnv;
-use crate::disk::ReadCall;
+use crate::check::{Check, Checker};
+use crate::disk::{ReadCall, SimulatedDisk};
 use crate::files::Inode;
-use crate::pool::{SlotLease, SlotPool};
-use crate::resources::{SimulatedResources, StreamSource};
+use crate::resources::{SimulatedResources, SlotLease, SlotPool, StreamSource};
+use crate::ssd::SimulatedSsd;
+use crate::trace::EventTrace;
+
+/// The environment of one device.
+pub(crate) struct DeviceEnv<'a> {
+    pub(crate) now: Instant,
+    pub(crate) wall_ns: i64,
+    pub(crate) number: usize,
+    pub(crate) disk: &'a mut SimulatedDisk,
+    pub(crate) ssds: &'a mut [SimulatedSsd],
+    pub(crate) oracle: &'a mut Checker,
+    pub(crate) trace: &'a mut EventTrace,
+}
+
+impl DeviceEnv<'_> {
+    /// Seconds since 1970, by the wall clock.
+    pub(crate) fn wall_s(&self) -> u64 {
+        u64::try_from(self.wall_ns / 1_000_000_000).unwrap_or(0)
+    }
+
+    pub(crate) fn note(&mut self, what: &'static str, of: [u64; 3]) {
+        self.trace.add(self.now, Some(self.number), what, of);
+    }
+}
+
+/// A piece that the socket has not accepted yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingPiece {
+    pub(crate) request: RequestId,
+    pub(crate) slot: Slot,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Offset of its first byte in the file, once its reply is known.
+    pub(crate) offset: u64,
+}
 
 /// An event for a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReplyEvent {
-    Piece {
-        request: RequestId,
-        slot: Slot,
-        start: u32,
-        end: u32,
-    },
+    Piece(PendingPiece),
     Failed {
         request: RequestId,
         failure: Failure,
@@ -142,12 +171,13 @@ impl Host<SimulatedResources> for SimulatedHost<'_, '_> {
         self.own.pool.view(slot).ok_or(SlotBusy)?;
         let bytes = u64::from(end - start);
         self.around.note("piece", [request.0, slot.0.into(), bytes]);
-        self.own.outs.push(ReplyEvent::Piece {
+        self.own.outs.push(ReplyEvent::Piece(PendingPiece {
             request,
             slot,
             start,
             end,
-        });
+            offset: 0,
+        }));
         Ok(())
     }
 

@@ -15,46 +15,37 @@
 #![forbid(unsafe_code)]
 
 mod block_model;
-mod campaign;
 mod check;
-mod checker;
 mod client;
 mod content;
 mod device;
-mod device_env;
 mod disk;
 mod drive;
 mod event_queue;
 mod exchange;
 mod fault;
 mod fault_mix;
-mod fault_schedule;
 mod files;
 mod host;
 mod library;
 mod machine;
 mod persistent_pages;
 mod plan;
-mod pool;
 mod profile;
 mod random_source;
 mod recover;
 mod request_path;
 mod resources;
-mod run_plan;
+mod run;
 mod session;
 mod settings;
-mod shrink;
 mod ssd;
-mod step;
 mod trace;
 mod world;
 
-pub use campaign::{Campaign, CampaignReport};
 pub use check::{Check, Violation};
 pub use headlong_mutants::Mutant;
 pub use plan::Plan;
 pub use profile::Profile;
-pub use run_plan::{RunOptions, run};
-pub use shrink::{ShrinkResult, shrink};
+pub use run::{Campaign, CampaignReport, RunOptions, ShrinkResult, run, shrink};
 pub use world::{RunCounts, RunOutcome};

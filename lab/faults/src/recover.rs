@@ -13,7 +13,7 @@ use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
 use crate::block_model::BlockError;
 use crate::check::Check;
-use crate::device_env::DeviceEnv;
+use crate::host::DeviceEnv;
 use crate::ssd::{SimulatedSsd, SsdMedium};
 
 /// Recovery of a disk's blocks on all SSDs.

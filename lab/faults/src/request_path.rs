@@ -6,8 +6,10 @@ use headlong_http::{Method, Status};
 use headlong_units::{Duration, Instant};
 
 use crate::check::Check;
-use crate::exchange::{Exchange, ExchangeStage, PendingPiece, UnresolvedRequest, tag_of};
-use crate::host::ReplyEvent;
+use crate::content::ContentKey;
+use crate::event_queue::Event;
+use crate::exchange::{Exchange, ExchangeStage, UnresolvedRequest, tag_of};
+use crate::host::{PendingPiece, ReplyEvent};
 use crate::library::FileEntry;
 use crate::session::{Condition, SessionRequest};
 use crate::world::World;
@@ -45,16 +47,13 @@ impl World<'_> {
         disk: usize,
         ask: SessionRequest,
         asked: UnresolvedRequest,
-        known: Option<(String, Vec<crate::content::ContentKey>)>,
+        known: Option<(String, Vec<ContentKey>)>,
     ) -> u64 {
         self.counts.requests += 1;
         self.next_exchange += 1;
         let number = self.next_exchange;
         if let Some(patience) = ask.patience {
-            self.queue.plan(
-                self.now + patience,
-                crate::event_queue::Event::Leave(number),
-            );
+            self.queue.plan(self.now + patience, Event::Leave(number));
         }
         let exchange = Exchange {
             session,
@@ -110,8 +109,7 @@ impl World<'_> {
             Some(entry) => self.fetch(number, entry),
             None => {
                 let time = self.disks[disk].look_up_time();
-                self.queue
-                    .plan(self.now + time, crate::event_queue::Event::GoOn(number));
+                self.queue.plan(self.now + time, Event::GoOn(number));
             }
         }
     }
@@ -129,9 +127,7 @@ impl World<'_> {
             .min(Duration::from_secs(60));
         if self.disks[disk].hangs() {
             if self.now.since(since) < patience {
-                return self
-                    .queue
-                    .plan(self.now + AGAIN, crate::event_queue::Event::GoOn(number));
+                return self.queue.plan(self.now + AGAIN, Event::GoOn(number));
             }
             return match stage {
                 ExchangeStage::LookUp => self.refuse(number, Status::GatewayTimeout),
@@ -167,10 +163,8 @@ impl World<'_> {
         if let Some(stream) = gone {
             let lag = self.disks[disk].chance.pick(&[0, 0, 1, 1500]);
             let at = self.now + Duration::from_millis(lag);
-            self.queue.plan(
-                at,
-                crate::event_queue::Event::Gone(disk, stream.0, self.process()),
-            );
+            self.queue
+                .plan(at, Event::Gone(disk, stream.0, self.process()));
         }
         match entry {
             Some(entry) => self.fetch(number, entry),
@@ -248,9 +242,7 @@ impl World<'_> {
             exchange.stage = ExchangeStage::Description;
             exchange.since = self.now;
             let time = self.disks[disk].look_up_time();
-            return self
-                .queue
-                .plan(self.now + time, crate::event_queue::Event::GoOn(number));
+            return self.queue.plan(self.now + time, Event::GoOn(number));
         }
         if exchange.is_head_sent {
             return self.end_exchange(number);
@@ -289,38 +281,18 @@ impl World<'_> {
             }
             for out in outs {
                 match out {
-                    ReplyEvent::Piece {
-                        request,
-                        slot,
-                        start,
-                        end,
-                    } => {
-                        self.piece(
-                            disk,
-                            request,
-                            PendingPiece {
-                                request,
-                                slot,
-                                start,
-                                end,
-                                offset: 0,
-                            },
-                        );
-                    }
+                    ReplyEvent::Piece(chunk) => self.piece(disk, chunk),
                     ReplyEvent::Failed { request, failure } => self.failed(disk, request, failure),
                 }
             }
         }
     }
 
-    fn piece(&mut self, disk: usize, request: RequestId, mut chunk: PendingPiece) {
-        let number = self.of_request.get(&(disk, request)).copied();
+    fn piece(&mut self, disk: usize, mut chunk: PendingPiece) {
+        let number = self.of_request.get(&(disk, chunk.request)).copied();
         let Some(number) = number.filter(|number| self.exchanges.contains_key(number)) else {
             // The viewer has left.
-            self.with_device(disk, |device, around| {
-                device.sent(around, request, chunk.slot)
-            });
-            return;
+            return self.sent(disk, &chunk);
         };
         if let Some(exchange) = self.exchanges.get_mut(&number) {
             let from = exchange.current().map_or(0, |part| part.range.start);

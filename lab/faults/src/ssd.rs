@@ -15,8 +15,7 @@ use headlong_units::Instant;
 use crate::drive::{DriveFailure, SsdDrive, TIER_BYTES};
 use crate::fault::{CrashPoint, RestartKind, SsdFault};
 use crate::machine::SsdPlan;
-use crate::pool::SlotLease;
-use crate::resources::SimulatedResources;
+use crate::resources::{SimulatedResources, SlotLease};
 
 /// A job of the writer.
 #[derive(Debug)]

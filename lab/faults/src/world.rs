@@ -2,29 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use headlong_engine::{EngineConfig, RequestId};
+use headlong_device::DeviceCore;
+use headlong_engine::{EngineConfig, RequestId, StreamId};
+use headlong_mutants::{Mutant, is_active};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::check::{Check, Violation};
-use crate::checker::Checker;
+use crate::check::{Check, Checker, Violation};
 use crate::content::ContentKey;
 use crate::device::SimulatedDevice;
-use crate::device_env::DeviceEnv;
 use crate::disk::{DiskCompletion, SimulatedDisk};
 use crate::event_queue::{Event, EventQueue};
-use crate::exchange::Exchange;
-use crate::fault::{CrashPoint, RestartKind};
+use crate::exchange::{Exchange, ExchangeStage};
+use crate::fault::{CrashPoint, FileChange, RestartKind};
 use crate::files::FileSystemModel;
+use crate::host::{DeviceEnv, SimulatedHost};
 use crate::library::DiskLibrary;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanStep};
 use crate::random_source::RandomSource;
 use crate::recover::Recoverer;
+use crate::resources::SimulatedResources;
 use crate::session::{ViewerSession, path};
 use crate::ssd::SimulatedSsd;
 use crate::trace::EventTrace;
-
-mod events;
 
 /// A world with more steps does not come to rest; the largest plans take a hundredth.
 const STEPS_MAX: u64 = 3_000_000;
@@ -190,6 +190,15 @@ impl<'a> World<'a> {
         call(&mut self.devices[disk], &mut around)
     }
 
+    /// Calls the core of a device.
+    pub(crate) fn with_core(
+        &mut self,
+        disk: usize,
+        act: impl FnOnce(&mut DeviceCore<SimulatedResources>, Instant, &mut SimulatedHost<'_, '_>),
+    ) {
+        self.with_device(disk, |device, around| device.call(around, act));
+    }
+
     /// A process starts: only the content of disks and SSDs is left.
     fn start(&mut self) {
         self.process += 1;
@@ -231,13 +240,19 @@ impl<'a> World<'a> {
         for disk in &mut self.disks {
             disk.forget_reads();
         }
-        for device in &self.devices {
-            self.counts.flash_reads += device.shard().flash_view().map_or(0, |view| view.reads);
-        }
+        self.count_flash_reads();
         for ssd in &mut self.ssds {
             ssd.end((how, moment));
         }
         self.start();
+    }
+
+    fn count_flash_reads(&mut self) {
+        let views = self
+            .devices
+            .iter()
+            .map(|device| device.shard().flash_view());
+        self.counts.flash_reads += views.flatten().map(|view| view.reads).sum::<u64>();
     }
 
     /// Runs until there are no more events, then checks for leftovers.
@@ -251,9 +266,7 @@ impl<'a> World<'a> {
             .map(|disk| self.trace.of_disk(disk))
             .collect();
         self.serve_again();
-        for device in &self.devices {
-            self.counts.flash_reads += device.shard().flash_view().map_or(0, |view| view.reads);
-        }
+        self.count_flash_reads();
         RunOutcome {
             violation: self.oracle.violation.take(),
             trace: self.trace.hash(),
@@ -322,7 +335,7 @@ impl<'a> World<'a> {
         for disk in 0..self.devices.len() {
             let due = self.devices[disk].core.due();
             if due.is_some_and(|at| at <= self.now) {
-                self.with_device(disk, |device, around| device.tick(around));
+                self.with_core(disk, |core, now, host| core.tick(now, host));
                 self.pass_on(disk);
             }
         }
@@ -353,8 +366,10 @@ impl<'a> World<'a> {
             Event::Recovered(disk, process) => self.recovered(disk, process),
             Event::Gone(disk, stream, process) => {
                 if process == self.process {
-                    let stream = headlong_engine::StreamId(stream);
-                    self.with_device(disk, |device, around| device.stream_gone(around, stream));
+                    let stream = StreamId(stream);
+                    self.with_core(disk, |core, now, host| {
+                        core.handle_stream_removed(now, host, stream, false);
+                    });
                     self.pass_on(disk);
                 }
             }
@@ -391,8 +406,7 @@ impl<'a> World<'a> {
         for exchange in self.exchanges.values() {
             let most = self.waits_max[exchange.disk] + Duration::from_millis(1);
             let waited = self.now.since(exchange.since);
-            let waits = exchange.stage == crate::exchange::ExchangeStage::Reply
-                && exchange.chunks.is_empty();
+            let waits = exchange.stage == ExchangeStage::Reply && exchange.chunks.is_empty();
             self.oracle
                 .expect(!waits || waited <= most, Check::Waited, self.now, || {
                     format!(
@@ -416,6 +430,104 @@ impl<'a> World<'a> {
                 .expect(ssd.is_idle(), Check::Drain, self.now, || {
                     format!("SSD {number} still has jobs")
                 });
+        }
+    }
+
+    fn heal(&mut self) {
+        let wall_ns = self.wall_ns();
+        for disk in &mut self.disks {
+            if disk.recover(self.now) {
+                disk.files.change_all(self.now, wall_ns);
+            }
+        }
+        self.ssds
+            .iter_mut()
+            .for_each(|ssd| ssd.drive.recover(self.now));
+        self.share_hangs();
+    }
+
+    fn share_hangs(&mut self) {
+        if is_active(Mutant::HangShared) {
+            let hangs = self.disks.iter().any(SimulatedDisk::hangs);
+            self.disks
+                .iter_mut()
+                .for_each(|disk| disk.is_held_up = hangs);
+        }
+    }
+
+    fn take_step(&mut self, number: usize) {
+        let plan = self.plan;
+        let Some((_, step)) = plan.steps.get(number) else {
+            return;
+        };
+        match step {
+            PlanStep::Session(session) => {
+                self.sessions.push(session);
+                self.viewers.push(ViewerState::default());
+                self.begin_exchange(self.sessions.len() - 1);
+            }
+            PlanStep::Disk(disk, fault, lasts) => {
+                self.disks[*disk].fall_ill(*fault, self.now + *lasts);
+                self.queue.plan(self.now + *lasts, Event::Heal);
+                self.share_hangs();
+            }
+            PlanStep::Ssd(ssd, fault, lasts) => {
+                self.ssds[*ssd].fall_ill(*fault, self.now + *lasts);
+                self.queue.plan(self.now + *lasts, Event::Heal);
+            }
+            PlanStep::File(disk, title, part, change) => {
+                self.change_file(*disk, &path(*disk, *title, *part), *change);
+            }
+            PlanStep::Restart(RestartKind::Clean, moment) => {
+                self.restart(RestartKind::Clean, *moment)
+            }
+            PlanStep::Restart(how, moment) => {
+                let lag = match moment {
+                    CrashPoint::Any => self.chance.pick(&[0, 2000, 10_000, 30_000]),
+                    _ => 30_000,
+                };
+                self.ends = Some((*how, *moment, self.now + Duration::from_millis(lag)));
+            }
+            PlanStep::Clock(milliseconds) => {
+                self.has_jumped = true;
+                self.wall_offset_ns += milliseconds * 1_000_000;
+            }
+            PlanStep::Settings(disk, change) => {
+                let mut config = self.configs[*disk];
+                change.apply(&mut config);
+                if config.check().next().is_none() {
+                    self.configs[*disk] = config;
+                    let wait = &mut self.waits_max[*disk];
+                    *wait = config.wait_timeout.max(*wait);
+                }
+                self.with_device(*disk, |device, around| device.configure(around, config));
+                self.pass_on(*disk);
+            }
+        }
+    }
+
+    fn change_file(&mut self, disk: usize, path: &str, change: FileChange) {
+        let (now, wall_ns) = (self.now, self.wall_ns());
+        let files = &mut self.disks[disk].files;
+        let size = files
+            .lookup(path)
+            .and_then(|inode| files.current(inode))
+            .map(|of| of.size);
+        match (change, size) {
+            (FileChange::InPlace, Some(_)) => files.write(now, wall_ns, path, None),
+            (FileChange::Truncate(to), Some(size)) => {
+                files.write(now, wall_ns, path, Some(size * u64::from(to) / 256));
+            }
+            (FileChange::Extend(by), Some(size)) => {
+                files.write(now, wall_ns, path, Some(size + by))
+            }
+            (FileChange::Replace(of), _) => {
+                let size = size.unwrap_or(50_000) * u64::from(of) / 128;
+                files.create(now, wall_ns, path, size);
+            }
+            (FileChange::Remove, Some(_)) => files.remove(now, path),
+            (FileChange::Restore, None) => files.create(now, wall_ns, path, 60_000),
+            _ => {}
         }
     }
 }

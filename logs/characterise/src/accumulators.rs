@@ -13,7 +13,7 @@ use crate::catalogue::CatalogueUse;
 use crate::chain_statistics::ChainStatistics;
 use crate::examples::ExampleSessions;
 use crate::histograms::{LogHistogram, SECONDS_MAX};
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::observations::Observations;
 use crate::phase_shares::PhaseShares;
 use crate::report::{Characterisation, Provenance, ReportSection, SCHEMA};
@@ -24,33 +24,22 @@ use crate::view::{LogContext, SessionView};
 use crate::viewing_portions::ViewingPortions;
 use crate::volume::LogVolume;
 
-/// The combination of all accumulators.
-#[derive(Debug, Clone)]
-pub struct Accumulators {
-    volume: LogVolume,
-    catalogue: CatalogueUse,
-    viewing: ViewingPortions,
-    examples: ExampleSessions,
-    requests: RequestKinds,
-    chaining: ChainStatistics,
-    seconds: SecondHistogram,
-    phases: PhaseShares,
-    rates: TransientRates,
-    behaviour: Behaviour,
+sums! {
+    /// The combination of all accumulators.
+    #[derive(Debug, Clone)]
+    pub struct Accumulators {
+        volume: LogVolume,
+        catalogue: CatalogueUse,
+        viewing: ViewingPortions,
+        examples: ExampleSessions,
+        requests: RequestKinds,
+        chaining: ChainStatistics,
+        seconds: SecondHistogram,
+        phases: PhaseShares,
+        rates: TransientRates,
+        behaviour: Behaviour,
+    }
 }
-
-merge_fields!(Accumulators {
-    volume,
-    catalogue,
-    viewing,
-    examples,
-    requests,
-    chaining,
-    seconds,
-    phases,
-    rates,
-    behaviour
-});
 
 impl Accumulators {
     /// Empty accumulators.

@@ -6,14 +6,13 @@ use alloc::vec::Vec;
 
 use crate::behaviour::Behaviour;
 use crate::catalogue::CatalogueUse;
-use crate::chain_statistics::ChainStatistics;
+use crate::chain_statistics::{ChainStatistics, segments};
 use crate::observations::{
     ChainObservations, DistributionPoints, LENGTHS, Observations, PhaseObservations, Popularity,
     TitleObservations, distribution, length_at,
 };
 use crate::phase_shares::PhaseShares;
 use crate::requests::RequestKinds;
-use crate::survival::segments;
 use crate::tables::per_cent;
 use crate::view::LogContext;
 use crate::volume::{BINS_MAX, LogVolume};
@@ -139,7 +138,7 @@ fn chains(chaining: &ChainStatistics, requests: &RequestKinds) -> ChainObservati
     };
     let mut slopes = [0.0; 3];
     for segment in segments(&runs) {
-        slopes[segment.place()] = segment.law.c;
+        slopes[segment.place] = segment.law.c;
     }
     let zero = chaining.zero_shares().map(|share| share / 100.0);
     let [open, chunk] = chaining.rows();

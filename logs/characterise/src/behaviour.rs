@@ -9,7 +9,7 @@ use headlong_chains::{Chain, ContentKind};
 use crate::catalogue::CatalogueUse;
 use crate::devices::DeviceStatistics;
 use crate::histograms::LogHistogram;
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::observations::{DistributionPoints, RenditionObservations, ViewingObservations};
 use crate::tables::per_cent;
 use crate::view::{LONG_MS, LogContext, SessionView, is_long, nominal_us};
@@ -23,72 +23,41 @@ const FIRST_MINUTE_MS: i64 = 60_000;
 /// Upper limit of the recorded stay, as a share of the remaining title.
 const STAY_MAX_MILLIONTHS: u64 = 1_200_000;
 
-/// Sums and histograms over sessions.
-#[derive(Debug, Clone)]
-pub(crate) struct Behaviour {
-    sessions: u64,
-    active_ms: u64,
-    glances: u64,
-    early_pauses: u64,
-    pauses: u64,
-    skips: u64,
-    changes: u64,
-    starts: LogHistogram,
-    lengths_ms: LogHistogram,
-    glances_ms: LogHistogram,
-    stays: LogHistogram,
-    fractions: LogHistogram,
-    skips_ms: [LogHistogram; 2],
-    pauses_ms: LogHistogram,
-    /// By rate class: nominal microseconds in long chains, or in all chains for audio.
-    rate_us: Vec<u64>,
-    rate_bytes: Vec<u64>,
-    /// By type of device.
-    pub(crate) devices: DeviceStatistics,
+sums! {
+    /// Sums and histograms over sessions.
+    #[derive(Debug, Clone, Default)]
+    pub(crate) struct Behaviour {
+        sessions: u64,
+        active_ms: u64,
+        glances: u64,
+        early_pauses: u64,
+        pauses: u64,
+        skips: u64,
+        changes: u64,
+        starts: LogHistogram,
+        lengths_ms: LogHistogram,
+        glances_ms: LogHistogram,
+        stays: LogHistogram,
+        fractions: LogHistogram,
+        skips_ms: [LogHistogram; 2],
+        pauses_ms: LogHistogram,
+        /// By rate class: nominal microseconds in long chains, or in all chains for audio.
+        rate_us: Vec<u64>,
+        rate_bytes: Vec<u64>,
+        /// By type of device.
+        pub(crate) devices: DeviceStatistics,
+    }
 }
-
-merge_fields!(Behaviour {
-    sessions,
-    active_ms,
-    glances,
-    early_pauses,
-    pauses,
-    skips,
-    changes,
-    starts,
-    lengths_ms,
-    glances_ms,
-    stays,
-    fractions,
-    skips_ms,
-    pauses_ms,
-    rate_us,
-    rate_bytes,
-    devices
-});
 
 impl Behaviour {
     /// An empty accumulator.
     pub(crate) fn new(log: &LogContext) -> Self {
-        let none = LogHistogram::default;
+        let classes = log.rates.classes().len();
         Self {
-            sessions: 0,
-            active_ms: 0,
-            glances: 0,
-            early_pauses: 0,
-            pauses: 0,
-            skips: 0,
-            changes: 0,
-            starts: none(),
-            lengths_ms: none(),
-            glances_ms: none(),
-            stays: none(),
-            fractions: none(),
-            skips_ms: [none(), none()],
-            pauses_ms: none(),
-            rate_us: vec![0; log.rates.classes().len()],
-            rate_bytes: vec![0; log.rates.classes().len()],
+            rate_us: vec![0; classes],
+            rate_bytes: vec![0; classes],
             devices: DeviceStatistics::new(log),
+            ..Self::default()
         }
     }
 

@@ -7,25 +7,26 @@ use core::cmp::Ordering;
 
 use headlong_chains::{Chain, ContentKind};
 
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{Cluster, LogContext, RateClass, SessionView, nominal_us};
 
 /// Bit rates with a smaller share, in per cent, are not shown (thesis Figure 5.17).
 const SHOWN_MIN: f64 = 0.5;
 
-/// Nominal time fetched in transient phases, by the bit rate of the following stable phase.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TransientRates {
-    classes: usize,
-    /// First transient phases, then later ones by the change of the stable bit rate (decreases,
-    /// remains, increases): `[stable][tried]`, microseconds.
-    matrices: [Vec<u64>; 4],
-    /// Number of phases in each matrix.
-    counts: [u64; 4],
+sums! {
+    /// Nominal time fetched in transient phases, by the bit rate of the following stable phase.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(crate) struct TransientRates {
+        /// First transient phases, then later ones by the change of the stable bit rate (decreases,
+        /// remains, increases): `[stable][tried]`, microseconds.
+        matrices: [Vec<u64>; 4],
+        /// Number of phases in each matrix.
+        counts: [u64; 4],
+        ; same
+        classes: usize,
+    }
 }
-
-merge_fields!(TransientRates { matrices, counts; same classes });
 
 impl TransientRates {
     /// An empty accumulator.

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::observations::DURATION_PARTS;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{LogContext, RateClass, SessionView, nominal_us};
@@ -12,21 +12,16 @@ use crate::view::{LogContext, RateClass, SessionView, nominal_us};
 /// Most points of a popularity curve, equally spaced on a logarithmic axis.
 const RANKS_MAX: usize = 300;
 
-/// Bytes and time by bit rate; sessions by title and file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CatalogueUse {
-    rate_bytes: Vec<u64>,
-    rate_us: Vec<u64>,
-    title_sessions: Vec<u32>,
-    file_sessions: Vec<u32>,
+sums! {
+    /// Bytes and time by bit rate; sessions by title and file.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(crate) struct CatalogueUse {
+        rate_bytes: Vec<u64>,
+        rate_us: Vec<u64>,
+        title_sessions: Vec<u32>,
+        file_sessions: Vec<u32>,
+    }
 }
-
-merge_fields!(CatalogueUse {
-    rate_bytes,
-    rate_us,
-    title_sessions,
-    file_sessions
-});
 
 impl CatalogueUse {
     /// An empty accumulator.

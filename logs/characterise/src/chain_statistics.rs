@@ -4,31 +4,25 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{Chain, LengthCounts};
+use headlong_chains::{Chain, FitPoints, LengthCounts, PowerLaw, SEGMENT_STARTS, Survival};
 
-use crate::merge::{Merge as _, merge_fields};
+use crate::merge::{Merge as _, sums, with_totals};
 use crate::observations::ChainRow;
-use crate::survival::{FittedSegment, segments};
 use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
 use crate::view::{LogContext, SessionView, nominal_us};
 
 /// Most points of a distribution, equally spaced on a logarithmic axis.
 const POINTS_MAX: usize = 700;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct ChainSum {
-    chains: u64,
-    requests: u64,
-    bytes: u64,
-    us: u128,
+sums! {
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    struct ChainSum {
+        chains: u64,
+        requests: u64,
+        bytes: u64,
+        us: u128,
+    }
 }
-
-merge_fields!(ChainSum {
-    chains,
-    requests,
-    bytes,
-    us
-});
 
 /// Classes of chains by start, as in Figure 5.12.
 const STARTS: [&str; 3] = [
@@ -37,21 +31,17 @@ const STARTS: [&str; 3] = [
     "elsewhere",
 ];
 
-/// Chains by kind, and their lengths.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ChainStatistics {
-    /// Open-ended first, then chunks; by kind.
-    by_kind: [[ChainSum; 3]; 2],
-    mixed: u64,
-    /// By [`STARTS`].
-    lengths: [LengthCounts; 3],
+sums! {
+    /// Chains by kind, and their lengths.
+    #[derive(Debug, Clone, Default)]
+    pub(crate) struct ChainStatistics {
+        /// Open-ended first, then chunks; by kind.
+        by_kind: [[ChainSum; 3]; 2],
+        mixed: u64,
+        /// By [`STARTS`].
+        lengths: [LengthCounts; 3],
+    }
 }
-
-merge_fields!(ChainStatistics {
-    by_kind,
-    mixed,
-    lengths
-});
 
 impl ChainStatistics {
     /// Adds a session.
@@ -138,15 +128,8 @@ impl ChainStatistics {
     }
 
     fn chain_table(&self, table: Table) -> Table {
-        let mut rows: Vec<ChainSum> = Vec::new();
-        let mut whole = ChainSum::default();
-        for kinds in &self.by_kind {
-            let mut total = ChainSum::default();
-            kinds.iter().for_each(|sum| total.merge(*sum));
-            rows.extend(kinds.iter().chain([&total]));
-            whole.merge(total);
-        }
-        rows.push(whole);
+        let rows = with_totals(&self.by_kind);
+        let whole = rows[rows.len() - 1];
         table.filled(rows.iter().map(|sum| {
             let per_chain = |value: f64| mean(value, sum.chains).into();
             [
@@ -200,6 +183,47 @@ impl ChainStatistics {
                 false => figure.series(Series::new(name, points)),
             }
         })
+    }
+}
+
+/// One of the three fitted segments of lengths (thesis 5.3.3).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FittedSegment {
+    /// Its index among the three.
+    pub(crate) place: usize,
+    /// Its law.
+    pub(crate) law: PowerLaw,
+}
+
+/// The segments with enough lengths for a fit.
+pub(crate) fn segments(runs: &[(u64, u64)]) -> Vec<FittedSegment> {
+    let fit = Survival::of(runs).fit(FitPoints::Distinct);
+    let laws = fit.segments.into_iter().enumerate();
+    laws.filter_map(|(place, law)| {
+        let law = law.filter(|law| law.a.is_finite() && law.c.is_finite())?;
+        Some(FittedSegment { place, law })
+    })
+    .collect()
+}
+
+impl FittedSegment {
+    /// The smallest and largest of these lengths that lie in the segment and at which its law is a
+    /// probability.
+    pub(crate) fn ends(&self, runs: &[(u64, u64)]) -> (f64, f64) {
+        let from = SEGMENT_STARTS[self.place].max(1);
+        let to = SEGMENT_STARTS
+            .get(self.place + 1)
+            .copied()
+            .unwrap_or(u64::MAX);
+        let mut inside = runs
+            .iter()
+            .map(|run| run.0)
+            .filter(|length| (from..to).contains(length));
+        let first = inside.next().unwrap_or(from);
+        let last = inside.next_back().unwrap_or(first) as f64;
+        // Below this length the law would exceed 1.
+        let all_longer = libm::pow(self.law.a, 1.0 / self.law.c);
+        ((first as f64).max(all_longer).min(last), last)
     }
 }
 
@@ -281,7 +305,7 @@ fn survival_table(mut table: Table, fitted: &[FittedSegment]) -> Table {
     for segment in fitted {
         let law = &segment.law;
         let distances = [0.45, 0.5, 0.9].map(|chance| law.multiplier(chance).into());
-        let row = &mut table.rows[segment.place()].values;
+        let row = &mut table.rows[segment.place].values;
         row.extend([law.a.into(), law.c.into()]);
         row.extend(distances);
         row.push(law.points.into());

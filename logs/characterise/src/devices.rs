@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use headlong_chains::{ContentKind, Request, most_at_once};
 
 use crate::histograms::LogHistogram;
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::observations::DeviceObservations;
 use crate::view::{LogContext, SessionView, is_long, nominal_us};
 
@@ -19,65 +19,45 @@ const HEADERS_MIN: f64 = 0.25;
 /// Bit rates with a smaller share of the stable content are ignored as noise.
 const RATE_SHARE_MIN: f64 = 0.001;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct DeviceSums {
-    sessions: u64,
-    separate: u64,
-    both: u64,
-    /// Chains of content and of audio: open-ended, all.
-    content: [u64; 2],
-    audio: [u64; 2],
-    /// Nominal microseconds in long chains, by rate class.
-    stable_us: Vec<u64>,
-    request_us: LogHistogram,
-    request_bytes: LogHistogram,
-    connections: LogHistogram,
-    audio_request_us: LogHistogram,
-    spacing_ms: LogHistogram,
-    ahead_ms: LogHistogram,
-    audio_ahead_ms: LogHistogram,
-    header_bytes: LogHistogram,
-    /// Content chains in first and in later clusters, and the numbers of these clusters.
-    probes: [u64; 2],
-    clusters: [u64; 2],
-    probe_us: LogHistogram,
-    audio_chains: u64,
-    stretches: u64,
-    /// Thousandths.
-    headroom: LogHistogram,
+sums! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct DeviceSums {
+        sessions: u64,
+        separate: u64,
+        both: u64,
+        /// Chains of content and of audio: open-ended, all.
+        content: [u64; 2],
+        audio: [u64; 2],
+        /// Nominal microseconds in long chains, by rate class.
+        stable_us: Vec<u64>,
+        request_us: LogHistogram,
+        request_bytes: LogHistogram,
+        connections: LogHistogram,
+        audio_request_us: LogHistogram,
+        spacing_ms: LogHistogram,
+        ahead_ms: LogHistogram,
+        audio_ahead_ms: LogHistogram,
+        header_bytes: LogHistogram,
+        /// Content chains in first and in later clusters, and the numbers of these clusters.
+        probes: [u64; 2],
+        clusters: [u64; 2],
+        probe_us: LogHistogram,
+        audio_chains: u64,
+        stretches: u64,
+        /// Thousandths.
+        headroom: LogHistogram,
+    }
 }
 
-merge_fields!(DeviceSums {
-    sessions,
-    separate,
-    both,
-    content,
-    audio,
-    stable_us,
-    request_us,
-    request_bytes,
-    connections,
-    audio_request_us,
-    spacing_ms,
-    ahead_ms,
-    audio_ahead_ms,
-    header_bytes,
-    probes,
-    clusters,
-    probe_us,
-    audio_chains,
-    stretches,
-    headroom
-});
-
-/// All types of devices.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DeviceStatistics {
-    classes: usize,
-    all: Vec<DeviceSums>,
+sums! {
+    /// All types of devices.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct DeviceStatistics {
+        all: Vec<DeviceSums>,
+        ; same
+        classes: usize,
+    }
 }
-
-merge_fields!(DeviceStatistics { all; same classes });
 
 impl DeviceStatistics {
     /// An empty accumulator.

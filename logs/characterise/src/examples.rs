@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_chains::Request;
 
-use crate::merge::{Merge, merge_fields};
+use crate::merge::{Merge, sums};
 use crate::tables::{Captions, Figure, ReportItems, Series};
 use crate::view::{LogContext, RateClass, SessionView};
 
@@ -25,11 +25,13 @@ struct ExampleSession {
     requests: Vec<Request>,
 }
 
-/// The most instructive sessions: one mainly of open-ended requests, one of chunks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ExampleSessions {
-    whole: Option<ExampleSession>,
-    start: Option<ExampleSession>,
+sums! {
+    /// The most instructive sessions: one mainly of open-ended requests, one of chunks.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct ExampleSessions {
+        whole: Option<ExampleSession>,
+        start: Option<ExampleSession>,
+    }
 }
 
 /// Keeps the better example; of equal ones the one with the lower session number.
@@ -41,8 +43,6 @@ impl Merge for Option<ExampleSession> {
         }
     }
 }
-
-merge_fields!(ExampleSessions { whole, start });
 
 impl ExampleSessions {
     /// Adds a session.

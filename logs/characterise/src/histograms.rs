@@ -6,7 +6,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::merge::{Merge, merge_fields};
+use crate::merge::{Merge, sums};
 use crate::observations::DistributionPoints;
 
 /// Bins per octave of a [`LogHistogram`]: neighbours are 2.2 % apart.
@@ -14,12 +14,14 @@ const BINS_PER_OCTAVE: u32 = 32;
 /// Number of bins: the value 0, and all octaves of 64 bits.
 const BINS: usize = 1 + 64 * BINS_PER_OCTAVE as usize;
 
-/// Histogram with bins 2.2 % wide.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogHistogram {
-    counts: Vec<u64>,
-    total: u64,
-    sum: u128,
+sums! {
+    /// Histogram with bins 2.2 % wide.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(crate) struct LogHistogram {
+        counts: Vec<u64>,
+        total: u64,
+        sum: u128,
+    }
 }
 
 impl Default for LogHistogram {
@@ -31,8 +33,6 @@ impl Default for LogHistogram {
         }
     }
 }
-
-merge_fields!(LogHistogram { counts, total, sum });
 
 impl LogHistogram {
     /// Adds a value.
@@ -140,14 +140,14 @@ impl SecondSums {
     }
 }
 
-/// Ends of sessions, and thus the number of sessions active in each second.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ActiveSessions {
-    ends: SecondSums,
-    sessions: u64,
+sums! {
+    /// Ends of sessions, and thus the number of sessions active in each second.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct ActiveSessions {
+        ends: SecondSums,
+        sessions: u64,
+    }
 }
-
-merge_fields!(ActiveSessions { ends, sessions });
 
 impl ActiveSessions {
     /// Adds a session by its last second.

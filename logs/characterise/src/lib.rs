@@ -7,7 +7,6 @@
 //!
 //! Invariants: pure; memory does not grow with the number of requests; sessions that start in the
 //! last hour of a long log count in Table 5.1 and Figure 5.1 only (A16).
-//! hour of a long log count in Table 5.1 and Figure 5.1 and nowhere else (A16).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -21,7 +20,6 @@ mod behaviour;
 mod bit_rates;
 mod catalogue;
 mod chain_statistics;
-mod comparison;
 mod devices;
 mod examples;
 mod histograms;
@@ -34,7 +32,6 @@ mod requests;
 mod seconds;
 mod segments;
 mod sessions;
-mod survival;
 mod tables;
 mod view;
 mod viewing_portions;
@@ -46,7 +43,6 @@ mod naive_tests;
 mod segments_tests;
 
 pub use accumulators::Accumulators;
-pub use comparison::{ComparisonRow, comparison};
 pub use merge::Merge;
 pub use observations::{
     ChainObservations, ChainRow, DURATION_PARTS, DeviceObservations, DistributionPoints, LENGTHS,
@@ -56,7 +52,9 @@ pub use observations::{
 pub use published_numbers::{
     NumberComparison, PublishedNumber, SESSIONS_PUBLISHED, all as all_published, beside, published,
 };
-pub use report::{Characterisation, DroppedLines, Provenance, ReportSection, SCHEMA};
+pub use report::{
+    Characterisation, ComparisonRow, DroppedLines, Provenance, ReportSection, SCHEMA, comparison,
+};
 pub use sessions::SessionSplitter;
 pub use tables::{
     Axis, AxisScale, CellValue, Figure, Series, SeriesForm, Table, TableColumn, TableRow,

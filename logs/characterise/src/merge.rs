@@ -49,23 +49,44 @@ impl<T: Merge> Merge for Vec<T> {
     }
 }
 
+/// Sums by type and kind, each type followed by its total, and the total of all last.
+pub(crate) fn with_totals<T: Merge + Copy + Default>(by_kind: &[[T; 3]; 2]) -> Vec<T> {
+    let (mut rows, mut whole) = (Vec::new(), T::default());
+    for kinds in by_kind {
+        let mut total = T::default();
+        kinds.iter().for_each(|sum| total.merge(*sum));
+        rows.extend(kinds.iter().chain([&total]));
+        whole.merge(total);
+    }
+    rows.push(whole);
+    rows
+}
+
 impl Merge for headlong_chains::LengthCounts {
     fn merge(&mut self, other: Self) {
         self.merge(other);
     }
 }
 
-/// Implements [`Merge`] field by field. It names every field, including those after `same`, which
-/// are equal in all parts, so that the compiler rejects a forgotten one.
-macro_rules! merge_fields {
-    ($name:ident { $($sum:ident),* $(; same $($same:ident),*)? }) => {
+/// Declares sums that are merged field by field: `sums! { struct Pair { one: u64, two: u64 } }`.
+/// Fields after `; same` are equal in all parts.
+macro_rules! sums {
+    ($(#[$of_type:meta])* $of_struct:vis struct $name:ident {
+        $($(#[$of_sum:meta])* $vis:vis $sum:ident: $type:ty),+ $(,)?
+        $(; same $($(#[$of_same:meta])* $same:ident: $same_type:ty),+ $(,)?)?
+    }) => {
+        $(#[$of_type])*
+        $of_struct struct $name {
+            $($(#[$of_sum])* $vis $sum: $type,)+
+            $($($(#[$of_same])* $same: $same_type,)+)?
+        }
+
         impl $crate::merge::Merge for $name {
             fn merge(&mut self, other: Self) {
-                let Self { $($sum,)* $($($same: _,)*)? } = other;
-                $($crate::merge::Merge::merge(&mut self.$sum, $sum);)*
+                $($crate::merge::Merge::merge(&mut self.$sum, other.$sum);)+
             }
         }
     };
 }
 
-pub(crate) use merge_fields;
+pub(crate) use sums;

@@ -4,67 +4,50 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::histograms::{LogHistogram, SecondSums, smooth_bins};
-use crate::merge::{Merge as _, merge_fields};
+use crate::merge::{Merge as _, sums};
 use crate::tables::{Captions, CellValue, Figure, ReportItems, Series, Table, mean, per_cent};
 use crate::view::{LONG_MS, LogContext, SessionView, is_long, nominal_us};
 
-/// Sums over sessions for one reading of A12.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PhaseSums {
-    /// Milliseconds covered by transient, stable and inactive phases.
-    pub(crate) covered_ms: [u64; 3],
-    /// Lengths of phases of the three kinds, ms.
-    pub(crate) lengths_ms: [LogHistogram; 3],
-    /// Sessions that begin with a transient phase.
-    pub(crate) start_transient: u64,
-    /// Sessions with a stable phase.
-    pub(crate) with_stable: u64,
-    /// Sessions without one that are too short for it.
-    pub(crate) short: u64,
-    /// Transient phases after the first of a session.
-    pub(crate) successors: u64,
-    /// Chains in first transient phases; see [`firsts`](Self::firsts).
-    pub(crate) chains_first: u64,
-    /// Number of first transient phases.
-    pub(crate) firsts: u64,
-    /// Chains in later transient phases.
-    pub(crate) chains_later: u64,
+sums! {
+    /// Sums over sessions for one reading of A12.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct PhaseSums {
+        /// Milliseconds covered by transient, stable and inactive phases.
+        pub(crate) covered_ms: [u64; 3],
+        /// Lengths of phases of the three kinds, ms.
+        pub(crate) lengths_ms: [LogHistogram; 3],
+        /// Sessions that begin with a transient phase.
+        pub(crate) start_transient: u64,
+        /// Sessions with a stable phase.
+        pub(crate) with_stable: u64,
+        /// Sessions without one that are too short for it.
+        pub(crate) short: u64,
+        /// Transient phases after the first of a session.
+        pub(crate) successors: u64,
+        /// Chains in first transient phases; see [`firsts`](Self::firsts).
+        pub(crate) chains_first: u64,
+        /// Number of first transient phases.
+        pub(crate) firsts: u64,
+        /// Chains in later transient phases.
+        pub(crate) chains_later: u64,
+    }
 }
 
-merge_fields!(PhaseSums {
-    covered_ms,
-    lengths_ms,
-    start_transient,
-    with_stable,
-    short,
-    successors,
-    chains_first,
-    firsts,
-    chains_later
-});
-
-/// Phases of all sessions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PhaseShares {
-    sessions: u64,
-    sessions_ms: u64,
-    /// Without audio, and of all files.
-    pub(crate) readings: [PhaseSums; 2],
-    /// Bytes in short and in long chains of any file.
-    bytes: [u64; 2],
-    /// Nominal time and time of open-ended and of chunk chains, by whole seconds of their duration.
-    nominal_us: [SecondSums; 2],
-    took_ms: [SecondSums; 2],
+sums! {
+    /// Phases of all sessions.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct PhaseShares {
+        sessions: u64,
+        sessions_ms: u64,
+        /// Without audio, and of all files.
+        pub(crate) readings: [PhaseSums; 2],
+        /// Bytes in short and in long chains of any file.
+        bytes: [u64; 2],
+        /// Nominal time and time of open-ended and of chunk chains, by whole seconds of their duration.
+        nominal_us: [SecondSums; 2],
+        took_ms: [SecondSums; 2],
+    }
 }
-
-merge_fields!(PhaseShares {
-    sessions,
-    sessions_ms,
-    readings,
-    bytes,
-    nominal_us,
-    took_ms
-});
 
 impl PhaseShares {
     /// Adds a session.

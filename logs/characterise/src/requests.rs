@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::{Request, most_at_once};
 
 use crate::histograms::LogHistogram;
-use crate::merge::{Merge as _, merge_fields};
+use crate::merge::{sums, with_totals};
 use crate::observations::ChainRow;
 use crate::tables::{Captions, Figure, ReportItems, Series, Table, per_cent};
 use crate::view::{LogContext, SessionView, nominal_us};
@@ -15,52 +15,40 @@ use crate::view::{LogContext, SessionView, nominal_us};
 /// Classes of Table 5.3; the last is that many connections or more.
 const CONNECTIONS: usize = 6;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct RequestSum {
-    requests: u64,
-    bytes: u64,
+sums! {
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    struct RequestSum {
+        requests: u64,
+        bytes: u64,
+    }
 }
 
-merge_fields!(RequestSum { requests, bytes });
-
-/// Kinds and sizes of requests, and their concurrency.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RequestKinds {
-    /// Open-ended first, then chunks; by kind.
-    by_kind: [[RequestSum; 3]; 2],
-    /// Chunk requests by rate.
-    by_rate: Vec<RequestSum>,
-    rate_us: Vec<u64>,
-    /// Files of sessions by most concurrent requests: overlapping, and in the same whole second.
-    at_once: [[u64; CONNECTIONS]; 2],
-    sessions: u64,
-    /// Sessions with requests of both types.
-    both_types: u64,
-    sizes: LogHistogram,
+sums! {
+    /// Kinds and sizes of requests, and their concurrency.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct RequestKinds {
+        /// Open-ended first, then chunks; by kind.
+        by_kind: [[RequestSum; 3]; 2],
+        /// Chunk requests by rate.
+        by_rate: Vec<RequestSum>,
+        rate_us: Vec<u64>,
+        /// Files of sessions by most concurrent requests: overlapping, and in the same whole second.
+        at_once: [[u64; CONNECTIONS]; 2],
+        sessions: u64,
+        /// Sessions with requests of both types.
+        both_types: u64,
+        sizes: LogHistogram,
+    }
 }
-
-merge_fields!(RequestKinds {
-    by_kind,
-    by_rate,
-    rate_us,
-    at_once,
-    sessions,
-    both_types,
-    sizes
-});
 
 impl RequestKinds {
     /// An empty accumulator.
     pub(crate) fn new(log: &LogContext) -> Self {
         let rates = log.rates.classes().len();
         Self {
-            by_kind: [[RequestSum::default(); 3]; 2],
             by_rate: vec![RequestSum::default(); rates],
             rate_us: vec![0; rates],
-            at_once: [[0; CONNECTIONS]; 2],
-            sessions: 0,
-            both_types: 0,
-            sizes: LogHistogram::default(),
+            ..Self::default()
         }
     }
 
@@ -143,15 +131,8 @@ impl RequestKinds {
     }
 
     fn prevalence(&self, table: Table) -> Table {
-        let mut rows: Vec<RequestSum> = Vec::new();
-        let mut whole = RequestSum::default();
-        for kinds in &self.by_kind {
-            let mut total = RequestSum::default();
-            kinds.iter().for_each(|sum| total.merge(*sum));
-            rows.extend(kinds.iter().chain([&total]));
-            whole.merge(total);
-        }
-        rows.push(whole);
+        let rows = with_totals(&self.by_kind);
+        let whole = rows[rows.len() - 1];
         let both = per_cent(self.both_types as f64, self.sessions as f64);
         table
             .telling(&format!("{both:.1}"))

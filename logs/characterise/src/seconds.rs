@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::{ContentKind, Request};
 
 use crate::histograms::{ActiveSessions, SECONDS_MAX, SecondSums, smooth_bins, spread};
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::tables::{Captions, ReportItems, Series, mean};
 use crate::view::{LogContext, READINGS, SessionView, is_long};
 
@@ -18,40 +18,28 @@ const CLASSES: [&str; 3] = [
     "open-ended",
 ];
 
-/// Sums over sessions for each second since the start of the session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SecondHistogram {
-    alive: ActiveSessions,
-    /// Chunk requests that are not for audio: most at once, and files requested.
-    connections: SecondSums,
-    files: SecondSums,
-    /// The same requests: intervals to the next arrival, and durations; by second of arrival.
-    gaps_ms: SecondSums,
-    gaps: SecondSums,
-    took_ms: SecondSums,
-    arrivals: SecondSums,
-    /// Clusters and long chains that start, for both readings of A12.
-    clusters: [SecondSums; 2],
-    stable: [SecondSums; 2],
-    /// Bytes by [`CLASSES`].
-    bytes: [SecondSums; 3],
-    /// Sessions that are inactive.
-    inactive: SecondSums,
+sums! {
+    /// Sums over sessions for each second since the start of the session.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct SecondHistogram {
+        alive: ActiveSessions,
+        /// Chunk requests that are not for audio: most at once, and files requested.
+        connections: SecondSums,
+        files: SecondSums,
+        /// The same requests: intervals to the next arrival, and durations; by second of arrival.
+        gaps_ms: SecondSums,
+        gaps: SecondSums,
+        took_ms: SecondSums,
+        arrivals: SecondSums,
+        /// Clusters and long chains that start, for both readings of A12.
+        clusters: [SecondSums; 2],
+        stable: [SecondSums; 2],
+        /// Bytes by [`CLASSES`].
+        bytes: [SecondSums; 3],
+        /// Sessions that are inactive.
+        inactive: SecondSums,
+    }
 }
-
-merge_fields!(SecondHistogram {
-    alive,
-    connections,
-    files,
-    gaps_ms,
-    gaps,
-    took_ms,
-    arrivals,
-    clusters,
-    stable,
-    bytes,
-    inactive
-});
 
 impl SecondHistogram {
     /// Adds a session.

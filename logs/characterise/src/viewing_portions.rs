@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_chains::{Chain, ContentKind, Request};
 
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::tables::{Captions, Figure, ReportItems, Series, per_cent};
 use crate::view::{LogContext, SessionView};
 
@@ -21,30 +21,22 @@ const TRILLION: u128 = 1_000_000_000_000;
 const FRACTION_BIN_TRILLIONTHS: u128 = TRILLION / 1000 * FRACTION_BIN_PER_MILLE as u128;
 /// A gap longer than this between adjacent bytes is a pause (thesis 5.2.2).
 const PAUSE_MS: i64 = 40_000;
-/// Portions of titles fetched by sessions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ViewingPortions {
-    sessions: u64,
-    /// For each kind: sessions (per title) by the fraction fetched.
-    fractions: [Vec<u64>; 3],
-    /// For each kind, and for any: sessions that fetched each part.
-    parts: [[u64; PARTS]; 4],
-    /// Sessions that fetched any bytes of each kind.
-    with_kind: [u64; 3],
-    starts: [u64; PARTS],
-    ends: [u64; PARTS],
-    pauses: [u64; PARTS],
+sums! {
+    /// Portions of titles fetched by sessions.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(crate) struct ViewingPortions {
+        sessions: u64,
+        /// For each kind: sessions (per title) by the fraction fetched.
+        fractions: [Vec<u64>; 3],
+        /// For each kind, and for any: sessions that fetched each part.
+        parts: [[u64; PARTS]; 4],
+        /// Sessions that fetched any bytes of each kind.
+        with_kind: [u64; 3],
+        starts: [u64; PARTS],
+        ends: [u64; PARTS],
+        pauses: [u64; PARTS],
+    }
 }
-
-merge_fields!(ViewingPortions {
-    sessions,
-    fractions,
-    parts,
-    with_kind,
-    starts,
-    ends,
-    pauses
-});
 
 impl Default for ViewingPortions {
     fn default() -> Self {

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::histograms::spread;
-use crate::merge::merge_fields;
+use crate::merge::sums;
 use crate::tables::{Captions, Figure, ReportItems, Series};
 use crate::view::{LogContext, SessionView};
 
@@ -18,24 +18,22 @@ const BINS_WANTED: i64 = 288;
 /// date, which turns a day into centuries, costs no memory.
 pub(crate) const BINS_MAX: i64 = 20_000;
 
-/// Requests, sessions and bytes over the time of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogVolume {
-    width_ms: i64,
-    origin_ms: i64,
-    bytes: Vec<u64>,
-    starts: Vec<u64>,
-    requests: u64,
-    sessions: u64,
-    left_out: u64,
-    titles: Vec<bool>,
-    files: Vec<bool>,
+sums! {
+    /// Requests, sessions and bytes over the time of the log.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub(crate) struct LogVolume {
+        bytes: Vec<u64>,
+        starts: Vec<u64>,
+        requests: u64,
+        sessions: u64,
+        left_out: u64,
+        titles: Vec<bool>,
+        files: Vec<bool>,
+        ; same
+        width_ms: i64,
+        origin_ms: i64,
+    }
 }
-
-merge_fields!(LogVolume {
-    bytes, starts, requests, sessions, left_out, titles, files;
-    same width_ms, origin_ms
-});
 
 impl LogVolume {
     /// An empty accumulator.
@@ -50,11 +48,9 @@ impl LogVolume {
             origin_ms: log.span_ms.0.div_euclid(width_ms) * width_ms,
             bytes: vec![0; bins + 1],
             starts: vec![0; bins + 1],
-            requests: 0,
-            sessions: 0,
-            left_out: 0,
             titles: vec![false; log.titles],
             files: vec![false; log.files.len()],
+            ..Self::default()
         }
     }
 

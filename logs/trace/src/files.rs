@@ -8,7 +8,7 @@ use headlong_chains::{ContentKind, FileInfo};
 use crate::drop_counts::DropCounts;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
-use crate::partitions::file_use::FileUse;
+use crate::partitions::first_pass::FileUse;
 use crate::read::{DropReason, columns, number, trimmed};
 
 /// Columns of a files table; only `file` is required.
@@ -400,30 +400,19 @@ mod tests {
 
     #[test]
     fn files_table_may_be_parquet() {
-        use crate::parquet::{ColumnSpec, ColumnType, RowCells, TableRow, TableWriter};
-        struct FilesTableRow(u32, Option<f64>);
-        impl TableRow for FilesTableRow {
-            const COLUMNS: &'static [ColumnSpec] = &[
-                ColumnSpec::new("file", ColumnType::Int),
-                ColumnSpec::new("kind", ColumnType::Text),
-                ColumnSpec::new("kbps", ColumnType::Int),
-                ColumnSpec::new("duration_s", ColumnType::Real),
-            ];
-            fn write(&self, cells: &mut RowCells<'_>) {
-                cells.int(self.0);
-                cells.text("audio");
-                cells.int(64);
-                match self.1 {
-                    Some(seconds) => cells.real(seconds),
-                    None => cells.empty(),
-                }
-            }
-        }
+        use crate::parquet::{Columns, TableWriter};
+        let columns = Columns::<(u32, Option<f64>)>::empty()
+            .int("file", |row| Some(row.0))
+            .text("kind", |_| Some("audio"))
+            .int("kbps", |_| Some(64))
+            .real("duration_s", |row| row.1);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("files.parquet");
-        let mut table = TableWriter::create(&path).expect("a table");
-        table.push(&FilesTableRow(7, Some(60.5))).expect("a row");
-        table.push(&FilesTableRow(8, None)).expect("a row");
+        let file = std::fs::File::create(&path).expect("created");
+        let mut table = TableWriter::into_file(file, &path, columns).expect("a table");
+        for row in [(7, Some(60.5)), (8, None)] {
+            table.push(&row).expect("a row");
+        }
         table.finish().expect("finished");
         let names = Interners::new();
         let table = FilesTable::open(&path, &names, &mut DropCounts::default()).expect("read");

@@ -8,6 +8,7 @@
 //! known before the work starts; the same logs give the same report, for any number of threads.
 #![forbid(unsafe_code)]
 
+mod cell_text;
 mod chain_table;
 mod characterise;
 mod drop_counts;
@@ -18,7 +19,6 @@ mod number_cache;
 mod page;
 mod parquet;
 mod partitions;
-mod quoted;
 mod read;
 mod segment_files;
 mod spill;
@@ -41,8 +41,8 @@ pub use intake::{
 pub use names::{Name, Names};
 pub use page::{page, text};
 pub use parquet::{
-    ChainRow, ColumnSpec, ColumnType, PhaseRow, RequestRow, RowCells, SessionRow, TableError,
-    TableLines, TableRow, TableWriter,
+    ChainRow, Columns, PhaseRow, RequestRow, SessionRow, TableError, TableLines, TableRow,
+    TableWriter,
 };
 pub use partitions::{Partitions, PartitionsError};
 pub use read::recognise::TriedFormat;

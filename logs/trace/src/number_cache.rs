@@ -1,11 +1,13 @@
-//! Per-thread cache of recent names.
+//! Per-thread cache of recent names, and the numbers of the names in a batch of rows.
 //!
 //! Requests of one viewer for one file are clustered, so most names are among a few thousand recent
 //! ones. These are found without a lookup in the table shared by all threads.
 //!
 //! Invariants: a cached result equals that of the shared table; the memory is fixed.
 
+use crate::cell_text::decimal;
 use crate::names::{Interner, as_number, hash};
+use crate::parquet::plain::NameColumn;
 
 /// Number of slots; a power of two.
 const SLOTS: usize = 4096;
@@ -69,19 +71,49 @@ impl NumberCache {
         if let Some(found) = names.small(number) {
             return found;
         }
-        self.intern_large(number, names)
+        self.intern(decimal(number, &mut [0; 20]), names)
     }
+}
 
-    fn intern_large(&mut self, number: u64, names: &Interner) -> (u32, u64) {
-        // The largest number has twenty digits.
-        let mut digits = [0; 20];
-        let (mut start, mut rest) = (digits.len(), number);
-        while rest > 0 || start == digits.len() {
-            start -= 1;
-            digits[start] = b'0' + (rest % 10) as u8;
-            rest /= 10;
+/// Numbers of the names in a batch, by row.
+#[derive(Default)]
+pub(crate) struct BatchNumbers {
+    /// With the partition of the session.
+    pub(crate) sessions: Vec<(u32, u32)>,
+    pub(crate) files: Vec<u32>,
+    pub(crate) disks: Vec<u32>,
+    pub(crate) devices: Vec<u32>,
+}
+
+impl BatchNumbers {
+    pub(crate) fn clear(&mut self) {
+        self.sessions.clear();
+        self.files.clear();
+        self.disks.clear();
+        self.devices.clear();
+    }
+}
+
+/// Assigns numbers to the names of a column, in order.
+pub(crate) fn put_numbers(
+    known: &mut NumberCache,
+    column: NameColumn<'_>,
+    names: &Interner,
+    mut put: impl FnMut(u32, u64),
+) {
+    match column {
+        NameColumn::Numbers(numbers) => {
+            for number in numbers {
+                let (number, hash) = known.intern_number(number.cast_unsigned(), names);
+                put(number, hash);
+            }
         }
-        self.intern(&digits[start..], names)
+        NameColumn::Texts(texts) => {
+            for text in texts {
+                let (number, hash) = known.intern(text.data(), names);
+                put(number, hash);
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use headlong_characterise::{
 };
 use headlong_report::{
     Axis as ChartAxis, Bar, Bars, Boxes, Bubbles, Cell, Chart, Figure as ChartFigure, Page,
-    Section, Series as ChartSeries, Table as PageTable,
+    Section, Series as ChartSeries, Table as PageTable, group_thousands,
 };
 
 /// The page.
@@ -272,7 +272,7 @@ fn titled(id: &str, title: &str, is_numbered: bool) -> String {
 
 /// A number with its printed digits, or two decimals if its unit was converted.
 fn as_published(value: f64) -> String {
-    grouped(&format!("{}", (value * 100.0).round() / 100.0))
+    group_thousands(&format!("{}", (value * 100.0).round() / 100.0))
 }
 
 /// A number of bytes, or bits per second, in a suitable decimal unit.
@@ -295,25 +295,12 @@ fn shown(value: f64) -> String {
         0.0 => 0,
         _ => return format!("{value:.2e}"),
     };
-    let text = grouped(&format!("{magnitude:.decimals$}"));
+    let text = group_thousands(&format!("{magnitude:.decimals$}"));
     if value < 0.0 {
         format!("-{text}")
     } else {
         text
     }
-}
-
-/// Separates the thousands of a number that is not negative.
-fn grouped(text: &str) -> String {
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut grouped = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place) % 3 == 0 && whole.len() > 4 {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
-    grouped + rest
 }
 
 fn cell(value: &CellValue) -> Cell {

@@ -1,8 +1,12 @@
-//! Summary of intake: lines parsed and dropped, and missing information.
+//! Summary of intake: lines parsed and dropped, missing information, and server configurations that
+//! add it.
+//!
+//! Each of these configurations writes a log that is recognised without options; tests read a
+//! sample of each.
 
 use crate::drop_counts::DroppedLines;
 use crate::intake::IntakeResult;
-use crate::read::{DropReason, MissingField, lines_to_copy};
+use crate::read::DropReason;
 
 /// The lines that precede every report.
 pub fn summary(taken: &IntakeResult) -> Vec<String> {
@@ -48,22 +52,18 @@ fn lacks(taken: &IntakeResult) -> Vec<String> {
     let is_untimed = taken.untimed > taken.requests / 10;
     let found = [
         (
-            MissingField::Offsets,
             taken.unplaced,
-            "are for a part of a file at an unknown offset",
+            "are for a part of a file at an unknown offset; chains, phases and portions of titles need \
+             the Range header",
         ),
         (
-            MissingField::Service,
             if is_untimed { taken.untimed } else { 0 },
-            "have no duration, and count as instantaneous",
+            "have no duration, and count as instantaneous; throughput over short times, parallel \
+             requests and durations of chains need the service time",
         ),
     ];
-    for (lack, count, what) in found.into_iter().filter(|(_, count, _)| *count > 0) {
-        told.push(format!(
-            "{count} of {} requests {what}; {}",
-            taken.requests,
-            lack.untold()
-        ));
+    for (count, what) in found.into_iter().filter(|(count, _)| *count > 0) {
+        told.push(format!("{count} of {} requests {what}", taken.requests));
     }
     if !told.is_empty() {
         told.extend(to_copy(&taken.told_format));
@@ -71,12 +71,18 @@ fn lacks(taken: &IntakeResult) -> Vec<String> {
     told
 }
 
-/// Server configurations that log everything needed.
+/// Server configurations that log everything needed. Each line of the list has a server, the
+/// prefixes of the names of formats that it writes, and its configuration, separated by tabs; `¶`
+/// ends a line of a configuration.
 fn to_copy(formats: &str) -> Vec<String> {
     let mut told = vec!["a complete log is written by:".to_owned()];
-    for server in lines_to_copy(formats) {
-        let lines = server.lines.replace('¶', "\n    ");
-        told.push(format!("  {}: {lines}", server.name));
+    for server in include_str!("servers.tsv").lines() {
+        let fields: Vec<&str> = server.splitn(3, '\t').collect();
+        if let [name, writes, lines] = fields[..]
+            && writes.split(' ').any(|known| formats.starts_with(known))
+        {
+            told.push(format!("  {name}: {}", lines.replace('¶', "\n    ")));
+        }
     }
     if told.len() == 1 {
         told[0] =

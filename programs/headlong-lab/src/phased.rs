@@ -7,7 +7,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use headlong_characterise::comparison;
-use headlong_trace::{ColumnSpec, ColumnType, RowCells, TableForm, TableRow, TableWriter};
+use headlong_trace::{Columns, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
     self, FILES_HEADER, LOG_HEADER, LogEntry, PhasedCatalogue, PhasedSpecification, RequestForm,
     RequestLog, characterise,
@@ -110,7 +110,7 @@ impl LogFiles {
             TableForm::Columns => {
                 let mut table = TableWriter::create(path)?;
                 for entry in log {
-                    table.push(&LogRow::of(&entry, &catalogue))?;
+                    table.push(&LogRow::of(entry, &catalogue))?;
                 }
                 Ok(table.finish()?)
             }
@@ -120,58 +120,30 @@ impl LogFiles {
 
 /// A request as a row of a Parquet table, equivalent to a line of CSV.
 struct LogRow {
-    ts_s: i64,
-    service_ms: i64,
-    session: u64,
-    device: u16,
-    file: u32,
-    offset: u64,
-    asked_bytes: Option<u64>,
-    sent_bytes: u64,
+    entry: LogEntry,
     disk: u16,
 }
 
 impl LogRow {
-    fn of(entry: &LogEntry, catalogue: &PhasedCatalogue) -> Self {
-        let request = &entry.request;
-        let file = catalogue.files.get(request.file as usize);
-        Self {
-            ts_s: entry.ts().max(0),
-            service_ms: entry.service_ms().max(0),
-            session: entry.session + 1,
-            device: entry.device + 1,
-            file: request.file,
-            offset: request.offset,
-            asked_bytes: request.asked_bytes,
-            sent_bytes: request.sent_bytes,
-            disk: file.map_or(0, |file| file.disk),
-        }
+    fn of(entry: LogEntry, catalogue: &PhasedCatalogue) -> Self {
+        let file = catalogue.files.get(entry.request.file as usize);
+        let disk = file.map_or(0, |file| file.disk);
+        Self { entry, disk }
     }
 }
 
 impl TableRow for LogRow {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("ts", ColumnType::Int),
-        ColumnSpec::new("service_ms", ColumnType::Int),
-        ColumnSpec::new("session", ColumnType::Int),
-        ColumnSpec::new("device", ColumnType::Int),
-        ColumnSpec::new("file", ColumnType::Int),
-        ColumnSpec::new("offset", ColumnType::Int),
-        ColumnSpec::new("size", ColumnType::Int),
-        ColumnSpec::new("bytes", ColumnType::Int),
-        ColumnSpec::new("disk", ColumnType::Int),
-    ];
-
-    fn write(&self, cells: &mut RowCells<'_>) {
-        cells.int(self.ts_s);
-        cells.int(self.service_ms);
-        cells.int(self.session);
-        cells.int(self.device);
-        cells.int(self.file);
-        cells.int(self.offset);
-        cells.maybe_int(self.asked_bytes);
-        cells.int(self.sent_bytes);
-        cells.int(self.disk);
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::empty()
+            .int("ts", |row| Some(row.entry.ts().max(0)))
+            .int("service_ms", |row| Some(row.entry.service_ms().max(0)))
+            .int("session", |row| Some(row.entry.session + 1))
+            .int("device", |row| Some(row.entry.device + 1))
+            .int("file", |row| Some(row.entry.request.file))
+            .int("offset", |row| Some(row.entry.request.offset))
+            .int("size", |row| row.entry.request.asked_bytes)
+            .int("bytes", |row| Some(row.entry.request.sent_bytes))
+            .int("disk", |row| Some(row.disk))
     }
 }
 

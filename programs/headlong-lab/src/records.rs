@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use headlong_player::ExportedCall;
-use headlong_trace::{ColumnSpec, ColumnType, RowCells, TableForm, TableRow, TableWriter};
+use headlong_trace::{Columns, TableForm, TableRow, TableWriter};
 
 use crate::mistake::Mistakes;
 use headlong_report::say;
@@ -17,34 +17,18 @@ use headlong_report::say;
 struct CallRow(ExportedCall);
 
 impl TableRow for CallRow {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("session", ColumnType::Int),
-        ColumnSpec::new("request", ColumnType::Int),
-        ColumnSpec::new("class", ColumnType::Int),
-        ColumnSpec::new("counts", ColumnType::Flag),
-        ColumnSpec::new("intended_s", ColumnType::Real),
-        ColumnSpec::new("sent_s", ColumnType::Real),
-        ColumnSpec::new("first_byte_s", ColumnType::Real),
-        ColumnSpec::new("ended_s", ColumnType::Real),
-        ColumnSpec::new("bytes", ColumnType::Int),
-        ColumnSpec::new("outcome", ColumnType::Text),
-    ];
-
-    fn write(&self, cells: &mut RowCells<'_>) {
-        let ExportedCall { record, .. } = &self.0;
-        cells.int(self.0.session);
-        cells.int(record.call.0);
-        cells.int(self.0.class);
-        cells.flag(self.0.counts);
-        cells.real(seconds(record.intended));
-        cells.real(seconds(record.sent));
-        match record.first_byte {
-            Some(at) => cells.real(seconds(at)),
-            None => cells.empty(),
-        }
-        cells.real(seconds(record.ended));
-        cells.int(record.bytes);
-        cells.text(record.end.name());
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::empty()
+            .int("session", |row| Some(row.0.session))
+            .int("request", |row| Some(row.0.record.call.0))
+            .int("class", |row| Some(row.0.class))
+            .flag("counts", |row| Some(row.0.counts))
+            .real("intended_s", |row| Some(seconds(row.0.record.intended)))
+            .real("sent_s", |row| Some(seconds(row.0.record.sent)))
+            .real("first_byte_s", |row| row.0.record.first_byte.map(seconds))
+            .real("ended_s", |row| Some(seconds(row.0.record.ended)))
+            .int("bytes", |row| Some(row.0.record.bytes))
+            .text("outcome", |row| Some(row.0.record.end.name()))
     }
 }
 
@@ -75,7 +59,7 @@ impl RecordsFile {
             TableForm::Text => {
                 let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
                 let mut out = BufWriter::new(file);
-                let names: Vec<_> = CallRow::COLUMNS.iter().map(|column| column.name).collect();
+                let names: Vec<_> = CallRow::columns().names().collect();
                 writeln!(out, "{}", names.join(","))?;
                 RecordsFormat::Text(out)
             }

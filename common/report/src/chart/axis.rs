@@ -202,10 +202,18 @@ impl Scale {
     }
 }
 
-/// A number with its thousands separated by narrow non-breaking spaces.
+/// A number with its thousands separated.
 fn grouped(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!(
+        "{sign}{}",
+        group_thousands(&format!("{:.decimals$}", value.abs()))
+    )
+}
+
+/// Separates the thousands of a number that is not negative by narrow non-breaking spaces.
+pub fn group_thousands(number: &str) -> String {
+    let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     let mut parts = String::new();
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index) % 3 == 0 && whole.len() > 4 {
@@ -213,8 +221,7 @@ fn grouped(value: f64, decimals: usize) -> String {
         }
         parts.push(digit);
     }
-    let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{parts}{rest}")
+    parts + rest
 }
 
 /// A number at a tick of a logarithmic axis.

@@ -10,7 +10,7 @@ mod lines;
 mod points;
 mod svg;
 
-pub use axis::Axis;
+pub use axis::{Axis, group_thousands};
 pub use bars::{Bar, Bars};
 pub use boxes::Boxes;
 pub use bubbles::Bubbles;

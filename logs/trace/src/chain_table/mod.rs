@@ -7,10 +7,6 @@
 //! Invariants: the same logs give the same table, for any number of threads and any memory; a table
 //! is complete or absent, because it gets its name after its last byte is written.
 
-mod collected_rows;
-mod columns;
-mod error;
-mod order;
 mod rows;
 
 use std::io::{self, Write};
@@ -20,9 +16,8 @@ use headlong_chains::{Chain, ChainRules, Joiner};
 use headlong_report::Output;
 
 use crate::intake::IntakeResult;
-use collected_rows::{CollectedRows, RowCollector, SessionRows};
-pub use error::ChainTableError;
-use order::NameOrder;
+pub use rows::ChainTableError;
+use rows::{CollectedRows, NameOrder, RowCollector, SessionRows};
 
 /// Columns of a chain table. Times are ms; `open` is 1 if the request at the lowest offset is
 /// open-ended.
@@ -113,7 +108,7 @@ impl TableFile {
             TableForm::Columns => {
                 let file = output.file().try_clone();
                 let file = file.map_err(|source| failed(&path, source))?;
-                columns::write(
+                rows::write_columns(
                     (&table.sessions, &table.files),
                     &table.pieces,
                     (file, &path),
@@ -163,8 +158,8 @@ impl<'a> ChainTable<'a> {
             for of_session in chains.chunk_by(|one, other| one.session == other.session) {
                 let before = rows.len();
                 match form {
-                    TableForm::Text => rows::append(&mut rows, of_session, &sessions, &files),
-                    TableForm::Columns => columns::append(&mut rows, of_session),
+                    TableForm::Text => rows::append_text(&mut rows, of_session, &sessions, &files),
+                    TableForm::Columns => rows::append_records(&mut rows, of_session),
                 }
                 pieces.push(SessionRows {
                     session: of_session[0].session,

@@ -30,6 +30,24 @@ fn taken(logs: &[PathBuf]) -> IntakeResult {
     take_in(&intake(logs), &SilentProgress).expect("readable logs")
 }
 
+fn packed(text: &str) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(text.as_bytes()).expect("packed");
+    packed.finish().expect("packed")
+}
+
+/// Intake with other memory limits.
+fn take_in_within(
+    intake: &Intake,
+    change: impl Fn(&mut MemoryBound),
+) -> Result<IntakeResult, IntakeError> {
+    let mut memory = intake.memory_bound().expect("a bound");
+    change(&mut memory);
+    let logs = logs::open(intake).expect("logs");
+    let read = worker::read_all(intake, &memory, &logs, &SilentProgress)?;
+    finish::finish(intake, memory, logs, read)
+}
+
 fn all(taken: &IntakeResult) -> Vec<Request> {
     let parts = taken.parts.each_unsorted(2, |_, requests| requests.clone());
     let mut requests = parts.expect("parts").concat();
@@ -213,13 +231,7 @@ fn copies_are_read_once_even_if_compressed_or_grown() {
         "grown.csv",
         format!("{text}99999,0,1,1,1,0,10,10,1\n"),
     );
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(text.as_bytes()).expect("packed");
-    let packed = put(
-        folder.path(),
-        "old.csv.gz",
-        packed.finish().expect("packed"),
-    );
+    let packed = put(folder.path(), "old.csv.gz", packed(&text));
     let expected = request_lines(&taken(std::slice::from_ref(&grown)));
     let given = [old.clone(), packed, grown, old];
     let taken = taken(&given);
@@ -236,11 +248,6 @@ fn compressed_log_is_a_copy_only_if_fully_contained() {
     let lines = |range: std::ops::Range<u32>| -> String {
         let line = |i: u32| format!("{},0,{},1,1,{},10,10,1\n", 100 + i, i % 7, i * 10);
         range.map(line).collect()
-    };
-    let packed = |text: &str| {
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packed.write_all(text.as_bytes()).expect("packed");
-        packed.finish().expect("packed")
     };
     let first = format!("{HEADER}{}", lines(0..6000));
     // Two members, as in a log that continues compressed: the size at its end is that of the
@@ -296,9 +303,7 @@ fn compressed_logs_give_the_same_requests() {
         [&skipped, zstd.as_slice()].concat(),
     );
     assert_eq!(request_lines(&taken(&[log])), expected);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(text.as_bytes()).expect("packed");
-    let gzip = gzip.finish().expect("packed");
+    let gzip = packed(&text);
     let log = put(folder.path(), "b.csv.gz", &gzip);
     assert_eq!(request_lines(&taken(&[log])), expected);
     let cut = put(folder.path(), "c.csv.gz", &gzip[..gzip.len() - 9]);
@@ -460,14 +465,10 @@ fn requests_are_spilled_and_large_partitions_divided() {
     let log = put(folder.path(), "a.csv", generated(60_000));
     let intake = intake(&[log]);
     let whole = take_in(&intake, &SilentProgress).expect("readable logs");
-    let memory = MemoryBound {
-        kept: 100_000,
-        loaded: 8 * 150 * crate::partitions::REQUEST_BYTES,
-        ..intake.memory_bound().expect("a bound")
-    };
-    let logs = logs::open(&intake).expect("logs");
-    let read = worker::read_all(&intake, &memory, &logs, &SilentProgress).expect("read");
-    let spilled = finish::finish(&intake, memory, logs, read).expect("finished");
+    let spilled = take_in_within(&intake, |memory| {
+        (memory.kept, memory.loaded) = (100_000, 8 * 150 * crate::partitions::REQUEST_BYTES);
+    });
+    let spilled = spilled.expect("finished");
     assert!(spilled.parts.spilled_bytes() > 0);
     assert!(spilled.parts.len() > whole.parts.len());
     assert_eq!(all(&spilled), all(&whole));
@@ -497,13 +498,9 @@ fn viewer_with_too_many_requests_is_named_with_a_remedy() {
     };
     let text: String = (0..2000).map(line).collect();
     let intake = intake(&[put(folder.path(), "a.log", text)]);
-    let memory = MemoryBound {
-        loaded: 8 * 100 * crate::partitions::REQUEST_BYTES,
-        ..intake.memory_bound().expect("a bound")
-    };
-    let logs = logs::open(&intake).expect("logs");
-    let read = worker::read_all(&intake, &memory, &logs, &SilentProgress).expect("read");
-    let outcome = finish::finish(&intake, memory, logs, read);
+    let outcome = take_in_within(&intake, |memory| {
+        memory.loaded = 8 * 100 * crate::partitions::REQUEST_BYTES;
+    });
     let error = outcome.map(|_| ()).expect_err("too many").to_string();
     let is_told = error.starts_with("10.0.0.7~") && error.contains("allow more memory");
     assert!(is_told, "{error}");
@@ -529,12 +526,7 @@ fn unwritable_spill_folder_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut intake = intake(&[put(folder.path(), "a.csv", generated(5000))]);
     intake.spill = Some(folder.path().join("none"));
-    let memory = MemoryBound {
-        kept: 0,
-        ..intake.memory_bound().expect("a bound")
-    };
-    let logs = logs::open(&intake).expect("logs");
-    let outcome = worker::read_all(&intake, &memory, &logs, &SilentProgress);
+    let outcome = take_in_within(&intake, |memory| memory.kept = 0);
     let error = outcome.map(|_| ()).expect_err("no folder").to_string();
     assert!(
         error.contains("cannot be written to") && error.contains("/none"),
@@ -553,12 +545,7 @@ fn names_beyond_their_share_of_memory_are_an_error() {
         ));
     }
     let intake = intake(&[put(folder.path(), "a.csv", text)]);
-    let memory = MemoryBound {
-        names: 12 << 20,
-        ..intake.memory_bound().expect("a bound")
-    };
-    let logs = logs::open(&intake).expect("logs");
-    let outcome = worker::read_all(&intake, &memory, &logs, &SilentProgress);
+    let outcome = take_in_within(&intake, |memory| memory.names = 12 << 20);
     let error = outcome.map(|_| ()).expect_err("too many names").to_string();
     assert!(error.contains("exceed their limit of 12 MiB"), "{error}");
 }

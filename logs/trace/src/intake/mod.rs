@@ -8,13 +8,11 @@ mod error;
 mod finish;
 mod logs;
 mod options;
-mod progress;
 mod result;
 mod worker;
 
 pub use error::{IntakeError, LogError};
-pub use options::{Intake, MemoryBound};
-pub use progress::{IntakeProgress, SilentProgress};
+pub use options::{Intake, IntakeProgress, MemoryBound, SilentProgress};
 pub use result::{IntakeResult, LogSummary, SessionIdentification};
 
 /// Reads logs.

@@ -1,4 +1,4 @@
-//! Options of intake, and its memory limits.
+//! Options of intake, its memory limits, and the receiver of its progress.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -155,6 +155,23 @@ fn threads_that_fit(cores: usize, memory_bytes_max: u64) -> usize {
     let rest = (memory_bytes_max / 2).max(REST_BYTES_MIN);
     let fitting = memory_bytes_max.saturating_sub(rest) / THREAD_BYTES;
     cores.min(fitting as usize).max(1)
+}
+
+/// Receiver of progress reports.
+pub trait IntakeProgress: Sync {
+    /// `bytes` of the logs have been read, as stored on disk, of a total (`None` if unknown).
+    fn read(&self, bytes: u64, of: Option<u64>);
+    /// A message to be shown at once.
+    fn note(&self, note: &str);
+}
+
+/// Ignores all reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SilentProgress;
+
+impl IntakeProgress for SilentProgress {
+    fn read(&self, _: u64, _: Option<u64>) {}
+    fn note(&self, _: &str) {}
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Reader threads: parse blocks of logs into records of partitions.
 
-mod batch;
 mod record_requests;
 
 use std::io;
@@ -9,12 +8,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::error::IntakeError;
 use super::logs::{LogContents, LogFile, LogFiles, LogState};
-use super::options::{Intake, MemoryBound};
-use super::progress::IntakeProgress;
+use super::options::{Intake, IntakeProgress, MemoryBound};
 use crate::drop_counts::DropCounts;
 use crate::files::{FileHint, FilesTable, Interners};
 use crate::names::QuickMap;
-use crate::number_cache::NumberCache;
+use crate::number_cache::{BatchNumbers, NumberCache};
 use crate::parquet::read::TableEntry;
 use crate::partitions::PARTS;
 use crate::partitions::record::{Encoder, SOURCE_SHIFT};
@@ -23,7 +21,6 @@ use crate::read::entry::LogEntry;
 use crate::read::row::LineFields;
 use crate::read::source::{BlockReader, LineBlock};
 use crate::read::{DropReason, Format, LineReader, device, trimmed};
-use batch::BatchNumbers;
 
 /// Result of reading.
 pub(super) struct ReadResult {

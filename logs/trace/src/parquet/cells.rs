@@ -3,12 +3,38 @@
 //! Invariants: every batch has a value for each row, an arbitrary one where a cell is empty; the
 //! library, which may panic on damaged input, is called only inside a guard.
 
-use std::io::Write as _;
-
 use ::parquet::basic::{LogicalType, TimeUnit};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::{ByteArray, DataType};
 use ::parquet::schema::types::ColumnDescriptor;
+
+use crate::cell_text::{put_number, put_real};
+use crate::read::row::Field;
+
+/// A column that a request log needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NeededColumn {
+    pub(super) place: usize,
+    pub(super) field: Field,
+    /// Decimal places of timestamps stored as integers.
+    pub(super) places: u32,
+}
+
+impl NeededColumn {
+    /// The column at this index, read as this field.
+    pub(super) fn new(place: usize, field: Field, column: &ColumnDescriptor) -> Self {
+        let (field, places) = match (field, moment_places(column)) {
+            (Field::EndS | Field::EndMs | Field::End, Some(places)) => (Field::EndS, places),
+            (Field::Start | Field::StartMs, Some(places)) => (Field::Start, places),
+            (field, _) => (field, 0),
+        };
+        Self {
+            place,
+            field,
+            places,
+        }
+    }
+}
 
 /// A column of a row group, being read.
 pub(super) struct GroupColumn {
@@ -21,9 +47,6 @@ pub(super) struct GroupColumn {
     /// Whether no cell of the batch is empty.
     is_whole: bool,
     cells: BatchValues,
-    /// 32-bit numbers before widening.
-    narrow: Vec<i32>,
-    singles: Vec<f32>,
 }
 
 /// Values of a batch.
@@ -90,8 +113,6 @@ impl GroupColumn {
             levels: Vec::new(),
             is_whole: true,
             cells,
-            narrow: Vec::new(),
-            singles: Vec::new(),
         })
     }
 
@@ -100,15 +121,18 @@ impl GroupColumn {
         &self.cells
     }
 
-    /// Whether no cell of the batch is empty.
-    pub(super) const fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
     /// Whether a cell is empty.
     #[inline]
     pub(super) fn is_empty(&self, index: usize) -> bool {
         !self.is_whole && self.levels.get(index) != Some(&self.level)
+    }
+
+    /// All numbers of the batch; `None` if a cell is empty or no integer.
+    pub(super) fn whole_ints(&self) -> Option<&[i64]> {
+        match &self.cells {
+            BatchValues::Ints(numbers) if self.is_whole => Some(numbers),
+            _ => None,
+        }
     }
 
     /// Decodes the next rows.
@@ -119,53 +143,40 @@ impl GroupColumn {
 
     /// Returns whether no cell is empty.
     fn decode_unguarded(&mut self, count: usize) -> Result<bool, String> {
-        let (level, levels) = (self.level, &mut self.levels);
-        match (&mut self.reader, &mut self.cells) {
+        let rows = (count, self.level, &mut self.levels);
+        let is_whole = match (&mut self.reader, &mut self.cells) {
             (ColumnReader::BoolColumnReader(reader), BatchValues::Flags(flags)) => {
-                fill(reader, count, level, levels, flags)
+                fill(reader, rows, flags)
             }
             (ColumnReader::Int64ColumnReader(reader), BatchValues::Ints(numbers)) => {
-                fill(reader, count, level, levels, numbers)
+                fill(reader, rows, numbers)
             }
             (ColumnReader::Int32ColumnReader(reader), BatchValues::Ints(numbers)) => {
-                let is_whole = fill(reader, count, level, levels, &mut self.narrow)?;
-                numbers.clear();
-                numbers.extend(self.narrow.iter().map(|number| i64::from(*number)));
-                Ok(is_whole)
+                fill_as(reader, rows, numbers, i64::from)
             }
             (ColumnReader::DoubleColumnReader(reader), BatchValues::Reals(numbers)) => {
-                fill(reader, count, level, levels, numbers)
+                fill(reader, rows, numbers)
             }
             (ColumnReader::FloatColumnReader(reader), BatchValues::Reals(numbers)) => {
-                let is_whole = fill(reader, count, level, levels, &mut self.singles)?;
-                numbers.clear();
-                numbers.extend(self.singles.iter().map(|number| f64::from(*number)));
-                Ok(is_whole)
+                fill_as(reader, rows, numbers, f64::from)
             }
             (ColumnReader::ByteArrayColumnReader(reader), BatchValues::Texts(texts)) => {
-                let is_whole = fill(reader, count, level, levels, texts)?;
-                // Empty cells would have no bytes to return.
-                for (text, of_cell) in texts.iter_mut().zip(levels.iter()) {
-                    if *of_cell != level {
-                        *text = ByteArray::from(Vec::new());
-                    }
-                }
-                Ok(is_whole)
+                fill(reader, rows, texts)
             }
             (ColumnReader::FixedLenByteArrayColumnReader(reader), BatchValues::Texts(texts)) => {
-                let mut fixed = Vec::new();
-                let is_whole = fill(reader, count, level, levels, &mut fixed)?;
-                texts.clear();
-                for (index, text) in fixed.into_iter().enumerate() {
-                    texts.push(match is_whole || levels[index] == level {
-                        true => text.into(),
-                        false => ByteArray::from(Vec::new()),
-                    });
-                }
-                Ok(is_whole)
+                fill_as(reader, rows, texts, ByteArray::from)
             }
             _ => Err("a column changes its type".to_owned()),
+        }?;
+        if let (false, BatchValues::Texts(texts)) = (is_whole, &mut self.cells) {
+            // Empty cells would have no bytes to return.
+            for (text, level) in texts.iter_mut().zip(&self.levels) {
+                if *level != self.level {
+                    *text = ByteArray::from(Vec::new());
+                }
+            }
         }
+        Ok(is_whole)
     }
 
     /// Appends a cell as text.
@@ -185,9 +196,7 @@ impl GroupColumn {
 /// Reads values and moves each to its row. Returns whether every row has a value.
 fn fill<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
-    count: usize,
-    level: i16,
-    levels: &mut Vec<i16>,
+    (count, level, levels): (usize, i16, &mut Vec<i16>),
     values: &mut Vec<T::T>,
 ) -> Result<bool, String> {
     levels.clear();
@@ -222,67 +231,16 @@ fn fill<T: DataType>(
     Ok(false)
 }
 
-/// A number with that many decimal places.
-fn put_number(text: &mut Vec<u8>, number: i64, places: u32) {
-    if places > 0 {
-        let one = 10_u64.pow(places);
-        let (whole, part) = (number.unsigned_abs() / one, number.unsigned_abs() % one);
-        let sign = if number < 0 { "-" } else { "" };
-        let width = places as usize;
-        // Writing to memory cannot fail.
-        let _ = write!(text, "{sign}{whole}.{part:0width$}");
-        return;
-    }
-    if number < 0 {
-        text.push(b'-');
-    }
-    let mut digits = [0; 20];
-    let (mut start, mut rest) = (digits.len(), number.unsigned_abs());
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    text.extend_from_slice(&digits[start..]);
-}
-
-/// A real number; NaN and huge values are left to be rejected later.
-fn put_real(text: &mut Vec<u8>, number: f64) {
-    let _ = if number.fract() == 0.0 && number.abs() < 9e15 {
-        put_number(text, number as i64, 0);
-        Ok(())
-    } else {
-        write!(text, "{number:.6}")
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_in_decimal() {
-        let text = |number, places| {
-            let mut text = Vec::new();
-            put_number(&mut text, number, places);
-            String::from_utf8(text).expect("digits")
-        };
-        assert_eq!(text(0, 0), "0");
-        assert_eq!(text(-17, 0), "-17");
-        assert_eq!(text(i64::MIN, 0), i64::MIN.to_string());
-        assert_eq!(text(-5, 3), "-0.005");
-        assert_eq!(text(1_500_000, 6), "1.500000");
-        let real = |number| {
-            let mut text = Vec::new();
-            put_real(&mut text, number);
-            String::from_utf8(text).expect("digits")
-        };
-        assert_eq!(
-            [real(12.0), real(0.5), real(f64::NAN)],
-            ["12", "0.500000", "NaN"]
-        );
-    }
+/// The same for values that are stored as another type.
+fn fill_as<T: DataType, V>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: (usize, i16, &mut Vec<i16>),
+    values: &mut Vec<V>,
+    convert: impl Fn(T::T) -> V,
+) -> Result<bool, String> {
+    let mut stored = Vec::new();
+    let is_whole = fill(reader, rows, &mut stored)?;
+    values.clear();
+    values.extend(stored.into_iter().map(convert));
+    Ok(is_whole)
 }

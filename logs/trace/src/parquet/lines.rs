@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::cells::{GroupColumn, moment_places};
-use super::read::open;
-use crate::quoted::quote;
+use super::read::{BATCH, open};
+use crate::cell_text::quote;
 
-/// Rows decoded at a time.
-const BATCH: u64 = 4096;
 /// The first bytes of a Parquet file.
 const MAGIC: &[u8] = b"PAR1";
 
@@ -97,7 +95,7 @@ impl TableLines {
             self.rows_left = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
             self.group_next += 1;
         }
-        let count = self.rows_left.min(BATCH);
+        let count = self.rows_left.min(BATCH as u64);
         for column in &mut self.columns {
             column.decode(count as usize)?;
         }

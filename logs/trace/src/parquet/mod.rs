@@ -2,7 +2,6 @@
 
 mod cells;
 mod lines;
-mod needed_columns;
 pub(crate) mod plain;
 pub(crate) mod read;
 mod tables;
@@ -10,7 +9,7 @@ mod write;
 
 pub use lines::TableLines;
 pub use tables::{ChainRow, PhaseRow, RequestRow, SessionRow};
-pub use write::{ColumnSpec, ColumnType, RowCells, TableError, TableRow, TableWriter};
+pub use write::{Columns, TableError, TableRow, TableWriter};
 
 #[cfg(test)]
 #[path = "parquet_tests.rs"]

@@ -10,8 +10,7 @@
 
 use ::parquet::data_type::ByteArray;
 
-use super::cells::{BatchValues, GroupColumn};
-use super::needed_columns::NeededColumn;
+use super::cells::{BatchValues, GroupColumn, NeededColumn};
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 
@@ -94,21 +93,46 @@ impl PlainColumns {
         })
     }
 
-    /// The typed columns of a batch of rows.
-    pub(super) fn batch<'a>(&self, columns: &'a [GroupColumn]) -> Option<TypedBatch<'a>> {
-        let numbers = |place: usize| NumberColumn::of(&columns[place]);
-        let names = |place: usize| NameCells::of(&columns[place]);
-        Some(TypedBatch {
-            end: numbers(self.end)?,
-            end_scale: self.end_scale,
-            service_ms: maybe(self.service_ms, numbers)?,
+    /// All rows of a batch, if each of them is plain. `ends_ms` is scratch space for times.
+    pub(super) fn batch<'a>(
+        &self,
+        columns: &'a [GroupColumn],
+        ends_ms: &'a mut Vec<i64>,
+    ) -> Option<PlainBatch<'a>> {
+        let is_amount = |number: i64| number.cast_unsigned() <= AMOUNT_MAX;
+        let numbers = |place: usize| columns[place].whole_ints();
+        let names = |place: usize| NameColumn::of(&columns[place]);
+        let service_ms = maybe(self.service_ms, numbers)?;
+        let (offset, sent_bytes) = (numbers(self.offset)?, numbers(self.bytes)?);
+        let asked_bytes = maybe(self.size, |place| match columns[place].cells() {
+            BatchValues::Ints(numbers) => Some((numbers.as_slice(), &columns[place])),
+            _ => None,
+        })?;
+        // An empty size cell holds an arbitrary value of another row, or the default.
+        let is_fine = are_all(offset, is_amount)
+            && are_all(sent_bytes, is_amount)
+            && asked_bytes.is_none_or(|(asked, _)| are_all(asked, is_amount))
+            && service_ms.is_none_or(|all| are_all(all, |ms| is_service(ms.cast_unsigned())));
+        let (times, by) = self.end_scale;
+        let ends = numbers(self.end)?;
+        ends_ms.clear();
+        match (times, by) {
+            (1, 1) => ends_ms.extend_from_slice(ends),
+            // An overflow saturates, and is rejected as a time later.
+            (_, 1) => ends_ms.extend(ends.iter().map(|end| end.saturating_mul(times))),
+            _ => ends_ms.extend(ends.iter().map(|end| end.saturating_mul(times) / by)),
+        }
+        (is_fine && are_all(ends_ms, is_moment)).then_some(())?;
+        Some(PlainBatch {
+            completed_ms: ends_ms,
+            service_ms,
             session: names(self.session)?,
             file: names(self.file)?,
-            offset: numbers(self.offset)?,
-            size: maybe(self.size, numbers)?,
-            bytes: numbers(self.bytes)?,
+            offset,
+            sent_bytes,
             disk: maybe(self.disk, names)?,
             device: maybe(self.device, names)?,
+            asked_bytes,
         })
     }
 }
@@ -119,20 +143,6 @@ fn maybe<T>(place: Option<usize>, of: impl Fn(usize) -> Option<T>) -> Option<Opt
         Some(place) => of(place).map(Some),
         None => Some(None),
     }
-}
-
-/// The typed columns of a batch.
-pub(super) struct TypedBatch<'a> {
-    end: NumberColumn<'a>,
-    end_scale: (i64, i64),
-    service_ms: Option<NumberColumn<'a>>,
-    session: NameCells<'a>,
-    file: NameCells<'a>,
-    offset: NumberColumn<'a>,
-    size: Option<NumberColumn<'a>>,
-    bytes: NumberColumn<'a>,
-    disk: Option<NameCells<'a>>,
-    device: Option<NameCells<'a>>,
 }
 
 /// A batch of plain rows.
@@ -146,7 +156,7 @@ pub(crate) struct PlainBatch<'a> {
     pub(crate) sent_bytes: &'a [i64],
     pub(crate) disk: Option<NameColumn<'a>>,
     pub(crate) device: Option<NameColumn<'a>>,
-    asked_bytes: Option<NumberColumn<'a>>,
+    asked_bytes: Option<(&'a [i64], &'a GroupColumn)>,
 }
 
 /// Names of all rows of a batch.
@@ -162,56 +172,8 @@ impl PlainBatch<'_> {
     /// Bytes requested by a row; `None` if open-ended.
     #[inline]
     pub(crate) fn asked_bytes(&self, index: usize) -> Option<u64> {
-        let asked = self.asked_bytes.as_ref()?.get(index)?;
-        Some(asked.cast_unsigned())
-    }
-}
-
-impl<'a> TypedBatch<'a> {
-    /// All rows, if each of them is plain. `ends_ms` is scratch space for times.
-    pub(super) fn whole<'b>(&self, ends_ms: &'b mut Vec<i64>) -> Option<PlainBatch<'b>>
-    where
-        'a: 'b,
-    {
-        let is_amount = |number: i64| number.cast_unsigned() <= AMOUNT_MAX;
-        let service_ms = match &self.service_ms {
-            Some(service) => Some(service.whole()?),
-            None => None,
-        };
-        let (offset, sent_bytes) = (self.offset.whole()?, self.bytes.whole()?);
-        // An empty size cell holds an arbitrary value of another row, or the default.
-        let is_fine = are_all(offset, is_amount)
-            && are_all(sent_bytes, is_amount)
-            && self
-                .size
-                .is_none_or(|size| are_all(size.numbers, is_amount))
-            && service_ms.is_none_or(|all| are_all(all, |ms| is_service(ms.cast_unsigned())));
-        let (times, by) = self.end_scale;
-        let ends = self.end.whole()?;
-        ends_ms.clear();
-        match (times, by) {
-            (1, 1) => ends_ms.extend_from_slice(ends),
-            // An overflow saturates, and is rejected as a time later.
-            (_, 1) => ends_ms.extend(ends.iter().map(|end| end.saturating_mul(times))),
-            _ => ends_ms.extend(ends.iter().map(|end| end.saturating_mul(times) / by)),
-        }
-        let is_sound = is_fine && are_all(ends_ms, is_moment);
-        let name = |cells: Option<NameCells<'a>>| match cells {
-            Some(cells) => cells.whole().map(Some),
-            None => Some(None),
-        };
-        is_sound.then_some(())?;
-        Some(PlainBatch {
-            completed_ms: ends_ms,
-            service_ms,
-            session: self.session.whole()?,
-            file: self.file.whole()?,
-            offset,
-            sent_bytes,
-            disk: name(self.disk)?,
-            device: name(self.device)?,
-            asked_bytes: self.size,
-        })
+        let (asked, column) = self.asked_bytes?;
+        (!column.is_empty(index)).then(|| asked[index].cast_unsigned())
     }
 }
 
@@ -222,62 +184,14 @@ fn are_all(numbers: &[i64], is_fine: impl Fn(i64) -> bool) -> bool {
         .fold(true, |all, number| all & is_fine(*number))
 }
 
-/// A column of numbers.
-#[derive(Clone, Copy)]
-struct NumberColumn<'a> {
-    numbers: &'a [i64],
-    column: &'a GroupColumn,
-}
-
-impl<'a> NumberColumn<'a> {
-    fn of(column: &'a GroupColumn) -> Option<Self> {
-        match column.cells() {
-            BatchValues::Ints(numbers) => Some(Self { numbers, column }),
-            _ => None,
-        }
-    }
-
-    /// All numbers; `None` if a cell is empty.
-    fn whole(&self) -> Option<&'a [i64]> {
-        self.column.is_whole().then_some(self.numbers)
-    }
-
-    #[inline]
-    fn get(&self, index: usize) -> Option<i64> {
-        (!self.column.is_empty(index)).then(|| self.numbers[index])
-    }
-}
-
-/// A column of names.
-#[derive(Clone, Copy)]
-enum NameCells<'a> {
-    Numbers(NumberColumn<'a>),
-    Texts(&'a [ByteArray]),
-}
-
-impl<'a> NameCells<'a> {
-    fn of(column: &'a GroupColumn) -> Option<Self> {
-        match column.cells() {
-            BatchValues::Ints(_) => NumberColumn::of(column).map(Self::Numbers),
-            BatchValues::Texts(texts) => Some(Self::Texts(texts)),
-            _ => None,
-        }
-    }
-
+impl<'a> NameColumn<'a> {
     /// All names; `None` if one is missing or not plain.
-    fn whole(&self) -> Option<NameColumn<'a>> {
-        match self {
-            Self::Numbers(numbers) => {
-                let numbers = numbers.whole()?;
-                are_all(numbers, |number| number >= 0).then_some(NameColumn::Numbers(numbers))
-            }
-            Self::Texts(texts) => {
-                let is_name = |text: &ByteArray| !matches!(text.data(), b"" | b"-");
-                texts
-                    .iter()
-                    .all(is_name)
-                    .then_some(NameColumn::Texts(texts))
-            }
+    fn of(column: &'a GroupColumn) -> Option<Self> {
+        if let BatchValues::Texts(texts) = column.cells() {
+            let is_name = |text: &ByteArray| !matches!(text.data(), b"" | b"-");
+            return texts.iter().all(is_name).then_some(Self::Texts(texts));
         }
+        let numbers = column.whole_ints()?;
+        are_all(numbers, |number| number >= 0).then_some(Self::Numbers(numbers))
     }
 }

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::cells::{BatchValues, GroupColumn, guarded};
-use super::needed_columns::NeededColumn;
+use super::cells::{BatchValues, GroupColumn, NeededColumn, guarded};
 use super::plain::{PlainBatch, PlainColumns};
 use crate::read::DropReason;
 use crate::read::alias::FieldMap;
@@ -141,8 +140,7 @@ impl LogTable {
                 column.decode(count)?;
             }
             left -= count as u64;
-            let batch = plan.and_then(|plan| plan.batch(&columns));
-            if let Some(whole) = batch.as_ref().and_then(|batch| batch.whole(&mut ends_ms)) {
+            if let Some(whole) = plan.and_then(|plan| plan.batch(&columns, &mut ends_ms)) {
                 if !take(number, TableEntry::Batch(whole)) {
                     return Ok(());
                 }

@@ -3,12 +3,10 @@
 //! Sessions, files and titles have their names from the log, so that the tables can be joined with
 //! it.
 
-use headlong_chains::{Chain, Request};
+use headlong_chains::{Chain, FileInfo, Request};
 
-use super::write::{ColumnSpec, ColumnType, RowCells, TableRow};
+use super::write::{Columns, TableRow};
 use crate::intake::IntakeResult;
-
-use ColumnType::{Flag, Int, Real, Text};
 
 /// A request with names instead of numbers. Such a table is itself a request log and can be read
 /// again.
@@ -21,29 +19,27 @@ pub struct RequestRow<'a> {
 }
 
 impl TableRow for RequestRow<'_> {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("ts_ms", Int),
-        ColumnSpec::new("service_ms", Int),
-        ColumnSpec::new("session", Text),
-        ColumnSpec::new("device", Text),
-        ColumnSpec::new("file", Text),
-        ColumnSpec::new("offset", Int),
-        ColumnSpec::new("size", Int),
-        ColumnSpec::new("bytes", Int),
-        ColumnSpec::new("disk", Int),
-    ];
-
-    fn write(&self, cells: &mut RowCells<'_>) {
-        let Self { names, request } = self;
-        cells.int(request.completed_ms);
-        cells.int(request.completed_ms - request.received_ms);
-        cells.text(names.session_names.get(request.session));
-        cells.text(names.devices.get(u32::from(request.device)));
-        cells.text(names.file_names.get(request.file));
-        cells.maybe_int(request.is_placed().then_some(request.offset));
-        cells.maybe_int(request.asked_bytes);
-        cells.int(request.sent_bytes);
-        cells.int(request.disk);
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::empty()
+            .int("ts_ms", |row| Some(row.request.completed_ms))
+            .int("service_ms", |row| {
+                Some(row.request.completed_ms - row.request.received_ms)
+            })
+            .text("session", |row| {
+                Some(row.names.session_names.get(row.request.session))
+            })
+            .text("device", |row| {
+                Some(row.names.devices.get(row.request.device.into()))
+            })
+            .text("file", |row| {
+                Some(row.names.file_names.get(row.request.file))
+            })
+            .int("offset", |row| {
+                row.request.is_placed().then_some(row.request.offset)
+            })
+            .int("size", |row| row.request.asked_bytes)
+            .int("bytes", |row| Some(row.request.sent_bytes))
+            .int("disk", |row| Some(row.request.disk))
     }
 }
 
@@ -56,45 +52,38 @@ pub struct ChainRow<'a> {
     pub chain: Chain,
 }
 
-impl TableRow for ChainRow<'_> {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("session", Text),
-        ColumnSpec::new("file", Text),
-        ColumnSpec::new("title", Text),
-        ColumnSpec::new("kind", Int),
-        ColumnSpec::new("kbps", Int),
-        ColumnSpec::new("start", Int),
-        ColumnSpec::new("length", Int),
-        ColumnSpec::new("t_start", Int),
-        ColumnSpec::new("t_end", Int),
-        ColumnSpec::new("open", Flag),
-        ColumnSpec::new("mixed", Flag),
-        ColumnSpec::new("nreq", Int),
-        ColumnSpec::new("disk", Int),
-    ];
+impl ChainRow<'_> {
+    fn file(&self) -> Option<&FileInfo> {
+        self.names.files.get(self.chain.file as usize)
+    }
 
-    fn write(&self, cells: &mut RowCells<'_>) {
-        let Self { names, chain } = self;
-        let file = names.files.get(chain.file as usize);
-        let told = names.files_told.get(chain.file as usize);
-        cells.text(names.session_names.get(chain.session));
-        cells.text(names.file_names.get(chain.file));
-        match file {
-            Some(file) => cells.text(names.title_names.get(file.title)),
-            None => cells.empty(),
-        }
-        cells.maybe_int(file.map(|file| file.kind.number()));
-        // Readers of the table take it for a value from a files table.
-        let is_told = told.is_some_and(|told| told.kbps);
-        cells.maybe_int(file.filter(|_| is_told).map(|file| file.kbps));
-        cells.int(chain.start);
-        cells.int(chain.length);
-        cells.int(chain.start_ms);
-        cells.int(chain.end_ms);
-        cells.flag(chain.is_open);
-        cells.flag(chain.is_mixed);
-        cells.int(chain.requests);
-        cells.int(chain.disk);
+    /// The bit rate of its file, if a files table has it: readers would take an estimate for one.
+    fn kbps(&self) -> Option<u32> {
+        let told = self.names.files_told.get(self.chain.file as usize)?;
+        self.file().filter(|_| told.kbps).map(|file| file.kbps)
+    }
+}
+
+impl TableRow for ChainRow<'_> {
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::empty()
+            .text("session", |row| {
+                Some(row.names.session_names.get(row.chain.session))
+            })
+            .text("file", |row| Some(row.names.file_names.get(row.chain.file)))
+            .text("title", |row| {
+                Some(row.names.title_names.get(row.file()?.title))
+            })
+            .int("kind", |row| Some(row.file()?.kind.number()))
+            .int("kbps", Self::kbps)
+            .int("start", |row| Some(row.chain.start))
+            .int("length", |row| Some(row.chain.length))
+            .int("t_start", |row| Some(row.chain.start_ms))
+            .int("t_end", |row| Some(row.chain.end_ms))
+            .flag("open", |row| Some(row.chain.is_open))
+            .flag("mixed", |row| Some(row.chain.is_mixed))
+            .int("nreq", |row| Some(row.chain.requests))
+            .int("disk", |row| Some(row.chain.disk))
     }
 }
 
@@ -120,24 +109,17 @@ pub struct PhaseRow<'a> {
 }
 
 impl TableRow for PhaseRow<'_> {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("session", Text),
-        ColumnSpec::new("kind", Text),
-        ColumnSpec::new("t_start", Int),
-        ColumnSpec::new("t_end", Int),
-        ColumnSpec::new("chains", Int),
-        ColumnSpec::new("nreq", Int),
-        ColumnSpec::new("bytes", Int),
-    ];
-
-    fn write(&self, cells: &mut RowCells<'_>) {
-        cells.text(self.names.session_names.get(self.session));
-        cells.text(self.kind);
-        cells.int(self.start_ms);
-        cells.int(self.end_ms);
-        cells.int(self.chains);
-        cells.int(self.requests);
-        cells.int(self.bytes);
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::empty()
+            .text("session", |row| {
+                Some(row.names.session_names.get(row.session))
+            })
+            .text("kind", |row| Some(row.kind))
+            .int("t_start", |row| Some(row.start_ms))
+            .int("t_end", |row| Some(row.end_ms))
+            .int("chains", |row| Some(row.chains))
+            .int("nreq", |row| Some(row.requests))
+            .int("bytes", |row| Some(row.bytes))
     }
 }
 
@@ -171,31 +153,22 @@ pub struct SessionRow<'a> {
 }
 
 impl TableRow for SessionRow<'_> {
-    const COLUMNS: &'static [ColumnSpec] = &[
-        ColumnSpec::new("session", Text),
-        ColumnSpec::new("device", Text),
-        ColumnSpec::new("title", Text),
-        ColumnSpec::new("t_start", Int),
-        ColumnSpec::new("t_end", Int),
-        ColumnSpec::new("nreq", Int),
-        ColumnSpec::new("chains", Int),
-        ColumnSpec::new("files", Int),
-        ColumnSpec::new("bytes", Int),
-        ColumnSpec::new("kbps_mean", Real),
-        ColumnSpec::new("left_out", Flag),
-    ];
-
-    fn write(&self, cells: &mut RowCells<'_>) {
-        cells.text(self.names.session_names.get(self.session));
-        cells.text(self.names.devices.get(u32::from(self.device)));
-        cells.text(self.names.title_names.get(self.title));
-        cells.int(self.start_ms);
-        cells.int(self.end_ms);
-        cells.int(self.requests);
-        cells.int(self.chains);
-        cells.int(self.files);
-        cells.int(self.bytes);
-        cells.real(self.kbps_mean);
-        cells.flag(self.is_left_out);
+    fn columns() -> Columns<Self> {
+        Columns::<Self>::empty()
+            .text("session", |row| {
+                Some(row.names.session_names.get(row.session))
+            })
+            .text("device", |row| {
+                Some(row.names.devices.get(row.device.into()))
+            })
+            .text("title", |row| Some(row.names.title_names.get(row.title)))
+            .int("t_start", |row| Some(row.start_ms))
+            .int("t_end", |row| Some(row.end_ms))
+            .int("nreq", |row| Some(row.requests))
+            .int("chains", |row| Some(row.chains))
+            .int("files", |row| Some(row.files))
+            .int("bytes", |row| Some(row.bytes))
+            .real("kbps_mean", |row| Some(row.kbps_mean))
+            .flag("left_out", |row| Some(row.is_left_out))
     }
 }

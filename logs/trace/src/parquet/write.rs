@@ -1,59 +1,165 @@
 //! Writes Parquet tables row by row.
 //!
-//! A row type declares its columns once; callers push rows. Rows are collected into groups, so
-//! memory is bounded by one group.
+//! A row type declares its columns once, each with its value in a row; callers push rows. Rows are
+//! collected into groups, so memory is bounded by one group.
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
-use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use ::parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
 use ::parquet::schema::types::Type;
 
 /// Rows in a group: the size that DuckDB writes, so that it reads groups in parallel.
 const GROUP_ROWS: usize = 122_880;
 
-/// Type of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnType {
-    /// 64-bit integers.
-    Int,
-    /// Real numbers.
-    Real,
-    /// Text.
-    Text,
-    /// Booleans.
-    Flag,
+/// A row type.
+pub trait TableRow: Sized {
+    /// The table's columns.
+    fn columns() -> Columns<Self>;
 }
 
-/// A column of a table. Any cell may be empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ColumnSpec {
-    /// Name, with the unit last.
-    pub name: &'static str,
-    /// Type.
-    pub kind: ColumnType,
+/// The columns of a table, each with its cell in a row. A cell may be empty.
+#[derive(Debug)]
+pub struct Columns<R>(Vec<Column<R>>);
+
+/// A column, with the cells of the rows that wait for their group to be full.
+struct Column<R> {
+    name: &'static str,
+    cells: ColumnCells<R>,
+    /// 1 for a value, 0 for an empty cell.
+    levels: Vec<i16>,
 }
 
-impl ColumnSpec {
-    /// A column.
-    pub const fn new(name: &'static str, kind: ColumnType) -> Self {
-        Self { name, kind }
+/// The value of a cell in a row; `None` if it is empty.
+type CellFn<R, T> = Box<dyn Fn(&R) -> Option<T> + Send>;
+
+enum ColumnCells<R> {
+    Int(CellFn<R, i64>, Vec<i64>),
+    Real(CellFn<R, f64>, Vec<f64>),
+    Text(CellFn<R, ByteArray>, Vec<ByteArray>),
+    Flag(CellFn<R, bool>, Vec<bool>),
+}
+
+impl<R> Columns<R> {
+    /// No columns.
+    pub const fn empty() -> Self {
+        Self(Vec::new())
+    }
+
+    fn and(mut self, name: &'static str, cells: ColumnCells<R>) -> Self {
+        self.0.push(Column {
+            name,
+            cells,
+            levels: Vec::new(),
+        });
+        self
+    }
+
+    /// Adds a column of 64-bit integers; larger numbers saturate.
+    pub fn int<N: TryInto<i64>>(
+        self,
+        name: &'static str,
+        of: impl Fn(&R) -> Option<N> + Send + 'static,
+    ) -> Self {
+        let of = move |row: &R| of(row).map(|number| number.try_into().unwrap_or(i64::MAX));
+        self.and(name, ColumnCells::Int(Box::new(of), Vec::new()))
+    }
+
+    /// Adds a column of real numbers.
+    pub fn real(self, name: &'static str, of: impl Fn(&R) -> Option<f64> + Send + 'static) -> Self {
+        self.and(name, ColumnCells::Real(Box::new(of), Vec::new()))
+    }
+
+    /// Adds a column of texts.
+    pub fn text<T: Display>(
+        self,
+        name: &'static str,
+        of: impl Fn(&R) -> Option<T> + Send + 'static,
+    ) -> Self {
+        let of = move |row: &R| of(row).map(|text| text.to_string().into_bytes().into());
+        self.and(name, ColumnCells::Text(Box::new(of), Vec::new()))
+    }
+
+    /// Adds a column of booleans.
+    pub fn flag(
+        self,
+        name: &'static str,
+        of: impl Fn(&R) -> Option<bool> + Send + 'static,
+    ) -> Self {
+        self.and(name, ColumnCells::Flag(Box::new(of), Vec::new()))
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|column| column.name)
     }
 }
 
-/// A row type.
-pub trait TableRow {
-    /// The table's columns.
-    const COLUMNS: &'static [ColumnSpec];
+impl<R> Column<R> {
+    fn push(&mut self, row: &R) {
+        fn put<T>(cell: Option<T>, values: &mut Vec<T>) -> bool {
+            let has_value = cell.is_some();
+            values.extend(cell);
+            has_value
+        }
+        let has_value = match &mut self.cells {
+            ColumnCells::Int(of, values) => put(of(row), values),
+            ColumnCells::Real(of, values) => put(of(row), values),
+            ColumnCells::Text(of, values) => put(of(row), values),
+            ColumnCells::Flag(of, values) => put(of(row), values),
+        };
+        self.levels.push(i16::from(has_value));
+    }
 
-    /// Writes one cell for each column, in order.
-    fn write(&self, cells: &mut RowCells<'_>);
+    fn write(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, File>,
+    ) -> Result<(), ParquetError> {
+        fn put<T: DataType>(
+            column: &mut SerializedColumnWriter<'_>,
+            values: &mut Vec<T::T>,
+            levels: &[i16],
+        ) -> Result<(), ParquetError> {
+            let typed = column.typed::<T>();
+            typed.write_batch(values, Some(levels), None)?;
+            values.clear();
+            Ok(())
+        }
+        let Some(mut column) = group.next_column()? else {
+            return Err(ParquetError::General("no such column".to_owned()));
+        };
+        let levels = &self.levels;
+        match &mut self.cells {
+            ColumnCells::Int(_, values) => put::<Int64Type>(&mut column, values, levels),
+            ColumnCells::Real(_, values) => put::<DoubleType>(&mut column, values, levels),
+            ColumnCells::Text(_, values) => put::<ByteArrayType>(&mut column, values, levels),
+            ColumnCells::Flag(_, values) => put::<BoolType>(&mut column, values, levels),
+        }?;
+        self.levels.clear();
+        column.close()
+    }
+
+    fn schema(&self) -> Result<Arc<Type>, ParquetError> {
+        let (physical, logical) = match self.cells {
+            ColumnCells::Int(..) => (PhysicalType::INT64, None),
+            ColumnCells::Real(..) => (PhysicalType::DOUBLE, None),
+            ColumnCells::Text(..) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnCells::Flag(..) => (PhysicalType::BOOLEAN, None),
+        };
+        let field = Type::primitive_type_builder(self.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(logical)
+            .build()?;
+        Ok(Arc::new(field))
+    }
 }
 
 /// Why a table could not be written.
@@ -65,144 +171,57 @@ pub struct TableError {
     source: ParquetError,
 }
 
-/// Cells of one column, collected until their group is full.
-#[derive(Debug)]
-struct ColumnBuffer {
-    values: ColumnValues,
-    /// 1 for a value, 0 for an empty cell.
-    levels: Vec<i16>,
-}
-
-#[derive(Debug)]
-enum ColumnValues {
-    Int(Vec<i64>),
-    Real(Vec<f64>),
-    Text(Vec<ByteArray>),
-    Flag(Vec<bool>),
-}
-
-/// The cells of the row being written.
-#[derive(Debug)]
-pub struct RowCells<'a> {
-    columns: &'a mut [ColumnBuffer],
-    next: usize,
-}
-
-impl RowCells<'_> {
-    /// An integer. Values that do not fit in a signed 64-bit integer saturate.
-    pub fn int(&mut self, number: impl TryInto<i64>) {
-        let number = number.try_into().unwrap_or(i64::MAX);
-        self.put(|values| match values {
-            ColumnValues::Int(numbers) => numbers.push(number),
-            _ => unreachable!("an integer in a column of another type"),
-        });
-    }
-
-    /// An integer, or an empty cell.
-    pub fn maybe_int(&mut self, number: Option<impl TryInto<i64>>) {
-        match number {
-            Some(number) => self.int(number),
-            None => self.empty(),
-        }
-    }
-
-    /// A real number.
-    pub fn real(&mut self, number: f64) {
-        self.put(|values| match values {
-            ColumnValues::Real(numbers) => numbers.push(number),
-            _ => unreachable!("a real number in a column of another type"),
-        });
-    }
-
-    /// A text.
-    pub fn text(&mut self, text: impl std::fmt::Display) {
-        let bytes = ByteArray::from(text.to_string().into_bytes());
-        self.put(|values| match values {
-            ColumnValues::Text(texts) => texts.push(bytes),
-            _ => unreachable!("a text in a column of another type"),
-        });
-    }
-
-    /// A boolean.
-    pub fn flag(&mut self, flag: bool) {
-        self.put(|values| match values {
-            ColumnValues::Flag(flags) => flags.push(flag),
-            _ => unreachable!("a flag in a column of another type"),
-        });
-    }
-
-    /// An empty cell.
-    pub fn empty(&mut self) {
-        self.columns[self.next].levels.push(0);
-        self.next += 1;
-    }
-
-    fn put(&mut self, push: impl FnOnce(&mut ColumnValues)) {
-        let column = &mut self.columns[self.next];
-        push(&mut column.values);
-        column.levels.push(1);
-        self.next += 1;
-    }
-}
-
 /// Writes a table of one kind of row.
 pub struct TableWriter<R> {
     path: PathBuf,
-    writer: SerializedFileWriter<Box<dyn Write + Send>>,
-    columns: Vec<ColumnBuffer>,
+    writer: SerializedFileWriter<File>,
+    columns: Vec<Column<R>>,
     rows: usize,
-    kind: std::marker::PhantomData<fn(R)>,
 }
 
-impl<R: TableRow> TableWriter<R> {
+impl<R> TableWriter<R> {
     /// Creates a table in a new file.
-    pub fn create(path: &Path) -> Result<Self, TableError> {
+    pub fn create(path: &Path) -> Result<Self, TableError>
+    where
+        R: TableRow,
+    {
         let file = File::create(path).map_err(|error| TableError {
             path: path.to_owned(),
             source: error.into(),
         })?;
-        Self::into_file(file, path)
+        Self::into_file(file, path, R::columns())
     }
 
-    /// Writes a table to an open file; `path` is its name in errors.
-    pub fn into_file(file: File, path: &Path) -> Result<Self, TableError> {
-        Self::new(Box::new(file), path)
-    }
-
-    fn new(output: Box<dyn Write + Send>, path: &Path) -> Result<Self, TableError> {
+    /// Writes a table of these columns to an open file; `path` is its name in errors.
+    pub fn into_file(
+        file: File,
+        path: &Path,
+        Columns(columns): Columns<R>,
+    ) -> Result<Self, TableError> {
         let level = ZstdLevel::try_new(1).unwrap_or_default();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_created_by("headlong".to_owned())
             .build();
-        let writer = schema(R::COLUMNS)
-            .and_then(|schema| SerializedFileWriter::new(output, schema, Arc::new(properties)));
+        let fields = columns.iter().map(Column::schema).collect::<Result<_, _>>();
+        let writer = fields.and_then(|fields| {
+            let schema = Type::group_type_builder("table").with_fields(fields);
+            SerializedFileWriter::new(file, Arc::new(schema.build()?), Arc::new(properties))
+        });
         Ok(Self {
             path: path.to_owned(),
             writer: writer.map_err(|source| TableError {
                 path: path.to_owned(),
                 source,
             })?,
-            columns: R::COLUMNS
-                .iter()
-                .map(|column| ColumnBuffer::new(column.kind))
-                .collect(),
+            columns,
             rows: 0,
-            kind: std::marker::PhantomData,
         })
     }
 
     /// Appends a row.
-    ///
-    /// # Panics
-    /// If the row writes a number of cells that differs from its columns.
     pub fn push(&mut self, row: &R) -> Result<(), TableError> {
-        let mut cells = RowCells {
-            columns: &mut self.columns,
-            next: 0,
-        };
-        row.write(&mut cells);
-        assert_eq!(cells.next, R::COLUMNS.len(), "one cell per column");
+        self.columns.iter_mut().for_each(|column| column.push(row));
         self.rows += 1;
         if self.rows == GROUP_ROWS {
             return self.flush();
@@ -247,77 +266,8 @@ impl<R> std::fmt::Debug for TableWriter<R> {
     }
 }
 
-impl ColumnBuffer {
-    fn new(kind: ColumnType) -> Self {
-        let values = match kind {
-            ColumnType::Int => ColumnValues::Int(Vec::new()),
-            ColumnType::Real => ColumnValues::Real(Vec::new()),
-            ColumnType::Text => ColumnValues::Text(Vec::new()),
-            ColumnType::Flag => ColumnValues::Flag(Vec::new()),
-        };
-        Self {
-            values,
-            levels: Vec::new(),
-        }
+impl<R> std::fmt::Debug for Column<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Column").field(&self.name).finish()
     }
-
-    fn write<W: Write + Send>(
-        &mut self,
-        group: &mut SerializedRowGroupWriter<'_, W>,
-    ) -> Result<(), ParquetError> {
-        let Some(mut column) = group.next_column()? else {
-            return Err(ParquetError::General("no such column".to_owned()));
-        };
-        let levels = Some(&self.levels[..]);
-        match &mut self.values {
-            ColumnValues::Int(numbers) => {
-                column
-                    .typed::<Int64Type>()
-                    .write_batch(numbers, levels, None)?;
-                numbers.clear();
-            }
-            ColumnValues::Real(numbers) => {
-                column
-                    .typed::<DoubleType>()
-                    .write_batch(numbers, levels, None)?;
-                numbers.clear();
-            }
-            ColumnValues::Text(texts) => {
-                column
-                    .typed::<ByteArrayType>()
-                    .write_batch(texts, levels, None)?;
-                texts.clear();
-            }
-            ColumnValues::Flag(flags) => {
-                column
-                    .typed::<BoolType>()
-                    .write_batch(flags, levels, None)?;
-                flags.clear();
-            }
-        }
-        self.levels.clear();
-        column.close()
-    }
-}
-
-fn schema(columns: &[ColumnSpec]) -> Result<Arc<Type>, ParquetError> {
-    let mut fields = Vec::new();
-    for column in columns {
-        let (physical, logical) = match column.kind {
-            ColumnType::Int => (PhysicalType::INT64, None),
-            ColumnType::Real => (PhysicalType::DOUBLE, None),
-            ColumnType::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-            ColumnType::Flag => (PhysicalType::BOOLEAN, None),
-        };
-        let field = Type::primitive_type_builder(column.name, physical)
-            .with_repetition(Repetition::OPTIONAL)
-            .with_logical_type(logical)
-            .build()?;
-        fields.push(Arc::new(field));
-    }
-    Ok(Arc::new(
-        Type::group_type_builder("table")
-            .with_fields(fields)
-            .build()?,
-    ))
 }

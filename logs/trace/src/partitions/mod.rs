@@ -8,7 +8,6 @@
 //! memory, but their order within one does; a partition too large to load is divided by session,
 //! and read once for each division.
 
-pub(crate) mod file_use;
 pub(crate) mod first_pass;
 pub(crate) mod maps;
 pub(crate) mod record;

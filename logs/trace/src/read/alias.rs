@@ -4,57 +4,12 @@ use std::sync::LazyLock;
 
 use super::row::Field;
 
-/// Our names: allowed on the left side of a map, and headers of the plain request log.
-pub(crate) const OURS: &[(&str, Field)] = &[
-    ("ts", Field::EndS),
-    ("ts_ms", Field::EndMs),
-    ("time", Field::End),
-    ("start", Field::Start),
-    ("start_ms", Field::StartMs),
-    ("service_ms", Field::ServiceMs),
-    ("service_s", Field::ServiceS),
-    ("service_us", Field::ServiceUs),
-    ("service_ns", Field::ServiceNs),
-    ("session", Field::Session),
-    ("device", Field::Device),
-    ("address", Field::Address),
-    ("agent", Field::Agent),
-    ("disk", Field::Disk),
-    ("file", Field::File),
-    ("target", Field::Target),
-    ("query", Field::Query),
-    ("request", Field::RequestLine),
-    ("method", Field::Method),
-    ("offset", Field::Offset),
-    ("size", Field::Size),
-    ("bytes", Field::Bytes),
-    ("bytes_all", Field::BytesAll),
-    ("status", Field::Status),
-    ("range", Field::Range),
-    ("content_range", Field::ContentRange),
-    ("content_length", Field::ContentLength),
-    ("range_start", Field::RangeStart),
-    ("range_end", Field::RangeEnd),
-    ("kbps", Field::RateKbps),
-    ("bps", Field::RateBps),
-];
+/// Fields that maps can use.
+const OURS: &[Field] = Field::ALL.split_at(Field::RateBps as usize + 1).0;
 
-/// Names of fields that maps cannot use.
-const OTHERS: &[(&str, Field)] = &[
-    ("date", Field::Date),
-    ("clock", Field::Clock),
-    ("cmcd", Field::Cmcd),
-    ("cookie", Field::Cookie),
-    ("client", Field::Client),
-    ("epoch", Field::EpochS),
-    ("timers", Field::Timers),
-    ("summary", Field::Summary),
-];
-
-/// The field of our name.
-fn own(name: &str) -> Option<Field> {
-    let found = OURS.iter().chain(OTHERS).find(|(known, _)| *known == name);
-    found.map(|(_, field)| *field)
+/// The fields of maps, by our names.
+fn ours() -> impl Iterator<Item = (&'static str, Field)> {
+    OURS.iter().map(|field| (field.name(), *field))
 }
 
 /// Names used by other programs, by their origin. `usual` applies to all: nginx's variables,
@@ -62,7 +17,8 @@ fn own(name: &str) -> Option<Field> {
 static THEIRS: LazyLock<Vec<(&'static str, &'static str, Field)>> = LazyLock::new(|| {
     let lines = include_str!("names.csv").lines().skip(1);
     let fields = lines.map(|line| line.splitn(3, ',').collect::<Vec<_>>());
-    let rows = fields.filter_map(|fields| Some((fields[0], fields[1], own(fields.get(2)?)?)));
+    let rows =
+        fields.filter_map(|fields| Some((fields[0], fields[1], Field::from_name(fields.get(2)?)?)));
     rows.collect()
 });
 
@@ -74,7 +30,7 @@ pub(crate) fn names(whose: &str) -> impl Iterator<Item = (&'static str, Field)> 
 
 /// Names understood in any log: ours before the usual ones.
 pub(crate) fn all_usual() -> impl Iterator<Item = (&'static str, Field)> {
-    OURS.iter().copied().chain(names("usual"))
+    ours().chain(names("usual"))
 }
 
 /// The field of a name in a log of another program.
@@ -121,10 +77,10 @@ pub enum FieldMapError {
 
 /// `; did you mean ...?`, if there is a similar name.
 fn nearest(name: &str) -> String {
-    match near(OURS.iter().copied(), name, 0.7) {
+    match near(ours(), name, 0.7) {
         Some(known) => format!("; did you mean `{known}`?"),
         None => {
-            let all: Vec<&str> = OURS.iter().map(|(known, _)| *known).collect();
+            let all: Vec<&str> = ours().map(|(known, _)| known).collect();
             format!("; known fields: {}", all.join(", "))
         }
     }
@@ -139,11 +95,11 @@ impl FieldMap {
                 .split_once('=')
                 .ok_or_else(|| FieldMapError::NotAPair(piece.to_owned()))?;
             let name = name.trim();
-            let field = OURS.iter().find(|(known, _)| *known == name);
+            let field = ours().find(|(known, _)| *known == name);
             let (name, field) = field.ok_or_else(|| FieldMapError::Unknown {
                 name: name.to_owned(),
             })?;
-            pairs.push((*field, theirs.trim().to_owned()));
+            pairs.push((field, theirs.trim().to_owned()));
             written.push(format!("{name}={}", theirs.trim()));
         }
         Ok(Self {

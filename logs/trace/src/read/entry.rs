@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 
 use super::number::{amount, any_moment, calendar_ms, clock_ms, moment, service_ms, thousandths};
-use super::range::{RequestedRange, from_content_range, from_range};
 use super::reason::DropReason;
 use super::row::{Field, LineFields, unescape};
 
@@ -432,6 +431,85 @@ fn span(row: &LineFields<'_>, status: Option<u64>) -> Result<RequestedRange, Dro
         asked_bytes: None,
         file_bytes: None,
     })
+}
+
+/// The requested range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RequestedRange {
+    /// Its first byte; `None` if unknown.
+    offset: Option<u64>,
+    /// Its length; `None` if open-ended.
+    asked_bytes: Option<u64>,
+    /// Size of the file, if known.
+    file_bytes: Option<u64>,
+}
+
+/// Parses a `Range` header (RFC 9110, section 14), `bytes=100-199`; some CDNs (Akamai) log it without the unit. A suffix range needs the
+/// range of the reply.
+fn from_range(text: &[u8], answered: Option<RequestedRange>) -> Result<RequestedRange, DropReason> {
+    let is_bare = text.first().is_some_and(u8::is_ascii_digit);
+    let set = text.strip_prefix(b"bytes=");
+    let set = set
+        .or(is_bare.then_some(text))
+        .ok_or(DropReason::BadRange)?;
+    let set = set.trim_ascii();
+    if memchr::memchr(b',', set).is_some() {
+        return Err(DropReason::ManyRanges);
+    }
+    let dash = memchr::memchr(b'-', set).ok_or(DropReason::BadRange)?;
+    let (first, last) = (range_end(&set[..dash])?, range_end(&set[dash + 1..])?);
+    let asked_bytes = match (first, last) {
+        (Some(first), Some(last)) if last >= first => Some(last - first + 1),
+        (Some(_), None) => None,
+        (None, Some(last)) => {
+            let offset = answered.and_then(|span| span.offset);
+            return Ok(RequestedRange {
+                offset: Some(offset.ok_or(DropReason::UnknownOffset)?),
+                asked_bytes: Some(last),
+                file_bytes: None,
+            });
+        }
+        _ => return Err(DropReason::BadRange),
+    };
+    Ok(RequestedRange {
+        offset: first,
+        asked_bytes,
+        file_bytes: None,
+    })
+}
+
+/// Parses a `Content-Range` header, `bytes 100-199/1000`. A reply up to the end of the file is treated as the reply
+/// to an open-ended request, which most of them are.
+fn from_content_range(text: &[u8]) -> Result<RequestedRange, DropReason> {
+    let set = text
+        .strip_prefix(b"bytes ")
+        .or_else(|| text.strip_prefix(b"bytes="))
+        .ok_or(DropReason::BadRange)?;
+    let slash = memchr::memchr(b'/', set).unwrap_or(set.len());
+    let file_bytes = match set.get(slash + 1..) {
+        None | Some(b"*") => None,
+        Some(size) => range_end(size)?,
+    };
+    let dash = memchr::memchr(b'-', &set[..slash]).ok_or(DropReason::BadRange)?;
+    let first = range_end(&set[..dash])?.ok_or(DropReason::BadRange)?;
+    let last = range_end(&set[dash + 1..slash])?.ok_or(DropReason::BadRange)?;
+    let asked = (last + 1).checked_sub(first).ok_or(DropReason::BadRange)?;
+    let is_to_the_end = file_bytes == Some(last + 1);
+    Ok(RequestedRange {
+        offset: Some(first),
+        asked_bytes: (!is_to_the_end).then_some(asked),
+        file_bytes,
+    })
+}
+
+fn range_end(text: &[u8]) -> Result<Option<u64>, DropReason> {
+    match text {
+        b"-" => Err(DropReason::BadRange),
+        _ => amount(text.trim_ascii()).map_err(|reason| match reason {
+            DropReason::Absurd => DropReason::Absurd,
+            _ => DropReason::BadRange,
+        }),
+    }
 }
 
 /// Body bytes sent. Where the log includes headers, limited to the length of the reply.

@@ -8,12 +8,18 @@ const BASE: [(Field, &str); 5] = [
     (Field::Bytes, "10"),
 ];
 
-fn with<'a>(more: &'a [(Field, &'a str)]) -> Result<LogEntry<'a>, DropReason> {
+/// A row of the usual fields, except one, and of more.
+fn row<'a>(without: Option<Field>, more: &[(Field, &'a str)]) -> LineFields<'a> {
     let mut row = LineFields::new();
-    for (field, text) in BASE.iter().chain(more) {
+    let usual = BASE.iter().filter(|(field, _)| Some(*field) != without);
+    for (field, text) in usual.chain(more) {
         row.set(*field, text.as_bytes());
     }
-    interpret(&row, None)
+    row
+}
+
+fn with<'a>(more: &[(Field, &'a str)]) -> Result<LogEntry<'a>, DropReason> {
+    interpret(&row(None, more), None)
 }
 
 fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), DropReason> {
@@ -106,11 +112,7 @@ fn offset_and_size_take_precedence() {
 #[test]
 fn path_excludes_query_and_host() {
     let of = |target: &'static str| {
-        let mut row = LineFields::new();
-        for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::File) {
-            row.set(*field, text.as_bytes());
-        }
-        row.set(Field::Target, target.as_bytes());
+        let row = row(Some(Field::File), &[(Field::Target, target)]);
         interpret(&row, None).map(|entry| String::from_utf8_lossy(&entry.file).into_owned())
     };
     assert_eq!(of("/a/b.mp4?token=1").as_deref(), Ok("/a/b.mp4"));
@@ -193,14 +195,8 @@ fn haproxy_ports_and_timers_are_parsed() {
 #[test]
 fn session_key_is_found_in_query_or_cookie() {
     let of = |fields: &[(Field, &'static str)]| {
-        let mut row = LineFields::new();
-        for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
-            row.set(*field, text.as_bytes());
-        }
+        let mut row = row(Some(Field::Session), fields);
         row.set(Field::Address, b"192.0.2.1");
-        for (field, text) in fields {
-            row.set(*field, text.as_bytes());
-        }
         interpret(&row, Some(b"vid")).map(|entry| entry.who)
     };
     let name = |name: &'static str| Ok(ClientIdentity::Session(name.as_bytes().into()));
@@ -216,13 +212,7 @@ fn session_key_is_found_in_query_or_cookie() {
 #[test]
 fn viewer_is_identified_by_id_cmcd_or_address() {
     let of = |more: &[(Field, &'static str)]| {
-        let mut row = LineFields::new();
-        for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
-            row.set(*field, text.as_bytes());
-        }
-        for (field, text) in more {
-            row.set(*field, text.as_bytes());
-        }
+        let row = row(Some(Field::Session), more);
         interpret(&row, None).map(|entry| entry.who)
     };
     let name = |name: &'static str| Ok(ClientIdentity::Session(name.as_bytes().into()));
@@ -237,35 +227,22 @@ fn viewer_is_identified_by_id_cmcd_or_address() {
     assert_eq!(of(&[(Field::Query, query)]), name("6e2f"));
     assert_eq!(of(&[(Field::Target, "/a?CMCD=sid%3D%22x%22")]), name("x"));
     let address = |text: &'static str| of(&[(Field::Address, text)]);
-    assert_eq!(
-        address("192.0.2.7:40000"),
-        Ok(ClientIdentity::Address(b"192.0.2.7"))
-    );
-    assert_eq!(
-        address("[2001:db8::1]:4"),
-        Ok(ClientIdentity::Address(b"2001:db8::1"))
-    );
-    assert_eq!(
-        address("2001:db8::1"),
-        Ok(ClientIdentity::Address(b"2001:db8::1"))
-    );
-    assert_eq!(
-        address("2001:db8::1, 10.0.0.1"),
-        Ok(ClientIdentity::Address(b"2001:db8::1"))
-    );
-    assert_eq!(
-        address("192.0.2.7, 10.0.0.1"),
-        Ok(ClientIdentity::Address(b"192.0.2.7"))
-    );
+    for (text, expected) in [
+        ("192.0.2.7:40000", "192.0.2.7"),
+        ("[2001:db8::1]:4", "2001:db8::1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("2001:db8::1, 10.0.0.1", "2001:db8::1"),
+        ("192.0.2.7, 10.0.0.1", "192.0.2.7"),
+    ] {
+        let expected = ClientIdentity::Address(expected.as_bytes());
+        assert_eq!(address(text), Ok(expected), "{text}");
+    }
     assert_eq!(address("-"), Err(DropReason::NoSession));
 }
 
 #[test]
 fn bytes_with_headers_are_limited_to_the_reply() {
-    let mut row = LineFields::new();
-    for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Bytes) {
-        row.set(*field, text.as_bytes());
-    }
+    let mut row = row(Some(Field::Bytes), &[]);
     assert_eq!(interpret(&row, None), Err(DropReason::NoBytes));
     row.set(Field::BytesAll, b"1300");
     assert_eq!(

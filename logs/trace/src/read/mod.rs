@@ -8,7 +8,6 @@
 //! Invariants: no line makes a reader panic; the result depends only on the line (and, for columns,
 //! on the header).
 
-pub(crate) mod advice;
 pub(crate) mod alias;
 pub(crate) mod columns;
 pub(crate) mod device;
@@ -17,7 +16,6 @@ pub(crate) mod format;
 pub(crate) mod json;
 pub(crate) mod number;
 mod parsed_log;
-mod range;
 pub(crate) mod reader;
 mod reason;
 pub(crate) mod recognise;
@@ -26,10 +24,12 @@ pub(crate) mod source;
 pub(crate) mod template;
 mod variables;
 
-pub(crate) use advice::{MissingField, lines_to_copy};
 pub use alias::{FieldMap, FieldMapError};
 pub use format::{Format, FormatError};
 pub use parsed_log::{ParsedLog, ParsedLogError, understand};
 pub(crate) use reader::{LineReader, trimmed};
 pub use reason::DropReason;
 pub use template::TemplateError;
+
+#[cfg(test)]
+mod line_tests;

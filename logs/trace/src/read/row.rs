@@ -3,90 +3,93 @@
 //! A format only locates the fields; [`interpret`](super::entry::interpret) interprets them for all
 //! formats.
 
-/// Meaning of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub(crate) enum Field {
-    /// End of the request, seconds.
-    EndS,
-    /// End, seconds since 1970 (no other epoch).
-    EpochS,
-    /// End, ms.
-    EndMs,
-    /// End, in any notation.
-    End,
-    /// Start of the request, seconds since 1970.
-    EpochStartS,
-    /// Start, ms.
-    StartMs,
-    /// Start, in any notation.
-    Start,
-    /// Date of the end, `2000-10-10`.
-    Date,
-    /// Time of day of the end, `13:55:36`.
-    Clock,
-    /// Service time in seconds.
-    ServiceS,
-    /// Service time in milliseconds.
-    ServiceMs,
-    /// Service time in microseconds.
-    ServiceUs,
-    /// Service time in nanoseconds.
-    ServiceNs,
-    /// HAProxy's timers in milliseconds, separated by slashes; the last is the total.
-    Timers,
-    /// Session id.
-    Session,
-    /// A CMCD header, which may contain the session id.
-    Cmcd,
-    /// The `Cookie` header, which may contain the session id.
-    Cookie,
-    /// Type of the viewer's device.
-    Device,
-    /// The viewer's address, possibly with a port.
-    Address,
-    /// The viewer's address, always with a port.
-    Client,
-    /// User agent.
-    Agent,
-    /// The drive.
-    Disk,
-    /// The file name, verbatim.
-    File,
-    /// Path and query, or a whole URL.
-    Target,
-    /// The query alone.
-    Query,
-    /// `GET /path HTTP/1.1`.
-    RequestLine,
-    /// `GET`.
-    Method,
-    /// First byte requested.
-    Offset,
-    /// Bytes requested; empty if open-ended.
-    Size,
-    /// Body bytes sent.
-    Bytes,
-    /// Bytes sent, including headers.
-    BytesAll,
-    /// Status of the reply, including Squid's `TCP_HIT/206`.
-    Status,
-    /// The `Range` header.
-    Range,
-    /// The `Content-Range` header of the reply.
-    ContentRange,
-    /// The `Content-Length` header of the reply.
-    ContentLength,
-    /// First byte of the reply.
-    RangeStart,
-    /// Last byte of the reply.
-    RangeEnd,
-    /// Bit rate of the file, kbit/s.
-    RateKbps,
-    /// Bit rate of the file, bit/s.
-    RateBps,
-    /// A field that only a summary has: the line is not a request.
-    Summary,
+headlong_units::names! {
+    /// Meaning of a field, with our name of it. Maps can use those up to [`Field::RateBps`], which
+    /// are also headers of the plain request log.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum Field {
+        /// End of the request, seconds.
+        EndS => "ts",
+        /// End, ms.
+        EndMs => "ts_ms",
+        /// End, in any notation.
+        End => "time",
+        /// Start, in any notation.
+        Start => "start",
+        /// Start, ms.
+        StartMs => "start_ms",
+        /// Service time in milliseconds.
+        ServiceMs => "service_ms",
+        /// Service time in seconds.
+        ServiceS => "service_s",
+        /// Service time in microseconds.
+        ServiceUs => "service_us",
+        /// Service time in nanoseconds.
+        ServiceNs => "service_ns",
+        /// Session id.
+        Session => "session",
+        /// Type of the viewer's device.
+        Device => "device",
+        /// The viewer's address, possibly with a port.
+        Address => "address",
+        /// User agent.
+        Agent => "agent",
+        /// The drive.
+        Disk => "disk",
+        /// The file name, verbatim.
+        File => "file",
+        /// Path and query, or a whole URL.
+        Target => "target",
+        /// The query alone.
+        Query => "query",
+        /// `GET /path HTTP/1.1`.
+        RequestLine => "request",
+        /// `GET`.
+        Method => "method",
+        /// First byte requested.
+        Offset => "offset",
+        /// Bytes requested; empty if open-ended.
+        Size => "size",
+        /// Body bytes sent.
+        Bytes => "bytes",
+        /// Bytes sent, including headers.
+        BytesAll => "bytes_all",
+        /// Status of the reply, including Squid's `TCP_HIT/206`.
+        Status => "status",
+        /// The `Range` header.
+        Range => "range",
+        /// The `Content-Range` header of the reply.
+        ContentRange => "content_range",
+        /// The `Content-Length` header of the reply.
+        ContentLength => "content_length",
+        /// First byte of the reply.
+        RangeStart => "range_start",
+        /// Last byte of the reply.
+        RangeEnd => "range_end",
+        /// Bit rate of the file, kbit/s.
+        RateKbps => "kbps",
+        /// Bit rate of the file, bit/s.
+        RateBps => "bps",
+        /// Date of the end, `2000-10-10`.
+        Date => "date",
+        /// Time of day of the end, `13:55:36`.
+        Clock => "clock",
+        /// A CMCD header, which may contain the session id.
+        Cmcd => "cmcd",
+        /// The `Cookie` header, which may contain the session id.
+        Cookie => "cookie",
+        /// The viewer's address, always with a port.
+        Client => "client",
+        /// End, seconds since 1970 (no other epoch).
+        EpochS => "epoch",
+        /// HAProxy's timers in milliseconds, separated by slashes; the last is the total.
+        Timers => "timers",
+        /// Start of the request, seconds since 1970.
+        EpochStartS => "epoch_start",
+        /// A field that only a summary has: the line is not a request.
+        Summary => "summary",
+    }
 }
 
 const FIELDS: usize = Field::Summary as usize + 1;

@@ -145,14 +145,7 @@ impl Template {
     /// One of [`KNOWN`].
     pub(crate) fn known(name: &str, session_field: Option<&str>) -> Option<Self> {
         let (_, text) = KNOWN.iter().find(|(known, _)| *known == name)?;
-        let field = |name: &str| match name {
-            "timers" => Some(Field::Timers),
-            "client" => Some(Field::Client),
-            "epoch" => Some(Field::EpochS),
-            "epoch_start" => Some(Field::EpochStartS),
-            name => alias::usual(name),
-        };
-        let (pieces, after) = pieces(text, field).ok()?;
+        let (pieces, after) = pieces(text, Field::from_name).ok()?;
         Some(Self {
             pieces,
             after,

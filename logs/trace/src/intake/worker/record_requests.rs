@@ -4,9 +4,9 @@ use headlong_chains::{Request, UNPLACED};
 
 use super::super::logs::LogFile;
 use super::super::options::PART_BUFFER_BYTES;
-use super::batch::{BatchNumbers, put_numbers};
 use super::{IntakeWorker, WorkerFailure};
 use crate::names::{hash, hash_number};
+use crate::number_cache::{BatchNumbers, put_numbers};
 use crate::parquet::plain::PlainBatch;
 use crate::partitions::PARTS;
 use crate::partitions::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
@@ -72,7 +72,7 @@ impl IntakeWorker<'_> {
             disk,
             device,
         };
-        self.put(&record, session_hash, entry.is_timed)
+        self.put(&record, part_of(session_hash), entry.is_timed)
     }
 
     /// The same for a batch of numeric rows, the first of which has this line number.
@@ -91,8 +91,7 @@ impl IntakeWorker<'_> {
             batch.session,
             &shared.sessions,
             |session, hash| {
-                let part = hash_number(hash) % PARTS as u64;
-                numbers.sessions.push((session, part as u32));
+                numbers.sessions.push((session, part_of(hash) as u32));
             },
         );
         put_numbers(&mut self.files, batch.file, &shared.files, |file, _| {
@@ -125,47 +124,28 @@ impl IntakeWorker<'_> {
         batch: &PlainBatch<'_>,
         numbers: &BatchNumbers,
     ) -> Result<(), WorkerFailure> {
-        let mut span = self.span;
-        let mut bytes = 0;
         for (index, line) in (0..batch.completed_ms.len()).zip(first_line..) {
             let (session, part) = numbers.sessions[index];
             let completed_ms = batch.completed_ms[index];
             let service_ms = batch.service_ms.map_or(0, |service_ms| service_ms[index]);
-            let received_ms = completed_ms - service_ms;
-            let sent_bytes = batch.sent_bytes[index].cast_unsigned();
-            bytes += sent_bytes;
-            span = (
-                span.0 + 1,
-                span.1.min(received_ms),
-                span.2.max(completed_ms),
-            );
             let record = Record {
                 request: Request {
                     line,
                     session,
                     file: numbers.files[index],
-                    received_ms,
+                    received_ms: completed_ms - service_ms,
                     completed_ms,
                     offset: batch.offset[index].cast_unsigned(),
                     asked_bytes: batch.asked_bytes(index),
-                    sent_bytes,
+                    sent_bytes: batch.sent_bytes[index].cast_unsigned(),
                     disk: 0,
                     device: 0,
                 },
                 disk: numbers.disks[index],
                 device: numbers.devices[index],
             };
-            let part = part as usize;
-            self.parts[part].push(&record);
-            if self.parts[part].len() >= PART_BUFFER_BYTES {
-                self.put_away(part)?;
-            }
+            self.put(&record, part as usize, batch.service_ms.is_some())?;
         }
-        let count = batch.completed_ms.len() as u64;
-        self.span = span;
-        self.told.requests += count;
-        self.told.bytes += bytes;
-        self.told.untimed += if batch.service_ms.is_none() { count } else { 0 };
         Ok(())
     }
 
@@ -185,12 +165,9 @@ impl IntakeWorker<'_> {
         (viewer | VIEWER, viewer_hash)
     }
 
-    fn put(
-        &mut self,
-        record: &Record,
-        session_hash: u64,
-        is_timed: bool,
-    ) -> Result<(), WorkerFailure> {
+    /// Counts a request and stores it in its partition.
+    #[inline]
+    fn put(&mut self, record: &Record, part: usize, is_timed: bool) -> Result<(), WorkerFailure> {
         let request = &record.request;
         self.told.requests += 1;
         self.told.bytes += request.sent_bytes;
@@ -200,11 +177,15 @@ impl IntakeWorker<'_> {
             self.span.1.min(request.received_ms),
             self.span.2.max(request.completed_ms),
         );
-        let part = (hash_number(session_hash) % PARTS as u64) as usize;
         self.parts[part].push(record);
         if self.parts[part].len() >= PART_BUFFER_BYTES {
             self.put_away(part)?;
         }
         Ok(())
     }
+}
+
+/// The partition of the session with this hash.
+fn part_of(session_hash: u64) -> usize {
+    (hash_number(session_hash) % PARTS as u64) as usize
 }
