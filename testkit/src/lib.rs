@@ -4,6 +4,7 @@
 //!   every request; [`block_device`] makes a block device of it, with or without a file system.
 //! - [`pattern`]: content that can be verified at any byte without a copy.
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
+//! - [`schema`]: whether JSON conforms to a documented schema.
 //! - [`skip`]: marks a test that cannot run on this machine as skipped.
 //!
 //! Everything that a test creates outside its process (mounts, loop devices, directories) belongs
@@ -16,6 +17,7 @@ pub mod client;
 pub mod leftovers;
 pub mod pattern;
 mod replacements;
+pub mod schema;
 pub mod seed;
 pub mod server;
 mod skip;

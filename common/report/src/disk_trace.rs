@@ -1,8 +1,11 @@
-//! Traces of disk requests: comma-separated values with the column names in the first line.
+//! Traces of disk requests: comma-separated values with the column names in the first line; and the
+//! charts of the papers with the same axes, so that results can be compared directly.
 
 use std::io::{self, BufRead};
 
-use headlong_stats::Access;
+use headlong_stats::{Access, Cdf};
+
+use crate::chart::{Axis, Bars, Chart, Series};
 
 /// Bytes per sector: the unit of addresses in a trace, whatever the drive uses internally.
 const SECTOR_BYTES: u64 = 512;
@@ -123,16 +126,59 @@ fn read_line(
     })
 }
 
+const MS_PER_SECOND: f64 = 1e3;
+
+/// The maximum failure-free rate of each configuration in MB/s, as measured and, if known, as
+/// published.
+pub fn maximum_rates(title: impl Into<String>) -> Bars {
+    Bars::new(title, Axis::new("Maximum failure-free rate", "MB/s"))
+        .series("measured here")
+        .reference("published")
+}
+
+/// The address of each request, in the order in which the drive executed them (libception Figures 2
+/// to 5). A few hundred requests best show the access pattern of a server.
+pub fn lba_over_transactions(title: impl Into<String>, accesses: &[DiskAccess]) -> Chart {
+    let point = |(index, access): (usize, &DiskAccess)| (index as f64, access.lba() as f64);
+    let x = Axis::new("Transaction number", "").from(0.0);
+    let y = Axis::new("Logical block address", "").from(0.0);
+    let points = accesses.iter().enumerate().map(point);
+    Chart::scatter(title, x, y).series(Series::new("requests", points))
+}
+
+/// Distributions of latencies given in seconds, shown in milliseconds. A logarithmic axis shows
+/// both the tail and the bulk.
+pub fn latency_cdf<'a>(
+    title: impl Into<String>,
+    what: impl Into<String>,
+    latencies: impl IntoIterator<Item = (&'a str, &'a Cdf)>,
+) -> Chart {
+    let mut chart = Chart::steps(title, Axis::new("Latency", "ms").log(), what);
+    for (name, cdf) in latencies {
+        chart = chart.series(Series::of_cdf(name, cdf, MS_PER_SECOND));
+    }
+    chart
+}
+
+/// The divergence of random from sequential writes by request size (FlashStream Figure 3). Points:
+/// MB, nats.
+pub fn divergence_by_size(title: impl Into<String>, threshold: f64) -> Chart {
+    let x = Axis::new("Request size", "MB").log2();
+    let y = Axis::new("Divergence of random from sequential", "nats").from(0.0);
+    Chart::lines(title, x, y).line_at_y(threshold, "threshold")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use headlong_stats::Sequences;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn requests_are_sorted_by_execution_order() {
         let trace = "arrived_ns,started_ns,lba,sectors,direction,failed\n\
-                     1,20,8,8,R,0\n2,10,0,8,R,0\n3,30,100,4,W,0\n";
+                 1,20,8,8,R,0\n2,10,0,8,R,0\n3,30,100,4,W,0\n";
         let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");
         assert_eq!(
             accesses.iter().map(DiskAccess::lba).collect::<Vec<_>>(),

@@ -9,22 +9,19 @@
 //! same input gives the same bytes; a file is written completely or not at all.
 
 mod chart;
-mod command_line;
 mod disk_trace;
-mod figures;
 mod html;
-mod journal;
 mod output;
 mod page;
 mod standard_error;
 mod table;
 
 pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series, group_thousands};
-pub use command_line::{command_line, shell_word};
-pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
-pub use figures::{divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates};
-pub use journal::{Priority, error_prefix, is_journal};
+pub use disk_trace::{
+    DiskAccess, DiskTraceError, divergence_by_size, latency_cdf, lba_over_transactions,
+    maximum_rates, read_disk_trace,
+};
 pub use output::{Output, OutputIsInput, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};
-pub use standard_error::say_line;
+pub use standard_error::{Priority, command_line, error_prefix, is_journal, say_line, shell_word};
 pub use table::{Cell, Table};

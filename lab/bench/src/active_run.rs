@@ -8,7 +8,7 @@ use std::time::{Duration as WallDuration, Instant};
 use serde_json::Value;
 
 use crate::admin;
-use crate::command_lines::{ADMIN_PORT, PORT, load_words};
+use crate::command_lines::load_words;
 use crate::cpu_usage::{CpuSampler, CpuUsage, WatchedProcesses};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{Experiment, ExperimentCell};
@@ -19,7 +19,9 @@ use crate::rig::{
     RunningDisks, RunningSsd, StderrHandling, is_mounted, make_folder, with_path,
 };
 use crate::run_phases::{PhaseSample, RunPhase, bytes_received, phase_ends};
-use crate::servers::{self, LaunchSpec, ListenAddress, ServerEnvironment, StatusSource};
+use crate::servers::{
+    self, ADMIN_PORT, LaunchSpec, ListenAddress, ServerEnvironment, StatusSource,
+};
 use crate::step_load::{DriveCounters, DriveSample, StepLoadResult};
 
 /// A server scans 28,000 files before it listens.
@@ -202,26 +204,17 @@ impl ActiveRun<'_> {
             .map(RunningSsd::space)
             .transpose()?
             .flatten();
+        let ssd = self.ssd.as_ref().map(RunningSsd::device);
         let place = ServerEnvironment {
-            root: self.disks.root().to_path_buf(),
-            folder: self.folder.to_path_buf(),
-            port: PORT,
-            admin_port: ADMIN_PORT,
-            memory: self.experiment.memory,
-            time_scale: self.experiment.time_scale,
-            headlong: self.headlong.to_path_buf(),
-            front: cell.server.front,
-            preload: cell.server.preload,
-            mount: cell.server.mount,
-            reader: cell.server.reader.clone(),
-            flash: (self.ssd.as_ref())
-                .zip(cell.flash.clone())
-                .filter(|_| cell.server.cache.is_none())
-                .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
-            pool: self
-                .disks
-                .pool_of(self.ssd.as_ref().map(RunningSsd::device)),
+            pool: self.disks.pool_of(ssd),
             cache: cell.server.cache.zip(space),
+            ..ServerEnvironment::of(
+                self.experiment,
+                cell,
+                self.headlong,
+                (self.disks.root().to_path_buf(), self.folder.to_path_buf()),
+                ssd,
+            )
         };
         let launches = servers::launches(&cell.server.kind, &place);
         let mut status = launches.server.status.clone();

@@ -2,13 +2,10 @@
 
 use std::path::Path;
 
-use crate::command_builder::CommandBuilder;
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::rig;
+use crate::servers::{CommandBuilder, PORT};
 
-/// Port of the server, in its own network namespace.
-pub(crate) const PORT: u16 = 8080;
-pub(crate) const ADMIN_PORT: u16 = 8081;
 /// Mount point of a cache's file system, in the bench's working folder.
 pub(crate) const SSD_POINT: &str = "ssd";
 

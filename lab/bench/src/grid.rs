@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use headlong_sim::RunFigures;
 
-use crate::parallel::in_parallel;
 use crate::record::{LoadFigures, RunRecord};
 use crate::rig::RigError;
+use crate::search::in_parallel;
 use crate::virtual_run::{RateSearch, VirtualCell};
 
 /// One dimension of the grid.

@@ -14,22 +14,18 @@
 mod active_run;
 mod admin;
 pub mod command;
-mod command_builder;
 mod command_lines;
 mod compare;
 mod cpu_usage;
 mod cross_validation;
 mod diffs;
 mod disk_trace;
-mod drive_lateness;
 mod experiment;
 #[cfg(test)]
 mod golden_tests;
 pub mod grid;
 mod load_result;
-mod parallel;
 mod plan;
-mod playback_quality;
 mod record;
 mod report;
 mod rig;
@@ -58,9 +54,8 @@ pub use experiment::{
     EmulatedDriveSpec, Experiment, ExperimentCell, FileSet, FlashTier, Mistakes, NetworkSettings,
     NginxSettings, PhaseDurations, SearchRules, ServerKind, ServerSpec, StepLoad, WorkloadSpec,
 };
-pub use parallel::in_parallel;
+pub use load_result::QualityRules;
 pub use plan::plan;
-pub use playback_quality::QualityRules;
 pub use record::{
     DiskFacts, LoadFigures, OutcomeName, RecordFolder, RunRecord, RunSetup, RunVerdict, SCHEMA,
     ServerFacts,
@@ -72,7 +67,7 @@ pub use report::{
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
 pub use run_phases::RunPhase;
-pub use search::{CompletedSearch, LimitSearch, Probe, RunOutcome, SearchResult};
+pub use search::{CompletedSearch, LimitSearch, Probe, RunOutcome, SearchResult, in_parallel};
 pub use search_driver::{Runner, SearchDriver, ServerLimit};
 pub use step_load::{DriveWork, LoadStep, StepLoadResult};
 pub use virtual_command::{VirtualOptions, limits, simulate, simulate_run};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::command_lines::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
+use crate::command_lines::{SSD_POINT, generate_words, load_words, stretches};
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::rig::{DiskSetup, LINKED, RunningDisk, SsdSetup, SsdUse, missing};
 use crate::search_driver::{run_guess, runs_guess};
@@ -156,25 +156,18 @@ fn one(text: &mut String, experiment: &Experiment, cell: &ExperimentCell, headlo
         }
     }
     let place = ServerEnvironment {
-        root: folder.join("titles"),
-        folder: folder.join("server"),
-        port: PORT,
-        admin_port: ADMIN_PORT,
-        memory: experiment.memory,
-        time_scale: experiment.time_scale,
-        headlong: headlong.to_path_buf(),
-        front: cell.server.front,
-        preload: cell.server.preload,
-        mount: cell.server.mount,
-        reader: cell.server.reader.clone(),
-        flash: (cell.flash.clone())
-            .filter(|_| cell.server.cache.is_none())
-            .map(|tier| (ssd.to_path_buf(), tier)),
         pool: cell.files.is_pool().then(|| PoolDevices {
             device: "/dev/loopM".into(),
             ssd: Some(ssd.to_path_buf()),
         }),
         cache: cell.server.cache.map(|cache| (cache, space)),
+        ..ServerEnvironment::of(
+            experiment,
+            cell,
+            headlong,
+            (folder.join("titles"), folder.join("server")),
+            Some(ssd),
+        )
     };
     for launch in servers::launches(&cell.server.kind, &place).all() {
         for (path, file) in &launch.files {

@@ -1,55 +1,9 @@
+use headlong_testkit::schema::differences;
 use serde_json::json;
 
 use super::*;
 use crate::experiment::ExperimentCell;
 use crate::step_load::{DriveWork, LoadStep};
-
-/// Deviations of `value` from `schema`: types, constants, names of a list, missing and unknown
-/// fields. Supports the subset of JSON Schema in use.
-pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
-    let is = |kind: &Value| match kind.as_str().expect("a type") {
-        "number" => value.is_number(),
-        "integer" => value.is_u64() || value.is_i64(),
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "null" => value.is_null(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        other => panic!("{path}: `{other}` is not a JSON type"),
-    };
-    let fits = match &schema["type"] {
-        Value::Null => true,
-        Value::Array(kinds) => kinds.iter().any(is),
-        kind => is(kind),
-    };
-    if !fits {
-        found.push(format!("{path}: {value} is not of type {}", schema["type"]));
-    }
-    let is_constant = schema.get("const").is_none_or(|known| known == value);
-    let names = schema["enum"].as_array();
-    if !is_constant || names.is_some_and(|names| !names.contains(value)) {
-        found.push(format!("{path}: {value} is not allowed"));
-    }
-    for item in value.as_array().into_iter().flatten() {
-        differences(&schema["items"], item, &format!("{path}[]"), found);
-    }
-    let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object()) else {
-        return;
-    };
-    for name in schema["required"].as_array().into_iter().flatten() {
-        let name = name.as_str().expect("a name");
-        if !fields.contains_key(name) {
-            found.push(format!("{path}.{name} is missing"));
-        }
-    }
-    for (name, value) in fields {
-        let path = format!("{path}.{name}");
-        match known.get(name) {
-            Some(schema) => differences(schema, value, &path, found),
-            None => found.push(format!("{path} is unknown to the schema")),
-        }
-    }
-}
 
 fn schema() -> Value {
     let schema = include_str!("../../../docs/schemas/bench-1.json");
@@ -62,8 +16,7 @@ fn record_matches_schema_and_round_trips() {
     assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
     let record = full();
     let value = serde_json::to_value(&record).expect("JSON");
-    let mut found = Vec::new();
-    differences(&schema, &value, "record", &mut found);
+    let found = differences(&schema, &value, "record");
     assert!(found.is_empty(), "{found:#?}");
     assert_eq!(
         serde_json::from_value::<RunRecord>(value).expect("a record"),
@@ -86,9 +39,10 @@ fn detects_schema_violations_of_names_and_values() {
     ] {
         let mut value = value.clone();
         *value.pointer_mut(place).expect(place) = change;
-        let mut found = Vec::new();
-        differences(&schema(), &value, "record", &mut found);
-        assert!(!found.is_empty(), "{place}");
+        assert!(
+            !differences(&schema(), &value, "record").is_empty(),
+            "{place}"
+        );
     }
 }
 

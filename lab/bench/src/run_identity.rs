@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::experiment::{Experiment, ExperimentCell, is_file};
-use crate::playback_quality::QualityRules;
+use crate::load_result::QualityRules;
 use crate::record::RunKey;
 
 /// This program, even if its file was replaced since the start.

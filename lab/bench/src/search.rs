@@ -5,9 +5,13 @@
 //! passed has to pass again with other seeds, a configured number of times. Real and virtual runs
 //! use the same search.
 //!
-//! Invariants: no I/O, no clock; the result depends only on the outcomes, not on the number of
-//! concurrent runs; a rate that failed is never the limit, even if higher rates passed; a refused
-//! run counts neither as pass nor as failure.
+//! Invariants: the search makes no I/O and reads no clock; the result depends only on the outcomes,
+//! not on the number of concurrent runs; a rate that failed is never the limit, even if higher rates
+//! passed; a refused run counts neither as pass nor as failure.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use crate::experiment::SearchRules;
 
@@ -286,17 +290,55 @@ fn rounded(rate: f64, unit: f64) -> f64 {
     (rate / unit).round() * unit
 }
 
+/// Runs jobs on several threads. Results are in the order of the jobs; `on_result` is called on the
+/// calling thread for each result as soon as it is available, with the index of its job.
+pub fn in_parallel<J: Sync, R: Send>(
+    jobs: &[J],
+    threads: NonZeroUsize,
+    work: impl Fn(&J) -> R + Sync,
+    mut on_result: impl FnMut(usize, &R),
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let mut answers: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        let (next, work) = (&next, &work);
+        for _ in 0..threads.get().min(jobs.len()) {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else {
+                        return;
+                    };
+                    if sender.send((index, work(job))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (index, answer) in receiver {
+            on_result(index, &answer);
+            answers[index] = Some(answer);
+        }
+    });
+    // The scope panics if a thread has panicked.
+    answers.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const MIB: f64 = 1_048_576.0;
 
     fn rules() -> SearchRules {
         SearchRules {
             failures_max: 0.0,
-            quality: crate::playback_quality::QualityRules::default(),
+            quality: crate::load_result::QualityRules::default(),
             step: 0.2,
             resolution: 0.04,
             confirm: 1,

@@ -1,8 +1,8 @@
 //! Judges a run: passed, failed, or refused because the machine was the limit.
 
 use crate::active_run::RunObservation;
-use crate::drive_lateness::DriveLateness;
 use crate::experiment::Experiment;
+use crate::load_result::DriveLateness;
 use crate::record::{OutcomeName, RunVerdict};
 use crate::rig::QueueSettings;
 use crate::step_load::StepLoadResult;

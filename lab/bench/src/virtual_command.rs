@@ -14,7 +14,7 @@ use crate::command::{
 };
 use crate::compare::ComparisonResult;
 use crate::experiment::{Experiment, ExperimentCell};
-use crate::parallel::in_parallel;
+use crate::search::in_parallel;
 use crate::search_driver::ServerLimit;
 use crate::virtual_run::VirtualBench;
 use headlong_report::say;

@@ -56,7 +56,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let report = play(trace, &target, &settings, &stop, &mut ())?.report();
     print!("{report}");
     println!("requests received by the server: {}", toy.requests());
-    let measured = report.first_byte_ms.p99.ok_or("nothing was measured")?;
+    let measured = report
+        .figures
+        .first_byte_ms
+        .p99
+        .ok_or("nothing was measured")?;
     let analytic = 900.0;
     println!(
         "p99 to the first byte: measured {measured:.2} ms, by arithmetic {analytic:.2} ms: {:+.2} %",

@@ -10,16 +10,11 @@
 //! whatever its outcome; memory does not grow with the length of a run, except for a few numbers
 //! per five seconds.
 
-mod chunked_decoder;
 mod clock;
 mod connection;
-mod limits;
 mod line;
-mod malformed_reply;
 mod play;
-mod play_error;
 mod progress;
-mod recording;
 mod reply;
 mod report;
 mod schedule;
@@ -28,18 +23,16 @@ mod settings;
 mod shared_state;
 mod target;
 mod time_distribution;
-mod timers;
 mod viewer;
 
 pub use clock::TimeScale;
 pub use play::{LoadProgress, RunObserver, play};
-pub use play_error::PlayError;
 pub use progress::ProgressOutput;
-pub use recording::{CallCounts, ClassTally, FailureReport, IntervalFigures, Recording};
 pub use report::{
-    ClassReport, LoadReport, REPORT_SCHEMA, SeriesPoint, SessionsReport, StallsReport, WindowReport,
+    CallCounts, ClassReport, ClassTally, FailureReport, LoadReport, REPORT_SCHEMA, Recording,
+    SeriesPoint, SessionsReport, StallsReport, WindowReport,
 };
 pub use self_check::CPU_SHARE_MAX;
-pub use settings::{LoadSettings, SourceAddresses, parse_ramp};
+pub use settings::{LoadSettings, PlayError, SourceAddresses, parse_ramp};
 pub use target::{Target, TargetError};
-pub use time_distribution::{DistributionSummary, SparseCounts, TimeDistribution};
+pub use time_distribution::{DistributionSummary, TimeDistribution};

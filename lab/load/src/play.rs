@@ -17,14 +17,13 @@ use rustix::event::epoll;
 
 use crate::clock::Clock;
 use crate::line::LineKind;
-use crate::play_error::PlayError;
-use crate::recording::Recording;
+use crate::report::Recording;
 use crate::self_check::CpuMeter;
-use crate::settings::{LoadSettings, SourceAddresses};
+use crate::settings::{LoadSettings, PlayError, SourceAddresses};
 use crate::shared_state::{SharedState, TraceObject};
 use crate::target::Target;
 use crate::viewer::Viewer;
-use crate::{limits, schedule};
+use crate::{schedule, self_check};
 
 /// Interval of the self-checks, in wall time.
 const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(100);
@@ -128,11 +127,11 @@ impl LoadRun {
 
         let mut recording =
             Recording::new(&trace.classes, window.from, window.to, settings.interval);
-        recording.url = target.url().into();
-        recording.offered = trace.offered();
-        recording.time_scale = settings.time_scale.factor();
+        recording.report.url = target.url().into();
+        recording.report.offered_bytes_per_second = trace.offered();
+        recording.report.time_scale = settings.time_scale.factor();
         let late_max = settings.time_scale.model(settings.late_max);
-        recording.late_max_ms = late_max.as_secs_f64() * 1e3;
+        recording.report.schedule_error_allowed_ms = late_max.as_secs_f64() * 1e3;
         let steady = sessions.iter().map(arrival);
         let steady_to_come = steady.filter(|at| recording.is_steady(*at)).count() as u64;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -260,7 +259,7 @@ impl LoadRun {
         self.free.push(slot);
         self.world.session_over(viewer.is_steady());
         if failed && viewer.is_steady() && self.stop_at_failure {
-            self.world.recording.stopped_early = true;
+            self.world.recording.report.stopped_early = true;
         }
     }
 
@@ -292,7 +291,7 @@ impl LoadRun {
     }
 
     fn is_over(&self) -> bool {
-        if self.world.fatal.is_some() || self.world.recording.stopped_early {
+        if self.world.fatal.is_some() || self.world.recording.report.stopped_early {
             return true;
         }
         let steady_done = self.steady_to_come == 0 && self.world.steady_active == 0;
@@ -332,12 +331,12 @@ impl LoadRun {
         let recording = &mut self.world.recording;
         recording.close(now);
         // Timeouts are processed in time order, but failures may be reported later than others.
-        let told = &mut recording.failures_told;
+        let told = &mut recording.report.first_failures;
         told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         self.cpu.finish(self.world.clock.wall());
         let recording = &mut self.world.recording;
-        recording.cpu_share = self.cpu.share();
-        recording.cpu_share_max = self.cpu.share_max();
+        recording.report.cpu_share = self.cpu.share();
+        recording.report.cpu_share_max = self.cpu.share_max();
         self.world.recording.judge();
         self.world.recording
     }
@@ -350,7 +349,7 @@ fn check_limits(
     sources: &SourceAddresses,
 ) -> Result<(), PlayError> {
     let needed = schedule::connections_min(sessions);
-    let descriptors = limits::raise_descriptors().saturating_sub(limits::DESCRIPTORS_OTHER);
+    let descriptors = self_check::raise_descriptors().saturating_sub(self_check::DESCRIPTORS_OTHER);
     if needed > descriptors {
         return Err(PlayError::TooMany {
             needed,
@@ -361,7 +360,7 @@ fn check_limits(
         });
     }
     let sources = sources.count(target.is_loopback_v4());
-    let ports = limits::ports().saturating_mul(sources);
+    let ports = self_check::ports().saturating_mul(sources);
     if needed > ports {
         return Err(PlayError::TooMany {
             needed,

@@ -94,18 +94,18 @@ impl ProgressFigures {
         let recording = glance.recording;
         let seconds = glance.now.since(last.0).as_secs_f64().max(1e-9);
         let bytes = glance.bytes.saturating_sub(last.1) as f64;
-        let series = recording.series.last();
-        let p99 = series.and_then(|interval| interval.first_byte.quantile_ms(0.99));
+        let series = recording.report.series.last();
+        let p99 = series.and_then(|interval| interval.first_byte_ms_p99);
         let late = recording.schedule_error.quantile_ms(0.99);
         let show = |ms: Option<f64>| ms.map_or("-".to_string(), |ms| format!("{ms:.2}"));
         Self {
             now: glance.now.0 as f64 / 1e9,
             end: glance.last_arrival.0 as f64 / 1e9,
-            arrived: recording.arrived,
+            arrived: recording.report.sessions.arrived,
             sessions: glance.sessions,
             active: glance.active,
             mb_per_s: bytes / seconds / 1e6,
-            failed: recording.failed,
+            failed: recording.report.sessions.failed,
             p99: show(p99),
             late: show(late),
         }
@@ -165,7 +165,7 @@ mod tests {
         let mut recording = Recording::new(&[], Instant::ZERO, Instant::NEVER, second);
         let mut live = ProgressOutput::new(Vec::new(), is_terminal);
         for &wall in seconds {
-            recording.arrived += 1;
+            recording.report.sessions.arrived += 1;
             live.look(&LoadProgress {
                 recording: &recording,
                 now: Instant(wall * 10_000_000_000),

@@ -7,8 +7,7 @@ use headlong_player::{ScriptCall, SessionPlan, ViewerAction};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{NetworkClass, Ramp, Session, Trace};
 
-use crate::play_error::PlayError;
-use crate::settings::LoadSettings;
+use crate::settings::{LoadSettings, PlayError};
 use crate::viewer::CONNECTIONS_MAX;
 
 /// The window in which sessions count.

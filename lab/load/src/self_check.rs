@@ -1,10 +1,12 @@
-//! Self-check of the generator: invalidates results that its own lateness or CPU shortage
-//! distorted.
+//! Self-check of the generator: the limits of its process, and the results that its own lateness or
+//! CPU shortage distorted.
 
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::clock::thread_cpu;
-use crate::recording::Recording;
+use crate::report::Recording;
 
 /// A larger share of a core over [`CPU_STRETCH`] means that the generator was CPU-bound.
 pub const CPU_SHARE_MAX: f64 = 0.95;
@@ -77,30 +79,62 @@ fn share(cpu: Duration, wall: Duration) -> f64 {
 impl Recording {
     /// Adds the reasons why the generator itself makes the result invalid.
     pub fn judge(&mut self) {
-        let max = self.late_max_ms;
+        let max = self.report.schedule_error_allowed_ms;
         if let Some(p99) = self
             .schedule_error
             .quantile_ms(0.99)
             .filter(|p99| *p99 > max)
         {
-            self.invalid_because.push(format!(
+            self.report.invalid_because.push(format!(
                 "the generator was late: one request in a hundred was sent more than {p99:.3} ms \
                  late (model time; {max} ms are allowed)"
             ));
         }
-        if self.cpu_share_max > CPU_SHARE_MAX {
-            let percent = self.cpu_share_max * 100.0;
-            self.invalid_because.push(format!(
+        if self.report.cpu_share_max > CPU_SHARE_MAX {
+            let percent = self.report.cpu_share_max * 100.0;
+            self.report.invalid_because.push(format!(
                 "the generator had too little CPU: its thread was busy for {percent:.0} % of 5 s"
             ));
         }
     }
 }
 
+/// Descriptors other than viewers' connections: standard streams, epoll, result files.
+pub(crate) const DESCRIPTORS_OTHER: u64 = 32;
+/// Linux' default number of client ports per source address.
+const PORTS_DEFAULT: u64 = 28_232;
+
+/// Raises the limit of open files to its maximum, and returns it.
+pub(crate) fn raise_descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // If this fails, the old limit applies.
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Number of connections from one source address to one server.
+pub(crate) fn ports() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    text.ok()
+        .and_then(|text| ports_of(&text))
+        .unwrap_or(PORTS_DEFAULT)
+}
+
+fn ports_of(text: &str) -> Option<u64> {
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    let (first, last) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(last.checked_sub(first)? + 1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use headlong_units::{Duration as ModelDuration, Instant};
+
+    use super::*;
 
     fn recording(late_max_ms: f64, late: &[u64]) -> Recording {
         let mut recording = Recording::new(
@@ -109,7 +143,7 @@ mod tests {
             Instant::NEVER,
             ModelDuration::from_secs(5),
         );
-        recording.late_max_ms = late_max_ms;
+        recording.report.schedule_error_allowed_ms = late_max_ms;
         for &micros in late {
             recording
                 .schedule_error
@@ -124,11 +158,11 @@ mod tests {
         late.extend([1500; 20]);
         let mut slow = recording(1.0, &late);
         slow.judge();
-        assert!(slow.invalid_because[0].contains("late"), "{slow:?}");
+        assert!(slow.report.invalid_because[0].contains("late"), "{slow:?}");
         // In a run twice as fast, 1 ms of wall time is 2 ms.
         let mut fast = recording(2.0, &late);
         fast.judge();
-        assert!(fast.invalid_because.is_empty());
+        assert!(fast.report.invalid_because.is_empty());
     }
 
     #[test]
@@ -144,11 +178,18 @@ mod tests {
         );
         assert!((meter.share_max() - 0.98).abs() < 1e-9);
         let mut recording = recording(1.0, &[]);
-        recording.cpu_share_max = meter.share_max();
+        recording.report.cpu_share_max = meter.share_max();
         recording.judge();
         assert!(
-            recording.invalid_because[0].contains("98 %"),
+            recording.report.invalid_because[0].contains("98 %"),
             "{recording:?}"
         );
+    }
+
+    #[test]
+    fn port_range_is_inclusive() {
+        assert_eq!(ports_of("32768\t60999\n"), Some(28_232));
+        assert_eq!(ports_of("60999 32768"), None);
+        assert_eq!(ports_of(""), None);
     }
 }

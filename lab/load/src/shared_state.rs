@@ -1,5 +1,8 @@
-//! State shared by all viewers of a run: the clock, the server, the read buffer, and the recording.
+//! State shared by all viewers of a run: the clock, the server, the read buffer, the recording, and
+//! the times at which viewers wake up.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 
 use headlong_player::{CallRecord, ExportedCall, ObjectId, SessionEnd};
@@ -11,11 +14,10 @@ use rustix::fd::OwnedFd;
 use crate::clock::Clock;
 use crate::connection::CurrentCall;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
-use crate::recording::{FailureReport, IntervalFigures, Recording};
+use crate::report::{FailureReport, Recording, SeriesPoint};
 use crate::settings::SourceAddresses;
 use crate::target::{PlayerIdentity, Target};
 use crate::time_distribution::TimeDistribution;
-use crate::timers::Timers;
 
 /// After this many consecutive refused connections the server counts as dead.
 const REFUSED_IN_ROW_MAX: u64 = 10;
@@ -56,7 +58,7 @@ pub(crate) struct SharedState {
     /// Bytes of bodies received.
     pub(crate) bytes: u64,
     interval_index: u64,
-    interval: IntervalFigures,
+    interval: SeriesPoint,
     interval_first_byte: TimeDistribution,
     refused_in_row: u64,
     /// Why the run cannot continue.
@@ -88,7 +90,7 @@ impl SharedState {
             steady_active: 0,
             bytes: 0,
             interval_index: 0,
-            interval: IntervalFigures::default(),
+            interval: SeriesPoint::default(),
             interval_first_byte: TimeDistribution::default(),
             refused_in_row: 0,
             fatal: None,
@@ -121,7 +123,7 @@ impl SharedState {
     pub(crate) fn first_wrong(&mut self, asked: &CurrentCall, part: &[u8]) -> Option<u64> {
         let object = self.objects.get(asked.object.0 as usize)?;
         let (content, base) = object.content?;
-        self.recording.checked_bytes += part.len() as u64;
+        self.recording.report.checked_bytes += part.len() as u64;
         // A server that ignores the range sends the object from its beginning.
         let start = match asked.status {
             206 => asked.range.map_or(0, |range| range.start),
@@ -188,11 +190,12 @@ impl SharedState {
 
     /// Counts the start of a session.
     pub(crate) fn session_began(&mut self, steady: bool) {
-        self.recording.arrived += 1;
+        self.recording.report.sessions.arrived += 1;
         self.active += 1;
         self.steady_active += u64::from(steady);
-        self.recording.active_max = self.recording.active_max.max(self.active);
-        self.interval.active_max = self.interval.active_max.max(self.active);
+        self.recording.report.sessions.active_max =
+            self.recording.report.sessions.active_max.max(self.active);
+        self.interval.active = self.interval.active.max(self.active);
     }
 
     /// Counts the end of a session.
@@ -235,8 +238,8 @@ impl SharedState {
 
     /// Marks the result as invalid, for this reason.
     pub(crate) fn invalid(&mut self, reason: String) {
-        if !self.recording.invalid_because.contains(&reason) {
-            self.recording.invalid_because.push(reason);
+        if !self.recording.report.invalid_because.contains(&reason) {
+            self.recording.report.invalid_because.push(reason);
         }
     }
 
@@ -249,14 +252,64 @@ impl SharedState {
 
     /// Closes the current interval.
     pub(crate) fn close_interval(&mut self) {
-        let next = IntervalFigures {
-            active_max: self.active,
-            ..IntervalFigures::default()
+        let next = SeriesPoint {
+            active: self.active,
+            ..SeriesPoint::default()
         };
         let mut done = core::mem::replace(&mut self.interval, next);
-        done.first_byte = self.interval_first_byte.sparse();
+        done.t_s = (self.interval_index * self.recording.interval) as f64 / 1e9;
+        done.first_byte_ms_p99 = self.interval_first_byte.quantile_ms(0.99);
         self.interval_first_byte.clear();
-        self.recording.series.push(done);
+        self.recording.report.series.push(done);
         self.interval_index += 1;
+    }
+}
+
+// A viewer has one next event, whatever it waits for (its player, a request in transit, its line),
+// so the heap is small, and a wake-up handles everything that is due. An entry superseded by an
+// earlier one stays until its time and is then ignored by its viewer.
+
+/// Entries in order of time, then of slot.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+impl Timers {
+    /// Wakes the viewer in `slot` at `at`.
+    pub(crate) fn arm(&mut self, at: Instant, slot: u32) {
+        self.heap.push(Reverse((at, slot)));
+    }
+
+    /// The earliest entry.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Removes and returns the earliest entry if it is due.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, u32)> {
+        let Reverse((at, _)) = self.heap.peek()?;
+        if *at > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_in_order_and_not_early() {
+        let mut timers = Timers::default();
+        for (at, slot) in [(30, 1), (10, 2), (20, 3)] {
+            timers.arm(Instant(at), slot);
+        }
+        assert_eq!(timers.pop_due(Instant(9)), None);
+        assert_eq!(timers.next(), Some(Instant(10)));
+        assert_eq!(timers.pop_due(Instant(25)), Some((Instant(10), 2)));
+        assert_eq!(timers.pop_due(Instant(25)), Some((Instant(20), 3)));
+        assert_eq!(timers.pop_due(Instant(25)), None);
     }
 }

@@ -1,11 +1,10 @@
 //! Additive distributions of times with bounded error and size.
 //!
-//! An HdrHistogram of microseconds of model time with three significant digits, up to a day. The
-//! sparse form, a list of values and counts, restores the same counts.
+//! An HdrHistogram of microseconds of model time with three significant digits, up to a day.
 
 use hdrhistogram::Histogram;
 use headlong_units::Duration;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// One day; longer times count as that.
 const MICROS_MAX: u64 = 86_400_000_000;
@@ -25,11 +24,8 @@ impl Default for TimeDistribution {
 impl TimeDistribution {
     /// Records a time.
     pub fn record(&mut self, time: Duration) {
-        self.record_micros(time.0.div_ceil(1000), 1);
-    }
-
-    fn record_micros(&mut self, micros: u64, count: u64) {
-        self.0.saturating_record_n(micros.min(MICROS_MAX), count);
+        self.0
+            .saturating_record(time.0.div_ceil(1000).min(MICROS_MAX));
     }
 
     /// Adds all counts of another distribution.
@@ -67,37 +63,10 @@ impl TimeDistribution {
     pub fn clear(&mut self) {
         self.0.clear();
     }
-
-    /// The nonzero counts.
-    pub fn sparse(&self) -> SparseCounts {
-        let recorded = self.0.iter_recorded();
-        let pairs = recorded.map(|step| (step.value_iterated_to(), step.count_at_value()));
-        SparseCounts(pairs.collect())
-    }
-}
-
-/// The nonzero counts of a distribution: time in microseconds, count.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SparseCounts(Vec<(u64, u64)>);
-
-impl SparseCounts {
-    /// Restores the distribution.
-    pub fn times(&self) -> TimeDistribution {
-        let mut times = TimeDistribution::default();
-        for &(micros, count) in &self.0 {
-            times.record_micros(micros, count);
-        }
-        times
-    }
-
-    /// Like [`TimeDistribution::quantile_ms`].
-    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
-        self.times().quantile_ms(share)
-    }
 }
 
 /// Summary of a distribution, in milliseconds of model time; an empty one has only a count.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct DistributionSummary {
     /// Number of values.
     pub count: u64,
@@ -142,16 +111,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sparse_parts_add_up_to_whole(
+        fn parts_add_up_to_whole(
             one in proptest::collection::vec(0..100_000_000_000u64, 0..200),
             other in proptest::collection::vec(0..100_000_000_000u64, 0..200),
         ) {
             let whole = of(&[one.clone(), other.clone()].concat());
             let mut sum = TimeDistribution::default();
             for part in [&one, &other] {
-                sum.add(&of(part).sparse().times());
+                sum.add(&of(part));
             }
-            prop_assert_eq!(sum.sparse(), whole.sparse());
+            prop_assert_eq!(&sum, &whole);
             for share in [0.0, 0.5, 0.9, 0.99, 1.0] {
                 prop_assert_eq!(sum.quantile_ms(share), whole.quantile_ms(share));
             }

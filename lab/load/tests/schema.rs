@@ -2,82 +2,16 @@
 
 use headlong_load::{FailureReport, Recording};
 use headlong_player::{CallEnd, CallId, CallRecord, SessionEnd};
+use headlong_testkit::schema::differences;
 use headlong_units::{BitRate, Duration, Instant};
 use headlong_workload::NetworkClass;
 use serde_json::{Value, json};
 
 const SCHEMA: &str = include_str!("../../../docs/schemas/load-1.json");
 
-/// Deviations of `value` from `schema`. Supports the subset of JSON Schema in use; in addition,
-/// objects with known fields must not have others.
-fn differences(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
-    let mut wrong = |what: String| found.push(format!("{path}: {what}"));
-    if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.trim_start_matches("#/$defs/");
-        assert!(root["$defs"][name].is_object(), "{reference} is undefined");
-        return differences(root, &root["$defs"][name], value, path, found);
-    }
-    if let Some(constant) = schema.get("const").filter(|constant| *constant != value) {
-        wrong(format!("{value} is not {constant}"));
-    }
-    if schema["enum"]
-        .as_array()
-        .is_some_and(|all| !all.contains(value))
-    {
-        wrong(format!("{value} is none of {}", schema["enum"]));
-    }
-    let is = |kind: &str| match kind {
-        "number" => value.is_number(),
-        "integer" => value.is_u64() || value.is_i64(),
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "null" => value.is_null(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        other => panic!("{path}: `{other}` is not a JSON type"),
-    };
-    let fits = match &schema["type"] {
-        Value::String(kind) => is(kind),
-        Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().expect("a name"))),
-        _ => schema.get("const").or(schema.get("enum")).is_some(),
-    };
-    if !fits {
-        wrong(format!("{value} is not of type {}", schema["type"]));
-    }
-    for (bound, sign) in [("minimum", 1.0), ("maximum", -1.0)] {
-        if let (Some(bound), Some(value)) = (schema[bound].as_f64(), value.as_f64())
-            && (value - bound) * sign < 0.0
-        {
-            wrong(format!("{value} is beyond {bound}"));
-        }
-    }
-    for item in value.as_array().into_iter().flatten() {
-        differences(root, &schema["items"], item, &format!("{path}[]"), found);
-    }
-    let Some(fields) = value.as_object() else {
-        return;
-    };
-    for name in schema["required"].as_array().into_iter().flatten() {
-        let name = name.as_str().expect("a name");
-        if !fields.contains_key(name) {
-            found.push(format!("{path}: {name} is missing"));
-        }
-    }
-    for (name, value) in fields {
-        let path = format!("{path}.{name}");
-        let known = schema["properties"].get(name);
-        match known.or(schema.get("additionalProperties")) {
-            Some(schema) => differences(root, schema, value, &path, found),
-            None => found.push(format!("{path} is unknown to the schema")),
-        }
-    }
-}
-
 fn check(value: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
-    let mut found = Vec::new();
-    differences(&schema, &schema, value, "result", &mut found);
-    found
+    differences(&schema, value, "result")
 }
 
 fn empty() -> Recording {
@@ -129,8 +63,8 @@ fn full() -> Recording {
         };
         recording.count_session(1, true, &session);
     }
-    recording.series.push(Default::default());
-    recording.invalid_because.push("of this".into());
+    recording.report.series.push(Default::default());
+    recording.report.invalid_because.push("of this".into());
     recording.record_failure(|| FailureReport {
         at_s: 1.5,
         session: 3,
@@ -151,7 +85,7 @@ fn warm_up_is_short_if_few_bytes_were_requested() {
     for (asked_for, failed, is_short) in [(49.0, 0.0, true), (51.0, 0.0, false), (49.0, 0.2, false)]
     {
         report.asked_for_bytes_per_second = asked_for;
-        report.failure_share = failed;
+        report.figures.failure_share = failed;
         assert_eq!(report.is_warm_up_short(), is_short, "{asked_for} {failed}");
         assert_eq!(report.to_string().contains("longer ramp"), is_short);
     }

@@ -76,7 +76,7 @@ fn settings() -> LoadSettings {
 /// Outcome and failure detail of a session with one call of this object.
 fn ended(object: &str, call: ScriptCall) -> (String, String) {
     let report = played(&toy(), trace(&[object], vec![vec![call]]), &settings());
-    assert_eq!(report.requests.ended, 1);
+    assert_eq!(report.figures.requests.ended, 1);
     assert_eq!(report.sessions.steady_failed, report.sessions.failed);
     match report.first_failures.as_slice() {
         [] => ("whole".into(), String::new()),
@@ -96,8 +96,8 @@ fn verifies_every_byte_of_complete_replies() {
     ];
     let toy = toy();
     let report = played(&toy, trace(&objects, vec![calls; 20]), &settings());
-    assert_eq!(report.requests.whole, 100, "{report}");
-    assert_eq!(report.failure_share, 0.0);
+    assert_eq!(report.figures.requests.whole, 100, "{report}");
+    assert_eq!(report.figures.failure_share, 0.0);
     let bytes = 20 * (2 * TITLE_BYTES + 99_995 + 1 + 199_993);
     assert_eq!(report.checked_bytes, bytes);
     assert_eq!(report.classes[0].bytes, bytes);
@@ -122,7 +122,10 @@ fn skips_verification_if_disabled_or_title_unknown() {
             ..settings()
         };
         let report = played(&toy(), trace(&[object], vec![vec![call(0)]]), &settings);
-        assert_eq!((report.requests.whole, report.checked_bytes), (1, 0));
+        assert_eq!(
+            (report.figures.requests.whole, report.checked_bytes),
+            (1, 0)
+        );
     }
 }
 
@@ -135,7 +138,7 @@ fn verifies_chunk_files_as_parts_of_title() {
     let trace = trace(&["ok/000001/00003.bin"], vec![vec![call(0)]]);
     let report = played(&toy(), trace, &settings);
     assert_eq!(
-        (report.requests.whole, report.checked_bytes),
+        (report.figures.requests.whole, report.checked_bytes),
         (1, TITLE_BYTES)
     );
 }
@@ -183,7 +186,13 @@ fn viewer_leaves_after_timeout() {
     let trace = trace(&["hang/000001.bin", "ok/000002.bin"], vec![calls]);
     let toy = toy();
     let report = played(&toy, trace, &settings());
-    assert_eq!((report.requests.timed_out, report.requests.ended), (1, 1));
+    assert_eq!(
+        (
+            report.figures.requests.timed_out,
+            report.figures.requests.ended
+        ),
+        (1, 1)
+    );
     assert!(
         toy.requests() <= 1,
         "the viewer leaves and sends no further requests"
@@ -223,7 +232,11 @@ fn reopens_idle_connection_closed_by_server() {
         vec![vec![range(0, 0, 1000), pause.clone(), pause]],
     );
     let report = played(&toy(), trace, &settings());
-    assert_eq!((report.requests.whole, report.resent), (3, 2), "{report}");
+    assert_eq!(
+        (report.figures.requests.whole, report.resent),
+        (3, 2),
+        "{report}"
+    );
 }
 
 #[test]
@@ -243,7 +256,7 @@ fn anonymous_player_uses_connection_per_request() {
         let mut trace = trace(&["stale/000001.bin"], vec![calls]);
         trace.about.identity = identity;
         let report = played(&toy(), trace, &settings());
-        let seen = (report.requests.whole, report.resent);
+        let seen = (report.figures.requests.whole, report.resent);
         assert_eq!(seen, (3, expected), "{identity:?}: {report}");
     }
 }
@@ -257,7 +270,7 @@ fn burst_uses_connection_per_call() {
     let calls = vec![range(0, 0, 50_000), member(1), member(2), call(0)];
     let objects = ["ok/000001.bin", "chunked/000002.bin", "ok/000003.bin"];
     let report = played(&toy(), trace(&objects, vec![calls]), &settings());
-    assert_eq!(report.requests.whole, 4, "{report}");
+    assert_eq!(report.figures.requests.whole, 4, "{report}");
 }
 
 #[test]
@@ -278,8 +291,8 @@ fn line_limits_bandwidth_and_adds_delay() {
             ..settings()
         };
         let report = played(&toy, trace, &settings);
-        assert_eq!(report.requests.whole, 2, "{report}");
-        let (first, whole) = (report.first_byte_ms, report.whole_ms);
+        assert_eq!(report.figures.requests.whole, 2, "{report}");
+        let (first, whole) = (report.figures.first_byte_ms, report.figures.whole_ms);
         // Of the second call; histograms round to a thousandth.
         assert!(first.p50 >= Some(99.9), "{report}");
         assert!(first.max >= Some(199.9), "{report}");
@@ -321,11 +334,14 @@ fn adaptive_player_watches_title() {
         ..settings()
     };
     let report = played(&toy(), trace, &settings);
-    assert_eq!((report.sessions.steady, report.failure_share), (1, 0.0));
-    assert_eq!(report.requests.whole, 4, "{report}");
+    assert_eq!(
+        (report.sessions.steady, report.figures.failure_share),
+        (1, 0.0)
+    );
+    assert_eq!(report.figures.requests.whole, 4, "{report}");
     assert_eq!(report.checked_bytes, report.classes[0].bytes);
     assert!(report.checked_bytes >= 400_000);
-    assert_eq!(report.startup_ms.count, 1);
+    assert_eq!(report.figures.startup_ms.count, 1);
 }
 
 #[test]
@@ -336,7 +352,10 @@ fn latencies_count_from_intended_time() {
         trace(&["ok/000001.bin"], vec![vec![range(0, 0, 10)]; 2]),
         &settings(),
     );
-    let (intended, sent) = (report.first_byte_ms, report.first_byte_from_sent_ms);
+    let (intended, sent) = (
+        report.figures.first_byte_ms,
+        report.figures.first_byte_from_sent_ms,
+    );
     assert_eq!((intended.count, sent.count), (2, 2));
     assert!(intended.max >= sent.max, "{report}");
     assert_eq!(report.schedule_error_ms.count, 2);
@@ -380,7 +399,7 @@ fn run_ends_with_arrivals_if_configured() {
     trace.sessions.push(last);
     let report = played(&toy(), trace, &settings);
     assert_eq!((report.sessions.arrived, report.sessions.steady), (3, 0));
-    assert_eq!(report.failure_share, 0.0);
+    assert_eq!(report.figures.failure_share, 0.0);
 }
 
 #[test]
@@ -395,7 +414,7 @@ fn counts_only_steady_state_sessions() {
     let report = played(&toy(), trace, &settings);
     assert_eq!(report.sessions.steady, 5, "{report}");
     assert_eq!(report.sessions.steady_failed, 0);
-    assert_eq!(report.requests.ended, 5);
+    assert_eq!(report.figures.requests.ended, 5);
     assert_eq!((report.window_s.from, report.window_s.to), (0.03, 0.08));
 }
 
@@ -431,7 +450,10 @@ fn interrupted_run_is_invalid() {
     trace.sessions[0].arrival = Duration::from_secs(3600);
     let stop = AtomicBool::new(true);
     let recording = play(trace, &target, &settings(), &stop, &mut ()).expect("it plays");
-    assert_eq!(recording.invalid_because, ["the run was interrupted"]);
+    assert_eq!(
+        recording.report.invalid_because,
+        ["the run was interrupted"]
+    );
 }
 
 #[test]

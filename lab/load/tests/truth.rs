@@ -69,13 +69,13 @@ fn percentile_99_of_known_distribution_is_exact() {
     record(&mut recording);
     let report = recording.report();
     // One in ten waits for up to a second, uniformly: one in a hundred longer than 0.9 s.
-    let p99 = report.first_byte_ms.p99.expect("it was measured");
+    let p99 = report.figures.first_byte_ms.p99.expect("it was measured");
     assert!((p99 / 900.0 - 1.0).abs() < 0.01, "{p99}");
-    let mean = report.first_byte_ms.mean.expect("it was measured");
+    let mean = report.figures.first_byte_ms.mean.expect("it was measured");
     assert!((mean / 50.3 - 1.0).abs() < 0.01, "{mean}");
-    assert_eq!(report.first_byte_ms.count, 50_000);
+    assert_eq!(report.figures.first_byte_ms.count, 50_000);
     assert_eq!(report.sessions.steady, 50_000);
     assert_eq!(report.sessions.steady_failed, 50);
     assert_eq!(report.sessions.failed, 60);
-    assert!((report.failure_share - 0.001).abs() < 1e-12);
+    assert!((report.figures.failure_share - 0.001).abs() < 1e-12);
 }

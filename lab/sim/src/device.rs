@@ -165,15 +165,13 @@ impl QueuedDrive {
     fn collect(&mut self, now: Instant) {
         while let Some(completion) = self.drive.poll_completion() {
             self.in_drive -= 1;
-            let (sum, parts) = (&mut self.used.parts, completion.parts);
-            sum.overhead += parts.overhead;
-            sum.seek += parts.seek;
-            sum.rotation += parts.rotation;
-            sum.transfer += parts.transfer;
-            sum.cleaning += parts.cleaning;
-            self.used.requests += 1;
-            self.used.repositions += u64::from(!completion.is_sequential);
-            self.used.bytes += u64::from(completion.request.sectors) * SECTOR_BYTES;
+            self.used += DriveUse {
+                requests: 1,
+                repositions: u64::from(!completion.is_sequential),
+                bytes: u64::from(completion.request.sectors) * SECTOR_BYTES,
+                busy: Duration::ZERO,
+                parts: completion.parts,
+            };
             self.pattern.add(&completion.request);
             self.ended.push_back((now + self.turnaround, completion.id));
         }
@@ -189,38 +187,35 @@ impl QueuedDrive {
     }
 }
 
-impl AddAssign for DriveUse {
-    /// Sum of two drives.
-    fn add_assign(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.repositions += other.repositions;
-        self.bytes += other.bytes;
-        self.busy += other.busy;
-        let (sum, parts) = (&mut self.parts, other.parts);
-        sum.overhead += parts.overhead;
-        sum.seek += parts.seek;
-        sum.rotation += parts.rotation;
-        sum.transfer += parts.transfer;
-        sum.cleaning += parts.cleaning;
+impl DriveUse {
+    /// Combines each counter with that of another.
+    fn zip(&self, other: &Self, with: fn(u64, u64) -> u64) -> Self {
+        let (own, more) = (&self.parts, &other.parts);
+        let time = |own: Duration, more: Duration| Duration(with(own.0, more.0));
+        Self {
+            requests: with(self.requests, other.requests),
+            repositions: with(self.repositions, other.repositions),
+            bytes: with(self.bytes, other.bytes),
+            busy: time(self.busy, other.busy),
+            parts: ServiceTimeBreakdown {
+                overhead: time(own.overhead, more.overhead),
+                seek: time(own.seek, more.seek),
+                rotation: time(own.rotation, more.rotation),
+                transfer: time(own.transfer, more.transfer),
+                cleaning: time(own.cleaning, more.cleaning),
+            },
+        }
+    }
+
+    /// Difference to an earlier snapshot.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        self.zip(earlier, |now, then| now - then)
     }
 }
 
-impl DriveUse {
-    /// Difference to an earlier snapshot.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let (now, then) = (&self.parts, &earlier.parts);
-        Self {
-            requests: self.requests - earlier.requests,
-            repositions: self.repositions - earlier.repositions,
-            bytes: self.bytes - earlier.bytes,
-            busy: self.busy - earlier.busy,
-            parts: ServiceTimeBreakdown {
-                overhead: now.overhead - then.overhead,
-                seek: now.seek - then.seek,
-                rotation: now.rotation - then.rotation,
-                transfer: now.transfer - then.transfer,
-                cleaning: now.cleaning - then.cleaning,
-            },
-        }
+impl AddAssign for DriveUse {
+    /// Sum of two drives.
+    fn add_assign(&mut self, other: Self) {
+        *self = self.zip(&other, |one, other| one + other);
     }
 }

@@ -6,8 +6,9 @@
 //! room.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use headlong_device::{PartId, ReadJob};
+use headlong_device::{OpenedFile, PartId, ReadJob, Resources};
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_engine::ReadId;
 use headlong_units::Instant;
@@ -217,4 +218,30 @@ impl SimulatedDisk {
             }
         }
     }
+}
+
+/// A simulated device: a stream's source is the start address of each file; all other types are
+/// empty.
+#[derive(Debug)]
+pub(crate) struct SimulatedResources;
+
+impl Resources for SimulatedResources {
+    type Source = Arc<[u64]>;
+    type File = ();
+    type Memory = ();
+    type Client = ();
+    type Record = ();
+}
+
+/// Files that stay open without a reply, as the server's default.
+pub(crate) const OPEN_FILES_MAX: usize = 1024;
+
+/// Simulated files never change.
+pub(crate) const OPENED: OpenedFile<()> = OpenedFile {
+    file: (),
+    is_current: true,
+};
+
+pub(crate) fn start_of(source: &[u64], part: u32) -> u64 {
+    source.get(part as usize).copied().unwrap_or(0)
 }

@@ -16,16 +16,14 @@ use headlong_engine::{
 use headlong_flash::SpecError;
 use headlong_units::Instant;
 
-use crate::disk::SimulatedDisk;
-use crate::flash_use::{FlashCounts, FlashUse};
+use crate::disk::{OPEN_FILES_MAX, OPENED, SimulatedDisk, SimulatedResources};
 use crate::host::SimulatedHost;
 use crate::layout::FileLocation;
 use crate::origin::{OriginEvent, Requester, ServerState};
-use crate::reply::{ActiveReply, of_all};
-use crate::request::{FileRequest, ServerShared, parts_of};
-use crate::resources::{OPEN_FILES_MAX, OPENED, SimulatedResources};
-use crate::restart::SavedState;
+use crate::request::{ActiveReply, FileRequest, ServerShared, of_all, parts_of};
+use crate::setup::SavedState;
 use crate::slab::Slab;
+use crate::usage::{FlashCounts, FlashUse};
 
 /// One disk of the server in virtual time.
 pub(crate) struct DiskServer {

@@ -24,10 +24,9 @@ use headlong_units::{BitRate, ByteRange, Instant};
 use headlong_workload::{Catalogue, SessionStream};
 
 use crate::device::{DriveUse, QueuedDrive};
-use crate::disk::SimulatedDisk;
+use crate::disk::{OPEN_FILES_MAX, OPENED, SimulatedDisk, SimulatedResources, start_of};
 use crate::experiment::VirtualExperiment;
 use crate::layout::{FileLocation, TitlePlacement};
-use crate::resources::{OPEN_FILES_MAX, OPENED, SimulatedResources, start_of};
 use crate::setup::SetupError;
 
 /// The calls of a workload in order of time, and the files that they request.

@@ -11,8 +11,7 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
-use crate::disk_assignment::disk_of;
-use crate::layout::DiskArray;
+use crate::layout::{DiskArray, disk_of};
 use crate::warm_flash::WarmInputs;
 use crate::{LayoutFile, RunFigures, RunMeasurements, SetupError, World, WorldSetup};
 

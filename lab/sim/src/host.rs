@@ -10,11 +10,9 @@ use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
 use headlong_units::Instant;
 
-use crate::disk::SimulatedDisk;
+use crate::disk::{OPENED, SimulatedDisk, SimulatedResources, start_of};
 use crate::origin::{OriginEvent, ReplyPiece};
-use crate::reply::{ActiveReply, of_all};
-use crate::request::ServerShared;
-use crate::resources::{OPENED, SimulatedResources, start_of};
+use crate::request::{ActiveReply, ServerShared, of_all};
 use crate::slab::Slab;
 
 /// The parts that the simulation imitates, as reports print them.

@@ -51,8 +51,7 @@ use headlong_units::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::VirtualExperiment;
-use crate::bound::{UNIT_BYTES, isolated};
-use crate::call_times::{CallBurst, CallTimes};
+use crate::bound::{CallBurst, CallTimes, UNIT_BYTES, isolated};
 use crate::layout::FileLocation;
 use crate::setup::SetupError;
 

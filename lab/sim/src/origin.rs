@@ -11,12 +11,10 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::{AccessPattern, DriveUse};
-use crate::disk_use::DiskUse;
-use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::FileLocation;
 use crate::link::Link;
-use crate::ssd_use::SsdUse;
+use crate::usage::{DiskUse, FlashUse, SsdUse};
 
 /// Result of a request: bytes for a viewer, or a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,16 @@
-//! The record of one run, as a line for people and as JSON.
+//! The record of one run, as lines for people and as JSON: its figures, those of disks, SSDs and
+//! the flash tier, viewing quality by network class, and the time series.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
-use headlong_units::{Duration, KIB, MIB};
+use headlong_engine::Stats;
+use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::{Deserialize, Serialize};
 
-use crate::device_figures::{DiskFigures, SsdFigures, devices_of, lines};
-use crate::distribution_summary::{DistributionSummary, is_zero, ratio, round};
-use crate::flash_figures::FlashFigures;
-use crate::histogram::Histogram;
-use crate::measure::RunMeasurements;
-use crate::series_samples::{MemoryShares, SeriesSample, eviction_s, score_ms};
-use crate::viewing_figures::ViewingRecord;
+use crate::histogram::{DistributionSummary, Histogram, is_none, is_zero, ratio, round};
+use crate::measure::{CallCounts, RunMeasurements, Snapshot, StateSums, ViewingQuality, classes};
+use crate::usage::{DiskUse, FlashUse, SsdUse};
 
 /// Name and version of the schema of [`RunFigures`]. New fields may be added under the same name.
 pub const SCHEMA: &str = "headlong-simulate-1";
@@ -294,4 +293,422 @@ impl RunFigures {
             (timed_out, refused) => format!("{timed_out}t{refused}r"),
         }
     }
+}
+
+/// Activity of one of several disks within the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiskFigures {
+    /// Calls of titles on this disk that ended.
+    pub calls: u64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Share of time with a read outstanding.
+    pub busy: f64,
+    /// Bytes read from the disk, MiB/s.
+    pub disk_mib_s: f64,
+    /// Bytes sent of titles on this disk, MiB/s.
+    pub sent_mib_s: f64,
+    /// Bytes sent that were read from flash on demand, by bytes sent.
+    pub flash_ratio: f64,
+    /// Bytes written to its partition of the tier, MiB/s.
+    pub flash_written_mib_s: f64,
+}
+
+/// Activity of one SSD of a tier within the window, for all disks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SsdFigures {
+    /// Share of time with a request in the SSD.
+    pub busy: f64,
+    /// Bytes read, including headers, MiB/s.
+    pub read_mib_s: f64,
+    /// Bytes written, including summaries and checkpoints, MiB/s.
+    pub written_mib_s: f64,
+    /// Bytes written per day at the rate of the window, 10^9 bytes.
+    pub written_gb_per_day: f64,
+    /// Latency of reads of adjacent records.
+    pub read_ms: DistributionSummary,
+    /// Latency of writes to a block.
+    pub write_ms: DistributionSummary,
+    /// Mean number of reads in progress.
+    pub reads_mean: f64,
+    /// Most reads in progress.
+    pub reads_max: usize,
+    /// Mean number of writes in progress.
+    pub writes_mean: f64,
+    /// Most writes in progress.
+    pub writes_max: usize,
+    /// Probes by disks that had taken the SSD out of service.
+    pub probes: u64,
+}
+
+const DAY_S: f64 = 86_400.0;
+
+impl DiskFigures {
+    fn of(used: &DiskUse, calls: &CallCounts, seconds: f64) -> Self {
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        let stats = &used.stats;
+        Self {
+            calls: calls.ended,
+            failures: calls.failures(),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+            disk_mib_s: mib_s(stats.bytes_read),
+            sent_mib_s: mib_s(stats.bytes_sent),
+            flash_ratio: ratio(stats.bytes_from_flash as f64, stats.bytes_sent as f64),
+            flash_written_mib_s: mib_s(used.flash.written_bytes),
+        }
+    }
+}
+
+impl SsdFigures {
+    fn of(used: &SsdUse, seen: &RunMeasurements) -> Self {
+        let seconds = seen.length().as_secs_f64();
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        Self {
+            busy: ratio(used.drive.busy.as_secs_f64(), seconds),
+            read_mib_s: mib_s(used.read_bytes),
+            written_mib_s: mib_s(used.written_bytes),
+            written_gb_per_day: ratio(used.written_bytes as f64 / 1e9 * DAY_S, seconds),
+            read_ms: DistributionSummary::of(&used.reads),
+            write_ms: DistributionSummary::of(&used.writes),
+            reads_mean: round(used.readers.mean(seen.length()), 2),
+            reads_max: used.readers.max,
+            writes_mean: round(used.writers.mean(seen.length()), 2),
+            writes_max: used.writers.max,
+            probes: used.probes,
+        }
+    }
+}
+
+/// Disks and SSDs of a world; empty for a world with at most one of each, which the record itself
+/// covers.
+pub(crate) fn devices_of(seen: &RunMeasurements) -> (Vec<DiskFigures>, Vec<SsdFigures>) {
+    if seen.disks.len() < 2 && seen.ssds.len() < 2 {
+        return (Vec::new(), Vec::new());
+    }
+    let seconds = seen.length().as_secs_f64();
+    let disks = seen.disks.iter().zip(&seen.calls_by_disk);
+    let disks = disks.map(|(used, calls)| DiskFigures::of(used, calls, seconds));
+    let ssds = seen.ssds.iter().map(|used| SsdFigures::of(used, seen));
+    (disks.collect(), ssds.collect())
+}
+
+/// Minimum, mean and maximum.
+fn range(values: impl Iterator<Item = f64> + Clone, places: usize) -> String {
+    let count = values.clone().count().max(1) as f64;
+    let least = values.clone().fold(f64::INFINITY, f64::min);
+    let most = values.clone().fold(0.0, f64::max);
+    let mean = values.sum::<f64>() / count;
+    format!("{least:.places$}/{mean:.places$}/{most:.places$}")
+}
+
+/// Lines for people: minimum, mean and maximum of each figure.
+pub(crate) fn lines(disks: &[DiskFigures], ssds: &[SsdFigures]) -> String {
+    let mut text = String::new();
+    let disks_failed = disks.iter().filter(|disk| disk.failures > 0).count();
+    if let Some(most) = disks.iter().map(|disk| disk.failures).max() {
+        let _ = write!(
+            text,
+            "  {} disks, least/mean/most: busy {}%, read {} MiB/s, sent {} MiB/s, from flash {}%; \
+             calls failed on {disks_failed}, at most {most} on one",
+            disks.len(),
+            range(disks.iter().map(|disk| disk.busy * 100.0), 0),
+            range(disks.iter().map(|disk| disk.disk_mib_s), 1),
+            range(disks.iter().map(|disk| disk.sent_mib_s), 1),
+            range(disks.iter().map(|disk| disk.flash_ratio * 100.0), 0),
+        );
+    }
+    if !ssds.is_empty() {
+        let _ = write!(
+            text,
+            "\n  {} SSDs, least/mean/most: busy {}%, read {} MiB/s, written {} MiB/s; reads p50 {}, \
+             p99 {} ms, waiting {}, {} at most; writes p99 {} ms, waiting {}, {} at most; probes {}",
+            ssds.len(),
+            range(ssds.iter().map(|ssd| ssd.busy * 100.0), 0),
+            range(ssds.iter().map(|ssd| ssd.read_mib_s), 1),
+            range(ssds.iter().map(|ssd| ssd.written_mib_s), 2),
+            range(ssds.iter().map(|ssd| ssd.read_ms.p50), 1),
+            range(ssds.iter().map(|ssd| ssd.read_ms.p99), 1),
+            range(ssds.iter().map(|ssd| ssd.reads_mean), 1),
+            ssds.iter().map(|ssd| ssd.reads_max).max().unwrap_or(0),
+            range(ssds.iter().map(|ssd| ssd.write_ms.p99), 0),
+            range(ssds.iter().map(|ssd| ssd.writes_mean), 2),
+            ssds.iter().map(|ssd| ssd.writes_max).max().unwrap_or(0),
+            range(ssds.iter().map(|ssd| ssd.probes as f64), 0),
+        );
+    }
+    text
+}
+
+/// Activity of a flash tier within the window, and its state at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlashFigures {
+    /// Capacity of its blocks, 10^9 bytes.
+    pub capacity_gb: f64,
+    /// Share of the capacity with readable records.
+    pub filled_ratio: f64,
+    /// Most bytes written in any 24 hours besides the initial fill, 10^9.
+    pub budget_gb_per_day: f64,
+    /// Bytes written per day at the rate of the window, 10^9.
+    pub written_gb_per_day: f64,
+    /// Bytes written.
+    pub written_mib_s: f64,
+    /// Bytes read.
+    pub read_mib_s: f64,
+    /// Bytes read for each byte written; none if nothing was written.
+    pub reads_per_write: Option<f64>,
+    /// Bytes written to flash for each byte written to the drive: 1, because all writes are whole
+    /// blocks.
+    pub write_amplification: f64,
+    /// Offered bytes that were rejected: too little benefit, write budget, writes waiting for
+    /// reads.
+    pub refused_mib_s: [f64; 3],
+    /// Records that arrived too late, so that the disk was read as well.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub late_records: u64,
+    /// Bytes offered while no SSD was in service, MiB/s.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub out_of_service_mib_s: f64,
+}
+
+const GB: f64 = 1e9;
+
+impl FlashFigures {
+    pub(crate) fn of(flash: &FlashUse, seconds: f64) -> Self {
+        let counts = &flash.counts;
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        let refused = [
+            counts.not_worth_bytes,
+            counts.over_budget_bytes,
+            counts.busy_bytes,
+        ];
+        let (read, written) = (counts.read_bytes as f64, counts.written_bytes as f64);
+        Self {
+            capacity_gb: ratio(flash.capacity_bytes as f64, GB),
+            filled_ratio: ratio(flash.filled_bytes as f64, flash.capacity_bytes as f64),
+            budget_gb_per_day: ratio(flash.budget_bytes as f64, GB),
+            written_gb_per_day: ratio(written / GB * DAY_S, seconds),
+            written_mib_s: mib_s(counts.written_bytes),
+            read_mib_s: mib_s(counts.read_bytes),
+            reads_per_write: (written > 0.0).then(|| ratio(read, written)),
+            write_amplification: 1.0,
+            refused_mib_s: refused.map(mib_s),
+            late_records: counts.late_records,
+            out_of_service_mib_s: mib_s(counts.out_of_service_bytes),
+        }
+    }
+
+    /// One line for people.
+    pub fn line(&self, from_flash: f64) -> String {
+        let reads = self.reads_per_write;
+        let reads = reads.map_or("-".to_owned(), |reads| format!("{reads:.1}"));
+        let [not_worth, budget, busy] = self.refused_mib_s;
+        format!(
+            "  flash: {:.0}% of bytes, {:.0}% of {:.1} GB filled; written {:.2} MiB/s, \
+             {:.1} GB a day of {:.1}; {reads} bytes read per byte written; refused MiB/s: \
+             not worth it {not_worth:.1}, budget {budget:.1}, busy {busy:.1}",
+            from_flash * 100.0,
+            self.filled_ratio * 100.0,
+            self.capacity_gb,
+            self.written_mib_s,
+            self.written_gb_per_day,
+            self.budget_gb_per_day,
+        )
+    }
+}
+
+/// Viewing quality in one network class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ViewingRecord {
+    /// Name of the class.
+    pub class: String,
+    /// Sessions.
+    pub sessions: u64,
+    /// Sessions whose viewers left before playback started.
+    pub gave_up: u64,
+    /// From arrival to the start of playback.
+    pub startup_ms: DistributionSummary,
+    /// Sessions with at least one stall.
+    pub stalled: u64,
+    /// Number of stalls.
+    pub stalls: u64,
+    /// Time stalled, by the sum of time stalled and time played.
+    pub stall_ratio: f64,
+    /// Mean over sessions of the mean bit rate received; none if no session has one.
+    pub kbps_mean: Option<f64>,
+    /// Mean number of bit rate changes in a session.
+    pub switches_mean: f64,
+}
+
+impl ViewingRecord {
+    pub(crate) fn of(seen: &ViewingQuality) -> Self {
+        let stalled_s = seen.stall_time.as_secs_f64();
+        let (rated, sum) = seen.bit_rates;
+        Self {
+            class: seen.class.clone(),
+            sessions: seen.sessions,
+            gave_up: seen.gave_up,
+            startup_ms: DistributionSummary::of(&seen.startup),
+            stalled: seen.stalled,
+            stalls: seen.stalls,
+            stall_ratio: ratio(stalled_s, stalled_s + seen.played.as_secs_f64()),
+            kbps_mean: (rated > 0).then(|| round(sum as f64 / rated as f64 / 1e3, 1)),
+            switches_mean: ratio(seen.switches as f64, seen.sessions as f64),
+        }
+    }
+
+    /// Column headings for [`Self::line`].
+    pub fn heading() -> &'static str {
+        "  class         sessions gave_up startup_p50/p99_ms stalled stalls of_time     kbps switches"
+    }
+
+    /// One line of a table for people.
+    pub fn line(&self) -> String {
+        let startup = format!("{:.0}/{:.0}", self.startup_ms.p50, self.startup_ms.p99);
+        let kbps = self.kbps_mean;
+        let kbps = kbps.map_or("-".to_owned(), |kbps| format!("{kbps:.1}"));
+        format!(
+            "  {:<13} {:8} {:7} {startup:>18} {:7} {:6} {:6.2}% {kbps:>8} {:8.2}",
+            self.class,
+            self.sessions,
+            self.gave_up,
+            self.stalled,
+            self.stalls,
+            self.stall_ratio * 100.0,
+            self.switches_mean,
+        )
+    }
+}
+
+/// State at one moment, and activity since the previous sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeriesSample {
+    /// Time from the start of the run.
+    pub second: f64,
+    /// Viewers present.
+    pub viewers: u64,
+    /// Bytes requested since the previous sample.
+    #[serde(default)]
+    pub asked_for_mib_s: f64,
+    /// Bytes delivered since the previous sample.
+    #[serde(default)]
+    pub delivered_mib_s: f64,
+    /// Bytes handed to replies since the previous sample.
+    pub sent_mib_s: f64,
+    /// Bytes read from the device since the previous sample.
+    pub disk_mib_s: f64,
+    /// Share of the time since the previous sample with a read outstanding.
+    pub busy: f64,
+    /// Queued jobs.
+    pub queue: usize,
+    /// Queued jobs that a reply waits for.
+    pub queue_demanded: usize,
+    /// Queued jobs past their deadline.
+    pub queue_overdue: usize,
+    /// Live chains.
+    pub chains: usize,
+    /// Disk time per 128 KiB requested since the previous sample: the controller's score.
+    pub score_ms: f64,
+    /// Prefetched bytes evicted unread since the previous sample.
+    pub evicted_mib_s: f64,
+    /// Mean age of those bytes in memory; zero if there were none.
+    pub eviction_s: f64,
+    /// Position of the latest read, from the start of the device.
+    pub head_gib: f64,
+    /// Reference size of prefetches in use.
+    pub prefetch_mib: f64,
+    /// Target of the reference size.
+    pub prefetch_target_mib: f64,
+    /// Disk time for each MiB sent at the controller's latest decision; none without a controller.
+    pub score_ms_per_mib: Option<f64>,
+    /// Reason of that decision.
+    pub reason: Option<Cow<'static, str>>,
+    /// Bytes evicted unread, by bytes sent, since the previous sample.
+    pub evicted_ratio: f64,
+    /// Division of memory.
+    pub memory: MemoryShares,
+}
+
+/// Shares of memory by class of slots; the sum is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct MemoryShares {
+    /// Free.
+    pub free: f64,
+    /// Being read into.
+    pub filling: f64,
+    /// Prefetched and not yet sent.
+    pub unread: f64,
+    /// In sockets.
+    pub sending: f64,
+    /// Sent, and retained.
+    pub read: f64,
+}
+
+impl SeriesSample {
+    /// The sample for two consecutive snapshots.
+    pub(crate) fn between(looks: &[Snapshot], disks: f64) -> Self {
+        let (before, look) = (&looks[0], &looks[looks.len() - 1]);
+        let stats = look.stats - before.stats;
+        let seconds = look.at.since(before.at).as_secs_f64();
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        Self {
+            second: round(look.at.since(Instant::ZERO).as_secs_f64(), 3),
+            viewers: look.viewers,
+            asked_for_mib_s: mib_s(look.asked_for_bytes - before.asked_for_bytes),
+            delivered_mib_s: mib_s(look.delivered_bytes - before.delivered_bytes),
+            sent_mib_s: mib_s(stats.bytes_sent),
+            disk_mib_s: mib_s(stats.bytes_read),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds * disks),
+            queue: look.queue,
+            queue_demanded: look.queue_demanded,
+            queue_overdue: look.queue_overdue,
+            chains: look.chains,
+            score_ms: score_ms(&stats),
+            evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
+            eviction_s: eviction_s(&stats),
+            head_gib: round(look.head_physical as f64 / (1u64 << 30) as f64, 3),
+            memory: MemoryShares::of(classes(&look.memory).map(u128::from)),
+            prefetch_mib: ratio(look.control.bytes as f64, MIB as f64),
+            prefetch_target_mib: ratio(look.control.target_bytes as f64, MIB as f64),
+            score_ms_per_mib: look
+                .control
+                .score
+                .map(|score| round(score.as_secs_f64() * 1e3, 4)),
+            reason: look.control.reason.map(|reason| reason.name().into()),
+            evicted_ratio: ratio(stats.prefetch_evicted_bytes as f64, stats.bytes_sent as f64),
+        }
+    }
+}
+
+impl MemoryShares {
+    pub(crate) fn mean_of(seen: &StateSums) -> Self {
+        Self::of(seen.memory)
+    }
+
+    fn of(classes: [u128; 5]) -> Self {
+        let all: u128 = classes.iter().sum();
+        let [free, filling, unread, sending, read] =
+            classes.map(|class| ratio(class as f64, all as f64));
+        Self {
+            free,
+            filling,
+            unread,
+            sending,
+            read,
+        }
+    }
+}
+
+/// Bytes of a FreeBSD disk transaction, the unit of disk time in the papers.
+const TRANSACTION_BYTES: f64 = 131_072.0;
+
+/// Disk time for 128 KiB requested, milliseconds.
+pub(crate) fn score_ms(stats: &Stats) -> f64 {
+    let transactions = stats.bytes_requested as f64 / TRANSACTION_BYTES;
+    ratio(stats.busy_time.as_secs_f64() * 1e3, transactions)
+}
+
+/// Mean age in memory of evicted pieces, seconds.
+pub(crate) fn eviction_s(stats: &Stats) -> f64 {
+    let time = stats.prefetch_eviction_time.as_secs_f64();
+    ratio(time, stats.prefetch_evictions as f64)
 }

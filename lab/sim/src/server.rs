@@ -11,17 +11,14 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::{AccessPattern, DriveUse};
 use crate::disk_server::DiskServer;
-use crate::disk_use::DiskUse;
-use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::{FileLocation, Layout};
 use crate::link::Link;
 use crate::origin::{CacheUse, Origin, OriginEvent, ReplyPiece, Requester, ServerState};
-use crate::reply::of_disk;
-use crate::request::{FileRequest, ServerShared};
+use crate::request::{FileRequest, ServerShared, of_disk};
 use crate::setup::WorldSetup;
-use crate::ssd_use::SsdUse;
 use crate::tier::SimulatedTier;
+use crate::usage::{DiskUse, FlashUse, SsdUse};
 
 /// The server in virtual time.
 #[derive(Debug)]

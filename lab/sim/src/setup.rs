@@ -1,18 +1,18 @@
 //! Setup of a world, and the errors of building one.
 
-use headlong_engine::{ConfigError, EngineConfig};
+use headlong_device::{DeviceCore, RestoredChains, SavedChains};
+use headlong_drive::DriveSpec;
+use headlong_engine::{ConfigError, EngineConfig, SavedChain, Shard, ShardMeasurements};
 use headlong_flash::SpecError;
 use headlong_http::Pace;
-use headlong_units::{BitRate, Duration, KIB};
-
+use headlong_units::{BitRate, Duration, Instant, KIB};
 use headlong_workload::ViewerIdentity;
 
-use crate::disk::ColdOpen;
-use crate::flash::FlashSetup;
+use crate::disk::{ColdOpen, SimulatedResources};
 use crate::layout::Placement;
 use crate::measure::MeasuredWindow;
 use crate::page_cache_server::PageCacheServerSetup;
-use crate::restart::Restart;
+pub use crate::warm_flash::WarmContent;
 
 /// The kind of server.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -155,4 +155,100 @@ pub enum SetupError {
     /// There is no bound for servers with an SSD.
     #[error("the bound knows no SSD between memory and the drive; omit --flash")]
     FlashBound,
+}
+
+/// Setup of a tier.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlashSetup {
+    /// Model of the SSDs, the same for all.
+    pub drive: DriveSpec,
+    /// Number of SSDs.
+    pub ssds: u16,
+    /// Bytes used of each.
+    pub bytes: u64,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Whether the tier starts with the content of a long-running one.
+    pub is_warm: bool,
+    /// Initial content; the experiment computes it if the tier is warm.
+    pub content: WarmContent,
+}
+
+/// Time of a restart, and the state that survives it. Memory is lost, replies in progress are cut,
+/// and requests during the outage fail to connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// When the process ends.
+    pub at: Instant,
+    /// Length of the outage.
+    pub down: Duration,
+    /// Age of the saved state when the process ends: zero after a graceful shutdown, up to 20 s
+    /// after a kill; `None` if no state is saved.
+    pub kept: Option<Duration>,
+}
+
+/// The latest saved state. Each chain is saved with its stream id, which is stable here.
+#[derive(Debug, Default)]
+pub(crate) struct SavedState {
+    written: Option<Instant>,
+    learned: ShardMeasurements,
+    chains: Vec<(u64, SavedChain)>,
+}
+
+impl SavedState {
+    /// Saves the learned state of a shard.
+    pub(crate) fn write(&mut self, now: Instant, shard: &Shard) {
+        self.written = Some(now);
+        self.learned = shard.measurements();
+        let chains = shard.saved_chains(usize::MAX).into_iter();
+        self.chains = chains.map(|chain| (chain.stream.0, chain)).collect();
+    }
+
+    /// Restores the saved state into a new device before its first request.
+    pub(crate) fn restore(&self, now: Instant, core: &mut DeviceCore<SimulatedResources>) {
+        let Some(written) = self.written else {
+            return;
+        };
+        core.shard_mut().restore_measurements(now, &self.learned);
+        let known = SavedChains {
+            chains: self.chains.clone(),
+            age: now.since(written),
+        };
+        core.set_restored_chains(RestoredChains::new(now, known));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_device::flash::{FlashResult, SsdJob};
+    use headlong_engine::EngineConfig;
+    use headlong_flash::SsdId;
+    use headlong_units::Instant;
+
+    use super::*;
+    use crate::tier::SimulatedTier;
+
+    #[test]
+    fn ssd_answers_probe() {
+        let setup = FlashSetup {
+            drive: headlong_drive::preset("ssd-ocz-core-v2").expect("known"),
+            ssds: 1,
+            bytes: 4 << 30,
+            block_bytes: 16 << 20,
+            is_warm: false,
+            content: WarmContent::default(),
+        };
+        let piece_bytes = EngineConfig::default().piece_bytes;
+        let mut tier = SimulatedTier::new(1, piece_bytes, &setup, false).expect("a valid tier");
+        tier.submit(Instant::ZERO, 0, SsdId(0), SsdJob::Probe(SsdId(0)));
+        assert!(tier.take_ended(0).is_none(), "it takes time");
+        while let Some(at) = tier.poll_timeout() {
+            tier.handle_timeout(at);
+            if let Some(end) = tier.take_ended(0) {
+                assert!(matches!(end, FlashResult::Probed { ssd: SsdId(0), .. }));
+                return;
+            }
+        }
+        panic!("no answer");
+    }
 }

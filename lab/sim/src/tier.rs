@@ -17,11 +17,10 @@ use headlong_flash::{BlockId, FlashSpec, ProbeResult, RecoveredBlock, SpecError,
 use headlong_units::{Duration, Instant, MIB};
 
 use crate::device::QueuedDrive;
-use crate::flash::FlashSetup;
-use crate::resources::SimulatedResources;
-use crate::ssd::{FlashJob, FlashOperation, SimulatedSsd};
-use crate::ssd_use::SsdUse;
-use crate::tier_layout::TierLayout;
+use crate::disk::SimulatedResources;
+use crate::setup::FlashSetup;
+use crate::ssd::{FlashJob, FlashOperation, SimulatedSsd, TierLayout};
+use crate::usage::SsdUse;
 use crate::warm_flash::recovered;
 
 /// Bytes read by a probe, as in the server.

@@ -8,25 +8,27 @@
 //! length of the run: viewers are drawn when they arrive and dropped when they leave. The world
 //! never inspects the state of a core to choose events.
 
-use headlong_drive::Drive;
-use headlong_engine::{RequestId, Slot};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use headlong_drive::{Drive, SECTOR_BYTES};
+use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
 use headlong_player::{CallId, Command, ObjectId, Player, SessionEnd, SessionPlan, TransportEnd};
-use headlong_units::{ByteRange, Instant};
+use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
-use crate::event_queue::EventQueue;
-use crate::layout::{Layout, LayoutFile, TitlePlacement};
+use crate::device::QueuedDrive;
+use crate::disk::SimulatedDisk;
+use crate::disk_server::DiskServer;
+use crate::layout::{DiskArray, Layout, LayoutFile, TitlePlacement};
 use crate::link::Link;
-use crate::measure::RunMeasurements;
-use crate::origin::Origin;
-use crate::series::LOOK_INTERVAL;
+use crate::measure::{LOOK_INTERVAL, RunMeasurements};
+use crate::origin::{Origin, OriginEvent, ReplyPiece, Requester};
+use crate::page_cache_server::PageCacheServer;
+use crate::server::SimulatedServer;
 use crate::setup::{ServerModel, SetupError, WorldSetup};
 use crate::slab::Slab;
-
-mod builder;
-mod delivery;
-
-use builder::{disks_of, origin};
+use crate::tier::SimulatedTier;
 
 /// A future event.
 #[derive(Debug)]
@@ -489,5 +491,216 @@ impl<'a> World<'a> {
             self.measure.close(self.now, &mut *self.server);
         }
         self.measure.end(self.now, &*self.server);
+    }
+}
+
+/// The disks for the files. The smallest drive determines the capacity.
+fn disks_of(drives: &[Box<dyn Drive>], setup: &WorldSetup) -> DiskArray {
+    let sectors = drives.iter().map(|drive| drive.capacity_sectors()).min();
+    DiskArray {
+        count: drives.len() as u32,
+        capacity_bytes: sectors.unwrap_or(0) * SECTOR_BYTES,
+        placement: setup.placement,
+    }
+}
+
+/// The server, with its disks.
+fn origin(
+    setup: &WorldSetup,
+    layout: Layout,
+    drives: Vec<Box<dyn Drive>>,
+) -> Result<Box<dyn Origin>, SetupError> {
+    let count = drives.len() as u64;
+    let device = |drive| QueuedDrive::new(drive, setup.queue_depth, setup.turnaround);
+    let mut devices = drives.into_iter().map(device);
+    Ok(match &setup.server {
+        ServerModel::Headlong if count == 0 => return Err(SetupError::NoDisk),
+        ServerModel::Headlong => {
+            let config = EngineConfig {
+                request_bytes_max: setup.request_bytes_max,
+                // Divided as in the server.
+                memory_bytes: setup.engine.memory_bytes / count,
+                ..setup.engine
+            };
+            let mut shards = Vec::new();
+            for _ in 0..count {
+                shards.push(Shard::new(config)?);
+            }
+            let piece_bytes = config.piece_bytes;
+            let is_restarted = setup.restart.is_some();
+            let tier = setup.flash.as_ref();
+            let tier =
+                tier.map(|of| SimulatedTier::new(count as u32, piece_bytes, of, is_restarted));
+            let disks = (0..).zip(shards.into_iter().zip(devices));
+            let disks = disks.map(|(number, (shard, device))| {
+                let disk = SimulatedDisk::new(device, setup.request_bytes_max, setup.cold_open);
+                DiskServer::new(number, shard, disk)
+            });
+            let tier = tier.transpose()?;
+            Box::new(SimulatedServer::new(disks.collect(), tier, layout, setup)?)
+        }
+        ServerModel::Vanilla(vanilla) => match (devices.next(), devices.next()) {
+            (Some(device), None) => Box::new(PageCacheServer::new(vanilla, layout, device)),
+            (None, _) => return Err(SetupError::NoDisk),
+            _ => return Err(SetupError::OneDisk("a vanilla server")),
+        },
+    })
+}
+
+/// Transport: requests to the server, and bytes to viewers.
+impl World<'_> {
+    fn request(
+        &mut self,
+        (session, call): (u32, CallId),
+        (object, range): (ObjectId, Option<ByteRange>),
+        next: Option<(ObjectId, Option<ByteRange>)>,
+    ) {
+        // The viewer has left or abandoned the call: it has closed the connection before the
+        // request was read.
+        let visit = self.visits.get_mut(u64::from(session));
+        let Some(visit) = visit.filter(|visit| visit.open.iter().any(|(open, _)| *open == call))
+        else {
+            return;
+        };
+        if self.is_down {
+            let refused = WorldEvent::Broken { session, call };
+            self.events.plan(self.now + visit.link.delay(), refused);
+            return;
+        }
+        let asker = Requester {
+            session,
+            call,
+            is_whole: range.is_none(),
+        };
+        match self.server.ask(self.now, asker, object, range) {
+            Ok(request) => {
+                visit.asked.push((call, request));
+                if let Some((object, range)) = next {
+                    self.server.expect(self.now, asker, object, range);
+                }
+            }
+            Err(status) => {
+                let refused = WorldEvent::Status {
+                    session,
+                    call,
+                    status,
+                };
+                self.events.plan(self.now + visit.link.delay(), refused);
+            }
+        }
+        self.pass_on();
+    }
+
+    /// Hands the server's outcomes to the sockets.
+    fn pass_on(&mut self) {
+        while let Some(outcome) = self.server.poll_outcome() {
+            match outcome {
+                OriginEvent::Piece(piece) => self.send(piece),
+                OriginEvent::Failed(Requester { session, call, .. }) => {
+                    let visit = self.visits.get_mut(u64::from(session));
+                    let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
+                    let broken = WorldEvent::Broken { session, call };
+                    self.events.plan(self.now + delay, broken);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, piece: ReplyPiece) {
+        let Requester { session, call, .. } = piece.asker;
+        let Some(visit) = self.visits.get_mut(u64::from(session)) else {
+            // The viewer has left; the server will receive the disconnect.
+            return;
+        };
+        let leaves_at = self.server.leaves_at(self.now, &piece);
+        let journey = visit.link.give(leaves_at, piece.bytes);
+        let link = &visit.link;
+        let told_at = self.server.handed(self.now, &piece, link, journey.taken);
+        let taken = WorldEvent::Taken(piece.request, piece.slot);
+        self.events.plan(told_at, taken);
+        let bytes = WorldEvent::Bytes {
+            session,
+            call,
+            bytes: piece.bytes,
+            head: piece.head.map(|length| (piece.asker.status(), length)),
+            is_last: piece.is_last,
+        };
+        self.events.plan(journey.arrived, bytes);
+    }
+}
+
+/// Future events: the heap holds only times and slot indices, and the events lie in a slab beside it,
+/// so that heap operations move few bytes whatever an event carries. Of two events at the same time, the one planned first is delivered first.
+#[derive(Debug)]
+pub(crate) struct EventQueue<T> {
+    heap: BinaryHeap<Reverse<QueueEntry>>,
+    things: Vec<Option<T>>,
+    /// Free slots of `things`.
+    free: Vec<u32>,
+    planned: u64,
+}
+
+/// Time, sequence number, and slot of the event.
+type QueueEntry = (Instant, u64, u32);
+
+impl<T> EventQueue<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            heap: BinaryHeap::new(),
+            things: Vec::new(),
+            free: Vec::new(),
+            planned: 0,
+        }
+    }
+
+    /// Number of future events.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(crate) fn plan(&mut self, at: Instant, what: T) {
+        let turn = self.planned;
+        self.planned += 1;
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.things[place as usize] = Some(what);
+                place
+            }
+            None => {
+                self.things.push(Some(what));
+                self.things.len() as u32 - 1
+            }
+        };
+        self.heap.push(Reverse((at, turn, place)));
+    }
+
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Takes the first event if it is due.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
+        if self.next_at()? > now {
+            return None;
+        }
+        let Reverse((_, _, place)) = self.heap.pop()?;
+        self.free.push(place);
+        self.things[place as usize].take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_order_of_time_then_insertion() {
+        let mut events = EventQueue::new();
+        for (at, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b')] {
+            events.plan(Instant(at), what);
+        }
+        assert_eq!(events.take_due(Instant(0)), None);
+        let order: String = std::iter::from_fn(|| events.take_due(Instant(9))).collect();
+        assert_eq!(order, "abcd");
     }
 }

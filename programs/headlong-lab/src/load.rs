@@ -365,7 +365,7 @@ fn all_kept(lost: &[String]) -> anyhow::Result<()> {
 
 /// An error if the result is invalid.
 fn judge(recording: &Recording) -> anyhow::Result<()> {
-    let invalid = recording.invalid_because.iter();
+    let invalid = recording.report.invalid_because.iter();
     let reasons: Vec<String> = invalid
         .map(|reason| format!("the result is invalid: {reason}"))
         .collect();

@@ -114,3 +114,51 @@ fn turnaround_is_read_time_beyond_drive_busy_time() {
     limit.server = "nginx".into();
     assert_eq!(turnaround(&[limit], &cells, 10), None);
 }
+
+fn phase(name: &str, delivered: f64, seeks: u64, late: Option<u64>) -> RunPhase {
+    RunPhase {
+        name: name.to_owned(),
+        from_s: 0.0,
+        to_s: 100.0,
+        delivered,
+        read_bytes: 1_000_000,
+        seeks,
+        jobs: late.map(|_| 100),
+        jobs_late: late,
+    }
+}
+
+#[test]
+fn phases_of_both_runs_are_compared_at_five_percent() {
+    let real = [
+        phase("start", 100.0, 100, Some(0)),
+        phase("ramp", 1.0, 1, None),
+    ];
+    let simulated = [
+        phase("start", 104.0, 90, Some(0)),
+        phase("steady", 1.0, 1, None),
+    ];
+    let found = compare_phases(&real, &simulated);
+    let told: Vec<_> = found.iter().map(|one| (one.figure, one.agrees)).collect();
+    assert_eq!(
+        told,
+        [
+            (PhaseFigure::Delivered, Some(true)),
+            (PhaseFigure::BytesPerSeek, Some(false)),
+            (PhaseFigure::LateJobs, Some(true)),
+        ]
+    );
+    let difference = found[1].difference.expect("both have it");
+    assert!((difference - 1.0 / 9.0).abs() < 1e-12, "{difference}");
+    assert_eq!(found[2].difference, None);
+}
+
+#[test]
+fn figure_that_one_side_lacks_has_no_verdict() {
+    let found = compare_phases(
+        &[phase("start", 1.0, 0, Some(5))],
+        &[phase("start", 1.0, 10, None)],
+    );
+    let agrees: Vec<_> = found.iter().map(|one| one.agrees).collect();
+    assert_eq!(agrees, [Some(true), None, None]);
+}

@@ -13,11 +13,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::command::BenchError;
-use crate::command_builder::CommandBuilder;
 use crate::rig::{
     ChildProcess, CleanupGuard, EmulatedDrive, ProcessContext, RigError, StderrHandling,
     find_program, is_mounted, make_folder, on_time, set_scheduler,
 };
+use crate::servers::CommandBuilder;
 use headlong_report::say;
 
 const DRIVE: &str = "wd-red-wd10efrx";

@@ -5,20 +5,15 @@
 //! Invariants: all mistakes are reported together; no other file is opened while parsing; each
 //! default is defined once; the file and the seed alone determine a run.
 
-mod cache;
 mod drive;
-mod flash;
 mod read;
-mod read_helpers;
 mod servers;
 mod step_load;
 #[cfg(test)]
 mod tests;
 mod workloads;
 
-pub use cache::{Cache, CacheKind};
-pub use drive::EmulatedDriveSpec;
-pub use flash::FlashTier;
+pub use drive::{Cache, CacheKind, EmulatedDriveSpec, FlashTier};
 pub use headlong_settings::Mistakes;
 pub use step_load::StepLoad;
 pub(crate) use workloads::{is_file, specification};
@@ -30,7 +25,7 @@ use headlong_units::{BitRate, Duration};
 use headlong_workload::TitleForm;
 use serde::{Serialize, Serializer};
 
-use crate::playback_quality::QualityRules;
+use crate::load_result::QualityRules;
 
 /// An experiment. Times are model time: a run takes `time_scale` times less.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,10 +10,8 @@ use headlong_settings::{
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{TitleForm, preset};
 
-use super::drive::drive_rows;
-use super::flash::flash;
-use super::read_helpers::{by_name, kernel_rows, known, one_of, some};
-use super::servers::servers;
+use super::drive::{drive_rows, flash};
+use super::servers::{by_name, kernel_rows, known, one_of, servers, some};
 use super::step_load;
 use super::workloads::is_file;
 use super::{

@@ -1,16 +1,14 @@
 //! Reports: tables, charts, HTML pages, and Markdown for the documentation.
 
-mod markdown;
 mod page;
-mod step_load_table;
 mod tables;
 mod virtual_time;
 
-pub(crate) use markdown::tables;
-pub use markdown::{MarkdownError, write_markdown, write_section};
 pub use page::{comparison_page, run_page};
-pub(crate) use step_load_table::workload_table;
-pub use tables::{limits_table, ratios_table, runs_table};
+pub use tables::{
+    MarkdownError, limits_table, ratios_table, runs_table, write_markdown, write_section,
+};
+pub(crate) use tables::{tables, workload_table};
 pub use virtual_time::{grid_table, search_line, series_charts, sweep_page};
 
 /// Bytes in the unit of displayed rates.

@@ -6,7 +6,7 @@ use super::tables::{in_mib, scaled, servers};
 use super::{MIB, ratios_table, runs_table, virtual_time, workload_table};
 use crate::compare::ComparisonResult;
 use crate::experiment::Experiment;
-use crate::playback_quality::QualityRules;
+use crate::load_result::QualityRules;
 use crate::record::{OutcomeName, RunRecord};
 
 /// All results of a comparison; `command` is the command line.

@@ -1,11 +1,17 @@
-//! Tables of limits, of ratios, and of single runs.
+//! Tables of limits, of ratios, of runs with rising rates and of single runs; and the section of a
+//! documentation page with them.
+
+use std::io;
+use std::path::Path;
 
 use headlong_report::{Cell, Table};
 
 use super::MIB;
 use crate::compare::{ComparisonResult, RateRatio};
+use crate::experiment::Experiment;
 use crate::record::{OutcomeName, RunRecord};
 use crate::search_driver::ServerLimit;
+use crate::step_load::{DriveWork, LoadStep, StepLoadResult};
 
 /// One row for each server under one workload.
 pub fn limits_table(compared: &ComparisonResult, workload: &str) -> Table {
@@ -171,9 +177,152 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
     table
 }
 
+/// One row for each server under one workload: for searches, or for step-load runs.
+pub(crate) fn workload_table(compared: &ComparisonResult, workload: &str) -> Table {
+    let mut best = compared
+        .limits
+        .iter()
+        .filter_map(|limit| limit.best.as_ref());
+    match best.any(|record| record.climbed.is_some()) {
+        true => climb_table(compared, workload),
+        false => limits_table(compared, workload),
+    }
+}
+
+/// One row for each server under one workload: means over repeats, of the last step that passed.
+fn climb_table(compared: &ComparisonResult, workload: &str) -> Table {
+    let heads = "Server | Failure-free (MiB/s) | Fails at | Minutes until the SSD was filled | \
+        Delivered (MiB/s) | Disk reads (MiB/s) | SSD reads (MiB/s) | SSD writes (MiB/s) | Disk \
+        busy (%) | SSD busy (%) | At first: SSD reads | SSD writes | Note";
+    let mut table = Table::headed(heads);
+    for server in servers(compared, workload) {
+        let limits: Vec<&ServerLimit> = compared.of(workload, server).collect();
+        let climbed = |limit: &&ServerLimit| limit.best.as_ref()?.climbed.clone();
+        let climbed: Vec<StepLoadResult> = limits.iter().filter_map(climbed).collect();
+        let rates = compared.rates(workload, server);
+        let failed = limits.iter().filter_map(|limit| limit.found.failed);
+        let filled = climbed.iter().filter_map(|climbed| climbed.filled_s);
+        let last = |of: fn(&LoadStep) -> Option<f64>| {
+            mean(climbed.iter().filter_map(|c| c.passed().and_then(of)))
+        };
+        let first = |of: fn(&LoadStep) -> Option<f64>| {
+            mean(climbed.iter().filter_map(|c| c.steps.first().and_then(of)))
+        };
+        table.push([
+            server.into(),
+            Cell::maybe(rates.map(|rates| rates.mean / MIB), 1),
+            Cell::maybe(mean(failed).map(|rate| rate / MIB), 1),
+            Cell::maybe(mean(filled).map(|seconds| seconds / 60.0), 1),
+            Cell::maybe(last(|step| Some(step.delivered / MIB)), 1),
+            Cell::maybe(last(|step| Some(step.disk.read / MIB)), 1),
+            Cell::maybe(last(|step| of_ssd(step, |ssd| ssd.read / MIB)), 1),
+            Cell::maybe(last(|step| of_ssd(step, |ssd| ssd.written / MIB)), 2),
+            Cell::maybe(last(|step| Some(step.disk.busy * 100.0)), 0),
+            Cell::maybe(last(|step| of_ssd(step, |ssd| ssd.busy * 100.0)), 0),
+            Cell::maybe(first(|step| of_ssd(step, |ssd| ssd.read / MIB)), 1),
+            Cell::maybe(first(|step| of_ssd(step, |ssd| ssd.written / MIB)), 2),
+            step_note(&limits).into(),
+        ]);
+    }
+    table
+}
+
+fn of_ssd(step: &LoadStep, figure: fn(DriveWork) -> f64) -> Option<f64> {
+    step.ssd.map(figure)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    let sum: f64 = values.iter().sum();
+    (!values.is_empty()).then(|| sum / values.len() as f64)
+}
+
+fn step_note(limits: &[&ServerLimit]) -> String {
+    let of = |what: fn(&&&ServerLimit) -> bool| limits.iter().filter(what).count();
+    let refused = of(|limit| limit.machine.is_some());
+    let open = of(|limit| limit.machine.is_none() && limit.found.failed.is_none());
+    let mut notes = Vec::new();
+    if refused > 0 {
+        notes.push(format!("{refused} of {} runs do not count", limits.len()));
+    }
+    if open > 0 {
+        notes.push("passed all steps".to_owned());
+    }
+    notes.join("; ")
+}
+
+/// Why a page could not be updated.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkdownError {
+    /// The page could not be read or written.
+    #[error("{0}: {1}")]
+    Io(String, io::Error),
+    /// The end mark of a result is missing.
+    #[error("{0} has `{1}` without a later `{2}`; add it where the result ends")]
+    NoEnd(String, String, String),
+}
+
+/// Writes the tables of a comparison into a page: between `<!-- bench:NAME -->` and
+/// `<!-- /bench:NAME -->` if they are there, else at its end, marks included.
+///
+/// # Errors
+/// If the page cannot be read or written, or has only one of the marks.
+pub fn write_markdown(
+    file: &Path,
+    experiment: &Experiment,
+    compared: &ComparisonResult,
+    command: &str,
+) -> Result<(), MarkdownError> {
+    let text = format!("    {command}\n\n{}", tables(experiment, compared));
+    write_section(file, &experiment.name, &text)
+}
+
+/// Inserts a text between the marks of that name, or at the end of the page if there are none.
+///
+/// # Errors
+/// Like [`write_markdown`].
+pub fn write_section(file: &Path, name: &str, text: &str) -> Result<(), MarkdownError> {
+    let failed = |error| MarkdownError::Io(file.display().to_string(), error);
+    let page = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        read => read.unwrap_or_default(),
+    };
+    let renewed = renewed(&page, name, text)
+        .map_err(|(begin, end)| MarkdownError::NoEnd(file.display().to_string(), begin, end))?;
+    std::fs::write(file, renewed).map_err(failed)
+}
+
+fn renewed(page: &str, name: &str, text: &str) -> Result<String, (String, String)> {
+    let (begin, end) = (
+        format!("<!-- bench:{name} -->"),
+        format!("<!-- /bench:{name} -->"),
+    );
+    let marked = format!("{begin}\n\n{}\n\n{end}", text.trim());
+    let Some((before, rest)) = page.split_once(&begin) else {
+        let before = page.trim_end();
+        let gap = if before.is_empty() { "" } else { "\n\n" };
+        return Ok(format!("{before}{gap}{marked}\n"));
+    };
+    match rest.split_once(&end) {
+        Some((_, after)) => Ok(format!("{before}{marked}{after}")),
+        None => Err((begin, end)),
+    }
+}
+
+/// The ratios, and the limits of each workload.
+pub(crate) fn tables(experiment: &Experiment, compared: &ComparisonResult) -> String {
+    let ratios = compared.ratios(experiment);
+    let ratios = (!ratios.is_empty()).then(|| ratios_table(&ratios));
+    let limits = compared.workloads(experiment).map(|workload| {
+        workload_table(compared, workload).caption(format!("Workload {workload}:"))
+    });
+    let tables = ratios.into_iter().chain(limits);
+    tables.map(|table| table.to_markdown() + "\n").collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{renewed, *};
     use crate::record::tests::some;
 
     #[test]
@@ -199,5 +348,23 @@ mod tests {
             !runs_table([&run]).to_markdown().contains("4.0"),
             "missing in old records"
         );
+    }
+
+    #[test]
+    fn preserves_text_around_marks_and_adds_missing_marks() {
+        let page = "# Benchmarks\n\nWhy.\n";
+        let once = renewed(page, "a", "one\n").expect("no marks yet");
+        let marked = "# Benchmarks\n\nWhy.\n\n<!-- bench:a -->\n\none\n\n<!-- /bench:a -->\n";
+        assert_eq!(once, marked);
+        let twice = renewed(&format!("{once}\nBehind.\n"), "a", "two").expect("both marks");
+        assert!(twice.contains("\n\ntwo\n\n") && !twice.contains("one"));
+        assert!(twice.starts_with(page) && twice.ends_with("\nBehind.\n"));
+        let other = renewed(&twice, "b", "three").expect("no marks of this name");
+        assert!(other.contains("two") && other.contains("three"));
+    }
+
+    #[test]
+    fn missing_end_mark_changes_nothing() {
+        assert!(renewed("<!-- bench:a -->\nwords", "a", "x").is_err());
     }
 }

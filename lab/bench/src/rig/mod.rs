@@ -7,15 +7,11 @@
 //! control groups of this bench is changed; every wait has a timeout.
 
 mod cleanup_guard;
-mod control;
 mod control_group;
-mod disk;
 mod disks;
 mod emulated_drive;
 mod error;
-mod mount;
 mod network;
-mod playlist;
 mod pool;
 mod process;
 mod queue;
@@ -25,8 +21,7 @@ mod store;
 pub(crate) use cleanup_guard::{CleanupGuard, ProcessContext};
 pub(crate) use control_group::ControlGroup;
 pub use control_group::MemoryUse;
-pub(crate) use disk::{DiskSetup, RunningDisk};
-pub(crate) use disks::{LINKED, RunningDisks};
+pub(crate) use disks::{DiskSetup, LINKED, RunningDisk, RunningDisks};
 pub(crate) use emulated_drive::EmulatedDrive;
 pub use error::RigError;
 pub(crate) use network::PrivateNetwork;

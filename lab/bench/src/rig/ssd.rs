@@ -11,9 +11,8 @@ use super::cleanup_guard::CleanupGuard;
 use super::emulated_drive::EmulatedDrive;
 use super::process::{ChildProcess, StderrHandling};
 use super::{RigError, make_folder};
-use crate::command_builder::CommandBuilder;
 use crate::experiment::{Cache, CacheKind, FlashTier};
-use crate::servers::CacheSpace;
+use crate::servers::{CacheSpace, CommandBuilder};
 
 /// Fraction of a server's memory that may hold dirty pages of its cache. Without this bound the
 /// kernel accumulates much more than the server's memory, and its reads queue behind all of it.

@@ -1,9 +1,12 @@
-//! `headlong serve`.
+//! `headlong serve`, and `headlong mount` or the preloaded library for other servers.
+
+use std::path::PathBuf;
 
 use headlong_units::{Bytes, MIB};
 
-use super::launch::{LaunchSpec, ListenAddress, ServerEnvironment, StatusSource, text};
-use crate::command_builder::CommandBuilder;
+use super::launch::{
+    CommandBuilder, LaunchSpec, ListenAddress, ServerEnvironment, StatusSource, scaled_ms, text,
+};
 
 /// Fraction of a memory limit reserved for the process itself: connections, sockets, tables, and
 /// the allocator's overhead.
@@ -17,7 +20,7 @@ pub(crate) fn pool_memory(limit: u64) -> Bytes {
     Bytes((limit - own) / MIB * MIB)
 }
 
-pub(super) fn launch(config: &str, place: &ServerEnvironment) -> LaunchSpec {
+pub(super) fn serve(config: &str, place: &ServerEnvironment) -> LaunchSpec {
     let file = place.folder.join("headlong.toml");
     let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "serve")
         .option("--config", file.display())
@@ -58,4 +61,60 @@ fn whole(config: &str, place: &ServerEnvironment) -> String {
     }
     // A parsed table can always be printed.
     toml::to_string(&table).unwrap_or_default()
+}
+
+/// The mount point of `headlong mount`, which a third-party server uses as its root.
+pub(super) fn mount_point(place: &ServerEnvironment) -> PathBuf {
+    place.folder.join("mounted")
+}
+
+/// The daemon of the mount, within the server's memory limit.
+pub(super) fn mount(place: &ServerEnvironment) -> LaunchSpec {
+    let point = mount_point(place);
+    let (file, keys) = place.reader_file();
+    let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "mount")
+        .word(place.root.display())
+        .word(point.display())
+        .option("--time-scale", place.time_scale)
+        .option("--config", file.display());
+    LaunchSpec {
+        under: Vec::new(),
+        command,
+        files: vec![(file, keys)],
+        status: StatusSource::Mount(point.clone()),
+        listens: ListenAddress::Mount(point),
+    }
+}
+
+/// Default of `headlong run`: how long a call waits for the reception, seconds of model time.
+const WAIT_SECONDS: f64 = 10.0;
+
+fn socket(place: &ServerEnvironment) -> PathBuf {
+    place.folder.join("reception.sock")
+}
+
+/// Prefix of the command of a server with the preloaded library.
+pub(super) fn preload_words(place: &ServerEnvironment) -> Vec<String> {
+    let wait = scaled_ms(WAIT_SECONDS, place);
+    let words = CommandBuilder::of(&place.headlong, "run")
+        .option("--socket", socket(place).display())
+        .option("--wait", format_args!("{wait}ms"));
+    words.plain("--only-if-helped --").0
+}
+
+/// The reception daemon of a preloaded library, within the server's memory limit.
+pub(super) fn reception(place: &ServerEnvironment) -> LaunchSpec {
+    let socket = socket(place);
+    let (file, keys) = place.reader_file();
+    let CommandBuilder(command) = CommandBuilder::of(&place.headlong, "reception")
+        .option("--socket", socket.display())
+        .option("--time-scale", place.time_scale)
+        .option("--config", file.display());
+    LaunchSpec {
+        under: Vec::new(),
+        command,
+        files: vec![(file, keys)],
+        status: StatusSource::Reception(socket.clone()),
+        listens: ListenAddress::Socket(socket),
+    }
 }

@@ -6,22 +6,16 @@
 //!
 //! Invariants: nothing is started or written here; same settings and place, same text.
 
-mod apache;
-mod caches;
-mod front_proxy;
 mod headlong;
 mod launch;
-mod mount;
-mod nginx;
-mod pool;
-mod preload;
+mod third_party;
 
 pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
 pub(crate) use self::launch::{
-    CacheSpace, LaunchSpec, ListenAddress, PoolDevices, ServerEnvironment, StatusSource,
+    ADMIN_PORT, CacheSpace, CommandBuilder, LaunchSpec, ListenAddress, PORT, PoolDevices,
+    ServerEnvironment, StatusSource, pool as pool_launch,
 };
-pub(crate) use self::pool::launch as pool_launch;
 
 use crate::experiment::{CacheKind, FrontProxy, ServerKind};
 
@@ -58,34 +52,34 @@ pub(crate) fn launches(kind: &ServerKind, place: &ServerEnvironment) -> ServerLa
         own.port = BEHIND_PORT;
     }
     if place.mount {
-        own.root = mount::point(place);
+        own.root = headlong::mount_point(place);
     }
     if place.pool.is_some() {
-        own.root = pool::point(&place.folder);
+        own.root = launch::pool_point(&place.folder);
     }
     let mut server = launch(kind, &own);
-    let mut reader = place.mount.then(|| mount::launch(place));
+    let mut reader = place.mount.then(|| headlong::mount(place));
     if place.preload {
-        server.under = preload::words(place);
-        reader = Some(preload::reception(place));
+        server.under = headlong::preload_words(place);
+        reader = Some(headlong::reception(place));
     }
     if let Some(pool) = &place.pool {
-        reader = Some(pool::launch(pool, &place.folder, place.memory, false));
+        reader = Some(launch::pool(pool, &place.folder, place.memory, false));
     }
     ServerLaunch {
         reader,
         server,
         cache: (place.cache.as_ref())
-            .and_then(|(cache, space)| caches::launch(*cache, space, place, BEHIND_PORT)),
-        front: (place.front).map(|front| front_proxy::launch(front, place, BEHIND_PORT)),
+            .and_then(|(cache, space)| third_party::cache(*cache, space, place, BEHIND_PORT)),
+        front: (place.front).map(|front| third_party::front_proxy(front, place, BEHIND_PORT)),
     }
 }
 
 fn launch(kind: &ServerKind, place: &ServerEnvironment) -> LaunchSpec {
     match kind {
-        ServerKind::Headlong { config } => headlong::launch(config, place),
-        ServerKind::Nginx(settings) => nginx::launch(settings, place),
-        ServerKind::Apache(settings) => apache::launch(settings, place),
+        ServerKind::Headlong { config } => headlong::serve(config, place),
+        ServerKind::Nginx(settings) => third_party::nginx(settings, place),
+        ServerKind::Apache(settings) => third_party::apache(settings, place),
         ServerKind::Command { words } => {
             let words = words.iter().map(|word| filled(word, place));
             LaunchSpec::of_others(place, words.collect(), Vec::new())

@@ -27,15 +27,14 @@ use serde_json::{Value, json};
 use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{BlockQueueSettings, Experiment, ExperimentCell, SearchRules};
-use crate::parallel::in_parallel;
-use crate::playback_quality::{PlaybackQuality, QualityRules, QualityShortfall};
+use crate::load_result::{PlaybackQuality, QualityRules, QualityShortfall};
 use crate::record::{
     DiskFacts, LoadFigures, OutcomeName, RunRecord, RunSetup, RunVerdict, SCHEMA, ServerFacts,
 };
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run_identity::{of_run, own_build, settings};
 use crate::run_phases::RunPhase;
-use crate::search::{CompletedSearch, LimitSearch, Probe};
+use crate::search::{CompletedSearch, LimitSearch, Probe, in_parallel};
 use crate::search_driver::Runner;
 
 /// Name of the machine in the record of a virtual run.

@@ -1,9 +1,9 @@
 //! Virtual runs of a small experiment.
 
+use headlong_testkit::schema::differences;
 use std::path::Path;
 
 use super::*;
-use crate::record::tests::differences;
 
 const TEXT: &str = r#"
 name = "small"
@@ -165,8 +165,7 @@ fn virtual_record_matches_schema_and_repeats() {
             serde_json::to_value(record.expect("imitable")).expect("JSON")
         };
         let record = made();
-        let mut found = Vec::new();
-        differences(&schema, &record, "record", &mut found);
+        let found = differences(&schema, &record, "record");
         assert!(found.is_empty(), "{found:#?}");
         let delivered = record["verdict"]["delivered"].as_f64().expect("a number");
         assert!(delivered > 2.0 * MIB, "{server}: {delivered}");

@@ -300,7 +300,7 @@ impl Viewer {
                 }
                 Ok(Some(ReplyEvent::Body(part))) => {
                     if let Some(offset) = world.first_wrong(asked, part) {
-                        world.recording.wrong_bytes += 1;
+                        world.recording.report.wrong_bytes += 1;
                         self.wrong = Some(format!("byte {offset} differs from the title's"));
                         found.end = Some(TransportEnd::Wrong);
                         return Some(found);
@@ -385,7 +385,7 @@ impl Viewer {
         let connection = &mut self.connections[index];
         if connection.used && !connection.reply.has_started() {
             connection.close();
-            world.recording.resent += 1;
+            world.recording.report.resent += 1;
             connection.stage = ConnectionStage::Departing(at);
             return;
         }

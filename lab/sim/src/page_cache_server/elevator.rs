@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_units::{Duration, Instant};
 
-use super::page::PAGE_BYTES;
 use crate::device::QueuedDrive;
 
+/// Bytes of a page of the modelled kernel.
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Requests of a batch (`fifo_batch`).
 const BATCH: u32 = 16;
 

@@ -16,7 +16,6 @@
 mod cache;
 mod elevator;
 mod origin;
-mod page;
 mod read_ahead;
 mod setup;
 #[cfg(test)]
@@ -30,8 +29,7 @@ use headlong_units::{Instant, KIB};
 pub use self::cache::CacheKind;
 use self::cache::{FolioId, PageCache};
 pub use self::elevator::Scheduler;
-use self::elevator::{Elevator, ElevatorLimits, PageRun};
-use self::page::PAGE_BYTES;
+use self::elevator::{Elevator, ElevatorLimits, PAGE_BYTES, PageRun};
 use self::read_ahead::{DeviceLimits, ReadAheadState, ReadAheadWindow};
 pub use self::setup::{AccessMethod, PageCacheServerSetup};
 use crate::device::QueuedDrive;

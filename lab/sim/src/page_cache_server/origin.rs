@@ -4,7 +4,7 @@ use headlong_engine::{Control, ControlView, MemoryUse, QueueUse, RequestId, Slot
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 
-use super::page::PAGE_BYTES;
+use super::elevator::PAGE_BYTES;
 use super::read_ahead::ReadAheadState;
 use super::{PageCacheServer, Transfer};
 use crate::device::{AccessPattern, DriveUse};

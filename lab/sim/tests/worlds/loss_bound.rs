@@ -1,34 +1,23 @@
 //! The least number of lost viewers against the simulated server.
 
-use headlong_drive::{DrawnDrive, preset};
+use headlong_drive::DrawnDrive;
 use headlong_engine::{Admission, Policy};
-use headlong_sim::{
-    FlashSetup, LossBound, MeasuredWindow, Placement, SetupError, VirtualExperiment, WorldSetup,
-};
-use headlong_units::{Duration, Instant, MIB};
-use headlong_workload::Specification;
+use headlong_sim::{LossBound, Placement, SetupError, VirtualExperiment, WorldSetup};
+use headlong_units::MIB;
+
+use crate::{experiment, tier, window};
 
 /// Viewers who all return within half of the seconds that are measured.
 fn start(name: &str, memory_mib: u64, seconds: u64) -> VirtualExperiment {
     let resumed = format!("{}s", seconds / 2);
-    let keys = [("sessions.resume_time", resumed.as_str())];
-    let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let mut setup = WorldSetup {
-        window: MeasuredWindow {
-            from: Instant::ZERO,
-            to: Instant::ZERO + Duration::from_secs(seconds),
-        },
+        window: window(0, seconds),
         placement: Placement::Spread,
         ..WorldSetup::default()
     };
     setup.engine.memory_bytes = memory_mib * MIB;
     setup.engine.admission = Admission::Accept;
-    VirtualExperiment {
-        workload: Specification::preset(name, &keys).expect("right"),
-        drive: preset("wd-red-wd10efrx").expect("known"),
-        setup,
-        steps: Vec::new(),
-    }
+    experiment(name, &[("sessions.resume_time", resumed.as_str())], setup)
 }
 
 /// The bound, and the viewers that the simulated server loses.
@@ -87,14 +76,7 @@ fn bound_on_losses_rises_with_rate_and_falls_with_memory() {
 #[test]
 fn bounds_refuse_servers_with_an_ssd() {
     let mut experiment = start("youtube-sd", 64, 60);
-    experiment.setup.flash = Some(FlashSetup {
-        drive: preset("ssd-sata-low-end").expect("known"),
-        bytes: 1 << 30,
-        ssds: 1,
-        block_bytes: 16 << 20,
-        is_warm: false,
-        content: headlong_sim::WarmContent::default(),
-    });
+    experiment.setup.flash = Some(tier(1, 1 << 30, 16 << 20));
     assert_eq!(experiment.loss_bound(60.0, 1), Err(SetupError::FlashBound));
     assert_eq!(experiment.bound(60.0, 1), Err(SetupError::FlashBound));
 }

@@ -8,12 +8,13 @@ use headlong_drive::{
 use headlong_engine::{Admission, EngineConfig, Policy, SizingConfig};
 use headlong_player::{ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_random::Generator;
-use headlong_sim::{LayoutFile, MeasuredWindow, RunFigures, RunMeasurements, World, WorldSetup};
-use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
-use headlong_workload::{NetworkClass, Session, Trace};
+use headlong_sim::{LayoutFile, RunMeasurements, World, WorldSetup};
+use headlong_units::{BitRate, Duration, Instant, KIB, MIB};
+use headlong_workload::{Session, Trace};
 use proptest::prelude::*;
 
-const CHUNK_BYTES: u64 = 512 * KIB;
+use crate::{CHUNK_BYTES, seconds, titles, trace, visit, window};
+
 const DELAY: Duration = Duration::from_millis(50);
 
 /// A simple drive: a fixed time for each reposition, then a fixed rate.
@@ -104,68 +105,11 @@ impl Drive for PlainDrive {
     }
 }
 
-fn seconds(count: u64) -> Instant {
-    Instant::ZERO + Duration::from_secs(count)
-}
-
-fn class(bandwidth: Option<BitRate>) -> NetworkClass {
-    NetworkClass {
-        name: "only".to_owned(),
-        bandwidth,
-        delay: DELAY,
-        share: 1.0,
-    }
-}
-
-/// A viewer that requests `count` chunks of a title from the start, the first three at once, the
-/// others paced.
-fn visit(arrival: Duration, title: u32, count: u64) -> Session {
-    let call = |index: u64| ScriptCall {
-        object: ObjectId(title),
-        range: Some(ByteRange::new(
-            index * CHUNK_BYTES,
-            (index + 1) * CHUNK_BYTES,
-        )),
-        expected_bytes: Some(CHUNK_BYTES),
-        timeout: Some(Duration::from_secs(10)),
-        pace: (index >= 3).then_some(Duration::from_secs(10)),
-        think: None,
-        with_previous: false,
-    };
-    Session {
-        arrival,
-        class: 0,
-        plan: SessionPlan::Script(Script::new((0..count).map(call).collect())),
-    }
-}
-
-fn titles(count: u32, chunks: u64) -> Vec<LayoutFile> {
-    let title = |index| LayoutFile {
-        object: Some(ObjectId(index)),
-        size_bytes: chunks * CHUNK_BYTES,
-        bit_rate: None,
-        part: None,
-        disk: 0,
-    };
-    (0..count).map(title).collect()
-}
-
-fn trace(bandwidth: Option<BitRate>, sessions: Vec<Session>) -> Trace {
-    Trace {
-        classes: vec![class(bandwidth)],
-        sessions,
-        ..Trace::default()
-    }
-}
-
 /// The window covers the whole run.
 fn setup(engine: EngineConfig) -> WorldSetup {
     WorldSetup {
         engine,
-        window: MeasuredWindow {
-            from: Instant::ZERO,
-            to: seconds(10_000),
-        },
+        window: window(0, 10_000),
         checked: true,
         ..WorldSetup::default()
     }
@@ -227,7 +171,7 @@ fn response_time_of_one_viewer_matches_arithmetic() {
     let bandwidth = BitRate(8 * CHUNK_BYTES);
     let trace = trace(Some(bandwidth), vec![visit(Duration::from_secs(1), 1, 1)]);
     let position = Duration::from_millis(20);
-    let seen = run(setup(engine), &titles(2, 4), &trace, position);
+    let seen = run(setup(engine), &titles(2, 4, 1), &trace, position);
     // A round trip, a reposition, 512 KiB at 100 MiB/s, and one second on the link.
     let expected = DELAY.times(2) + position + Duration::from_millis(5) + Duration::from_secs(1);
     assert_eq!(seen.response_times[0].count(), 1);
@@ -240,7 +184,7 @@ fn response_time_of_one_viewer_matches_arithmetic() {
 #[test]
 fn paced_calls_follow_script_and_are_answered() {
     let trace = trace(None, vec![visit(Duration::ZERO, 0, 6)]);
-    let seen = run(setup(accepting(64 * MIB)), &titles(1, 6), &trace, DELAY);
+    let seen = run(setup(accepting(64 * MIB)), &titles(1, 6, 1), &trace, DELAY);
     assert_eq!(seen.calls.whole, 6);
     assert_eq!(seen.calls.failures(), 0);
     // Three consecutive calls, then one every ten seconds.
@@ -253,7 +197,7 @@ fn paced_calls_follow_script_and_are_answered() {
 fn all_requested_bytes_arrive_and_slots_return() {
     let trace = crowd(7, 120);
     let asked = calls_of(&trace) * CHUNK_BYTES;
-    let seen = run(setup(accepting(64 * MIB)), &titles(12, 8), &trace, DELAY);
+    let seen = run(setup(accepting(64 * MIB)), &titles(12, 8, 1), &trace, DELAY);
     assert_eq!(seen.calls.failures(), 0);
     assert_eq!(seen.calls.whole_bytes, asked);
     assert_eq!(seen.stats.bytes_sent, asked);
@@ -271,7 +215,12 @@ fn all_requested_bytes_arrive_and_slots_return() {
 fn slow_drive_fails_calls_but_loses_no_viewer() {
     let trace = crowd(3, 150);
     let position = Duration::from_millis(900);
-    let seen = run(setup(accepting(16 * MIB)), &titles(12, 8), &trace, position);
+    let seen = run(
+        setup(accepting(16 * MIB)),
+        &titles(12, 8, 1),
+        &trace,
+        position,
+    );
     assert!(seen.calls.timed_out > 0);
     assert_eq!(seen.sessions_began(), 150);
     assert_eq!(seen.sessions_ended(), 150);
@@ -298,7 +247,7 @@ fn refused_calls_are_counted() {
     };
     let two = |title| visit(Duration::ZERO, title, 1);
     let trace = trace(Some(BitRate::from_kbps(1_000)), vec![two(0), two(1)]);
-    let seen = run(setup(engine), &titles(2, 1), &trace, DELAY);
+    let seen = run(setup(engine), &titles(2, 1, 1), &trace, DELAY);
     assert_eq!((seen.calls.whole, seen.calls.refused), (1, 1));
 }
 
@@ -306,11 +255,9 @@ fn refused_calls_are_counted() {
 fn only_events_within_window_count() {
     let trace = trace(None, vec![visit(Duration::ZERO, 0, 9)]);
     let mut setup = setup(accepting(64 * MIB));
-    setup.window = MeasuredWindow {
-        from: seconds(15),
-        to: seconds(45),
-    };
-    let world = World::new(setup, &titles(1, 9), &trace, PlainDrive::new(DELAY)).expect("a world");
+    setup.window = window(15, 45);
+    let world =
+        World::new(setup, &titles(1, 9, 1), &trace, PlainDrive::new(DELAY)).expect("a world");
     let seen = world.run();
     // Calls of 0 s (three), 10 s, 20 s, 30 s, 40 s, ...
     assert_eq!((seen.calls.whole, seen.calls_outside.whole), (3, 4));
@@ -324,7 +271,7 @@ fn world_stops_at_first_failure() {
     setup.stops_at_failure = true;
     let position = Duration::from_millis(900);
     let world =
-        World::new(setup, &titles(12, 8), &trace, PlainDrive::new(position)).expect("a world");
+        World::new(setup, &titles(12, 8, 1), &trace, PlainDrive::new(position)).expect("a world");
     let seen = world.run();
     assert_eq!(seen.calls.failures(), 1);
     assert!(seen.length() < Duration::from_secs(200));
@@ -333,11 +280,8 @@ fn world_stops_at_first_failure() {
 #[test]
 fn oversized_catalogue_is_rejected_with_both_sizes() {
     let file = LayoutFile {
-        object: Some(ObjectId(0)),
         size_bytes: 2 << 40,
-        bit_rate: None,
-        part: None,
-        disk: 0,
+        ..titles(1, 1, 1)[0]
     };
     let trace = trace(None, Vec::new());
     let world = World::new(
@@ -348,12 +292,6 @@ fn oversized_catalogue_is_rejected_with_both_sizes() {
     );
     let error = world.expect_err("too large").to_string();
     assert!(error.contains("2TiB") && error.contains("1TiB"), "{error}");
-}
-
-fn record_of(engine: EngineConfig, trace: &Trace) -> String {
-    let seen = run(setup(engine), &titles(12, 8), trace, DELAY);
-    let record = RunFigures::new(1.0, 1, &seen);
-    serde_json::to_string(&record).expect("a record is JSON") + &format!("{seen:?}")
 }
 
 proptest! {
@@ -381,7 +319,7 @@ proptest! {
         setup.socket_bytes = socket_kib * KIB;
         let trace = crowd(seed, viewers);
         let position = Duration::from_millis(position_ms);
-        let seen = run(setup, &titles(12, 8), &trace, position);
+        let seen = run(setup, &titles(12, 8, 1), &trace, position);
         prop_assert_eq!(seen.sessions_ended(), viewers);
         prop_assert!(seen.calls.ended <= calls_of(&trace));
         prop_assert!(seen.calls.failures() > 0 || seen.calls.whole == calls_of(&trace));
@@ -390,20 +328,6 @@ proptest! {
         let memory = seen.memory_at_end.expect("run to the end");
         prop_assert_eq!(memory.sending_bytes, 0);
     }
-}
-
-#[test]
-fn same_world_gives_identical_record() {
-    let trace = crowd(11, 100);
-    assert_eq!(
-        record_of(accepting(24 * MIB), &trace),
-        record_of(accepting(24 * MIB), &trace)
-    );
-    let other = crowd(12, 100);
-    assert_ne!(
-        record_of(accepting(24 * MIB), &trace),
-        record_of(accepting(24 * MIB), &other)
-    );
 }
 
 /// A title in files of one chunk each, requested whole, one after another.

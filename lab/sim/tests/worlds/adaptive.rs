@@ -1,34 +1,19 @@
 //! Adaptive players in virtual time.
 
-use headlong_drive::preset;
-use headlong_sim::{
-    MeasuredWindow, RunFigures, SetupError, ViewingRecord, VirtualExperiment, WorldSetup,
-};
-use headlong_units::{Duration, Instant, MIB};
-use headlong_workload::Specification;
+use headlong_sim::{RunFigures, SetupError, ViewingRecord, VirtualExperiment, WorldSetup};
+use headlong_units::MIB;
+
+use crate::window;
 
 /// A few titles, for some minutes, with the given overrides.
 fn experiment(changes: &[(&str, &str)]) -> VirtualExperiment {
     let few = [("title.dash.count", "100")];
-    let keys = few.iter().chain(changes);
-    let keys: Vec<_> = keys
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect();
     let mut setup = WorldSetup {
-        window: MeasuredWindow {
-            from: Instant::ZERO + Duration::from_secs(60),
-            to: Instant::ZERO + Duration::from_secs(360),
-        },
+        window: window(60, 360),
         ..WorldSetup::default()
     };
     setup.engine.memory_bytes = 512 * MIB;
-    let workload = Specification::preset("dash-vod", &keys);
-    VirtualExperiment {
-        workload: workload.unwrap_or_else(|errors| panic!("{errors}")),
-        drive: preset("wd-red-wd10efrx").expect("known"),
-        setup,
-        steps: Vec::new(),
-    }
+    crate::experiment("dash-vod", &[&few, changes].concat(), setup)
 }
 
 fn run(changes: &[(&str, &str)]) -> RunFigures {

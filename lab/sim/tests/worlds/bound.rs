@@ -2,29 +2,24 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Policy, Retention};
-use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
-use headlong_units::{Duration, Instant, MIB};
+use headlong_sim::{VirtualExperiment, WorldSetup};
+use headlong_units::{Instant, MIB};
 use headlong_workload::Specification;
+
+use crate::window;
 
 /// A few titles, so that memory matters, for some minutes.
 fn experiment(name: &str, drive: &str, memory_mib: u64, seconds: u64) -> VirtualExperiment {
-    let keys = [("title.sd.count", "600"), ("title.hd.count", "200")];
-    let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let mut setup = WorldSetup {
-        window: MeasuredWindow {
-            from: Instant::ZERO + Duration::from_secs(60),
-            to: Instant::ZERO + Duration::from_secs(60 + seconds),
-        },
+        window: window(60, 60 + seconds),
         ..WorldSetup::default()
     };
     setup.engine.memory_bytes = memory_mib * MIB;
     setup.engine.admission = Admission::Accept;
-    let workload = Specification::preset(name, &keys).expect("right");
+    let few = [("title.sd.count", "600"), ("title.hd.count", "200")];
     VirtualExperiment {
-        workload,
         drive: preset(drive).expect("known"),
-        setup,
-        steps: Vec::new(),
+        ..crate::experiment(name, &few, setup)
     }
 }
 

@@ -1,13 +1,10 @@
 //! Restart of the server in the middle of a run.
 
-use headlong_drive::preset;
 use headlong_engine::{Control, EngineConfig};
-use headlong_sim::{
-    FlashSetup, MeasuredWindow, Restart, RunMeasurements, VirtualExperiment, WarmContent,
-    WorldSetup,
-};
+use headlong_sim::{FlashSetup, MeasuredWindow, Restart, RunMeasurements, WorldSetup};
 use headlong_units::{Duration, Instant, MIB};
-use headlong_workload::Specification;
+
+use crate::{experiment, tier};
 
 /// Time of the kill; the server is back half a second before the snapshot at 205 s.
 const AT: Instant = Instant(203_500_000_000);
@@ -25,25 +22,21 @@ fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> RunMeasurement
         ..EngineConfig::default()
     };
     engine.control.mode = Control::Auto;
-    let experiment = VirtualExperiment {
-        workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
-        drive: preset("wd-red-wd10efrx").expect("a preset"),
-        setup: WorldSetup {
-            engine,
-            window: MeasuredWindow {
-                from: AT,
-                to: AT + Duration::from_secs(60),
-            },
-            restart: Some(Restart {
-                at: AT,
-                down: Duration::from_secs(1),
-                kept,
-            }),
-            flash,
-            ..WorldSetup::default()
+    let setup = WorldSetup {
+        engine,
+        window: MeasuredWindow {
+            from: AT,
+            to: AT + Duration::from_secs(60),
         },
-        steps: Vec::new(),
+        restart: Some(Restart {
+            at: AT,
+            down: Duration::from_secs(1),
+            kept,
+        }),
+        flash,
+        ..WorldSetup::default()
     };
+    let experiment = experiment("youtube-sd", &[], setup);
     experiment.observe(30.0, 1).expect("a world")
 }
 
@@ -72,23 +65,9 @@ fn restart_cuts_replies_and_serves_with_and_without_state() {
 }
 
 #[test]
-fn run_with_restart_is_deterministic() {
-    let once = || format!("{:?}", run(Some(Duration::from_secs(30))).calls);
-    assert_eq!(once(), once());
-}
-
-#[test]
 fn sealed_flash_blocks_survive_restart() {
-    let tier = |bytes| FlashSetup {
-        drive: preset("ssd-sata-low-end").expect("a preset"),
-        ssds: 1,
-        bytes,
-        block_bytes: 16 << 20,
-        is_warm: true,
-        content: WarmContent::default(),
-    };
     let kept = Some(Duration::ZERO);
-    let with = run_with(kept, Some(tier(4 << 30)));
+    let with = run_with(kept, Some(tier(1, 4 << 30, 16 << 20)));
     let flash = with.flash.expect("a tier");
     let share = with.stats.bytes_from_flash as f64 / with.stats.bytes_sent as f64;
     println!("seed 1: {flash:?}, {share:.2} of all bytes");
@@ -102,22 +81,11 @@ fn sealed_flash_blocks_survive_restart() {
 
 #[test]
 fn warm_tier_is_rejected_for_adaptive_players() {
-    let experiment = VirtualExperiment {
-        workload: Specification::preset("dash-vod", &[]).expect("a preset"),
-        drive: preset("wd-red-wd10efrx").expect("a preset"),
-        setup: WorldSetup {
-            flash: Some(FlashSetup {
-                drive: preset("ssd-sata-low-end").expect("a preset"),
-                ssds: 1,
-                bytes: 4 << 30,
-                block_bytes: 16 << 20,
-                is_warm: true,
-                content: WarmContent::default(),
-            }),
-            ..WorldSetup::default()
-        },
-        steps: Vec::new(),
+    let setup = WorldSetup {
+        flash: Some(tier(1, 4 << 30, 16 << 20)),
+        ..WorldSetup::default()
     };
+    let experiment = experiment("dash-vod", &[], setup);
     let refused = experiment.observe(1.0, 1);
     assert!(matches!(refused, Err(headlong_sim::SetupError::NotWarm)));
 }

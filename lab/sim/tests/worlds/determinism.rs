@@ -2,39 +2,26 @@
 //!
 //! A failure prints the complete setup of the world, so that it can be reproduced.
 
-use headlong_drive::preset;
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
 use headlong_sim::{
-    AccessMethod, CacheKind, MeasuredWindow, PageCacheServerSetup, Placement, RunFigures,
-    Scheduler, ServerModel, VirtualExperiment, WorldSetup,
+    AccessMethod, CacheKind, PageCacheServerSetup, Placement, Restart, RunFigures, Scheduler,
+    ServerModel, VirtualExperiment, WorldSetup,
 };
-use headlong_units::{Duration, Instant, KIB, MIB};
-use headlong_workload::Specification;
+use headlong_units::{Duration, KIB, MIB};
+
+use crate::{seconds, window};
 
 /// A few titles on a small drive, viewers for a minute.
 fn experiment(setup: WorldSetup) -> VirtualExperiment {
-    let changes = [("title.sd.count", "60"), ("title.hd.count", "4")];
-    let changes: Vec<(String, String)> = changes
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect();
-    let workload = Specification::preset("youtube-sd", &changes).expect("a workload");
-    let drive = preset("wd-red-wd10efrx")
-        .expect("a drive")
-        .scaled_to(4_000_000_000);
-    VirtualExperiment {
-        workload,
-        drive,
-        setup: WorldSetup {
-            window: MeasuredWindow {
-                from: Instant::ZERO + Duration::from_secs(20),
-                to: Instant::ZERO + Duration::from_secs(60),
-            },
-            ramp_down: Duration::from_secs(10),
-            ..setup
-        },
-        steps: Vec::new(),
-    }
+    let setup = WorldSetup {
+        window: window(20, 60),
+        ramp_down: Duration::from_secs(10),
+        ..setup
+    };
+    let few = [("title.sd.count", "60"), ("title.hd.count", "4")];
+    let mut made = crate::experiment("youtube-sd", &few, setup);
+    made.drive = made.drive.scaled_to(4_000_000_000);
+    made
 }
 
 /// All measurements of a world, as text.
@@ -94,6 +81,15 @@ fn worlds_with_other_settings_are_deterministic() {
         queue_depth: Some(2),
         bit_rates_known: true,
         stops_at_failed_session: true,
+        ..WorldSetup::default()
+    });
+    run_twice(&WorldSetup {
+        engine: engine(),
+        restart: Some(Restart {
+            at: seconds(40),
+            down: Duration::from_secs(1),
+            kept: Some(Duration::from_secs(30)),
+        }),
         ..WorldSetup::default()
     });
 }

@@ -7,10 +7,12 @@
 
 use headlong_engine::{Control, EngineConfig};
 use headlong_player::{ObjectId, SessionPlan};
-use headlong_sim::{MeasuredWindow, RunFigures, World, WorldSetup, files_of};
-use headlong_units::{Duration, Instant, MIB};
+use headlong_sim::{RunFigures, World, WorldSetup, files_of};
+use headlong_units::{Duration, MIB};
 use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Session, Specification, Trace, generate};
+
+use crate::window;
 
 /// Times when half of the viewers leave, return, when the mix changes, and of the end; seconds.
 const HALF_LEAVE: u64 = 360;
@@ -95,10 +97,7 @@ fn run(seed: u64) -> RunFigures {
     engine.control.start_bytes = Some(2 * MIB);
     let setup = WorldSetup {
         engine,
-        window: MeasuredWindow {
-            from: Instant::ZERO + Duration::from_secs(60),
-            to: Instant::ZERO + Duration::from_secs(END),
-        },
+        window: window(60, END),
         ..WorldSetup::default()
     };
     let drive = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
@@ -109,27 +108,18 @@ fn run(seed: u64) -> RunFigures {
 #[test]
 fn changes_of_load_and_mix_cause_no_failure() {
     let record = run(1);
-    let viewers = |second: u64| {
-        let near = |sample: &&headlong_sim::SeriesSample| sample.second >= second as f64;
-        record
-            .series
-            .iter()
-            .find(near)
-            .map_or(0, |sample| sample.viewers)
+    let sample = |second: u64| {
+        let mut series = record.series.iter();
+        let found = series.find(|sample| sample.second >= second as f64);
+        found.expect("the run lasts longer")
     };
+    let viewers = |second| sample(second).viewers;
     let (all, half) = (viewers(HALF_LEAVE - 10), viewers(TWICE_COME - 10));
     assert!(half * 3 < all * 2, "half of {all} left, {half} remain");
     assert!(viewers(END - 10) > 2 * all, "there are many SD viewers");
     assert_eq!(record.failures, 0, "{}", record.line());
     // The prefetch size started far too small for 80 % of HD viewers, and grew in time.
-    let size = |second: u64| {
-        let near = |sample: &&headlong_sim::SeriesSample| sample.second >= second as f64;
-        record
-            .series
-            .iter()
-            .find(near)
-            .map_or(0.0, |sample| sample.prefetch_mib)
-    };
+    let size = |second| sample(second).prefetch_mib;
     assert_eq!(size(5), 2.0);
     assert!(size(HALF_LEAVE - 10) > 4.0, "{} MiB", size(HALF_LEAVE - 10));
     // Settled: in the last two minutes it stays within a factor of one and a half.

@@ -1,35 +1,26 @@
 //! Players that announce their next request, without playlists at the server.
 
-use headlong_drive::preset;
 use headlong_engine::{EngineConfig, Stats};
-use headlong_sim::{MeasuredWindow, VirtualExperiment, WorldSetup};
-use headlong_units::{Duration, Instant, MIB};
-use headlong_workload::Specification;
+use headlong_sim::WorldSetup;
+use headlong_units::MIB;
+
+use crate::{experiment, window};
 
 /// Viewers of segments in separate files, for a minute.
 fn stats(workload: &str, setup: WorldSetup) -> Stats {
     let group = if workload == "dash-vod" { "dash" } else { "sd" };
-    let changes = [
-        ("catalogue.chunk".to_owned(), "segment".to_owned()),
-        (format!("title.{group}.count"), "60".to_owned()),
-    ];
-    let experiment = VirtualExperiment {
-        workload: Specification::preset(workload, &changes).expect("a workload"),
-        drive: preset("wd-red-wd10efrx").expect("a drive"),
-        setup: WorldSetup {
-            engine: EngineConfig {
-                memory_bytes: 512 * MIB,
-                ..EngineConfig::default()
-            },
-            window: MeasuredWindow {
-                from: Instant::ZERO + Duration::from_secs(20),
-                to: Instant::ZERO + Duration::from_secs(80),
-            },
-            checked: true,
-            ..setup
+    let count = format!("title.{group}.count");
+    let changes = [("catalogue.chunk", "segment"), (count.as_str(), "60")];
+    let setup = WorldSetup {
+        engine: EngineConfig {
+            memory_bytes: 512 * MIB,
+            ..EngineConfig::default()
         },
-        steps: Vec::new(),
+        window: window(20, 80),
+        checked: true,
+        ..setup
     };
+    let experiment = experiment(workload, &changes, setup);
     let seen = experiment.observe(6.0, 7).expect("a world");
     assert!(seen.calls.whole > 20, "too few calls: {:?}", seen.calls);
     seen.stats

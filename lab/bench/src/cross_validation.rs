@@ -14,24 +14,17 @@
 //! Invariants: a figure that one side lacks is missing, not zero; a pair counts only if both sides
 //! found a rate.
 
-mod figures;
-mod phases;
-mod tables;
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
-use headlong_report::{Page, Section};
+use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::Duration;
 use serde::Serialize;
+use serde_json::Value;
 
-pub use self::figures::ValidationFigures;
-pub use self::phases::{PhaseComparison, PhaseFigure};
 use crate::command::{BenchError, BenchOptions, CommandOutcome, print};
 use crate::experiment::{Experiment, ExperimentCell, ServerKind};
-use crate::record::{OutcomeName, RunRecord};
-use crate::run_phases::sum_of_devices;
+use crate::record::{DiskFacts, OutcomeName, RunRecord};
+use crate::run_phases::{RunPhase, sum_of_devices};
 use crate::search_driver::{Runner, SearchDriver, ServerLimit};
 use crate::virtual_command::{VirtualOptions, limits};
 use crate::virtual_run::VirtualBench;
@@ -280,7 +273,7 @@ fn pair(
         phases: best
             .zip(at_the_rate.as_ref())
             .map_or_else(Vec::new, |(real, simulated)| {
-                phases::compare(&real.phases, &simulated.phases)
+                compare_phases(&real.phases, &simulated.phases)
             }),
         replay: best.map(|best| bench.replay_line(cell, best.rate, best.seed)),
     })
@@ -386,3 +379,286 @@ fn write_report(
     });
     Ok(())
 }
+
+const MIB: f64 = 1_048_576.0;
+
+impl CrossValidation {
+    /// Failure-free rates, real and virtual.
+    pub fn rates_table(&self) -> Table {
+        let heads = "Workload | Server | Real (MiB/s) | Virtual (MiB/s) | Ratio | Within | Agrees";
+        let mut table = Table::headed(heads);
+        for pair in &self.pairs {
+            let rate = |rate: Option<f64>| Cell::maybe(rate.map(|rate| rate / MIB), 1);
+            let agrees = match (pair.agrees, pair.is_machine_limited) {
+                (true, false) => "yes",
+                (true, true) => "as far as the machine can tell",
+                (false, _) => "no",
+            };
+            table.push([
+                pair.workload.as_str().into(),
+                pair.server.as_str().into(),
+                rate(pair.real_rate),
+                rate(pair.virtual_rate),
+                Cell::maybe(pair.ratio, 2),
+                format!("{:.0} %", pair.tolerance * 100.0).into(),
+                agrees.into(),
+            ]);
+        }
+        table
+    }
+
+    /// Figures at the same rate: each one twice, the real one first.
+    pub fn figures_table(&self) -> Table {
+        let mut heads = vec!["Figure".to_owned()];
+        let both: Vec<(&ValidationPair, ValidationFigures, ValidationFigures)> = self
+            .pairs
+            .iter()
+            .filter_map(|pair| Some((pair, pair.real?, pair.simulated?)))
+            .collect();
+        for (pair, ..) in &both {
+            let rate = pair.rate.unwrap_or(0.0) / MIB;
+            heads.push(format!("{} {} at {rate:.1}", pair.workload, pair.server));
+        }
+        let mut table = Table::new(heads);
+        for (name, figure, scale, decimals) in FIGURES {
+            let mut row = vec![Cell::from(*name)];
+            for (_, real, simulated) in &both {
+                let format_figure = |figures: &ValidationFigures| match figure(figures) {
+                    Some(value) => format!("{:.1$}", value * scale, decimals),
+                    None => "-".to_owned(),
+                };
+                row.push(format!("{} / {}", format_figure(real), format_figure(simulated)).into());
+            }
+            table.push(row);
+        }
+        table
+    }
+}
+
+impl CrossValidation {
+    /// Figures by phase at the same rate, with their differences.
+    pub fn phases_table(&self) -> Table {
+        let heads = "Workload | Server | Phase | Seconds | Figure | Real | Virtual | Difference (%) \
+                     | Within 5 %";
+        let mut table = Table::headed(heads);
+        for pair in &self.pairs {
+            for phase in &pair.phases {
+                let (scale, decimals) = match phase.figure {
+                    PhaseFigure::Delivered => (1.0 / MIB, 1),
+                    PhaseFigure::BytesPerSeek => (1e-6, 2),
+                    PhaseFigure::LateJobs => (100.0, 2),
+                };
+                let format_figure =
+                    |value: Option<f64>| Cell::maybe(value.map(|v| v * scale), decimals);
+                let difference = phase.difference.map(|difference| difference * 100.0);
+                table.push([
+                    pair.workload.as_str().into(),
+                    pair.server.as_str().into(),
+                    phase.phase.as_str().into(),
+                    format!("{:.0} to {:.0}", phase.from_s, phase.to_s).into(),
+                    phase.figure.title().into(),
+                    format_figure(phase.real),
+                    format_figure(phase.simulated),
+                    Cell::maybe(difference, 1),
+                    match phase.agrees {
+                        Some(true) => "yes",
+                        Some(false) => "no",
+                        None => "-",
+                    }
+                    .into(),
+                ]);
+            }
+        }
+        table
+    }
+}
+
+type FigureAccessor = fn(&ValidationFigures) -> Option<f64>;
+
+/// Name, accessor, scale and decimals of each row.
+const FIGURES: &[(&str, FigureAccessor, f64, usize)] = &[
+    ("Asked for (MiB/s)", |f| f.asked_for, 1.0 / MIB, 1),
+    ("Delivered (MiB/s)", |f| Some(f.delivered), 1.0 / MIB, 1),
+    ("Drive (MiB/s)", |f| Some(f.disk), 1.0 / MIB, 1),
+    ("KiB a seek", |f| Some(f.bytes_per_seek), 1.0 / 1024.0, 0),
+    (
+        "Block requests per second",
+        |f| Some(f.requests_per_second),
+        1.0,
+        1,
+    ),
+    ("Drive busy (%)", |f| f.disk_busy, 100.0, 1),
+    ("Reads per second", |f| f.reads_per_second, 1.0, 1),
+    ("Mean prefetch (KiB)", |f| f.prefetch_bytes, 1.0 / 1024.0, 0),
+    ("Served from earlier reads (%)", |f| f.hit_ratio, 100.0, 1),
+    ("Evicted unread (%)", |f| f.evicted_ratio, 100.0, 2),
+    ("Sessions failed (%)", |f| Some(f.failure_share), 100.0, 2),
+];
+
+/// Results of one run at a given rate. Rates in bytes per second of model time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ValidationFigures {
+    /// Requested by calls sent in steady state.
+    pub asked_for: Option<f64>,
+    /// Received by viewers in steady state.
+    pub delivered: f64,
+    /// Read by the first drive in steady state.
+    pub disk: f64,
+    /// Mean bytes of a sequence of adjacent requests.
+    pub bytes_per_seek: f64,
+    /// Block requests per second.
+    pub requests_per_second: f64,
+    /// Share of the whole run in which a drive was busy, on average over all drives.
+    pub disk_busy: Option<f64>,
+    /// Read commands of the server per second, over the whole run.
+    pub reads_per_second: Option<f64>,
+    /// Mean bytes of a prefetch.
+    pub prefetch_bytes: Option<f64>,
+    /// Bytes sent that were served from an earlier read, as a share of bytes sent.
+    pub hit_ratio: Option<f64>,
+    /// Bytes prefetched and evicted unread, as a share of bytes read.
+    pub evicted_ratio: Option<f64>,
+    /// Share of sessions in steady state that failed.
+    pub failure_share: f64,
+}
+
+impl ValidationFigures {
+    /// Takes the figures from a record, real or virtual.
+    pub fn of(record: &RunRecord) -> Self {
+        let pattern = &record.disk.pattern;
+        let drive = |path: &str| record.disk.counters.pointer(path).and_then(Value::as_f64);
+        let elapsed = drive("/counters/elapsed_ns").filter(|ns| *ns > 0.0);
+        let served = |name: &str| sum_of_devices(&record.server_facts.status, name);
+        let ratio = |part: &str, whole: &str| {
+            let whole = served(whole).filter(|whole| *whole > 0.0)?;
+            Some(served(part)? / whole)
+        };
+        let seconds = pattern.seconds.max(1e-9);
+        let is_counted = served("jobs").is_some_and(|jobs| jobs > 0.0);
+        // A server without counters: the hit ratio is the share that the drive did not read for
+        // it.
+        let delivered = record.verdict.delivered;
+        let kept = || (delivered > 0.0).then(|| (1.0 - pattern.rate() / delivered).max(0.0));
+        let of_engine = |value: Option<f64>| value.filter(|_| is_counted);
+        Self {
+            asked_for: record.verdict.asked_for,
+            delivered,
+            disk: pattern.rate(),
+            bytes_per_seek: pattern.bytes_per_sequence,
+            requests_per_second: pattern.requests as f64 / seconds,
+            disk_busy: busy_share(&record.disk),
+            reads_per_second: of_engine(
+                served("reads_done")
+                    .zip(elapsed)
+                    .map(|(reads, elapsed)| reads / (elapsed / 1e9)),
+            ),
+            prefetch_bytes: ratio("job_bytes", "jobs"),
+            hit_ratio: of_engine(ratio("bytes_reused", "bytes_sent")).or_else(kept),
+            evicted_ratio: of_engine(ratio("prefetch_evicted_bytes", "bytes_read")),
+            failure_share: record.verdict.failure_share,
+        }
+    }
+}
+
+fn busy_share(disk: &DiskFacts) -> Option<f64> {
+    let drives = std::iter::once(&disk.counters).chain(&disk.others);
+    let share = |drive: &Value| {
+        let of = |path: &str| drive.pointer(path).and_then(Value::as_f64);
+        let elapsed = of("/counters/elapsed_ns").filter(|ns| *ns > 0.0)?;
+        Some(of("/counters/busy_ns")? / elapsed)
+    };
+    let shares: Option<Vec<f64>> = drives.map(share).collect();
+    let shares = shares?;
+    Some(shares.iter().sum::<f64>() / shares.len() as f64)
+}
+
+/// Largest difference of figures that agree, as a share of the real one.
+const DIFFERENCE_MAX: f64 = 0.05;
+
+/// A figure that is compared by phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseFigure {
+    /// Bytes that viewers received, per second.
+    Delivered,
+    /// Bytes that the drives read between two seeks, on average.
+    BytesPerSeek,
+    /// Share of the server's jobs that were completed after their deadline.
+    LateJobs,
+}
+
+impl PhaseFigure {
+    const ALL: [Self; 3] = [Self::Delivered, Self::BytesPerSeek, Self::LateJobs];
+
+    /// Name and unit, as a table shows it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Delivered => "Delivered (MiB/s)",
+            Self::BytesPerSeek => "MB a seek",
+            Self::LateJobs => "Late jobs (%)",
+        }
+    }
+
+    fn of(self, phase: &RunPhase) -> Option<f64> {
+        match self {
+            Self::Delivered => Some(phase.delivered),
+            Self::BytesPerSeek => phase.bytes_per_seek(),
+            Self::LateJobs => phase.late_share(),
+        }
+    }
+}
+
+/// One figure of one phase, real and virtual.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseComparison {
+    /// See [`RunPhase::name`].
+    pub phase: String,
+    /// Beginning of the phase, in seconds from the start of the run.
+    pub from_s: f64,
+    /// End of the phase in the real run.
+    pub to_s: f64,
+    /// The figure.
+    pub figure: PhaseFigure,
+    /// On the emulated drives.
+    pub real: Option<f64>,
+    /// In virtual time.
+    pub simulated: Option<f64>,
+    /// The virtual figure less the real one, as a share of the real one.
+    pub difference: Option<f64>,
+    /// Whether they differ by at most 5 %; nothing if a side lacks the figure.
+    pub agrees: Option<bool>,
+}
+
+/// Every figure of the phases that both runs have.
+fn compare_phases(real: &[RunPhase], simulated: &[RunPhase]) -> Vec<PhaseComparison> {
+    let pairs = real.iter().filter_map(|real| {
+        let simulated = simulated.iter().find(|phase| phase.name == real.name)?;
+        Some((real, simulated))
+    });
+    let each = pairs.flat_map(|pair| PhaseFigure::ALL.map(|figure| (pair, figure)));
+    let compare = |((real, simulated), figure): ((&RunPhase, &RunPhase), PhaseFigure)| {
+        let (from_s, to_s) = (real.from_s, real.to_s);
+        let phase = real.name.clone();
+        let (real, simulated) = (figure.of(real), figure.of(simulated));
+        let both = real.zip(simulated);
+        let agrees =
+            |(real, simulated): (f64, f64)| (simulated - real).abs() <= DIFFERENCE_MAX * real.abs();
+        PhaseComparison {
+            phase,
+            from_s,
+            to_s,
+            figure,
+            real,
+            simulated,
+            // Without a real value there is no share of it, but equal zeros agree.
+            difference: both
+                .filter(|(real, _)| *real != 0.0)
+                .map(|(real, simulated)| simulated / real - 1.0),
+            agrees: both.map(agrees),
+        }
+    };
+    each.map(compare).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,77 +3,32 @@
 use headlong_drive::{Drive, preset};
 use headlong_engine::EngineConfig;
 use headlong_flash::FlashPolicy;
-use headlong_player::{CallRecord, ObjectId, Script, ScriptCall, SessionPlan};
+use headlong_player::{CallRecord, SessionPlan};
 use headlong_random::Generator;
 use headlong_sim::{
-    FlashSetup, LayoutFile, MeasuredWindow, PageCacheServerSetup, RunFigures, RunMeasurements,
-    ServerModel, SetupError, VirtualExperiment, WarmContent, World, WorldSetup,
+    FlashSetup, LayoutFile, PageCacheServerSetup, RunFigures, RunMeasurements, ServerModel,
+    SetupError, VirtualExperiment, World, WorldSetup,
 };
-use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
-use headlong_workload::{NetworkClass, Session, Specification, Trace};
+use headlong_units::{BitRate, Duration, GIB, Instant, MIB};
+use headlong_workload::{Session, Trace};
 use proptest::prelude::*;
 
-const CHUNK_BYTES: u64 = 512 * KIB;
+use crate::{tier, titles, trace, visit, window};
+
 const TITLES: u32 = 24;
 const CHUNKS: u64 = 8;
-
-fn until(seconds: u64) -> MeasuredWindow {
-    MeasuredWindow {
-        from: Instant::ZERO,
-        to: Instant::ZERO + Duration::from_secs(seconds),
-    }
-}
-
-/// Titles assigned to disks in turn.
-fn titles(disks: u32) -> Vec<LayoutFile> {
-    let title = |index| LayoutFile {
-        object: Some(ObjectId(index)),
-        size_bytes: CHUNKS * CHUNK_BYTES,
-        bit_rate: None,
-        part: None,
-        disk: index % disks,
-    };
-    (0..TITLES).map(title).collect()
-}
 
 /// Viewers that arrive one after another, each for a random title.
 fn crowd(seed: u64, viewers: u64) -> Trace {
     let mut generator = Generator::new(seed);
     let mut arrival = Duration::ZERO;
-    let call = |title, index: u64| ScriptCall {
-        object: ObjectId(title),
-        range: Some(ByteRange::new(
-            index * CHUNK_BYTES,
-            (index + 1) * CHUNK_BYTES,
-        )),
-        expected_bytes: Some(CHUNK_BYTES),
-        timeout: Some(Duration::from_secs(10)),
-        pace: (index >= 3).then_some(Duration::from_secs(10)),
-        think: None,
-        with_previous: false,
-    };
     let mut someone = || {
         arrival += Duration::from_millis(generator.below(150));
         let title = generator.below(u64::from(TITLES)) as u32;
-        let count = 1 + generator.below(CHUNKS);
-        Session {
-            arrival,
-            class: 0,
-            plan: SessionPlan::Script(Script::new(
-                (0..count).map(|index| call(title, index)).collect(),
-            )),
-        }
+        visit(arrival, title, 1 + generator.below(CHUNKS))
     };
-    Trace {
-        classes: vec![NetworkClass {
-            name: "only".to_owned(),
-            bandwidth: Some(BitRate::from_kbps(3_500)),
-            delay: Duration::from_millis(50),
-            share: 1.0,
-        }],
-        sessions: (0..viewers).map(|_| someone()).collect(),
-        ..Trace::default()
-    }
+    let sessions = (0..viewers).map(|_| someone()).collect();
+    trace(Some(BitRate::from_kbps(3_500)), sessions)
 }
 
 fn title_of(session: &Session) -> u32 {
@@ -94,7 +49,7 @@ fn setup(memory_bytes: u64) -> WorldSetup {
             memory_bytes,
             ..EngineConfig::default()
         },
-        window: until(10_000),
+        window: window(0, 10_000),
         keeps_calls: true,
         checked: true,
         ..WorldSetup::default()
@@ -121,7 +76,7 @@ proptest! {
         memory_mib in 2_u64..24,
     ) {
         let trace = crowd(seed, viewers);
-        let files = titles(disks);
+        let files = titles(TITLES, CHUNKS, disks);
         let all = setup(u64::from(disks) * memory_mib * MIB);
         let world = World::of_disks(all, &files, &trace, drives(disks)).expect("a world");
         let together = world.run_to_the_end();
@@ -157,39 +112,24 @@ proptest! {
 /// SD viewers on small drives of one kind, for two minutes after a ramp.
 fn experiment(disks: u32, flash: Option<FlashSetup>) -> VirtualExperiment {
     let count = (disks * 300).to_string();
-    let changes = [("title.sd.count", count.as_str()), ("title.hd.count", "4")];
-    let changes = changes.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    VirtualExperiment {
-        workload: Specification::preset("youtube-sd", &changes).expect("a workload"),
-        drive: preset("wd-red-wd10efrx")
-            .expect("a drive")
-            .scaled_to(20_000_000_000),
-        setup: WorldSetup {
-            disks,
-            engine: EngineConfig {
-                memory_bytes: u64::from(disks) * 64 * MIB,
-                ..EngineConfig::default()
-            },
-            flash,
-            window: MeasuredWindow {
-                from: Instant::ZERO + Duration::from_secs(60),
-                to: Instant::ZERO + Duration::from_secs(180),
-            },
-            ..WorldSetup::default()
+    let setup = WorldSetup {
+        disks,
+        engine: EngineConfig {
+            memory_bytes: u64::from(disks) * 64 * MIB,
+            ..EngineConfig::default()
         },
-        steps: Vec::new(),
-    }
+        flash,
+        window: window(60, 180),
+        ..WorldSetup::default()
+    };
+    let changes = [("title.sd.count", count.as_str()), ("title.hd.count", "4")];
+    let mut made = crate::experiment("youtube-sd", &changes, setup);
+    made.drive = made.drive.scaled_to(20_000_000_000);
+    made
 }
 
 fn flash(ssds: u16, bytes: u64) -> FlashSetup {
-    FlashSetup {
-        drive: preset("ssd-sata-low-end").expect("a preset"),
-        ssds,
-        bytes,
-        block_bytes: 4 << 20,
-        is_warm: true,
-        content: WarmContent::default(),
-    }
+    tier(ssds, bytes, 4 << 20)
 }
 
 #[test]
@@ -316,7 +256,7 @@ fn impossible_setup_is_rejected_with_reason() {
     let refused = |setup: WorldSetup, disk, count| {
         let file = LayoutFile {
             disk,
-            ..titles(1)[0]
+            ..titles(1, CHUNKS, 1)[0]
         };
         let trace = crowd(1, 1);
         let world = World::of_disks(setup, &[file], &trace, drives(count));
