@@ -1,7 +1,10 @@
 //! How a player identifies itself to the server.
 
+use serde::{Deserialize, Serialize};
+
 /// How a server can distinguish viewers, apart from their requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ViewerIdentity {
     /// A session id (CMCD `sid`).
     #[default]

@@ -3,9 +3,11 @@
 use alloc::string::{String, ToString as _};
 
 use headlong_units::{BitRate, Duration};
+use serde::{Deserialize, Serialize};
 
 /// The network of the viewers of one class (thesis Table 3.1).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NetworkClass {
     /// Its name in results: `high`, `bband`, `medium`.
     pub name: String,
