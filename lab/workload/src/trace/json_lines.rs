@@ -6,7 +6,7 @@
 //! Invariant: in a trace that was read, every object and every class exists, and each title, player
 //! and plan passes its check.
 
-use alloc::borrow::{Cow, ToOwned as _};
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -16,11 +16,12 @@ use alloc::vec::Vec;
 use headlong_player::{
     AdaptivePlan, ObjectId, PlayerConfig, Script, SegmentTable, SessionPlan, Title, ViewerAction,
 };
-use headlong_units::{Duration, nearest};
+use headlong_settings::{Document, Value};
+use headlong_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{NetworkClass, Session, Trace, TraceErrors, TraceMetadata};
-use crate::player_config_text::{self, WordSource};
+use crate::player_keys;
 
 /// Version of the form.
 const VERSION: u32 = 2;
@@ -84,9 +85,8 @@ pub(super) fn write(trace: &Trace) -> String {
             SessionPlan::Adaptive(plan) => {
                 let next = makes.len();
                 let player = *makes.entry(Arc::as_ptr(&plan.make)).or_insert_with(|| {
-                    let words = player_config_text::words(&plan.make).into_iter();
-                    let words = words.map(|(key, value)| (key.to_owned(), value));
-                    put(&Line::Player(words.collect()));
+                    let words = player_keys::words(&plan.make);
+                    put(&Line::Player(words.into_iter().collect()));
                     next
                 });
                 let next = titles.len();
@@ -211,7 +211,7 @@ impl LineReader {
                 Ok(())
             }
             Line::Player(words) => {
-                self.makes.push(Arc::new(player(words)?));
+                self.makes.push(Arc::new(player(&words)?));
                 Ok(())
             }
             Line::Title(title) => self.title(title.into_owned()),
@@ -307,35 +307,14 @@ impl LineReader {
     }
 }
 
-/// The words of a player's line, and the mistakes in them.
-struct PlayerLine {
-    words: BTreeMap<String, String>,
-    mistakes: Vec<String>,
-}
-
-impl WordSource for PlayerLine {
-    fn take(&mut self, key: &'static str) -> Option<String> {
-        self.words.remove(key)
+/// A player's line has the keys of `[player]`.
+fn player(words: &BTreeMap<String, String>) -> Result<PlayerConfig, String> {
+    let mut table = Document::new("", "docs/lab/workload.md", "");
+    for (key, word) in words {
+        let key = format!("player.{key}");
+        table.set(&key, &key, Value::of_word(word));
     }
-
-    fn wrong(&mut self, key: &'static str, text: String) {
-        self.mistakes.push(format!("{key}: {text}"));
-    }
-}
-
-fn player(words: BTreeMap<String, String>) -> Result<PlayerConfig, String> {
-    let mut line = PlayerLine {
-        words,
-        mistakes: Vec::new(),
-    };
-    let make = player_config_text::read(&mut line);
-    line.mistakes.extend(line.words.keys().map(|key| {
-        let meant = nearest(key, player_config_text::KEYS.into_iter());
-        let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-        format!("{key}: is unknown{meant}")
-    }));
-    match line.mistakes.is_empty() {
-        true => Ok(make),
-        false => Err(line.mistakes.join("; ")),
-    }
+    let make = player_keys::read(&mut table, "player");
+    let read = table.finish(make);
+    read.map_err(|mistakes| mistakes.to_string().replace('\n', "; "))
 }

@@ -311,13 +311,17 @@ fn reports_mistakes_with_line_and_field() {
         (
             "bola",
             "boal",
-            "7:1: rule: `boal` is unknown; write fixed or throughput or buffer or bola or dynamic; did you mean bola?",
+            "7:1: player.rule: `boal` is unknown (did you mean `bola`?); the names are fixed, throughput, buffer, bola, dynamic",
         ),
-        ("\"low", "\"lwo", "7:1: lwo: is unknown; did you mean low?"),
+        (
+            "\"low",
+            "\"lwo",
+            "7:1: player.lwo: unknown key; did you mean `player.low`?",
+        ),
         (
             "\"off\"",
             "\"10\"",
-            "7:1: timeout: `10` has no unit; write it like 5s or 250ms, or off",
+            "7:1: player.timeout: `10` has no unit; write a time such as \"5s\", or \"off\"",
         ),
         (
             "segments\":3",
