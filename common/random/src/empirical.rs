@@ -35,6 +35,15 @@ pub enum EmpiricalError {
     Open,
 }
 
+impl Default for Empirical {
+    /// Always 0.
+    fn default() -> Self {
+        Self {
+            points: [(0.0, 0.0), (0.0, 1.0)].into(),
+        }
+    }
+}
+
 impl Empirical {
     /// The curve through `points`. Two points with the same value form a step.
     ///

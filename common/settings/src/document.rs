@@ -247,6 +247,13 @@ impl Document {
         }
     }
 
+    /// As [`Self::wrong`], if a condition is met.
+    pub fn wrong_if(&mut self, is_wrong: bool, key: &str, text: impl Into<String>) {
+        if is_wrong {
+            self.wrong(key, text);
+        }
+    }
+
     /// As [`Self::wrong`], unless a mistake is already recorded for the key.
     pub fn wrong_too(&mut self, key: &str, text: impl Into<String>) {
         if !self.mistakes.is_about(key) {

@@ -3,11 +3,15 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::parse::{ParseError, ParseFailure, quantity};
 use crate::time::Duration;
 
 /// Bits per second. Zero means no data at all, never "unknown", for which an `Option` is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct BitRate(pub u64);
 
 impl BitRate {

@@ -1,7 +1,13 @@
 //! Half-open ranges of bytes.
 
-/// The bytes `start..end`, `end` excluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+use serde::{Deserialize, Serialize};
+
+/// The bytes `start..end`, `end` excluded. Its written form is `[start, end]`, or
+/// `[start, null]` if it ends at `u64::MAX`: to the end of a file.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(try_from = "(u64, Option<u64>)", into = "(u64, Option<u64>)")]
 pub struct ByteRange {
     /// First byte.
     pub start: u64,
@@ -50,6 +56,22 @@ impl ByteRange {
     /// Whether `offset` is in the range.
     pub const fn contains(self, offset: u64) -> bool {
         self.start <= offset && offset < self.end
+    }
+}
+
+impl TryFrom<(u64, Option<u64>)> for ByteRange {
+    type Error = &'static str;
+
+    fn try_from((start, end): (u64, Option<u64>)) -> Result<Self, Self::Error> {
+        let end = end.unwrap_or(u64::MAX);
+        let error = "a range ends before it begins; write [FIRST, LAST + 1]";
+        (start < end).then_some(Self { start, end }).ok_or(error)
+    }
+}
+
+impl From<ByteRange> for (u64, Option<u64>) {
+    fn from(range: ByteRange) -> Self {
+        (range.start, (range.end < u64::MAX).then_some(range.end))
     }
 }
 

@@ -4,6 +4,8 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::parse::{ParseError, ParseFailure, quantity};
 
 /// A point in time: nanoseconds since an origin chosen by the caller (process start, or simulation
@@ -14,7 +16,9 @@ use crate::parse::{ParseError, ParseFailure, quantity};
 pub struct Instant(pub u64);
 
 /// A length of time in nanoseconds. Arithmetic saturates: a deadline may be "never".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Duration(pub u64);
 
 impl Instant {

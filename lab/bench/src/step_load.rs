@@ -211,29 +211,50 @@ fn stretch(rate: f64, (from, to): (f64, f64), looks: &[DriveSample], load: &Valu
 /// Joins traces to one; each begins the given time after the one before. The head of the trace is
 /// taken from the first: all have the same specification.
 pub(crate) fn joined<'t>(parts: impl IntoIterator<Item = (&'t str, Duration)>) -> String {
-    const SESSION: &str = "#headlong session arrival=";
     let mut whole = String::new();
     let mut begin = Duration::ZERO;
+    // Numbers count the lines of a kind.
+    let (mut objects, mut players, mut titles) = (0, 0, 0);
     for (number, (part, length)) in parts.into_iter().enumerate() {
-        for line in part.lines() {
-            let session = line.strip_prefix(SESSION);
-            let arrival = session.and_then(|rest| rest.split_once(' '));
-            let seconds = arrival.and_then(|(at, rest)| Some((at.parse::<f64>().ok()?, rest)));
-            match seconds {
-                Some((at, rest)) => {
-                    let at = at + begin.as_secs_f64();
-                    whole += &format!("{SESSION}{at:.9} {rest}\n");
-                }
-                None if number > 0 && line.starts_with('#') => {}
-                None => {
-                    whole += line;
-                    whole.push('\n');
-                }
+        let shifts = [
+            ("arrival", begin.0),
+            ("object", objects),
+            ("first", objects),
+            ("player", players),
+            ("title", titles),
+        ];
+        let lines = part.lines().map(serde_json::from_str::<Value>);
+        for mut line in lines.filter_map(Result::ok) {
+            if number > 0 && line.get("trace").is_some() {
+                continue;
             }
+            let is = |kind: &str| u64::from(line.get(kind).is_some());
+            (objects, players) = (objects + is("object"), players + is("player"));
+            titles += is("title");
+            shift(&mut line, &shifts);
+            whole += &line.to_string();
+            whole.push('\n');
         }
         begin += length;
     }
     whole
+}
+
+/// Adds to the numbers with these names.
+fn shift(value: &mut Value, by: &[(&str, u64)]) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let found = by.iter().find(|(name, _)| name == key);
+                match (found, value.as_u64()) {
+                    (Some((_, by)), Some(number)) => *value = (number + by).into(),
+                    _ => shift(value, by),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| shift(value, by)),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -327,14 +348,17 @@ mod tests {
 
     #[test]
     fn joined_traces_shift_arrivals_and_keep_one_head() {
-        let part =
-            "#headlong trace version=1\n\n#headlong session arrival=0.5 class=a\n/a size=1\n\n";
+        let part = r#"{"trace":{"version":2,"about":{},"classes":[]}}
+{"object":"a"}
+{"session":{"arrival":500000000,"plan":{"script":{"calls":[{"object":0}]}}}}
+"#;
         let whole = joined([
             (part, Duration::from_secs(10)),
             (part, Duration::from_secs(5)),
         ]);
-        assert_eq!(whole.matches("#headlong trace").count(), 1);
-        assert!(whole.contains("arrival=0.500000000 class=a\n/a size=1\n"));
-        assert!(whole.contains("arrival=10.500000000 class=a\n/a size=1\n"));
+        let trace = headlong_workload::Trace::read(whole.as_bytes()).expect("a trace");
+        let sessions = trace.sessions.iter();
+        let sessions = sessions.map(|s| (s.arrival.as_millis(), s.calls()[0].object.0));
+        assert_eq!(sessions.collect::<Vec<_>>(), [(500, 0), (10_500, 1)]);
     }
 }

@@ -24,10 +24,23 @@ impl Curve {
         Self::of("constant", &[(value, 0.0), (value, 1.0)])
     }
 
+    /// A curve whose points are listed.
+    pub(crate) fn inline(law: &Empirical) -> Self {
+        Self {
+            name: "inline".to_string(),
+            law: law.clone(),
+        }
+    }
+
     /// The curve of that name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         let (_, points) = CURVES.iter().find(|(known, _)| *known == name)?;
         Some(Self::of(name, points))
+    }
+
+    /// A curve that exists.
+    pub(crate) fn known(name: &str) -> Self {
+        Self::named(name).unwrap_or_else(|| Self::constant(1.0))
     }
 
     /// All names.

@@ -7,11 +7,10 @@
 //! methods").
 
 mod adaptive;
-mod objects;
-mod resumed_viewers;
-mod title_requests;
-mod warmup;
 
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 use core::iter::Peekable;
 
@@ -22,14 +21,10 @@ use headlong_units::{BitRate, ByteRange, Duration};
 use crate::catalogue::{Catalogue, Title};
 use crate::ideal_server;
 use crate::specification::{
-    ArrivalDistribution, ArrivalRate, PlayerKind, SESSIONS_MAX, Specification, StartPosition,
-    TraceExtent,
+    ArrivalDistribution, ArrivalRate, PlayerKind, RequestSize, SESSIONS_MAX, Specification,
+    StartPosition, TraceExtent, request_bytes,
 };
-use crate::trace::{Session, Trace, TraceMetadata};
-use objects::RequestedObjects;
-use resumed_viewers::{ResumedViewer, resumed};
-use title_requests::TitleRequests;
-use warmup::warming;
+use crate::trace::{Session, Trace, TraceMetadata, WarmupRange};
 
 /// Sessions sampled to estimate the mean bytes of a session, which converts a rate in bytes to one
 /// in sessions: always the same ones, however many sessions are played.
@@ -489,6 +484,194 @@ impl<'a> SessionPlanner<'a> {
 
 fn happens(generator: &mut Generator, chance: f64) -> bool {
     chance > 0.0 && generator.unit() < chance
+}
+
+/// Ids of requested objects, in order of first use.
+#[derive(Default)]
+struct RequestedObjects {
+    paths: Vec<String>,
+    /// Title and file index of each id.
+    keys: Vec<(u32, u64)>,
+    /// Ids by title and file index.
+    ids: BTreeMap<(u32, u64), ObjectId>,
+    /// Works that are being watched with an adaptive player, by their first title's number.
+    watched: BTreeMap<u32, Weak<headlong_player::Title>>,
+}
+
+impl RequestedObjects {
+    /// The id of an object; assigns a new one at its first use.
+    fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
+        *self.ids.entry(key).or_insert_with(|| {
+            self.paths.push(path);
+            self.keys.push(key);
+            ObjectId(self.paths.len() as u32 - 1)
+        })
+    }
+}
+
+/// A title divided into requests.
+struct TitleRequests<'a> {
+    title: &'a Title,
+    /// Bytes of each request, unless `segments` is set.
+    bytes: u64,
+    /// Segments of each request, if segments differ in size and requests follow them.
+    segments: Option<usize>,
+    /// Playing time of each request.
+    time: Duration,
+}
+
+impl<'a> TitleRequests<'a> {
+    fn of(title: &'a Title, size: RequestSize) -> Self {
+        let (time, segment) = match size {
+            RequestSize::Time(time) => (time, title.segment_time.0.max(1)),
+            RequestSize::Bytes(bytes) => {
+                let time = u128::from(bytes) * u128::from(title.segment_time.0)
+                    / u128::from(title.segment_bytes.max(1));
+                (Duration(u64::try_from(time).unwrap_or(u64::MAX)), u64::MAX)
+            }
+        };
+        let follows = !title.segment_ends.is_empty() && segment < u64::MAX;
+        Self {
+            title,
+            bytes: request_bytes(size, title.segment_time, title.segment_bytes).max(1),
+            segments: follows.then(|| (time.0 / segment).max(1) as usize),
+            time,
+        }
+    }
+
+    /// Number of requests that cover the first `bytes` of the content.
+    fn count_to(&self, bytes: u64) -> u64 {
+        match self.segments {
+            None => bytes.div_ceil(self.bytes),
+            Some(segments) => {
+                let ends = &self.title.segment_ends;
+                let last = ends.partition_point(|end| *end < bytes);
+                (last.min(ends.len() - 1) / segments) as u64 + 1
+            }
+        }
+    }
+
+    /// The byte range of a request. A viewer's fraction is rounded up to whole requests (thesis
+    /// Table 3.3), but never beyond the end of the file.
+    fn range(&self, place: u64) -> ByteRange {
+        let header_bytes = self.title.header_bytes;
+        let Some(segments) = self.segments else {
+            let start = place.saturating_mul(self.bytes) + header_bytes;
+            let end = start.saturating_add(self.bytes).min(self.title.file_bytes);
+            return ByteRange::new(start, end);
+        };
+        let ends = &self.title.segment_ends;
+        let end_of = |count: usize| match count.min(ends.len()) {
+            0 => header_bytes,
+            count => ends[count - 1] + header_bytes,
+        };
+        let first = place as usize * segments;
+        ByteRange::new(end_of(first), end_of(first + segments))
+    }
+}
+
+/// A viewer that resumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ResumedViewer {
+    /// Time of its arrival, from the start of the trace.
+    arrival: Duration,
+    /// Index of its session: above those of all new sessions.
+    index: u64,
+    /// How long it would have watched by then.
+    seen: Duration,
+}
+
+/// Viewers in the middle of a title when a trace begins, as after a restart of the server, by
+/// arrival; `goes_on` tells whether a session continues after the given time of watching.
+///
+/// They are the viewers who would be present if viewers had always arrived at the current rate.
+/// Each resumes at a time drawn evenly from `sessions.resume_time`, at its playback position by
+/// then, with an empty buffer; viewers who would have left by then do not resume. So the total
+/// demand rises to that of the steady state, and not above it.
+fn resumed(
+    (specification, catalogue): (&Specification, &Catalogue),
+    mean_gap_s: f64,
+    mut chance: Generator,
+    goes_on: impl Fn(u64, Duration) -> bool,
+) -> Vec<ResumedViewer> {
+    let sessions = &specification.sessions;
+    let within_s = sessions.resume_time.as_secs_f64();
+    let longest_s = longest_s(specification, catalogue);
+    let mut age_s = 0.0;
+    let mut found = Vec::new();
+    if sessions.resume_time == Duration::ZERO {
+        return found;
+    }
+    // Newest first: a viewer who began longer ago than the longest session has left.
+    for index in SESSIONS_MAX..2 * SESSIONS_MAX {
+        age_s += match sessions.arrivals {
+            ArrivalDistribution::Poisson => chance.exponential(mean_gap_s),
+            ArrivalDistribution::Constant => mean_gap_s,
+        };
+        if age_s > longest_s {
+            break;
+        }
+        let arrival_s = chance.unit() * within_s;
+        let seen = Duration(libm::round((age_s + arrival_s) * 1e9) as u64);
+        if goes_on(index, seen) {
+            let arrival = Duration(libm::round(arrival_s * 1e9) as u64);
+            found.push(ResumedViewer {
+                arrival,
+                index,
+                seen,
+            });
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Upper bound of a session's length: the longest title, and a pause before each further request.
+fn longest_s(specification: &Specification, catalogue: &Catalogue) -> f64 {
+    let viewing = &specification.viewing;
+    let pauses = viewing.pause_time.law.points();
+    let pause_s = match viewing.pause > 0.0 {
+        true => pauses.last().map_or(0.0, |point| point.0),
+        false => 0.0,
+    };
+    let titles = catalogue.titles.iter();
+    let length_s = titles.map(|title| {
+        let segments = f64::from(title.segments());
+        segments * (title.segment_time.as_secs_f64() + pause_s)
+    });
+    length_s.fold(0.0, f64::max)
+}
+
+/// The `count` most frequently requested ranges; ties are broken by first use. For adaptive
+/// players, their requests to an ideal server.
+fn warming(trace: &Trace, count: u64) -> Vec<WarmupRange> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut asked: BTreeMap<WarmupRange, (u64, usize)> = BTreeMap::new();
+    let mut index = 0;
+    let mut note = |object, range| {
+        asked
+            .entry(WarmupRange { object, range })
+            .or_insert((0, index))
+            .0 += 1;
+        index += 1;
+    };
+    for session in &trace.sessions {
+        for call in session.calls() {
+            note(call.object, call.range);
+        }
+        if let SessionPlan::Adaptive(_) = session.plan {
+            let class = &trace.classes[session.class as usize];
+            ideal_server::watch(&session.plan, class, &mut |sent| {
+                note(sent.object, sent.range);
+            });
+        }
+    }
+    let mut asked: Vec<_> = asked.into_iter().collect();
+    asked.sort_by_key(|(_, (times, first))| (core::cmp::Reverse(*times), *first));
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    asked.into_iter().take(count).map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]

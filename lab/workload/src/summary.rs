@@ -370,67 +370,62 @@ pub fn figures(
     trace: &TraceSummary,
 ) -> Vec<(&'static str, f64)> {
     let mut figures = Vec::new();
+    let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     if let Some(groups) = catalogue {
         let titles: u64 = groups.iter().map(|group| group.titles).sum();
-        let mean = |of: fn(&CatalogueSummary) -> f64| {
-            let sum: f64 = groups
-                .iter()
-                .map(|group| of(group) * group.titles as f64)
-                .sum();
-            sum / titles.max(1) as f64
-        };
         let file_bytes: u64 = groups.iter().map(|group| group.file_bytes).sum();
-        figures.push(("catalogue_titles", titles as f64));
-        figures.push(("catalogue_gb", file_bytes as f64 / 1e9));
-        figures.push((
-            "duration_seconds_mean",
-            mean(|group| group.duration_seconds_mean),
-        ));
+        let mean = |of: fn(&CatalogueSummary) -> f64| {
+            let values = groups.iter().map(|group| of(group) * group.titles as f64);
+            values.sum::<f64>() / titles.max(1) as f64
+        };
         let bytes = mean(|group| group.title_bytes_mean);
-        figures.push(("title_mib_mean", bytes / 1_048_576.0));
+        figures.extend([
+            ("catalogue_titles", titles as f64),
+            ("catalogue_gb", file_bytes as f64 / 1e9),
+            (
+                "duration_seconds_mean",
+                mean(|group| group.duration_seconds_mean),
+            ),
+            ("title_mib_mean", bytes / 1_048_576.0),
+        ]);
     }
-    let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-    figures.push(("sessions", trace.sessions as f64));
-    figures.push(("length_seconds", trace.length.as_secs_f64()));
-    figures.push((
-        "sessions_per_second",
-        match trace.length {
-            Duration::ZERO => 0.0,
-            length => trace.sessions as f64 / length.as_secs_f64(),
-        },
-    ));
-    figures.push(("mib_per_second", trace.bytes_per_second() / 1_048_576.0));
-    figures.push(("gb", trace.bytes as f64 / 1e9));
-    figures.push(("titles", trace.titles as f64));
-    figures.push((
-        "titles_once_percent",
-        100.0 * ratio(trace.titles_once, trace.titles),
-    ));
-    let views: u64 = trace
-        .sessions_per_title
-        .iter()
-        .map(|(times, titles)| times * titles)
-        .sum();
-    figures.push(("sessions_per_title_mean", ratio(views, trace.titles)));
-    if let Some(seconds) = trace.session_seconds_mean {
-        figures.push(("session_seconds_mean", seconds));
-    }
-    figures.push(("requests", trace.requests as f64));
-    figures.push((
-        "requests_per_session_mean",
-        ratio(trace.requests, trace.sessions),
-    ));
-    figures.push(("ranges", trace.ranges as f64));
-    figures.push(("ranges_once", trace.ranges_once as f64));
-    figures.push(("concurrent_max", trace.concurrent_max as f64));
+    let rate = match trace.length {
+        Duration::ZERO => 0.0,
+        length => trace.sessions as f64 / length.as_secs_f64(),
+    };
+    let once = ratio(trace.titles_once, trace.titles);
+    let views = trace.sessions_per_title.iter();
+    let views: u64 = views.map(|(times, titles)| times * titles).sum();
+    figures.extend([
+        ("sessions", trace.sessions as f64),
+        ("length_seconds", trace.length.as_secs_f64()),
+        ("sessions_per_second", rate),
+        ("mib_per_second", trace.bytes_per_second() / 1_048_576.0),
+        ("gb", trace.bytes as f64 / 1e9),
+        ("titles", trace.titles as f64),
+        ("titles_once_percent", 100.0 * once),
+        ("sessions_per_title_mean", ratio(views, trace.titles)),
+    ]);
+    let seconds = trace.session_seconds_mean;
+    figures.extend(seconds.map(|seconds| ("session_seconds_mean", seconds)));
+    let per_session = ratio(trace.requests, trace.sessions);
+    figures.extend([
+        ("requests", trace.requests as f64),
+        ("requests_per_session_mean", per_session),
+        ("ranges", trace.ranges as f64),
+        ("ranges_once", trace.ranges_once as f64),
+        ("concurrent_max", trace.concurrent_max as f64),
+    ]);
     if let Some(adaptive) = &trace.adaptive {
-        figures.push(("adaptive_sessions", adaptive.sessions as f64));
-        figures.push(("adaptive_kbps_mean", adaptive.kbps_mean));
-        figures.push(("adaptive_switches_mean", adaptive.switches_mean));
         let startup = adaptive.startup_seconds_mean;
-        figures.push(("adaptive_startup_seconds_mean", startup));
-        figures.push(("adaptive_stalled_sessions", adaptive.stalled as f64));
-        figures.push(("adaptive_failed_calls", adaptive.calls_failed as f64));
+        figures.extend([
+            ("adaptive_sessions", adaptive.sessions as f64),
+            ("adaptive_kbps_mean", adaptive.kbps_mean),
+            ("adaptive_switches_mean", adaptive.switches_mean),
+            ("adaptive_startup_seconds_mean", startup),
+            ("adaptive_stalled_sessions", adaptive.stalled as f64),
+            ("adaptive_failed_calls", adaptive.calls_failed as f64),
+        ]);
     }
     figures
 }

@@ -1,3 +1,6 @@
+use headlong_player::PlaybackSpec;
+use headlong_units::BitRate;
+
 use super::*;
 use crate::{Specification, generate};
 
@@ -84,11 +87,18 @@ fn youtube_sd_and_hd_match_published_figures() {
 
 #[test]
 fn small_trace_matches_manual_count() {
-    let text = b"#headlong trace version=1\n\
-        #headlong session arrival=1 rate=800bps start=1\n/sd/000001.bin range=0-99\n/sd/000001.bin range=100-199 pacing=5\n\n\
-        #headlong session arrival=2 rate=800bps start=1\n/sd/000001.bin range=0-99\n\n\
-        #headlong session arrival=7 rate=800bps start=1\n/sd/000002.bin range=0-99\n";
-    let trace = Trace::read(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let text = "/sd/000001.bin range=0-99\n/sd/000001.bin range=100-199 pacing=5\n\n\
+        /sd/000001.bin range=0-99\n\n/sd/000002.bin range=0-99\n";
+    let mut trace = Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
+    for (session, arrival) in trace.sessions.iter_mut().zip([1, 2, 7]) {
+        session.arrival = Duration::from_secs(arrival);
+        if let SessionPlan::Script(script) = &mut session.plan {
+            script.playback = Some(PlaybackSpec {
+                bit_rate: BitRate(800),
+                start_bytes: 1,
+            });
+        }
+    }
     let summary = TraceSummary::of(&trace);
     assert_eq!(
         (summary.sessions, summary.requests, summary.bytes),

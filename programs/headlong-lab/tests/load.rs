@@ -84,11 +84,16 @@ fn text(bytes: &[u8]) -> String {
 
 /// A trace with this number of sessions of one call, ten milliseconds apart.
 fn trace(folder: &Path, object: &str, sessions: usize) -> String {
-    let mut lines = String::from("#headlong trace version=1 name=test seed=1\n");
+    let path = object.trim_start_matches('/');
+    let mut lines = format!(
+        "{{\"trace\":{{\"version\":2,\"about\":{{\"name\":\"test\",\"seed\":1,\"has_arrivals\":true}},\
+         \"classes\":[]}}}}\n{{\"object\":\"{path}\"}}\n"
+    );
     for index in 0..sessions {
-        let arrival = index as f64 / 100.0;
+        let arrival = index as u64 * 10_000_000;
         lines.push_str(&format!(
-            "\n#headlong session arrival={arrival}\n{object} timeout=1000\n"
+            "{{\"session\":{{\"arrival\":{arrival},\"plan\":{{\"script\":{{\"calls\":[{{\"object\":0,\
+             \"timeout\":1000000000000}}]}}}}}}}}\n"
         ));
     }
     let file = folder.join(format!("{sessions}.trace"));

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_units::Duration;
+use serde::{Deserialize, Serialize};
 
 use super::title::Title;
 
@@ -21,7 +22,8 @@ pub struct AdaptivePlan {
 }
 
 /// An action of the viewer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ViewerAction {
     /// Watches so much of the title from the current position, or to its end.
     Watch(Duration),

@@ -3,17 +3,21 @@
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
+use serde::{Deserialize, Serialize};
 
 use crate::object::ObjectId;
 
 /// Bytes that one call can request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ObjectRange {
     /// The URL.
     pub object: ObjectId,
     /// Range of its bytes; all of them if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<ByteRange>,
     /// Number of bytes, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
@@ -38,7 +42,8 @@ impl ObjectRange {
 }
 
 /// Places of the segments of one rendition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SegmentTable {
     /// Equal ranges of one file, consecutive; the last ends with the file.
     OneFile {
@@ -65,19 +70,22 @@ pub enum SegmentTable {
 }
 
 /// One encoding of a title.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rendition {
     /// Bit rate in the manifest, which the player uses.
     pub bit_rate: BitRate,
     /// Read once before the first segment: an initialisation segment, or the table of offsets at
     /// the start of the file (thesis 5.1.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<ObjectRange>,
     /// Places of its segments.
     pub segments: SegmentTable,
 }
 
 /// A title. Shared by all sessions that watch it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Title {
     /// Duration of each segment.
     pub segment: Duration,

@@ -9,8 +9,7 @@ use headlong_player::{
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
-use super::objects::RequestedObjects;
-use super::{SessionPlanner, happens};
+use super::{RequestedObjects, SessionPlanner, happens};
 use crate::TitleForm;
 use crate::catalogue::{Catalogue, Title};
 use crate::specification::{StartPosition, bit_rate};

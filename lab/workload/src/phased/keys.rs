@@ -1,37 +1,42 @@
-//! The keys of a phased specification, defined once for reading and writing.
-//!
-//! [`visit`] passes all keys with their bounds to a visitor, which either reads them from TOML or
-//! writes them, so the two cannot disagree.
+//! The keys of a phased specification.
 
-use alloc::borrow::ToOwned as _;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use headlong_settings::{Document, Mistakes, ValueLocation};
-use headlong_units::nearest;
-
-use super::specification::{
-    DeviceType, NetworkSettings, PhasedSpecification, PhasedViewing, SessionSettings, TitleSettings,
+use headlong_random::Empirical;
+use headlong_settings::{
+    Document, Mistakes, Rejection, Value, ValueKind, choice, number, seconds, size, text, whole,
 };
-use crate::preset;
-use crate::specification::{SESSIONS_MAX, TITLES_MAX, document, is_of_phases, no_new_tables};
 
-mod empty;
-mod toml_reader;
-mod toml_writer;
-mod visitor;
-
-use empty::{empty, unknown_device};
-use toml_writer::TomlWriter;
-use visitor::KeyVisitor;
+use super::ContentKind;
+use super::specification::{
+    DeviceType, PhasedRendition, PhasedSpecification, RateSelection, RequestForm,
+};
+use crate::keys::{
+    KeyVisitor, TomlWriter, curve_within, document, list, no_new_tables, no_preset, real, share,
+};
+use crate::specification::{SESSIONS_MAX, TITLES_MAX, is_of_phases};
+use crate::{Curve, preset};
 
 /// Value of `model` in a specification of this kind.
 pub const MODEL: &str = preset::PHASED_MODEL;
 /// Largest number of device types; a log has a number for each.
 const DEVICES_MAX: usize = 1000;
+/// Largest number of files of a kind per title.
+const RENDITIONS_MAX: usize = 64;
+/// Preset with the default values; it has every key.
+const BASE: &str = "netflix-2014-catalog";
+
+const FORMS: [(&str, RequestForm); 2] =
+    [("chunk", RequestForm::Chunk), ("open", RequestForm::Open)];
+const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
+const RATES: [(&str, RateSelection); 2] = [
+    ("several", RateSelection::Several),
+    ("one", RateSelection::One),
+];
 
 impl PhasedSpecification {
     /// Reads a specification from TOML. `source` is the name of the text in errors; each of
@@ -45,8 +50,8 @@ impl PhasedSpecification {
         text: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Mistakes> {
-        let base = preset::phased_text(BASE).map(|text| overlay(empty(), BASE, text, &[]));
-        let base = base.unwrap_or_else(|| Ok(empty()))?;
+        let base = preset::phased_text(BASE).unwrap_or_default();
+        let base = overlay(Self::default(), BASE, base, &[])?;
         overlay(base, source, text, overrides)
     }
 
@@ -55,15 +60,9 @@ impl PhasedSpecification {
     /// # Errors
     /// If there is none, with the nearest name; or if an override is invalid.
     pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
-        if let Some(text) = preset::phased_text(name) {
-            return Self::read(name, text, overrides);
-        }
-        let meant = nearest(name, preset::phased_names());
-        let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
-        let names: Vec<&str> = preset::phased_names().collect();
-        let names = names.join(", ");
-        let text = format!("no such preset of phases; {meant}they are {names}");
-        Err(Mistakes::at(&ValueLocation::File(name.to_owned()), [text]))
+        let text = preset::phased_text(name);
+        let text = text.ok_or_else(|| no_preset(name, preset::phased_names()))?;
+        Self::read(name, text, overrides)
     }
 
     /// Whether a TOML text declares itself a specification of this kind: `model = "phases"`.
@@ -79,9 +78,6 @@ impl PhasedSpecification {
         writer.text
     }
 }
-
-/// Preset with the default values.
-const BASE: &str = "netflix-2014-catalog";
 
 fn overlay(
     mut specification: PhasedSpecification,
@@ -125,7 +121,7 @@ fn take_devices(specification: &mut PhasedSpecification, table: &mut Document, t
                 .iter()
                 .find(|device| device.name == name)
                 .or(old.first());
-            let mut device = model.cloned().unwrap_or_else(unknown_device);
+            let mut device = model.cloned().unwrap_or_default();
             device.name = name;
             device
         })
@@ -158,7 +154,7 @@ fn check(specification: &PhasedSpecification, table: &mut Document) {
     for device in &specification.devices {
         let mut needed = vec![device.content()];
         if device.is_separate {
-            needed.push(super::ContentKind::Audio);
+            needed.push(ContentKind::Audio);
         }
         for kind in needed {
             let lowest = specification.catalogue.of_kind(kind).first();
@@ -182,132 +178,149 @@ fn check(specification: &PhasedSpecification, table: &mut Document) {
 }
 
 /// All keys, in the order of the manual.
-fn visit(specification: &mut PhasedSpecification, keys: &mut impl KeyVisitor) {
-    keys.text("name", &mut specification.name);
-    let TitleSettings {
-        seed,
-        count,
-        zipf_alpha,
-        head_titles,
-        head_factor,
-        durations,
-        duration_weights,
-        drives,
-        segment_s,
-        segment_variation,
-        rate_variation,
-        table_entry_bytes,
-        rates,
-        renditions,
-    } = &mut specification.catalogue;
-    keys.whole("catalogue.seed", seed, 0, u64::MAX);
-    keys.whole("catalogue.titles", count, 1, TITLES_MAX);
-    keys.number("catalogue.zipf_alpha", zipf_alpha, 0.0, 10.0);
-    keys.whole("catalogue.head_titles", head_titles, 0, TITLES_MAX);
-    keys.number("catalogue.head_factor", head_factor, 0.0, 1e6);
-    keys.curve("catalogue.durations", durations, 1.0, 1e6);
-    keys.weights("catalogue.duration_weights", duration_weights);
-    keys.whole("catalogue.drives", drives, 1, 65_535);
-    keys.seconds("catalogue.segment_time", segment_s, 0.1, 3600.0);
-    keys.number("catalogue.segment_variation", segment_variation, 0.0, 0.49);
-    keys.number("catalogue.rate_variation", rate_variation, 0.0, 0.99);
-    keys.number("catalogue.table_entry_bytes", table_entry_bytes, 0.0, 1e6);
-    keys.rates("catalogue.rates", rates);
-    for (kind, renditions) in super::ContentKind::ALL.iter().zip(renditions) {
-        keys.renditions(&format!("catalogue.{}", kind.name()), renditions);
+fn visit(specification: &mut PhasedSpecification, visitor: &mut impl KeyVisitor) {
+    visitor.key("name", text(), &mut specification.name);
+    let mut keys = visitor.section("catalogue");
+    let it = &mut specification.catalogue;
+    keys.key("seed", whole(), &mut it.seed);
+    keys.key("titles", count(1, TITLES_MAX), &mut it.count);
+    keys.key("zipf_alpha", real(0.0, 10.0), &mut it.zipf_alpha);
+    keys.key("head_titles", count(0, TITLES_MAX), &mut it.head_titles);
+    keys.key("head_factor", real(0.0, 1e6), &mut it.head_factor);
+    keys.key("durations", law(1.0, 1e6), &mut it.durations);
+    keys.key("duration_weights", weights(), &mut it.duration_weights);
+    keys.key("drives", count(1, 65_535), &mut it.drives);
+    keys.key("segment_time", length(0.1, 3600.0), &mut it.segment_s);
+    let variation = &mut it.segment_variation;
+    keys.key("segment_variation", real(0.0, 0.49), variation);
+    keys.key("rate_variation", real(0.0, 0.99), &mut it.rate_variation);
+    let entry = &mut it.table_entry_bytes;
+    keys.key("table_entry_bytes", real(0.0, 1e6), entry);
+    keys.key("rates", choice(&RATES), &mut it.rates);
+    for (kind, all) in ContentKind::ALL.iter().zip(&mut it.renditions) {
+        keys.key(kind.name(), renditions(), all);
     }
-    let SessionSettings {
-        count,
-        length_s,
-        arrivals,
-    } = &mut specification.sessions;
-    keys.whole("sessions.count", count, 1, SESSIONS_MAX);
-    keys.seconds("sessions.length", length_s, 60.0, 1e8);
-    keys.weights("sessions.arrivals", arrivals);
-    let PhasedViewing {
-        start,
-        glance_share,
-        glance_s,
-        stay,
-        skips_per_hour,
-        skip_s,
-        pauses_per_hour,
-        pause_at_start,
-        pause_s,
-        changes_per_hour,
-        up_share,
-        down_share,
-        cautious_share,
-    } = &mut specification.viewing;
-    keys.curve("viewing.start", start, 0.0, 1.0);
-    keys.number("viewing.glance_share", glance_share, 0.0, 1.0);
-    keys.curve("viewing.glance_time", glance_s, 0.0, 40.0);
-    keys.curve("viewing.stay", stay, 0.0, 10.0);
-    keys.number("viewing.skips_per_hour", skips_per_hour, 0.0, 3600.0);
-    keys.curve("viewing.skip_time", skip_s, -1e6, 1e6);
-    keys.number("viewing.pauses_per_hour", pauses_per_hour, 0.0, 3600.0);
-    keys.number("viewing.pause_at_start", pause_at_start, 0.0, 1.0);
-    keys.curve("viewing.pause_time", pause_s, 0.0, 1e7);
-    keys.number("viewing.changes_per_hour", changes_per_hour, 0.0, 3600.0);
-    keys.number("viewing.up_share", up_share, 0.0, 1.0);
-    keys.number("viewing.down_share", down_share, 0.0, 1.0);
-    keys.number("viewing.cautious_share", cautious_share, 0.0, 1.0);
-    let NetworkSettings {
-        headroom,
-        delay_s,
-        transient_share,
-    } = &mut specification.network;
-    keys.curve("network.headroom", headroom, 0.01, 1e4);
-    keys.seconds("network.delay", delay_s, 0.0, 60.0);
-    keys.number("network.transient_share", transient_share, 0.01, 1.0);
+    let mut keys = visitor.section("sessions");
+    let it = &mut specification.sessions;
+    keys.key("count", count(1, SESSIONS_MAX), &mut it.count);
+    keys.key("length", length(60.0, 1e8), &mut it.length_s);
+    keys.key("arrivals", weights(), &mut it.arrivals);
+    let mut keys = visitor.section("viewing");
+    let it = &mut specification.viewing;
+    keys.key("start", law(0.0, 1.0), &mut it.start);
+    keys.key("glance_share", share(), &mut it.glance_share);
+    keys.key("glance_time", law(0.0, 40.0), &mut it.glance_s);
+    keys.key("stay", law(0.0, 10.0), &mut it.stay);
+    keys.key("skips_per_hour", per_hour(), &mut it.skips_per_hour);
+    keys.key("skip_time", law(-1e6, 1e6), &mut it.skip_s);
+    keys.key("pauses_per_hour", per_hour(), &mut it.pauses_per_hour);
+    keys.key("pause_at_start", share(), &mut it.pause_at_start);
+    keys.key("pause_time", law(0.0, 1e7), &mut it.pause_s);
+    let changes = &mut it.changes_per_hour;
+    keys.key("changes_per_hour", per_hour(), changes);
+    keys.key("up_share", share(), &mut it.up_share);
+    keys.key("down_share", share(), &mut it.down_share);
+    keys.key("cautious_share", share(), &mut it.cautious_share);
+    let mut keys = visitor.section("network");
+    let it = &mut specification.network;
+    keys.key("headroom", law(0.01, 1e4), &mut it.headroom);
+    keys.key("delay", length(0.0, 60.0), &mut it.delay_s);
+    keys.key("transient_share", real(0.01, 1.0), &mut it.transient_share);
     for device in &mut specification.devices {
-        visit_device(device, keys);
+        let name = format!("device.{}", device.name);
+        visit_device(device, &mut visitor.section(&name));
     }
 }
 
-fn visit_device(device: &mut DeviceType, keys: &mut impl KeyVisitor) {
-    let DeviceType {
-        name,
-        share,
-        is_separate,
-        form,
-        audio_form,
-        both_share,
-        kbps_max,
-        request_s,
-        part_bytes_max,
-        connections,
-        audio_request_s,
-        buffer_s,
-        audio_buffer_s,
-        spacing_s,
-        audio_spacing_s,
-        table_bytes,
-        probes_first,
-        probes_next,
-        probe_s,
-        audio_probes,
-        resume_share,
-    } = device;
-    let key = |key: &str| format!("device.{name}.{key}");
-    keys.number(&key("share"), share, 0.0, 1e9);
-    keys.content(&key("content"), is_separate);
-    keys.form(&key("requests"), form);
-    keys.form(&key("audio_requests"), audio_form);
-    keys.number(&key("both_share"), both_share, 0.0, 1.0);
-    keys.whole(&key("kbps_max"), kbps_max, 1, 10_000_000);
-    keys.seconds(&key("request_time"), request_s, 0.1, 3600.0);
-    keys.bytes(&key("part_max"), part_bytes_max, 1024, 1 << 40);
-    keys.whole(&key("connections"), connections, 1, 16);
-    keys.seconds(&key("audio_request_time"), audio_request_s, 0.1, 3600.0);
-    keys.seconds(&key("buffer"), buffer_s, 1.0, 36_000.0);
-    keys.seconds(&key("audio_buffer"), audio_buffer_s, 1.0, 36_000.0);
-    keys.seconds(&key("spacing"), spacing_s, 0.0, 3600.0);
-    keys.seconds(&key("audio_spacing"), audio_spacing_s, 0.0, 3600.0);
-    keys.bytes(&key("table"), table_bytes, 0, 1 << 30);
-    keys.number(&key("probes_first"), probes_first, 0.0, 100.0);
-    keys.number(&key("probes_next"), probes_next, 0.0, 100.0);
-    keys.seconds(&key("probe_time"), probe_s, 0.1, 3600.0);
-    keys.number(&key("audio_probes"), audio_probes, 0.0, 100.0);
-    keys.number(&key("resume_share"), resume_share, 0.0, 1.0);
+fn visit_device(it: &mut DeviceType, keys: &mut impl KeyVisitor) {
+    let (request, spacing) = (|| length(0.1, 3600.0), || length(0.0, 3600.0));
+    let (buffer, mean) = (|| length(1.0, 36_000.0), || real(0.0, 100.0));
+    keys.key("share", real(0.0, 1e9), &mut it.share);
+    keys.key("content", choice(&CONTENTS), &mut it.is_separate);
+    keys.key("requests", choice(&FORMS), &mut it.form);
+    keys.key("audio_requests", choice(&FORMS), &mut it.audio_form);
+    keys.key("both_share", share(), &mut it.both_share);
+    keys.key("kbps_max", count(1, 10_000_000), &mut it.kbps_max);
+    keys.key("request_time", request(), &mut it.request_s);
+    let part = size().between(1024, 1 << 40);
+    keys.key("part_max", part, &mut it.part_bytes_max);
+    keys.key("connections", count(1, 16), &mut it.connections);
+    keys.key("audio_request_time", request(), &mut it.audio_request_s);
+    keys.key("buffer", buffer(), &mut it.buffer_s);
+    keys.key("audio_buffer", buffer(), &mut it.audio_buffer_s);
+    keys.key("spacing", spacing(), &mut it.spacing_s);
+    keys.key("audio_spacing", spacing(), &mut it.audio_spacing_s);
+    let table = size().between(0, 1 << 30);
+    keys.key("table", table, &mut it.table_bytes);
+    keys.key("probes_first", mean(), &mut it.probes_first);
+    keys.key("probes_next", mean(), &mut it.probes_next);
+    keys.key("probe_time", request(), &mut it.probe_s);
+    keys.key("audio_probes", mean(), &mut it.audio_probes);
+    keys.key("resume_share", share(), &mut it.resume_share);
+}
+
+fn per_hour() -> ValueKind<f64> {
+    real(0.0, 3600.0)
+}
+
+fn count(from: u64, to: u64) -> ValueKind<u64> {
+    whole().between(from, to)
+}
+
+fn length(from: f64, to: f64) -> ValueKind<f64> {
+    seconds().between(from, to)
+}
+
+/// A curve without a name.
+fn law(from: f64, to: f64) -> ValueKind<Empirical> {
+    curve_within(true, from, to).map(|curve| curve.law, Curve::inline)
+}
+
+/// Weights, not all 0.
+fn weights() -> ValueKind<Vec<f64>> {
+    let read = |value: &Value| {
+        let items = value.items().ok_or(Rejection::Unfit)?;
+        let weights = items.iter().map(|item| number().read(item));
+        let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
+        let sum: f64 = weights.iter().sum();
+        let is_good = sum > 0.0 && sum.is_finite() && weights.iter().all(|w| *w >= 0.0);
+        match is_good && weights.len() <= 100_000 {
+            true => Ok(weights),
+            false => Err(Rejection::Unfit),
+        }
+    };
+    let form = "weights like [1, 0.5, 2], one for each part";
+    ValueKind::new(form, read, |weights: &Vec<f64>| {
+        list(weights, f64::to_string)
+    })
+}
+
+/// `[[kbps, share of titles, weight], ...]`.
+fn renditions() -> ValueKind<Vec<PhasedRendition>> {
+    let one = |item: &Value| {
+        let Some([kbps, share, weight]) = item.items() else {
+            return Err(Rejection::Unfit);
+        };
+        Ok(PhasedRendition {
+            kbps: number().between(1.0, 1e7).read(kbps)? as u32,
+            titles_share: number().between(0.0, 1.0).read(share)?,
+            weight: number().between(0.0, 1e9).read(weight)?,
+        })
+    };
+    let read = move |value: &Value| {
+        let items = value.items().ok_or(Rejection::Unfit)?;
+        if items.len() > RENDITIONS_MAX {
+            let count = items.len();
+            return Err(format!("has {count} bit rates; at most {RENDITIONS_MAX}").into());
+        }
+        let all: Vec<PhasedRendition> = items.iter().map(one).collect::<Result<_, _>>()?;
+        let is_ascending = all.windows(2).all(|pair| pair[0].kbps < pair[1].kbps);
+        is_ascending.then_some(all).ok_or(Rejection::Unfit)
+    };
+    let form = "[[kbps, share of titles that have it, weight], ...], bit rates ascending";
+    ValueKind::new(form, read, |all: &Vec<PhasedRendition>| {
+        let one =
+            |one: &PhasedRendition| format!("[{}, {}, {}]", one.kbps, one.titles_share, one.weight);
+        list(all, one)
+    })
 }

@@ -11,7 +11,6 @@
 //! number and the seed; memory grows with the number of active sessions, not with the length of the
 //! log; requests are in order of completion, as in a log.
 
-mod arrivals;
 mod calibration;
 mod catalogue;
 mod fit;

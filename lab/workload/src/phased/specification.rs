@@ -11,7 +11,7 @@ use super::ContentKind;
 pub const SESSIONS_FULL: u64 = headlong_characterise::SESSIONS_PUBLISHED;
 
 /// A phased workload before any random draw.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PhasedSpecification {
     /// Name in results.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct PhasedRendition {
 }
 
 /// The catalogue (thesis 5.2.1).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TitleSettings {
     /// Seed of the titles and their drives, independent of a log's seed.
     pub seed: u64,
@@ -75,10 +75,11 @@ pub struct TitleSettings {
 }
 
 /// Number of files of a kind per title.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RateSelection {
     /// One for each bit rate, present with its share of titles, and always the lowest: a library
     /// for adaptive players.
+    #[default]
     Several,
     /// One: a library of plain films. Bit rates are assigned to titles by their shares, and such
     /// that each is watched by its weight.
@@ -93,7 +94,7 @@ impl TitleSettings {
 }
 
 /// Number and arrivals of the viewers (Figure 5.1).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SessionSettings {
     /// Number of sessions.
     pub count: u64,
@@ -104,7 +105,7 @@ pub struct SessionSettings {
 }
 
 /// Behaviour of the viewers (thesis 5.2.2).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PhasedViewing {
     /// Start position in the title, as a share of it.
     pub start: Empirical,
@@ -136,7 +137,7 @@ pub struct PhasedViewing {
 }
 
 /// Networks of the viewers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct NetworkSettings {
     /// Ratio of a viewer's bandwidth to the bit rate that the device settles on.
     pub headroom: Empirical,
@@ -148,16 +149,17 @@ pub struct NetworkSettings {
 }
 
 /// The two forms of requests (thesis 5.1.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RequestForm {
     /// With first and last byte.
+    #[default]
     Chunk,
     /// From a byte until the client closes the connection, or the file ends.
     Open,
 }
 
 /// A device type and its requests (thesis 5.1.3, 5.2.4).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeviceType {
     /// Its name.
     pub name: String,

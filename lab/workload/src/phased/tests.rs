@@ -3,9 +3,7 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_characterise::{
-    DistributionPoints, Observations, PhaseObservations, Popularity, comparison,
-};
+use headlong_characterise::{Observations, Popularity, comparison};
 
 use super::*;
 
@@ -216,64 +214,6 @@ fn device_inherits_omitted_keys_from_preset() {
     assert_eq!(read.viewing, preset.viewing);
 }
 
-/// Chains by comparing every pair, as a reference for the fast algorithm (rule A6).
-fn naive_chains(lines: &[headlong_chains::Request]) -> Vec<(u32, u64, u64, u32)> {
-    let lines: Vec<&headlong_chains::Request> =
-        lines.iter().filter(|line| line.sent_bytes > 0).collect();
-    let end = |line: &headlong_chains::Request| line.offset + line.sent_bytes;
-    let key = |index: &usize| (end(lines[*index]), lines[*index].received_ms, *index);
-    let mut enders: Vec<usize> = (0..lines.len()).collect();
-    enders.sort_by_key(key);
-    let mut next = alloc::vec![None; lines.len()];
-    for ender in enders {
-        let mut best: Option<usize> = None;
-        for (starter, line) in lines.iter().enumerate() {
-            let fits = line.file == lines[ender].file
-                && line.offset == end(lines[ender])
-                && (line.received_ms - lines[ender].received_ms).abs() <= 40_000
-                && !next.contains(&Some(starter));
-            if fits && best.is_none_or(|best| line.received_ms < lines[best].received_ms) {
-                best = Some(starter);
-            }
-        }
-        next[ender] = best;
-    }
-    let mut found = Vec::new();
-    for first in (0..lines.len()).filter(|index| !next.contains(&Some(*index))) {
-        let (mut length, mut count, mut at) = (0, 0, Some(first));
-        while let Some(index) = at {
-            (length, count) = (length + lines[index].sent_bytes, count + 1);
-            at = next[index];
-        }
-        found.push((lines[first].file, lines[first].offset, length, count));
-    }
-    found.sort_unstable();
-    found
-}
-
-#[test]
-fn chains_equal_exhaustive_search() {
-    let specification = preset(60);
-    let catalogue = PhasedCatalogue::of(&specification.catalogue);
-    let mut compared = 0;
-    for session in PhasedSessions::new(&specification, &catalogue, 11) {
-        if session.requests.len() > 400 {
-            continue;
-        }
-        let (mut lines, mut found) = (Vec::new(), Vec::new());
-        session.logged(&catalogue, &mut lines);
-        headlong_chains::chains(&lines, &headlong_chains::ChainRules::default(), &mut found);
-        let mut found: Vec<_> = found
-            .iter()
-            .map(|chain| (chain.file, chain.start, chain.length, chain.requests))
-            .collect();
-        found.sort_unstable();
-        assert_eq!(found, naive_chains(&lines));
-        compared += found.len();
-    }
-    assert!(compared > 100, "{compared}");
-}
-
 #[test]
 fn preset_matches_figures_of_thesis() {
     let specification = preset(3000);
@@ -308,93 +248,6 @@ fn preset_matches_figures_of_thesis() {
             "{name}: {ours}, not {least} to {most}"
         );
     }
-}
-
-fn distance(one: &DistributionPoints, other: &DistributionPoints) -> f64 {
-    let law = |points: &DistributionPoints| {
-        headlong_random::Empirical::new(points.clone()).expect("a curve")
-    };
-    let (one, other) = (law(one), law(other));
-    let values = one
-        .points()
-        .iter()
-        .chain(other.points())
-        .map(|point| point.0);
-    let apart = values.map(|value| libm::fabs(one.share_below(value) - other.share_below(value)));
-    apart.fold(0.0, f64::max)
-}
-
-#[test]
-fn fitted_specification_reproduces_log() {
-    // A workload unlike the preset, so that returning the preset would fail.
-    let changes = [
-        ("catalogue.zipf_alpha", "0.9"),
-        ("catalogue.titles", "400"),
-        ("catalogue.head_titles", "0"),
-        ("sessions.count", "3000"),
-        ("viewing.glance_share", "0.2"),
-        ("viewing.stay", "[[0, 0], [0.3, 0.5], [0.9, 0.9], [1, 1]]"),
-        ("viewing.pauses_per_hour", "3"),
-        ("viewing.changes_per_hour", "5"),
-        ("device.tv.probes_first", "3"),
-        ("device.tv.buffer", "60s"),
-        ("device.browser.share", "40"),
-    ];
-    let changes: Vec<(String, String)> = changes
-        .iter()
-        .map(|(key, value)| (key.to_string(), value.to_string()))
-        .collect();
-    let meant = PhasedSpecification::preset("netflix-2014-catalog", &changes).expect("valid");
-    let seen = observe(&meant, &PhasedCatalogue::of(&meant.catalogue), 21);
-    let fitted = fit(&seen);
-    assert_eq!(
-        fit(&seen),
-        fitted,
-        "the same measurements give the same specification"
-    );
-    let again = observe(&fitted, &PhasedCatalogue::of(&fitted.catalogue), 22);
-
-    let slope = |seen: &Observations| seen.titles.popularity.slope;
-    assert!(
-        libm::fabs(slope(&seen) - slope(&again)) < 0.1,
-        "{} {}",
-        slope(&seen),
-        slope(&again)
-    );
-    let apart = distance(&seen.viewing.session_s, &again.viewing.session_s);
-    assert!(apart < 0.06, "session lengths: {apart}");
-    for (one, other) in seen.chains.survival.iter().zip(&again.chains.survival) {
-        let apart = libm::fabs(one.1 - other.1);
-        assert!(
-            apart < 0.06,
-            "survival at {} bytes: {} and {}",
-            one.0,
-            one.1,
-            other.1
-        );
-    }
-    for (name, of) in [
-        (
-            "transient",
-            (|phases| phases.transient_share) as fn(&PhaseObservations) -> f64,
-        ),
-        ("stable", |phases| phases.stable_share),
-        ("inactive", |phases| phases.inactive_share),
-    ] {
-        let (one, other) = (of(&seen.phases), of(&again.phases));
-        assert!(
-            libm::fabs(one - other) < 0.04,
-            "{name}: {one} and {other}; {:?} and {:?}",
-            seen.phases,
-            again.phases
-        );
-    }
-    let default = preset(2000);
-    let default = observe(&default, &PhasedCatalogue::of(&default.catalogue), 22);
-    assert!(
-        default.phases.stable_share - seen.phases.stable_share > 0.06,
-        "the preset itself must fail this test"
-    );
 }
 
 #[test]

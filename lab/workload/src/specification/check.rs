@@ -11,157 +11,110 @@ use super::{
 use crate::TitleForm;
 
 /// Longest title, in seconds: eleven days.
-const DURATION_SECONDS_MAX: f64 = 1e6;
+pub(super) const DURATION_SECONDS_MAX: f64 = 1e6;
 /// Largest number of requests of a session.
 const REQUESTS_MAX: f64 = 1e6;
 /// Smallest request, chunk file and segment: a page.
-const BYTES_MIN: u64 = 4096;
+pub(super) const BYTES_MIN: u64 = 4096;
 /// Largest size of any kind.
-const BYTES_MAX: u64 = 1 << 40;
+pub(super) const BYTES_MAX: u64 = 1 << 40;
 /// Largest number of renditions of a work, a limit of the players.
 const RENDITIONS_MAX: usize = 64;
 
 /// Reports all inconsistencies.
 pub(super) fn check(specification: &Specification, table: &mut Document) {
-    check_names(specification, table);
+    check_name(table, "name", &specification.name);
     for group in &specification.groups {
+        check_name(table, &format!("title.{}.count", group.name), &group.name);
         check_group(specification, group, table);
     }
-    let titles: u64 = specification
-        .groups
-        .iter()
-        .map(|group| u64::from(group.count) * u64::from(group.files_per_work()))
-        .sum();
-    if titles > TITLES_MAX {
-        table.wrong(
-            "title",
-            format!("{titles} titles in all, renditions included; write {TITLES_MAX} or fewer"),
-        );
-    }
-    let weights: f64 = specification.groups.iter().map(|group| group.weight).sum();
-    if specification.groups.is_empty() {
-        table.wrong(
-            "title",
-            "there are no titles; write a table like [title.sd] with their count",
-        );
-    } else if weights <= 0.0 {
-        table.wrong(
-            "title",
-            "every group has weight 0; give the one that is watched a weight",
-        );
-    }
-    if specification
-        .classes
-        .iter()
-        .any(|class| class.share.is_nan() || class.share < 0.0)
-        || specification.classes.iter().all(|class| class.share == 0.0)
-    {
-        table.wrong(
-            "network",
-            "no class has a share; write share = 1 for one of them",
-        );
-    }
-    check_storage(specification, table);
-    check_sessions(specification, table);
-    check_viewing(specification, table);
-}
-
-pub(super) fn is_name(name: &str) -> bool {
-    let letters = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    letters && !name.is_empty() && name.len() <= 64 && !name.bytes().all(|b| b.is_ascii_digit())
-}
-
-pub(super) const NAME_RULE: &str = "a name is 1 to 64 letters, digits, - and _, not digits alone";
-
-fn check_names(specification: &Specification, table: &mut Document) {
-    let rule = NAME_RULE;
-    if !is_name(&specification.name) {
-        table.wrong(
-            "name",
-            format!("`{}` is not a name; {rule}", specification.name),
-        );
-    }
-    for group in &specification.groups {
-        if !is_name(&group.name) {
-            let key = format!("title.{}.count", group.name);
-            table.wrong(&key, format!("`{}` is not a name; {rule}", group.name));
-        }
-    }
     for class in &specification.classes {
-        if !is_name(&class.name) {
-            let key = format!("network.{}.share", class.name);
-            table.wrong(&key, format!("`{}` is not a name; {rule}", class.name));
-        }
+        check_name(table, &format!("network.{}.share", class.name), &class.name);
     }
+    let groups = &specification.groups;
+    let titles = groups
+        .iter()
+        .map(|group| u64::from(group.count) * u64::from(group.files_per_work()));
+    let titles: u64 = titles.sum();
+    let text = format!("{titles} titles in all, renditions included; write {TITLES_MAX} or fewer");
+    table.wrong_if(titles > TITLES_MAX, "title", text);
+    let text = match groups.is_empty() {
+        true => "there are no titles; write a table like [title.sd] with their count",
+        false => "every group has weight 0; give the one that is watched a weight",
+    };
+    table.wrong_if(
+        groups.iter().all(|group| group.weight == 0.0),
+        "title",
+        text,
+    );
+    let text = "no class has a share; write share = 1 for one of them";
+    let is_shared = specification.classes.iter().any(|class| class.share > 0.0);
+    table.wrong_if(!is_shared, "network", text);
+    if let TitleForm::Chunks(chunk) = specification.storage.form {
+        let is_good = (BYTES_MIN..=BYTES_MAX).contains(&chunk);
+        let text = "out of bounds; write 4KiB to 1TiB, or segment, or off";
+        table.wrong_if(!is_good, "catalogue.chunk", text);
+        let bytes = Bytes(chunk);
+        let text = format!("{bytes} is not a multiple of 8 bytes, the size of a content word");
+        table.wrong_if(is_good && chunk % 8 != 0, "catalogue.chunk", text);
+    }
+    check_sessions(specification, table);
+    check_requests(specification, table);
+}
+
+/// Reports a name that cannot be a folder or a key.
+pub(super) fn check_name(table: &mut Document, key: &str, name: &str) {
+    let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let is_good = name.bytes().all(is_letter) && (1..=64).contains(&name.len());
+    let is_name = is_good && !name.bytes().all(|b| b.is_ascii_digit());
+    let rule = "a name is 1 to 64 letters, digits, - and _, not digits alone";
+    table.wrong_if(!is_name, key, format!("`{name}` is not a name; {rule}"));
 }
 
 fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Document) {
     let key = |key: &str| format!("title.{}.{key}", group.name);
-    if group.count == 0 {
-        table.wrong(&key("count"), "is 0; write at least 1, or remove the group");
-    }
-    let points = group.durations.law.points();
-    let longest = points.last().map_or(0.0, |point| point.0);
-    if points.iter().any(|point| point.0 < 0.0) || longest <= 0.0 || longest > DURATION_SECONDS_MAX
-    {
-        let text = format!("durations are seconds above 0 and up to {DURATION_SECONDS_MAX}");
-        table.wrong(&key("durations"), text);
-    }
-    if group.segment_time < Duration::from_millis(1)
-        || group.segment_time > Duration::from_secs(86_400)
-    {
-        table.wrong(&key("segment_time"), "out of bounds; write 1ms to 24h");
-        return;
-    }
+    let longest = group.durations.law.quantile(1.0);
+    let text = format!("durations are seconds above 0 and up to {DURATION_SECONDS_MAX}");
+    table.wrong_if(longest <= 0.0, &key("durations"), text);
     if !check_renditions(specification, group, table) {
         return;
     }
-    if group
-        .segment_bytes
-        .iter()
-        .any(|(bytes, _)| !(BYTES_MIN..=BYTES_MAX).contains(bytes))
-    {
-        table.wrong(&key("segment_bytes"), "out of bounds; write 4KiB to 1TiB");
-        return;
-    }
-    let chunk_bytes = specification.storage.form.chunk_bytes();
-    if group.table_entry_bytes > 0 && chunk_bytes.is_some() {
-        let text = "a table of offsets is at the start of a title's one file, or a file of its \
-                    own; write 0, or catalogue.chunk = \"off\" or \"segment\"";
-        table.wrong(&key("table_entry_bytes"), text);
-    }
-    if longest / group.segment_time.as_secs_f64() > REQUESTS_MAX {
+    let is_cut = specification.storage.form.chunk_bytes().is_some();
+    let text = "a table of offsets is at the start of a title's one file, or a file of its own; \
+                write 0, or catalogue.chunk = \"off\" or \"segment\"";
+    table.wrong_if(
+        is_cut && group.table_entry_bytes > 0,
+        &key("table_entry_bytes"),
+        text,
+    );
+    let seconds = group.segment_time.as_secs_f64();
+    if longest / seconds > REQUESTS_MAX {
         let text = "the longest title would have more than a million segments; make them longer";
-        table.wrong(&key("segment_time"), text);
-        return;
+        return table.wrong(&key("segment_time"), text);
     }
-    if group.segment_variation > 0.0 && chunk_bytes.is_some() {
-        let text = "titles whose segments differ in size cannot be cut into equal chunk files; write 0, or catalogue.chunk = \"off\" or \"segment\"";
-        table.wrong(&key("segment_variation"), text);
-    }
+    let text = "titles whose segments differ in size cannot be cut into equal chunk files; write \
+                0, or catalogue.chunk = \"off\" or \"segment\"";
+    table.wrong_if(
+        is_cut && group.segment_variation > 0.0,
+        &key("segment_variation"),
+        text,
+    );
     for bytes in group.segment_sizes() {
-        let seconds = group.segment_time.as_secs_f64();
         let title_bytes = longest / seconds * bytes as f64;
         let request_bytes = match specification.requests.size {
             RequestSize::Bytes(bytes) => bytes as f64,
             RequestSize::Time(time) => time.as_secs_f64() / seconds * bytes as f64,
         };
-        if title_bytes > BYTES_MAX as f64 {
-            table.wrong(&key("durations"), "the longest title has more than 1TiB");
-        }
+        let text = "the longest title has more than 1TiB";
+        table.wrong_if(title_bytes > BYTES_MAX as f64, &key("durations"), text);
         if request_bytes < BYTES_MIN as f64 || request_bytes > BYTES_MAX as f64 {
-            let text = format!(
-                "{request_bytes:.0} bytes in group {}; write 4KiB to 1TiB, or a time that makes as many",
-                group.name
-            );
-            table.wrong("requests.size", text);
+            let text = format!("{request_bytes:.0} bytes in group {}", group.name);
+            let remedy = "write 4KiB to 1TiB, or a time that makes as many";
+            table.wrong("requests.size", format!("{text}; {remedy}"));
         } else if title_bytes / request_bytes > REQUESTS_MAX {
-            table.wrong(
-                "requests.size",
-                "the longest title would take more than a million requests; ask for more at a time",
-            );
+            let text = "the longest title would take more than a million requests; ask for more \
+                        at a time";
+            table.wrong("requests.size", text);
         }
     }
 }
@@ -173,125 +126,72 @@ fn check_renditions(
     table: &mut Document,
 ) -> bool {
     let key = format!("title.{}.renditions", group.name);
-    if group.renditions.is_empty() {
+    let renditions = &group.renditions;
+    if renditions.is_empty() {
         // An empty list is a mistake.
-        if table.is_written(&key) && !table.mistakes.is_about(&key) {
-            let sizes = format!("title.{}.segment_bytes", group.name);
-            if !table.is_written(&sizes) {
-                table.wrong(&key, "is empty; write bit rates, upwards, or remove it");
-            }
+        let sizes = format!("title.{}.segment_bytes", group.name);
+        if table.is_written(&key) && !table.is_written(&sizes) {
+            table.wrong_too(&key, "is empty; write bit rates, upwards, or remove it");
         }
         return true;
     }
-    if group.renditions.len() > RENDITIONS_MAX {
-        let count = group.renditions.len();
-        table.wrong(
-            &key,
-            format!("{count} renditions; write up to {RENDITIONS_MAX}"),
-        );
-        return false;
-    }
-    if let Some(pair) = group.renditions.windows(2).find(|pair| pair[0] >= pair[1]) {
-        let text = format!("{} is not above {}; write them upwards", pair[1], pair[0]);
-        table.wrong(&key, text);
-        return false;
-    }
     let sizes = group.segment_sizes();
-    if sizes
+    let rate = |bytes: u64| bit_rate(bytes, group.segment_time);
+    let wrong = if renditions.len() > RENDITIONS_MAX {
+        let count = renditions.len();
+        format!("{count} renditions; write up to {RENDITIONS_MAX}")
+    } else if let Some(pair) = renditions.windows(2).find(|pair| pair[0] >= pair[1]) {
+        format!("{} is not above {}; write them upwards", pair[1], pair[0])
+    } else if sizes
         .iter()
         .any(|bytes| !(BYTES_MIN..=BYTES_MAX).contains(bytes))
     {
-        let time = group.segment_time;
         let text = format!(
-            "a segment of {time} has less than 4KiB or more than 1TiB; write other rates, or another segment_time"
+            "a segment of {} has less than 4KiB or more than 1TiB",
+            group.segment_time
         );
-        table.wrong(&key, text);
-        return false;
-    }
-    let rate = |bytes: u64| bit_rate(bytes, group.segment_time);
-    if sizes.windows(2).any(|pair| rate(pair[0]) >= rate(pair[1])) {
-        table.wrong(
-            &key,
-            "two are alike in whole bytes of a segment; write rates further apart",
-        );
-        return false;
-    }
-    if specification.storage.form.chunk_bytes().is_some() {
+        format!("{text}; write other rates, or another segment_time")
+    } else if sizes.windows(2).any(|pair| rate(pair[0]) >= rate(pair[1])) {
+        "two are alike in whole bytes of a segment; write rates further apart".into()
+    } else {
+        let is_cut = specification.storage.form.chunk_bytes().is_some();
         let text = "titles with renditions are cut by segments, not by bytes; write \
                     catalogue.chunk = \"segment\" or \"off\"";
-        table.wrong(&key, text);
-    }
-    true
-}
-
-fn check_storage(specification: &Specification, table: &mut Document) {
-    let storage = &specification.storage;
-    if let TitleForm::Chunks(chunk) = storage.form {
-        if !(BYTES_MIN..=BYTES_MAX).contains(&chunk) {
-            table.wrong(
-                "catalogue.chunk",
-                "out of bounds; write 4KiB to 1TiB, or segment, or off",
-            );
-        } else if chunk % 8 != 0 {
-            table.wrong(
-                "catalogue.chunk",
-                format!(
-                    "{} is not a multiple of 8 bytes, the size of a content word",
-                    Bytes(chunk)
-                ),
-            );
-        }
-    }
-    if !(1..=BYTES_MAX).contains(&storage.pad_bytes) {
-        table.wrong("catalogue.pad", "out of bounds; write 1B to 1TiB");
-    }
+        table.wrong_if(is_cut, &key, text);
+        return true;
+    };
+    table.wrong(&key, wrong);
+    false
 }
 
 fn check_sessions(specification: &Specification, table: &mut Document) {
-    let sessions = &specification.sessions;
-    match sessions.extent {
-        TraceExtent::Sessions(0) => {
-            table.wrong("sessions.count", "is 0; write how many sessions there are")
-        }
-        TraceExtent::Time(Duration::ZERO) => table.wrong(
-            "sessions.length",
-            "is 0; write how long sessions arrive, like 15min",
-        ),
-        TraceExtent::Time(time) => {
-            if let ArrivalRate::Sessions(rate) = sessions.rate
-                && rate * time.as_secs_f64() > SESSIONS_MAX as f64
-            {
-                let text = format!(
-                    "more than {SESSIONS_MAX} sessions; write a shorter time or a lower rate"
-                );
-                table.wrong("sessions.length", text);
-            }
-        }
-        TraceExtent::Sessions(_) => {}
+    let (sessions, requests) = (&specification.sessions, &specification.requests);
+    if let (TraceExtent::Time(time), ArrivalRate::Sessions(rate)) = (sessions.extent, sessions.rate)
+    {
+        let is_long = rate * time.as_secs_f64() > SESSIONS_MAX as f64;
+        let text =
+            format!("more than {SESSIONS_MAX} sessions; write a shorter time or a lower rate");
+        table.wrong_if(is_long, "sessions.length", text);
     }
-    let requests = &specification.requests;
-    if sessions.resume_time > Duration::ZERO && (requests.open_ended || !requests.pacing) {
-        let text = "needs viewers whose requests follow playback; write 0s, or \
-                    requests.pacing = true and requests.open_ended = false";
-        table.wrong("sessions.resume_time", text);
-    }
-    if specification.requests.connections == 0 {
-        table.wrong("requests.connections", "is 0; write 1 or more");
-    }
+    let is_paced = requests.pacing && !requests.open_ended;
+    let text = "needs viewers whose requests follow playback; write 0s, or requests.pacing = true \
+                and requests.open_ended = false";
+    let resumes = sessions.resume_time > Duration::ZERO;
+    table.wrong_if(resumes && !is_paced, "sessions.resume_time", text);
 }
 
-fn check_viewing(specification: &Specification, table: &mut Document) {
-    let viewing = &specification.viewing;
-    let outside =
-        |points: &[(f64, f64)], max| points.iter().any(|point| !(0.0..=max).contains(&point.0));
-    if outside(viewing.fraction.law.points(), 1.0) {
-        table.wrong("viewing.fraction", "a fraction lies between 0 and 1");
-    }
-    if outside(viewing.pause_time.law.points(), DURATION_SECONDS_MAX) {
-        table.wrong("viewing.pause_time", "pauses are seconds, not negative");
-    }
-    check_open_ended(specification, table);
-    let (form, size) = (specification.storage.form, specification.requests.size);
+fn check_requests(specification: &Specification, table: &mut Document) {
+    let (form, requests) = (specification.storage.form, &specification.requests);
+    let text = "an open-ended request ends where its file does; write catalogue.chunk = \"off\"";
+    table.wrong_if(
+        requests.open_ended && form.is_split(),
+        "requests.open_ended",
+        text,
+    );
+    let text = "an open-ended request lasts as long as the title's download; write \
+                requests.timeout = \"off\"";
+    let is_timed = requests.open_ended && requests.timeout.is_some();
+    table.wrong_if(is_timed, "requests.open_ended", text);
     let exceeds = specification.groups.iter().any(|group| {
         let largest = group.segment_sizes().into_iter().max().unwrap_or(0);
         let most = match form {
@@ -299,28 +199,15 @@ fn check_viewing(specification: &Specification, table: &mut Document) {
             TitleForm::Chunks(bytes) => bytes,
             TitleForm::Segments => largest,
         };
-        request_bytes(size, group.segment_time, largest) > most
+        request_bytes(requests.size, group.segment_time, largest) > most
     });
-    if specification.requests.connections > 1 && exceeds {
-        table.wrong("requests.connections", "a request over several files uses one connection; write 1, or a request no larger than catalogue.chunk says");
-    }
-}
-
-fn check_open_ended(specification: &Specification, table: &mut Document) {
-    let requests = &specification.requests;
-    if !requests.open_ended {
-        return;
-    }
-    if specification.storage.form.is_split() {
-        let text =
-            "an open-ended request ends where its file does; write catalogue.chunk = \"off\"";
-        table.wrong("requests.open_ended", text);
-    }
-    if requests.timeout.is_some() {
-        let text = "an open-ended request lasts as long as the title's download; write \
-                    requests.timeout = \"off\"";
-        table.wrong("requests.open_ended", text);
-    }
+    let text = "a request over several files uses one connection; write 1, or a request no larger \
+                than catalogue.chunk says";
+    table.wrong_if(
+        requests.connections > 1 && exceeds,
+        "requests.connections",
+        text,
+    );
 }
 
 /// Bit rate of segments of this size.

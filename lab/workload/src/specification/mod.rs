@@ -7,22 +7,23 @@
 //! [`SessionArrivals`].
 
 mod check;
-mod player_kind;
 mod players;
 mod read;
 
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use headlong_units::{BitRate, Bytes, Duration};
+use headlong_player::PlayerConfig;
+use headlong_units::{BitRate, Bytes, Duration, KIB, MIB};
 
+pub use crate::player_keys::player_text;
 use crate::{Curve, NetworkClass, Ramp, TitleForm, ViewerIdentity};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use headlong_settings::Mistakes;
-pub use player_kind::{PlayerKind, player_text};
-pub(crate) use read::{curve, document, is_of_phases, no_new_tables, read_only};
+pub(crate) use read::is_of_phases;
 
 /// Largest number of sessions of a trace.
 pub const SESSIONS_MAX: u64 = 10_000_000;
@@ -248,6 +249,91 @@ pub struct RequestSettings {
     /// Whether a session is one request from its start to the end of the file, without a known end:
     /// progressive download (thesis 3.6.3). It is not paced, and viewers do not leave early.
     pub open_ended: bool,
+}
+
+/// Viewers with one kind of player.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlayerKind {
+    /// Its name: `tv`, `phone`.
+    pub name: String,
+    /// Share of sessions with it; shares add up to 1.
+    pub share: f64,
+    /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), whose
+    /// requests [`RequestSettings`] describes.
+    pub make: Option<Arc<PlayerConfig>>,
+}
+
+impl PlayerKind {
+    /// The papers' simple player, for all viewers.
+    pub fn simple() -> Self {
+        Self {
+            name: "simple".to_string(),
+            share: 1.0,
+            make: None,
+        }
+    }
+}
+
+impl Default for Specification {
+    /// The defaults of the keys; without titles, players and networks.
+    fn default() -> Self {
+        Self {
+            name: "unnamed".into(),
+            groups: Vec::new(),
+            catalogue_seed: 1,
+            storage: TitleStorage {
+                form: TitleForm::Whole,
+                pad_bytes: 4 * KIB,
+            },
+            sessions: SessionArrivals {
+                extent: TraceExtent::Sessions(1000),
+                rate: ArrivalRate::Bytes(20.0 * MIB as f64),
+                arrivals: ArrivalDistribution::Poisson,
+                ramp_up: Ramp::default(),
+                ramp_down: Ramp::default(),
+                resume_time: Duration::ZERO,
+                warming_count: 0,
+            },
+            viewing: ViewingRange {
+                start: StartPosition::Beginning,
+                fraction: Curve::known("youtube-2011-fraction"),
+                early_end: 0.0,
+                pause: 0.0,
+                pause_time: Curve::constant(60.0),
+                skip: 0.0,
+            },
+            requests: RequestSettings {
+                size: RequestSize::Time(Duration::from_secs(10)),
+                unpaced: 3,
+                pacing: true,
+                timeout: Some(Duration::from_secs(10)),
+                connections: 1,
+                identity: ViewerIdentity::default(),
+                open_ended: false,
+            },
+            players: Vec::new(),
+            classes: Vec::new(),
+        }
+    }
+}
+
+impl Default for TitleGroup {
+    /// The defaults of the keys, and one title.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            count: 1,
+            zipf_alpha: 0.8,
+            weight: 1.0,
+            durations: Curve::known("youtube-2011-duration"),
+            median_durations: 2,
+            segment_time: Duration::from_secs(10),
+            segment_bytes: [(512 * KIB, 1.0)].into(),
+            renditions: Vec::new(),
+            segment_variation: 0.0,
+            table_entry_bytes: 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! Players: the table `[player]`, or one `[player.NAME]` for each kind.
 
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_player::{PlayerConfig, RequestExtent};
-use headlong_settings::{Document, Value, choice, number};
+use headlong_settings::{Document, choice, number};
 
-use super::{PlayerKind, Specification, check};
-use crate::{TitleForm, player_config_text};
+use super::check::check_name;
+use super::{PlayerKind, Specification};
+use crate::{TitleForm, player_keys};
 
 /// Keys of the requests of simple players, which do not apply to adaptive ones.
 const SIMPLE_KEYS: [&str; 6] = [
@@ -62,52 +63,17 @@ fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Pl
     let kinds = [("adaptive", true), ("simple", false)];
     let kind = table.get(&format!("{prefix}.kind"), &choice(&kinds));
     if kind.unwrap_or(is_written) {
-        return Some(Arc::new(player_config_text::read(&mut PlayerTable {
-            table,
-            prefix,
-        })));
+        return Some(Arc::new(player_keys::read(table, prefix)));
     }
     let is_changed = table.is_overridden(&format!("{prefix}.kind"));
-    for key in player_config_text::KEYS {
+    for key in player_keys::KEYS {
         let key = format!("{prefix}.{key}");
         // An override of the kind cannot remove the keys of the old kind: they are ignored.
-        if table.take(&key).is_some() && !is_changed {
-            table.wrong(
-                &key,
-                "is for adaptive players; remove it, or write kind = \"adaptive\"",
-            );
-        }
+        let is_wrong = table.take(&key).is_some() && !is_changed;
+        let text = "is for adaptive players; remove it, or write kind = \"adaptive\"";
+        table.wrong_if(is_wrong, &key, text);
     }
     None
-}
-
-/// The table of one player.
-struct PlayerTable<'a> {
-    table: &'a mut Document,
-    prefix: &'a str,
-}
-
-impl player_config_text::WordSource for PlayerTable<'_> {
-    fn take(&mut self, key: &'static str) -> Option<String> {
-        let key = format!("{}.{key}", self.prefix);
-        match self.table.take(&key)? {
-            value @ (Value::List(_) | Value::Other(_)) => {
-                let text = format!("{} does not fit; write a text or a number", value.quoted());
-                self.table.wrong(&key, text);
-                None
-            }
-            value => Some(value.to_word()),
-        }
-    }
-
-    fn wrong(&mut self, key: &'static str, text: String) {
-        self.table.wrong(&format!("{}.{key}", self.prefix), text);
-    }
-
-    fn is_changed(&self, key: &'static str) -> bool {
-        let key = format!("{}.{key}", self.prefix);
-        self.table.is_overridden(&key)
-    }
 }
 
 impl Specification {
@@ -121,50 +87,38 @@ impl Specification {
 /// Reports settings that are incompatible with adaptive players.
 pub(super) fn check_players(specification: &Specification, table: &mut Document) {
     for kind in &specification.players {
-        if !check::is_name(&kind.name) {
-            let text = format!("`{}` is not a name; {}", kind.name, check::NAME_RULE);
-            table.wrong(&format!("player.{}.share", kind.name), text);
-        }
+        check_name(table, &format!("player.{}.share", kind.name), &kind.name);
     }
     if !specification.has_adaptive_players() {
         return;
     }
     let form = specification.storage.form;
-    if form.chunk_bytes().is_some() {
-        let text = "adaptive players request whole segments; write \"segment\" or \"off\"";
-        table.wrong("catalogue.chunk", text);
-    }
+    let text = "adaptive players request whole segments; write \"segment\" or \"off\"";
+    table.wrong_if(form.chunk_bytes().is_some(), "catalogue.chunk", text);
     let makes = || specification.players.iter().map(|kind| kind.make.as_ref());
-    if makes()
-        .flatten()
-        .any(|make| make.shape == RequestExtent::OpenEnded)
-    {
-        if specification.sessions.warming_count > 0 {
-            let text = "adaptive players may abandon an open-ended request at any byte, so its \
-                        range is unknown; write 0, or request_segments = 1";
-            table.wrong("sessions.warming", text);
-        }
-        if form == TitleForm::Segments {
-            let text = "an open-ended request ends where its file does; write \"off\", or \
-                        request_segments = 1";
-            table.wrong("catalogue.chunk", text);
-        }
+    let is_open = |make: &Arc<PlayerConfig>| make.shape == RequestExtent::OpenEnded;
+    if makes().flatten().any(is_open) {
+        let text = "adaptive players may abandon an open-ended request at any byte, so its range \
+                    is unknown; write 0, or request_segments = 1";
+        let warms = specification.sessions.warming_count > 0;
+        table.wrong_if(warms, "sessions.warming", text);
+        let text = "an open-ended request ends where its file does; write \"off\", or \
+                    request_segments = 1";
+        table.wrong_if(form == TitleForm::Segments, "catalogue.chunk", text);
+        let text = "open-ended requests of adaptive players need segments of one size; write 0, \
+                    or request_segments = 1";
         for group in &specification.groups {
-            if group.segment_variation > 0.0 {
-                let text = "open-ended requests of adaptive players need segments of one size; \
-                            write 0, or request_segments = 1";
-                table.wrong(&format!("title.{}.segment_variation", group.name), text);
-            }
+            let key = format!("title.{}.segment_variation", group.name);
+            table.wrong_if(group.segment_variation > 0.0, &key, text);
         }
     }
     if makes().all(|make| make.is_some()) {
         let is_changed = table.is_overridden("player.kind");
+        let text = "is for simple players, but all are adaptive; remove it, or see the keys of \
+                    [player]";
         for key in SIMPLE_KEYS {
-            if table.is_written(key) && (!is_changed || table.is_overridden(key)) {
-                let text = "is for simple players, but all are adaptive; remove it, or see the \
-                            keys of [player]";
-                table.wrong(key, text);
-            }
+            let is_meant = !is_changed || table.is_overridden(key);
+            table.wrong_if(table.is_written(key) && is_meant, key, text);
         }
     }
 }

@@ -1,27 +1,26 @@
-//! Parses a [`Specification`] from TOML: every key with its type and default.
+//! Parses a [`Specification`] from TOML: every key with its kind.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::str::FromStr;
 
-use headlong_random::Empirical;
 use headlong_settings::{
     Document, Mistakes, Rejection, Value, ValueKind, ValueLocation, bit_rate, choice, flag, number,
     parsed, size, text, time, whole,
 };
-use headlong_units::{Bytes, Duration, KIB, MIB};
+use headlong_units::{Bytes, Duration};
 
+use super::check::{BYTES_MAX, BYTES_MIN, DURATION_SECONDS_MAX, check};
 use super::players::{check_players, players};
 use super::{
-    ArrivalDistribution, ArrivalRate, Ramp, RequestSettings, RequestSize, SessionArrivals,
-    Specification, StartPosition, TITLES_MAX, TitleGroup, TitleStorage, TraceExtent, ViewingRange,
-    check,
+    ArrivalDistribution, RequestSettings, RequestSize, SESSIONS_MAX, SessionArrivals,
+    Specification, StartPosition, TITLES_MAX, TitleGroup, TraceExtent, ViewingRange,
 };
-use crate::{Curve, NetworkClass, TitleForm, ViewerIdentity, preset};
-use headlong_units::nearest;
+use crate::keys::{KeyVisitor, curve_within, document, no_new_tables, no_preset, real, share};
+use crate::{NetworkClass, ViewerIdentity, preset};
 
 /// Largest number of bytes per segment in a table of offsets.
 const ENTRY_BYTES_MAX: u64 = 4096;
@@ -54,7 +53,7 @@ impl Specification {
         let mut table = document(source, text, overrides);
         no_new_tables(&mut table, &["title", "network"], text, overrides);
         let specification = Self::take(&mut table);
-        check::check(&specification, &mut table);
+        check(&specification, &mut table);
         check_players(&specification, &mut table);
         table.finish(specification)
     }
@@ -64,73 +63,27 @@ impl Specification {
     /// # Errors
     /// If there is none, with the nearest name; or if an override is invalid.
     pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
-        match preset::text(name) {
-            Some(text) => Self::read(name, text, overrides),
-            None => {
-                let all = || preset::names().chain(preset::phased_names());
-                let names: Vec<&str> = all().collect();
-                let names = names.join(", ");
-                let text = if preset::phased_text(name).is_some() {
-                    OF_PHASES.to_owned()
-                } else {
-                    let meant = nearest(name, all());
-                    let meant =
-                        meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
-                    format!("no such preset; {meant}the presets are {names}")
-                };
-                Err(Mistakes::at(&ValueLocation::File(name.to_owned()), [text]))
-            }
-        }
+        let text = preset::text(name).or_else(|| preset::phased_text(name));
+        let presets = preset::names().chain(preset::phased_names());
+        let text = text.ok_or_else(|| no_preset(name, presets))?;
+        Self::read(name, text, overrides)
     }
 
     fn take(table: &mut Document) -> Self {
-        Self {
-            name: table
-                .get("name", &text())
-                .unwrap_or_else(|| "unnamed".to_owned()),
-            groups: groups(table),
-            catalogue_seed: table.get_or("catalogue.seed", &whole::<u64>(), 1),
-            storage: TitleStorage {
-                form: table.get("catalogue.chunk", &form()).unwrap_or_default(),
-                pad_bytes: table.get_or("catalogue.pad", &size(), 4 * KIB),
-            },
-            sessions: sessions(table),
-            viewing: viewing(table),
-            requests: requests(table),
-            players: players(table),
-            classes: classes(table),
-        }
-    }
-}
-
-/// An override may only change an existing table: a misspelt name would create another group or
-/// class, which takes its share of the viewers.
-pub(crate) fn no_new_tables(
-    table: &mut Document,
-    parents: &[&str],
-    text: &str,
-    overrides: &[(String, String)],
-) {
-    let mut own = document("", text, &[]);
-    for parent in parents {
-        let names = own.children(parent);
-        // If the text has none, an override is the only way to add one.
-        if names.is_empty() {
-            continue;
-        }
-        for (key, _) in overrides {
-            let rest = key.strip_prefix(parent);
-            let rest = rest.and_then(|rest| rest.strip_prefix('.'));
-            let Some((name, _)) = rest.and_then(|rest| rest.split_once('.')) else {
-                continue;
-            };
-            if names.iter().any(|known| known == name) {
-                continue;
-            }
-            let all = names.join(", ");
-            let told = format!("there is no {parent}.{name} to change; there are {all}");
-            table.wrong(key, format!("{told}; write a new one into a file"));
-        }
+        let mut read = Self::default();
+        table.key("name", text(), &mut read.name);
+        read.groups = groups(table);
+        table.key("catalogue.seed", whole(), &mut read.catalogue_seed);
+        let form = "a size such as \"512KiB\", or \"segment\", or \"off\"";
+        table.key("catalogue.chunk", parsed(form), &mut read.storage.form);
+        let pad = size().between(1, BYTES_MAX);
+        table.key("catalogue.pad", pad, &mut read.storage.pad_bytes);
+        take_sessions(table, &mut read.sessions);
+        take_viewing(&mut table.section("viewing"), &mut read.viewing);
+        take_requests(&mut table.section("requests"), &mut read.requests);
+        read.players = players(table);
+        read.classes = classes(table);
+        read
     }
 }
 
@@ -140,133 +93,88 @@ fn groups(table: &mut Document) -> Vec<TitleGroup> {
 }
 
 fn group(table: &mut Document, name: String) -> TitleGroup {
-    let key = |key: &str| format!("title.{name}.{key}");
-    let count = table.get(&key("count"), &whole::<u64>().at_most(TITLES_MAX));
-    if count.is_none() && !table.mistakes.is_about(&key("count")) {
+    let prefix = format!("title.{name}");
+    let key = |key: &str| format!("{prefix}.{key}");
+    let mut it = TitleGroup::default();
+    if !table.is_written(&key("count")) {
         table.wrong(&key("count"), "is missing; write how many titles there are");
     }
+    let sizes = table.get(&key("segment_bytes"), &segment_bytes());
     let renditions = table.get(&key("renditions"), &bit_rate().list());
-    let segment_bytes = table.get(&key("segment_bytes"), &segment_bytes());
     // If both are present, an override takes precedence.
-    let sizes_count = segment_bytes.is_some()
+    let sizes_count = sizes.is_some()
         && renditions.is_some()
         && !table.wins(&key("renditions"), &key("segment_bytes"));
-    TitleGroup {
-        count: u32::try_from(count.unwrap_or(1)).unwrap_or(1),
-        zipf_alpha: table.get_or(&key("zipf_alpha"), &number().between(0.0, 10.0), 0.8),
-        weight: table.get_or(&key("weight"), &number().between(0.0, 1e9), 1.0),
-        durations: table
-            .get(&key("durations"), &curve(true))
-            .unwrap_or_else(|| named("youtube-2011-duration")),
-        median_durations: table.get_or(
-            &key("median_durations"),
-            &whole::<u64>().at_most(TITLES_MAX),
-            2,
-        ) as u32,
-        segment_time: table.get_or(&key("segment_time"), &time(), Duration::from_secs(10)),
-        segment_bytes: segment_bytes.unwrap_or(vec![(512 * KIB, 1.0)]),
-        renditions: renditions.filter(|_| !sizes_count).unwrap_or_default(),
-        segment_variation: table.get_or(
-            &key("segment_variation"),
-            &number().between(0.0, 0.99),
-            0.0,
-        ),
-        table_entry_bytes: table.get_or(
-            &key("table_entry_bytes"),
-            &whole::<u64>().at_most(ENTRY_BYTES_MAX),
-            0,
-        ),
-        name,
-    }
+    it.segment_bytes = sizes.unwrap_or(it.segment_bytes);
+    it.renditions = renditions.filter(|_| !sizes_count).unwrap_or_default();
+    let mut keys = table.section(&prefix);
+    let count = |least| whole().between(least, TITLES_MAX as u32);
+    keys.key("count", count(1), &mut it.count);
+    keys.key("zipf_alpha", real(0.0, 10.0), &mut it.zipf_alpha);
+    keys.key("weight", real(0.0, 1e9), &mut it.weight);
+    let durations = curve_within(true, 0.0, DURATION_SECONDS_MAX);
+    keys.key("durations", durations, &mut it.durations);
+    keys.key("median_durations", count(0), &mut it.median_durations);
+    let segment = time().between(Duration::from_millis(1), Duration::from_secs(86_400));
+    keys.key("segment_time", segment, &mut it.segment_time);
+    let variation = &mut it.segment_variation;
+    keys.key("segment_variation", real(0.0, 0.99), variation);
+    let entry = whole().between(0, ENTRY_BYTES_MAX);
+    keys.key("table_entry_bytes", entry, &mut it.table_entry_bytes);
+    it.name = name;
+    it
 }
 
-fn sessions(table: &mut Document) -> SessionArrivals {
-    let count = table.get(
-        "sessions.count",
-        &whole::<u64>().at_most(super::SESSIONS_MAX),
-    );
-    let length = table.get("sessions.length", &time());
+fn take_sessions(table: &mut Document, it: &mut SessionArrivals) {
+    let count = table.get("sessions.count", &whole().between(1, SESSIONS_MAX));
+    let length = table.get("sessions.length", &time().at_least(Duration(1)));
+    let count_wins = table.wins("sessions.count", "sessions.length");
+    it.extent = match (count, length) {
+        (Some(count), Some(_)) if count_wins => TraceExtent::Sessions(count),
+        (_, Some(time)) => TraceExtent::Time(time),
+        (Some(count), None) => TraceExtent::Sessions(count),
+        (None, None) => it.extent,
+    };
+    let mut keys = table.section("sessions");
+    let rate = "sessions such as \"2.5/s\", or bytes that they ask for such as \"60MiB/s\"";
+    keys.key("rate", parsed(rate), &mut it.rate);
     let arrivals = [
         ("poisson", ArrivalDistribution::Poisson),
         ("constant", ArrivalDistribution::Constant),
     ];
-    let ramp = |table: &mut Document, end: &str| Ramp {
-        sessions: table.get_or(&format!("sessions.ramp_{end}"), &whole::<u64>(), 0),
-        time: table.get_or(
-            &format!("sessions.ramp_{end}_time"),
-            &time(),
-            Duration::ZERO,
-        ),
-    };
-    let count_wins = table.wins("sessions.count", "sessions.length");
-    SessionArrivals {
-        extent: match (count, length) {
-            (Some(count), Some(_)) if count_wins => TraceExtent::Sessions(count),
-            (_, Some(time)) => TraceExtent::Time(time),
-            (count, None) => TraceExtent::Sessions(count.unwrap_or(1000)),
-        },
-        rate: table.get_or(
-            "sessions.rate",
-            &sessions_rate(),
-            ArrivalRate::Bytes(20.0 * MIB as f64),
-        ),
-        arrivals: table.get_or(
-            "sessions.arrivals",
-            &choice(&arrivals),
-            ArrivalDistribution::Poisson,
-        ),
-        ramp_up: ramp(table, "up"),
-        ramp_down: ramp(table, "down"),
-        resume_time: table.get_or("sessions.resume_time", &time(), Duration::ZERO),
-        warming_count: table.get_or("sessions.warming", &whole::<u64>().at_most(1_000_000), 0),
+    keys.key("arrivals", choice(&arrivals), &mut it.arrivals);
+    for (end, ramp) in [("up", &mut it.ramp_up), ("down", &mut it.ramp_down)] {
+        keys.key(&format!("ramp_{end}"), whole(), &mut ramp.sessions);
+        keys.key(&format!("ramp_{end}_time"), time(), &mut ramp.time);
     }
+    keys.key("resume_time", time(), &mut it.resume_time);
+    let warming = whole().at_most(1_000_000);
+    keys.key("warming", warming, &mut it.warming_count);
 }
 
-fn viewing(table: &mut Document) -> ViewingRange {
+fn take_viewing(keys: &mut impl KeyVisitor, it: &mut ViewingRange) {
     let starts = [
         ("beginning", StartPosition::Beginning),
         ("random-segment", StartPosition::RandomSegment),
     ];
-    let chance =
-        |table: &mut Document, key: &str| table.get_or(key, &number().between(0.0, 1.0), 0.0);
-    ViewingRange {
-        start: table.get_or("viewing.start", &choice(&starts), StartPosition::Beginning),
-        fraction: table
-            .get("viewing.fraction", &curve(false))
-            .unwrap_or_else(|| named("youtube-2011-fraction")),
-        early_end: chance(table, "viewing.early_end"),
-        pause: chance(table, "viewing.pause"),
-        pause_time: table
-            .get("viewing.pause_time", &curve(true))
-            .unwrap_or_else(|| Curve::constant(60.0)),
-        skip: chance(table, "viewing.skip"),
-    }
+    keys.key("start", choice(&starts), &mut it.start);
+    keys.key("fraction", curve_within(false, 0.0, 1.0), &mut it.fraction);
+    keys.key("early_end", share(), &mut it.early_end);
+    keys.key("pause", share(), &mut it.pause);
+    let pause_time = curve_within(true, 0.0, DURATION_SECONDS_MAX);
+    keys.key("pause_time", pause_time, &mut it.pause_time);
+    keys.key("skip", share(), &mut it.skip);
 }
 
-fn requests(table: &mut Document) -> RequestSettings {
-    RequestSettings {
-        size: table.get_or(
-            "requests.size",
-            &request_size(),
-            RequestSize::Time(Duration::from_secs(10)),
-        ),
-        unpaced: table.get_or(
-            "requests.unpaced",
-            &whole::<u64>().at_most(u64::from(u32::MAX)),
-            3,
-        ) as u32,
-        pacing: table.get_or("requests.pacing", &flag(), true),
-        timeout: table.get_or(
-            "requests.timeout",
-            &time().optional().or_word("off", None),
-            Some(Duration::from_secs(10)),
-        ),
-        connections: table.get_or("requests.connections", &whole::<u64>().at_most(64), 1) as u32,
-        identity: table
-            .get("requests.identity", &choice(&ViewerIdentity::ALL))
-            .unwrap_or_default(),
-        open_ended: table.get_or("requests.open_ended", &flag(), false),
-    }
+fn take_requests(keys: &mut impl KeyVisitor, it: &mut RequestSettings) {
+    keys.key("size", request_size(), &mut it.size);
+    keys.key("unpaced", whole(), &mut it.unpaced);
+    keys.key("pacing", flag(), &mut it.pacing);
+    let timeout = time().optional().or_word("off", None);
+    keys.key("timeout", timeout, &mut it.timeout);
+    keys.key("connections", whole().between(1, 64), &mut it.connections);
+    keys.key("identity", choice(&ViewerIdentity::ALL), &mut it.identity);
+    keys.key("open_ended", flag(), &mut it.open_ended);
 }
 
 fn classes(table: &mut Document) -> Vec<NetworkClass> {
@@ -289,21 +197,15 @@ fn classes(table: &mut Document) -> Vec<NetworkClass> {
 }
 
 fn class(table: &mut Document, name: String) -> NetworkClass {
-    let key = |key: &str| format!("network.{name}.{key}");
-    NetworkClass {
-        bandwidth: table.get_or(
-            &key("bandwidth"),
-            &bit_rate().optional().or_word("unlimited", None),
-            None,
-        ),
-        delay: table.get_or(&key("delay"), &time(), Duration::ZERO),
-        share: table.get_or(&key("share"), &number().between(0.0, 1e9), 1.0),
-        name,
-    }
-}
-
-fn named(name: &str) -> Curve {
-    Curve::named(name).unwrap_or_else(|| Curve::constant(1.0))
+    let prefix = format!("network.{name}");
+    let mut keys = table.section(&prefix);
+    let mut it = NetworkClass::unlimited();
+    let bandwidth = bit_rate().optional().or_word("unlimited", None);
+    keys.key("bandwidth", bandwidth, &mut it.bandwidth);
+    keys.key("delay", time(), &mut it.delay);
+    keys.key("share", real(0.0, 1e9), &mut it.share);
+    it.name = name;
+    it
 }
 
 impl FromStr for RequestSize {
@@ -324,97 +226,41 @@ impl FromStr for RequestSize {
     }
 }
 
-/// The text with its overrides.
-pub(crate) fn document(source: &str, text: &str, overrides: &[(String, String)]) -> Document {
-    let mut document = Document::new(source, "docs/lab/workload.md", text);
-    for (key, value) in overrides {
-        document.set(&format!("--set {key}"), key, Value::of_word(value));
-    }
-    document
+fn request_size() -> ValueKind<RequestSize> {
+    let form = "seconds of content such as \"10s\", or bytes such as \"512KiB\"";
+    let read = |value: &Value| Ok(value.text().ok_or(Rejection::Unfit)?.parse()?);
+    read_only(form, read)
 }
 
 /// A kind for reading only, without an output form.
-pub(crate) fn read_only<V: 'static>(
+fn read_only<V: 'static>(
     form: &'static str,
     read: impl Fn(&Value) -> Result<V, Rejection> + 'static,
 ) -> ValueKind<V> {
     ValueKind::new(form, read, |_| String::new())
 }
 
-fn form() -> ValueKind<TitleForm> {
-    parsed("a size such as \"512KiB\", or \"segment\", or \"off\"")
-}
-
-fn sessions_rate() -> ValueKind<ArrivalRate> {
-    parsed("sessions such as \"2.5/s\", or bytes that they ask for such as \"60MiB/s\"")
-}
-
-fn request_size() -> ValueKind<RequestSize> {
-    let form = "seconds of content such as \"10s\", or bytes such as \"512KiB\"";
-    read_only(form, |value| {
-        Ok(value.text().ok_or(Rejection::Unfit)?.parse()?)
-    })
-}
-
-/// A curve by name, by its points, or a constant: `120s` (if `is_time`) or a number.
-pub(crate) fn curve(is_time: bool) -> ValueKind<Curve> {
-    read_only(
-        "the name of a curve, its points, or a constant",
-        move |value| match value {
-            Value::Text(text) => {
-                if let Some(curve) = Curve::named(text) {
-                    return Ok(curve);
-                }
-                if let (true, Ok(Duration(time))) = (is_time, text.parse()) {
-                    return Ok(Curve::constant(time as f64 / 1e9));
-                }
-                let meant = nearest(text, Curve::names());
-                let meant = meant.map_or(String::new(), |name| format!("; did you mean {name}?"));
-                let names: Vec<&str> = Curve::names().collect();
-                let points = "write points like [[0, 0], [60, 0.5], [120, 1]]";
-                let names = names.join(", ");
-                Err(
-                    format!("no curve is called `{text}`{meant}; {points}, or one of {names}")
-                        .into(),
-                )
-            }
-            Value::List(points) => {
-                let points: Result<Vec<_>, String> = points.iter().map(pair).collect();
-                let law = Empirical::new(points?).map_err(|error| error.to_string())?;
-                let name = "inline".to_owned();
-                Ok(Curve { name, law })
-            }
-            constant => Ok(Curve::constant(
-                number().read(constant).map_err(|_| Rejection::Unfit)?,
-            )),
-        },
-    )
-}
-
 /// `512KiB`, or a mix: `["512KiB", "2560KiB"]` in equal shares, `[["512KiB", 3], ["1MiB", 1]]` in
 /// others.
 fn segment_bytes() -> ValueKind<Vec<(u64, f64)>> {
-    read_only("a size such as \"512KiB\", or a list of sizes", |value| {
-        let Some(items) = value.items() else {
-            return Ok(vec![(size().read(value)?, 1.0)]);
-        };
-        let share = |item: &Value| match item.items() {
-            Some([bytes, share]) => Ok((size().read(bytes)?, number().read(share)?)),
-            _ => Ok((size().read(item)?, 1.0)),
-        };
-        let mix: Vec<(u64, f64)> = items.iter().map(share).collect::<Result<_, String>>()?;
-        let sum: f64 = mix.iter().map(|(_, share)| share).sum();
-        if !(sum.is_finite() && sum > 0.0 && mix.iter().all(|(_, share)| *share >= 0.0)) {
-            return Err("the shares of a mix must be positive".into());
-        }
-        let mix = mix.into_iter();
-        Ok(mix.map(|(bytes, share)| (bytes, share / sum)).collect())
-    })
-}
-
-fn pair(value: &Value) -> Result<(f64, f64), String> {
-    match value.items() {
-        Some([value, share]) => Ok((number().read(value)?, number().read(share)?)),
-        _ => Err("a point is [value, share at or below it]".to_owned()),
-    }
+    let size = size().between(BYTES_MIN, BYTES_MAX);
+    read_only(
+        "a size such as \"512KiB\", or a list of sizes",
+        move |value| {
+            let Some(items) = value.items() else {
+                return Ok(vec![(size.read(value)?, 1.0)]);
+            };
+            let share = |item: &Value| match item.items() {
+                Some([bytes, share]) => Ok((size.read(bytes)?, number().read(share)?)),
+                _ => Ok((size.read(item)?, 1.0)),
+            };
+            let mix: Vec<(u64, f64)> = items.iter().map(share).collect::<Result<_, String>>()?;
+            let sum: f64 = mix.iter().map(|(_, share)| share).sum();
+            if !(sum.is_finite() && sum > 0.0 && mix.iter().all(|(_, share)| *share >= 0.0)) {
+                return Err("the shares of a mix must be positive".into());
+            }
+            let mix = mix.into_iter();
+            Ok(mix.map(|(bytes, share)| (bytes, share / sum)).collect())
+        },
+    )
 }

@@ -180,15 +180,15 @@ my.toml:2: title.sd.count: is missing; write how many titles there are
 my.toml:3: title.sd.cuont: unknown key; did you mean `title.sd.count`?
 my.toml:4: title.sd.zipf_alpha: `-1` is out of range; write from 0 to 10
 my.toml:5: title.sd.durations: no curve is called `youtube-2011-durations`; did you mean youtube-2011-duration?; write points like [[0, 0], [60, 0.5], [120, 1]], or one of youtube-2011-duration, youtube-2011-fraction, whole, uniform
-my.toml:6: title.sd.segment_bytes: `12` has no unit; write a size such as \"2MiB\"
+my.toml:6: title.sd.segment_bytes: `12` has no unit; write a size such as \"2MiB\", from 4KiB to 1TiB
+my.toml:8: title.7.count: `0` is out of range; write from 1 to 5000000
 my.toml:8: title.7.count: `7` is not a name; a name is 1 to 64 letters, digits, - and _, not digits alone
-my.toml:8: title.7.count: is 0; write at least 1, or remove the group
 my.toml:9: title.7.weight: `heavy` does not fit; write a number such as 0.5, from 0 to 1000000000
 my.toml:11: catalogue.chunk: out of bounds; write 4KiB to 1TiB, or segment, or off
 my.toml:13: sessions.count: contradicts sessions.length; write one of the two
 my.toml:15: sessions.rate: `20` is not a rate; write sessions like 2.5/s, or bytes like 60MiB/s
 my.toml:16: sessions.arrivals: `random` is unknown; the names are poisson, constant
-my.toml:18: viewing.fraction: a fraction lies between 0 and 1
+my.toml:18: viewing.fraction: goes from 0 to 2; values lie from 0 to 1
 my.toml:19: viewing.pause: `3` is out of range; write from 0 to 1
 my.toml:21: requests.size: `10 minuets` is not a size; write a playing time like 10s, or bytes like 512KiB
 my.toml:22: network: no class has a share; write share = 1 for one of them";
@@ -200,7 +200,7 @@ fn rejects_inconsistent_values() {
     for (overrides, expected) in [
         (
             vec![("title.sd.count", "6000000")],
-            "`6000000` is out of range; write at most 5000000",
+            "`6000000` is out of range; write from 1 to 5000000",
         ),
         (vec![("title.sd.weight", "0")], "every group has weight 0"),
         (

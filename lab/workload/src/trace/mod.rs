@@ -2,24 +2,20 @@
 
 mod arrivals;
 mod error;
-mod line;
-mod objects;
-mod read;
-mod read_adaptive;
+mod json_lines;
 mod text;
-mod values;
-mod write;
-mod write_adaptive;
+mod wsesslog_read;
+mod wsesslog_write;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use headlong_player::{ObjectId, ScriptCall, SessionPlan};
 use headlong_units::{ByteRange, Duration};
+use serde::{Deserialize, Serialize};
 
 pub use arrivals::{UnknownSizes, with_arrivals};
 pub use error::{DialectLimit, TraceError, TraceErrors};
-pub use write::Dialect;
 
 use crate::{NetworkClass, ViewerIdentity, ideal_server};
 
@@ -64,7 +60,8 @@ pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> 
 }
 
 /// A range to read before the start, to warm the cache (thesis 3.6.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WarmupRange {
     /// The object.
     pub object: ObjectId,
@@ -74,7 +71,8 @@ pub struct WarmupRange {
 
 /// Sessions excluded from the statistics at one end of a run (thesis 3.6.1): a number of sessions,
 /// and all that arrive within `time` of the first or the last arrival. The larger of both counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Ramp {
     /// In sessions.
     pub sessions: u64,
@@ -83,13 +81,15 @@ pub struct Ramp {
 }
 
 /// Origin of a trace, and how to evaluate its results.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct TraceMetadata {
     /// Name of the specification; empty for a foreign trace.
     pub name: String,
     /// Seed of its sessions.
     pub seed: Option<u64>,
     /// [`crate::Catalogue::fingerprint`] of the files that it requests.
+    #[serde(with = "hexadecimal")]
     pub catalogue: Option<u64>,
     /// Bytes of a chunk file, needed by [`crate::locate`]; `None` if titles are single files, and
     /// for foreign traces.
@@ -105,6 +105,30 @@ pub struct TraceMetadata {
     pub ramp_down: Ramp,
     /// The most frequently requested ranges, by popularity.
     pub warming: Vec<WarmupRange>,
+}
+
+/// The written form of a fingerprint: 16 digits, as in `headlong-catalogue.json`.
+mod hexadecimal {
+    use alloc::format;
+    use alloc::string::String;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Serialize as _};
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        number: &Option<u64>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        number.map(|number| format!("{number:016x}")).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<u64>, D::Error> {
+        let text: Option<String> = Option::deserialize(from)?;
+        let number = text.map(|text| u64::from_str_radix(&text, 16));
+        number.transpose().map_err(D::Error::custom)
+    }
 }
 
 /// Input of a load generator.
@@ -138,6 +162,30 @@ impl Trace {
         let bytes = bytes.fold(0, u64::saturating_add);
         (length > Duration::ZERO && bytes > 0).then(|| bytes as f64 / length.as_secs_f64())
     }
+}
+
+/// Form of a trace: the native one, or a dialect of wsesslog for other tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Native: JSON lines, lossless.
+    Headlong,
+    /// wsesslog of thesis Figure 3.5: `range=`, `timeout=`, `pacing=`.
+    Thesis,
+    /// Waterloo's httperf, today videoperf in CloudSuite: `pace_time=`, `headers='Range: ...'`.
+    Videoperf,
+    /// httperf 0.9.1: whole files, `think=`. Pacing becomes thinking time, which starts at the end
+    /// of the previous call: slower than intended.
+    Httperf,
+}
+
+impl Dialect {
+    /// Name and dialect of each.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("headlong", Self::Headlong),
+        ("thesis", Self::Thesis),
+        ("videoperf", Self::Videoperf),
+        ("httperf", Self::Httperf),
+    ];
 }
 
 #[cfg(test)]
