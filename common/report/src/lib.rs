@@ -27,4 +27,4 @@ pub use journal::{Priority, error_prefix, is_journal};
 pub use output::{Output, OutputIsInput, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};
 pub use standard_error::say_line;
-pub use table::{Cell, Table};
+pub use table::{Cell, Column, Table};
