@@ -79,10 +79,7 @@ impl PaperReport {
         options.keep(&self.json)?;
         let text = self.text();
         let section = format!("    {}\n\n{text}", options.command_line);
-        let page = self
-            .page
-            .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")));
-        options.publish(page, (self.name, &section), (&self.json, &text))?;
+        options.publish(self.page, (self.name, &section), (&self.json, &text))?;
         Ok(self.outcome)
     }
 }
