@@ -10,18 +10,18 @@
 
 extern crate alloc;
 
-mod comparison;
 mod tolerance;
 
 use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString as _};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-pub use comparison::{PublishedComparison, number};
 pub use tolerance::{Tolerance, ToleranceError};
 
 /// A published figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedFigure {
     /// The number, in the unit given by the name of the figure; `None` if the paper only shows it
     /// in a graph or describes it in words.
@@ -30,56 +30,29 @@ pub struct PublishedFigure {
     /// Paper and section, table or figure, such as `thesis Table 5.1`.
     pub source: Cow<'static, str>,
     /// The tolerance for the measured figure.
-    #[serde(default, skip_serializing_if = "Tolerance::is_unstated")]
+    #[serde(skip_serializing_if = "Tolerance::is_unstated")]
     pub tolerance: Tolerance,
 }
 
-/// The relation of a measured figure to a published one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
-    /// Within the tolerance.
-    Within,
-    /// Outside the tolerance.
-    Outside,
-    /// One of the two figures is missing, or no tolerance is stated.
-    NotComparable,
-}
-
 impl PublishedFigure {
-    /// A figure that is compared without a judgement.
-    pub const fn new(source: &'static str, value: f64) -> Self {
+    /// A figure with its source and tolerance.
+    pub fn new(
+        source: impl Into<Cow<'static, str>>,
+        value: Option<f64>,
+        tolerance: Tolerance,
+    ) -> Self {
         Self {
-            value: Some(value),
-            source: Cow::Borrowed(source),
-            tolerance: Tolerance::Unstated,
+            value,
+            source: source.into(),
+            tolerance,
         }
     }
 
-    /// A figure that the paper only shows in a graph or describes in words.
-    pub const fn without_number(source: &'static str) -> Self {
-        Self {
-            value: None,
-            source: Cow::Borrowed(source),
-            tolerance: Tolerance::Unstated,
-        }
-    }
-
-    /// Sets the tolerance.
-    pub const fn within(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = tolerance;
-        self
-    }
-
-    /// Judges a measured figure. A measured figure that is not finite counts as missing.
-    pub fn judge(&self, ours: Option<f64>) -> Judgement {
-        let Some(ours) = ours.filter(|ours| ours.is_finite()) else {
-            return Judgement::NotComparable;
-        };
-        match self.tolerance.allows(self.value, ours) {
-            None => Judgement::NotComparable,
-            Some(true) => Judgement::Within,
-            Some(false) => Judgement::Outside,
-        }
+    /// Whether a measured figure is within the tolerance; `None` if one of the two figures is
+    /// missing, or no tolerance is stated. A measured figure that is not finite counts as missing.
+    pub fn holds(&self, ours: Option<f64>) -> Option<bool> {
+        self.tolerance
+            .allows(self.value, ours.filter(|ours| ours.is_finite())?)
     }
 
     /// The relative difference of the measured figure from the published one; `None` if either is
@@ -90,25 +63,67 @@ impl PublishedFigure {
     }
 }
 
-impl Judgement {
-    /// The text in tables: `yes`, `no`, or none.
-    pub const fn words(self) -> Option<&'static str> {
-        match self {
-            Self::Within => Some("yes"),
-            Self::Outside => Some("no"),
-            Self::NotComparable => None,
+/// A measured figure compared with a published one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PublishedComparison {
+    /// Name of the figure, with its unit.
+    pub name: String,
+    /// The measured figure; `None` if there is none.
+    pub ours: Option<f64>,
+    /// The published figure.
+    #[serde(flatten)]
+    pub published: PublishedFigure,
+}
+
+impl PublishedComparison {
+    /// Headings of the columns that [`Self::cells`] returns.
+    pub const HEADS: [&'static str; 5] = ["What", "Here", "Published", "Difference (%)", "Where"];
+
+    /// Compares a measured figure with a published one.
+    pub fn new(name: impl Into<String>, ours: Option<f64>, published: PublishedFigure) -> Self {
+        Self {
+            name: name.into(),
+            ours,
+            published,
         }
     }
 
-    /// `Some(true)` if the measured figure is within the tolerance, `Some(false)` if not, `None` if
-    /// this cannot be determined.
-    pub const fn holds(self) -> Option<bool> {
-        match self {
-            Self::Within => Some(true),
-            Self::Outside => Some(false),
-            Self::NotComparable => None,
-        }
+    /// Whether the measured figure is within the tolerance of the published one, as far as known.
+    pub fn holds(&self) -> Option<bool> {
+        self.published.holds(self.ours)
     }
+
+    /// A table row: name, measured figure, published figure with its qualifier, difference in per
+    /// cent, source. A missing cell is `None`.
+    pub fn cells(&self) -> [Option<String>; 5] {
+        let published = self.published.value.map(|value| {
+            let exactly = self.published.tolerance.to_string();
+            let text = format!("{exactly} {}", number(value));
+            match exactly.starts_with(char::is_alphabetic) {
+                true => text,
+                false => number(value),
+            }
+        });
+        let difference = self.published.difference(self.ours);
+        [
+            Some(self.name.clone()),
+            self.ours.map(number),
+            published,
+            difference.map(|part| format!("{:.1}", part * 100.0)),
+            Some(self.published.source.to_string()),
+        ]
+    }
+}
+
+/// A number with a number of decimals that depends on its magnitude: none from 1000, one from 10,
+/// otherwise three.
+pub fn number(value: f64) -> String {
+    let decimals = match libm::fabs(value) {
+        size if size >= 1_000.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
@@ -116,11 +131,7 @@ mod tests {
     use super::*;
 
     fn judged(value: Option<f64>, tolerance: Tolerance, ours: f64) -> Option<bool> {
-        let figure = PublishedFigure {
-            value,
-            ..PublishedFigure::without_number("nowhere").within(tolerance)
-        };
-        figure.judge(Some(ours)).holds()
+        PublishedFigure::new("nowhere", value, tolerance).holds(Some(ours))
     }
 
     #[test]
@@ -143,13 +154,42 @@ mod tests {
         assert_eq!(judged(None, Tolerance::Share(0.1), 1.0), None);
         assert_eq!(judged(Some(1.0), Tolerance::Unstated, 1.0), None);
         assert_eq!(judged(Some(1.0), Tolerance::About, 1.0), None);
-        let figure = PublishedFigure::new("nowhere", 1.0).within(Tolerance::Share(0.5));
-        assert_eq!(figure.judge(None), Judgement::NotComparable);
-        assert_eq!(figure.judge(Some(f64::NAN)), Judgement::NotComparable);
-        assert_eq!(
-            PublishedFigure::new("nowhere", 0.0).difference(Some(1.0)),
-            None
-        );
+        let figure = PublishedFigure::new("nowhere", Some(1.0), Tolerance::Share(0.5));
+        assert_eq!(figure.holds(None), None);
+        assert_eq!(figure.holds(Some(f64::NAN)), None);
+        let zero = PublishedFigure::new("nowhere", Some(0.0), Tolerance::Unstated);
+        assert_eq!(zero.difference(Some(1.0)), None);
         assert_eq!(figure.difference(Some(1.5)), Some(0.5));
+    }
+
+    #[test]
+    fn a_row_has_both_figures_their_difference_and_the_source() {
+        let published = PublishedFigure::new("thesis Table 5.1", Some(30.8), Tolerance::About);
+        let row = PublishedComparison::new("data sent, TiB", Some(33.88), published).cells();
+        let expected = [
+            "data sent, TiB",
+            "33.9",
+            "about 30.8",
+            "10.0",
+            "thesis Table 5.1",
+        ];
+        assert_eq!(
+            row.each_ref().map(|cell| cell.as_deref()),
+            expected.map(Some)
+        );
+        let curve = PublishedFigure::new("Figure 1", None, Tolerance::Unstated);
+        let row = PublishedComparison::new("a curve", None, curve).cells();
+        assert_eq!(row[1..4], [None, None, None]);
+    }
+
+    #[test]
+    fn the_json_form_is_flat() {
+        let published = PublishedFigure::new("thesis 5.3", Some(2.0), Tolerance::Unstated);
+        let json = serde_json::to_value(PublishedComparison::new("a", Some(1.0), published))
+            .expect("JSON");
+        let expected = serde_json::json!({
+            "name": "a", "ours": 1.0, "published": 2.0, "source": "thesis 5.3",
+        });
+        assert_eq!(json, expected);
     }
 }

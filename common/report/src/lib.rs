@@ -24,4 +24,4 @@ pub use disk_trace::{
 pub use output::{Output, OutputIsInput, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};
 pub use standard_error::{Priority, command_line, error_prefix, is_journal, say_line, shell_word};
-pub use table::{Cell, Table};
+pub use table::{Cell, Column, Table};

@@ -92,11 +92,20 @@ impl From<u64> for Cell {
     }
 }
 
+impl From<bool> for Cell {
+    fn from(is: bool) -> Self {
+        Self::from(if is { "yes" } else { "no" })
+    }
+}
+
 impl From<usize> for Cell {
     fn from(number: usize) -> Self {
         Self::Number(number.to_string())
     }
 }
+
+/// A column of a table: its heading, and the cell of a row.
+pub type Column<'c, T> = (&'c str, &'c dyn Fn(&T) -> Cell);
 
 /// A table with one header row. Columns that contain only numbers are right-aligned.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +128,15 @@ impl Table {
     /// The same, with the headings in one text: `Server | Throughput (MB/s)`.
     pub fn headed(heads: &str) -> Self {
         Self::new(heads.split(" | "))
+    }
+
+    /// A table with a row for each item.
+    pub fn of<T>(rows: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> Self {
+        let mut table = Self::new(columns.iter().map(|(head, _)| *head));
+        for row in rows {
+            table.push(columns.iter().map(|(_, cell)| cell(&row)));
+        }
+        table
     }
 
     /// Sets the caption.

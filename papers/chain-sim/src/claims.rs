@@ -7,8 +7,6 @@
 //!
 //! The claims are the lines of `claims.csv`, which name the figure to compute.
 
-use std::borrow::Cow;
-
 use headlong_published::{PublishedFigure, Tolerance};
 use serde::{Deserialize, Serialize};
 
@@ -137,11 +135,7 @@ pub fn claims(swept: &SweepResult) -> Vec<Claim> {
         mean: row.value(swept, |point| point.util_mean),
         claim: row.claim,
         unit: row.unit,
-        published: PublishedFigure {
-            value: row.published,
-            source: Cow::Borrowed("thesis 5.6.3"),
-            tolerance: row.tolerance,
-        },
+        published: PublishedFigure::new("thesis 5.6.3", row.published, row.tolerance),
         order: row.order,
     })
     .collect()

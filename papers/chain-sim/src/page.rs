@@ -2,6 +2,8 @@
 
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 
+use crate::claims::Claim;
+use crate::clairvoyant::LowerBound;
 use crate::point::CostPoint;
 use crate::report::SimulationReport;
 use crate::survival::{SurvivalFit, SurvivalLaw};
@@ -128,17 +130,17 @@ fn over_size(
     wanted: impl Fn(&str) -> bool,
     of: impl Fn(&CostPoint) -> f64,
 ) -> Chart {
-    let names = report.points.algorithms();
-    names.into_iter().filter(|name| wanted(name)).fold(
-        Chart::lines(title, Axis::new("Prefetch size", "MB").from(0.0), axis),
-        |chart, name| {
+    let chart = Chart::lines(title, Axis::new("Prefetch size", "MB").from(0.0), axis);
+    let names = report.points.algorithms().into_iter();
+    names
+        .filter(|name| wanted(name))
+        .fold(chart, |chart, name| {
             let points = report.points.of(name);
             chart.series(Series::new(
                 name,
                 points.map(|point| (point.size, of(point))),
             ))
-        },
-    )
+        })
 }
 
 fn is_by_bit_rate(name: &str) -> bool {
@@ -189,25 +191,21 @@ fn claims_section(report: &SimulationReport) -> Section {
 }
 
 fn claims_table(report: &SimulationReport) -> Table {
-    let mut table =
-        Table::headed("Claim | Unit | Thesis | Worst drive and minute | Busiest minute | All time");
-    for claim in &report.claims {
-        let cell = |value: Option<f64>| match (value, claim.unit.as_str()) {
-            (None, _) => Cell::Missing,
-            (Some(1.0), "yes/no") => "yes".into(),
-            (Some(_), "yes/no") => "no".into(),
-            (Some(value), _) => Cell::number(value, 1),
-        };
-        table.push([
-            claim.claim.as_str().into(),
-            claim.unit.as_str().into(),
-            cell(claim.published.value),
-            cell(claim.worst),
-            cell(claim.busiest),
-            cell(claim.mean),
-        ]);
-    }
-    table
+    let cell = |claim: &&Claim, value: Option<f64>| match claim.unit.as_str() {
+        "yes/no" => value.map(|value| value == 1.0).into(),
+        _ => Cell::maybe(value, 1),
+    };
+    Table::of(
+        &report.claims,
+        &[
+            ("Claim", &|claim| claim.claim.as_str().into()),
+            ("Unit", &|claim| claim.unit.as_str().into()),
+            ("Thesis", &|claim| cell(claim, claim.published.value)),
+            ("Worst drive and minute", &|claim| cell(claim, claim.worst)),
+            ("Busiest minute", &|claim| cell(claim, claim.busiest)),
+            ("All time", &|claim| cell(claim, claim.mean)),
+        ],
+    )
 }
 
 fn first_sizes(report: &SimulationReport) -> Section {
@@ -224,22 +222,24 @@ fn first_sizes(report: &SimulationReport) -> Section {
 }
 
 fn first_sizes_table(report: &SimulationReport) -> Table {
-    let mut table = Table::headed(
-        "Chain starts | Chains | Best size (bytes) | No longer (%) | Cost/benefit | Published \
-        size (bytes) | Its cost/benefit here",
-    );
-    for first in &report.first_sizes.classes {
-        table.push([
-            first.class.into(),
-            first.chains.into(),
-            first.best_bytes.into(),
-            Cell::maybe(first.within.map(|share| share * 100.0), 1),
-            Cell::maybe(first.ratio, 3),
-            first.published_bytes.into(),
-            Cell::maybe(first.published_ratio, 3),
-        ]);
-    }
-    table
+    Table::of(
+        &report.first_sizes.classes,
+        &[
+            ("Chain starts", &|first| first.class.into()),
+            ("Chains", &|first| first.chains.into()),
+            ("Best size (bytes)", &|first| first.best_bytes.into()),
+            ("No longer (%)", &|first| {
+                Cell::maybe(first.within.map(|share| share * 100.0), 1)
+            }),
+            ("Cost/benefit", &|first| Cell::maybe(first.ratio, 3)),
+            ("Published size (bytes)", &|first| {
+                first.published_bytes.into()
+            }),
+            ("Its cost/benefit here", &|first| {
+                Cell::maybe(first.published_ratio, 3)
+            }),
+        ],
+    )
 }
 
 /// Start and end of a power law among the observed lengths; it starts where it gives a share of at
@@ -307,32 +307,22 @@ fn raised(survival: &SurvivalFit) -> &'static str {
 
 fn frontier(report: &SimulationReport) -> Option<Section> {
     let frontier = report.frontier.as_ref()?;
-    let chart = |title: &str, of: fn(&CostPoint) -> f64, bound: Vec<(f64, f64)>| {
+    let chart = |title: &str, of: fn(&CostPoint) -> f64, bound: fn(&LowerBound) -> f64| {
         let axes = (
             Axis::new("Memory", "GB").log(),
             Axis::new("Utilisation", "%"),
         );
-        let rules = report.points.algorithms().into_iter().fold(
-            Chart::lines(title, axes.0, axes.1),
-            |chart, name| {
-                let points = report.points.of(name);
-                chart.series(Series::new(
-                    name,
-                    points.map(|point| (point.mem, of(point) * 100.0)),
-                ))
-            },
-        );
-        let clairvoyant = frontier.points.iter().map(|point| &point.point);
+        let point = |point: &CostPoint| (point.mem, of(point) * 100.0);
+        let rules = report.points.algorithms().into_iter();
+        let rules = rules.map(|name| Series::new(name, report.points.of(name).map(point)));
+        let clairvoyant = frontier.points.iter().map(|of| point(&of.point));
+        let bounds = frontier.bounds.iter().map(|of| (of.mem, bound(of) * 100.0));
         rules
-            .series(Series::new(
-                "clairvoyant",
-                clairvoyant.map(|point| (point.mem, of(point) * 100.0)),
-            ))
-            .series(Series::new("lower bound of all rules", bound).reference())
-    };
-    let bounds = |of: fn(&crate::LowerBound) -> f64| {
-        let bounds = frontier.bounds.iter();
-        bounds.map(|bound| (bound.mem, of(bound) * 100.0)).collect()
+            .chain([
+                Series::new("clairvoyant", clairvoyant),
+                Series::new("lower bound of all rules", bounds).reference(),
+            ])
+            .fold(Chart::lines(title, axes.0, axes.1), Chart::series)
     };
     Some(
         Section::new("Optimum: the clairvoyant frontier and a lower bound")
@@ -350,12 +340,12 @@ fn frontier(report: &SimulationReport) -> Option<Section> {
             .figure(chart(
                 "Busiest minute, mean over drives",
                 |point| point.util_busiest,
-                bounds(|bound| bound.util_busiest),
+                |bound| bound.util_busiest,
             ))
             .figure(chart(
                 "All time",
                 |point| point.util_mean,
-                bounds(|bound| bound.util_mean),
+                |bound| bound.util_mean,
             ))
             .table(frontier_table(report)),
     )
@@ -363,57 +353,66 @@ fn frontier(report: &SimulationReport) -> Option<Section> {
 
 /// Distance of each rule's best point from the bound at its memory.
 fn frontier_table(report: &SimulationReport) -> Table {
-    let mut table = Table::headed(
-        "Rule | Size (MB) | Memory (GB) | All time (%) | Bound (%) | Busiest minute (%) | Bound \
-        (%)",
-    )
-    .caption("Each rule at its best size for all time, and the lower bound");
-    for name in report.points.algorithms() {
+    let best = report.points.algorithms().into_iter().filter_map(|name| {
         let points = report.points.of(name);
-        let best = points.min_by(|one, other| one.util_mean.total_cmp(&other.util_mean));
-        let bound = best.and_then(|best| report.frontier.as_ref()?.bound_at(best.mem));
-        let (Some(best), Some(bound)) = (best, bound) else {
-            continue;
-        };
-        table.push([
-            name.into(),
-            Cell::number(best.size, 1),
-            Cell::number(best.mem, 2),
-            Cell::number(best.util_mean * 100.0, 2),
-            Cell::number(bound.util_mean * 100.0, 2),
-            Cell::number(best.util_busiest * 100.0, 2),
-            Cell::number(bound.util_busiest * 100.0, 2),
-        ]);
-    }
-    table
+        let best = points.min_by(|one, other| one.util_mean.total_cmp(&other.util_mean))?;
+        Some((best, report.frontier.as_ref()?.bound_at(best.mem)?))
+    });
+    Table::of(
+        best,
+        &[
+            ("Rule", &|(best, _)| best.algorithm.as_str().into()),
+            ("Size (MB)", &|(best, _)| Cell::number(best.size, 1)),
+            ("Memory (GB)", &|(best, _)| Cell::number(best.mem, 2)),
+            ("All time (%)", &|(best, _)| {
+                Cell::number(best.util_mean * 100.0, 2)
+            }),
+            ("Bound (%)", &|(_, bound)| {
+                Cell::number(bound.util_mean * 100.0, 2)
+            }),
+            ("Busiest minute (%)", &|(best, _)| {
+                Cell::number(best.util_busiest * 100.0, 2)
+            }),
+            ("Bound (%)", &|(_, bound)| {
+                Cell::number(bound.util_busiest * 100.0, 2)
+            }),
+        ],
+    )
+    .caption("Each rule at its best size for all time, and the lower bound")
 }
 
 fn points_table(report: &SimulationReport) -> Table {
-    let mut table = Table::headed(
-        "Rule | MB | Prefetches | Read (GB) | Worst (%) | Drive | Minute | Busiest (%) | All time \
-        (%) | Mem (GB) | Touched (GB) | 1 s (GB)",
-    );
-    for point in &report.points.points {
-        table.push([
-            point.algorithm.as_str().into(),
-            Cell::number(point.size, if point.size.fract() == 0.0 { 0 } else { 3 }),
-            point.prefetches.into(),
-            Cell::number(point.read as f64 / report.given.gb as f64, 1),
-            Cell::number(point.util * 100.0, 2),
-            point.util_drive.into(),
+    let gigabyte = report.given.gb as f64;
+    let first_minute = report.source.first_minute as u64;
+    let decimals = |size: f64| if size.fract() == 0.0 { 0 } else { 3 };
+    Table::of(
+        &report.points.points,
+        &[
+            ("Rule", &|point| point.algorithm.as_str().into()),
+            ("MB", &|point| {
+                Cell::number(point.size, decimals(point.size))
+            }),
+            ("Prefetches", &|point| point.prefetches.into()),
+            ("Read (GB)", &|point| {
+                Cell::number(point.read as f64 / gigabyte, 1)
+            }),
+            ("Worst (%)", &|point| Cell::number(point.util * 100.0, 2)),
+            ("Drive", &|point| point.util_drive.into()),
             // A log's own times count from 1970.
-            (point
-                .util_minute
-                .saturating_sub(report.source.first_minute as u64))
-            .into(),
-            Cell::number(point.util_busiest * 100.0, 2),
-            Cell::number(point.util_mean * 100.0, 2),
-            Cell::number(point.mem, 2),
-            Cell::number(point.mem_touch, 2),
-            Cell::number(point.mem_peak, 2),
-        ]);
-    }
-    table
+            ("Minute", &|point| {
+                point.util_minute.saturating_sub(first_minute).into()
+            }),
+            ("Busiest (%)", &|point| {
+                Cell::number(point.util_busiest * 100.0, 2)
+            }),
+            ("All time (%)", &|point| {
+                Cell::number(point.util_mean * 100.0, 2)
+            }),
+            ("Mem (GB)", &|point| Cell::number(point.mem, 2)),
+            ("Touched (GB)", &|point| Cell::number(point.mem_touch, 2)),
+            ("1 s (GB)", &|point| Cell::number(point.mem_peak, 2)),
+        ],
+    )
 }
 
 #[cfg(test)]

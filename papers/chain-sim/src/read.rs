@@ -110,43 +110,6 @@ pub enum ReadError {
     },
 }
 
-/// Positions of the columns.
-struct TableColumns {
-    table: String,
-    names: Vec<String>,
-}
-
-impl TableColumns {
-    fn of(table: &str, head: &csv::ByteRecord) -> Self {
-        let name = |field: &[u8]| {
-            let text = String::from_utf8_lossy(field);
-            let text = text.trim_start_matches('\u{feff}').trim();
-            text.to_ascii_lowercase()
-        };
-        Self {
-            table: table.to_owned(),
-            names: head.iter().map(name).collect(),
-        }
-    }
-
-    fn find(&self, column: &str) -> Option<usize> {
-        self.names.iter().position(|name| name == column)
-    }
-
-    fn need(&self, column: &'static str) -> Result<usize, ReadError> {
-        self.find(column).ok_or_else(|| {
-            let names = self.names.iter().map(String::as_str);
-            let meant = nearest(column, names);
-            ReadError::Column {
-                table: self.table.clone(),
-                column,
-                hint: meant.map_or(String::new(), |name| format!(" (but `{name}`)")),
-                all: self.names.join(", "),
-            }
-        })
-    }
-}
-
 /// A number in common notations: `12`, `12.0`, `1.2e3`.
 fn number(field: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(field).ok()?.trim();
@@ -159,6 +122,10 @@ fn whole(field: &[u8]) -> Option<i64> {
         let number = number(field)?;
         (number.abs() <= MS_MAX).then(|| number.round() as i64)
     })
+}
+
+fn bytes(field: &[u8]) -> Option<u64> {
+    whole(field).and_then(|number| u64::try_from(number).ok())
 }
 
 fn bit_rate(field: &[u8]) -> Option<BitRate> {
@@ -178,11 +145,57 @@ fn yes(field: &[u8]) -> Option<bool> {
     }
 }
 
-fn lines(input: impl Read) -> csv::Reader<impl Read> {
-    csv::ReaderBuilder::new()
+/// Calls `take` with each line: its number, its required fields, and the optional ones whose column
+/// exists. A field that is missing in a short line is empty.
+fn each_line<const N: usize, const M: usize>(
+    table: &str,
+    input: impl Read,
+    (required, optional): ([&'static str; N], [&str; M]),
+    mut take: impl FnMut(u64, [&[u8]; N], [Option<&[u8]>; M]),
+) -> Result<(), ReadError> {
+    let failed = |source| ReadError::Csv {
+        table: table.to_owned(),
+        source,
+    };
+    let mut lines = csv::ReaderBuilder::new()
         .flexible(true)
         .buffer_capacity(1 << 20)
-        .from_reader(input)
+        .from_reader(input);
+    let name = |field: &[u8]| {
+        let text = String::from_utf8_lossy(field);
+        let text = text.trim_start_matches('\u{feff}').trim();
+        text.to_ascii_lowercase()
+    };
+    let names: Vec<String> = lines
+        .byte_headers()
+        .map_err(failed)?
+        .iter()
+        .map(name)
+        .collect();
+    let find = |column: &str| names.iter().position(|name| name == column);
+    if let Some(column) = required.into_iter().find(|column| find(column).is_none()) {
+        let meant = nearest(column, names.iter().map(String::as_str));
+        return Err(ReadError::Column {
+            table: table.to_owned(),
+            column,
+            hint: meant.map_or(String::new(), |name| format!(" (but `{name}`)")),
+            all: names.join(", "),
+        });
+    }
+    // All of them are there.
+    let required = required.map(|column| find(column).unwrap_or_default());
+    let optional = optional.map(find);
+    let mut record = csv::ByteRecord::new();
+    while lines.read_byte_record(&mut record).map_err(failed)? {
+        let line = record.position().map_or(0, csv::Position::line);
+        let field = |column: usize| record.get(column).unwrap_or_default();
+        take(
+            line,
+            required.map(field),
+            optional.map(|column| column.map(field)),
+        );
+    }
+    Ok(())
 }
 
 /// Parses a files table called `name`.
@@ -190,90 +203,51 @@ fn lines(input: impl Read) -> csv::Reader<impl Read> {
 /// # Errors
 /// If it has no column `file` or cannot be read.
 pub fn read_files(name: &str, input: impl Read) -> Result<FilesTable, ReadError> {
-    let failed = |source| ReadError::Csv {
-        table: name.to_owned(),
-        source,
-    };
-    let mut lines = lines(input);
-    let columns = TableColumns::of(name, lines.byte_headers().map_err(failed)?);
-    let file = columns.need("file")?;
-    let (kbps, on, size) = (
-        columns.find("kbps"),
-        columns.find("disk"),
-        columns.find("size"),
-    );
     let mut files = FilesTable::default();
-    let mut record = csv::ByteRecord::new();
-    while lines.read_byte_record(&mut record).map_err(failed)? {
-        let Some(key) = record.get(file).map(|field| field.trim_ascii()) else {
-            let line = record.position().map_or(0, csv::Position::line);
+    let columns = (["file"], ["kbps", "disk", "size"]);
+    each_line(name, input, columns, |line, [file], [kbps, on, size]| {
+        let key = file.trim_ascii();
+        if key.is_empty() {
             files.dropped.note(name, line, "names no file");
-            continue;
-        };
-        let field = |column: Option<usize>| column.and_then(|column| record.get(column));
+            return;
+        }
         let facts = FileFacts {
-            bit_rate: field(kbps).and_then(bit_rate),
-            disk: field(on).and_then(disk),
-            size_bytes: field(size)
-                .and_then(whole)
-                .and_then(|size| u64::try_from(size).ok()),
+            bit_rate: kbps.and_then(bit_rate),
+            disk: on.and_then(disk),
+            size_bytes: size.and_then(bytes),
         };
-        let key = String::from_utf8_lossy(key).into_owned();
-        files.files.insert(key, facts);
-    }
+        files
+            .files
+            .insert(String::from_utf8_lossy(key).into_owned(), facts);
+    })?;
     Ok(files)
 }
 
-/// The columns of a chain table.
-struct ChainColumns {
-    file: Option<usize>,
-    start: usize,
-    length: usize,
-    start_ms: usize,
-    end_ms: usize,
-    open: usize,
-    kbps: Option<usize>,
-    disk: Option<usize>,
-}
-
-impl ChainColumns {
-    fn of(columns: &TableColumns) -> Result<Self, ReadError> {
-        Ok(Self {
-            file: columns.find("file"),
-            start: columns.need("start")?,
-            length: columns.need("length")?,
-            start_ms: columns.need("t_start")?,
-            end_ms: columns.need("t_end")?,
-            open: columns.need("open")?,
-            kbps: columns.find("kbps"),
-            disk: columns.find("disk"),
-        })
+/// A chain from its required fields, its bit rate and its drive.
+fn row(
+    [start, length, start_ms, end_ms, open]: [&[u8]; 5],
+    kbps: Option<&[u8]>,
+    on: Option<&[u8]>,
+) -> Result<ChainRow, &'static str> {
+    let row = ChainRow {
+        file: 0,
+        start: bytes(start).ok_or("`start` is not a number of bytes")?,
+        length: bytes(length).ok_or("`length` is not a number of bytes")?,
+        start_ms: whole(start_ms).ok_or("`t_start` is not a number of ms")?,
+        end_ms: whole(end_ms).ok_or("`t_end` is not a number of ms")?,
+        is_open: yes(open).ok_or("`open` is neither 0 nor 1")?,
+        bit_rate: kbps.and_then(bit_rate),
+        disk: on
+            .map_or(Some(0), disk)
+            .ok_or("`disk` is not a drive number")?,
+    };
+    if row.length > LENGTH_MAX || row.start > LENGTH_MAX {
+        return Err("it ends beyond 256 TiB");
     }
-
-    fn row(&self, record: &csv::ByteRecord) -> Result<ChainRow, &'static str> {
-        let field = |column: usize| record.get(column).unwrap_or_default();
-        let bytes = |column: usize| whole(field(column)).and_then(|n| u64::try_from(n).ok());
-        let row = ChainRow {
-            file: 0,
-            start: bytes(self.start).ok_or("`start` is not a number of bytes")?,
-            length: bytes(self.length).ok_or("`length` is not a number of bytes")?,
-            start_ms: whole(field(self.start_ms)).ok_or("`t_start` is not a number of ms")?,
-            end_ms: whole(field(self.end_ms)).ok_or("`t_end` is not a number of ms")?,
-            is_open: yes(field(self.open)).ok_or("`open` is neither 0 nor 1")?,
-            bit_rate: self.kbps.and_then(|column| bit_rate(field(column))),
-            disk: match self.disk {
-                None => 0,
-                Some(column) => disk(field(column)).ok_or("`disk` is not a drive number")?,
-            },
-        };
-        if row.length > LENGTH_MAX || row.start > LENGTH_MAX {
-            return Err("it ends beyond 256 TiB");
-        }
-        if row.end_ms < row.start_ms {
-            return Err("it ends before it starts");
-        }
-        Ok(row)
+    if row.end_ms < row.start_ms {
+        return Err("it ends before it starts");
     }
+    Ok(row)
 }
 
 /// Parses a chain table called `name`: `start,length,t_start,t_end,open`, and optionally
@@ -287,28 +261,18 @@ pub fn read_chains(
     input: impl Read,
     files: Option<&FilesTable>,
 ) -> Result<ParsedTable, ReadError> {
-    let failed = |source| ReadError::Csv {
-        table: name.to_owned(),
-        source,
-    };
-    let mut lines = lines(input);
-    let columns = TableColumns::of(name, lines.byte_headers().map_err(failed)?);
-    let columns = ChainColumns::of(&columns)?;
     let mut names = NameNumbers::default();
     let mut dropped = DroppedLines::default();
     let mut unlisted = 0;
     let mut rows = Vec::new();
-    let mut record = csv::ByteRecord::new();
-    while lines.read_byte_record(&mut record).map_err(failed)? {
-        let line = record.position().map_or(0, csv::Position::line);
-        let mut row = match columns.row(&record) {
+    let required = ["start", "length", "t_start", "t_end", "open"];
+    let columns = (required, ["file", "kbps", "disk"]);
+    each_line(name, input, columns, |line, fields, [file, kbps, on]| {
+        let mut row = match row(fields, kbps, on) {
             Ok(row) => row,
-            Err(why) => {
-                dropped.note(name, line, why);
-                continue;
-            }
+            Err(why) => return dropped.note(name, line, why),
         };
-        if let Some(file) = columns.file.and_then(|column| record.get(column)) {
+        if let Some(file) = file {
             row.file = names.number(file.trim_ascii());
         }
         if let Some(files) = files {
@@ -316,12 +280,12 @@ pub fn read_chains(
             unlisted += u64::from(known.is_none());
             let facts = known.copied().unwrap_or_default();
             row.bit_rate = row.bit_rate.or(facts.bit_rate);
-            if columns.disk.is_none() {
+            if on.is_none() {
                 row.disk = facts.disk.unwrap_or(0);
             }
         }
         rows.push(row);
-    }
+    })?;
     let table = ChainTable::new(rows).map_err(|source| ReadError::Table {
         table: name.to_owned(),
         source,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use headlong_report::{Cell, Table};
 
-use crate::{DriveCount, PlannedOption, PurchasePlan};
+use crate::{DriveCount, PurchasePlan};
 
 /// The plan as text: the demand, the drives and memory, and the assumptions.
 pub fn text(plan: &PurchasePlan) -> String {
@@ -32,43 +32,27 @@ pub fn text(plan: &PurchasePlan) -> String {
 
 fn table(plan: &PurchasePlan) -> Table {
     let cost = format!("Cost ({})", plan.currency);
-    let mut table = Table::new([
-        "Rule",
-        "MB",
-        "Drives",
-        "for rate",
-        "for bytes",
-        "Busy (%)",
-        "Flash",
-        "Bytes from it (%)",
-        "RAM (GB)",
-        &cost,
-        "Watts",
-        "MB/J",
-    ]);
-    for need in &plan.needs {
-        table.push(row(need));
-    }
-    table
-}
-
-fn row(need: &PlannedOption) -> [Cell; 12] {
     let named = |drives: &DriveCount| Cell::Text(format!("{} x {}", drives.count, drives.drive));
-    [
-        need.policy.into(),
-        Cell::number(need.size, if need.size.fract() == 0.0 { 0 } else { 2 }),
-        named(&need.drives),
-        need.drives.for_rate.into(),
-        need.drives.for_capacity.into(),
-        Cell::number(need.drives.utilisation * 100.0, 1),
-        need.flash.as_ref().map_or(Cell::Missing, named),
-        match need.flash {
-            None => Cell::Missing,
-            Some(_) => Cell::number(need.flash_share * 100.0, 1),
-        },
-        Cell::number(need.ram_gb, 1),
-        Cell::number(need.cost, 0),
-        Cell::number(need.watts, 0),
-        Cell::maybe(need.mb_per_joule, 2),
-    ]
+    let decimals = |size: f64| if size.fract() == 0.0 { 0 } else { 2 };
+    Table::of(
+        &plan.needs,
+        &[
+            ("Rule", &|need| need.policy.into()),
+            ("MB", &|need| Cell::number(need.size, decimals(need.size))),
+            ("Drives", &|need| named(&need.drives)),
+            ("for rate", &|need| need.drives.for_rate.into()),
+            ("for bytes", &|need| need.drives.for_capacity.into()),
+            ("Busy (%)", &|need| {
+                Cell::number(need.drives.utilisation * 100.0, 1)
+            }),
+            ("Flash", &|need| need.flash.as_ref().map(named).into()),
+            ("Bytes from it (%)", &|need| {
+                Cell::maybe(need.flash.as_ref().map(|_| need.flash_share * 100.0), 1)
+            }),
+            ("RAM (GB)", &|need| Cell::number(need.ram_gb, 1)),
+            (&cost, &|need| Cell::number(need.cost, 0)),
+            ("Watts", &|need| Cell::number(need.watts, 0)),
+            ("MB/J", &|need| Cell::maybe(need.mb_per_joule, 2)),
+        ],
+    )
 }

@@ -7,6 +7,8 @@ use headlong_bench::{
 use headlong_report::{Cell, Page, Section, Table};
 use serde::Serialize;
 
+use crate::report::{FOOTER, PaperReport};
+
 const FILES: u32 = 15_000;
 const FILES_QUICK: u32 = 2_000;
 const SCHEDULERS: [&str; 3] = ["none", "mq-deadline", "bfq"];
@@ -24,31 +26,16 @@ const BUSY_MIN: f64 = 0.75;
 /// Answers that are later than this share of the response time do not represent the modelled drive.
 const LATE_MAX: f64 = 0.05;
 
-/// A row of the paper's Table 4.
-struct PublishedDiff {
-    busy: f64,
-    service_ms: f64,
-    mb_s: f64,
-    reads_s: f64,
-    wait_ms: f64,
-}
-
-/// Libception Table 4, on Linux with the WD drive and its default scheduler.
-fn theirs(run: &DiffRun) -> Option<PublishedDiff> {
-    let [busy, service_ms, mb_s, reads_s, wait_ms] = match (run.how, run.diffs) {
-        (DiffReader::Plain, 1) => [96.6, 3.2, 3.9, 387.2, 19.6],
-        (DiffReader::Plain, 2) => [99.7, 8.2, 1.3, 130.2, 45.0],
-        (DiffReader::Preload, 1) => [94.3, 3.5, 4.2, 339.7, 19.4],
-        (DiffReader::Preload, 2) => [98.6, 5.0, 2.9, 231.3, 17.3],
-        _ => return None,
-    };
-    Some(PublishedDiff {
-        busy,
-        service_ms,
-        mb_s,
-        reads_s,
-        wait_ms,
-    })
+/// Libception Table 4, on Linux with the WD drive and its default scheduler: busy, per cent;
+/// service, ms; MB/s; reads per second; wait, ms.
+fn theirs(run: &DiffRun) -> Option<[f64; 5]> {
+    match (run.how, run.diffs) {
+        (DiffReader::Plain, 1) => Some([96.6, 3.2, 3.9, 387.2, 19.6]),
+        (DiffReader::Plain, 2) => Some([99.7, 8.2, 1.3, 130.2, 45.0]),
+        (DiffReader::Preload, 1) => Some([94.3, 3.5, 4.2, 339.7, 19.4]),
+        (DiffReader::Preload, 2) => Some([98.6, 5.0, 2.9, 231.3, 17.3]),
+        _ => None,
+    }
 }
 
 /// Parameters of the reproduction.
@@ -104,12 +91,7 @@ pub fn diff_again(
         seed: again.seed,
         runs,
     };
-    options.make_results()?;
-    let text = diffed.text();
-    let mut json = serde_json::to_value(&diffed).unwrap_or_default();
-    json["ending"] = format!("{:?}", diffed.ending()).to_lowercase().into();
-    options.publish(diffed.page(options), ("diff", &text), (&json, &text))?;
-    Ok(diffed.ending())
+    diffed.report(&options.command_line).publish(options)
 }
 
 fn name(how: DiffReader) -> &'static str {
@@ -161,8 +143,8 @@ impl DiffReport {
 
     fn ending(&self) -> CommandOutcome {
         let is_in = |run: &DiffRun| {
-            let most = if run.diffs == 1 { ONE_MAX } else { TWO_MAX };
-            self.ratio(run).is_none_or(|ratio| ratio <= most)
+            let ratio = self.ratio(run).zip(time_max(run));
+            ratio.is_none_or(|(ratio, most)| ratio <= most)
         };
         match self.complaint() {
             Some(_) => CommandOutcome::Refused,
@@ -173,26 +155,19 @@ impl DiffReport {
 
     /// Libception Figure 18.
     fn times(&self) -> Table {
-        let heads = "Scheduler | Concurrent diffs | Reader | Time (s) | Drive busy (s) | \
-            Relative time | At most";
-        let mut table = Table::headed(heads).caption("Run times (libception Figure 18)");
-        for run in &self.runs {
-            let most = match (run.how, run.diffs) {
-                (DiffReader::Plain, _) => None,
-                (_, 1) => Some(ONE_MAX),
-                _ => Some(TWO_MAX),
-            };
-            table.push([
-                run.scheduler.as_str().into(),
-                Cell::number(run.diffs.into(), 0),
-                name(run.how).into(),
-                Cell::number(run.seconds, 1),
-                Cell::number(run.busy_seconds, 1),
-                Cell::maybe(self.ratio(run), 2),
-                Cell::maybe(most, 2),
-            ]);
-        }
-        table
+        Table::of(
+            &self.runs,
+            &[
+                ("Scheduler", &|run| run.scheduler.as_str().into()),
+                ("Concurrent diffs", &|run| Cell::number(run.diffs.into(), 0)),
+                ("Reader", &|run| name(run.how).into()),
+                ("Time (s)", &|run| Cell::number(run.seconds, 1)),
+                ("Drive busy (s)", &|run| Cell::number(run.busy_seconds, 1)),
+                ("Relative time", &|run| Cell::maybe(self.ratio(run), 2)),
+                ("At most", &|run| Cell::maybe(time_max(run), 2)),
+            ],
+        )
+        .caption("Run times (libception Figure 18)")
     }
 
     /// Libception Table 4, with the paper's figures in parentheses.
@@ -202,60 +177,70 @@ impl DiffReport {
         let caption = "The drive, the paper's in parentheses (libception Table 4)";
         let mut table = Table::headed(heads).caption(caption);
         for run in &self.runs {
+            let ours = [
+                (run.busy_share() * 100.0, 1),
+                (run.service_ms, 1),
+                (run.bytes as f64 / MB / run.seconds, 1),
+                (run.reads as f64 / run.seconds, 0),
+                (run.wait_ms, 1),
+            ];
             let theirs = theirs(run);
-            let both = |ours: f64, theirs: Option<f64>, decimals: usize| -> Cell {
-                match theirs {
-                    Some(theirs) => format!("{ours:.decimals$} ({theirs})").into(),
-                    None => format!("{ours:.decimals$}").into(),
-                }
-            };
-            let of = |value: fn(&PublishedDiff) -> f64| theirs.as_ref().map(value);
-            let mb_s = run.bytes as f64 / MB / run.seconds;
-            table.push([
+            let both = ours
+                .into_iter()
+                .enumerate()
+                .map(|(index, (ours, decimals))| {
+                    let theirs = theirs.map_or(String::new(), |row| format!(" ({})", row[index]));
+                    format!("{ours:.decimals$}{theirs}").into()
+                });
+            let first = [
                 run.scheduler.as_str().into(),
                 format!("{}, {}", name(run.how), run.diffs).into(),
-                both(run.busy_share() * 100.0, of(|row| row.busy), 1),
-                both(run.service_ms, of(|row| row.service_ms), 1),
-                both(mb_s, of(|row| row.mb_s), 1),
-                both(run.reads as f64 / run.seconds, of(|row| row.reads_s), 0),
-                both(run.wait_ms, of(|row| row.wait_ms), 1),
-                (run.seeks as usize).into(),
-            ]);
+            ];
+            let seeks = [Cell::from(run.seeks as usize)];
+            table.push(first.into_iter().chain(both).chain(seeks));
         }
         table
     }
 
-    fn text(&self) -> String {
-        let complaint = self.complaint().map_or_else(String::new, |complaint| {
-            format!("Invalid: {complaint}.\n\n")
-        });
-        let tables = [self.times(), self.drive()].map(|table| table.to_markdown());
-        format!(
-            "{complaint}Trees of {} files, seed {}\n\n{}",
-            self.files,
-            self.seed,
-            tables.join("\n")
-        )
-    }
-
-    fn page(&self, options: &BenchOptions) -> Page {
+    fn report(&self, command: &str) -> PaperReport {
+        let complaint = self
+            .complaint()
+            .map(|complaint| format!("Invalid: {complaint}."));
+        let outcome = self.ending();
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        json["ending"] = format!("{outcome:?}").to_lowercase().into();
+        let trees = format!("Trees of {} files, seed {}", self.files, self.seed);
+        let tables = vec![self.times(), self.drive()];
         let words = "diff -r of two versions of a source tree, one and two concurrently (of two \
                      copies of each), with a cold cache, on an emulated drive.";
-        let mut section = Section::new("Diffs").text(words);
-        if let Some(complaint) = self.complaint() {
-            section = section.note(format!("Invalid: {complaint}."));
+        let section = Section::new("Diffs").text(words);
+        let section = complaint.iter().fold(section, Section::note);
+        let section = tables
+            .iter()
+            .cloned()
+            .fold(section, Section::table)
+            .command(command);
+        let complaint = complaint.map_or_else(String::new, |complaint| complaint + "\n\n");
+        PaperReport {
+            name: "diff",
+            lead: format!("{complaint}{trees}\n\n"),
+            tables,
+            json,
+            page: Page::new("One and two concurrent diffs")
+                .lead(trees + ".")
+                .section(section)
+                .footer(FOOTER),
+            outcome,
         }
-        let section = section
-            .table(self.times())
-            .table(self.drive())
-            .command(options.command_line.as_str());
-        Page::new("One and two concurrent diffs")
-            .lead(format!(
-                "Trees of {} files, seed {}.",
-                self.files, self.seed
-            ))
-            .section(section)
-            .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
+    }
+}
+
+/// The largest acceptable time relative to the run without a reader, which itself has none.
+fn time_max(run: &DiffRun) -> Option<f64> {
+    match (run.how, run.diffs) {
+        (DiffReader::Plain, _) => None,
+        (_, 1) => Some(ONE_MAX),
+        _ => Some(TWO_MAX),
     }
 }
 
@@ -315,12 +300,12 @@ mod tests {
         let mut diffed = diffed([40.0, 120.0, 40.0, 60.0]);
         diffed.runs[2].busy_seconds = 30.0;
         assert_eq!(diffed.ending(), CommandOutcome::Refused);
-        assert!(diffed.text().starts_with("Invalid"));
+        assert!(diffed.report("headlong").text().starts_with("Invalid"));
     }
 
     #[test]
     fn table_shows_published_figures() {
-        let text = diffed([40.0, 120.0, 40.0, 60.0]).text();
+        let text = diffed([40.0, 120.0, 40.0, 60.0]).report("headlong").text();
         assert!(text.contains("90.0 (96.6)"), "{text}");
         assert!(text.contains("mount, 2"), "{text}");
     }

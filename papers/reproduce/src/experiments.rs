@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use headlong_bench::command::{print, summary};
+use headlong_bench::command::summary;
 use headlong_bench::{
     BenchError, BenchOptions, CommandOutcome, ComparisonResult, Experiment, MB, Mistakes,
     RunRecord, VirtualOptions, compare, comparison_page, limits,
@@ -13,7 +13,7 @@ use headlong_units::Duration;
 
 use crate::published::{ConfigurationKey, Paper};
 use crate::read_throughput::{self, ReadThroughput};
-use crate::shapes::shapes_table;
+use crate::report::PaperReport;
 
 /// Duration of one measurement of plain reads, with the drive in real time.
 const READING_TIME: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ pub fn reproduce(
         compared,
         readings,
     };
-    result.write(options)
+    result.publish(options)
 }
 
 /// The same in virtual time: without a drive, plain reads (thesis Table 3.4) are left out.
@@ -85,7 +85,7 @@ pub fn reproduce_imitated(
         compared,
         readings: Vec::new(),
     };
-    result.write(options)
+    result.publish(options)
 }
 
 struct ReproducedPaper<'e> {
@@ -96,10 +96,25 @@ struct ReproducedPaper<'e> {
 }
 
 impl ReproducedPaper<'_> {
-    fn write(&self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
-        self.page(options).write(&options.report())?;
-        print(options, &self.json(), || self.text(options));
-        Ok(CommandOutcome::Done)
+    fn publish(&self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
+        let comparison = [
+            Some(self.table()),
+            self.disk_table(),
+            Some(self.shapes_table()),
+        ];
+        let readings = (!self.readings.is_empty()).then(|| read_throughput::table(&self.readings));
+        PaperReport {
+            name: self.paper.experiment().0,
+            lead: String::new(),
+            tables: readings
+                .into_iter()
+                .chain(comparison.into_iter().flatten())
+                .collect(),
+            json: self.json(),
+            page: self.page(options),
+            outcome: CommandOutcome::Done,
+        }
+        .publish(options)
     }
 
     /// The mean rate of a workload with a server, bytes per second.
@@ -109,17 +124,17 @@ impl ReproducedPaper<'_> {
 
     /// Our results and the published ones, in MB/s like the papers.
     fn table(&self) -> Table {
-        let heads = ["Configuration", "Here (MB/s)", "Published (MB/s)", "Where"];
-        let mut table = Table::new(heads);
-        for figure in &self.paper.said().figures {
-            table.push([
-                figure.name.as_str().into(),
-                Cell::maybe(self.rate(&figure.of).map(|rate| rate / MB), 1),
-                Cell::maybe(figure.rate.value, 1),
-                figure.rate.source.as_ref().into(),
-            ]);
-        }
-        table
+        Table::of(
+            &self.paper.said().figures,
+            &[
+                ("Configuration", &|figure| figure.name.as_str().into()),
+                ("Here (MB/s)", &|figure| {
+                    Cell::maybe(self.rate(&figure.of).map(in_mb), 1)
+                }),
+                ("Published (MB/s)", &|figure| Cell::maybe(figure.rate, 1)),
+                ("Where", &|figure| figure.source.as_str().into()),
+            ],
+        )
     }
 
     /// Libception Table 2: drive figures at the limit. `None` if the paper gives none.
@@ -134,36 +149,35 @@ impl ReproducedPaper<'_> {
             (|best| (1.0 - share_up_to(best, 1920.0)) * 100.0, 0),
         ];
         let mut table = Table::headed(heads);
-        let mut is_empty = true;
         for figure in &self.paper.said().figures {
-            let Some(drive) = figure.drive else {
+            let Some(drive) = &figure.drive else {
                 continue;
             };
-            is_empty = false;
             let limits = self.compared.of(&figure.of.0, &figure.of.1);
             let best = limits.filter_map(|limit| limit.best.as_ref()).last();
             let cells = ours
                 .iter()
-                .zip(drive)
-                .flat_map(|((value, decimals), theirs)| {
-                    [best.map(value), theirs].map(|number| Cell::maybe(number, *decimals))
+                .enumerate()
+                .flat_map(|(index, (value, decimals))| {
+                    let numbers = [best.map(value), drive.get(index).copied()];
+                    numbers.map(|number| Cell::maybe(number, *decimals))
                 });
             table.push(std::iter::once(figure.name.as_str().into()).chain(cells));
         }
-        (!is_empty).then_some(table)
+        (!table.is_empty()).then_some(table)
     }
 
     fn shapes_table(&self) -> Table {
-        shapes_table(self.paper, |of| self.rate(of))
+        self.paper.shapes_table(|of| self.rate(of))
     }
 
     fn page(&self, options: &BenchOptions) -> Page {
         let mut bars = maximum_rates("Maximum failure-free rate, here and published");
         for figure in &self.paper.said().figures {
-            let ours = self.rate(&figure.of).map(|rate| rate / MB);
+            let ours = self.rate(&figure.of).map(in_mb);
             bars = bars.group(
                 figure.name.as_str(),
-                [ours, figure.rate.value].map(|rate| rate.map(Bar::new)),
+                [ours, figure.rate].map(|rate| rate.map(Bar::new)),
             );
         }
         let mut section = Section::new("Comparison with published results")
@@ -182,34 +196,23 @@ impl ReproducedPaper<'_> {
         comparison_page(self.experiment, &self.compared, &options.command_line).section(section)
     }
 
-    fn text(&self, options: &BenchOptions) -> String {
-        let readings = (!self.readings.is_empty()).then(|| read_throughput::table(&self.readings));
-        let tables = readings
-            .into_iter()
-            .chain([self.table()])
-            .chain(self.disk_table())
-            .chain([self.shapes_table()]);
-        let tables: Vec<String> = tables.map(|table| table.to_markdown()).collect();
-        format!(
-            "{}\nReport: {}\n",
-            tables.join("\n"),
-            options.report().display()
-        )
-    }
-
     fn json(&self) -> serde_json::Value {
         let mut value = summary(self.experiment, &self.compared);
         let published = self.paper.said().figures.iter().map(|figure| {
             serde_json::json!({
                 "workload": figure.of.0,
                 "server": figure.of.1,
-                "rate": figure.rate.value.map(|rate| rate * MB),
-                "source": figure.rate.source,
+                "rate": figure.rate.map(|rate| rate * MB),
+                "source": figure.source,
             })
         });
         value["published"] = published.collect();
         value
     }
+}
+
+fn in_mb(rate: f64) -> f64 {
+    rate / MB
 }
 
 /// Busy time of the drive per 128 KiB (libception section 5: FreeBSD's transaction), in

@@ -7,8 +7,8 @@ use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::published::{ConfigurationKey, Paper};
-use crate::shapes::shapes_table;
+use crate::published::{ConfigurationKey, Paper, PublishedConfiguration};
+use crate::report::{FOOTER, PaperReport};
 
 /// Limit of short calls: the paper's millisecond, rounded up to the end of a bucket.
 const SHORT_US: u64 = 1024;
@@ -36,7 +36,9 @@ pub fn latencies(
         calls: runs.iter().map(CallDurations::of).collect(),
         runs,
     };
-    timed.write(experiment, options)
+    timed
+        .report(experiment, &options.command_line)
+        .publish(options)
 }
 
 /// Runs, and the calls of each.
@@ -144,36 +146,46 @@ impl TimedRuns {
     }
 
     fn table(&self) -> Table {
-        let heads = "Configuration | Rate (MiB/s) | Failed (%) | Calls | In memory (%) | \
-            Below 1 ms (%) | Published (%) | 95 % below (ms) | 99 % below (ms)";
-        let caption = "Calls that read (libception Figure 17)";
-        let mut table = Table::headed(heads).caption(caption);
-        for figure in &Paper::Latencies.said().figures {
-            let calls = self.calls(&figure.of);
+        let run = |figure: &PublishedConfiguration| {
             let (workload, server) = &figure.of;
             let mut runs = self.runs.iter();
-            let run = runs.find(|run| run.workload == *workload && run.server == *server);
-            let percent = |share: Option<f64>| share.map(|share| share * 100.0);
-            table.push([
-                figure.name.as_str().into(),
-                Cell::maybe(run.map(|run| run.rate / 1_048_576.0), 1),
-                Cell::maybe(percent(run.map(|run| run.verdict.failure_share)), 2),
-                Cell::maybe(calls.map(|calls| calls.all as f64), 0),
-                Cell::maybe(
-                    percent(calls.and_then(|calls| calls.share(calls.in_memory))),
-                    1,
-                ),
-                Cell::maybe(percent(self.short(&figure.of)), 1),
-                Cell::maybe(figure.short_calls, 0),
-                Cell::maybe(calls.and_then(|calls| calls.quantile_ms(0.95)), 1),
-                Cell::maybe(calls.and_then(|calls| calls.quantile_ms(0.99)), 1),
-            ]);
-        }
-        table
+            runs.find(|run| run.workload == *workload && run.server == *server)
+        };
+        let calls = |figure: &PublishedConfiguration| self.calls(&figure.of);
+        let percent = |share: Option<f64>| Cell::maybe(share.map(|share| share * 100.0), 1);
+        let quantile = |figure: &PublishedConfiguration, part: f64| {
+            Cell::maybe(calls(figure).and_then(|calls| calls.quantile_ms(part)), 1)
+        };
+        Table::of(
+            &Paper::Latencies.said().figures,
+            &[
+                ("Configuration", &|figure| figure.name.as_str().into()),
+                ("Rate (MiB/s)", &|figure| {
+                    Cell::maybe(run(figure).map(|run| run.rate / 1_048_576.0), 1)
+                }),
+                ("Failed (%)", &|figure| {
+                    let share = run(figure).map(|run| run.verdict.failure_share);
+                    Cell::maybe(share.map(|share| share * 100.0), 2)
+                }),
+                ("Calls", &|figure| {
+                    Cell::maybe(calls(figure).map(|calls| calls.all as f64), 0)
+                }),
+                ("In memory (%)", &|figure| {
+                    percent(calls(figure).and_then(|calls| calls.share(calls.in_memory)))
+                }),
+                ("Below 1 ms (%)", &|figure| percent(self.short(&figure.of))),
+                ("Published (%)", &|figure| {
+                    Cell::maybe(figure.short_calls, 0)
+                }),
+                ("95 % below (ms)", &|figure| quantile(figure, 0.95)),
+                ("99 % below (ms)", &|figure| quantile(figure, 0.99)),
+            ],
+        )
+        .caption("Calls that read (libception Figure 17)")
     }
 
     fn shapes_table(&self) -> Table {
-        shapes_table(Paper::Latencies, |of| self.short(of))
+        Paper::Latencies.shapes_table(|of| self.short(of))
     }
 
     fn chart(&self) -> Chart {
@@ -187,44 +199,39 @@ impl TimedRuns {
         chart
     }
 
-    fn text(&self) -> String {
-        let tables = [self.table(), self.shapes_table()];
-        tables.map(|table| table.to_markdown()).join("\n")
-    }
-
-    fn write(
-        &self,
-        experiment: &Experiment,
-        options: &BenchOptions,
-    ) -> Result<CommandOutcome, BenchError> {
+    fn report(&self, experiment: &Experiment, command: &str) -> PaperReport {
         let section = Section::new("Comparison with published results")
             .text(Paper::Latencies.said().mapping.as_str())
             .figure(self.chart())
             .table(self.table())
             .table(self.shapes_table());
         let runs = Section::new("Runs")
-            .command(options.command_line.as_str())
+            .command(command)
             .table(runs_table(&self.runs));
-        let page = Page::new("Duration of calls that read files")
-            .lead(experiment.about.as_str())
-            .section(section)
-            .section(runs)
-            .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")));
-        let text = self.text();
-        let json = serde_json::json!({
-            "schema": "headlong-latencies-1",
-            "experiment": experiment.name,
-            "calls": self.calls,
-            "ending": format!("{:?}", self.ending()).to_lowercase(),
-        });
-        options.publish(page, ("latencies", &text), (&json, &text))?;
-        Ok(self.ending())
+        PaperReport {
+            name: "latencies",
+            lead: String::new(),
+            tables: vec![self.table(), self.shapes_table()],
+            json: serde_json::json!({
+                "schema": "headlong-latencies-1",
+                "experiment": experiment.name,
+                "calls": self.calls,
+                "ending": format!("{:?}", self.ending()).to_lowercase(),
+            }),
+            page: Page::new("Duration of calls that read files")
+                .lead(experiment.about.as_str())
+                .section(section)
+                .section(runs)
+                .footer(FOOTER),
+            outcome: self.ending(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::experiment;
 
     fn calls() -> CallDurations {
         CallDurations {
@@ -268,7 +275,8 @@ mod tests {
                 },
             ],
         };
-        let text = timed.text();
+        let experiment = experiment(Paper::Latencies, true).expect("an experiment");
+        let text = timed.report(&experiment, "headlong").text();
         assert!(
             text.contains("1.25 times") && text.contains(" 49 |"),
             "{text}"

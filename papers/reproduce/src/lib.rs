@@ -17,14 +17,13 @@ pub mod netflix;
 mod overload;
 mod published;
 mod read_throughput;
-mod shapes;
+mod report;
 
 pub use automated::{ScenarioSelection, reproduce_virtual, scenario_names};
 pub use diffs::{DiffOptions, diff_again};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
 pub use flashstream::{FlashstreamOptions, FlashstreamPart, flashstream};
 pub use latencies::latencies;
-pub use overload::{OverloadExperiment, hold};
-pub use published::{
-    ConfigurationKey, Paper, PublishedConfiguration, PublishedResults, PublishedShape,
-};
+pub use overload::hold;
+pub use published::Paper;
+pub use report::RunChoice;

@@ -13,7 +13,7 @@ use headlong_chain_sim::{
 use headlong_chains::Chain;
 use headlong_characterise::{ComparisonRow, comparison};
 use headlong_engine::Policy;
-use headlong_published::{Judgement, PublishedComparison, PublishedFigure};
+use headlong_published::{PublishedComparison, PublishedFigure, Tolerance};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
@@ -152,11 +152,7 @@ fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
 }
 
 fn beside(figure: ComparisonRow) -> PublishedComparison {
-    let published = PublishedFigure {
-        value: figure.published,
-        source: figure.source.into(),
-        ..PublishedFigure::without_number("")
-    };
+    let published = PublishedFigure::new(figure.source, figure.published, Tolerance::Unstated);
     PublishedComparison::new(figure.name, Some(figure.ours), published)
 }
 
@@ -175,7 +171,7 @@ fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
                 .filter(|claim| claim.order.as_deref() == Some(name))
         };
         let holds = |value: fn(&Claim) -> Option<f64>| {
-            of().all(|claim| claim.published.judge(value(claim)) == Judgement::Within)
+            of().all(|claim| claim.published.holds(value(claim)) == Some(true))
         };
         let words = |value: fn(&Claim) -> Option<f64>| {
             let words = of().map(|claim| match (value(claim), claim.unit.as_str()) {
@@ -271,18 +267,15 @@ impl NetflixResult {
     }
 
     fn orders_table(&self) -> Table {
-        let heads = ["Published", "Here", "By busiest minute", "By all time"];
-        let mut table = Table::new(heads);
-        let yes = |holds: bool| Cell::from(if holds { "yes" } else { "no" });
-        for order in &self.orders {
-            table.push([
-                order.published.as_str().into(),
-                order.here.clone().into(),
-                yes(order.holds_busiest),
-                yes(order.holds_mean),
-            ]);
-        }
-        table
+        Table::of(
+            &self.orders,
+            &[
+                ("Published", &|order| order.published.as_str().into()),
+                ("Here", &|order| order.here.as_str().into()),
+                ("By busiest minute", &|order| order.holds_busiest.into()),
+                ("By all time", &|order| order.holds_mean.into()),
+            ],
+        )
     }
 
     fn statistics_table(&self) -> Table {

@@ -1,11 +1,13 @@
 //! Published results of experiments with their sources, parsed from `published.toml`.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use headlong_published::{PublishedFigure, Tolerance};
+use headlong_report::Table;
 use serde::Deserialize;
+
+use crate::report::{Criterion, criteria_table};
 
 /// A paper, or a part of one with its own experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,103 +29,54 @@ pub enum Paper {
 }
 
 /// Our workload and server for a configuration of a paper.
-pub type ConfigurationKey = (String, String);
+pub(crate) type ConfigurationKey = (String, String);
 
 /// Published results of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PublishedResults {
+pub(crate) struct PublishedResults {
     /// How the paper's configurations are mapped to ours.
-    pub mapping: String,
+    pub(crate) mapping: String,
     /// Configurations.
-    pub figures: Vec<PublishedConfiguration>,
+    pub(crate) figures: Vec<PublishedConfiguration>,
     /// Shapes that must be reproduced.
-    pub shapes: Vec<PublishedShape>,
+    pub(crate) shapes: Vec<PublishedShape>,
 }
 
 /// A configuration and its results.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "FigureRow")]
-pub struct PublishedConfiguration {
+#[serde(deny_unknown_fields)]
+pub(crate) struct PublishedConfiguration {
     /// Name in the paper.
-    pub name: String,
+    pub(crate) name: String,
     /// Our workload and server.
-    pub of: ConfigurationKey,
+    pub(crate) of: ConfigurationKey,
     /// Its failure-free rate, MB/s.
-    pub rate: PublishedFigure,
+    pub(crate) rate: Option<f64>,
     /// Percentage of its calls shorter than a millisecond (libception Figure 17).
-    pub short_calls: Option<f64>,
+    pub(crate) short_calls: Option<f64>,
     /// Its drive: MB/s, milliseconds per 128 KiB, and per cent of bytes in sequences of at most 128
-    /// KiB and of more than 1920 KiB (libception Table 2 and 5.5).
-    pub drive: Option<[Option<f64>; 4]>,
+    /// KiB and of more than 1920 KiB, as far as given (libception Table 2 and 5.5).
+    pub(crate) drive: Option<Vec<f64>>,
+    /// Source of the rate.
+    pub(crate) source: String,
 }
 
-/// A shape of a figure that must be reproduced: a ratio of rates within bounds.
+/// A shape of a figure that must be reproduced, even where numbers cannot: a ratio of rates within
+/// bounds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "ShapeRow")]
-pub struct PublishedShape {
+#[serde(deny_unknown_fields)]
+pub(crate) struct PublishedShape {
     /// Description.
-    pub name: String,
+    pub(crate) name: String,
     /// Numerator.
-    pub this: ConfigurationKey,
+    pub(crate) this: ConfigurationKey,
     /// Denominator.
-    pub that: ConfigurationKey,
-    /// Source and bounds.
-    pub ratio: PublishedFigure,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FigureRow {
-    name: String,
-    of: ConfigurationKey,
-    rate: Option<f64>,
-    short_calls: Option<f64>,
-    drive: Option<Vec<f64>>,
-    source: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ShapeRow {
-    name: String,
-    this: ConfigurationKey,
-    that: ConfigurationKey,
-    within: Tolerance,
-    source: String,
-}
-
-fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> PublishedFigure {
-    PublishedFigure {
-        value,
-        source: Cow::Owned(source),
-        tolerance,
-    }
-}
-
-impl From<FigureRow> for PublishedConfiguration {
-    fn from(row: FigureRow) -> Self {
-        Self {
-            name: row.name,
-            of: row.of,
-            short_calls: row.short_calls,
-            rate: published(row.rate, row.source, Tolerance::Unstated),
-            drive: row
-                .drive
-                .map(|drive| [0, 1, 2, 3].map(|at| drive.get(at).copied())),
-        }
-    }
-}
-
-impl From<ShapeRow> for PublishedShape {
-    fn from(row: ShapeRow) -> Self {
-        Self {
-            name: row.name,
-            this: row.this,
-            that: row.that,
-            ratio: published(None, row.source, row.within),
-        }
-    }
+    pub(crate) that: ConfigurationKey,
+    /// Bounds.
+    pub(crate) within: Tolerance,
+    /// Source.
+    pub(crate) source: String,
 }
 
 static SAID: LazyLock<BTreeMap<String, PublishedResults>> = LazyLock::new(|| {
@@ -133,7 +86,8 @@ static SAID: LazyLock<BTreeMap<String, PublishedResults>> = LazyLock::new(|| {
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 7] = [
         Self::ToChunk,
         Self::Asap,
         Self::ReadAhead,
@@ -144,7 +98,7 @@ impl Paper {
     ];
 
     /// Its experiment: name, which is also that of its table in `published.toml`, and text.
-    pub fn experiment(self) -> (&'static str, &'static str) {
+    pub(crate) fn experiment(self) -> (&'static str, &'static str) {
         match self {
             Self::ToChunk => (
                 "to-chunk",
@@ -178,8 +132,23 @@ impl Paper {
     }
 
     /// Its published results.
-    pub fn said(self) -> &'static PublishedResults {
+    pub(crate) fn said(self) -> &'static PublishedResults {
         &SAID[self.experiment().0]
+    }
+
+    /// Its shapes with our results: ratios of two values, either of which may be unknown.
+    pub(crate) fn shapes_table(self, value: impl Fn(&ConfigurationKey) -> Option<f64>) -> Table {
+        let criterion = |shape: &PublishedShape| {
+            let values = value(&shape.this).zip(value(&shape.that));
+            let ratio = values.map(|(this, that)| this / that);
+            Criterion {
+                demanded: format!("{} ({})", shape.name, shape.source),
+                found: ratio.map(|ratio| format!("{ratio:.2} times")),
+                holds: PublishedFigure::new("", None, shape.within).holds(ratio),
+            }
+        };
+        let criteria = self.said().shapes.iter().map(criterion);
+        criteria_table(["Published", "Here", "Reproduced"], criteria)
     }
 }
 
@@ -194,17 +163,9 @@ mod tests {
             assert!(!said.mapping.is_empty());
             assert!(!said.figures.is_empty());
             for shape in &said.shapes {
-                let within = &shape.ratio.tolerance;
-                assert!(matches!(within, Tolerance::Between(from, to) if from < to));
+                assert!(matches!(shape.within, Tolerance::Between(from, to) if from < to));
             }
         }
         assert_eq!(SAID.len(), Paper::ALL.len());
-    }
-
-    #[test]
-    fn drive_figures_are_present_where_published() {
-        let drives: Vec<_> = Paper::Asap.said().figures.iter().map(|f| f.drive).collect();
-        assert_eq!(drives[0], Some([21.6, 2.81, 11.0, 0.0].map(Some)));
-        assert_eq!(drives[1], Some([Some(18.8), Some(3.67), None, None]));
     }
 }

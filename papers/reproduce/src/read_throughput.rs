@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use headlong_bench::{Bench, Experiment, MB, RigError};
 use headlong_report::{Cell, Table, say};
-use headlong_stats::{ConfidenceInterval, Summary, USUAL_CONFIDENCE};
+use headlong_stats::{Summary, USUAL_CONFIDENCE};
 use headlong_units::Duration;
 use headlong_workload::Catalogue;
 
@@ -129,23 +129,28 @@ fn read_titles(
 }
 
 pub(super) fn table(readings: &[ReadThroughput]) -> Table {
-    let heads = "File set | Here (MB/s) | 95 % | Published (MB/s) | Here / published";
-    let mut table = Table::headed(heads);
-    for reading in readings {
-        let mean = mean(&reading.rates) / MB;
+    let half_width = |reading: &ReadThroughput| {
         let summary: Summary = reading.rates.iter().map(|rate| rate / MB).collect();
-        let interval = summary.interval(USUAL_CONFIDENCE);
-        table.push([
-            reading.name.into(),
-            Cell::number(mean, 1),
-            interval.map_or(Cell::Missing, |interval: ConfidenceInterval| {
-                Cell::number(interval.half_width(), 2)
+        summary
+            .interval(USUAL_CONFIDENCE)
+            .map(|interval| interval.half_width())
+    };
+    Table::of(
+        readings,
+        &[
+            ("File set", &|reading| reading.name.into()),
+            ("Here (MB/s)", &|reading| {
+                Cell::number(mean(&reading.rates) / MB, 1)
             }),
-            Cell::number(reading.published_mb, 1),
-            Cell::number(mean / reading.published_mb, 2),
-        ]);
-    }
-    table
+            ("95 %", &|reading| Cell::maybe(half_width(reading), 2)),
+            ("Published (MB/s)", &|reading| {
+                Cell::number(reading.published_mb, 1)
+            }),
+            ("Here / published", &|reading| {
+                Cell::number(mean(&reading.rates) / MB / reading.published_mb, 2)
+            }),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 use headlong_chain_sim::SimulationSettings;
 use headlong_reproduce::{
-    FlashstreamOptions, FlashstreamPart, OverloadExperiment, Paper, ScenarioSelection, flashstream,
-    hold, netflix, reproduce_virtual, scenario_names,
+    FlashstreamOptions, FlashstreamPart, Paper, RunChoice, ScenarioSelection, flashstream, hold,
+    netflix, reproduce_virtual, scenario_names,
 };
 
 use crate::bench::judge;
@@ -51,7 +51,7 @@ pub(crate) enum Reproduce {
         /// Search each rate this many times, with other viewers each time, and report the mean: it
         /// reduces the variance, and multiplies the run time
         #[arg(long, value_name = "N", conflicts_with = "real")]
-        seeds: Option<NonZeroU64>,
+        seeds: Option<NonZeroU32>,
         #[command(flatten)]
         again: ReproductionArgs,
     },
@@ -96,13 +96,13 @@ fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
 impl OverloadArgs {
     fn run(&self) -> anyhow::Result<()> {
         let options = self.again.output.options("hold", self.again.quick)?;
-        let holding = OverloadExperiment {
+        let choice = RunChoice {
             is_quick: self.again.quick,
             seed: self.seed,
             seeds: self.seeds,
             threads: self.threads,
         };
-        judge(with_bar(|told| hold(&holding, &options, told))?)
+        judge(with_bar(|told| hold(&choice, &options, told))?)
     }
 }
 
@@ -159,13 +159,15 @@ impl FlashstreamArgs {
             return Err(anyhow!("--alpha: write a number from 0 to 10"));
         }
         let flashing = FlashstreamOptions {
-            is_quick: self.again.quick,
+            choice: RunChoice {
+                is_quick: self.again.quick,
+                seed: self.seed,
+                seeds: self.seeds,
+                threads: self.threads,
+            },
             parts: self.part.clone(),
             scale: self.scale,
             alpha: self.alpha,
-            seed: self.seed,
-            seeds: self.seeds,
-            threads: self.threads,
         };
         judge(with_bar(|told| flashstream(&flashing, &options, told))?)
     }
@@ -244,10 +246,13 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
         } => {
             let options = again.output.options("automated-prefetching", again.quick)?;
             let choice = ScenarioSelection {
-                is_quick: again.quick,
+                choice: RunChoice {
+                    is_quick: again.quick,
+                    seed: 1,
+                    seeds: *seeds,
+                    threads: *threads,
+                },
                 scenarios: scenario.clone(),
-                threads: *threads,
-                seeds: *seeds,
             };
             return judge(reproduce_virtual(&choice, &options)?);
         }

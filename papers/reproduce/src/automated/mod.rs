@@ -8,13 +8,11 @@
 //! Invariant: the rates tried in a scenario depend only on that scenario, so the results do not
 //! depend on the number of threads.
 
-mod accept;
 mod page;
-mod published;
 mod results;
 mod scenarios;
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::time::Instant as WallInstant;
 
 use headlong_sim::{SetupError, VirtualExperiment};
@@ -25,6 +23,8 @@ use headlong_bench::{
     SearchRules, in_parallel,
 };
 use headlong_report::say;
+
+use crate::report::RunChoice;
 use results::{AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, name_of};
 use scenarios::{
     MemoryModel, PhaseDurations, PrefetchSizing, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB,
@@ -35,7 +35,7 @@ use scenarios::{
 #[derive(Debug, Clone, Copy)]
 struct AutomatedScope {
     times: PhaseDurations,
-    seeds: u64,
+    seeds: u32,
     resolution_mib_s: f64,
     sizes_mib: &'static [u64],
 }
@@ -65,24 +65,20 @@ const STEP_MAX: f64 = 0.125;
 /// Default starting rate of a search.
 const GUESS_MIB_S: f64 = 48.0;
 
-/// Selection of scenarios and accuracy.
+/// Selection of scenarios and accuracy; quick is fewer scenarios and sizes, in coarser steps.
 #[derive(Debug, Clone, Default)]
 pub struct ScenarioSelection {
-    /// Fewer scenarios and sizes, in coarser steps.
-    pub is_quick: bool,
+    /// Number of searches of each limit, each with other viewers, and threads.
+    pub choice: RunChoice,
     /// Names of the scenarios to run, from [`scenario_names`]; all of them if empty.
     pub scenarios: Vec<String>,
-    /// Concurrent simulations; the number of processors if `None`.
-    pub threads: Option<NonZeroUsize>,
-    /// Number of searches of each limit, each with other viewers; two if `None`, and one if quick.
-    pub seeds: Option<NonZeroU64>,
 }
 
 impl ScenarioSelection {
     /// The named scenarios, else all, or those of a quick reproduction.
     fn scenarios(&self) -> Vec<Scenario> {
         let is_meant = |scenario: &&Scenario| match self.scenarios.is_empty() {
-            true => scenario.is_quick || !self.is_quick,
+            true => scenario.is_quick || !self.choice.is_quick,
             false => self.scenarios.iter().any(|name| name == scenario.name),
         };
         SCENARIOS.iter().filter(is_meant).copied().collect()
@@ -103,25 +99,20 @@ pub fn reproduce_virtual(
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let started = WallInstant::now();
-    let is_quick = choice.is_quick;
-    let usual = if is_quick { QUICK } else { FULL };
-    let effort = AutomatedScope {
-        seeds: choice.seeds.map_or(usual.seeds, NonZeroU64::get),
-        ..usual
-    };
-    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let threads = choice.threads.unwrap_or_else(processors);
+    let mut effort = if choice.choice.is_quick { QUICK } else { FULL };
+    effort.seeds = choice.choice.seeds(effort.seeds);
+    let threads = choice.choice.threads();
     let outcomes = outcomes(&choice.scenarios(), effort, threads);
     let in_action = in_action(&outcomes, effort, threads);
     let result = AutomatedResult {
         schema: "headlong-automated-prefetching-1",
-        is_quick,
+        is_quick: choice.choice.is_quick,
         seeds: effort.seeds,
         seconds: started.elapsed().as_secs_f64(),
         outcomes,
         in_action,
     };
-    page::publish(&result, options)
+    result.report(&options.command_line).publish(options)
 }
 
 /// Part of a scenario that one thread runs from beginning to end: consecutive sizes, each search
@@ -217,7 +208,7 @@ impl ScenarioTask {
             ScenarioPart::Bound => {
                 let experiment =
                     self.experiment(MemoryModel::Own, PrefetchSizing::Fixed(4), effort);
-                let seeds = 1..=effort.seeds;
+                let seeds = 1..=u64::from(effort.seeds);
                 let bound = experiment.bound_rate(2.0, seeds);
                 (Vec::new(), bound.ok().map(|(rate, _)| rate))
             }
@@ -286,7 +277,7 @@ impl ScenarioTask {
         experiment.setup.stops_at_failure = true;
         let mut guess_mib_s = guess_mib_s;
         let (mut rates, mut worlds, mut records) = (0.0, 0, Vec::new());
-        for seed in 1..=effort.seeds {
+        for seed in 1..=u64::from(effort.seeds) {
             // The previous size is usually a good guess, and the previous seed a better one.
             let is_near = guess_mib_s != GUESS_MIB_S;
             let rules = SearchRules {
@@ -339,7 +330,7 @@ impl ScenarioTask {
                 PrefetchSizing::Fixed(mib) => Some(mib),
                 PrefetchSizing::AutoPaper | PrefetchSizing::Auto | PrefetchSizing::Vanilla => None,
             },
-            rate_mib_s: rates / effort.seeds as f64,
+            rate_mib_s: rates / f64::from(effort.seeds),
             worlds,
             records,
         }

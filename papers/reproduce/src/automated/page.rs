@@ -1,140 +1,115 @@
 //! Output of the reproduction: an HTML page, JSON, and Markdown tables for the documentation.
 
+use headlong_bench::{CommandOutcome, series_charts};
 use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table};
 use headlong_sim::RunFigures;
 
-use super::published::{TABLE_1, said};
 use super::results::{
-    AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, name_of,
+    AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, TABLE_1, name_of, said,
 };
 use super::scenarios::{MemoryModel, PrefetchSizing, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE};
-use headlong_bench::{BenchError, BenchOptions, CommandOutcome, series_charts};
-
-/// Name of the section in the documentation.
-const MARKS: &str = "automated-prefetching";
+use crate::report::{PaperReport, criteria_table};
 
 /// The simulator's rates are in MiB/s, those of the papers in 10^6 bytes.
 const MB_PER_MIB: f64 = 1.048_576;
+const MEMORIES: [MemoryModel; 2] = [MemoryModel::PageCache, MemoryModel::Own];
 
-/// Writes the page, its JSON and the tables of the documentation, and prints the result.
-pub(super) fn publish(
-    result: &AutomatedResult,
-    options: &BenchOptions,
-) -> Result<CommandOutcome, BenchError> {
-    let (json, text) = (result.json(), result.text(&options.command_line));
-    options.keep(&json)?;
-    let page = result.page(&options.command_line);
-    options.publish(page, (MARKS, &text), (&json, &text))?;
-    let holds = result.judged().iter().all(|line| line.holds != Some(false));
-    Ok(if holds {
-        CommandOutcome::Done
-    } else {
-        CommandOutcome::Missed
-    })
-}
-
-fn rate(mib_s: Option<f64>) -> Cell {
-    mib_s.map_or(Cell::Missing, |rate| Cell::number(rate * MB_PER_MIB, 1))
-}
-
-fn ratio(value: Option<f64>) -> Cell {
-    value.map_or(Cell::Missing, |value| Cell::number(value, 2))
+fn rate(limit: Option<&ConfigurationLimit>) -> Cell {
+    Cell::maybe(limit.map(|limit| limit.rate_mib_s * MB_PER_MIB), 1)
 }
 
 impl AutomatedResult {
-    fn json(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        value["judged"] = serde_json::to_value(self.judged()).unwrap_or_default();
-        value
-    }
-
-    /// Text for the terminal and the documentation.
-    fn text(&self, command: &str) -> String {
-        let tables = [
-            self.table(MemoryModel::PageCache),
-            self.table(MemoryModel::Own),
-            self.sizes_table(),
-            self.judged_table(),
-        ];
-        let tables: Vec<String> = tables.iter().map(Table::to_markdown).collect();
-        format!("    {command}\n\n{}", tables.join("\n"))
+    pub(super) fn report(&self, command: &str) -> PaperReport {
+        let criteria = self.judged();
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        json["judged"] = serde_json::to_value(&criteria).unwrap_or_default();
+        let outcome = match criteria.iter().any(|line| line.holds == Some(false)) {
+            false => CommandOutcome::Done,
+            true => CommandOutcome::Missed,
+        };
+        let judged = criteria_table(["Demanded", "Found", "Holds"], criteria);
+        let memories = MEMORIES.map(|memory| self.table(memory));
+        let mut tables = memories.to_vec();
+        tables.extend([self.sizes_table(), judged.clone()]);
+        PaperReport {
+            name: "automated-prefetching",
+            lead: String::new(),
+            tables,
+            json,
+            page: self.page(command, [judged].into_iter().chain(memories)),
+            outcome,
+        }
     }
 
     /// Best fixed size, automatic sizes and their ratios.
     fn table(&self, memory: MemoryModel) -> Table {
-        let heads = "Scenario | Best size (MB) | published | Best (MB/s) | auto (MB/s) | auto / \
-            best | auto size (MB) | auto-paper / best | published | best / vanilla | published | \
-            Share of the bound (%)";
         let caption = match memory {
             MemoryModel::PageCache => "The paper's server: prefetches on a miss into a page cache.",
             MemoryModel::Own => "Headlong's own scheduling and memory management.",
         };
-        let mut table = Table::headed(heads).caption(caption);
-        for outcome in &self.outcomes {
-            let said = said(outcome.name);
-            let best = outcome.best(memory);
+        let best = |outcome: &ScenarioOutcome| outcome.best(memory).cloned();
+        let auto = |outcome: &ScenarioOutcome| {
             let auto = outcome.automatic(memory, PrefetchSizing::Auto);
-            let top = outcome
-                .of(memory)
-                .map(|limit| limit.rate_mib_s)
-                .fold(0.0, f64::max);
-            let by_vanilla = outcome.by_vanilla();
-            let by_vanilla = by_vanilla.filter(|_| memory == MemoryModel::PageCache);
-            table.push([
-                outcome.name.into(),
-                best.and_then(|best| best.size_mib)
-                    .map_or(Cell::Missing, Cell::from),
-                said.best_mib.map_or(Cell::Missing, Cell::from),
-                rate(best.map(|best| best.rate_mib_s)),
-                rate(auto.map(|auto| auto.rate_mib_s)),
-                ratio(outcome.by_best(memory, PrefetchSizing::Auto)),
-                auto.map_or(Cell::Missing, |auto| {
-                    Cell::number(auto.mean(|r| r.prefetch_mib), 1)
+            auto.cloned()
+        };
+        let by_best =
+            |outcome: &ScenarioOutcome, sizing| Cell::maybe(outcome.by_best(memory, sizing), 2);
+        let by_vanilla =
+            |ratio: Option<f64>| Cell::maybe(ratio.filter(|_| memory == MemoryModel::PageCache), 2);
+        let table = Table::of(
+            &self.outcomes,
+            &[
+                ("Scenario", &|of| of.name.into()),
+                ("Best size (MB)", &|of| {
+                    best(of).and_then(|best| best.size_mib).into()
                 }),
-                ratio(outcome.by_best(memory, PrefetchSizing::AutoPaper)),
-                ratio(said.auto_by_best),
-                ratio(by_vanilla),
-                ratio(said.by_vanilla.filter(|_| memory == MemoryModel::PageCache)),
-                outcome
-                    .bound_mib_s
-                    .map_or(Cell::Missing, |bound| Cell::number(top / bound * 100.0, 0)),
-            ]);
-        }
-        table
+                ("published", &|of| said(of.name).best_mib.into()),
+                ("Best (MB/s)", &|of| rate(best(of).as_ref())),
+                ("auto (MB/s)", &|of| rate(auto(of).as_ref())),
+                ("auto / best", &|of| by_best(of, PrefetchSizing::Auto)),
+                ("auto size (MB)", &|of| {
+                    Cell::maybe(auto(of).map(|auto| auto.mean(|r| r.prefetch_mib)), 1)
+                }),
+                ("auto-paper / best", &|of| {
+                    by_best(of, PrefetchSizing::AutoPaper)
+                }),
+                ("published", &|of| {
+                    Cell::maybe(said(of.name).auto_by_best, 2)
+                }),
+                ("best / vanilla", &|of| by_vanilla(of.by_vanilla())),
+                ("published", &|of| by_vanilla(said(of.name).by_vanilla)),
+                ("Share of the bound (%)", &|of| {
+                    let rates = of.of(memory).map(|limit| limit.rate_mib_s);
+                    let top = rates.fold(0.0, f64::max);
+                    Cell::maybe(of.bound_mib_s.map(|bound| top / bound * 100.0), 0)
+                }),
+            ],
+        );
+        table.caption(caption)
     }
 
     /// The highest failure-free rate of every size.
     fn sizes_table(&self) -> Table {
-        let sizes: Vec<u64> = self.outcomes.first().map_or(Vec::new(), |outcome| {
-            outcome
-                .fixed(MemoryModel::PageCache)
-                .filter_map(|limit| limit.size_mib)
-                .collect()
-        });
-        let heads = sizes.iter().map(|size| format!("{size} MB"));
-        let heads = ["Scenario".to_owned(), "Memory".to_owned()]
+        let automatic = [
+            PrefetchSizing::AutoPaper,
+            PrefetchSizing::Auto,
+            PrefetchSizing::Vanilla,
+        ];
+        let first = self.outcomes.first();
+        let sizes = first
             .into_iter()
-            .chain(heads);
-        let automatic = ["auto-paper", "auto", "vanilla"].map(str::to_owned);
-        let heads = heads.chain(automatic);
+            .flat_map(|outcome| outcome.fixed(MemoryModel::PageCache));
+        let sizes = sizes.map(|limit| limit.sizing.clone());
+        let heads = ["Scenario", "Memory"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(sizes);
+        let heads = heads.chain(automatic.map(PrefetchSizing::name));
         let mut table = Table::new(heads).caption("Highest failure-free rate, MB/s.");
         for outcome in &self.outcomes {
-            for memory in [MemoryModel::PageCache, MemoryModel::Own] {
-                let fixed = outcome
-                    .fixed(memory)
-                    .map(|limit| rate(Some(limit.rate_mib_s)));
-                let sizings = [
-                    PrefetchSizing::AutoPaper,
-                    PrefetchSizing::Auto,
-                    PrefetchSizing::Vanilla,
-                ];
-                let automatic = sizings.map(|sizing| {
-                    rate(
-                        outcome
-                            .automatic(memory, sizing)
-                            .map(|limit| limit.rate_mib_s),
-                    )
-                });
+            for memory in MEMORIES {
+                let fixed = outcome.fixed(memory).map(|limit| rate(Some(limit)));
+                let automatic = automatic.map(|sizing| rate(outcome.automatic(memory, sizing)));
                 let names = [outcome.name.into(), name_of(memory).into()];
                 table.push(names.into_iter().chain(fixed).chain(automatic));
             }
@@ -142,20 +117,7 @@ impl AutomatedResult {
         table
     }
 
-    fn judged_table(&self) -> Table {
-        let mut table = Table::new(["Demanded", "Found", "Holds"]);
-        for line in self.judged() {
-            let holds = match line.holds {
-                None => Cell::Missing,
-                Some(true) => "yes".into(),
-                Some(false) => "no".into(),
-            };
-            table.push([line.demanded.into(), line.found.into(), holds]);
-        }
-        table
-    }
-
-    fn page(&self, command: &str) -> Page {
+    fn page(&self, command: &str, tables: impl Iterator<Item = Table>) -> Page {
         let effort = if self.is_quick { "quick" } else { "full" };
         let lead = format!(
             "Automated Control of Aggressive Prefetching (SYSTOR 2014; thesis chapter 4) in \
@@ -164,41 +126,21 @@ impl AutomatedResult {
             if self.seeds == 1 { "" } else { "s" },
             self.seconds
         );
-        let summary = Section::new("Reproduced results")
-            .command(command)
-            .table(self.judged_table())
-            .table(self.table(MemoryModel::PageCache))
-            .table(self.table(MemoryModel::Own))
-            .text(
-                "The bound is what no server can exceed, with all of the future known: each byte \
-                 passes a head once at its track's speed, and memory holds only bytes that are \
-                 read again (docs/lab/simulate-bound.md).",
-            );
-        let mut page = Page::new("Automatic prefetch sizes")
-            .lead(lead)
-            .section(summary);
-        for outcome in &self.outcomes {
-            page = page.section(scenario_section(outcome));
-        }
-        if let Some(sd) = self
-            .outcomes
-            .iter()
-            .find(|outcome| outcome.name == "SD, 4 GB, Red")
-        {
-            page = page.section(extra_section(sd));
-        }
-        if let Some(mixed) = self.outcomes.iter().find(|o| o.name == "mixed, 4 GB, Red") {
-            page = page.section(scales_section(mixed));
-        }
-        for run in &self.in_action {
-            page = page.section(in_action_section(run));
-        }
-        page
+        let summary = Section::new("Reproduced results").command(command);
+        let summary = tables.fold(summary, Section::table).text(
+            "The bound is what no server can exceed, with all of the future known: each byte \
+             passes a head once at its track's speed, and memory holds only bytes that are read \
+             again (docs/lab/simulate-bound.md).",
+        );
+        let mut sections = vec![summary];
+        sections.extend(self.outcomes.iter().map(scenario_section));
+        sections.extend(self.outcome("SD, 4 GB, Red").map(extra_section));
+        sections.extend(self.outcome("mixed, 4 GB, Red").map(scales_section));
+        sections.extend(self.in_action.iter().map(in_action_section));
+        let page = Page::new("Automatic prefetch sizes").lead(lead);
+        sections.into_iter().fold(page, Page::section)
     }
 }
-
-/// Name of the bytes of calls answered completely.
-const GOODPUT: &str = "goodput";
 
 fn scenario_section(outcome: &ScenarioOutcome) -> Section {
     let said = said(outcome.name);
@@ -211,16 +153,18 @@ fn scenario_section(outcome: &ScenarioOutcome) -> Section {
         (MemoryModel::PageCache, "page cache"),
         (MemoryModel::Own, "own memory"),
     ] {
-        type Drawn = (&'static str, fn(&RunFigures) -> f64);
-        let drawn: [Drawn; 3] = [
-            (GOODPUT, |r| r.served_mib_s),
+        type DrawnFigure = (&'static str, fn(&RunFigures) -> f64);
+        let drawn: &[DrawnFigure] = &[
+            ("goodput", |r| r.served_mib_s),
             ("disk", |r| r.disk_mib_s),
             ("evicted", |r| r.evicted_mib_s),
         ];
+        let drawn = if memory == MemoryModel::Own {
+            &drawn[..1]
+        } else {
+            drawn
+        };
         for (name, figure) in drawn {
-            if memory == MemoryModel::Own && name != GOODPUT {
-                continue;
-            }
             let points = outcome.fixed(memory).filter_map(|limit| {
                 Some((limit.size_mib? as f64, limit.mean(figure) * MB_PER_MIB))
             });
@@ -262,74 +206,49 @@ fn scenario_section(outcome: &ScenarioOutcome) -> Section {
 
 /// Figure 2 and Table 1, for the SD titles.
 fn extra_section(outcome: &ScenarioOutcome) -> Section {
-    let by_served = |limit: &ConfigurationLimit, figure: fn(&RunFigures) -> f64| {
-        limit.mean(|r| figure(r) / r.served_mib_s.max(1e-9))
+    let by_size = |memory, figure: fn(&RunFigures) -> f64| {
+        let limits = outcome.fixed(memory);
+        limits.filter_map(move |limit| Some((limit.size_mib? as f64, limit.mean(figure))))
     };
-    let x = || Axis::new("Prefetch size", "MB").from(0.0);
-    let time = |memory| {
-        let points = outcome.fixed(memory).filter_map(|limit| {
-            let for_128_kib = limit.mean(|r| r.read_ms / r.read_kib.max(1e-9) * 128.0);
-            Some((limit.size_mib? as f64, for_128_kib))
-        });
-        points.collect::<Vec<_>>()
+    let chart = |title: &str, y: Axis, figure| {
+        Chart::lines(
+            title,
+            Axis::new("Prefetch size", "MB").from(0.0),
+            y.from(0.0),
+        )
+        .series(Series::new(
+            "page cache",
+            by_size(MemoryModel::PageCache, figure),
+        ))
+        .series(Series::new("own memory", by_size(MemoryModel::Own, figure)))
     };
-    let misses = |memory| {
-        let points = outcome
-            .fixed(memory)
-            .filter_map(|limit| Some((limit.size_mib? as f64, by_served(limit, |r| r.disk_mib_s))));
-        points.collect::<Vec<_>>()
-    };
-    let times = Chart::lines(
-        "Disk time for 128 KiB",
-        x(),
-        Axis::new("Time", "ms").from(0.0),
-    )
-    .series(Series::new("page cache", time(MemoryModel::PageCache)))
-    .series(Series::new("own memory", time(MemoryModel::Own)));
-    let published = TABLE_1
-        .iter()
-        .filter_map(|row| Some((row.size_mib? as f64, row.disk)));
-    let misses = Chart::lines(
-        "Miss ratio",
-        x(),
-        Axis::new("Read / requested", "").from(0.0),
-    )
-    .series(Series::new("page cache", misses(MemoryModel::PageCache)))
-    .series(Series::new("own memory", misses(MemoryModel::Own)))
-    .series(Series::new("published (Table 1)", published).reference());
+    let times = chart("Disk time for 128 KiB", Axis::new("Time", "ms"), |r| {
+        r.read_ms / r.read_kib.max(1e-9) * 128.0
+    });
+    let published = TABLE_1.map(|(size, [disk, ..])| (size as f64, disk));
+    let misses = chart("Miss ratio", Axis::new("Read / requested", ""), |r| {
+        r.disk_mib_s / r.served_mib_s.max(1e-9)
+    });
+    let misses = misses.series(Series::new("published (Table 1)", published).reference());
     let heads = "Size (MB) | Disk / requested | published | Evicted / requested | published | \
         Wasted / requested | published | own memory: disk | evicted | wasted";
+    let figures: [fn(&RunFigures) -> f64; 3] = [
+        |r| r.disk_mib_s / r.served_mib_s.max(1e-9),
+        |r| r.evicted_mib_s / r.served_mib_s.max(1e-9),
+        |r| r.waste_ratio * r.disk_mib_s / r.served_mib_s.max(1e-9),
+    ];
     let mut table = Table::headed(heads).caption("Table 1 (thesis 4.1): bytes by bytes requested.");
-    for row in TABLE_1.iter().filter(|row| row.size_mib.is_some()) {
-        let of = |memory| {
-            outcome
+    for (size_mib, published) in TABLE_1 {
+        let ratios = |memory| {
+            let limit = outcome
                 .fixed(memory)
-                .find(|limit| limit.size_mib == row.size_mib)
+                .find(|limit| limit.size_mib == Some(size_mib));
+            figures.map(|figure| Cell::maybe(limit.map(|limit| limit.mean(figure)), 2))
         };
-        let cells = |memory| {
-            let figures: [fn(&RunFigures) -> f64; 3] = [
-                |r| r.disk_mib_s,
-                |r| r.evicted_mib_s,
-                |r| r.waste_ratio * r.disk_mib_s,
-            ];
-            figures.map(|figure| ratio(of(memory).map(|limit| by_served(limit, figure))))
-        };
-        let ([disk, evicted, wasted], own) =
-            (cells(MemoryModel::PageCache), cells(MemoryModel::Own));
-        let size = row.size_mib.map_or(Cell::Missing, Cell::from);
-        table.push(
-            [
-                size,
-                disk,
-                Cell::number(row.disk, 2),
-                evicted,
-                Cell::number(row.evicted, 2),
-                wasted,
-                Cell::number(row.wasted, 2),
-            ]
-            .into_iter()
-            .chain(own),
-        );
+        let cache = ratios(MemoryModel::PageCache).into_iter().zip(published);
+        let cache = cache.flat_map(|(ours, published)| [ours, Cell::number(published, 2)]);
+        let size = [Cell::from(size_mib)].into_iter();
+        table.push(size.chain(cache).chain(ratios(MemoryModel::Own)));
     }
     Section::new("Cost of large prefetches: Figure 2 (4.2), Table 1 (4.1)")
         .text(

@@ -4,7 +4,9 @@
 //! It starts with an empty tier, runs at half the rate until it has been filled several times over,
 //! and is then measured.
 
-use headlong_bench::{LimitSearch, Probe, RunOutcome};
+use std::num::NonZeroUsize;
+
+use headlong_bench::{RateSearch, RunRecord, VirtualCell};
 use headlong_sim::{
     FlashSetup, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WarmContent, WorldSetup,
     settings,
@@ -14,7 +16,7 @@ use serde::Serialize;
 
 use super::library::specification;
 use super::ssds::ssd_b;
-use super::tiered_systems::{FlashstreamScope, MEMORY_GIB, SSD_BYTES, rules};
+use super::tiered_systems::{FlashstreamScope, MEMORY_GIB, SSD_BYTES};
 
 /// Number of times the tier is filled before the measurement, at the rate of a disk alone.
 const FILLINGS: u64 = 4;
@@ -108,30 +110,22 @@ impl HeadlongTier {
 
     /// Its highest rate without a missed segment.
     pub(super) fn limit(&self, effort: &FlashstreamScope) -> HeadlongLimit {
-        let experiment = self.experiment(effort);
-        let search = LimitSearch::new(GUESS_MIB_S * MIB as f64, rules(effort));
-        let search = search.in_steps_of(effort.resolution * MIB as f64);
-        let make = |probes: &[Probe]| {
-            let of = |probe: &Probe| {
-                let mut world = experiment.clone();
-                world.setup.stops_at_failure = true;
-                world.run(
-                    probe.rate / MIB as f64,
-                    effort.seed + u64::from(probe.seed_index),
-                )
-            };
-            probes
-                .iter()
-                .map(of)
-                .collect::<Result<Vec<RunFigures>, _>>()
-        };
-        let searched = search.run(1, make, |record| match record.failures {
-            0 => RunOutcome::Passed,
-            _ => RunOutcome::Failed,
-        });
-        let passed = searched.map(|searched| searched.passed).unwrap_or_default();
+        let cell = VirtualCell::of_options(self.experiment(effort), self.name, "");
+        let searched = cell.search(
+            &RateSearch {
+                start: GUESS_MIB_S * MIB as f64,
+                resolution: effort.resolution * MIB as f64,
+                seed: effort.seed,
+                seeds: effort.seeds,
+                threads: NonZeroUsize::MIN,
+            },
+            |_| {},
+        );
+        // The configurations are built in, and a test checks each of them.
+        let records = searched.map(|searched| searched.passed).unwrap_or_default();
+        let passed: Vec<&RunFigures> = records.iter().filter_map(RunRecord::figures).collect();
         let mean = |of: &dyn Fn(&RunFigures) -> f64| {
-            let sum: f64 = passed.iter().map(of).sum();
+            let sum: f64 = passed.iter().copied().map(of).sum();
             sum / passed.len().max(1) as f64
         };
         HeadlongLimit {

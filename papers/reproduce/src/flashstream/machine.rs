@@ -14,7 +14,7 @@ use headlong_units::{Duration, Instant, KIB};
 use super::block_layer::{DriveRange, DriveTiming, QueuedDrive};
 use super::library::{Segment, TitleLibrary};
 use super::memory::SegmentMemory;
-use super::tier::Tier;
+use super::tiers::Tier;
 
 /// Averaging period of the SSD's busy time: the epoch of 4.4.
 const EPOCH: Duration = Duration::from_secs(1);

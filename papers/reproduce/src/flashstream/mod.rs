@@ -9,28 +9,24 @@
 //! Invariant: the results depend only on the choice, not on the number of threads.
 
 mod block_layer;
-mod flashcache;
-mod flashstream_model;
 mod headlong_tier;
-mod l2arc;
 mod library;
 mod machine;
 mod memory;
-mod page;
 mod results;
 mod ssds;
-mod tier;
 mod tiered_systems;
-mod writes;
+mod tiers;
 
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::time::Instant as WallInstant;
 
 use headlong_bench::{BenchError, BenchOptions, CommandOutcome, in_parallel};
 use headlong_plan::PriceTable;
 use headlong_units::{Duration, MIB};
 
-use results::{FillTime, FlashstreamResult, MachineResult, MeasurementResult};
+use crate::report::RunChoice;
+use results::{FillTime, FlashstreamResult, MachineResult};
 use tiered_systems::{FIGURE_7, FlashstreamScope, TABLE_5, TierKind};
 
 /// A part of the paper.
@@ -65,36 +61,29 @@ const SCALE_QUICK: u64 = 40;
 /// The paper says "Zipf with 0.2"; the page explains this exponent.
 const ALPHA: f64 = 0.8;
 
-/// Selection of parts and accuracy.
+/// Selection of parts and accuracy; quick is a smaller scale, shorter times, and one seed.
 #[derive(Debug, Clone, Default)]
 pub struct FlashstreamOptions {
-    /// A smaller scale, shorter times, one seed.
-    pub is_quick: bool,
+    /// Seeds that a rate has to pass, and threads.
+    pub choice: RunChoice,
     /// Parts to reproduce; all if empty.
     pub parts: Vec<FlashstreamPart>,
     /// Reduction factor of titles, memory and flash; 16 if `None`, 40 if quick.
     pub scale: Option<NonZeroU64>,
     /// Exponent of Zipf's law; 0.8 if `None`.
     pub alpha: Option<f64>,
-    /// The first seed.
-    pub seed: u64,
-    /// Number of seeds a rate has to pass; two if `None`, one if quick.
-    pub seeds: Option<NonZeroU32>,
-    /// Concurrent measurements; the number of processors if `None`.
-    pub threads: Option<NonZeroUsize>,
 }
 
 impl FlashstreamOptions {
     fn effort(&self) -> FlashstreamScope {
-        let usual = match self.is_quick {
+        let (scale, seeds, ramp, measured, resolution) = match self.choice.is_quick {
             true => (SCALE_QUICK, 1, 60, 300, 2.0),
             false => (SCALE, 2, 300, 1_200, 1.0),
         };
-        let (scale, seeds, ramp, measured, resolution) = usual;
         FlashstreamScope {
             scale: self.scale.map_or(scale, NonZeroU64::get),
-            seed: self.seed,
-            seeds: self.seeds.map_or(seeds, NonZeroU32::get),
+            seed: self.choice.seed,
+            seeds: self.choice.seeds(seeds),
             alpha: self.alpha.unwrap_or(ALPHA),
             ramp: Duration::from_secs(ramp),
             measured: Duration::from_secs(measured),
@@ -119,42 +108,38 @@ pub fn flashstream(
 ) -> Result<CommandOutcome, BenchError> {
     let started = WallInstant::now();
     let effort = flashing.effort();
-    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let threads = flashing.threads.unwrap_or_else(processors);
+    let threads = flashing.choice.threads();
     let mut streamed = FlashstreamResult {
         schema: "headlong-flashstream-1",
-        is_quick: flashing.is_quick,
+        is_quick: flashing.choice.is_quick,
         scale: effort.scale,
         alpha: effort.alpha,
-        seeds: (effort.seed..).take(effort.seeds as usize).collect(),
+        seeds: flashing.choice.all_seeds(effort.seeds),
         ..FlashstreamResult::default()
     };
     // First the independent measurements, then those that need the limit without an SSD.
-    let first = first_tasks(flashing);
-    let later = later_tasks(flashing);
-    let all = first.len() + later.len();
+    let stages = [first_tasks(flashing), later_tasks(flashing)];
+    let all = stages.iter().map(Vec::len).sum();
     let mut done = 0;
-    let mut count = |_: usize, _: &MeasurementResult| {
-        done += 1;
-        progress(done, all);
-    };
-    let work = |task: &Measurement| task.answer(&effort, None);
-    let found = in_parallel(&first, threads, work, &mut count);
-    found.into_iter().for_each(|answer| streamed.take(answer));
-    let bare = streamed.rate_of("no SSD");
-    let work = |task: &Measurement| {
-        let own = match task {
-            Measurement::Fill(index) => streamed.rate_of(FIGURE_7[*index].name),
-            _ => None,
+    for tasks in stages {
+        let bare = streamed.rate_of("no SSD");
+        let work = |task: &Measurement| {
+            let own = match task {
+                Measurement::Fill(index) => streamed.rate_of(FIGURE_7[*index].name),
+                _ => None,
+            };
+            // A system slower than the disk alone is filled at its own rate.
+            let slowest = own.into_iter().chain(bare).reduce(f64::min);
+            task.answer(&effort, slowest.unwrap_or(RATE_UNKNOWN))
         };
-        // A system slower than the disk alone is filled at its own rate.
-        let slowest = own.into_iter().chain(bare).reduce(f64::min);
-        task.answer(&effort, slowest)
-    };
-    let found = in_parallel(&later, threads, work, &mut count);
-    found.into_iter().for_each(|answer| streamed.take(answer));
+        let answers = in_parallel(&tasks, threads, work, |_, _| {
+            done += 1;
+            progress(done, all);
+        });
+        answers.into_iter().for_each(|answer| answer(&mut streamed));
+    }
     streamed.seconds = started.elapsed().as_secs_f64();
-    page::publish(&streamed, options)
+    streamed.report(&options.command_line).publish(options)
 }
 
 /// A measurement.
@@ -172,10 +157,10 @@ fn first_tasks(flashing: &FlashstreamOptions) -> Vec<Measurement> {
     let mut tasks = Vec::new();
     let needs_bare = flashing.has(FlashstreamPart::Blocks);
     if flashing.has(FlashstreamPart::Ssds) {
-        tasks.push(Measurement::Ssds(flashing.is_quick));
+        tasks.push(Measurement::Ssds(flashing.choice.is_quick));
     }
     if flashing.has(FlashstreamPart::Headlong) {
-        let count = if flashing.is_quick {
+        let count = if flashing.choice.is_quick {
             3
         } else {
             headlong_tier::ALL.len()
@@ -208,34 +193,50 @@ fn later_tasks(flashing: &FlashstreamOptions) -> Vec<Measurement> {
 /// Default rate if none was found: that of the paper's disk alone (Table 5, half of B).
 const RATE_UNKNOWN: f64 = 24.0;
 
+/// Stores the result of a measurement.
+type Answer = Box<dyn FnOnce(&mut FlashstreamResult) + Send>;
+
 impl Measurement {
-    fn answer(&self, effort: &FlashstreamScope, rate: Option<f64>) -> MeasurementResult {
-        let rate = rate.unwrap_or(RATE_UNKNOWN);
+    fn answer(&self, effort: &FlashstreamScope, rate: f64) -> Answer {
         match *self {
-            Self::Ssds(is_quick) => MeasurementResult::Ssds(Box::new(writes::figures(is_quick))),
-            Self::Limit(index) => MeasurementResult::Limit(FIGURE_7[index].limit(effort)),
+            Self::Ssds(is_quick) => {
+                let figures = ssds::figures(is_quick);
+                Box::new(|result| result.ssds = Some(figures))
+            }
+            Self::Limit(index) => {
+                let limit = FIGURE_7[index].limit(effort);
+                Box::new(|result| result.limits.push(limit))
+            }
             Self::Machine(index) => {
                 let system = &TABLE_5[index];
                 let limit = system.limit(effort);
                 // The file is part of the program, and a test covers it.
                 let prices = PriceTable::flashstream().expect("prices-2013.toml is right");
-                MeasurementResult::Machine(MachineResult::new(
+                let watts = tiered_systems::watts(system, &prices);
+                let machine = MachineResult {
+                    requests_per_joule: limit.requests_per_s.map(|rate| rate / watts),
                     limit,
-                    tiered_systems::watts(system, &prices),
-                ))
+                    watts,
+                };
+                Box::new(|result| result.machines.push(machine))
             }
             Self::Fill(index) => {
                 let system = &FIGURE_7[index];
-                MeasurementResult::Fill(FillTime {
+                let fill = FillTime {
                     name: system.name,
                     requests_per_s: rate,
                     minutes: system.minutes_to_fill(effort, rate),
-                })
+                };
+                Box::new(|result| result.fills.push(fill))
             }
             Self::Blocks(bytes) => {
-                MeasurementResult::Blocks(tiered_systems::block_run(effort, bytes, rate))
+                let run = tiered_systems::block_run(effort, bytes, rate);
+                Box::new(|result| result.blocks.push(run))
             }
-            Self::Ours(index) => MeasurementResult::Ours(headlong_tier::ALL[index].limit(effort)),
+            Self::Ours(index) => {
+                let limit = headlong_tier::ALL[index].limit(effort);
+                Box::new(|result| result.ours.push(limit))
+            }
         }
     }
 }

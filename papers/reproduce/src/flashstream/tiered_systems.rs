@@ -1,17 +1,15 @@
 //! The systems of Figure 7 and the machines of Table 5, and their measurement.
 
-use headlong_bench::{QualityRules, SearchRules};
 use headlong_drive::DriveSpec;
 use headlong_units::{Duration, GIB, MIB};
 use serde::Serialize;
 
-use super::flashcache::Flashcache;
-use super::flashstream_model::{FlashStream, FlashStreamSpec, ReplacementPolicy};
-use super::l2arc::L2arc;
 use super::library::{SegmentRequests, TitleLibrary};
 use super::machine::{Machine, MachineSpec, SsdSample, library};
 use super::ssds::{ssd_a, ssd_b};
-use super::tier::{NoTier, Tier};
+use super::tiers::{
+    FlashStream, FlashStreamSpec, Flashcache, L2arc, NoTier, ReplacementPolicy, Tier,
+};
 
 /// Part of the SSD in use in Figure 7 (5), and in Table 5.
 pub(super) const SSD_BYTES: u64 = 75_000_000_000;
@@ -51,14 +49,7 @@ pub(super) enum TierKind {
 }
 
 const fn figure_7(name: &'static str, kind: TierKind, guess: f64) -> TieredSystem {
-    TieredSystem {
-        name,
-        kind,
-        memory_gib: MEMORY_GIB,
-        ssd_bytes: SSD_BYTES,
-        disks: 1,
-        guess,
-    }
+    system(name, kind, (MEMORY_GIB, SSD_BYTES, 1), guess)
 }
 
 /// The systems of Figure 7, and the same machine without an SSD.
@@ -92,32 +83,32 @@ pub(super) const FIGURE_7: [TieredSystem; 7] = [
     figure_7("flashcache (model)", TierKind::Flashcache, 2.0),
 ];
 
+const fn system(
+    name: &'static str,
+    kind: TierKind,
+    (memory_gib, ssd_bytes, disks): (u64, u64, usize),
+    guess: f64,
+) -> TieredSystem {
+    TieredSystem {
+        name,
+        kind,
+        memory_gib,
+        ssd_bytes,
+        disks,
+        guess,
+    }
+}
+
 /// The machines of Table 5.
 pub(super) const TABLE_5: [TieredSystem; 3] = [
-    TieredSystem {
-        name: "FlashStream",
-        kind: TierKind::Stream(ReplacementPolicy::Lru),
-        memory_gib: 2,
-        ssd_bytes: SSD_TABLE_5_BYTES,
-        disks: 1,
-        guess: 48.0,
-    },
-    TieredSystem {
-        name: "Traditional A",
-        kind: TierKind::None,
-        memory_gib: 12,
-        ssd_bytes: 0,
-        disks: 1,
-        guess: 30.0,
-    },
-    TieredSystem {
-        name: "Traditional B",
-        kind: TierKind::None,
-        memory_gib: 2,
-        ssd_bytes: 0,
-        disks: 2,
-        guess: 48.0,
-    },
+    system(
+        "FlashStream",
+        TierKind::Stream(ReplacementPolicy::Lru),
+        (2, SSD_TABLE_5_BYTES, 1),
+        48.0,
+    ),
+    system("Traditional A", TierKind::None, (12, 0, 1), 30.0),
+    system("Traditional B", TierKind::None, (2, 0, 2), 48.0),
 ];
 
 /// Accuracy and scale.
@@ -326,17 +317,6 @@ const FILLING_MAX: Duration = Duration::from_secs(4 * 86_400);
 fn disk() -> DriveSpec {
     // 7,200 rpm and 1 TB (Table 6).
     headlong_drive::preset("seagate-st1000dm003").expect("a preset of this repository")
-}
-
-pub(super) fn rules(effort: &FlashstreamScope) -> SearchRules {
-    SearchRules {
-        failures_max: 0.0,
-        quality: QualityRules::default(),
-        step: 0.125,
-        resolution: 0.0,
-        confirm: effort.seeds.max(1),
-        probes_max: 40,
-    }
 }
 
 /// Result for blocks of one size (Figure 8).

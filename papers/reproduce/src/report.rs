@@ -1,0 +1,116 @@
+//! Report of a reproduction: every one prints tables or JSON, writes a page and `results.json`,
+//! updates a documentation page, and ends with the verdict, in the same way.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+
+use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
+use headlong_published::PublishedComparison;
+use headlong_report::{Cell, Page, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Footer of a page whose runs have no machine of their own to describe.
+pub(crate) const FOOTER: &str = concat!("headlong ", env!("CARGO_PKG_VERSION"));
+
+/// A published result that must be reproduced, with ours.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Criterion {
+    /// The criterion and its source.
+    pub(crate) demanded: String,
+    /// Our result; `None` if it was not measured.
+    pub(crate) found: Option<String>,
+    /// Whether it holds; `None` if this cannot be determined.
+    pub(crate) holds: Option<bool>,
+}
+
+/// A table of criteria with these headings.
+pub(crate) fn criteria_table(
+    heads: [&str; 3],
+    criteria: impl IntoIterator<Item = Criterion>,
+) -> Table {
+    let columns: [&dyn Fn(&Criterion) -> Cell; 3] = [
+        &|line| line.demanded.as_str().into(),
+        &|line| line.found.clone().into(),
+        &|line| line.holds.into(),
+    ];
+    let columns: Vec<_> = heads.into_iter().zip(columns).collect();
+    Table::of(criteria, &columns)
+}
+
+/// A table of measured figures with the published ones, and the verdicts.
+pub(crate) fn comparison_table(lines: &[PublishedComparison]) -> Table {
+    let mut table = Table::new(PublishedComparison::HEADS.into_iter().chain(["Holds"]));
+    for line in lines {
+        let cells = line.cells().map(Cell::from);
+        table.push(cells.into_iter().chain([line.holds().into()]));
+    }
+    table
+}
+
+/// What a reproduction prints and writes.
+#[derive(Debug)]
+pub(crate) struct PaperReport {
+    /// Name of its section in the documentation.
+    pub(crate) name: &'static str,
+    /// Text above the tables.
+    pub(crate) lead: String,
+    /// The tables to print.
+    pub(crate) tables: Vec<Table>,
+    /// All results.
+    pub(crate) json: Value,
+    /// The page with charts.
+    pub(crate) page: Page,
+    /// The verdict.
+    pub(crate) outcome: CommandOutcome,
+}
+
+impl PaperReport {
+    /// The tables as text.
+    pub(crate) fn text(&self) -> String {
+        let tables: Vec<String> = self.tables.iter().map(Table::to_markdown).collect();
+        self.lead.clone() + &tables.join("\n")
+    }
+
+    /// Writes and prints everything; returns the verdict.
+    ///
+    /// # Errors
+    /// If a result cannot be written.
+    pub(crate) fn publish(self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
+        options.keep(&self.json)?;
+        let text = self.text();
+        let section = format!("    {}\n\n{text}", options.command_line);
+        options.publish(self.page, (self.name, &section), (&self.json, &text))?;
+        Ok(self.outcome)
+    }
+}
+
+/// Choices of a reproduction in virtual time.
+#[derive(Debug, Clone, Default)]
+pub struct RunChoice {
+    /// Fewer configurations and seeds, shorter times, coarser steps.
+    pub is_quick: bool,
+    /// The first seed.
+    pub seed: u64,
+    /// Number of seeds; that of the reproduction if `None`.
+    pub seeds: Option<NonZeroU32>,
+    /// Concurrent measurements; the number of processors if `None`. The results do not depend on
+    /// it.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl RunChoice {
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads.unwrap_or_else(processors)
+    }
+
+    /// The number of seeds.
+    pub(crate) fn seeds(&self, usual: u32) -> u32 {
+        self.seeds.map_or(usual, NonZeroU32::get)
+    }
+
+    /// The seeds, given their number.
+    pub(crate) fn all_seeds(&self, count: u32) -> Vec<u64> {
+        (self.seed..).take(count as usize).collect()
+    }
+}
