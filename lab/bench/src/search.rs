@@ -9,7 +9,8 @@
 //! concurrent runs; a rate that failed is never the limit, even if higher rates passed; a refused
 //! run counts neither as pass nor as failure.
 
-use crate::experiment::SearchRules;
+use crate::experiment::{Experiment, SearchRules};
+use crate::playback_quality::QualityRules;
 
 /// Default granularity of rates, in bytes per second: a hundredth of a MiB.
 const RATE_UNIT: f64 = 1_048_576.0 / 100.0;
@@ -97,6 +98,30 @@ impl LimitSearch {
             start: rounded(start, RATE_UNIT),
             runs: Vec::new(),
         }
+    }
+
+    /// The search of an experiment.
+    pub(crate) fn of(experiment: &Experiment, start: f64) -> Self {
+        let mut rules = experiment.search;
+        let Some(grain) = experiment.search_grain else {
+            return Self::new(start, rules);
+        };
+        rules.resolution = 0.0;
+        Self::new(start, rules).in_steps_of(grain)
+    }
+
+    /// The search for the highest rate at which no seed fails (thesis 4.4.3), in whole multiples of
+    /// `unit` bytes per second: up or down by an eighth, then in growing steps, then by bisection.
+    pub(crate) fn without_failure(start: f64, unit: f64, seeds: u32) -> Self {
+        let rules = SearchRules {
+            failures_max: 0.0,
+            quality: QualityRules::default(),
+            step: 0.125,
+            resolution: 0.0,
+            confirm: seeds.max(1),
+            probes_max: 64,
+        };
+        Self::new(start, rules).in_steps_of(unit)
     }
 
     /// Restricts rates to whole multiples of `unit` bytes per second: this is then the resolution

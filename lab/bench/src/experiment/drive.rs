@@ -19,7 +19,7 @@ const ORDERS: [(&str, QueueOrder); 3] = [
 /// The emulated drive; a field that is `None` keeps the preset's value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct EmulatedDriveSpec {
-    /// Name of a preset of `headlong disk`.
+    /// Name of a preset of `headlong disk`, or a file that describes a drive.
     pub preset: String,
     /// Capacity.
     pub size_bytes: Option<u64>,
@@ -66,6 +66,22 @@ pub(super) fn drive_rows() -> Rows<EmulatedDriveSpec> {
     rows
 }
 
+/// The drive named by `name`: a file if it ends in `.toml`, such as those written by `headlong disk
+/// probe -o`, else a preset.
+///
+/// # Errors
+/// If there is no such preset or file, or the file is wrong.
+pub fn drive_spec(name: &str) -> Result<DriveSpec, String> {
+    if !name.ends_with(".toml") {
+        return preset(name).map_err(|error| error.to_string());
+    }
+    let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let text = std::fs::read_to_string(name).map_err(|error| wrong(&error))?;
+    let spec: DriveSpec = toml::from_str(&text).map_err(|error| wrong(&error))?;
+    spec.check().map_err(|error| wrong(&error))?;
+    Ok(spec)
+}
+
 impl EmulatedDriveSpec {
     fn firmware(&self) -> Firmware {
         Firmware {
@@ -84,7 +100,7 @@ impl EmulatedDriveSpec {
 
     /// The model of the drive.
     pub(crate) fn model(&self) -> Result<DriveSpec, String> {
-        let drive = preset(&self.preset).map_err(|error| error.to_string())?;
+        let drive = drive_spec(&self.preset)?;
         let drive = match self.size_bytes {
             Some(bytes) => drive.scaled_to(bytes),
             None => drive,

@@ -1,16 +1,19 @@
 //! The flash tier of an experiment's headlong servers: an SSD and the part of it in use.
 
-use headlong_drive::{DriveSpec, preset};
+use headlong_drive::DriveSpec;
 use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
 use headlong_units::{Bytes, MIB};
 use serde::Serialize;
+
+use super::drive::drive_spec;
+use super::is_file;
 
 const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
 
 /// An SSD between memory and the drive, in the state of a long running tier or empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlashTier {
-    /// Name of a preset of `headlong disk`.
+    /// Name of a preset of `headlong disk`, or a file that describes an SSD.
     pub preset: String,
     /// Bytes in use; all of it if `None`.
     pub size_bytes: Option<u64>,
@@ -67,7 +70,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
     let ssds: Vec<&str> = ssds.map(|preset| preset.name).collect();
     if tier.preset.is_empty() {
         document.wrong_too(key, format!("is missing; write one of {}", ssds.join(", ")));
-    } else if !ssds.contains(&tier.preset.as_str()) {
+    } else if !is_file(&tier.preset) && !ssds.contains(&tier.preset.as_str()) {
         let hint = suggestion(&tier.preset, ssds.iter().copied());
         document.wrong(key, format!("`{}` is not an SSD; {hint}", tier.preset));
     } else if let (Ok(model), Some(bytes)) = (tier.model(), tier.size_bytes)
@@ -95,7 +98,10 @@ impl FlashTier {
 
     /// The model of the SSD.
     pub(crate) fn model(&self) -> Result<DriveSpec, String> {
-        preset(&self.preset).map_err(|error| error.to_string())
+        match drive_spec(&self.preset)? {
+            ssd @ DriveSpec::SolidState(_) => Ok(ssd),
+            other => Err(format!("{} is a hard disk; use an SSD", other.name())),
+        }
     }
 }
 

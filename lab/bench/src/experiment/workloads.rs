@@ -5,7 +5,7 @@ use std::path::Path;
 use headlong_settings::{Mistakes, ValueLocation};
 use headlong_workload::{Catalogue, Specification};
 
-use super::{Experiment, FileSet, WorkloadSpec};
+use super::{Experiment, ExperimentCell, FileSet, WorkloadSpec};
 
 impl Experiment {
     /// Reads the named specifications, and checks that every workload requests only titles on the
@@ -103,6 +103,14 @@ impl Experiment {
             )
         });
         told.collect()
+    }
+}
+
+impl ExperimentCell {
+    /// Whether its viewers have players that adapt.
+    pub fn has_adaptive_players(&self) -> bool {
+        let read = specification(&self.workload.preset, &self.changes());
+        read.is_ok_and(|specification| specification.has_adaptive_players())
     }
 }
 

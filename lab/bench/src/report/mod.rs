@@ -11,7 +11,7 @@ pub use markdown::{MarkdownError, write_markdown, write_section};
 pub use page::{comparison_page, run_page};
 pub(crate) use step_load_table::workload_table;
 pub use tables::{limits_table, ratios_table, runs_table};
-pub use virtual_time::{grid_table, search_line, series_charts, sweep_page};
+pub use virtual_time::{grid_table, series_charts, sweep_page};
 
 /// Bytes in the unit of displayed rates.
 pub(crate) const MIB: f64 = 1_048_576.0;
