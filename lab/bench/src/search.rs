@@ -321,7 +321,7 @@ mod tests {
     fn rules() -> SearchRules {
         SearchRules {
             failures_max: 0.0,
-            quality: crate::playback_quality::QualityRules::default(),
+            quality: QualityRules::default(),
             step: 0.2,
             resolution: 0.04,
             confirm: 1,

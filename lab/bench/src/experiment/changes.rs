@@ -5,7 +5,8 @@ use std::path::Path;
 use headlong_settings::{Document, Mistakes, Value, ValueLocation, suggestion};
 use headlong_workload::preset;
 
-use super::{Experiment, is_file};
+use super::Experiment;
+use super::drive::is_file;
 
 /// The experiment that is shipped for each preset of a workload.
 const PRESET: &str = include_str!("preset.toml");

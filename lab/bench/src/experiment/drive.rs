@@ -66,6 +66,11 @@ pub(super) fn drive_rows() -> Rows<EmulatedDriveSpec> {
     rows
 }
 
+/// Whether a workload or a drive of this name is a file, and not a preset.
+pub(crate) fn is_file(name: &str) -> bool {
+    name.contains(['/', '.'])
+}
+
 /// The drive named by `name`: a file if it ends in `.toml`, such as those written by `headlong disk
 /// probe -o`, else a preset.
 ///

@@ -5,8 +5,7 @@ use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
 use headlong_units::{Bytes, MIB};
 use serde::Serialize;
 
-use super::drive::drive_spec;
-use super::is_file;
+use super::drive::{drive_spec, is_file};
 
 const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
 

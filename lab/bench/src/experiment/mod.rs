@@ -20,12 +20,13 @@ mod workloads;
 
 pub use cache::{Cache, CacheKind};
 pub use changes::KeyChange;
+pub(crate) use drive::is_file;
 pub use drive::{EmulatedDriveSpec, drive_spec};
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
 pub use simulation::Simulation;
 pub use step_load::StepLoad;
-pub(crate) use workloads::{is_file, specification};
+pub(crate) use workloads::specification;
 
 use std::collections::BTreeMap;
 

@@ -11,13 +11,12 @@ use headlong_units::{BitRate, Duration};
 use headlong_workload::{TitleForm, preset};
 
 use super::changes::{KeyChange, change};
-use super::drive::drive_rows;
+use super::drive::{drive_rows, is_file};
 use super::flash::flash;
 use super::read_helpers::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
 use super::simulation::simulation;
 use super::step_load;
-use super::workloads::is_file;
 use super::{
     Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, Experiment,
     PhaseDurations, SearchRules, ServerKind, ServerSpec, WorkloadSpec,
@@ -208,11 +207,8 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
             };
         }
     }
-    let simulation = &experiment.simulation;
-    simulation.check(
-        document,
-        &(if is_quick { &quick } else { &experiment }).phases,
-    );
+    let run = if is_quick { &quick } else { &experiment };
+    run.simulation.check(document, run.phases.whole());
     if document.is_written("quick.step") || document.is_written("quick.resolution") {
         check_search(document, "quick", &quick.search);
     }

@@ -4,8 +4,6 @@ use headlong_settings::{Document, Rows, choice, flag, named, size, time, whole};
 use headlong_sim::{CacheKind, ColdOpen, PageCacheServerSetup, Placement, Restart, WorldSetup};
 use headlong_units::{Duration, Instant};
 
-use super::PhaseDurations;
-
 /// Most disks, and most SSDs.
 const DISKS_MAX: u32 = 1000;
 const SSDS_MAX: u16 = 100;
@@ -104,9 +102,8 @@ pub(super) fn simulation(document: &mut Document) -> Simulation {
 
 impl Simulation {
     /// Reports a restart after the end of the run.
-    pub(super) fn check(&self, document: &mut Document, phases: &PhaseDurations) {
-        if let Some(at) = self.restart_at.filter(|at| *at >= phases.whole()) {
-            let end = phases.whole();
+    pub(super) fn check(&self, document: &mut Document, end: Duration) {
+        if let Some(at) = self.restart_at.filter(|at| *at >= end) {
             let text = format!("is {at}, when the run is over, which ends at {end}; write less");
             document.wrong("simulation.restart_at", text);
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use headlong_settings::{Mistakes, ValueLocation};
 use headlong_workload::{Catalogue, Specification};
 
+use super::drive::is_file;
 use super::{Experiment, ExperimentCell, FileSet, WorkloadSpec};
 
 impl Experiment {
@@ -135,11 +136,6 @@ impl FileSet {
 
 fn catalogue(name: &str, changes: &[(String, String)]) -> Result<Catalogue, Vec<String>> {
     specification(name, changes).map(|specification| Catalogue::of(&specification))
-}
-
-/// Whether a workload of this name is a file, and not a preset.
-pub(crate) fn is_file(name: &str) -> bool {
-    name.contains(['/', '.'])
 }
 
 /// A preset or a file, with overrides; the error lists all its mistakes.

@@ -150,7 +150,7 @@ impl VirtualBench {
             burst: config.pacing.pace_burst,
             bytes_per_second_max: 0,
         };
-        let wrong = made.engine.check().into_iter();
+        let wrong = made.engine.check();
         let mut wrong: Vec<String> = wrong.map(|error| error.to_string()).collect();
         if let Some(flash) = &made.flash {
             let layout = TierLayout::new(flash.bytes, flash.block_bytes, made.engine.piece_bytes);
