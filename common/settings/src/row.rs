@@ -14,7 +14,7 @@ use crate::unknown::suggestion;
 use crate::value::{Value, key_part};
 
 const LAB_ONLY: &str =
-    "is for simulations only (`headlong simulate run --engine`); remove it to use the default";
+    "is for simulations only (`headlong simulate --set server.KEY`); remove it to use the default";
 
 type SetSetting<T> = Box<dyn Fn(&mut T, &Value) -> Result<(), String>>;
 type ShowSetting<T> = Box<dyn Fn(&mut T) -> String>;

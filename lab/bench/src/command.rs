@@ -220,20 +220,28 @@ pub fn run(
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
-    publish_run(&driver.run(cell, rate, seed, false)?, options)
+    let record = driver.run(cell, rate, seed, false)?;
+    publish_runs(slice::from_ref(&record), options, || {
+        runs_table([&record]).to_markdown()
+    })
 }
 
-/// Writes the report of one run and prints its figures.
-pub(crate) fn publish_run(
-    record: &RunRecord,
+/// Writes the report of some runs and prints them: JSON of a single one is its record.
+pub(crate) fn publish_runs(
+    records: &[RunRecord],
     options: &BenchOptions,
+    text: impl Fn() -> String,
 ) -> Result<CommandOutcome, BenchError> {
-    run_page(slice::from_ref(record), &options.command_line).write(&options.report())?;
-    let value = serde_json::to_value(record).unwrap_or_default();
-    print(options, &value, || runs_table([record]).to_markdown());
-    Ok(match record.verdict.outcome {
-        OutcomeName::Refused => CommandOutcome::Refused,
-        _ => CommandOutcome::Done,
+    run_page(records, &options.command_line).write(&options.report())?;
+    let value = match records {
+        [only] => serde_json::to_value(only),
+        all => serde_json::to_value(all),
+    };
+    print(options, &value.unwrap_or_default(), text);
+    let is_refused = |record: &RunRecord| record.verdict.outcome == OutcomeName::Refused;
+    Ok(match records.iter().any(is_refused) {
+        true => CommandOutcome::Refused,
+        false => CommandOutcome::Done,
     })
 }
 

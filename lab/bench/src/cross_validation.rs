@@ -26,7 +26,7 @@ use crate::experiment::{Experiment, ExperimentCell, ServerKind};
 use crate::record::{DiskFacts, OutcomeName, RunRecord};
 use crate::run_phases::{RunPhase, sum_of_devices};
 use crate::search_driver::{Runner, SearchDriver, ServerLimit};
-use crate::virtual_command::{VirtualOptions, limits};
+use crate::virtual_command::{VirtualOptions, imitable, limits};
 use crate::virtual_run::VirtualBench;
 
 /// Name and version of the result's schema.
@@ -118,11 +118,11 @@ pub fn agree(
     how: &VirtualOptions,
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
-    let cells = how.imitable(experiment, cells)?;
+    let cells = imitable(&how.bench(experiment), cells)?;
     let cells: &Vec<ExperimentCell> = &cells.into_iter().cloned().collect();
     let with_turnaround = |turnaround: Duration| VirtualOptions {
         turnaround,
-        replay: format!("{} --turnaround {turnaround}", how.replay),
+        replay: format!("{} --set simulation.turnaround={turnaround}", how.replay),
         ..how.clone()
     };
     // A record is valid only for the turnaround it was made with.

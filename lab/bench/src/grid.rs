@@ -14,8 +14,8 @@ use headlong_sim::RunFigures;
 
 use crate::record::{LoadFigures, RunRecord};
 use crate::rig::RigError;
-use crate::search::in_parallel;
-use crate::virtual_run::{RateSearch, VirtualCell};
+use crate::search::{LimitSearch, in_parallel};
+use crate::virtual_run::VirtualCell;
 
 /// One dimension of the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub struct GridAxis {
 pub enum SweepQuantity {
     /// Results at these rates, MiB/s.
     Rates(Vec<f64>),
+    /// The highest rate that passes, by the rules of each point's experiment.
+    Limit,
     /// The highest failure-free rate.
     Maximum {
         /// Starting rate, MiB/s.
@@ -82,15 +84,10 @@ pub struct GridRow {
 impl GridRow {
     /// The mean of a figure over the seeds; `None` if no rate passed.
     pub fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> Option<f64> {
-        mean_of(&self.records, figure)
+        let figures = self.records.iter().filter_map(RunRecord::figures);
+        let sum: f64 = figures.map(figure).sum();
+        (!self.records.is_empty()).then(|| sum / self.records.len() as f64)
     }
-}
-
-/// The mean of a figure over some virtual runs; `None` if there are none.
-pub(crate) fn mean_of(records: &[RunRecord], figure: impl Fn(&RunFigures) -> f64) -> Option<f64> {
-    let figures = records.iter().filter_map(RunRecord::figures).map(figure);
-    let sum: f64 = figures.sum();
-    (!records.is_empty()).then(|| sum / records.len() as f64)
 }
 
 /// All combinations of the axes' values, the last axis varying fastest; with no axes, a single
@@ -158,8 +155,9 @@ impl Sweep {
     fn key(&self, point: &GridPoint) -> String {
         // FNV-1a of all inputs of the experiment.
         let words = format!(
-            "{} {:?} {} {}",
+            "{} {:?} {:?} {} {}",
             point.cell.settings(),
+            point.cell.limit(),
             self.aim,
             self.seed,
             self.seeds
@@ -170,34 +168,30 @@ impl Sweep {
     }
 
     fn point(&self, point: &GridPoint) -> Result<Vec<GridRow>, RigError> {
-        match &self.aim {
-            SweepQuantity::Rates(rates) => rates
-                .iter()
-                .map(|rate| self.at_rate(point, *rate))
-                .collect(),
+        let search = match &self.aim {
+            SweepQuantity::Rates(rates) => {
+                let rates = rates.iter();
+                return rates.map(|rate| self.at_rate(point, *rate)).collect();
+            }
+            SweepQuantity::Limit => point.cell.limit().clone(),
             SweepQuantity::Maximum {
                 guess_mib_s,
                 resolution_mib_s,
             } => {
-                let wanted = RateSearch {
-                    start: guess_mib_s * MIB,
-                    resolution: resolution_mib_s * MIB,
-                    seed: self.seed,
-                    seeds: self.seeds,
-                    threads: NonZeroUsize::MIN,
-                };
-                let searched = point.cell.search(&wanted, |_| {})?;
-                let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB);
-                Ok(vec![GridRow {
-                    values: point.values.clone(),
-                    rate_mib_s: mib_s(searched.found.rate),
-                    failed_mib_s: mib_s(searched.found.failed),
-                    failures: 0,
-                    worlds: searched.found.probes as usize,
-                    records: without_series(searched.passed),
-                }])
+                let (start, unit) = (guess_mib_s * MIB, resolution_mib_s * MIB);
+                LimitSearch::without_failure(start, unit, self.seeds)
             }
-        }
+        };
+        let searched = point.cell.search(search, self.seed)?;
+        let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB);
+        Ok(vec![GridRow {
+            values: point.values.clone(),
+            rate_mib_s: mib_s(searched.found.rate),
+            failed_mib_s: mib_s(searched.found.failed),
+            failures: 0,
+            worlds: searched.found.probes as usize,
+            records: without_series(searched.passed),
+        }])
     }
 
     fn at_rate(&self, point: &GridPoint, rate_mib_s: f64) -> Result<GridRow, RigError> {
@@ -219,7 +213,7 @@ impl Sweep {
 const MIB: f64 = 1_048_576.0;
 
 /// Removes the time series of the figures: only the pages of single runs show them.
-pub fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
+fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
     for record in &mut records {
         if let LoadFigures::Virtual(figures) = &mut record.load {
             figures.series.clear();

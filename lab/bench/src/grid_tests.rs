@@ -41,7 +41,7 @@ fn points() -> Vec<GridPoint> {
         cell: VirtualCell::of_options(
             experiment(size),
             "youtube-sd",
-            "headlong simulate run youtube-sd",
+            "headlong simulate youtube-sd",
         ),
     };
     sizes.into_iter().map(point).collect()

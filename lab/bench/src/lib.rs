@@ -51,8 +51,9 @@ pub use diffs::{DiffBenchmark, DiffReader, DiffRun, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
     ApacheSettings, Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind,
-    EmulatedDriveSpec, Experiment, ExperimentCell, FileSet, FlashTier, Mistakes, NetworkSettings,
-    NginxSettings, PhaseDurations, SearchRules, ServerKind, ServerSpec, StepLoad, WorkloadSpec,
+    EmulatedDriveSpec, Experiment, ExperimentCell, FileSet, FlashTier, KeyChange, Mistakes,
+    NetworkSettings, NginxSettings, PhaseDurations, SearchRules, ServerKind, ServerSpec,
+    Simulation, StepLoad, WorkloadSpec, drive_spec,
 };
 pub use load_result::QualityRules;
 pub use plan::plan;
@@ -62,7 +63,7 @@ pub use record::{
 };
 pub use report::{
     MB, MarkdownError, comparison_page, grid_table, limits_table, ratios_table, run_page,
-    runs_table, search_line, series_charts, sweep_page, write_markdown, write_section,
+    runs_table, series_charts, sweep_page, write_markdown, write_section,
 };
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
@@ -70,5 +71,5 @@ pub use run_phases::RunPhase;
 pub use search::{CompletedSearch, LimitSearch, Probe, RunOutcome, SearchResult, in_parallel};
 pub use search_driver::{Runner, SearchDriver, ServerLimit};
 pub use step_load::{DriveWork, LoadStep, StepLoadResult};
-pub use virtual_command::{VirtualOptions, limits, simulate, simulate_run};
-pub use virtual_run::{NotSimulatable, RateSearch, VirtualBench, VirtualCell};
+pub use virtual_command::{VirtualOptions, limits, simulate, simulate_runs};
+pub use virtual_run::{NotSimulatable, VirtualBench, VirtualCell};

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::experiment::{Experiment, ExperimentCell, is_file};
+use crate::experiment::{Experiment, ExperimentCell, Simulation, is_file};
 use crate::load_result::QualityRules;
 use crate::record::RunKey;
 
@@ -88,6 +88,7 @@ pub(crate) fn settings(experiment: &Experiment, cell: &ExperimentCell, build: &s
     for (key, name) in [
         ("workload_hash", &cell.workload.preset),
         ("catalogue_hash", &cell.files.catalogue),
+        ("drive_hash", &cell.workload.drive.preset),
     ] {
         if is_file(name) {
             settings[key] = json!(hash_of(Path::new(name)).ok());
@@ -95,6 +96,15 @@ pub(crate) fn settings(experiment: &Experiment, cell: &ExperimentCell, build: &s
     }
     if experiment.search.quality != QualityRules::default() {
         settings["quality"] = json!(experiment.search.quality);
+    }
+    if let Some(grain) = experiment.search_grain {
+        settings["grain"] = json!(grain);
+    }
+    if experiment.simulation != Simulation::default() {
+        settings["simulation"] = json!(format!("{:?}", experiment.simulation));
+    }
+    if !cell.server.engine.is_empty() {
+        settings["engine"] = json!(cell.server.engine);
     }
     if let Some(flash) = &cell.flash {
         settings["flash"] = json!(flash);

@@ -13,7 +13,8 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use crate::experiment::SearchRules;
+use crate::experiment::{Experiment, SearchRules};
+use crate::load_result::QualityRules;
 
 /// Default granularity of rates, in bytes per second: a hundredth of a MiB.
 const RATE_UNIT: f64 = 1_048_576.0 / 100.0;
@@ -101,6 +102,30 @@ impl LimitSearch {
             start: rounded(start, RATE_UNIT),
             runs: Vec::new(),
         }
+    }
+
+    /// The search of an experiment.
+    pub(crate) fn of(experiment: &Experiment, start: f64) -> Self {
+        let mut rules = experiment.search;
+        let Some(grain) = experiment.search_grain else {
+            return Self::new(start, rules);
+        };
+        rules.resolution = 0.0;
+        Self::new(start, rules).in_steps_of(grain)
+    }
+
+    /// The search for the highest rate at which no seed fails (thesis 4.4.3), in whole multiples of
+    /// `unit` bytes per second: up or down by an eighth, then in growing steps, then by bisection.
+    pub fn without_failure(start: f64, unit: f64, seeds: u32) -> Self {
+        let rules = SearchRules {
+            failures_max: 0.0,
+            quality: QualityRules::default(),
+            step: 0.125,
+            resolution: 0.0,
+            confirm: seeds.max(1),
+            probes_max: 64,
+        };
+        Self::new(start, rules).in_steps_of(unit)
     }
 
     /// Restricts rates to whole multiples of `unit` bytes per second: this is then the resolution
@@ -338,7 +363,7 @@ mod tests {
     fn rules() -> SearchRules {
         SearchRules {
             failures_max: 0.0,
-            quality: crate::load_result::QualityRules::default(),
+            quality: QualityRules::default(),
             step: 0.2,
             resolution: 0.04,
             confirm: 1,

@@ -186,7 +186,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
             let from = self.experiment.first_rate(cell);
             return self.climb(cell, from, (repeat, first_seed));
         }
-        let rules = self.experiment.search;
+        let search = LimitSearch::of(self.experiment, start);
         let make = |probes: &[Probe]| {
             let run = |probe: &Probe| {
                 let seed = first_seed + u64::from(probe.seed_index);
@@ -194,7 +194,6 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
             };
             probes.iter().map(run).collect::<Result<Vec<_>, _>>()
         };
-        let search = LimitSearch::new(start, rules);
         let mut searched = search.run(1, make, RunRecord::outcome)?;
         let refused = searched
             .refused

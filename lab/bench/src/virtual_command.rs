@@ -7,13 +7,16 @@
 
 use std::num::NonZeroUsize;
 
+use headlong_player::ExportedCall;
 use headlong_units::Duration;
 
 use crate::command::{
-    BenchError, BenchOptions, CommandOutcome, ComparisonScope, finish, publish_run,
+    BenchError, BenchOptions, CommandOutcome, ComparisonScope, finish, publish_runs,
 };
 use crate::compare::ComparisonResult;
 use crate::experiment::{Experiment, ExperimentCell};
+use crate::record::RunRecord;
+use crate::report::runs_table;
 use crate::search::in_parallel;
 use crate::search_driver::ServerLimit;
 use crate::virtual_run::VirtualBench;
@@ -31,44 +34,61 @@ pub struct VirtualOptions {
 }
 
 impl VirtualOptions {
-    pub(crate) fn bench(&self, experiment: &Experiment) -> VirtualBench {
+    /// Makes the runs of an experiment.
+    pub fn bench(&self, experiment: &Experiment) -> VirtualBench {
         VirtualBench::new(experiment, self.turnaround, &self.replay)
-    }
-
-    /// The cells that can be simulated; the others are reported.
-    pub(crate) fn imitable<'c>(
-        &self,
-        experiment: &Experiment,
-        cells: &'c [ExperimentCell],
-    ) -> Result<Vec<&'c ExperimentCell>, BenchError> {
-        let lacks = self.bench(experiment).lacks(cells);
-        for lack in &lacks {
-            say!("left out: {lack}");
-        }
-        let lacking = |cell: &&ExperimentCell| !lacks.iter().any(|lack| lack.cell == cell.name());
-        let left: Vec<&ExperimentCell> = cells.iter().filter(lacking).collect();
-        match left.is_empty() {
-            true => Err(BenchError::Missing(
-                lacks.iter().map(ToString::to_string).collect(),
-            )),
-            false => Ok(left),
-        }
     }
 }
 
-/// One run at one rate.
+/// The cells that can be simulated; the others are reported.
+pub(crate) fn imitable<'c>(
+    bench: &VirtualBench,
+    cells: &'c [ExperimentCell],
+) -> Result<Vec<&'c ExperimentCell>, BenchError> {
+    let lacks = bench.lacks(cells);
+    for lack in &lacks {
+        say!("left out: {lack}");
+    }
+    let lacking = |cell: &&ExperimentCell| !lacks.iter().any(|lack| lack.cell == cell.name());
+    let left: Vec<&ExperimentCell> = cells.iter().filter(lacking).collect();
+    match left.is_empty() {
+        true => Err(BenchError::Missing(
+            lacks.iter().map(ToString::to_string).collect(),
+        )),
+        false => Ok(left),
+    }
+}
+
+/// Runs at some rates with some seeds. `on_run` receives each record and, if the runner keeps them,
+/// its calls. Cells that cannot be simulated are reported.
 ///
 /// # Errors
-/// If the cell cannot be simulated, or a result cannot be written.
-pub fn simulate_run(
+/// If none of them can be simulated, or a result cannot be written.
+pub fn simulate_runs(
     experiment: &Experiment,
-    cell: &ExperimentCell,
-    (rate, seed): (f64, u64),
-    how: &VirtualOptions,
+    cells: &[ExperimentCell],
+    runs: &[(f64, u64)],
+    bench: VirtualBench,
     options: &BenchOptions,
+    mut on_run: impl FnMut(&ExperimentCell, &RunRecord, Vec<ExportedCall>),
 ) -> Result<CommandOutcome, BenchError> {
-    let mut driver = options.driver_of(experiment, how.bench(experiment), 1)?;
-    publish_run(&driver.run(cell, rate, seed, false)?, options)
+    let cells = imitable(&bench, cells)?;
+    let mut driver = options.driver_of(experiment, bench, 1)?;
+    let mut records = Vec::new();
+    for cell in cells {
+        for (rate, seed) in runs {
+            let record = driver.run(cell, *rate, *seed, false)?;
+            on_run(cell, &record, driver.runner().take_calls());
+            records.push(record);
+        }
+    }
+    publish_runs(&records, options, || {
+        match experiment.simulation.counts_calls {
+            // The figures of the calls have been printed.
+            true => String::new(),
+            false => runs_table(&records).to_markdown(),
+        }
+    })
 }
 
 /// The limits of these servers, and their ratios.
@@ -95,7 +115,7 @@ pub fn limits(
     how: &VirtualOptions,
     options: &BenchOptions,
 ) -> Result<ComparisonResult, BenchError> {
-    let cells = how.imitable(experiment, cells)?;
+    let cells = imitable(&how.bench(experiment), cells)?;
     let search = |cell: &&ExperimentCell| limits_of(experiment, cell, how, options);
     let mut limits = Vec::new();
     for of_cell in in_parallel(&cells, how.threads, search, |_, _| {}) {

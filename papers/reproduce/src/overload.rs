@@ -201,10 +201,12 @@ fn axis<const N: usize>(name: &str, values: [&str; N]) -> GridAxis {
 /// The world of a preset with an identity and an admission rule, by their names.
 fn point(preset: &str, identity: &str, admission: &str, effort: OverloadScope) -> GridPoint {
     let world = world(preset, identity, admission, effort);
-    let mut replay =
-        format!("headlong simulate run {preset} --spread --engine admission={admission}");
+    let mut replay = format!(
+        "headlong simulate {preset} --set simulation.placement=spread --set \
+         server.admission={admission}"
+    );
     for (key, value) in keys(identity) {
-        replay += &format!(" --set {key}={value}");
+        replay += &format!(" --set workload.{key}={value}");
     }
     GridPoint {
         values: [preset, identity, admission].map(str::to_owned).to_vec(),

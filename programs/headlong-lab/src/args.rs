@@ -33,7 +33,6 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Workload(Workload),
     Load(Box<LoadArgs>),
-    /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<SimulateArgs>),
     #[command(subcommand)]
     Bench(Bench),

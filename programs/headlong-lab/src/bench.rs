@@ -10,7 +10,6 @@ use headlong_bench::{
 };
 use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
-use headlong_units::MIB;
 
 use crate::mistake::Mistakes;
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
@@ -94,12 +93,12 @@ pub(crate) struct BenchOutput {
 /// Selection of a part of an experiment.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ExperimentSelection {
-    /// Only this server; required for one run or search if the experiment has several
+    /// Only this server; needed for one run or search of several
     #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Only this workload; required for one run or search if the experiment has several
+    pub(crate) server: Option<String>,
+    /// Only this workload; likewise
     #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
+    pub(crate) workload: Option<String>,
 }
 
 /// Arguments of `bench run`.
@@ -167,11 +166,6 @@ pub(crate) struct AgreeArgs {
 /// Parses `25MiB/s` as bytes per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     headlong_settings::rate().read(&Value::of_word(text))
-}
-
-/// The same in MiB per second.
-pub(crate) fn mib_rate(text: &str) -> Result<f64, String> {
-    Ok(rate(text)? / MIB as f64)
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -287,13 +281,13 @@ fn agree(arguments: &AgreeArgs) -> anyhow::Result<CommandOutcome> {
 
 impl ExperimentSelection {
     /// The only cell with these names.
-    pub(crate) fn one(&self, experiment: &Experiment) -> anyhow::Result<ExperimentCell> {
+    pub(crate) fn one(&self, experiment: &Experiment) -> Result<ExperimentCell, Mistakes> {
         let cell = experiment.cell(self.server.as_deref(), self.workload.as_deref());
-        cell.map_err(|mistake| Mistakes(vec![mistake]).into())
+        cell.map_err(|mistake| Mistakes(vec![mistake]))
     }
 
     /// All cells with these names; all of the experiment if none is given.
-    pub(crate) fn all(&self, experiment: &Experiment) -> anyhow::Result<Vec<ExperimentCell>> {
+    pub(crate) fn all(&self, experiment: &Experiment) -> Result<Vec<ExperimentCell>, Mistakes> {
         let is_wanted =
             |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|w| w == name);
         let mut cells = experiment.cells();

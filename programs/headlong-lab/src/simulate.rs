@@ -1,195 +1,308 @@
-//! `headlong simulate`: the server's engine, viewers and a drive in virtual time.
+//! `headlong simulate`: experiments in virtual time, grids of them, and bounds for all servers.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use headlong_bench::grid::without_series;
-use headlong_bench::{RateSearch, RunRecord, run_page, search_line};
-use headlong_report::{command_line, say};
-use headlong_sim::{RunFigures, ViewingRecord};
+use headlong_bench::grid::{
+    GridAxis, GridPoint, Sweep, SweepJournal, SweepQuantity, combinations, to_csv,
+};
+use headlong_bench::{
+    BenchOptions, Experiment, ExperimentCell, KeyChange, VirtualOptions, default_store, grid_table,
+    sweep_page,
+};
+use headlong_report::command_line;
+use headlong_sim::{IMITATED, RunFigures, ViewingRecord};
 use headlong_units::MIB;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
-use crate::bench::mib_rate as rate;
-use crate::experiment_args::{SimulatedArgs, simulate_experiment};
+use crate::bench::{ExperimentSelection, judge, rate, threads};
 use crate::mistake::Mistakes;
-use crate::output::print_line;
+use crate::output::{have_folders, print_line};
 use crate::records::RecordsFile;
 use crate::simulate_chains::{self, SimulateChainsArgs};
 use crate::simulate_faults::{self, FaultsArgs};
 use crate::simulate_plan::{self, PlanArgs};
-use crate::sweep::{BOUND_EXAMPLES, BoundArgs, SWEEP_EXAMPLES, SweepArgs};
-use crate::world_args::WorldArgs;
 
-/// Runs the server's own engine, or its rules alone, in virtual time or on logged requests
-///
-/// With an experiment file, everything in it: its servers (the real headlong engine, models of
-/// nginx and Apache with their kernel), its workloads and its drive; the highest failure-free rate
-/// of each, with the same records, tables and page as `headlong bench compare`.
+/// Simulate an experiment: its servers, viewers and drive in virtual time, at given rates or at the
+/// highest without failure; docs/lab/simulate.md has its keys and the printed columns
 #[derive(Debug, Clone, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
-    what: Option<SimulationMode>,
+    mode: Option<SimulationMode>,
     #[command(flatten)]
-    experiment: SimulatedArgs,
+    simulated: SimulatedArgs,
 }
 
 const EXAMPLES: &str = "Examples:
-  headlong simulate experiments/server-must-win.toml --quick
-  headlong simulate experiments/server-must-win.toml --server nginx --workload sd --rate 21MiB/s
-  headlong simulate search youtube-sd --server vanilla --read-ahead 512KiB";
+  headlong simulate youtube-sd --set memory=8GiB --set server.prefetch=auto
+  headlong simulate youtube-hd --rate 80MiB/s --seeds 10 --json
+  headlong simulate youtube-sd --grid server.prefetch=1MiB,2MiB,auto --grid memory=2GiB,4GiB
+  headlong simulate experiments/server-must-win.toml --quick --workload sd";
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum SimulationMode {
-    /// Run a workload at one rate or at several, and print its figures
-    ///
-    /// One line for each rate and seed: MiB/s offered, asked for and delivered, failed calls,
-    /// viewers, bytes read from the drive, its busy time, reads and their cost (milliseconds:
-    /// total, seek, rotation, transfer), hits, waste and evictions, late jobs, queued jobs, calls
-    /// that waited and their waiting times, response times, shares of memory. For adaptive players,
-    /// below it, their playback: a line for each network.
-    #[command(after_help = RUN_EXAMPLES)]
-    Run(RunSimulationArgs),
-    /// Find the highest rate at which no call fails in steady state
-    #[command(after_help = SEARCH_EXAMPLES)]
-    Search(SearchSimulationArgs),
-    /// Evaluate every combination of some values, at given rates or at the highest without failure
-    #[command(after_help = SWEEP_EXAMPLES)]
-    Sweep(SweepArgs),
     /// Compute a bound that no server can exceed, with full knowledge of the future
     #[command(after_help = BOUND_EXAMPLES)]
     Bound(BoundArgs),
     Chains(SimulateChainsArgs),
     Plan(PlanArgs),
     Faults(FaultsArgs),
+    #[command(name = "run", aliases = ["search", "sweep"], hide = true)]
+    Former {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
+/// An experiment, and the rates and seeds of its runs.
 #[derive(Debug, Clone, clap::Args)]
-struct RunSimulationArgs {
-    #[command(flatten)]
-    world: WorldArgs,
-    /// Rate offered by all viewers, such as 70MiB/s; may be given several times
-    #[arg(long, value_name = "RATE", value_parser = rate, required = true)]
-    rate: Vec<f64>,
-    /// Number of seeds, from --seed on
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
-    /// Write a page with charts of the course of each run
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write each request of the run as a row (one rate and seed only): comma-separated values, or
-    /// Parquet if the name ends with .parquet; docs/lab/load.md has the columns
-    #[arg(long, value_name = "FILE")]
-    records: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, clap::Args)]
-struct SearchSimulationArgs {
-    #[command(flatten)]
-    world: WorldArgs,
-    /// Starting rate
-    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
-    rate: f64,
-    /// Number of seeds that must pass, from --seed on
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    seeds: u32,
-    /// Resolution of the rate
-    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
-    resolution: f64,
-    /// Concurrent simulations
-    #[arg(long, value_name = "N", default_value = "2")]
-    threads: NonZeroUsize,
-    /// Print only the result, one line
+pub(crate) struct ExperimentArgs {
+    /// A preset, such as youtube-sd, or an experiment of `headlong bench` (FILE.toml)
+    #[arg(value_name = "EXPERIMENT", required = true)]
+    name: Option<String>,
+    /// Change a key, such as server.prefetch=auto or workload.requests.size=20s (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    /// Use the values of its table [quick]
     #[arg(long)]
-    brief: bool,
+    quick: bool,
+    #[command(flatten)]
+    names: ExperimentSelection,
+    /// Run at this rate, such as 25MiB/s, instead of searching the highest (repeatable)
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Vec<f64>,
+    /// First seed of the viewers [default: the experiment's]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Number of seeds [default: 1 for a given rate, `search.confirm` for a search]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    seeds: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-const RUN_EXAMPLES: &str = "Examples:
-  headlong simulate run youtube-sd --rate 60MiB/s --rate 70MiB/s --memory 3.5GiB
-  headlong simulate run youtube-hd --rate 80MiB/s --order elevator --policy fixed --prefetch 8MiB \\
-    --engine ahead_horizon=10s --engine patience=5s --json";
+#[derive(Debug, Clone, clap::Args)]
+struct SimulatedArgs {
+    #[command(flatten)]
+    experiment: ExperimentArgs,
+    /// Simulate every combination of such keys; also server and workload (repeatable)
+    #[arg(long, value_name = "KEY=VALUE,...", value_parser = axis)]
+    #[arg(conflicts_with_all = ["results", "resume", "records"])]
+    grid: Vec<GridAxis>,
+    /// Concurrent simulations [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Folder for the records of runs [default: bench-results/NAME-virtual]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Skip runs that already have a record
+    #[arg(long)]
+    resume: bool,
+    /// The page with charts [default: report.html among the results; of a grid, none]
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write each request of the only run as a row: CSV, or Parquet if FILE ends with .parquet
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "rate",
+        conflicts_with = "resume"
+    )]
+    records: Option<PathBuf>,
+    /// Write the rows of a grid as comma-separated values
+    #[arg(long, value_name = "FILE", requires = "grid")]
+    csv: Option<PathBuf>,
+    /// Record finished combinations of a grid in this file, and skip them in later runs
+    #[arg(long, value_name = "FILE", requires = "grid")]
+    journal: Option<PathBuf>,
+}
 
-const SEARCH_EXAMPLES: &str = "Examples:
-  headlong simulate search youtube-sd --memory 3.5GiB --prefetch 4MiB --outstanding-reads 4
-  headlong simulate search youtube-hd --rate 90MiB/s --seeds 5 --brief";
+/// Arguments of `simulate bound`.
+#[derive(Debug, Clone, clap::Args)]
+struct BoundArgs {
+    #[command(flatten)]
+    experiment: ExperimentArgs,
+    /// Resolution of the highest rate
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+    #[arg(conflicts_with = "rate")]
+    resolution: f64,
+    /// Compute the least number of viewers that any server loses until the measured time ends, if
+    /// it starts with empty memory
+    #[arg(long, requires = "rate")]
+    lost: bool,
+}
 
-#[cfg(test)]
-impl SimulateArgs {
-    /// The arguments of a sweep, if it is one.
-    pub(crate) fn sweeping(&self) -> Option<&SweepArgs> {
-        match &self.what {
-            Some(SimulationMode::Sweep(sweeping)) => Some(sweeping),
-            _ => None,
-        }
+const BOUND_EXAMPLES: &str = "Examples:
+  headlong simulate bound youtube-sd --set memory=4GiB
+  headlong simulate bound youtube-hd --rate 80MiB/s --rate 120MiB/s --json
+  headlong simulate bound youtube-hd --rate 200MiB/s --lost --set phases.ramp_up=0s \\
+    --set phases.measured=300s --set workload.sessions.resume_time=225s";
+
+const FORMER: &str = "`simulate run`, `search` and `sweep` are now `simulate EXPERIMENT` with \
+                      --rate, without it, and with --grid; options are keys, such as --set \
+                      memory=4GiB or --set server.prefetch=auto; docs/lab/simulate.md lists them";
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text
+        .split_once('=')
+        .filter(|(key, _)| !key.trim().is_empty());
+    let (key, value) = pair.ok_or("write it like memory=4GiB")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// `memory=2GiB,4GiB`.
+fn axis(text: &str) -> Result<GridAxis, String> {
+    let (name, values) = pair(text)?;
+    let values = values.split(',').map(|value| value.trim().to_owned());
+    let values: Vec<String> = values.filter(|value| !value.is_empty()).collect();
+    match values.is_empty() {
+        true => Err("names no values; write it like memory=2GiB,4GiB".to_owned()),
+        false => Ok(GridAxis { name, values }),
     }
 }
 
 /// Runs the verb.
-pub(crate) fn simulate(simulating: &SimulateArgs) -> anyhow::Result<()> {
-    match &simulating.what {
-        None => simulate_experiment(&simulating.experiment),
-        Some(SimulationMode::Run(running)) => run(running),
-        Some(SimulationMode::Search(searching)) => search(searching),
-        Some(SimulationMode::Sweep(sweeping)) => crate::sweep::sweep(sweeping),
-        Some(SimulationMode::Bound(bounding)) => crate::sweep::bound(bounding),
+pub(crate) fn simulate(arguments: &SimulateArgs) -> anyhow::Result<()> {
+    match &arguments.mode {
+        None if !arguments.simulated.grid.is_empty() => sweep(&arguments.simulated),
+        None => run(&arguments.simulated),
+        Some(SimulationMode::Bound(bounding)) => bound(bounding),
         Some(SimulationMode::Chains(simulating)) => simulate_chains::simulate(simulating),
         Some(SimulationMode::Plan(planning)) => simulate_plan::simulate(planning),
         Some(SimulationMode::Faults(faults)) => simulate_faults::simulate(faults),
+        Some(SimulationMode::Former { .. }) => Err(Mistakes(vec![FORMER.to_owned()]).into()),
     }
 }
 
-fn run(running: &RunSimulationArgs) -> anyhow::Result<()> {
-    let world = &running.world;
-    let cell = world.cell()?;
-    let mut each_call = match &running.records {
-        Some(_) if running.rate.len() > 1 || running.seeds > 1 => {
-            let mistake = "--records: one file holds one run; give one --rate and no --seeds";
+impl ExperimentArgs {
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    /// The experiment at a point of a grid, what is selected of it, and the command that repeats
+    /// its runs.
+    fn at(
+        &self,
+        grid: &[GridAxis],
+        values: &[String],
+    ) -> Result<(Experiment, ExperimentSelection, String), Mistakes> {
+        let mut names = self.names.clone();
+        let mut changes = Vec::new();
+        let mut command = vec!["simulate".to_owned(), self.name().to_owned()];
+        command.extend(self.quick.then(|| "--quick".to_owned()));
+        let mut change = |option, key: &str, value: &str| {
+            command.extend(["--set".to_owned(), format!("{key}={value}")]);
+            let (key, value) = (key.to_owned(), value.to_owned());
+            changes.push(KeyChange { option, key, value });
+        };
+        self.set
+            .iter()
+            .for_each(|(key, value)| change("--set", key, value));
+        for (axis, value) in grid.iter().zip(values) {
+            match axis.name.as_str() {
+                "server" => names.server = Some(value.clone()),
+                "workload" => names.workload = Some(value.clone()),
+                key => change("--grid", key, value),
+            }
+        }
+        let experiment = Experiment::named(self.name(), self.quick, &changes);
+        let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
+        let mut experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
+        experiment.seed = self.seed.unwrap_or(experiment.seed);
+        experiment.search.confirm = self.seeds.unwrap_or(experiment.search.confirm);
+        Ok((experiment, names, command_line(command)))
+    }
+
+    /// The only server and workload, ready to run.
+    fn one(&self) -> anyhow::Result<(Experiment, ExperimentCell, VirtualOptions)> {
+        let (experiment, names, replay) = self.at(&[], &[])?;
+        let cell = names.one(&experiment)?;
+        let how = options(&experiment, replay, None);
+        Ok((experiment, cell, how))
+    }
+
+    fn seeds_of(&self, experiment: &Experiment) -> std::ops::Range<u64> {
+        let count = u64::from(self.seeds.unwrap_or(1));
+        experiment.seed..experiment.seed.saturating_add(count)
+    }
+}
+
+fn options(experiment: &Experiment, replay: String, count: Option<NonZeroUsize>) -> VirtualOptions {
+    VirtualOptions {
+        turnaround: experiment.simulation.turnaround,
+        replay,
+        threads: threads(count),
+    }
+}
+
+/// Simulates one server at the given rates, or searches the limits of all.
+fn run(arguments: &SimulatedArgs) -> anyhow::Result<()> {
+    let of = &arguments.experiment;
+    let (experiment, names, replay) = of.at(&[], &[])?;
+    let how = options(&experiment, replay, arguments.threads);
+    let results = arguments.options(&experiment.name);
+    let cells = names.all(&experiment)?;
+    let lacks = how.bench(&experiment).lacks(&cells);
+    if lacks.len() == cells.len() {
+        return Err(Mistakes(lacks.iter().map(ToString::to_string).collect()).into());
+    }
+    if of.rate.is_empty() {
+        return judge(headlong_bench::simulate(
+            &experiment,
+            &cells,
+            &how,
+            &results,
+        )?);
+    }
+    let runs = seeds_and_rates(&of.rate, of.seeds_of(&experiment));
+    let mut calls = match &arguments.records {
+        Some(_) if cells.len() * runs.len() > 1 => {
+            let mistake = "--records: one file holds one run; give one --rate and no --seeds, and \
+                           select one server and workload";
             return Err(Mistakes(vec![mistake.to_owned()]).into());
         }
         path => path.as_deref().map(RecordsFile::create).transpose()?,
     };
-    let mut records = Vec::new();
-    if !world.json {
+    let mut told = Ok(());
+    if !of.json {
         print_line(RunFigures::heading())?;
     }
-    for rate in &running.rate {
-        for seed in world.seed..world.seed.saturating_add(running.seeds) {
-            let rate = rate * MIB as f64;
-            let record = match &mut each_call {
-                Some(file) => {
-                    let (record, calls) = cell.run_with_calls(rate, seed)?;
-                    file.add(&calls)?;
-                    record
-                }
-                None => cell.run(rate, seed, false)?,
-            };
-            if !world.json {
-                print_figures(&record, world)?;
+    let bench = how.bench(&experiment).with_calls(calls.is_some());
+    let ending = headlong_bench::simulate_runs(
+        &experiment,
+        &cells,
+        &runs,
+        bench,
+        &results,
+        |cell, record, each_call| {
+            if let Some(figures) = record.figures().filter(|_| !of.json && told.is_ok()) {
+                told = print_figures(figures, cell.has_adaptive_players());
             }
-            records.push(record);
-        }
+            if let Some(file) = calls.as_mut().filter(|_| told.is_ok()) {
+                told = file.add(&each_call);
+            }
+        },
+    )?;
+    told?;
+    calls.map(RecordsFile::finish).transpose()?;
+    if !of.json {
+        print_line(&format!("imitated: {IMITATED}"))?;
     }
-    if let Some(file) = each_call {
-        file.finish()?;
-    }
-    if let Some(file) = &running.html {
-        let command = command_line(std::env::args_os().skip(1));
-        run_page(&records, &command).write(file)?;
-    }
-    if world.json {
-        print_line(&serde_json::to_string_pretty(&records)?)?;
-    } else {
-        print_line(&format!("imitated: {}", headlong_sim::IMITATED))?;
-    }
-    Ok(())
+    judge(ending)
+}
+
+/// Every rate with every seed.
+fn seeds_and_rates(rates: &[f64], seeds: std::ops::Range<u64>) -> Vec<(f64, u64)> {
+    let with_seeds = |rate: &f64| seeds.clone().map(|seed| (*rate, seed)).collect::<Vec<_>>();
+    rates.iter().flat_map(with_seeds).collect()
 }
 
 /// Prints the line of a run, and the playback of adaptive players.
-fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
-    let Some(figures) = record.figures() else {
-        return Ok(());
-    };
+fn print_figures(figures: &RunFigures, adapts: bool) -> anyhow::Result<()> {
     print_line(&figures.line())?;
     if let Some(flash) = &figures.flash {
         print_line(&flash.line(figures.flash_ratio))?;
@@ -197,7 +310,7 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
     if let Some(devices) = figures.devices() {
         print_line(&devices)?;
     }
-    if world.has_adaptive_players()? {
+    if adapts {
         print_line(ViewingRecord::heading())?;
         for seen in &figures.viewing {
             print_line(&seen.line())?;
@@ -206,156 +319,243 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn search(searching: &SearchSimulationArgs) -> anyhow::Result<()> {
-    let world = &searching.world;
-    let wanted = RateSearch {
-        start: searching.rate * MIB as f64,
-        resolution: searching.resolution * MIB as f64,
-        seed: world.seed,
-        seeds: searching.seeds,
-        threads: searching.threads,
-    };
-    let cell = world.cell()?;
-    let shows_probes = !world.json && !searching.brief;
-    if shows_probes {
-        print_line(RunFigures::heading())?;
-    }
-    let mut again = None;
-    let mut searched = cell.search(&wanted, |record| {
-        let Some(figures) = record.figures() else {
-            return;
-        };
-        if figures.failures > 0 {
-            again = record.setup.commands.first().cloned();
+impl SimulatedArgs {
+    fn options(&self, name: &str) -> BenchOptions {
+        let quick = if self.experiment.quick { "-quick" } else { "" };
+        let results = || PathBuf::from("bench-results").join(format!("{name}{quick}-virtual"));
+        BenchOptions {
+            headlong: PathBuf::new(),
+            store: default_store(),
+            results: self.results.clone().unwrap_or_else(results),
+            resumes: self.resume,
+            report: self.report.clone(),
+            markdown: None,
+            json: self.experiment.json,
+            command_line: command_line(std::env::args_os().skip(1)),
         }
-        if shows_probes {
-            // If the pipe is closed, the end of the search reports it.
-            let _ = print_line(&figures.line());
-            if let Some(devices) = figures.devices() {
-                let _ = print_line(&devices);
+    }
+
+    /// Every combination of a grid, or all mistakes.
+    fn points(&self) -> Result<Vec<GridPoint>, Mistakes> {
+        let mut mistakes = twice(&self.grid);
+        let mut points = Vec::new();
+        for values in combinations(&self.grid) {
+            let made = self.experiment.at(&self.grid, &values);
+            let cell = made.and_then(|(experiment, names, replay)| {
+                let cell = names.one(&experiment)?;
+                let cell = options(&experiment, replay, None)
+                    .bench(&experiment)
+                    .cell(&cell);
+                cell.map_err(|lack| Mistakes(vec![lack.to_string()]))
+            });
+            match cell {
+                Ok(cell) => points.push(GridPoint { values, cell }),
+                Err(Mistakes(mut wrong)) => {
+                    wrong.retain(|mistake| !mistakes.contains(mistake));
+                    mistakes.extend(wrong);
+                }
             }
         }
-    })?;
-    match world.json {
-        false => print_line(&search_line(&searched))?,
-        true => {
-            searched.passed = without_series(searched.passed);
-            let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB as f64);
-            let json = serde_json::json!({
-                "passed_mib_s": mib_s(searched.found.rate),
-                "failed_mib_s": mib_s(searched.found.failed),
-                "records": searched.passed,
-                "worlds": searched.found.probes,
-            });
-            print_line(&serde_json::to_string_pretty(&json)?)?;
+        match mistakes.is_empty() {
+            true => Ok(points),
+            false => Err(Mistakes(mistakes)),
         }
     }
-    if let Some(again) = again {
-        say!("repeat the last failure: {again}");
+}
+
+/// Keys given more than once: only the last one would apply, and the columns would be wrong.
+fn twice(grid: &[GridAxis]) -> Vec<String> {
+    let again = |(place, axis): (usize, &GridAxis)| {
+        let name = &axis.name;
+        let is_again = grid[..place].iter().any(|other| other.name == *name);
+        let text = "is given twice; give all its values once";
+        is_again.then(|| format!("--grid {name}: {text}, such as {name}=A,B"))
+    };
+    grid.iter().enumerate().filter_map(again).collect()
+}
+
+/// Simulates every combination of a grid.
+fn sweep(arguments: &SimulatedArgs) -> anyhow::Result<()> {
+    have_folders(&[
+        ("--csv", arguments.csv.as_deref()),
+        ("--report", arguments.report.as_deref()),
+    ])?;
+    let (of, grid) = (&arguments.experiment, &arguments.grid);
+    let points = arguments.points()?;
+    let (experiment, ..) = of.at(&[], &[])?;
+    let (aim, seeds) = match of.rate.is_empty() {
+        true => (SweepQuantity::Limit, experiment.search.confirm),
+        false => {
+            let rates = of.rate.iter().map(|rate| rate / MIB as f64);
+            (SweepQuantity::Rates(rates.collect()), of.seeds.unwrap_or(1))
+        }
+    };
+    let sweep = Sweep {
+        aim,
+        seed: experiment.seed,
+        seeds,
+        threads: threads(arguments.threads),
+    };
+    let journal = arguments.journal.as_deref().map(SweepJournal::open);
+    let mut journal = journal.transpose()?;
+    let bar = ProgressBar::new(points.len() as u64);
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let rows = sweep.run(&points, journal.as_mut(), |done, _| {
+        bar.set_position(done as u64)
+    })?;
+    bar.finish_and_clear();
+    if let Some(file) = &arguments.csv {
+        std::fs::write(file, to_csv(grid, &rows))
+            .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
     }
-    Ok(())
+    if let Some(file) = &arguments.report {
+        let command = command_line(std::env::args_os().skip(1));
+        let title = format!("A grid of {}", of.name());
+        sweep_page(&title, grid, &sweep.aim, &rows, &command).write(file)?;
+    }
+    match of.json {
+        true => print_json(&json!({ "axes": grid, "rows": rows })),
+        false => print_line(grid_table(grid, &rows).to_markdown().trim_end()),
+    }
+}
+
+fn print_json(value: &Value) -> anyhow::Result<()> {
+    print_line(&format!("{value:#}"))
+}
+
+/// Computes bounds.
+fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
+    let of = &arguments.experiment;
+    let (experiment, cell, how) = of.one()?;
+    let cell = how.bench(&experiment).cell(&cell)?;
+    let world = cell.world();
+    let runs = seeds_and_rates(&of.rate, of.seeds_of(&experiment));
+    let runs = runs
+        .into_iter()
+        .map(|(rate, seed)| (rate / MIB as f64, seed));
+    if arguments.lost {
+        let bounds = runs.map(|(rate, seed)| world.loss_bound(rate, seed));
+        let bounds = bounds.collect::<Result<Vec<_>, _>>()?;
+        return match of.json {
+            true => print_json(&json!(bounds)),
+            false => bounds
+                .iter()
+                .try_for_each(|bound| print_line(&bound.line())),
+        };
+    }
+    let bounds = match of.rate.is_empty() {
+        false => runs
+            .map(|(rate, seed)| world.bound(rate, seed))
+            .collect::<Result<_, _>>()?,
+        true => {
+            let resolution = arguments.resolution / MIB as f64;
+            let (rate, found) = world.bound_rate(resolution, of.seeds_of(&experiment))?;
+            if !of.json {
+                let words = "above it the drive's heads would be more than fully busy";
+                print_line(&format!("possible up to {rate:.1} MiB/s; {words}"))?;
+            }
+            found
+        }
+    };
+    match of.json {
+        true => print_json(&json!(bounds)),
+        false => bounds
+            .iter()
+            .try_for_each(|bound| print_line(&bound.line())),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
 
-    use super::{SimulationMode, WorldArgs};
+    use super::*;
     use crate::args::{Args, Command};
 
-    fn world(arguments: &str) -> WorldArgs {
-        let words = arguments.split(' ');
-        let args = Args::try_parse_from(["headlong", "simulate", "run"].into_iter().chain(words));
-        let Command::Simulate(simulating) = args.expect("a command line").command else {
-            panic!("another command");
-        };
-        match simulating.what {
-            Some(SimulationMode::Run(running)) => running.world,
+    fn parsed(arguments: &str) -> Result<SimulateArgs, String> {
+        let words = ["headlong", "simulate"].into_iter();
+        let args = Args::try_parse_from(words.chain(arguments.split_whitespace()));
+        match args.map_err(|error| error.to_string())?.command {
+            Command::Simulate(simulating) => Ok(*simulating),
             _ => panic!("another command"),
         }
     }
 
-    #[test]
-    fn settings_reach_engine_and_last_one_wins() {
-        let world = world("youtube-sd --rate 1MiB/s --prefetch 2MiB --engine prefetch=3MiB");
-        let experiment = world.experiment().expect("an experiment");
-        assert_eq!(experiment.setup.engine.sizing.reference_bytes, 3 << 20);
+    fn points(arguments: &str) -> Result<Vec<GridPoint>, Vec<String>> {
+        let simulating = parsed(arguments).expect("a command line").simulated;
+        simulating.points().map_err(|Mistakes(wrong)| wrong)
     }
 
     #[test]
-    fn reports_all_mistakes() {
-        let world = world("youtube-s --rate 1MiB/s --order random --prefetch 1B");
-        let mistakes = world.experiment().expect_err("mistakes").0;
-        let told = mistakes.join("\n");
-        for part in ["youtube-sd", "deadline-elevator", "prefetch must be"] {
+    fn help_fits_on_a_screen() {
+        let help = parsed("--help").expect_err("the help");
+        assert!(help.lines().count() <= 50, "{help}");
+    }
+
+    #[test]
+    fn former_verbs_are_answered_with_the_new_spelling() {
+        for verb in ["run", "search", "sweep"] {
+            let typed = parsed(&format!("{verb} youtube-sd --rate 5MiB/s --memory 1GiB"));
+            let told = simulate(&typed.expect("accepted")).expect_err("former");
+            assert!(told.to_string().contains("--set memory="), "{told}");
+        }
+    }
+
+    #[test]
+    fn preset_is_one_server_in_known_world() {
+        let of = parsed("youtube-sd").expect("right").simulated.experiment;
+        let (experiment, cell, how) = of.one().expect("right");
+        let cell = how.bench(&experiment).cell(&cell).expect("simulatable");
+        let setup = &cell.world().setup;
+        assert_eq!(setup.engine.memory_bytes, 3584 << 20);
+        assert_eq!(setup.engine.sizing.reference_bytes, 8 << 20);
+        assert_eq!(setup.placement, headlong_sim::Placement::Packed);
+        let mut engine = headlong_sim::WorldSetup::default().engine;
+        engine.memory_bytes = setup.engine.memory_bytes;
+        assert_eq!(setup.engine, engine);
+    }
+
+    #[test]
+    fn grid_varies_keys_and_servers() {
+        let points = points(
+            "youtube-sd --grid server.prefetch=1MiB,2MiB --grid memory=1GiB,2GiB,4GiB \
+             --grid workload.title.sd.zipf_alpha=0.6,1 --set server.outstanding_reads_rotating=4",
+        );
+        let points = points.expect("right");
+        assert_eq!(points.len(), 12);
+        let last = &points[11];
+        assert_eq!(last.values, ["2MiB", "4GiB", "1"]);
+        let engine = &last.cell.world().setup.engine;
+        assert_eq!(engine.sizing.reference_bytes, 2 << 20);
+        assert_eq!(
+            (engine.memory_bytes, engine.outstanding_reads_max),
+            (4 << 30, 4)
+        );
+        assert_eq!(last.cell.world().workload.groups[0].zipf_alpha, 1.0);
+        let servers = self::points("youtube-sd --grid server=headlong,nginx");
+        assert_eq!(servers.expect("right").len(), 2);
+    }
+
+    #[test]
+    fn reports_all_invalid_points_of_grid() {
+        let wrong = points(
+            "youtube-sd --grid server.prefech=1MiB,2MiB --grid drive.preset=wd-rad \
+             --grid memory=1GiB --grid memory=2GiB",
+        );
+        let told = wrong.expect_err("mistakes").join("\n");
+        for part in [
+            "prefetch`",
+            "wd-red-wd10efrx",
+            "--grid memory: is given twice",
+        ] {
             assert!(told.contains(part), "{part} is missing in: {told}");
         }
-    }
-
-    #[test]
-    fn options_without_effect_are_mistakes() {
-        for (arguments, words) in [
-            ("--measure 0s", "--measure 0s: nothing would be measured"),
-            (
-                "--ramp 1s --measure 2s --restart 3s",
-                "the run is over at 3s",
-            ),
-            ("--read-ahead 1MiB", "--read-ahead: only a vanilla server"),
-            (
-                "--server vanilla --prefetch 1MiB",
-                "--prefetch: a vanilla server does not",
-            ),
-            (
-                "--server vanilla --pace 125",
-                "--pace: a vanilla server does not",
-            ),
-            ("--socket 0B", "--socket 0B"),
-            (
-                "--flash 1GiB --ssd wd-red-wd10efrx",
-                "--ssd wd-red-wd10efrx: is a hard disk",
-            ),
-            (
-                "--flash 1KiB",
-                "--flash 1KiB: has no room for blocks of 16MiB",
-            ),
-            ("--flash 9TiB", "--flash 9TiB: ssd-sata-low-end has"),
-            ("--memory 9999TiB", "holds more pieces than can be counted"),
-            ("--memory 1KiB", "must hold at least eight pieces"),
-        ] {
-            let world = world(&format!("youtube-sd --rate 1MiB/s {arguments}"));
-            let told = world.experiment().expect_err(arguments).0;
-            assert!(
-                told.len() == 1 && told[0].contains(words),
-                "{arguments}: {told:?}"
-            );
-        }
-        for right in [
-            "--server vanilla --read-ahead 1MiB",
-            "--pace 125",
-            "--flash 100GB",
-        ] {
-            let world = world(&format!("youtube-sd --rate 1MiB/s {right}"));
-            world.experiment().expect(right);
-        }
-    }
-
-    #[test]
-    fn rejects_too_small_numbers_by_name() {
-        for wrong in [
-            "run youtube-sd --rate 1MiB/s --seeds 0",
-            "search youtube-sd --seeds 0",
-            "bound youtube-sd --seeds 0",
-            "sweep youtube-sd --grid prefetch=1MiB --seeds 0",
-            "search youtube-sd --request-max 0B",
-            "search youtube-sd --server vanilla --workers 0",
-            "search youtube-sd --server vanilla --tags 0",
-            "search youtube-sd --server vanilla --max-sectors 1KiB",
-        ] {
-            let words = ["headlong", "simulate"].into_iter().chain(wrong.split(' '));
-            let told = Args::try_parse_from(words).expect_err(wrong).to_string();
-            let flag = wrong.rsplit(' ').nth(1).expect("a flag");
-            assert!(told.contains(flag), "{wrong}: {told}");
-        }
+        assert_eq!(
+            told.matches("server.prefech:").count(),
+            1,
+            "once for all points: {told}"
+        );
     }
 
     #[test]
@@ -364,7 +564,10 @@ mod tests {
         let file = folder.path().join("mine.toml");
         let mine = headlong_drive::preset("hp-146-10k-sas").expect("a preset");
         std::fs::write(&file, toml::to_string(&mine).expect("text")).expect("written");
-        let arguments = format!("youtube-sd --rate 1MiB/s --drive {}", file.display());
-        assert_eq!(world(&arguments).drive, mine);
+        let points = points(&format!(
+            "youtube-sd --grid drive.preset={}",
+            file.display()
+        ));
+        assert_eq!(points.expect("right")[0].cell.world().drive, mine);
     }
 }

@@ -1,9 +1,9 @@
 //! The engine's settings by name, one row for each.
 //!
 //! A setting is a field of [`EngineConfig`], which holds its default and its relation to other
-//! fields, and a row here. The server's configuration, `simulate --engine` and the manual read
-//! these rows; a new setting needs no other change. Rows of [`Tier::Lab`] are for `simulate
-//! --engine` only: every value that operators had reason to write is the default, or is derived.
+//! fields, and a row here. The server's configuration, `simulate --set server.KEY` and the manual
+//! read these rows; a new setting needs no other change. Rows of [`Tier::Lab`] are for simulations
+//! only: every value that operators had reason to write is the default, or is derived.
 
 use alloc::format;
 use alloc::string::String;

@@ -19,7 +19,7 @@ const ORDERS: [(&str, QueueOrder); 3] = [
 /// The emulated drive; a field that is `None` keeps the preset's value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct EmulatedDriveSpec {
-    /// Name of a preset of `headlong disk`.
+    /// Name of a preset of `headlong disk`, or a file that describes a drive.
     pub preset: String,
     /// Capacity.
     pub size_bytes: Option<u64>,
@@ -66,6 +66,27 @@ pub(super) fn drive_rows() -> Rows<EmulatedDriveSpec> {
     rows
 }
 
+/// Whether a workload or a drive of this name is a file, and not a preset.
+pub(crate) fn is_file(name: &str) -> bool {
+    name.contains(['/', '.'])
+}
+
+/// The drive named by `name`: a file if it ends in `.toml`, such as those written by `headlong disk
+/// probe -o`, else a preset.
+///
+/// # Errors
+/// If there is no such preset or file, or the file is wrong.
+pub fn drive_spec(name: &str) -> Result<DriveSpec, String> {
+    if !name.ends_with(".toml") {
+        return preset(name).map_err(|error| error.to_string());
+    }
+    let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let text = std::fs::read_to_string(name).map_err(|error| wrong(&error))?;
+    let spec: DriveSpec = toml::from_str(&text).map_err(|error| wrong(&error))?;
+    spec.check().map_err(|error| wrong(&error))?;
+    Ok(spec)
+}
+
 impl EmulatedDriveSpec {
     fn firmware(&self) -> Firmware {
         Firmware {
@@ -84,7 +105,7 @@ impl EmulatedDriveSpec {
 
     /// The model of the drive.
     pub(crate) fn model(&self) -> Result<DriveSpec, String> {
-        let drive = preset(&self.preset).map_err(|error| error.to_string())?;
+        let drive = drive_spec(&self.preset)?;
         let drive = match self.size_bytes {
             Some(bytes) => drive.scaled_to(bytes),
             None => drive,
@@ -120,7 +141,7 @@ const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
 /// An SSD between memory and the drive, in the state of a long running tier or empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlashTier {
-    /// Name of a preset of `headlong disk`.
+    /// Name of a preset of `headlong disk`, or a file that describes an SSD.
     pub preset: String,
     /// Bytes in use; all of it if `None`.
     pub size_bytes: Option<u64>,
@@ -177,7 +198,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
     let ssds: Vec<&str> = ssds.map(|preset| preset.name).collect();
     if tier.preset.is_empty() {
         document.wrong_too(key, format!("is missing; write one of {}", ssds.join(", ")));
-    } else if !ssds.contains(&tier.preset.as_str()) {
+    } else if !is_file(&tier.preset) && !ssds.contains(&tier.preset.as_str()) {
         let hint = suggestion(&tier.preset, ssds.iter().copied());
         document.wrong(key, format!("`{}` is not an SSD; {hint}", tier.preset));
     } else if let (Ok(model), Some(bytes)) = (tier.model(), tier.size_bytes)
@@ -205,7 +226,10 @@ impl FlashTier {
 
     /// The model of the SSD.
     pub(crate) fn model(&self) -> Result<DriveSpec, String> {
-        preset(&self.preset).map_err(|error| error.to_string())
+        match drive_spec(&self.preset)? {
+            ssd @ DriveSpec::SolidState(_) => Ok(ssd),
+            other => Err(format!("{} is a hard disk; use an SSD", other.name())),
+        }
     }
 }
 

@@ -5,18 +5,23 @@
 //! Invariants: all mistakes are reported together; no other file is opened while parsing; each
 //! default is defined once; the file and the seed alone determine a run.
 
+mod changes;
 mod drive;
 mod read;
 mod servers;
+mod simulation;
 mod step_load;
 #[cfg(test)]
 mod tests;
 mod workloads;
 
-pub use drive::{Cache, CacheKind, EmulatedDriveSpec, FlashTier};
+pub use changes::KeyChange;
+pub(crate) use drive::is_file;
+pub use drive::{Cache, CacheKind, EmulatedDriveSpec, FlashTier, drive_spec};
 pub use headlong_settings::Mistakes;
+pub use simulation::Simulation;
 pub use step_load::StepLoad;
-pub(crate) use workloads::{is_file, specification};
+pub(crate) use workloads::specification;
 
 use std::collections::BTreeMap;
 
@@ -56,6 +61,11 @@ pub struct Experiment {
     pub phases: PhaseDurations,
     /// Rules of the search for a limit.
     pub search: SearchRules,
+    /// The search tries only whole multiples of this rate, in bytes per second, until one fails
+    /// right above one that passes, whatever its resolution.
+    pub search_grain: Option<f64>,
+    /// What only a simulation can be told.
+    pub simulation: Simulation,
     /// Step load within one run, instead of a search over many runs.
     pub climb: Option<StepLoad>,
     /// Reads names, inodes and extents of all files, with the drive's timing off, before each run:
@@ -226,6 +236,8 @@ pub struct ServerSpec {
     pub has_flash: bool,
     /// Whether it reads the titles through `headlong mount`.
     pub mount: bool,
+    /// Settings of its engine that only simulations can change, if it is headlong.
+    pub engine: Vec<(String, String)>,
     /// Keys of its reception or mount, in TOML; `memory` is added if missing.
     pub reader: String,
     /// Overrides of kernel settings.
@@ -386,6 +398,8 @@ impl Default for Experiment {
                 confirm: 1,
                 probes_max: 16,
             },
+            search_grain: None,
+            simulation: Simulation::default(),
             climb: None,
             warm_metadata: true,
             workloads: BTreeMap::new(),
@@ -461,7 +475,7 @@ impl Experiment {
         climb.unwrap_or_else(|| cell.rate_start())
     }
 
-    /// The named server under the named workload.
+    /// The named server under the named workload; without a name, the only one that is compared.
     ///
     /// # Errors
     /// If there is none of that name, or several and no name was given.
@@ -470,6 +484,14 @@ impl Experiment {
         server: Option<&str>,
         workload: Option<&str>,
     ) -> Result<ExperimentCell, String> {
+        let is = |name: &str, asked: Option<&str>| asked.is_none_or(|asked| asked == name);
+        let is_asked = |cell: &ExperimentCell| {
+            is(&cell.server_name, server) && is(&cell.workload_name, workload)
+        };
+        let mut compared = self.cells().into_iter().filter(is_asked);
+        if let (Some(only), None) = (compared.next(), compared.next()) {
+            return Ok(only);
+        }
         let server = pick("server", "--server", &self.servers, server)?;
         let workload = pick("workload", "--workload", &self.workloads, workload)?;
         Ok(self.pair(server, workload))

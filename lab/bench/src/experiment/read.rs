@@ -10,10 +10,11 @@ use headlong_settings::{
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{TitleForm, preset};
 
-use super::drive::{drive_rows, flash};
+use super::changes::{KeyChange, change};
+use super::drive::{drive_rows, flash, is_file};
 use super::servers::{by_name, kernel_rows, known, one_of, servers, some};
+use super::simulation::simulation;
 use super::step_load;
-use super::workloads::is_file;
 use super::{
     Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, Experiment,
     PhaseDurations, SearchRules, ServerKind, ServerSpec, WorkloadSpec,
@@ -48,7 +49,18 @@ impl Experiment {
     /// # Errors
     /// All mistakes in the text.
     pub fn from_text(file: &Path, text: &str, is_quick: bool) -> Result<Self, Mistakes> {
+        Self::of_text(file, text, is_quick, &[])
+    }
+
+    /// The same, with changed keys.
+    pub(super) fn of_text(
+        file: &Path,
+        text: &str,
+        is_quick: bool,
+        changes: &[KeyChange],
+    ) -> Result<Self, Mistakes> {
         let mut document = Document::new(&file.display().to_string(), MANUAL, text);
+        change(&mut document, text, changes);
         let experiment = experiment(&mut document, is_quick);
         document.finish(experiment.clone()).map_err(|mut mistakes| {
             // For a valid experiment, `check_workloads` reports them.
@@ -80,6 +92,7 @@ fn rows() -> Rows<Experiment> {
     rows.add("search.failures", share(), |e| &mut e.search.failures_max, "");
     rows.add("search.step", share(), |e| &mut e.search.step, "");
     rows.add("search.resolution", resolution(), |e| &mut e.search.resolution, "");
+    rows.add("search.grain", rate().optional(), |e| &mut e.search_grain, "");
     rows.add("search.confirm", some(), |e| &mut e.search.confirm, "");
     rows.add("search.probes_max", some(), |e| &mut e.search.probes_max, "");
     rows.add("phases.ramp_up", time(), |e| &mut e.phases.ramp_up, "");
@@ -145,6 +158,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     rows().read(document, "", &mut experiment);
     drive_rows().read(document, "drive", &mut experiment.drive);
     experiment.flash = flash(document);
+    experiment.simulation = simulation(document);
     experiment.climb = step_load::climb(document);
     let kernel = &mut BlockQueueOverrides::default();
     kernel_rows().read(document, "kernel", kernel);
@@ -191,6 +205,8 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
             };
         }
     }
+    let run = if is_quick { &quick } else { &experiment };
+    run.simulation.check(document, run.phases.whole());
     if document.is_written("quick.step") || document.is_written("quick.resolution") {
         check_search(document, "quick", &quick.search);
     }
@@ -268,7 +284,7 @@ fn check_drive(document: &mut Document, key: &str, preset: &str) {
     if preset.is_empty() {
         let all: Vec<&str> = presets().collect();
         document.wrong_too(key, format!("is missing; write one of {}", all.join(", ")));
-    } else if !presets().any(|known| known == preset) {
+    } else if !is_file(preset) && !presets().any(|known| known == preset) {
         let hint = suggestion(preset, presets());
         document.wrong(key, format!("`{preset}` is not a drive; {hint}"));
     }

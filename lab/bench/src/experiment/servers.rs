@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use headlong_engine::{EngineConfig, knobs};
 use headlong_serve::config::{Config, Flags};
 use headlong_settings::{
-    Document, Mistakes, Rows, Value, ValueKind, choice, flag, key_part, quote, rate, size,
+    Document, Mistakes, Rows, Tier, Value, ValueKind, choice, flag, key_part, quote, rate, size,
     suggestion, text, whole,
 };
 
@@ -76,6 +77,7 @@ pub(super) fn servers(
         let has_flash = document.get(&format!("{table}.flash"), &flag());
         let mount = document.get(&format!("{table}.mount"), &flag());
         let reader = keys_below(document, &format!("{table}.reader"));
+        let engine = engine(document, &format!("{table}.config"));
         let Some(kind) = server_kind(document, &table) else {
             // Without a kind, the other keys cannot be checked.
             document.below(&table);
@@ -130,6 +132,7 @@ pub(super) fn servers(
             cache,
             preload,
             mount,
+            engine,
             reader,
             kernel,
             rate_start,
@@ -165,6 +168,23 @@ fn server_kind(document: &mut Document, table: &str) -> Option<ServerKind> {
             ServerKind::Command { words }
         }
     })
+}
+
+/// Takes the settings that only simulations can change from a headlong server's configuration.
+fn engine(document: &mut Document, table: &str) -> Vec<(String, String)> {
+    let mut taken = Vec::new();
+    let knobs = knobs();
+    for row in knobs.iter().filter(|row| row.tier == Tier::Lab) {
+        let key = format!("{table}.{}", row.name);
+        let Some(value) = document.take(&key) else {
+            continue;
+        };
+        if let Err(text) = knobs.set(&mut EngineConfig::default(), row.name, &value) {
+            document.wrong(&key, text);
+        }
+        taken.push((row.name.to_owned(), value.to_word()));
+    }
+    taken
 }
 
 /// The keys of a table, as TOML text.

@@ -5,7 +5,8 @@ use std::path::Path;
 use headlong_settings::{Mistakes, ValueLocation};
 use headlong_workload::{Catalogue, Specification};
 
-use super::{Experiment, FileSet, WorkloadSpec};
+use super::drive::is_file;
+use super::{Experiment, ExperimentCell, FileSet, WorkloadSpec};
 
 impl Experiment {
     /// Reads the named specifications, and checks that every workload requests only titles on the
@@ -106,6 +107,14 @@ impl Experiment {
     }
 }
 
+impl ExperimentCell {
+    /// Whether its viewers have players that adapt.
+    pub fn has_adaptive_players(&self) -> bool {
+        let read = specification(&self.workload.preset, &self.changes());
+        read.is_ok_and(|specification| specification.has_adaptive_players())
+    }
+}
+
 impl FileSet {
     /// The titles.
     ///
@@ -127,11 +136,6 @@ impl FileSet {
 
 fn catalogue(name: &str, changes: &[(String, String)]) -> Result<Catalogue, Vec<String>> {
     specification(name, changes).map(|specification| Catalogue::of(&specification))
-}
-
-/// Whether a workload of this name is a file, and not a preset.
-pub(crate) fn is_file(name: &str) -> bool {
-    name.contains(['/', '.'])
 }
 
 /// A preset or a file, with overrides; the error lists all its mistakes.

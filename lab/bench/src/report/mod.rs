@@ -9,7 +9,7 @@ pub use tables::{
     MarkdownError, limits_table, ratios_table, runs_table, write_markdown, write_section,
 };
 pub(crate) use tables::{tables, workload_table};
-pub use virtual_time::{grid_table, search_line, series_charts, sweep_page};
+pub use virtual_time::{grid_table, series_charts, sweep_page};
 
 /// Bytes in the unit of displayed rates.
 pub(crate) const MIB: f64 = 1_048_576.0;

@@ -7,9 +7,8 @@ use headlong_units::Bytes;
 
 use headlong_sim::{RunFigures, SeriesSample};
 
-use crate::grid::{FIGURES, GridAxis, GridRow, SweepQuantity, mean_of};
+use crate::grid::{FIGURES, GridAxis, GridRow, SweepQuantity};
 use crate::record::RunRecord;
-use crate::search::CompletedSearch;
 
 /// The figures of virtual runs, and the course of each.
 pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
@@ -50,43 +49,6 @@ pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
         sections.insert(0, figures.table(table));
     }
     sections
-}
-
-/// The result of a virtual search in one line; means over the seeds, and the maximum of waiting
-/// times.
-pub fn search_line(searched: &CompletedSearch<RunRecord>) -> String {
-    let rate = |rate: Option<f64>| {
-        rate.map_or("none".to_owned(), |rate| {
-            format!("{:.1}", rate / super::MIB)
-        })
-    };
-    let mean = |figure: fn(&RunFigures) -> f64| mean_of(&searched.passed, figure).unwrap_or(0.0);
-    let waits = searched.passed.iter().filter_map(RunRecord::figures);
-    let wait_max = waits.map(|record| record.wait_ms.max);
-    format!(
-        "max {} MiB/s offered (fails at {}; {} worlds): asked for {:.1}, delivered {:.1}, disk {:.1} MiB/s, busy {:.0}%, {:.0} reads/s \
-         of {:.0} KiB in {:.1} ms (seek {:.1}, turn {:.1}), hit {:.1}%, waste {:.1}%, \
-         evicted {:.1}%, late {:.1}%, queue {:.0}, wait p99 {:.0} max {:.0} ms",
-        rate(searched.found.rate),
-        rate(searched.found.failed),
-        searched.found.probes,
-        mean(|r| r.asked_for_mib_s),
-        mean(|r| r.delivered_mib_s),
-        mean(|r| r.disk_mib_s),
-        mean(|r| r.busy * 100.0),
-        mean(|r| r.reads as f64 / r.seconds),
-        mean(|r| r.read_kib),
-        mean(|r| r.read_ms),
-        mean(|r| r.seek_ms),
-        mean(|r| r.rotation_ms),
-        mean(|r| r.hit_ratio * 100.0),
-        mean(|r| r.waste_ratio * 100.0),
-        mean(|r| r.evicted_ratio * 100.0),
-        mean(|r| r.jobs_late_ratio * 100.0),
-        mean(|r| r.queue_mean),
-        mean(|r| r.wait_ms.p99),
-        wait_max.fold(0.0, f64::max),
-    )
 }
 
 /// Playback quality by class, if bit rates are known.
@@ -235,7 +197,7 @@ pub fn sweep_page(
 ) -> Page {
     let (axes, rows) = with_rate_axis(axes, aim, rows);
     let mut section = Section::new("The grid").command(command);
-    if matches!(aim, SweepQuantity::Maximum { .. }) {
+    if !matches!(aim, SweepQuantity::Rates(_)) {
         let maximum = |row: &GridRow| row.rate_mib_s;
         let y = || ChartAxis::new("Highest failure-free rate", "MiB/s");
         section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum));

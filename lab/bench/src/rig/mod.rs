@@ -75,6 +75,15 @@ pub fn missing(experiment: &Experiment, cells: &[ExperimentCell]) -> Vec<String>
             cell.server_name
         ));
     }
+    if let Some(cell) = cells.iter().find(|cell| !cell.server.engine.is_empty()) {
+        let names = cell.server.engine.iter().map(|(name, _)| name.as_str());
+        missing.push(format!(
+            "an engine with other {}: only `headlong simulate` supports it; remove it from \
+             [server.{}]",
+            names.collect::<Vec<_>>().join(", "),
+            cell.server_name
+        ));
+    }
     let make_file_system = format!("mkfs.{}", experiment.files.file_system);
     let package = match experiment.files.file_system.as_str() {
         "xfs" => "xfsprogs",

@@ -14,27 +14,23 @@
 mod tests;
 mod world;
 
-use std::num::NonZeroUsize;
-
 use headlong_player::ExportedCall;
 use headlong_report::shell_word;
-use headlong_sim::{
-    RunFigures, RunMeasurements, Scheduler, ServerModel, VirtualExperiment, WorldSetup,
-};
+use headlong_sim::{RunFigures, RunMeasurements, ServerModel, VirtualExperiment, WorldSetup};
 use headlong_units::{Duration, KIB};
 use serde_json::{Value, json};
 
 use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{BlockQueueSettings, Experiment, ExperimentCell, SearchRules};
-use crate::load_result::{PlaybackQuality, QualityRules, QualityShortfall};
+use crate::load_result::{PlaybackQuality, QualityShortfall};
 use crate::record::{
     DiskFacts, LoadFigures, OutcomeName, RunRecord, RunSetup, RunVerdict, SCHEMA, ServerFacts,
 };
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run_identity::{of_run, own_build, settings};
 use crate::run_phases::RunPhase;
-use crate::search::{CompletedSearch, LimitSearch, Probe, in_parallel};
+use crate::search::{CompletedSearch, LimitSearch, Probe};
 use crate::search_driver::Runner;
 
 /// Name of the machine in the record of a virtual run.
@@ -52,6 +48,8 @@ pub struct VirtualBench {
     build: String,
     /// Name of the experiment in replay lines.
     replay: String,
+    /// The calls of the last run, if they are kept.
+    each_call: Option<Vec<ExportedCall>>,
 }
 
 /// Why a server under a workload cannot be simulated.
@@ -75,7 +73,23 @@ impl VirtualBench {
             // Not part of the experiment, but it affects all runs.
             build: format!("{}, {VIRTUAL}, turnaround {turnaround}", own_build()),
             replay: replay.to_owned(),
+            each_call: None,
         }
+    }
+
+    /// The same, with each call of a run if `keeps_calls`.
+    #[must_use]
+    pub fn with_calls(mut self, keeps_calls: bool) -> Self {
+        self.each_call = keeps_calls.then(Vec::new);
+        self
+    }
+
+    /// Takes the calls of the last run; none unless they are kept.
+    pub(crate) fn take_calls(&mut self) -> Vec<ExportedCall> {
+        self.each_call
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// The cells that cannot be simulated, with reasons.
@@ -111,7 +125,8 @@ impl VirtualBench {
             server: cell.server_name.clone(),
             workload: cell.workload_name.clone(),
             world: self.world(cell)?,
-            rules: Some(self.experiment.search),
+            rules: (!self.experiment.simulation.counts_calls).then_some(self.experiment.search),
+            limit: LimitSearch::of(&self.experiment, cell.rate_start()),
             time_scale: self.experiment.time_scale,
             settings: settings(&self.experiment, cell, &self.build),
             kernel: cell.kernel.clone(),
@@ -139,6 +154,8 @@ pub struct VirtualCell {
     world: VirtualExperiment,
     /// Pass criteria; without any, a failed call in the measured period fails the run.
     rules: Option<SearchRules>,
+    /// The search for its limit.
+    limit: LimitSearch,
     time_scale: u32,
     settings: Value,
     kernel: BlockQueueSettings,
@@ -146,34 +163,25 @@ pub struct VirtualCell {
 }
 
 impl VirtualCell {
-    /// A cell described by options. A run fails if a call fails in the measured period (thesis
-    /// 4.4.3). `replay` is the command that repeats a run, up to its rate.
+    /// A headlong server in a world described by a program. A run fails if a call fails in the
+    /// measured period (thesis 4.4.3). `replay` is the command that repeats a run, up to its rate.
     pub fn of_options(world: VirtualExperiment, workload: &str, replay: &str) -> Self {
         let settings = json!({
             "drive": format!("{:?}", world.drive),
             "setup": format!("{:?}", world.setup),
             "workload": format!("{:?}", world.workload),
         });
-        let (server, scheduler, read_ahead_bytes) = match &world.setup.server {
-            ServerModel::Headlong => ("headlong", "none", 0),
-            ServerModel::Vanilla(vanilla) => {
-                let name = match vanilla.scheduler {
-                    Scheduler::Deadline => "mq-deadline",
-                    Scheduler::None => "none",
-                };
-                ("vanilla", name, vanilla.read_ahead_bytes)
-            }
-        };
         Self {
             experiment: "simulate".to_owned(),
-            server: server.to_owned(),
+            server: "headlong".to_owned(),
             workload: workload.to_owned(),
             rules: None,
+            limit: LimitSearch::without_failure(60.0 * MIB, MIB, 1),
             time_scale: 1,
             settings,
             kernel: BlockQueueSettings {
-                scheduler: scheduler.to_owned(),
-                read_ahead_kb: (read_ahead_bytes / KIB) as u32,
+                scheduler: "none".to_owned(),
+                read_ahead_kb: 0,
                 max_sectors_kb: None,
             },
             replay: replay.to_owned(),
@@ -191,6 +199,11 @@ impl VirtualCell {
         &self.settings
     }
 
+    /// The search for its limit, by the rules of its experiment.
+    pub(crate) fn limit(&self) -> &LimitSearch {
+        &self.limit
+    }
+
     /// Makes one run at the given rate in bytes per second; with `ends_at_failure` it ends as soon
     /// as it has failed.
     ///
@@ -199,18 +212,6 @@ impl VirtualCell {
     pub fn run(&self, rate: f64, seed: u64, ends_at_failure: bool) -> Result<RunRecord, RigError> {
         self.observe(rate, seed, ends_at_failure, false)
             .map(|(record, _)| record)
-    }
-
-    /// Makes one run to its end, and reports each of its calls.
-    ///
-    /// # Errors
-    /// If the world cannot be made.
-    pub fn run_with_calls(
-        &self,
-        rate: f64,
-        seed: u64,
-    ) -> Result<(RunRecord, Vec<ExportedCall>), RigError> {
-        self.observe(rate, seed, false, true)
     }
 
     fn observe(
@@ -242,38 +243,18 @@ impl VirtualCell {
         ))
     }
 
-    /// Searches the highest rate at which no seed fails, in whole steps of `resolution` bytes per
-    /// second: up or down by an eighth, then in growing steps, then by bisection. `on_run` receives
-    /// each run that counts.
+    /// Searches the highest rate that passes, with seeds from `seed` on.
     ///
     /// # Errors
     /// If the world cannot be made.
     pub fn search(
         &self,
-        wanted: &RateSearch,
-        mut on_run: impl FnMut(&RunRecord),
+        search: LimitSearch,
+        seed: u64,
     ) -> Result<CompletedSearch<RunRecord>, RigError> {
-        let rules = SearchRules {
-            failures_max: 0.0,
-            quality: QualityRules::default(),
-            step: 0.125,
-            resolution: 0.0,
-            confirm: wanted.seeds.max(1),
-            probes_max: PROBES_MAX,
-        };
-        let search = LimitSearch::new(wanted.start, rules).in_steps_of(wanted.resolution);
-        let run = |probe: &Probe| {
-            let seed = wanted.seed + u64::from(probe.seed_index);
-            self.run(probe.rate, seed, true)
-        };
-        let make = |probes: &[Probe]| {
-            let made = in_parallel(probes, wanted.threads, run, |_, _| {});
-            made.into_iter().collect::<Result<Vec<_>, _>>()
-        };
-        search.run(wanted.threads.get(), make, |record| {
-            on_run(record);
-            record.outcome()
-        })
+        let run = |probe: &Probe| self.run(probe.rate, seed + u64::from(probe.seed_index), true);
+        let make = |probes: &[Probe]| probes.iter().map(run).collect::<Result<Vec<_>, _>>();
+        search.run(1, make, RunRecord::outcome)
     }
 
     fn record(
@@ -365,24 +346,6 @@ impl VirtualCell {
 }
 
 const MIB: f64 = 1_048_576.0;
-/// Largest number of runs of a search from options.
-const PROBES_MAX: u32 = 64;
-
-/// Parameters of a rate search. Rates in bytes per second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RateSearch {
-    /// Starting rate.
-    pub start: f64,
-    /// Resolution of the result.
-    pub resolution: f64,
-    /// The first seed.
-    pub seed: u64,
-    /// How many consecutive seeds have to pass.
-    pub seeds: u32,
-    /// Concurrent runs; the result does not depend on it.
-    pub threads: NonZeroUsize,
-}
-
 impl Runner for VirtualBench {
     fn build(&self) -> &str {
         &self.build
@@ -399,7 +362,10 @@ impl Runner for VirtualBench {
             what: self.replay_line(cell, rate, seed),
             words: lack.to_string(),
         })?;
-        made.run(rate, seed, ends_at_failure)
+        let (record, calls) =
+            made.observe(rate, seed, ends_at_failure, self.each_call.is_some())?;
+        self.each_call = self.each_call.is_some().then_some(calls);
+        Ok(record)
     }
 }
 

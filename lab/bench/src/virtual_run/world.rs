@@ -2,21 +2,18 @@
 
 use std::path::Path;
 
+use headlong_http::Pace;
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    AccessMethod, FlashSetup, MeasuredWindow, PageCacheServerSetup, Placement, Scheduler,
-    ServerModel, VirtualExperiment, WarmContent, WorldSetup,
+    AccessMethod, FlashSetup, MeasuredWindow, PageCacheServerSetup, Scheduler, ServerModel,
+    TierLayout, VirtualExperiment, WarmContent, WorldSetup,
 };
-use headlong_units::{Duration, Instant, KIB};
+use headlong_units::{Bytes, Duration, Instant, KIB};
 
 use super::{LOOP_REQUEST_KB, NotSimulatable, VirtualBench};
-use crate::experiment::{
-    ApacheSettings, ExperimentCell, FlashTier, NginxSettings, ServerKind, specification,
-};
+use crate::experiment::{ApacheSettings, ExperimentCell, NginxSettings, ServerKind, specification};
 use crate::servers::pool_memory;
 
-/// Concurrent requests of a loop device.
-const LOOP_TAGS: u32 = 128;
 /// Read expiry of mq-deadline, in wall time.
 const EXPIRES: Duration = Duration::from_millis(500);
 /// Largest number of Apache threads that wait for the disk concurrently.
@@ -85,12 +82,12 @@ impl VirtualBench {
                 to: from + phases.measured,
             },
             ramp_down: phases.ramp_down,
-            placement: Placement::Spread,
-            ..WorldSetup::default()
+            restart: self.experiment.simulation.restart(),
+            ..self.experiment.simulation.world.clone()
         };
         match &cell.server.kind {
             ServerKind::Headlong { config } => {
-                self.headlong(config, cell.flash.as_ref(), &mut made)?;
+                self.headlong(config, cell, &mut made)?;
             }
             ServerKind::Nginx(nginx) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
@@ -111,15 +108,19 @@ impl VirtualBench {
     fn headlong(
         &self,
         config: &str,
-        flash: Option<&FlashTier>,
+        cell: &ExperimentCell,
         made: &mut WorldSetup,
     ) -> Result<(), String> {
+        let simulation = &self.experiment.simulation;
         let mut table: toml::Table = config.parse().unwrap_or_default();
         if let Some(memory) = self.experiment.memory {
-            let memory = pool_memory(memory);
+            let memory = match simulation.is_memory_whole {
+                true => Bytes(memory),
+                false => pool_memory(memory),
+            };
             table.entry("memory").or_insert(memory.to_string().into());
         }
-        if let Some(flash) = flash {
+        if let Some(flash) = &cell.flash {
             flash.add_keys(&mut table);
             // The device is not opened, but some defaults depend on the presence of an SSD.
             table.insert("flash".to_owned(), vec!["/ssd"].into());
@@ -127,7 +128,7 @@ impl VirtualBench {
             made.flash = Some(FlashSetup {
                 bytes: flash.size_bytes.unwrap_or_else(|| drive.capacity_bytes()),
                 drive,
-                ssds: 1,
+                ssds: simulation.ssds,
                 block_bytes: u32::try_from(flash.block_bytes).unwrap_or(u32::MAX),
                 is_warm: flash.is_warm,
                 content: WarmContent::default(),
@@ -141,7 +142,24 @@ impl VirtualBench {
         let config = Config::from_text(Path::new("config"), &text, &flags)
             .map_err(|errors| errors.to_string())?;
         made.engine = config.engine_for("loop0", true, 1);
-        Ok(())
+        for (name, value) in &cell.server.engine {
+            headlong_sim::settings::set(&mut made.engine, name, value)?;
+        }
+        made.pace = Pace {
+            percent: config.pacing.pace_percent,
+            burst: config.pacing.pace_burst,
+            bytes_per_second_max: 0,
+        };
+        let wrong = made.engine.check();
+        let mut wrong: Vec<String> = wrong.map(|error| error.to_string()).collect();
+        if let Some(flash) = &made.flash {
+            let layout = TierLayout::new(flash.bytes, flash.block_bytes, made.engine.piece_bytes);
+            wrong.extend(layout.err().map(|error| format!("flash tier: {error}")));
+        }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(wrong.join("; ")),
+        }
     }
 
     fn kernel(
@@ -154,14 +172,13 @@ impl VirtualBench {
             "none" => Scheduler::None,
             other => return Err(format!("the scheduler {other} is not supported")),
         };
-        let usual = PageCacheServerSetup::default();
+        let usual = self.experiment.simulation.kernel.clone();
         Ok(PageCacheServerSetup {
             memory_bytes: self.experiment.memory.unwrap_or(usual.memory_bytes),
             read_ahead_bytes: u64::from(cell.kernel.read_ahead_kb) * KIB,
             request_bytes_max,
             scheduler,
             expires: self.on_the_wall(EXPIRES),
-            tags: LOOP_TAGS,
             ..usual
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! One world: HD viewers; half of them leave at once; twice as many arrive within a minute; then
 //! only SD viewers arrive, as the others leave. At this memory and drive the highest rates without
-//! a failure are 97 MiB/s (HD) and 76 MiB/s (SD), as `headlong simulate search --prefetch auto`
+//! a failure are 97 MiB/s (HD) and 76 MiB/s (SD), as `headlong simulate --set server.prefetch=auto`
 //! finds them.
 
 use headlong_engine::{Control, EngineConfig};

@@ -4,9 +4,7 @@
 //! It starts with an empty tier, runs at half the rate until it has been filled several times over,
 //! and is then measured.
 
-use std::num::NonZeroUsize;
-
-use headlong_bench::{RateSearch, RunRecord, VirtualCell};
+use headlong_bench::{LimitSearch, RunRecord, VirtualCell};
 use headlong_sim::{
     FlashSetup, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WarmContent, WorldSetup,
     settings,
@@ -111,16 +109,10 @@ impl HeadlongTier {
     /// Its highest rate without a missed segment.
     pub(super) fn limit(&self, effort: &FlashstreamScope) -> HeadlongLimit {
         let cell = VirtualCell::of_options(self.experiment(effort), self.name, "");
-        let searched = cell.search(
-            &RateSearch {
-                start: GUESS_MIB_S * MIB as f64,
-                resolution: effort.resolution * MIB as f64,
-                seed: effort.seed,
-                seeds: effort.seeds,
-                threads: NonZeroUsize::MIN,
-            },
-            |_| {},
-        );
+        let (start, resolution) = (GUESS_MIB_S, effort.resolution);
+        let mib = MIB as f64;
+        let search = LimitSearch::without_failure(start * mib, resolution * mib, effort.seeds);
+        let searched = cell.search(search, effort.seed);
         // The configurations are built in, and a test checks each of them.
         let records = searched.map(|searched| searched.passed).unwrap_or_default();
         let passed: Vec<&RunFigures> = records.iter().filter_map(RunRecord::figures).collect();

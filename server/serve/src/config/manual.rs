@@ -45,7 +45,7 @@ const EXPERT_HEAD: &str = "\
 
 This page is generated like [configuration.md](configuration.md), which explains how to write
 settings. The default of each setting below is right unless a measurement says otherwise: change one
-at a time, and compare `/status` before and after. `headlong simulate run` with `--engine NAME=VALUE`
+at a time, and compare `/status` before and after. `headlong simulate` with `--set server.NAME=VALUE`
 shows the effect of an engine's setting without a disk, and has further ones that files may not have.
 ";
 
