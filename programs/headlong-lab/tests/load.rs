@@ -82,9 +82,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A trace with this number of sessions of one call, ten milliseconds apart.
-fn trace(folder: &Path, object: &str, sessions: usize) -> String {
+/// A trace with this number of sessions, ten milliseconds apart, each of which makes these calls of
+/// one object: the fields of each as JSON.
+fn trace_of(folder: &Path, object: &str, calls: &[&str], sessions: usize) -> String {
     let path = object.trim_start_matches('/');
+    let calls: Vec<String> = calls
+        .iter()
+        .map(|fields| format!("{{\"object\":0,{fields}}}"))
+        .collect();
+    let calls = calls.join(",");
     let mut lines = format!(
         "{{\"trace\":{{\"version\":2,\"about\":{{\"name\":\"test\",\"seed\":1,\"has_arrivals\":true}},\
          \"classes\":[]}}}}\n{{\"object\":\"{path}\"}}\n"
@@ -92,13 +98,20 @@ fn trace(folder: &Path, object: &str, sessions: usize) -> String {
     for index in 0..sessions {
         let arrival = index as u64 * 10_000_000;
         lines.push_str(&format!(
-            "{{\"session\":{{\"arrival\":{arrival},\"plan\":{{\"script\":{{\"calls\":[{{\"object\":0,\
-             \"timeout\":1000000000000}}]}}}}}}}}\n"
+            "{{\"session\":{{\"arrival\":{arrival},\"plan\":{{\"script\":{{\"calls\":[{calls}]}}}}}}}}\n"
         ));
     }
     let file = folder.join(format!("{sessions}.trace"));
     fs::write(&file, lines).expect("written");
     file.display().to_string()
+}
+
+/// A call that may take 1,000 seconds.
+const PATIENT_CALL: &str = "\"timeout\":1000000000000";
+
+/// A trace of sessions with one call.
+fn trace(folder: &Path, object: &str, sessions: usize) -> String {
+    trace_of(folder, object, &[PATIENT_CALL], sessions)
 }
 
 /// A busy machine may delay the generator, which is not under test here.
@@ -221,7 +234,8 @@ fn too_few_descriptors_are_reported_or_invalidate_result() {
     let server = TitleServer::start();
     let url = server.url();
     // All sessions overlap for an hour: certain to exceed the limit.
-    let long = trace(folder.path(), "/a timeout=1000\n/a pacing=3600", 100);
+    let hour_later = &format!("\"pace\":3600000000000,{PATIENT_CALL}");
+    let long = trace_of(folder.path(), "/a", &[PATIENT_CALL, hour_later], 100);
     let output = load_with_few_descriptors(&[&long, &url]);
     assert_eq!(output.status.code(), Some(2));
     let stderr = text(&output.stderr);
@@ -233,7 +247,8 @@ fn too_few_descriptors_are_reported_or_invalidate_result() {
     assert_eq!(server.requests(), 0);
     // The excess is only detected while the server does not answer; other viewers time out after a
     // second.
-    let file = trace(folder.path(), "/hang timeout=1\n/hang", 100);
+    let brief = "\"timeout\":1000000000";
+    let file = trace_of(folder.path(), "/hang", &[brief, PATIENT_CALL], 100);
     let mut args = vec![file.as_str(), &url, "--json", "-"];
     args.extend(PATIENT);
     let output = load_with_few_descriptors(&args);

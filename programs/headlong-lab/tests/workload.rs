@@ -36,7 +36,8 @@ fn same_command_writes_same_trace() {
     assert!(output.stdout.is_empty());
     let printed = workload(&args);
     assert_eq!(printed.stdout, fs::read(&file).expect("the trace"));
-    assert!(text(&printed.stdout).starts_with("#headlong trace version=1 name=youtube-sd seed=3 "));
+    let head = r#"{"trace":{"version":2,"about":{"name":"youtube-sd","seed":3,"#;
+    assert!(text(&printed.stdout).starts_with(head));
     let described = workload(&["describe", &file, "--json"]);
     assert!(text(&described.stdout).contains("\"name\": \"youtube-sd\""));
 }
@@ -125,7 +126,7 @@ fn text_of_preset_is_a_specification() {
     let spec = spec.display().to_string();
     let output = workload(&["generate", &spec, "--sessions", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout).matches("#headlong session").count(), 2);
+    assert_eq!(text(&output.stdout).matches("{\"session\":").count(), 2);
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod http;
 mod listeners;
 mod media_view;
 pub mod pending_scans;
+mod prepared;
 mod reload;
 pub mod run;
 mod run_error;
