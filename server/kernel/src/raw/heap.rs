@@ -1,7 +1,8 @@
 //! Returning free memory of the heap to the kernel.
 //!
-//! The allocator of the C library keeps what was freed in the midst of its arenas: 64,000 requests
-//! over HTTP/2 left ten times the process's size behind, indefinitely. mimalloc kept more of it.
+//! The allocator of the C library keeps memory that was freed in the middle of its arenas: 64,000
+//! requests over HTTP/2 left ten times the process's size behind, indefinitely. mimalloc kept more
+//! of it.
 
 /// Releases all free pages of the heap. A thread that allocates meanwhile waits until its arena has
 /// been walked: some milliseconds after a flood, microseconds otherwise.

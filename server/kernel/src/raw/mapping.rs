@@ -46,7 +46,7 @@ impl Mapping {
     /// # Safety
     /// The range lies within the mapping, and nothing reads or writes it meanwhile.
     pub(super) unsafe fn give_back(&self, start: usize, length: usize) -> io::Result<()> {
-        // SAFETY: the mapping is private and anonymous; the rest is what the caller promises.
+        // SAFETY: the mapping is private and anonymous; the caller guarantees the rest.
         unsafe {
             let base = self.base.as_ptr().add(start).cast();
             madvise(base, length, Advice::LinuxDontNeed)?;

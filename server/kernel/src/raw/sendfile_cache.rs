@@ -37,7 +37,8 @@ pub(crate) const BLOCK_BYTES: usize = 2 << 20;
 /// One byte may be copied per this many bytes sent that have a copy or deserve one. It bounds the
 /// cost of copying if the frequently sent data exceeds the cache.
 const SENT_FOR_COPIED: u64 = 8;
-/// Upper limit of a reply from copies: bounds what a slow reader protects from being emptied.
+/// Upper limit of a reply from copies: it bounds the blocks that a slow reader keeps from being
+/// emptied.
 const REPLY_BYTES_MAX: u64 = 8 << 20;
 
 /// Size of the sendfile cache.
