@@ -78,7 +78,7 @@ pub struct RunVerdict {
     pub refused_because: Vec<String>,
     /// The bottleneck, if it was the machine instead of the drive.
     pub limit: Option<String>,
-    /// Share of sessions in steady state that failed.
+    /// Share of sessions in steady state that failed; of calls in a virtual run that counts these.
     pub failure_share: f64,
     /// Failures before the steady state, which do not count: the cost of a start.
     #[serde(default)]

@@ -265,6 +265,8 @@ struct SearchProgress {
     made: u32,
     run_guess: Duration,
     runs_guess: f64,
+    /// Whether virtual runs fail by calls instead of sessions.
+    counts_calls: bool,
 }
 
 impl SearchProgress {
@@ -276,6 +278,7 @@ impl SearchProgress {
             made: 0,
             run_guess: run_guess(experiment),
             runs_guess: runs_guess(experiment),
+            counts_calls: experiment.simulation.counts_calls,
         }
     }
 
@@ -307,7 +310,15 @@ impl SearchProgress {
                 format!("failed: {}", verdict.missed.join("; "))
             }
             OutcomeName::Failed => {
-                format!("failed, {:.2} % of sessions", verdict.failure_share * 100.0)
+                let of = match self.counts_calls && record.is_virtual() {
+                    true => "calls",
+                    false => "sessions",
+                };
+                let percent = verdict.failure_share * 100.0;
+                match percent < 0.01 {
+                    true => format!("failed, less than 0.01 % of {of}"),
+                    false => format!("failed, {percent:.2} % of {of}"),
+                }
             }
             OutcomeName::Refused => format!("refused: {}", verdict.refused_because.join("; ")),
         };

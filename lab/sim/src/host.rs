@@ -17,8 +17,8 @@ use crate::slab::Slab;
 
 /// The parts that the simulation imitates, as reports print them.
 pub const IMITATED: &str = "the server's request path (requests, pacing), file systems (a first \
-                            open costs a read as set by --cold-open; headers are not read), \
-                            block layer, io_uring, drives, SSDs, network, sockets";
+                            open costs a read as set by `simulation.cold_open`; headers are not \
+                            read), block layer, io_uring, drives, SSDs, network, sockets";
 
 /// Host of one disk during a call of its core.
 pub(crate) struct SimulatedHost<'m> {
