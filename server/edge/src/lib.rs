@@ -4,7 +4,7 @@
 //! a title are the parts of one engine stream, so a present slice is served like any file. A
 //! missing slice is fetched once for all replies that need it; they receive its bytes as the origin
 //! sends them, and the rest from the disk if the slice was stored before they had all. The decisions
-//! are in `headlong-pull`; this module performs the I/O with the origin and the disk.
+//! are in `headlong-pull`; this crate performs the I/O with the origin and the disk.
 //!
 //! Invariants: a slice gets its name only after all its bytes are on disk; fetched bytes count only
 //! if the origin confirmed the requested version and range; memory holds at most one slice per

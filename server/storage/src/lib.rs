@@ -1,8 +1,8 @@
-//! Devices: one engine and one thread per device. The engine's commands become reads, its events
-//! become replies.
+//! Devices and their SSDs: one engine and one thread per device. The engine's commands become
+//! reads, its events become replies.
 //!
 //! A request takes one path: [`Device`] passes it through `link` to `engine`, which is a device
-//! core (`headlong_device`) with this module's `host`. The core delivers [`Piece`]s to the
+//! core (`headlong_device`) with the `host` of this crate. The core delivers [`Piece`]s to the
 //! [`Reply`] directly. `opener` opens files. The device `thread` starts reads, on `io_uring` or on
 //! other threads; their data goes into the pool and their completions go to the engine.
 //!
