@@ -19,7 +19,7 @@ use headlong_engine::{Control, EngineConfig};
 use headlong_kernel::time_scale::TimeScale;
 use headlong_library::DeviceInfo;
 use headlong_storage::LearnedState;
-use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
+use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts, cannot_write};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
@@ -159,13 +159,16 @@ impl StateFolder {
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
             learned: StateRecord::of(&learned),
         };
-        let folder = path.parent().unwrap_or(&path).display();
+        let folder = path.parent().unwrap_or(&path);
         let written = serde_json::to_vec(&found).map_err(std::io::Error::from);
         match written.and_then(|text| write_whole(&path, &text)) {
-            Ok(()) => self.degraded.recover(DegradedPartKind::State, folder),
+            Ok(()) => self
+                .degraded
+                .recover(DegradedPartKind::State, folder.display()),
             Err(error) => {
-                let reason = format!("{error}; give the server's user write access");
-                self.degraded.lose(DegradedPartKind::State, folder, reason);
+                let reason = cannot_write(folder, &error, "remove state");
+                self.degraded
+                    .lose(DegradedPartKind::State, folder.display(), reason);
             }
         }
     }

@@ -28,7 +28,7 @@ pub enum LogTarget {
 
 /// Error of opening a log file.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open log {path}: {source}; check that its directory exists and is writable")]
+#[error("cannot open log {path}: {source}; {}", Self::REMEDY)]
 pub struct SinkError {
     /// The file.
     pub path: PathBuf,
@@ -38,7 +38,8 @@ pub struct SinkError {
 
 impl SinkError {
     /// Remedy for such an error.
-    pub(super) const REMEDY: &str = "check that its directory exists and is writable";
+    pub(super) const REMEDY: &str =
+        "check that its directory exists, is writable and has free space";
 }
 
 #[derive(Debug)]
