@@ -44,6 +44,9 @@ pub struct SliceRequest {
     pub until: u64,
     /// Whether the reply has received bytes of this slice before.
     pub is_further: bool,
+    /// Whether the device that stores the slices does not answer: the bytes come from the origin,
+    /// even if the slice is stored.
+    pub is_device_offline: bool,
 }
 
 /// Where a reply finds the bytes that it needs.
@@ -64,6 +67,8 @@ struct FetchPurpose {
     is_ahead: bool,
     /// A fill: fetched ahead of all viewers.
     is_fill: bool,
+    /// The bytes are not stored, and not read from the store.
+    skips_store: bool,
 }
 
 /// Whether no reply waits for a slice any more; then its fetch is cancelled. One receiver is held
@@ -99,6 +104,7 @@ impl Pull {
             range,
             until,
             is_further,
+            is_device_offline,
         } = wanted;
         let mut is_miss = is_further;
         let brought = loop {
@@ -106,12 +112,13 @@ impl Pull {
                 is_miss,
                 is_ahead: false,
                 is_fill: false,
+                skips_store: is_device_offline,
             };
             match self.lookup(version, index, range.start, purpose, Some(by)) {
                 SliceLookup::Here(pinned) => break SliceContent::Stored(pinned),
                 SliceLookup::Coming(part, mut incoming) => {
                     is_miss = true;
-                    if !is_further {
+                    if !is_further && !is_device_offline {
                         self.ahead(version, index, until, by);
                     }
                     let _waits = self.counters.wait();
@@ -161,6 +168,7 @@ impl Pull {
             is_miss: true,
             is_ahead: true,
             is_fill: true,
+            skips_store: false,
         };
         match self.lookup(version, index, 0, wanted, None) {
             SliceLookup::Here(_) => Ok(()),
@@ -221,7 +229,7 @@ impl Pull {
         by: Option<&RequestId>,
     ) -> SliceLookup {
         let mut table = version.table();
-        if table.present.get(index as usize) == Some(&true) {
+        if table.present.get(index as usize) == Some(&true) && !wanted.skips_store {
             *table.pins.entry(index).or_insert(0) += 1;
             return SliceLookup::Here(SlicePin::new(version, index, wanted.is_miss));
         }
@@ -236,9 +244,9 @@ impl Pull {
                 return SliceLookup::Coming(part, coming.clone());
             }
         }
-        let part = match self.health.fault() {
-            None => whole,
-            Some(_) => piece,
+        let part = match self.health.fault().is_some() || wanted.skips_store {
+            true => piece,
+            false => whole,
         };
         let length = part.range(version.slices).len();
         let (say, coming) = watch::channel(IncomingSlice::new(length));
@@ -264,6 +272,7 @@ impl Pull {
                 is_miss: true,
                 is_ahead: true,
                 is_fill: false,
+                skips_store: false,
             };
             drop(self.lookup(version, next as u32, 0, wanted, Some(by)));
         }
@@ -309,8 +318,9 @@ impl Pull {
                 self.distrust(&version);
             }
         }
-        match (outcome, self.health.fault()) {
-            (Err(fault), Some(_)) if is_whole && !version.is_retired() => {
+        let is_storing = self.health.fault().is_none() && !wanted.skips_store;
+        match outcome {
+            Err(fault) if !is_storing && is_whole && !version.is_retired() => {
                 let length = part.range(version.slices).len();
                 PullCounters::add(&self.counters.unstored_bytes, length);
                 self.health.note_unstored(fault);
@@ -358,7 +368,7 @@ impl Pull {
         let mut bytes = Arc::default();
         slice.send_modify(|slice| bytes = slice.complete());
         if !part.is_whole() {
-            return Err(self.health.fault().unwrap_or(ResponseFault::NoSpace));
+            return Err(self.health.fault().unwrap_or(ResponseFault::Disk));
         }
         self.store(version, part.index, is_fill, bytes).await?;
         if slice.borrow().was_read() {

@@ -2,17 +2,18 @@
 //! while its disk cannot store slices.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headlong_e2e_tests::edge::{
-    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, settle,
+    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, settings,
+    settle,
 };
 use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_e2e_tests::origin::{Mode, Origin};
 use headlong_e2e_tests::{eventually, until_logged};
 use headlong_testkit::client::{ClientError, Connection, fetch};
-use headlong_testkit::server::{Server, binary};
+use headlong_testkit::server::{Server, ServerBuilder, binary};
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, SlowDisk, pattern};
 
@@ -79,16 +80,14 @@ fn fill_disk(path: &Path) {
     while std::io::Write::write_all(&mut file, &zeros).is_ok() {}
 }
 
-fn slices_below(folder: &Path) -> usize {
+fn slices_below(folder: &Path) -> Vec<PathBuf> {
     let files = files_below(folder).into_iter();
     let is_slice = |name: &str| name.len() == 7 && name.bytes().all(|byte| byte.is_ascii_digit());
-    files
-        .filter(|file| {
-            file.file_name()
-                .and_then(|name| name.to_str())
-                .is_some_and(is_slice)
-        })
-        .count()
+    let is_slice = |file: &PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        name.is_some_and(is_slice)
+    };
+    files.filter(is_slice).collect()
 }
 
 #[test]
@@ -103,7 +102,7 @@ fn replies_begin_before_their_slice_is_whole() {
         receive(reply, 1, 0, half);
     }
     assert_eq!(origin.asked(), 2, "one HEAD and one fetch");
-    assert_eq!(slices_below(cache.path()), 0);
+    assert_eq!(slices_below(cache.path()), Vec::<PathBuf>::new());
     origin.be(Mode::Well);
     for reply in &mut replies {
         receive(reply, 1, half, SLICE);
@@ -132,7 +131,7 @@ fn failing_origin_cuts_replies_that_have_begun() {
         other => panic!("{other:?}"),
     }
     settle(&edge);
-    assert_eq!(slices_below(cache.path()), 0);
+    assert_eq!(slices_below(cache.path()), Vec::<PathBuf>::new());
     origin.be(Mode::Well);
     let reply = range(&edge, &path, 0, SLICE).expect("a reply");
     assert_right(&reply, 1, 0, SLICE);
@@ -155,7 +154,7 @@ fn edge_with_full_disk_serves_and_later_stores_again() {
     let said = edge.output();
     let lines = said.matches("slice sent on without being stored").count();
     assert!((1..=2).contains(&lines), "{said}");
-    assert_eq!(slices_below(disk.root()), 0);
+    assert_eq!(slices_below(disk.root()), Vec::<PathBuf>::new());
     let reply = range(&edge, "/vod/100-400000", 0, SLICE).expect("a reply");
     let expected = Some("headlong; fwd=miss; detail=origin");
     assert_eq!(reply.field("cache-status"), expected);
@@ -322,4 +321,54 @@ fn slice_that_the_disk_cannot_read_is_fetched_again() {
     let fetched = (origin.sent_bytes() - before) / SLICE;
     assert!((2..=4).contains(&fetched), "{fetched} slices of seven");
     until_logged(&edge, "the disk cannot read a slice");
+}
+
+#[test]
+fn stored_slices_come_from_the_origin_while_their_disk_is_offline() {
+    let test = "stored_slices_come_from_the_origin_while_their_disk_is_offline";
+    if !SlowDisk::available_or_skip(test) {
+        return;
+    }
+    let device = BlockDevice::new(128 << 20, DriveModel::WD_RED, 20.0).expect("a device");
+    let origin = Origin::start().expect("an origin");
+    let start = || {
+        let url = format!("http://{}/o/", origin.address());
+        let pull = settings(&url, device.root(), "ahead_bytes = \"0B\"");
+        let config = format!("errors_offline = 1\noffline_retry = \"1h\"\n{pull}");
+        let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&config);
+        builder.start().expect("an edge")
+    };
+    let titles = || 1..12;
+    let assert_whole = |edge: &Server, title: u64| {
+        let path = format!("/vod/{title}-400000");
+        let reply = fetch(edge.address(), "GET", &path, &[]).expect("a reply");
+        assert_eq!(reply.status(), 200, "title {title}: {}", reply.text());
+        assert_eq!(reply.body.len(), 400_000);
+        pattern::verify(title, 0, &reply.body).expect("correct bytes");
+    };
+    let filling = start();
+    titles().for_each(|title| assert_whole(&filling, title));
+    settle(&filling);
+    let stored = slices_below(device.root()).len();
+    // Its memory may hold bytes of slices.
+    drop(filling);
+    device.start().expect("nothing is left in the page cache");
+    let edge = start();
+    for file in slices_below(device.root()) {
+        for extent in device.extents(&file).expect("extents") {
+            let bytes = extent.physical..extent.physical + extent.length;
+            device.disk().fail_reads(bytes);
+        }
+    }
+    titles().for_each(|title| assert_whole(&edge, title));
+    let offline = metrics_with(&edge, "state=\"offline\"} 1");
+    assert_eq!(offline, 1, "the device is offline");
+    let left = slices_below(device.root()).len();
+    assert!(left > stored / 2, "{left} of {stored} slices are left");
+}
+
+/// Number of metrics whose line ends so.
+fn metrics_with(edge: &Server, end: &str) -> usize {
+    let metrics = edge.metrics().expect("metrics");
+    metrics.lines().filter(|line| line.ends_with(end)).count()
 }

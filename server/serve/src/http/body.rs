@@ -329,9 +329,9 @@ impl ReplyBody {
                     }
                     // A slice that was evicted, or that the disk cannot read, has the same bytes when
                     // it is fetched again.
-                    Poll::Ready(Some(Err(failure @ (Failure::Changed | Failure::Device))))
-                        if begun.is_of_origin() && self.vain < REFETCH_MAX =>
-                    {
+                    Poll::Ready(Some(Err(
+                        failure @ (Failure::Changed | Failure::Device | Failure::Offline),
+                    ))) if begun.is_of_origin() && self.vain < REFETCH_MAX => {
                         self.vain += 1;
                         self.is_unreadable = failure == Failure::Device;
                         self.steps.push_front(BodyStep::Part(begun.left()));

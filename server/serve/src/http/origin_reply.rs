@@ -58,7 +58,7 @@ pub(super) async fn answer(
 fn is_passing(none: &ReplyError) -> bool {
     matches!(
         none,
-        ReplyError::Failed(Failure::Changed | Failure::Device)
+        ReplyError::Failed(Failure::Changed | Failure::Device | Failure::Offline)
             | ReplyError::Refused(Refusal::UnknownStream)
             | ReplyError::Origin(ResponseFault::Changed)
     )

@@ -180,6 +180,8 @@ impl RangeRequester {
         let slices = version.slices();
         let index = slices.at(start);
         match why {
+            // Its files are not accessed.
+            _ if self.device.is_offline() => {}
             RangeReason::Again => pull.check(version, index).await,
             RangeReason::Unreadable => pull.discard(version, index).await,
             RangeReason::New | RangeReason::Further => {}
@@ -191,27 +193,37 @@ impl RangeRequester {
             range: ByteRange::new(start - slice.start, here - slice.start),
             until: end,
             is_further: why == RangeReason::Further && start > slice.start,
+            is_device_offline: false,
         };
-        let brought = pull.fetch(version, wanted_bytes, by).await;
         let rest = |from| (from < end).then(|| part(ByteRange::new(from, end), wanted.open_ended));
-        match brought.map_err(RangeError::Fault)? {
-            SliceContent::Bytes(bytes) => {
-                let end = start + bytes.len() as u64;
-                Ok(RangeReply::Passed(OriginBytes {
-                    rest: rest(end),
-                    bytes,
-                    end,
-                    open_ended: wanted.open_ended,
-                }))
+        let brought = pull.fetch(version, wanted_bytes, by).await;
+        let mut brought = brought.map_err(RangeError::Fault)?;
+        if let SliceContent::Stored(pinned) = brought {
+            let open_ended = wanted.open_ended || self.whole;
+            let range = (start - slice.start, here - start);
+            let request = self.request_for(index, range, open_ended);
+            match self.begin(request, here, rest(here), Some(pinned)).await {
+                // The slice stays stored; meanwhile the origin has its bytes.
+                Err(RangeError::Refused(Refusal::Offline { .. })) => {}
+                begun => return begun.map(RangeReply::Begun),
             }
-            SliceContent::Stored(pinned) => {
-                let open_ended = wanted.open_ended || self.whole;
-                let range = (start - slice.start, here - start);
-                let request = self.request_for(index, range, open_ended);
-                let begun = self.begin(request, here, rest(here), Some(pinned)).await;
-                begun.map(RangeReply::Begun)
-            }
+            let of_origin = SliceRequest {
+                is_device_offline: true,
+                ..wanted_bytes
+            };
+            let again = pull.fetch(version, of_origin, by).await;
+            brought = again.map_err(RangeError::Fault)?;
         }
+        let SliceContent::Bytes(bytes) = brought else {
+            return Err(RangeError::Fault(ResponseFault::Disk));
+        };
+        let end = start + bytes.len() as u64;
+        Ok(RangeReply::Passed(OriginBytes {
+            rest: rest(end),
+            bytes,
+            end,
+            open_ended: wanted.open_ended,
+        }))
     }
 
     /// Requests one part of a file on the device.
