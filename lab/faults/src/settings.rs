@@ -11,6 +11,7 @@ use crate::random_source::RandomSource;
 /// Settings that may change, with valid values of each row. Times are short, so that worlds in
 /// which they matter are short, too.
 const ROWS: &[(&str, &[&str])] = &[
+    // A new policy goes to the end; the plans of all seeds change.
     (
         "policy",
         &[

@@ -474,7 +474,7 @@ mod tests {
         let lines = text.lines().filter(|line| line.starts_with("| fixed "));
         // Its points, and its best point in the table of the bound.
         assert_eq!(lines.count(), 4);
-        assert_eq!(report.points.points.len(), 7 * 3);
+        assert_eq!(report.points.points.len(), (Policy::ALL.len() + 2) * 3);
         assert!(text.contains("131073"));
     }
 

@@ -5,7 +5,8 @@
 //! these functions too, so that its results apply to the server.
 //!
 //! Invariants: pure integer arithmetic, rounded half up, so that a size is the same on every
-//! machine; a size is never zero; the sizes of a chain never shrink.
+//! machine; a size is never zero; with one reference size, the sizes
+//! of a chain never shrink (the prefetch simulation relies on it).
 
 use headlong_units::BitRate;
 

@@ -81,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Heal),
         1 => any::<bool>().prop_map(Step::Hang),
         1 => title.prop_map(|title| Step::Gone { title }),
-        1 => (0usize..5, 0usize..3).prop_map(|(policy, order)| Step::Policy { policy, order }),
+        1 => (0..Policy::ALL.len(), 0..Order::ALL.len()).prop_map(|(policy, order)| Step::Policy { policy, order }),
     ]
 }
 

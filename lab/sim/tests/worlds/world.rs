@@ -304,8 +304,8 @@ proptest! {
         viewers in 1_u64..60,
         memory_mib in 2_u64..40,
         outstanding in 1_u32..5,
-        order in 0_usize..3,
-        policy in 0_usize..5,
+        order in 0..headlong_engine::Order::ALL.len(),
+        policy in 0..Policy::ALL.len(),
         position_ms in 1_u64..400,
         socket_kib in 0_u64..600,
     ) {
