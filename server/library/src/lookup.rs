@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use headlong_media::PATH_BYTES_MAX;
+use headlong_units::path_bytes;
 use rustix::fs::{FileType, Stat};
 use thiserror::Error;
 
@@ -77,7 +78,7 @@ pub struct CheckedFile {
 /// Whether a path can name a served file.
 pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
     let bad = |name: &str| ["", ".", ".."].contains(&name);
-    if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
+    if path_bytes(path).len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
         return Err(ResolveError::BadPath(path.to_string()));
     }
     match path.split('/').any(|name| name.starts_with('.')) {

@@ -6,12 +6,14 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use headlong_units::{path_bytes, path_text};
 use rustix::fs::{
     Access, AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, accessat, statx,
 };
@@ -20,6 +22,7 @@ use thiserror::Error;
 
 use crate::identity::FileIdentity;
 use crate::links::follow_links;
+use crate::os_path::os_path;
 
 /// Why a directory cannot be served.
 #[derive(Debug, Error)]
@@ -367,7 +370,8 @@ impl Root {
         let Ok(opened) = self.opened() else {
             return true;
         };
-        let asked = accessat(&opened.fd, path, Access::READ_OK, AtFlags::EACCESS);
+        let path = path_bytes(path);
+        let asked = accessat(&opened.fd, &*path, Access::READ_OK, AtFlags::EACCESS);
         !matches!(asked, Err(Errno::ACCESS | Errno::PERM))
     }
 
@@ -405,12 +409,9 @@ impl Root {
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
         let opened = self.opened().ok()?;
         let canonical = &opened.canonical;
-        let real = canonical.join(path).canonicalize().ok()?;
-        let inside = real.strip_prefix(canonical).ok()?;
-        inside
-            .to_str()
-            .filter(|path| !path.is_empty())
-            .map(String::from)
+        let real = canonical.join(os_path(path)).canonicalize().ok()?;
+        let inside = real.strip_prefix(canonical).ok()?.as_os_str();
+        (!inside.is_empty()).then(|| path_text(inside.as_bytes()).into_owned())
     }
 }
 
@@ -450,6 +451,6 @@ impl OpenRoot {
 
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
-        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), BENEATH)
+        rustix::fs::openat2(&self.fd, &*path_bytes(path), flags, Mode::empty(), BENEATH)
     }
 }

@@ -312,13 +312,6 @@ impl LibraryState {
         last: &mut LastResults,
         mut changes: ScanChanges,
     ) -> ScanChanges {
-        if found.counts.not_utf8 > 0 {
-            let count = found.counts.not_utf8;
-            let reason = format!(
-                "{count} names are not UTF-8 and cannot be served, as no URL can name them"
-            );
-            found.warnings.push(Warning::new("", reason));
-        }
         found.warnings.truncate(WARNINGS_MAX);
         let version = |path: &str| found.located.get(path).map(|file| file.identity);
         let with_version = |warning: Warning| {
@@ -480,6 +473,7 @@ impl ScanChanges {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
     use std::os::fd::BorrowedFd;
 
     use rustix::io::Errno;
@@ -544,7 +538,9 @@ mod tests {
             settle_file: Duration::ZERO,
         };
         let mut along = WalkCallbacks {
-            look_at: &|directory: BorrowedFd<'_>, name: &str| match name == ill {
+            look_at: &|directory: BorrowedFd<'_>, name: &CStr| match name.to_bytes()
+                == ill.as_bytes()
+            {
                 true => Err(Errno::IO),
                 false => look_at(directory, name),
             },

@@ -19,6 +19,7 @@ use crate::device::{Devices, FileSystemLocation};
 use crate::facts::{FactsKey, FactsTable};
 use crate::identity::{FileIdentity, born_ns};
 use crate::kind::{FileKind, file_kind};
+use crate::os_path::os_path;
 use crate::raw;
 use crate::root::Root;
 use crate::warning::{RuntimeWarnings, Warning};
@@ -46,7 +47,7 @@ impl LibraryContext {
     pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> FileSystemLocation {
         self.devices.location(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
-            let file = root.real_path_so_far().join(path);
+            let file = root.real_path_so_far().join(os_path(path));
             self.devices.place(st_dev, &file, &root.path)
         })
     }
@@ -384,9 +385,7 @@ impl StreamFiles {
     /// The full path of one of its files, for messages.
     pub fn path_of(&self, file: &PartFile) -> String {
         let root = &self.ground.roots[file.root].path;
-        root.join(file.path.trim_start_matches('/'))
-            .display()
-            .to_string()
+        root.join(os_path(&file.path)).display().to_string()
     }
 
     /// Opens one part for reading, below its root.

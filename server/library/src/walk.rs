@@ -5,11 +5,12 @@
 //! checked, since titles depend on them.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headlong_units::{path_bytes, path_text};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 
@@ -29,8 +30,6 @@ const FILES_MAX: usize = 10_000_000;
 pub struct ScanCounts {
     /// Files that are served.
     pub files: u64,
-    /// Names that are not UTF-8, which no URL can contain.
-    pub not_utf8: u64,
     /// Names that begin with a dot.
     pub hidden: u64,
     /// Symbolic links.
@@ -42,7 +41,6 @@ pub struct ScanCounts {
 impl ScanCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.files += other.files;
-        self.not_utf8 += other.not_utf8;
         self.hidden += other.hidden;
         self.links += other.links;
         self.special += other.special;
@@ -121,14 +119,14 @@ pub(crate) struct PreviousScan<'a> {
 }
 
 /// The `stat` of an entry of a directory; links are not followed.
-pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, Errno> {
+pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<Stat, Errno> {
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Callbacks of a walk, on the walk's own thread.
 pub(crate) struct WalkCallbacks<'a> {
     /// [`look_at`], except in tests.
-    pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &str) -> Result<Stat, Errno>,
+    pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &CStr) -> Result<Stat, Errno>,
     /// Called after each disk access with its duration. The walk continues when it returns.
     pub(crate) rest: &'a mut dyn FnMut(Duration),
     /// Called when one more directory is complete with its manifests, but without its
@@ -145,7 +143,7 @@ impl WalkCallbacks<'_> {
         answer
     }
 
-    fn look_at(&mut self, directory: &impl AsFd, name: &str) -> Result<Stat, Errno> {
+    fn look_at(&mut self, directory: &impl AsFd, name: &CStr) -> Result<Stat, Errno> {
         let look_at = self.look_at;
         self.access_disk(|| look_at(directory.as_fd(), name))
     }
@@ -336,8 +334,10 @@ fn recheck(
     along: &mut WalkCallbacks<'_>,
 ) {
     for path in manifests {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        match along.look_at(fd, name) {
+        let name = path_bytes(path.rsplit('/').next().unwrap_or_default());
+        // No name contains NUL.
+        let name = CString::new(name).unwrap_or_default();
+        match along.look_at(fd, &name) {
             Ok(stat) if is_regular(&stat) => {
                 let identity = FileIdentity::of(&stat).settling(before.settle_file);
                 scan.files.push((Arc::clone(path), identity));
@@ -369,21 +369,18 @@ impl Listing {
         along: &mut WalkCallbacks<'_>,
     ) -> Result<(), Errno> {
         for (_, kind, name) in &along.access_disk(|| names(fd))? {
-            let Ok(text) = name.to_str() else {
-                self.counts.not_utf8 += 1;
-                continue;
-            };
-            if text.starts_with('.') {
+            if name.to_bytes().starts_with(b".") {
                 self.counts.hidden += 1;
                 continue;
             }
+            let text = path_text(name.to_bytes());
             let path = match directory {
-                "" => text.to_string(),
+                "" => text.into_owned(),
                 _ => format!("{directory}/{text}"),
             };
             match kind {
                 FileType::Directory => self.below.push(path),
-                FileType::RegularFile | FileType::Unknown => match along.look_at(fd, text) {
+                FileType::RegularFile | FileType::Unknown => match along.look_at(fd, name) {
                     Ok(stat) => self.take_in(&stat, path, before.settle_file, scan),
                     Err(errno) if says_nothing(errno) => {
                         self.keep_unchecked_entry(directory, path, errno, before, scan);

@@ -145,7 +145,6 @@ fn log_scan(state: &MediaState) {
     tracing::info!(
         files = counts.files,
         hidden = counts.hidden,
-        not_utf8 = counts.not_utf8,
         titles = state.library.title_count(),
         "scanned the roots"
     );

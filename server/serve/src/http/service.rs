@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
-use headlong_library::{FileEntry, ResolveError};
+use headlong_library::{FileEntry, ResolveError, os_path};
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
 use headlong_telemetry::{LimitedKind, REQUEST_ID, Stage};
@@ -221,7 +221,7 @@ async fn answer_read(
             let remedy = "check the server of auth_url";
             state.limited_log.write(LimitedKind::Access, |left_out| {
                 tracing::warn!(
-                    path = path.as_str(),
+                    path = ?os_path(path.as_str()),
                     what,
                     remedy,
                     left_out,
@@ -282,6 +282,7 @@ async fn resolve(
     found.map_err(|error| match error {
         ResolveError::Io { path, source } => {
             // A name may contain any byte; `?` quotes it, so that it stays on its line.
+            let path = os_path(&path);
             state.limited_log.write(LimitedKind::Lookup, |left_out| {
                 tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
             });
@@ -292,6 +293,7 @@ async fn resolve(
         }
         ResolveError::NoAnswer(_) => ReplyError::Failed(Failure::TimedOut),
         ResolveError::Forbidden(path) => {
+            let path = os_path(&path);
             let remedy = "let the server's user read it and search its parent directories";
             state.limited_log.write(LimitedKind::Forbidden, |left_out| {
                 tracing::warn!(
