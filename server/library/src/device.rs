@@ -67,8 +67,8 @@ impl DeviceInfo {
 pub struct RootsInfo {
     /// The devices that they lie on, with the names and in the order of a scan.
     pub devices: Vec<DeviceInfo>,
-    /// The resolved paths of the roots; missing roots are left out.
-    pub real_paths: Vec<PathBuf>,
+    /// The resolved path of each root, in their order; `None` if it is missing.
+    pub real_paths: Vec<Option<PathBuf>>,
     /// Why roots are missing, as far as this is known without waiting for a disk.
     pub missing: Vec<RootError>,
 }
@@ -79,10 +79,10 @@ pub struct RootsInfo {
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
 pub fn inspect_roots(roots: &[PathBuf]) -> Result<RootsInfo, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
-    let real = |root: &Arc<Root>| Some(root.place()?.0);
+    let real = |root: &Arc<Root>| root.place().map(|(real, _)| real);
     Ok(RootsInfo {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
-        real_paths: roots.iter().filter_map(real).collect(),
+        real_paths: roots.iter().map(real).collect(),
         missing: (roots
             .iter()
             .filter(|root| root.was_missing.load(Ordering::Relaxed)))
