@@ -37,6 +37,7 @@ mod options;
 mod os_path;
 mod out_of_order_scan;
 mod out_of_order_state;
+mod past_versions;
 mod raw;
 mod root;
 mod scan;

@@ -244,6 +244,9 @@ impl LibraryState {
                 manifests.extend(here.filter(|(path, _)| is_of(index, path)));
             }
             let (titles, odd) = titles(&manifests, &found.located);
+            let removed = old.files.iter();
+            let removed = removed.filter(|(path, _)| !found.located.contains_key(*path));
+            removed.for_each(|(_, entry)| entry.note_past());
             let new = build(&found.located, &titles, old, &self.maker);
             changes.compare(old, &new);
             let mut served = (0..all_found.len()).filter(|index| self.is_served(*index));

@@ -59,6 +59,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         },
         proxies: config.proxies.clone(),
         ranges: RangeLimits::default(),
+        etag: config.etag,
         cache_control,
         access: AccessRules::new(&config.path, config.pacing, &config.cors),
         reply_fields: config.reply_fields.clone(),

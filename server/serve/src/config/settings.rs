@@ -56,6 +56,8 @@ pub struct Config {
     pub reply_fields: Vec<ReplyField>,
     /// How texts are compressed.
     pub gzip: Vec<Gzip>,
+    /// The time that entity tags are made of.
+    pub etag: EtagTime,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -349,6 +351,17 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
+    /// The modification time in entity tags.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum EtagTime {
+        /// As precise as the file system.
+        Nanoseconds => "nanoseconds",
+        /// As precise as most archives.
+        Seconds => "seconds"
+    }
+}
+
+headlong_units::names! {
     /// How texts are compressed with gzip.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gzip {
@@ -383,6 +396,7 @@ impl Default for Config {
             flash: Vec::new(),
             reply_fields: vec![ReplyField::ServerTimingOnRequest],
             gzip: vec![Gzip::Dynamic],
+            etag: EtagTime::Nanoseconds,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: ClientLimits::default(),

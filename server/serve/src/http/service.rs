@@ -345,7 +345,7 @@ async fn fetch(
         true => None,
         false => gzip_turn(state, head, asked, file),
     };
-    let mut shown = FileMetadata::of(path, file);
+    let mut shown = FileMetadata::of(path, file, asked.settings.etag);
     if is_packed || gzip_turn.is_some() {
         shown.entity_tag = gzip_tag(&shown.entity_tag);
     }
