@@ -258,6 +258,47 @@ fn unusual_names_and_sizes_are_served() {
     assert!(library.warnings().is_empty());
 }
 
+#[test]
+fn name_is_found_in_either_normal_form_and_exact_one_wins() {
+    let tree = TempTree::new();
+    let (composed, decomposed) = ("\u{fc}/\u{e9}.mp4", "u\u{308}/e\u{301}.mp4");
+    tree.write(composed, "composed");
+    let library = tree.scan();
+    for asked in [composed, decomposed, "\u{fc}/e\u{301}.mp4"] {
+        assert_eq!(&*resolve(&library, asked).path, composed);
+    }
+    assert!(library.resolve("u\u{308}/e.mp4").is_err());
+    tree.write(decomposed, "decomposed");
+    for exact in [composed, decomposed] {
+        assert_eq!(&*resolve(&library, exact).path, exact);
+    }
+}
+
+#[test]
+fn manifest_names_files_in_either_normal_form() {
+    let tree = TempTree::new();
+    let media = "#EXTM3U\n#EXTINF:4,\n\u{fc}1.ts\n#EXTINF:4,\n%C3%BC2.ts\n#EXT-X-ENDLIST\n";
+    let master = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000\n\u{fc}.m3u8\n";
+    tree.write("master.m3u8", master);
+    tree.write("u\u{308}.m3u8", media);
+    for name in ["u\u{308}1.ts", "u\u{308}2.ts"] {
+        tree.write(name, name);
+    }
+    let library = tree.scan();
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+    let titles: Vec<String> = library
+        .titles()
+        .into_iter()
+        .map(|title| title.path)
+        .collect();
+    assert_eq!(titles, ["/master.m3u8"]);
+    let first = resolve(&library, "\u{fc}1.ts");
+    assert_eq!(
+        (first.stream.parts.len(), &*first.stream.title),
+        (2, "master.m3u8")
+    );
+}
+
 /// Runs as a user without permissions: only this thread changes its user id.
 fn as_nobody(call: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {

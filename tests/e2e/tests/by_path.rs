@@ -417,3 +417,22 @@ fn rate_is_shared_per_address_and_per_session() {
     assert!(!comes(&mut same));
     assert!(comes(&mut other));
 }
+
+/// A Mac writes decomposed names, browsers ask for composed ones.
+#[test]
+fn other_normal_form_of_a_name_is_served_under_its_rule() {
+    let library = library(&["caf\u{e9}", "u\u{308}"]);
+    let server = ServerBuilder::new([library.root()])
+        .config("[path.\"/caf\u{e9}/\"]\naccess = \"closed\"\n")
+        .start()
+        .expect("a server");
+    let status = |target: &str| {
+        let reply = fetch(server.address(), "GET", target, &[("Range", "bytes=5-8")]);
+        reply.expect("answered").status()
+    };
+    assert_eq!(status("/u%CC%88/title.bin"), 206);
+    assert_eq!(status("/%C3%BC/title.bin"), 206);
+    assert_eq!(status("/%C3%BC/other.bin"), 404);
+    assert_eq!(status("/caf%C3%A9/title.bin"), 403);
+    assert_eq!(status("/cafe%CC%81/title.bin"), 403);
+}

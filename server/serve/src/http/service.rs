@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
-use headlong_library::{FileEntry, ResolveError, os_path};
+use headlong_library::{FileEntry, ResolveError, composed, os_path};
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
 use headlong_telemetry::{LimitedKind, REQUEST_ID, Stage};
@@ -239,6 +239,13 @@ async fn answer_read(
         let found = resolve(state, path.as_str(), asked.settings.lookup_timeout).await;
         asked.account.turn(Stage::Other);
         let file = found?;
+        // The server of `auth_url` judged the path as requested, not another form of it.
+        let is_other_form = *file.path != *path.as_str()
+            && composed(&file.path) == composed(path.as_str())
+            && asked.settings.access.uses_auth_server(path.as_str());
+        if is_other_form {
+            return Err(ReplyError::Status(Status::NotFound, None));
+        }
         let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
         if let Some(packed) = packed
             && let Ok(answer) = fetch(state, head, asked, path.as_str(), &packed, true).await
