@@ -75,7 +75,7 @@ impl Library {
         roots: &[PathBuf],
         options: LibraryOptions,
     ) -> Result<Self, Vec<RootError>> {
-        let roots = open_roots(roots, options.open_timeout)?;
+        let roots = open_roots(roots, options.link_targets, options.open_timeout)?;
         let ground = LibraryContext::new(Devices::of_roots(kernel, &roots), roots);
         Ok(Self {
             state: Arc::new(LibraryState::new(ground, options)),

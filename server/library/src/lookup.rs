@@ -20,7 +20,7 @@ use crate::state::LibraryState;
 /// Why no file is found at a path.
 #[derive(Debug, Error)]
 pub enum ResolveError {
-    /// No such name, a hidden name, or a link out of its root.
+    /// No such name, a hidden name, or a link that is not followed.
     #[error("`{0}`: no such file")]
     NotFound(String),
     /// Not a path that could name a file: empty, with dot segments or NUL, or too long.
@@ -57,7 +57,7 @@ pub enum PathContent {
     Directory,
     /// A FIFO, a socket or a device.
     NotRegular,
-    /// Nothing, or a link out of the root.
+    /// Nothing, or a link that is not followed.
     Absent,
     /// The kernel refused or failed.
     Failed(io::Error),

@@ -88,6 +88,7 @@ impl LibraryState {
             .is_none_or(|at| at.elapsed() >= WHOLE_INTERVAL);
         let whole = whole || is_due;
         let before = PreviousScan {
+            root: &self.roots()[root],
             manifests: &last.manifests,
             listings: &last.listings,
             whole,
@@ -105,7 +106,7 @@ impl LibraryState {
             },
         };
         let scan = match self.is_served(root) {
-            true => walk(&self.roots()[root], before, &mut along),
+            true => walk(before, &mut along),
             false => RootScan::default(),
         };
         if whole {
@@ -502,6 +503,7 @@ mod tests {
         let mut counts = Vec::new();
         let (manifests, listings) = Default::default();
         let before = PreviousScan {
+            root: &state.roots()[0],
             manifests: &manifests,
             listings: &listings,
             whole: true,
@@ -517,7 +519,7 @@ mod tests {
                 library.remember("a/film.mp4").expect("still known");
             },
         };
-        walk(&state.roots()[0], before, &mut along);
+        walk(before, &mut along);
         let titles: Vec<usize> = counts.iter().map(|(titles, _)| *titles).collect();
         let files: Vec<u64> = counts.iter().map(|(_, files)| *files).collect();
         assert_eq!(files, [0, 1, 2, 3]);
@@ -534,6 +536,7 @@ mod tests {
         let mut last = lock(&state.walks[0]);
         let began_ns = state.now_ns();
         let before = PreviousScan {
+            root: &state.roots()[0],
             manifests: &last.manifests,
             listings: &last.listings,
             whole,
@@ -550,7 +553,7 @@ mod tests {
             rest: &mut |_| (),
             so_far: &mut |_| (),
         };
-        let scan = walk(&state.roots()[0], before, &mut along);
+        let scan = walk(before, &mut along);
         state.merge(0, WalkResult { scan, began_ns }, &mut last)
     }
 

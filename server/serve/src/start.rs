@@ -20,6 +20,7 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
         unserved_roots: config.folders().len() - config.roots.len(),
+        link_targets: config.link_targets.len(),
         ..LibraryOptions::default()
     };
     Library::open(&config.folders(), options).map_err(|errors| {

@@ -145,6 +145,7 @@ fn log_scan(state: &MediaState) {
     tracing::info!(
         files = counts.files,
         hidden = counts.hidden,
+        links_out = counts.links_out,
         titles = state.library.title_count(),
         "scanned the roots"
     );

@@ -23,6 +23,8 @@ pub(super) fn rows() -> Rows<Config> {
     let mut rows = Rows::<Config>::default();
     rows.add("roots", path().list(), |c| &mut c.roots,
         "Folders to serve; folders named on the command line replace them. A URL's path is looked up in each folder in order; the first match is served.").restart().tier(Basic);
+    rows.add("link_targets", path().list(), |c| &mut c.link_targets,
+        "Folders outside the roots into which symbolic links in the roots may lead, such as the mount points of other disks. Files behind such a link have the path of the link, and the device of the folder reads them. Links to any other place outside are not followed; the log and `/library.json` name them.").restart();
     rows.add("listen", address().list(), |c| &mut c.listen,
         "Addresses and ports for viewers, and unix sockets for a proxy on this machine (`unix:` and the path; see beside.md). With `[tls]` they speak TLS, unless `tls.listen` names other addresses for that.").restart().tier(Basic);
     rows.add("unix_mode", mode(), |c| &mut c.unix_mode,

@@ -24,12 +24,16 @@ impl Config {
     /// Reports missing folders, certificates, logs, devices and memory. Reads folders and files;
     /// binds no port, leaves no file behind and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
-        let seen = match inspect_roots(&self.folders()) {
+        let seen = match inspect_roots(&self.folders(), self.link_targets.len()) {
             Ok(seen) => {
                 self.check_devices(&seen.devices, seen.missing.is_empty(), document);
-                // The folders of origins follow; their files have no paths of their own.
-                let roots = seen.real_paths.into_iter().take(self.roots.len());
-                roots.flatten().collect()
+                // The folders of origins are between roots and targets of links; their files have
+                // no paths.
+                let targets = seen.real_paths.len() - self.link_targets.len();
+                let is_served = |index| index < self.roots.len() || index >= targets;
+                let folders = seen.real_paths.into_iter().enumerate();
+                let served = folders.filter(|(index, _)| is_served(*index));
+                served.filter_map(|(_, real)| real).collect()
             }
             Err(errors) => {
                 // A missing folder may appear later; the start reports it.
@@ -202,6 +206,9 @@ impl Config {
         let of_pull = self.pull.iter().find(|(_, rule)| is_it(&rule.folder));
         match of_pull.filter(|_| !self.roots.iter().any(is_it)) {
             Some((prefix, _)) => format!("pull.{prefix}.folder"),
+            None if self.link_targets.iter().any(is_it) && !self.roots.iter().any(is_it) => {
+                "link_targets".to_owned()
+            }
             None => "roots".to_owned(),
         }
     }

@@ -21,6 +21,8 @@ use super::path_rule::PathRule;
 pub struct Config {
     /// Folders to serve; at least one after [`Config::load`].
     pub roots: Vec<PathBuf>,
+    /// Folders outside the roots into which symbolic links may lead.
+    pub link_targets: Vec<PathBuf>,
     /// Addresses for viewers; at least one.
     pub listen: Vec<ListenAddress>,
     /// Mode of unix socket files.
@@ -87,7 +89,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The roots, followed by the folders of origins that are not roots.
+    /// The roots, followed by the folders of origins that are not roots, and the targets of links.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = self.roots.clone();
         for rule in self.pull.values() {
@@ -95,6 +97,7 @@ impl Config {
                 folders.push(rule.folder.clone());
             }
         }
+        folders.extend(self.link_targets.iter().cloned());
         folders
     }
 
@@ -379,6 +382,7 @@ impl Default for Config {
         engine.control.mode = Control::Auto;
         Self {
             roots: Vec::new(),
+            link_targets: Vec::new(),
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080)).into()],
             unix_mode: 0o660,
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),

@@ -634,14 +634,16 @@ fn own_files_below_a_root_are_refused_and_all_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::create_dir_all(path("videos/films")).expect("a folder");
+    fs::create_dir_all(path("disk2")).expect("a folder");
     std::os::unix::fs::symlink(path("videos/films"), path("link")).expect("linked");
     let text = format!(
-        "roots = [{:?}]\nmemory = \"8MiB\"\nstate = {:?}\nflash = [{:?}]\n\
+        "roots = [{:?}]\nlink_targets = [{:?}]\nmemory = \"8MiB\"\nstate = {:?}\nflash = [{:?}]\n\
          [tls]\ncertificate = {:?}\nkey = {:?}\n\
          [pull.\"/v/\"]\norigin = \"http://b.localhost:9/\"\nfolder = {:?}\n\
          bytes_max = \"1GiB\"\ns3_region = \"r\"\ns3_keys = {:?}\n",
         path("videos"),
-        path("videos/state"),
+        path("disk2"),
+        path("disk2/state"),
         path("link/ssd"),
         path("videos/pair.pem"),
         path("videos/pair.key"),
@@ -654,8 +656,9 @@ fn own_files_below_a_root_are_refused_and_all_are_reported() {
         .expect_err("wrong")
         .to_string()
         .replace(&path(""), "T/");
+    let state = "state: T/disk2/state is in T/disk2, which is served";
+    assert!(told.contains(state), "{told}");
     for (key, own) in [
-        ("state", "videos/state"),
         ("flash", "link/ssd"),
         ("tls.key", "videos/pair.key"),
         ("pull./v/.s3_keys", "videos/keys"),
