@@ -55,13 +55,7 @@ impl Attributes {
                 ino: statx.stx_ino,
                 born: has_born.then_some((born.tv_sec, born.tv_nsec)),
             },
-            identity: FileIdentity {
-                dev,
-                ino: statx.stx_ino,
-                size: statx.stx_size,
-                mtime_ns: i128::from(mtime.tv_sec) * 1_000_000_000 + i128::from(mtime.tv_nsec),
-                is_settled: true,
-            },
+            identity: FileIdentity::of_statx(statx),
             shown: FileAttr {
                 ino: INodeNo(statx.stx_ino),
                 size: statx.stx_size,
@@ -96,6 +90,8 @@ impl Attributes {
                 ino,
                 size: 0,
                 mtime_ns: 0,
+                ctime_ns: 0,
+                attributes: 0,
                 is_settled: false,
             },
             shown: FileAttr {

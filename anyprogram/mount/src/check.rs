@@ -41,7 +41,7 @@ pub(crate) fn machine(document: &mut Document, ends: &mut MountPaths, disks: &Co
         }
     }
     if let Some(directory) = directory {
-        match inspect_roots(std::slice::from_ref(&directory)) {
+        match inspect_roots(std::slice::from_ref(&directory), 0) {
             Ok(seen) => disks.check_disks(&seen.devices, document),
             Err(errors) => errors
                 .iter()

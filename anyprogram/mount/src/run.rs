@@ -167,7 +167,7 @@ async fn keep_alive(point: PathBuf) {
 
 /// Starts an engine for each device that the tree lies on.
 fn start_devices(settings: &Settings) -> Result<Vec<Device>, RunError> {
-    let seen = inspect_roots(std::slice::from_ref(&settings.directory));
+    let seen = inspect_roots(std::slice::from_ref(&settings.directory), 0);
     let infos = match seen {
         Ok(seen) => seen.devices,
         Err(errors) => {

@@ -165,8 +165,9 @@ impl UnresolvedRequest {
 pub(crate) fn tag_of(entry: &FileEntry) -> String {
     entity_tag(&VersionIdentity {
         size: entry.identity.size,
-        mtime_ns: entry.identity.mtime_ns,
-        unsettled: (!entry.is_settled).then_some(entry.stream.0),
+        mtime: entry.identity.mtime_ns,
+        is_weak: !entry.is_settled,
+        distinction: (!entry.is_settled).then_some(entry.stream.0),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use headlong_library::inspect_roots;
+use headlong_library::{inspect_roots, links_out};
 use headlong_serve::config::Config;
 use headlong_units::Bytes;
 
@@ -28,7 +28,7 @@ pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {
-    let seen = inspect_roots(&config.folders()).map_err(|errors| {
+    let seen = inspect_roots(&config.folders(), config.link_targets.len()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
     })?;
@@ -71,6 +71,10 @@ fn report(config: &Config) -> anyhow::Result<String> {
         for line in headlong_survey::kernel_settings(&device.name).lines() {
             let _ = writeln!(page, "#   {line}");
         }
+    }
+    let served = [&config.roots[..], &config.link_targets].concat();
+    for link in links_out(&served, config.link_targets.len()) {
+        let _ = writeln!(page, "# roots: {}: {}", link.path, link.reason);
     }
     for warning in config.warnings(&named) {
         let _ = writeln!(page, "# {warning}");

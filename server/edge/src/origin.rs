@@ -12,14 +12,14 @@ use bytes::Bytes;
 use headlong_kernel::time_scale::TimeScale;
 use headlong_pull::{OriginVersion, ResponseFault, TargetRules, fresh_for};
 use headlong_telemetry::{REQUEST_ID, RequestId};
-use headlong_units::ByteRange;
+use headlong_units::{ByteRange, path_bytes};
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -189,10 +189,12 @@ impl Origin {
         by: Option<&RequestId>,
     ) -> Result<Response<Incoming>, ResponseFault> {
         let uri = match &self.signer {
-            Some(signer) => signer.sign(*method == Method::HEAD, name),
-            None => self.plain(name),
+            Some(signer) => {
+                (signer.sign(*method == Method::HEAD, name)).ok_or(ResponseFault::Absent)
+            }
+            None => self.plain(name).ok_or(ResponseFault::Redirect),
         };
-        let mut uri = uri.ok_or(ResponseFault::Redirect)?;
+        let mut uri = uri?;
         for _ in 0..=REDIRECTS_MAX {
             let mut request = Request::builder()
                 .method(method)
@@ -234,7 +236,7 @@ impl Origin {
     fn plain(&self, name: &str) -> Option<Uri> {
         let (path, query) = title::split(name);
         let mut target = self.base.path().to_owned();
-        target.extend(utf8_percent_encode(path, IN_PATH));
+        target.extend(percent_encode(&path_bytes(path), IN_PATH));
         if let Some(query) = query {
             target.push('?');
             target.push_str(query);

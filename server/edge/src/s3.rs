@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use headlong_http::HttpDate;
+use headlong_units::path_bytes;
 use http::{HeaderMap, StatusCode, Uri, header};
 use percent_encoding::percent_decode_str;
 use rusty_s3::actions::{GetObject, HeadObject};
@@ -68,10 +69,12 @@ impl Signer {
         }))
     }
 
-    /// The signed URL of a title.
+    /// The signed URL of a title; `None` if no object can have its name.
     pub(super) fn sign(&self, is_head: bool, name: &str) -> Option<Uri> {
         let (path, query) = title::split(name);
-        let object = format!("{}{path}", self.folder);
+        // Keys of a bucket are UTF-8.
+        let path = path_bytes(path);
+        let object = format!("{}{}", self.folder, std::str::from_utf8(&path).ok()?);
         let keys = self
             .keys
             .lock()

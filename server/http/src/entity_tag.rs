@@ -9,33 +9,33 @@ use crate::fields::trim_ows;
 /// so that a download can continue at another replica.
 ///
 /// Machine-specific values (inode, change time) are excluded, so a version that is restored with
-/// its size and time gets its old tag.
+/// its size and time gets its old tag; unless these are not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct VersionIdentity {
     /// Size in bytes.
     pub size: u64,
-    /// Last modification, in nanoseconds since 1970.
-    pub mtime_ns: i64,
-    /// Set for a file that was written so recently that other content may still get the same size
-    /// and time: a number that is unique in this server.
-    pub unsettled: Option<u64>,
+    /// Last modification since 1970, in nanoseconds or in seconds.
+    pub mtime: i64,
+    /// Whether other content may have the same size and time.
+    pub is_weak: bool,
+    /// A number that distinguishes it from other versions with the same size and time.
+    pub distinction: Option<u64>,
 }
 
-/// Entity tag of a version, with quotes. It is strong, or weak while the version is unsettled, so
-/// that ranges of two versions are not combined; a later tag then never equals it.
+/// Entity tag of a version, with quotes. A weak one keeps clients from combining ranges of two
+/// versions.
 ///
 /// Nothing is hashed, so different identities never share a tag.
 pub fn entity_tag(identity: &VersionIdentity) -> String {
-    let VersionIdentity {
-        size,
-        mtime_ns,
-        unsettled,
-    } = identity;
+    let VersionIdentity { size, mtime, .. } = identity;
     // A single allocation, because this runs for each reply.
     let mut tag = String::with_capacity(56);
-    let _ = match unsettled {
-        None => write!(tag, "\"{size:x}-{mtime_ns:x}\""),
-        Some(number) => write!(tag, "W/\"{size:x}-{mtime_ns:x}-{number:x}\""),
+    if identity.is_weak {
+        tag.push_str("W/");
+    }
+    let _ = match identity.distinction {
+        None => write!(tag, "\"{size:x}-{mtime:x}\""),
+        Some(number) => write!(tag, "\"{size:x}-{mtime:x}-{number:x}\""),
     };
     tag
 }
@@ -140,8 +140,9 @@ mod tests {
     fn every_field_of_identity_changes_tag() {
         let base = VersionIdentity {
             size: 0x2000,
-            mtime_ns: -1,
-            unsettled: None,
+            mtime: -1,
+            is_weak: false,
+            distinction: None,
         };
         assert_eq!(entity_tag(&base), "\"2000-ffffffffffffffff\"");
         for other in [
@@ -150,11 +151,15 @@ mod tests {
                 ..base
             },
             VersionIdentity {
-                mtime_ns: 0x34,
+                mtime: 0x34,
                 ..base
             },
             VersionIdentity {
-                unsettled: Some(7),
+                is_weak: true,
+                ..base
+            },
+            VersionIdentity {
+                distinction: Some(7),
                 ..base
             },
         ] {
@@ -166,11 +171,12 @@ mod tests {
 
     #[test]
     fn unsettled_version_matches_only_itself_and_weakly() {
-        let tag = |unsettled| {
+        let tag = |distinction: Option<u64>| {
             entity_tag(&VersionIdentity {
                 size: 1,
-                mtime_ns: 2,
-                unsettled,
+                mtime: 2,
+                is_weak: distinction.is_some(),
+                distinction,
             })
         };
         let early = tag(Some(7));

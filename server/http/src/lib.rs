@@ -23,7 +23,8 @@
 //! let fields: [(&str, &[u8]); 1] = [("Range", b"bytes=900-")];
 //! let now = HttpDate::from_unix_seconds(784_115_377).unwrap();
 //! let request = RequestHead::read(Method::Get, now, Boundary { seed: 7 }, fields);
-//! let tag = entity_tag(&VersionIdentity { size: 1000, mtime_ns: 0, unsettled: None });
+//! let version = VersionIdentity { size: 1000, mtime: 7, ..VersionIdentity::default() };
+//! let tag = entity_tag(&version);
 //! let file = Representation {
 //!     size: 1000,
 //!     validators: Validators { entity_tag: &tag, modified: Some(HttpDate::EPOCH) },

@@ -38,7 +38,9 @@ const TYPES: &[(&[&str], &str)] = &[
     (&["avi"], "video/x-msvideo"),
     (&["wmv"], "video/x-ms-wmv"),
     (&["asf"], "video/x-ms-asf"),
-    (&["flv", "f4v"], "video/x-flv"),
+    (&["flv"], "video/x-flv"),
+    // MP4 of Flash; the type is that of Apache's table.
+    (&["f4v"], "video/x-f4v"),
     (&["3gp"], "video/3gpp"),
     (&["3g2"], "video/3gpp2"),
     (&["mpg", "mpeg", "mpe", "m1v", "m2v", "vob"], "video/mpeg"),
@@ -98,6 +100,7 @@ mod tests {
             ("0001.ts", "video/mp2t"),
             ("0001.m4s", "video/iso.segment"),
             ("Film.MP4", "video/mp4"),
+            ("old.f4v", "video/x-f4v"),
             ("audio.cmfa", "audio/mp4"),
             ("de.vtt", "text/vtt; charset=utf-8"),
             ("my.film.2019.mkv", "video/x-matroska"),

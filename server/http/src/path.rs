@@ -1,13 +1,15 @@
 //! Parses the path of a request target into the path of a file below a root.
 //!
 //! The path is decoded once, then each segment is checked. The result can be appended to a root: it
-//! has no empty, `.`, `..` or hidden segment and no NUL. Symbolic links are checked by the caller,
-//! which has access to the file system.
+//! has no empty, `.`, `..` or hidden segment and no NUL. Names need not be UTF-8, as in Linux.
+//! Symbolic links are checked by the caller, which has access to the file system.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use headlong_units::{path_bytes, path_text};
 use percent_encoding::percent_decode_str;
 
 use crate::status::Status;
@@ -17,7 +19,8 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Longest file name in Linux, in bytes (`NAME_MAX`).
 const SEGMENT_BYTES_MAX: usize = 255;
 
-/// A path below a root: segments joined by `/`, without a slash at either end.
+/// A path below a root: segments joined by `/`, without a slash at either end. It is the text of
+/// the path ([`path_text()`]), which holds any bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RelativePath(String);
 
@@ -44,8 +47,8 @@ impl RelativePath {
         if path.split('%').skip(1).any(|after| !begins_escape(after)) {
             return Err(PathError::BadEscape);
         }
-        let decoded = percent_decode_str(path).decode_utf8();
-        let decoded = decoded.map_err(|_| PathError::NotUtf8)?;
+        let bytes: Cow<'_, [u8]> = percent_decode_str(path).into();
+        let decoded = path_text(&bytes);
         if decoded.contains('\0') {
             return Err(PathError::Nul);
         }
@@ -56,20 +59,23 @@ impl RelativePath {
         if segments.iter().any(|s| s.starts_with('.')) {
             return Err(PathError::Hidden);
         }
-        if segments.iter().any(|s| s.len() > SEGMENT_BYTES_MAX) {
+        if segments
+            .iter()
+            .any(|s| path_bytes(s).len() > SEGMENT_BYTES_MAX)
+        {
             return Err(PathError::TooLong);
         }
         if segments.is_empty() || decoded.ends_with('/') {
             return Err(PathError::Directory);
         }
         let joined = segments.join("/");
-        if joined.len() > PATH_BYTES_MAX {
+        if path_bytes(&joined).len() > PATH_BYTES_MAX {
             return Err(PathError::TooLong);
         }
         Ok(Self(joined))
     }
 
-    /// The path, for appending to a root.
+    /// The text of the path.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -107,8 +113,6 @@ pub enum PathError {
     BadEscape,
     /// `%2F`.
     EncodedSlash,
-    /// Not UTF-8 once decoded.
-    NotUtf8,
     /// A NUL byte.
     Nul,
     /// A `.` or `..` segment in any spelling. Clients resolve these before sending the request.
@@ -128,7 +132,6 @@ impl PathError {
             Self::NotRooted
             | Self::BadEscape
             | Self::EncodedSlash
-            | Self::NotUtf8
             | Self::Nul
             | Self::DotSegment => Status::BadRequest,
             Self::Hidden | Self::TooLong | Self::Directory => Status::NotFound,
@@ -144,7 +147,6 @@ impl fmt::Display for PathError {
                 "the path has a percent sign without two hex digits; write it as %25"
             }
             Self::EncodedSlash => "the path has an encoded slash (%2F); write it as a plain slash",
-            Self::NotUtf8 => "the path is not UTF-8 once decoded; encode names as UTF-8",
             Self::Nul => "the path has a NUL byte, which no file name can contain",
             Self::DotSegment => "the path has a . or .. segment; resolve it first",
             Self::Hidden => "names that begin with a dot are not served",
@@ -175,6 +177,19 @@ mod tests {
         assert_eq!(parsed("/a+b%3Fc%23d").as_deref(), Ok("a+b?c#d"));
         assert_eq!(parsed("/..a..").unwrap_err(), PathError::Hidden);
         assert_eq!(parsed("/a..").as_deref(), Ok("a.."));
+    }
+
+    #[test]
+    fn names_are_bytes_and_each_has_one_text() {
+        let bytes = |path: &str| parsed(path).map(|text| path_bytes(&text).into_owned());
+        assert_eq!(bytes("/caf%E9.mp4"), Ok(b"caf\xe9.mp4".to_vec()));
+        assert_eq!(bytes("/%C3/a"), Ok(b"\xc3/a".to_vec()));
+        // The character that stands for a byte is not that byte.
+        assert_eq!(bytes("/%EE%BF%A9"), Ok("\u{efe9}".as_bytes().to_vec()));
+        assert_ne!(parsed("/%EE%BF%A9"), parsed("/%E9"));
+        let name = "%E9".repeat(255);
+        assert!(parsed(&alloc::format!("/{name}")).is_ok());
+        assert_eq!(parsed(&alloc::format!("/{name}x")), Err(PathError::TooLong));
     }
 
     #[test]
@@ -217,8 +232,6 @@ mod tests {
             ("a/b", PathError::NotRooted),
             ("/a%00b", PathError::Nul),
             ("/a\0b", PathError::Nul),
-            ("/%ff%fe", PathError::NotUtf8),
-            ("/%C3", PathError::NotUtf8),
             ("/100%", PathError::BadEscape),
             ("/%u0041", PathError::BadEscape),
         ] {

@@ -93,12 +93,15 @@ impl ByteRangeSet {
     /// Selects bytes of a file of `size` bytes.
     ///
     /// An empty file has no byte that a `content-range` could name. A suffix of it is satisfied by
-    /// the whole, empty file (14.1.2 calls every non-zero suffix satisfiable); any other range of
-    /// it is unsatisfiable.
+    /// the whole, empty file (14.1.2 calls every non-zero suffix satisfiable), and so is a range
+    /// from its first byte on, as in nginx: a cache that fetches in slices asks for `0-N` before it
+    /// knows the size. Any other range of it is unsatisfiable.
     pub fn select(&self, size: u64) -> RangeSelection {
-        let is_suffix =
-            |spec: &RangeSpec| matches!(spec, RangeSpec::Suffix { length } if *length > 0);
-        if size == 0 && self.0.iter().any(is_suffix) {
+        let takes_empty = |spec: &RangeSpec| match spec {
+            RangeSpec::Suffix { length } => *length > 0,
+            RangeSpec::Open { first } | RangeSpec::Closed { first, .. } => *first == 0,
+        };
+        if size == 0 && self.0.iter().any(takes_empty) {
             return RangeSelection::Whole;
         }
         let within = self.0.iter().filter_map(|spec| spec.resolve(size));

@@ -13,6 +13,7 @@ use core::fmt;
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use headlong_units::path_bytes;
 use md5::{Digest, Md5};
 use subtle::ConstantTimeEq;
 
@@ -141,7 +142,7 @@ impl SecureLink {
             match part {
                 ExpressionPart::Literal(literal) => hash.update(literal),
                 ExpressionPart::Expires => hash.update(text),
-                ExpressionPart::Uri => hash.update(asker.path),
+                ExpressionPart::Uri => hash.update(path_bytes(asker.path)),
                 ExpressionPart::RemoteAddr => hash.update(asker.address),
             }
         }

@@ -13,6 +13,7 @@ use core::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use headlong_units::{path_bytes, path_text};
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
@@ -72,8 +73,8 @@ impl SignedUrl {
         let message = match one(PREFIX)? {
             None => self.message(expires, asker.address, "path", asker.path),
             Some(prefix) => {
-                let prefix = percent_decode_str(prefix).decode_utf8();
-                let prefix = prefix.map_err(|_| AccessRefusal::Forbidden)?;
+                let prefix: Cow<'_, [u8]> = percent_decode_str(prefix).into();
+                let prefix = path_text(&prefix);
                 let is_folder = prefix.starts_with('/') && prefix.ends_with('/');
                 if !is_folder || !asker.path.starts_with(&*prefix) {
                     return Err(AccessRefusal::Forbidden);
@@ -95,8 +96,11 @@ impl SignedUrl {
         let token = token.map_err(|_| AccessRefusal::Forbidden)?;
         // The library compares in constant time.
         let is_by = |key: &String| {
-            Hmac::<Sha256>::new_from_slice(key.as_bytes())
-                .is_ok_and(|mac| mac.chain_update(message).verify_slice(&token).is_ok())
+            Hmac::<Sha256>::new_from_slice(key.as_bytes()).is_ok_and(|mac| {
+                mac.chain_update(path_bytes(message))
+                    .verify_slice(&token)
+                    .is_ok()
+            })
         };
         match self.keys.iter().any(is_by) {
             true => asker.in_time(expires),

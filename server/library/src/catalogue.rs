@@ -168,7 +168,12 @@ impl Catalogue {
                     entry.check(checked_ns);
                     Arc::clone(entry)
                 }
-                _ => Arc::new(FileEntry::new(&stream, part, checked_ns)),
+                before => {
+                    if let Some(before) = before {
+                        before.note_past();
+                    }
+                    Arc::new(FileEntry::new(&stream, part, checked_ns))
+                }
             };
             self.files.insert(Arc::clone(&file.path), entry);
         }
@@ -179,6 +184,9 @@ impl Catalogue {
     pub(crate) fn put(&mut self, stream: &Arc<StreamFiles>, checked_ns: u64) {
         for (part, file) in (0u32..).zip(&stream.parts) {
             let before = self.files.get(&file.path);
+            if let Some(before) = before {
+                before.note_past();
+            }
             let before = before.filter(|entry| entry.identity == file.identity);
             let checked_ns = before.map_or(checked_ns, |entry| entry.checked_ns());
             let entry = FileEntry::new(stream, part, checked_ns);

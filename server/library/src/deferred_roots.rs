@@ -9,11 +9,11 @@ impl LibraryState {
     /// as long as the root's disk does.
     pub(crate) fn revisit(&self, root: usize) {
         self.check_late(root);
-        if !self.is_served(root) {
-            return;
-        }
         let ground = &self.maker.ground;
         let at = &ground.roots[root];
+        if !self.is_served(root) && !at.is_link_target {
+            return;
+        }
         if at.reopen(|real, dev| ground.devices.move_root(root, dev, real)) {
             let root = at.path.display();
             tracing::warn!(%root, "root was replaced by another folder; serving the new one");
@@ -23,11 +23,13 @@ impl LibraryState {
     /// Logs errors of a root that has opened since the start, once: they cannot be corrected while
     /// the server runs. Opens it if necessary.
     pub(crate) fn check_late(&self, root: usize) {
-        if !self.roots()[root].is_late() {
-            return;
-        }
-        for trouble in self.late_troubles(root) {
-            tracing::error!("{trouble}");
+        let targets = self.roots().iter().enumerate();
+        let targets = targets.filter(|(_, root)| root.is_link_target);
+        let late = targets.map(|(index, _)| index).chain([root]);
+        for root in late.filter(|root| self.roots()[*root].is_late()) {
+            for trouble in self.late_troubles(root) {
+                tracing::error!("{trouble}");
+            }
         }
     }
 

@@ -67,22 +67,23 @@ impl DeviceInfo {
 pub struct RootsInfo {
     /// The devices that they lie on, with the names and in the order of a scan.
     pub devices: Vec<DeviceInfo>,
-    /// The resolved paths of the roots; missing roots are left out.
-    pub real_paths: Vec<PathBuf>,
+    /// The resolved path of each root, in their order; `None` if it is missing.
+    pub real_paths: Vec<Option<PathBuf>>,
     /// Why roots are missing, as far as this is known without waiting for a disk.
     pub missing: Vec<RootError>,
 }
 
-/// Inspects the roots and their devices, for a bounded time whatever hangs.
+/// Inspects the roots and their devices, for a bounded time whatever hangs. The last
+/// `link_targets` of the roots are targets of links.
 ///
 /// # Errors
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
-pub fn inspect_roots(roots: &[PathBuf]) -> Result<RootsInfo, Vec<RootError>> {
-    let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
-    let real = |root: &Arc<Root>| Some(root.place()?.0);
+pub fn inspect_roots(roots: &[PathBuf], link_targets: usize) -> Result<RootsInfo, Vec<RootError>> {
+    let roots = open_roots(roots, link_targets, LibraryOptions::default().open_timeout)?;
+    let real = |root: &Arc<Root>| root.place().map(|(real, _)| real);
     Ok(RootsInfo {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
-        real_paths: roots.iter().filter_map(real).collect(),
+        real_paths: roots.iter().map(real).collect(),
         missing: (roots
             .iter()
             .filter(|root| root.was_missing.load(Ordering::Relaxed)))
@@ -168,6 +169,7 @@ impl Devices {
                 table.of_roots.push(vec![place.device]);
             });
         }
+        devices.write(|table| table.add_link_targets(roots));
         for (index, root) in roots.iter().enumerate() {
             let real = root.real_path_so_far();
             for mount in mounts.iter().filter(|mount| mount.is_served_below(&real)) {
@@ -297,6 +299,20 @@ impl DeviceTable {
         self.add(name, None, space_bytes)
     }
 
+    /// A scan of any root may reach the targets of links.
+    fn add_link_targets(&mut self, roots: &[Arc<Root>]) {
+        let targets = roots.iter().zip(&self.of_roots);
+        let targets = targets.filter(|(root, _)| root.is_link_target);
+        let targets: Vec<usize> = targets.flat_map(|(_, devices)| devices.clone()).collect();
+        for devices in &mut self.of_roots {
+            for target in &targets {
+                if !devices.contains(target) {
+                    devices.push(*target);
+                }
+            }
+        }
+    }
+
     /// Records that a device is mounted at a point below a root.
     fn add_beneath(&mut self, root: usize, device: usize, point: &Path) {
         let beneath = &mut self.devices[device].beneath;
@@ -424,6 +440,7 @@ mod tests {
         let real = folder.path().canonicalize().expect("there");
         let roots = open_roots(
             std::slice::from_ref(&real),
+            0,
             LibraryOptions::default().open_timeout,
         );
         // Numbers that the folder's own disk does not have.
@@ -518,6 +535,39 @@ mod tests {
             at(makedev(8, 1)),
             "no file of ext4 has such a number"
         );
+    }
+
+    #[test]
+    fn target_of_links_is_a_device_that_scans_of_roots_reach() {
+        let sys = FakeSysfs::new();
+        let disk = tempfile::tempdir().expect("a folder");
+        let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let memory = memory.expect("a folder");
+        let dev = |at: &Path| rustix::fs::stat(at).expect("there").st_dev;
+        if dev(disk.path()) == dev(memory.path()) {
+            return;
+        }
+        sys.partition("sdz", 5, 0, dev(disk.path()));
+        let paths = [disk.path().join("root"), memory.path().to_path_buf()];
+        fs::create_dir(&paths[0]).expect("made");
+        std::os::unix::fs::symlink(&paths[1], paths[0].join("link")).expect("linked");
+        fs::write(paths[1].join("a.mp4"), "a").expect("written");
+        let kernel = Kernel {
+            sys: sys.path().to_path_buf(),
+            ..Kernel::default()
+        };
+        let options = LibraryOptions {
+            unserved_roots: 1,
+            link_targets: 1,
+            ..LibraryOptions::default()
+        };
+        let library = Library::open_in(kernel, &paths, options).expect("opened");
+        library.rescan();
+        assert_eq!(library.devices().len(), 2);
+        assert_eq!(library.devices_of_root(0), [0, 1]);
+        let file = library.resolve("link/a.mp4").expect("it is there");
+        assert_eq!((file.root, file.device), (0, 1));
+        assert!(library.resolve("a.mp4").is_err());
     }
 
     /// A library over the disk of temporary directories and over memory; the test declares both as

@@ -29,6 +29,9 @@ pub struct FileEntry {
     pub mtime: SystemTime,
     /// Its version.
     pub identity: FileIdentity,
+    /// Set if an earlier version at this path had the same size and modification time: a number
+    /// that distinguishes this one from it.
+    pub distinction: Option<u64>,
     /// The stream it belongs to.
     pub stream: Arc<StreamFiles>,
     /// Its index in [`StreamFiles::parts`].
@@ -46,10 +49,17 @@ impl FileEntry {
             size: file.identity.size,
             mtime: file.identity.modified(),
             identity: file.identity,
+            distinction: stream.ground.past.distinction(&file.path, &file.identity),
             stream: Arc::clone(stream),
             part,
             checked_ns: AtomicU64::new(checked_ns),
         }
+    }
+
+    /// It is about to be replaced or removed.
+    pub(crate) fn note_past(&self) {
+        let past = &self.stream.ground.past;
+        past.note(&self.path, self.identity, self.distinction);
     }
 
     /// When the disk was last seen to have this version, nanoseconds since the library began.

@@ -19,7 +19,7 @@ pub(crate) enum FileKind {
 
 /// Extensions of pictures, searched beside a title.
 pub(crate) const IMAGES: [&str; 5] = ["jpg", "jpeg", "png", "webp", "avif"];
-const MP4: [&str; 5] = ["mp4", "m4v", "mov", "m4a", "3gp"];
+const MP4: [&str; 6] = ["mp4", "m4v", "mov", "m4a", "3gp", "f4v"];
 const PLAYABLE: [&str; 12] = [
     "webm", "mkv", "ogv", "avi", "mpg", "mpeg", "mp3", "flac", "ogg", "oga", "opus", "wav",
 ];

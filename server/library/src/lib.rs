@@ -4,8 +4,8 @@
 //! answered from memory and checked against the disk periodically. A stream id always stands for
 //! one version of the bytes: a new version of any of its files makes a new stream with a new id.
 //!
-//! Invariants: no path outside the roots is ever opened (`openat2` with `RESOLVE_BENEATH` and
-//! `RESOLVE_NO_SYMLINKS` on every open and look-up); only regular files are opened; a stream lies
+//! Invariants: no path outside the roots and the listed targets of links is ever opened (`openat2`
+//! with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` on every open and look-up); only regular files are opened; a stream lies
 //! on one device, which is a whole disk; an id is never reused; a scan reads manifests and
 //! directory entries, and opens no file of a title before its stream is requested.
 //!
@@ -13,9 +13,10 @@
 //! [`Library::scan_out_of_order`] and [`Library::scan_root`], to be called on threads of that root,
 //! and the methods of streams. All other calls touch no disk, so that a hung root blocks no other.
 //!
-//! Links: a scan skips symbolic links (a target inside the root is found under its own name). A
-//! request for a link that ends inside its own root returns the target, under the target's own path
-//! and stream; any other link is not found.
+//! Links: a scan skips symbolic links into the own root (the target is found under its own name).
+//! A request for one returns the target, under the target's own path and stream. A link into a
+//! folder that the operator lists ([`LibraryOptions::link_targets`]) is followed by scans and
+//! requests; what it leads to has the path of the link. Any other link is not found; a scan warns.
 
 mod block_map;
 mod catalogue;
@@ -33,9 +34,12 @@ mod links;
 mod lookup;
 mod manifest;
 mod mounts;
+mod normal_form;
 mod options;
+mod os_path;
 mod out_of_order_scan;
 mod out_of_order_state;
+mod past_versions;
 mod raw;
 mod root;
 mod scan;
@@ -56,13 +60,15 @@ pub use identity::FileIdentity;
 pub use library::Library;
 pub use lookup::{PathContent, ResolveError};
 pub use mounts::{Mount, read_mounts};
+pub use normal_form::{composed, other_forms};
 pub use options::LibraryOptions;
+pub use os_path::os_path;
 pub use root::RootError;
 pub use scan::ScanChanges;
 pub use stream::{FileChanged, PartFile, RemovedStream, StreamFiles, is_changed};
 pub use subtitles::SubtitlesView;
 pub use title::TitleView;
-pub use walk::ScanCounts;
+pub use walk::{ScanCounts, links_out};
 pub use warning::Warning;
 
 pub use dash::parse_dash;

@@ -12,6 +12,7 @@ use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
 use crate::facts::FactsLoaded;
 use crate::lookup::{PathContent, ResolveError, check_path};
+use crate::normal_form::other_forms;
 use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
 use crate::scan::ScanChanges;
@@ -74,7 +75,7 @@ impl Library {
         roots: &[PathBuf],
         options: LibraryOptions,
     ) -> Result<Self, Vec<RootError>> {
-        let roots = open_roots(roots, options.open_timeout)?;
+        let roots = open_roots(roots, options.link_targets, options.open_timeout)?;
         let ground = LibraryContext::new(Devices::of_roots(kernel, &roots), roots);
         Ok(Self {
             state: Arc::new(LibraryState::new(ground, options)),
@@ -182,12 +183,24 @@ impl Library {
         std::mem::take(&mut *lock(&self.state.writer))
     }
 
-    /// The file at a path: decoded, relative to the roots, without a leading slash. Blocks until
-    /// the necessary roots have responded, one by one.
+    /// The file at a path: its text, relative to the roots, without a leading slash; or that at
+    /// another normal form of the path. Blocks until the necessary roots have responded, one by
+    /// one.
     ///
     /// # Errors
     /// See [`ResolveError`].
     pub fn resolve(&self, path: &str) -> Result<Arc<FileEntry>, ResolveError> {
+        let mut found = self.resolve_exactly(path);
+        for form in other_forms(path) {
+            if !matches!(found, Err(ResolveError::NotFound(_))) {
+                break;
+            }
+            found = self.resolve_exactly(&form);
+        }
+        found
+    }
+
+    fn resolve_exactly(&self, path: &str) -> Result<Arc<FileEntry>, ResolveError> {
         check_path(path)?;
         if let Some(entry) = self.state.recall(path) {
             return Ok(entry);

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use headlong_media::PATH_BYTES_MAX;
+use headlong_units::path_bytes;
 use rustix::fs::{FileType, Stat};
 use thiserror::Error;
 
@@ -19,7 +20,7 @@ use crate::state::LibraryState;
 /// Why no file is found at a path.
 #[derive(Debug, Error)]
 pub enum ResolveError {
-    /// No such name, a hidden name, or a link out of its root.
+    /// No such name, a hidden name, or a link that is not followed.
     #[error("`{0}`: no such file")]
     NotFound(String),
     /// Not a path that could name a file: empty, with dot segments or NUL, or too long.
@@ -56,7 +57,7 @@ pub enum PathContent {
     Directory,
     /// A FIFO, a socket or a device.
     NotRegular,
-    /// Nothing, or a link out of the root.
+    /// Nothing, or a link that is not followed.
     Absent,
     /// The kernel refused or failed.
     Failed(io::Error),
@@ -77,7 +78,7 @@ pub struct CheckedFile {
 /// Whether a path can name a served file.
 pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
     let bad = |name: &str| ["", ".", ".."].contains(&name);
-    if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
+    if path_bytes(path).len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
         return Err(ResolveError::BadPath(path.to_string()));
     }
     match path.split('/').any(|name| name.starts_with('.')) {

@@ -16,6 +16,7 @@ use crate::dash::parse_dash;
 use crate::hls::{HlsPlaylist, parse_hls};
 use crate::identity::FileIdentity;
 use crate::kind::{FileKind, file_kind};
+use crate::normal_form::in_any_form;
 use crate::root::Root;
 use crate::warning::Warning;
 
@@ -168,7 +169,8 @@ pub(crate) fn titles(
     let given_up: RefCell<HashSet<usize>> = RefCell::default();
     let number = Cell::new(0);
     let mut look = |path: &str| {
-        let Some((file, _)) = located.get_key_value(path) else {
+        let found = in_any_form(path, |path| located.get_key_value(path));
+        let Some((file, _)) = found else {
             return NamedFile::Missing;
         };
         match claims.entry(file.as_ptr()) {
@@ -211,12 +213,18 @@ fn build_titles(
     for (path, manifest) in manifests {
         if let ParsedManifest::Master(master) = &manifest.parsed {
             let references = playlists(path, master, &mut TitleNotes::default());
-            named.extend(references.into_iter().map(|reference| reference.path));
+            named.extend(references.into_iter().map(|reference| {
+                let known = in_any_form(&reference.path, |path| manifests.get_key_value(path));
+                known.map_or(reference.path, |(path, _)| Arc::clone(path))
+            }));
         }
     }
-    let media = |path: &str| match manifests.get(path).map(|manifest| &manifest.parsed) {
-        Some(ParsedManifest::Media(media)) => Some(media),
-        _ => None,
+    let media = |path: &str| {
+        let manifest = in_any_form(path, |path| manifests.get(path))?;
+        match &manifest.parsed {
+            ParsedManifest::Media(media) => Some(media),
+            _ => None,
+        }
     };
     let (mut titles, mut warnings) = (Vec::new(), Vec::new());
     for (path, manifest) in manifests {

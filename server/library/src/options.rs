@@ -16,9 +16,12 @@ pub struct LibraryOptions {
     pub open_timeout: Duration,
     /// How often the intermediate results of a first scan are committed.
     pub show_after: Duration,
-    /// The last `unserved_roots` roots are only used for their devices: no file in them is ever
-    /// found.
+    /// The last `unserved_roots` roots are only used for their devices: no file in them has a path
+    /// of its own.
     pub unserved_roots: usize,
+    /// The last `link_targets` of the unserved roots: symbolic links of served roots may lead into
+    /// them.
+    pub link_targets: usize,
 }
 
 impl Default for LibraryOptions {
@@ -31,6 +34,7 @@ impl Default for LibraryOptions {
             open_timeout: Duration::from_secs(5),
             show_after: Duration::from_secs(1),
             unserved_roots: 0,
+            link_targets: 0,
         }
     }
 }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use headlong_media::{FileFacts, Title, plan};
+use headlong_units::path_text;
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
@@ -207,8 +208,8 @@ impl OutOfOrderScan<'_> {
             .into_iter()
             .filter_map(|(_, kind, name)| {
                 let is_file = matches!(kind, FileType::RegularFile | FileType::Unknown);
-                let name = name.to_str().ok().filter(|_| is_file)?;
-                is_manifest(name).then(|| join(folder, name))
+                let name = path_text(name.to_bytes());
+                (is_file && is_manifest(&name)).then(|| join(folder, &name))
             });
         let mut found: Vec<String> = found.collect();
         if found.len() > MANIFESTS_PER_FOLDER_MAX {
@@ -330,7 +331,7 @@ impl OutOfOrderScan<'_> {
                 continue;
             };
             for (_, _, name) in names(&directory).unwrap_or_default() {
-                let Some(path) = name.to_str().ok().and_then(|name| wanted.get(name)) else {
+                let Some(path) = wanted.get(&*path_text(name.to_bytes())) else {
                     continue;
                 };
                 let stat = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW);

@@ -6,12 +6,14 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use headlong_units::{path_bytes, path_text};
 use rustix::fs::{
     Access, AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, accessat, statx,
 };
@@ -20,6 +22,7 @@ use thiserror::Error;
 
 use crate::identity::FileIdentity;
 use crate::links::follow_links;
+use crate::os_path::os_path;
 
 /// Why a directory cannot be served.
 #[derive(Debug, Error)]
@@ -111,6 +114,10 @@ pub(crate) struct Root {
     is_late: AtomicBool,
     /// Whether it was missing then, so that the mount table does not tell where it lies.
     pub(crate) was_missing: AtomicBool,
+    /// Whether it is only reached by links of other roots.
+    pub(crate) is_link_target: bool,
+    /// The folders into which its links may lead.
+    link_targets: Vec<Arc<Root>>,
 }
 
 /// An open root.
@@ -140,15 +147,32 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 
 /// Opens all roots in parallel, or returns an error for each wrong one. A missing root is opened at
 /// a later access, as long as another one can be opened; one whose disk fails or does not respond
-/// in time may be the only one.
+/// in time may be the only one. The last `link_targets` are targets of links.
 pub(crate) fn open_roots(
     paths: &[PathBuf],
+    link_targets: usize,
     timeout: Duration,
 ) -> Result<Vec<Arc<Root>>, Vec<RootError>> {
     let deadline = Instant::now() + timeout;
-    let opening: Vec<_> = paths.iter().map(|path| open_aside(path)).collect();
+    let (paths, targets) = paths.split_at(paths.len().saturating_sub(link_targets));
+    let targets = targets.iter().map(|path| Root {
+        is_link_target: true,
+        ..Root::new(path)
+    });
+    let targets: Vec<Arc<Root>> = targets.map(Arc::new).collect();
+    let others = paths.iter().map(|path| {
+        Arc::new(Root {
+            link_targets: targets.clone(),
+            ..Root::new(path)
+        })
+    });
+    let opening: Vec<_> = others
+        .chain(targets.iter().cloned())
+        .map(open_aside)
+        .collect();
     let (mut roots, mut errors): (Vec<Arc<Root>>, Vec<RootError>) = (Vec::new(), Vec::new());
     let mut missing = Vec::new();
+    let opened_count = opening.len();
     for (root, opened) in opening {
         let left = deadline.saturating_duration_since(Instant::now());
         let ill = |reason: &str| {
@@ -174,7 +198,7 @@ pub(crate) fn open_roots(
     if paths.is_empty() {
         errors.push(RootError::None);
     }
-    if missing.len() == paths.len() || !errors.is_empty() {
+    if missing.len() == opened_count || !errors.is_empty() {
         missing.append(&mut errors);
         errors = missing;
     }
@@ -186,8 +210,7 @@ pub(crate) fn open_roots(
 }
 
 /// Opens a root on a separate thread, which may hang indefinitely.
-fn open_aside(path: &Path) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
-    let root = Arc::new(Root::new(path));
+fn open_aside(root: Arc<Root>) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
     let (say, opened) = sync_channel(1);
     let on_thread = Arc::clone(&root);
     let open = move || {
@@ -233,6 +256,8 @@ impl Root {
             reached: Mutex::new(path.to_path_buf()),
             is_late: AtomicBool::new(false),
             was_missing: AtomicBool::new(false),
+            is_link_target: false,
+            link_targets: Vec::new(),
         }
     }
 
@@ -329,8 +354,12 @@ impl Root {
         true
     }
 
-    /// The conflict of two roots, as far as both are open.
+    /// The conflict of two roots, as far as both are open. A target of links may contain roots, or
+    /// lie in one.
     pub(crate) fn overlap(&self, other: &Self) -> Option<RootError> {
+        if self.is_link_target || other.is_link_target {
+            return None;
+        }
         let (ours, theirs) = (self.held()?, other.held()?);
         let (path, earlier) = (self.path.clone(), other.path.clone());
         if ours.identity == theirs.identity {
@@ -359,7 +388,71 @@ impl Root {
     }
 
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        self.opened()?.openat2(path, flags)
+        let opened = self.opened()?;
+        match opened.openat2(path, flags) {
+            Err(Errno::LOOP) if !self.link_targets.is_empty() => {
+                self.open_behind_link(&opened, path, flags)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Opens what a path with links leads to, if that lies below a target of links. `LOOP` if it
+    /// does not. The kernel checks again that the target is not left.
+    fn open_behind_link(
+        &self,
+        opened: &OpenRoot,
+        path: &str,
+        flags: OFlags,
+    ) -> rustix::io::Result<OwnedFd> {
+        let real = opened.canonical.join(os_path(path)).canonicalize();
+        let real = real.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        // A file of this root is found under its own path.
+        if real.starts_with(&opened.canonical) {
+            return Err(Errno::LOOP);
+        }
+        for target in &self.link_targets {
+            let Ok(target) = target.opened() else {
+                continue;
+            };
+            if let Ok(below) = real.strip_prefix(&target.canonical) {
+                let below = path_text(below.as_os_str().as_bytes());
+                let below = if below.is_empty() { "." } else { &*below };
+                return target.openat2(below, flags);
+            }
+        }
+        Err(Errno::LOOP)
+    }
+
+    /// Whether links that lead out of it may be followed.
+    pub(crate) fn follows_links(&self) -> bool {
+        !self.link_targets.is_empty()
+    }
+
+    /// Whether a link in a directory leads out of this root and of the targets of links, by its
+    /// text. The target is not accessed: its disk may not respond.
+    pub(crate) fn leads_out(&self, directory: &str, target: &Path) -> bool {
+        let Some(opened) = self.held() else {
+            return false;
+        };
+        let mut end = PathBuf::new();
+        for part in opened
+            .canonical
+            .join(os_path(directory))
+            .join(target)
+            .components()
+        {
+            match part {
+                Component::ParentDir => _ = end.pop(),
+                Component::CurDir => {}
+                part => end.push(part),
+            }
+        }
+        let configured = std::path::absolute(&self.path);
+        let mut targets = self.link_targets.iter();
+        !end.starts_with(&opened.canonical)
+            && !configured.is_ok_and(|configured| end.starts_with(configured))
+            && !targets.any(|target| end.starts_with(&target.path))
     }
 
     /// Whether this user may read the file at `path`. Assumed if the query fails.
@@ -367,7 +460,8 @@ impl Root {
         let Ok(opened) = self.opened() else {
             return true;
         };
-        let asked = accessat(&opened.fd, path, Access::READ_OK, AtFlags::EACCESS);
+        let path = path_bytes(path);
+        let asked = accessat(&opened.fd, &*path, Access::READ_OK, AtFlags::EACCESS);
         !matches!(asked, Err(Errno::ACCESS | Errno::PERM))
     }
 
@@ -405,12 +499,9 @@ impl Root {
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
         let opened = self.opened().ok()?;
         let canonical = &opened.canonical;
-        let real = canonical.join(path).canonicalize().ok()?;
-        let inside = real.strip_prefix(canonical).ok()?;
-        inside
-            .to_str()
-            .filter(|path| !path.is_empty())
-            .map(String::from)
+        let real = canonical.join(os_path(path)).canonicalize().ok()?;
+        let inside = real.strip_prefix(canonical).ok()?.as_os_str();
+        (!inside.is_empty()).then(|| path_text(inside.as_bytes()).into_owned())
     }
 }
 
@@ -450,6 +541,6 @@ impl OpenRoot {
 
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
-        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), BENEATH)
+        rustix::fs::openat2(&self.fd, &*path_bytes(path), flags, Mode::empty(), BENEATH)
     }
 }

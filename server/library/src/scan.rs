@@ -88,6 +88,7 @@ impl LibraryState {
             .is_none_or(|at| at.elapsed() >= WHOLE_INTERVAL);
         let whole = whole || is_due;
         let before = PreviousScan {
+            root: &self.roots()[root],
             manifests: &last.manifests,
             listings: &last.listings,
             whole,
@@ -105,7 +106,7 @@ impl LibraryState {
             },
         };
         let scan = match self.is_served(root) {
-            true => walk(&self.roots()[root], before, &mut along),
+            true => walk(before, &mut along),
             false => RootScan::default(),
         };
         if whole {
@@ -244,6 +245,9 @@ impl LibraryState {
                 manifests.extend(here.filter(|(path, _)| is_of(index, path)));
             }
             let (titles, odd) = titles(&manifests, &found.located);
+            let removed = old.files.iter();
+            let removed = removed.filter(|(path, _)| !found.located.contains_key(*path));
+            removed.for_each(|(_, entry)| entry.note_past());
             let new = build(&found.located, &titles, old, &self.maker);
             changes.compare(old, &new);
             let mut served = (0..all_found.len()).filter(|index| self.is_served(*index));
@@ -312,13 +316,6 @@ impl LibraryState {
         last: &mut LastResults,
         mut changes: ScanChanges,
     ) -> ScanChanges {
-        if found.counts.not_utf8 > 0 {
-            let count = found.counts.not_utf8;
-            let reason = format!(
-                "{count} names are not UTF-8 and cannot be served, as no URL can name them"
-            );
-            found.warnings.push(Warning::new("", reason));
-        }
         found.warnings.truncate(WARNINGS_MAX);
         let version = |path: &str| found.located.get(path).map(|file| file.identity);
         let with_version = |warning: Warning| {
@@ -480,6 +477,7 @@ impl ScanChanges {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
     use std::os::fd::BorrowedFd;
 
     use rustix::io::Errno;
@@ -505,6 +503,7 @@ mod tests {
         let mut counts = Vec::new();
         let (manifests, listings) = Default::default();
         let before = PreviousScan {
+            root: &state.roots()[0],
             manifests: &manifests,
             listings: &listings,
             whole: true,
@@ -520,7 +519,7 @@ mod tests {
                 library.remember("a/film.mp4").expect("still known");
             },
         };
-        walk(&state.roots()[0], before, &mut along);
+        walk(before, &mut along);
         let titles: Vec<usize> = counts.iter().map(|(titles, _)| *titles).collect();
         let files: Vec<u64> = counts.iter().map(|(_, files)| *files).collect();
         assert_eq!(files, [0, 1, 2, 3]);
@@ -537,6 +536,7 @@ mod tests {
         let mut last = lock(&state.walks[0]);
         let began_ns = state.now_ns();
         let before = PreviousScan {
+            root: &state.roots()[0],
             manifests: &last.manifests,
             listings: &last.listings,
             whole,
@@ -544,14 +544,16 @@ mod tests {
             settle_file: Duration::ZERO,
         };
         let mut along = WalkCallbacks {
-            look_at: &|directory: BorrowedFd<'_>, name: &str| match name == ill {
+            look_at: &|directory: BorrowedFd<'_>, name: &CStr| match name.to_bytes()
+                == ill.as_bytes()
+            {
                 true => Err(Errno::IO),
                 false => look_at(directory, name),
             },
             rest: &mut |_| (),
             so_far: &mut |_| (),
         };
-        let scan = walk(&state.roots()[0], before, &mut along);
+        let scan = walk(before, &mut along);
         state.merge(0, WalkResult { scan, began_ns }, &mut last)
     }
 

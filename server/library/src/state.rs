@@ -209,7 +209,10 @@ impl LibraryState {
             }
             None => {
                 parts.retain(|part| *part.path != *path);
-                self.write(|catalogue| catalogue.files.remove(path));
+                let removed = self.write(|catalogue| catalogue.files.remove(path));
+                if let Some(removed) = removed {
+                    removed.note_past();
+                }
             }
         }
         let checked_ns = file.map_or(0, |file| file.checked_ns);

@@ -19,6 +19,8 @@ use crate::device::{Devices, FileSystemLocation};
 use crate::facts::{FactsKey, FactsTable};
 use crate::identity::{FileIdentity, born_ns};
 use crate::kind::{FileKind, file_kind};
+use crate::os_path::os_path;
+use crate::past_versions::PastVersions;
 use crate::raw;
 use crate::root::Root;
 use crate::warning::{RuntimeWarnings, Warning};
@@ -30,6 +32,7 @@ pub(crate) struct LibraryContext {
     pub(crate) devices: Devices,
     pub(crate) late_warnings: RuntimeWarnings,
     pub(crate) facts: FactsTable,
+    pub(crate) past: PastVersions,
 }
 
 impl LibraryContext {
@@ -39,6 +42,7 @@ impl LibraryContext {
             devices,
             late_warnings: RuntimeWarnings::default(),
             facts: FactsTable::default(),
+            past: PastVersions::default(),
         }
     }
 
@@ -46,7 +50,7 @@ impl LibraryContext {
     pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> FileSystemLocation {
         self.devices.location(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
-            let file = root.real_path_so_far().join(path);
+            let file = root.real_path_so_far().join(os_path(path));
             self.devices.place(st_dev, &file, &root.path)
         })
     }
@@ -124,7 +128,7 @@ pub struct StreamFiles {
     pub device: usize,
     /// Bit rate by the manifest.
     pub manifest_bit_rate: Option<BitRate>,
-    ground: Arc<LibraryContext>,
+    pub(crate) ground: Arc<LibraryContext>,
     header: Mutex<HeaderState>,
     spec_parts: OnceLock<Vec<PartSpec>>,
     lasting_name: OnceLock<u64>,
@@ -174,7 +178,7 @@ impl StreamFiles {
     }
 
     /// A name of this version that is stable across processes: FNV-1a (64 bits) over the path, the
-    /// length and the mtime of each file.
+    /// length, mtime, inode and ctime of each file.
     pub fn lasting_name(&self) -> u64 {
         *self.lasting_name.get_or_init(|| {
             let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -188,6 +192,7 @@ impl StreamFiles {
                 add(&[0]);
                 add(&part.size().to_le_bytes());
                 add(&part.identity.mtime_ns.to_le_bytes());
+                add(&part.identity.distinction().to_le_bytes());
             }
             hash
         })
@@ -219,14 +224,15 @@ impl StreamFiles {
 
     /// A key of this version of a file that is stable across processes; `None` while the next
     /// change of the file might leave length and mtime the same. XXH3 (128 bits) over the path of
-    /// the root as configured, the path, length, mtime, inode and creation time of that, as a file
-    /// that replaces another may reuse its inode number. The device number is not included, as it
-    /// changes at each boot.
+    /// the root as configured, the path, length, mtime, ctime, inode and creation time of that, as
+    /// a file that replaces another may reuse its inode number. The device number is not included,
+    /// as it changes at each boot.
     fn flash_key(&self, file: &PartFile, born_ns: i128) -> Option<FileKey> {
         let FileIdentity {
             ino,
             size,
             mtime_ns,
+            ctime_ns,
             is_settled,
             ..
         } = file.identity;
@@ -240,6 +246,7 @@ impl StreamFiles {
         hash.update(&[0]);
         hash.update(&size.to_le_bytes());
         hash.update(&mtime_ns.to_le_bytes());
+        hash.update(&ctime_ns.to_le_bytes());
         hash.update(&ino.to_le_bytes());
         hash.update(&born_ns.to_le_bytes());
         Some(FileKey(hash.digest128()))
@@ -384,9 +391,7 @@ impl StreamFiles {
     /// The full path of one of its files, for messages.
     pub fn path_of(&self, file: &PartFile) -> String {
         let root = &self.ground.roots[file.root].path;
-        root.join(file.path.trim_start_matches('/'))
-            .display()
-            .to_string()
+        root.join(os_path(&file.path)).display().to_string()
     }
 
     /// Opens one part for reading, below its root.
@@ -406,7 +411,11 @@ impl StreamFiles {
             io::Error::new(io::ErrorKind::StaleNetworkFileHandle, FileChanged { path })
         };
         match self.ground.roots[file.root].open_file(&file.path) {
-            Ok((opened, identity)) if identity.has_bytes_of(&file.identity) => Ok(opened),
+            Ok((opened, now))
+                if now.has_bytes_of(&file.identity) && !now.may_be_rewritten(&file.identity) =>
+            {
+                Ok(opened)
+            }
             Ok(_) => Err(changed()),
             Err(error) if is_missing(&error) => Err(changed()),
             Err(error) => Err(error),
@@ -415,10 +424,19 @@ impl StreamFiles {
 
     /// Whether an open file still has the bytes of part `part`, by `fstat`, even if it was renamed.
     pub fn unchanged(&self, part: u32, file: &File) -> bool {
-        let known = self.parts.get(part as usize);
-        known
-            .zip(FileIdentity::of_open(file).ok())
-            .is_some_and(|(known, now)| now.has_bytes_of(&known.identity))
+        let Some(known) = self.parts.get(part as usize) else {
+            return false;
+        };
+        FileIdentity::of_open(file).is_ok_and(|now| {
+            now.has_bytes_of(&known.identity)
+                && (!now.may_be_rewritten(&known.identity) || !self.leads_to(known, &now))
+        })
+    }
+
+    /// Whether the path of a part still leads to this file: it was not renamed.
+    fn leads_to(&self, part: &PartFile, file: &FileIdentity) -> bool {
+        let found = self.ground.roots[part.root].stat(&part.path);
+        found.is_ok_and(|found| (found.st_dev, found.st_ino) == (file.dev, file.ino))
     }
 
     /// Bytes in all parts.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headlong_media::{DeliveryKind, MediaType, Segments, Title, bit_rate, encode_path};
 use headlong_units::Duration;
+use headlong_units::shown_path;
 use serde::Serialize;
 
 use crate::entry::Files;
@@ -131,7 +132,7 @@ impl TitleRecord {
         let texts = texts.filter(|text| files.contains_key(&text.path));
         Some(TitleView {
             id: format!("{:016x}", fnv1a(self.path.as_bytes())),
-            name: name(&self.path),
+            name: shown_path(&name(&self.path)).into_owned(),
             kind: self.kind.name(),
             path: encode_path(&self.path),
             duration_s: duration.map(Duration::as_secs_f64),

@@ -4,19 +4,24 @@
 //! unchanged times has the same names, and its files need not be checked one by one. Manifests are
 //! checked, since titles depend on them.
 
-use std::collections::HashMap;
-use std::ffi::CString;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
+use headlong_units::{path_bytes, path_text};
+use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::identity::{FileIdentity, is_regular, nanoseconds, now_ns};
 use crate::kind::is_manifest;
 use crate::manifest::{Manifest, ManifestMemory, Manifests};
-use crate::root::Root;
+use crate::options::LibraryOptions;
+use crate::os_path::os_path;
+use crate::root::{LookupMiss, Root, open_roots};
 use crate::warning::Warning;
 
 /// Deepest directory walked.
@@ -29,12 +34,12 @@ const FILES_MAX: usize = 10_000_000;
 pub struct ScanCounts {
     /// Files that are served.
     pub files: u64,
-    /// Names that are not UTF-8, which no URL can contain.
-    pub not_utf8: u64,
     /// Names that begin with a dot.
     pub hidden: u64,
     /// Symbolic links.
     pub links: u64,
+    /// Of these, links out of their root that are not followed.
+    pub links_out: u64,
     /// FIFOs, sockets and devices.
     pub special: u64,
 }
@@ -42,9 +47,9 @@ pub struct ScanCounts {
 impl ScanCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.files += other.files;
-        self.not_utf8 += other.not_utf8;
         self.hidden += other.hidden;
         self.links += other.links;
+        self.links_out += other.links_out;
         self.special += other.special;
     }
 }
@@ -80,7 +85,27 @@ pub(crate) struct Listing {
     pub(crate) files: Vec<Arc<str>>,
     manifests: Vec<Arc<str>>,
     below: Vec<String>,
+    /// Links that are not followed, with their targets.
+    links_out: Vec<LinkOut>,
     counts: ScanCounts,
+}
+
+/// A link out of its root.
+#[derive(Debug, PartialEq, Eq)]
+struct LinkOut {
+    path: String,
+    target: PathBuf,
+}
+
+impl LinkOut {
+    fn warning(&self) -> Warning {
+        let target = self.target.display();
+        let reason = format!(
+            "it is a link to `{target}`, outside of its root, and is not served; add that folder \
+             to link_targets to serve it"
+        );
+        Warning::new(&self.path, reason)
+    }
 }
 
 /// Directories by path.
@@ -103,11 +128,15 @@ pub(crate) struct RootScan {
     pub(crate) memory: ManifestMemory,
     pub(crate) counts: ScanCounts,
     pub(crate) warnings: Vec<Warning>,
+    /// Device and inode of each directory, if links are followed.
+    pub(crate) visited: HashSet<(u64, u64)>,
 }
 
 /// Results of earlier scans of a root, and how far they are trusted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PreviousScan<'a> {
+    /// The root.
+    pub(crate) root: &'a Root,
     /// Manifests; known versions are not read again.
     pub(crate) manifests: &'a Manifests,
     /// Directories; unchanged ones are not listed again.
@@ -121,14 +150,14 @@ pub(crate) struct PreviousScan<'a> {
 }
 
 /// The `stat` of an entry of a directory; links are not followed.
-pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, Errno> {
+pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<Stat, Errno> {
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Callbacks of a walk, on the walk's own thread.
 pub(crate) struct WalkCallbacks<'a> {
     /// [`look_at`], except in tests.
-    pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &str) -> Result<Stat, Errno>,
+    pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &CStr) -> Result<Stat, Errno>,
     /// Called after each disk access with its duration. The walk continues when it returns.
     pub(crate) rest: &'a mut dyn FnMut(Duration),
     /// Called when one more directory is complete with its manifests, but without its
@@ -145,7 +174,7 @@ impl WalkCallbacks<'_> {
         answer
     }
 
-    fn look_at(&mut self, directory: &impl AsFd, name: &str) -> Result<Stat, Errno> {
+    fn look_at(&mut self, directory: &impl AsFd, name: &CStr) -> Result<Stat, Errno> {
         let look_at = self.look_at;
         self.access_disk(|| look_at(directory.as_fd(), name))
     }
@@ -178,19 +207,17 @@ impl RootScan {
     }
 }
 
-/// Walks `root`.
-pub(crate) fn walk(
-    root: &Root,
-    before: PreviousScan<'_>,
-    along: &mut WalkCallbacks<'_>,
-) -> RootScan {
+/// Walks a root.
+pub(crate) fn walk(before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> RootScan {
+    let root = before.root;
     let mut scan = RootScan::default();
     let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
     let mut file_count = 0;
     while let Some((directory, depth)) = pending.pop() {
         let looked_at = scan.files.len();
-        let listing = match list(root, &directory, before, &mut scan, along) {
-            Ok(listing) => listing,
+        let listing = match list(&directory, before, &mut scan, along) {
+            Ok(Some(listing)) => listing,
+            Ok(None) => continue,
             // It was removed or replaced since it was listed.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 scan.is_changed = true;
@@ -221,6 +248,8 @@ pub(crate) fn walk(
         };
         file_count += listing.files.len() + listing.manifests.len();
         scan.counts.add(&listing.counts);
+        scan.warnings
+            .extend(listing.links_out.iter().map(LinkOut::warning));
         let below = listing.below.iter();
         match depth < DEPTH_MAX {
             true => pending.extend(below.map(|path| (path.clone(), depth + 1))),
@@ -237,6 +266,40 @@ pub(crate) fn walk(
         }
     }
     scan
+}
+
+/// Warnings about links in the roots themselves, not in folders below them, that are not followed.
+/// The last `link_targets` of the roots are targets of links. Blocks as long as the disks do.
+pub fn links_out(roots: &[PathBuf], link_targets: usize) -> Vec<Warning> {
+    let timeout = LibraryOptions::default().open_timeout;
+    let opened = open_roots(roots, link_targets, timeout).unwrap_or_default();
+    let mut warnings = Vec::new();
+    for root in opened.iter().filter(|root| !root.is_link_target) {
+        let before = PreviousScan {
+            root,
+            manifests: &Manifests::new(),
+            listings: &Listings::new(),
+            whole: true,
+            settle: Duration::ZERO,
+            settle_file: Duration::ZERO,
+        };
+        let mut along = WalkCallbacks {
+            look_at: &look_at,
+            rest: &mut |_| (),
+            so_far: &mut |_| (),
+        };
+        let listing = list("", before, &mut RootScan::default(), &mut along);
+        let links = listing.ok().flatten();
+        let links = links.iter().flat_map(|listing| &listing.links_out);
+        warnings.extend(links.map(|link| {
+            let path = root.path.join(os_path(&link.path));
+            Warning {
+                path: path.display().to_string(),
+                ..link.warning()
+            }
+        }));
+    }
+    warnings
 }
 
 /// Whether an error leaves the state unknown: a failing or removed disk, or lack of kernel memory.
@@ -290,22 +353,24 @@ fn read_manifests(
 }
 
 /// One directory: the known listing if it is unchanged, otherwise listed again with its files
-/// checked.
+/// checked. `None` if the scan has been there: links may lead to a directory again and again.
 fn list(
-    root: &Root,
     directory: &str,
     before: PreviousScan<'_>,
     scan: &mut RootScan,
     along: &mut WalkCallbacks<'_>,
-) -> Result<Arc<Listing>, Errno> {
-    let fd = along.access_disk(|| root.open_directory(directory))?;
+) -> Result<Option<Arc<Listing>>, Errno> {
+    let fd = along.access_disk(|| before.root.open_directory(directory))?;
     let times = DirectoryTimes::of(&fd)?;
+    if before.root.follows_links() && !scan.visited.insert((times.dev, times.ino)) {
+        return Ok(None);
+    }
     let known = before.listings.get(directory);
     let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
     if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
         recheck(&fd, directory, &known.manifests, before, scan, along);
         scan.unchanged.push(Arc::clone(known));
-        return Ok(Arc::clone(known));
+        return Ok(Some(Arc::clone(known)));
     }
     let mut listing = Listing {
         times,
@@ -313,11 +378,12 @@ fn list(
         files: Vec::new(),
         manifests: Vec::new(),
         below: Vec::new(),
+        links_out: Vec::new(),
         counts: ScanCounts::default(),
     };
     listing.fill(&fd, directory, before, scan, along)?;
     scan.is_changed |= before.whole || known.is_none_or(|known| !known.has_names_of(&listing));
-    Ok(Arc::new(listing))
+    Ok(Some(Arc::new(listing)))
 }
 
 /// Whether a change at `now` or later shows in the ctime: clocks of file systems tick, some every
@@ -336,8 +402,16 @@ fn recheck(
     along: &mut WalkCallbacks<'_>,
 ) {
     for path in manifests {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        match along.look_at(fd, name) {
+        let name = path_bytes(path.rsplit('/').next().unwrap_or_default());
+        // No name contains NUL.
+        let name = CString::new(name).unwrap_or_default();
+        let found = match along.look_at(fd, &name) {
+            Ok(stat) if is_link(&stat) && before.root.follows_links() => {
+                look_behind_link(path, before, along)
+            }
+            found => found,
+        };
+        match found {
             Ok(stat) if is_regular(&stat) => {
                 let identity = FileIdentity::of(&stat).settling(before.settle_file);
                 scan.files.push((Arc::clone(path), identity));
@@ -350,10 +424,29 @@ fn recheck(
     }
 }
 
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+/// The `stat` of what a link leads to; `LOOP` if it is not followed.
+fn look_behind_link(
+    path: &str,
+    before: PreviousScan<'_>,
+    along: &mut WalkCallbacks<'_>,
+) -> Result<Stat, Errno> {
+    let found = along.access_disk(|| before.root.stat(path));
+    found.map_err(|miss| match miss {
+        LookupMiss::Absent => Errno::NOENT,
+        LookupMiss::Link => Errno::LOOP,
+        LookupMiss::Error(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+    })
+}
+
 impl Listing {
     fn has_names_of(&self, other: &Self) -> bool {
-        (&self.files, &self.manifests, &self.below, &self.counts)
-            == (&other.files, &other.manifests, &other.below, &other.counts)
+        (&self.files, &self.manifests, &self.below)
+            == (&other.files, &other.manifests, &other.below)
+            && (&self.links_out, &self.counts) == (&other.links_out, &other.counts)
     }
 
     /// Adds the entries of a directory.
@@ -369,21 +462,21 @@ impl Listing {
         along: &mut WalkCallbacks<'_>,
     ) -> Result<(), Errno> {
         for (_, kind, name) in &along.access_disk(|| names(fd))? {
-            let Ok(text) = name.to_str() else {
-                self.counts.not_utf8 += 1;
-                continue;
-            };
-            if text.starts_with('.') {
+            if name.to_bytes().starts_with(b".") {
                 self.counts.hidden += 1;
                 continue;
             }
+            let text = path_text(name.to_bytes());
             let path = match directory {
-                "" => text.to_string(),
+                "" => text.into_owned(),
                 _ => format!("{directory}/{text}"),
             };
             match kind {
                 FileType::Directory => self.below.push(path),
-                FileType::RegularFile | FileType::Unknown => match along.look_at(fd, text) {
+                FileType::RegularFile | FileType::Unknown => match along.look_at(fd, name) {
+                    Ok(stat) if is_link(&stat) => {
+                        self.take_in_link(fd, path, before, scan, along);
+                    }
                     Ok(stat) => self.take_in(&stat, path, before.settle_file, scan),
                     Err(errno) if says_nothing(errno) => {
                         self.keep_unchecked_entry(directory, path, errno, before, scan);
@@ -391,18 +484,51 @@ impl Listing {
                     // It may have been removed since it was listed.
                     Err(_) => {}
                 },
-                FileType::Symlink => self.counts.links += 1,
+                FileType::Symlink => self.take_in_link(fd, path, before, scan, along),
                 _ => self.counts.special += 1,
             }
         }
         Ok(())
     }
 
+    /// Adds what a link leads to, if it is followed.
+    fn take_in_link(
+        &mut self,
+        fd: &impl AsFd,
+        path: String,
+        before: PreviousScan<'_>,
+        scan: &mut RootScan,
+        along: &mut WalkCallbacks<'_>,
+    ) {
+        self.counts.links += 1;
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        if before.root.follows_links() {
+            match look_behind_link(&path, before, along) {
+                Ok(stat) => return self.take_in(&stat, path, before.settle_file, scan),
+                Err(errno) if says_nothing(errno) => {
+                    let directory = directory.to_owned();
+                    return self.keep_unchecked_entry(&directory, path, errno, before, scan);
+                }
+                // What it leads to may be mounted later, which does not change this directory.
+                Err(Errno::NOENT) => self.is_settled = false,
+                Err(_) => {}
+            }
+        }
+        let target = along.access_disk(|| readlinkat(fd, &*path_bytes(name), Vec::new()));
+        let Ok(target) = target else {
+            return;
+        };
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if before.root.leads_out(directory, &target) {
+            self.counts.links_out += 1;
+            self.links_out.push(LinkOut { path, target });
+        }
+    }
+
     /// Adds an entry that is a file, or whose type the directory does not tell.
     fn take_in(&mut self, stat: &Stat, path: String, settle_file: Duration, scan: &mut RootScan) {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.below.push(path),
-            FileType::Symlink => self.counts.links += 1,
             _ if is_regular(stat) => {
                 let path = self.name(path);
                 let identity = FileIdentity::of(stat).settling(settle_file);

@@ -2,6 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use headlong_units::shown_path;
+use serde::Serializer;
+
+use crate::os_path::os_path;
+
 /// Most warnings of one scan that are logged.
 const LOGGED_MAX: usize = 50;
 /// Most warnings kept about files whose problem was found when they were first used.
@@ -14,9 +19,15 @@ const WHERE: &str = "/library.json of the admin address lists it";
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Warning {
     /// The file or directory, from the root of its tree; empty for the whole library.
+    #[serde(serialize_with = "shown")]
     pub path: String,
     /// The problem, and its consequence.
+    #[serde(serialize_with = "shown")]
     pub reason: String,
+}
+
+fn shown<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&shown_path(text))
 }
 
 impl Warning {
@@ -43,7 +54,8 @@ impl Warning {
 
     fn log(&self) {
         // Names may contain any characters; quoted, they stay on one line.
-        tracing::warn!(path = ?self.path, "in the library: {}", self.reason);
+        let (path, reason) = (os_path(&self.path), shown_path(&self.reason));
+        tracing::warn!(?path, "in the library: {reason}");
     }
 }
 

@@ -4,14 +4,16 @@ mod common;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use common::{TempTree, fixture, resolve, scan, stream_of};
-use headlong_library::{Library, ResolveError, RootError, ScanChanges};
+use headlong_library::{Library, LibraryOptions, ResolveError, RootError, ScanChanges};
 
 #[test]
 fn all_wrong_roots_are_reported_together() {
@@ -147,6 +149,84 @@ fn files_outside_or_hidden_are_not_found() {
     assert_eq!(paths, ["/a/b.mp4", "/film.mp4"]);
     let counts = library.counts();
     assert_eq!((counts.files, counts.hidden, counts.links), (2, 2, 5));
+    assert_eq!(counts.links_out, 3);
+    let warnings = library.warnings();
+    let warned: Vec<&str> = warnings.iter().map(|of| of.path.as_str()).collect();
+    for path in ["out.mp4", "a/out.mp4", "up"] {
+        assert!(warned.contains(&path), "{warned:?}");
+    }
+    assert!(warnings[0].reason.contains("link_targets"));
+    assert!(library.refresh().warnings.is_empty(), "each once");
+    assert_eq!(library.warnings().len(), 3);
+    let told = headlong_library::links_out(&[outer.at("root")], 0);
+    assert_eq!(told.len(), 2, "not below it: {told:?}");
+}
+
+#[test]
+fn link_into_listed_target_is_followed_by_scans_and_requests() {
+    let (root, disk, other) = (TempTree::new(), TempTree::new(), TempTree::new());
+    let media = "#EXTM3U\n#EXTINF:4,\n1.ts\n#EXTINF:4,\n2.ts\n#EXT-X-ENDLIST\n";
+    disk.write("films/a.mp4", "a").write("hls/v.m3u8", media);
+    disk.write("hls/1.ts", "1").write("hls/2.ts", "2");
+    other.write("b.mp4", "b");
+    symlink(disk.path(), root.at("disk2")).expect("link");
+    symlink(disk.at("films/a.mp4"), root.at("alone.mp4")).expect("link");
+    symlink(disk.at("hls/v.m3u8"), root.at("linked.m3u8")).expect("link");
+    symlink(other.path(), root.at("out")).expect("link");
+    // A directory that contains itself, and a way back.
+    symlink("..", disk.at("films/up")).expect("link");
+    symlink(root.path(), disk.at("back")).expect("link");
+    symlink(other.at("b.mp4"), disk.at("b.mp4")).expect("link");
+    let options = LibraryOptions {
+        revalidate: Duration::ZERO,
+        unserved_roots: 1,
+        link_targets: 1,
+        ..LibraryOptions::default()
+    };
+    let library = Library::scan_with(&[root.path(), disk.path()], options).expect("scanned");
+    let paths = || -> Vec<String> {
+        let titles = library.titles().into_iter();
+        titles.map(|title| title.path).collect()
+    };
+    let titles = paths();
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    for path in ["/alone.mp4", "/disk2/films/a.mp4", "/disk2/hls/v.m3u8"] {
+        assert!(titles.iter().any(|title| title == path), "{titles:?}");
+    }
+    let film = resolve(&library, "disk2/films/a.mp4");
+    assert_eq!((&*film.path, film.size), ("disk2/films/a.mp4", 1));
+    let mut text = String::new();
+    let mut file = film.stream.open(film.part).expect("opened");
+    file.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "a");
+    assert!(film.stream.unchanged(film.part, &file));
+    assert_eq!(resolve(&library, "disk2/hls/2.ts").stream.parts.len(), 2);
+    assert_eq!(resolve(&library, "linked.m3u8").size, media.len() as u64);
+    for outside in [
+        "out/b.mp4",
+        "disk2/b.mp4",
+        "films/a.mp4",
+        "disk2/hls/../../x",
+    ] {
+        assert!(library.resolve(outside).is_err(), "{outside}");
+    }
+    assert_eq!(library.counts().links_out, 2);
+    assert!(library.refresh().warnings.is_empty());
+    assert_eq!(paths(), titles);
+    // A target that appears later.
+    symlink(disk.at("late"), root.at("late")).expect("link");
+    library.refresh();
+    assert_eq!(library.counts().links_out, 2, "its target is listed");
+    disk.write("late/c.mp4", "c");
+    library.refresh();
+    assert_eq!(paths().len(), titles.len() + 1);
+    // Another target takes effect at once.
+    fs::remove_file(root.at("disk2")).expect("removed");
+    symlink(other.path(), root.at("disk2")).expect("link");
+    for path in ["disk2/films/a.mp4", "disk2/b.mp4"] {
+        assert!(library.resolve(path).is_err(), "{path}");
+    }
+    assert!(film.stream.open(film.part).is_err());
 }
 
 #[test]
@@ -249,9 +329,54 @@ fn unusual_names_and_sizes_are_served() {
     );
     assert!(spec.parts[0].extents.is_empty());
     assert!(empty.stream.open(0).is_ok());
-    assert_eq!(library.counts().not_utf8, 1);
-    assert_eq!(library.titles().len(), names.len());
-    assert_eq!(library.warnings().len(), 1);
+    let text = headlong_units::path_text(b"bad\xff.mp4");
+    assert_eq!(resolve(&library, &text).size, 1);
+    let titles = library.titles();
+    let title = titles.iter().find(|title| title.path == "/bad%FF.mp4");
+    assert_eq!(title.expect("it is listed").name, "bad\u{fffd}");
+    assert_eq!(titles.len(), names.len() + 1);
+    assert!(library.warnings().is_empty());
+}
+
+#[test]
+fn name_is_found_in_either_normal_form_and_exact_one_wins() {
+    let tree = TempTree::new();
+    let (composed, decomposed) = ("\u{fc}/\u{e9}.mp4", "u\u{308}/e\u{301}.mp4");
+    tree.write(composed, "composed");
+    let library = tree.scan();
+    for asked in [composed, decomposed, "\u{fc}/e\u{301}.mp4"] {
+        assert_eq!(&*resolve(&library, asked).path, composed);
+    }
+    assert!(library.resolve("u\u{308}/e.mp4").is_err());
+    tree.write(decomposed, "decomposed");
+    for exact in [composed, decomposed] {
+        assert_eq!(&*resolve(&library, exact).path, exact);
+    }
+}
+
+#[test]
+fn manifest_names_files_in_either_normal_form() {
+    let tree = TempTree::new();
+    let media = "#EXTM3U\n#EXTINF:4,\n\u{fc}1.ts\n#EXTINF:4,\n%C3%BC2.ts\n#EXT-X-ENDLIST\n";
+    let master = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000\n\u{fc}.m3u8\n";
+    tree.write("master.m3u8", master);
+    tree.write("u\u{308}.m3u8", media);
+    for name in ["u\u{308}1.ts", "u\u{308}2.ts"] {
+        tree.write(name, name);
+    }
+    let library = tree.scan();
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+    let titles: Vec<String> = library
+        .titles()
+        .into_iter()
+        .map(|title| title.path)
+        .collect();
+    assert_eq!(titles, ["/master.m3u8"]);
+    let first = resolve(&library, "\u{fc}1.ts");
+    assert_eq!(
+        (first.stream.parts.len(), &*first.stream.title),
+        (2, "master.m3u8")
+    );
 }
 
 /// Runs as a user without permissions: only this thread changes its user id.

@@ -5,6 +5,7 @@ mod common;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use common::{TempTree, fixture, resolve};
@@ -63,7 +64,7 @@ fn file_truncated_under_reader_is_noticed() {
 }
 
 #[test]
-fn link_mode_and_rename_keep_the_version() {
+fn link_mode_and_rename_cut_no_reply_and_keep_the_tag() {
     use std::os::unix::fs::PermissionsExt;
     let tree = TempTree::new();
     tree.write("film.mp4", "one");
@@ -73,13 +74,76 @@ fn link_mode_and_rename_keep_the_version() {
     fs::hard_link(tree.at("film.mp4"), tree.at("snapshot")).expect("linked");
     let mode = fs::Permissions::from_mode(0o640);
     fs::set_permissions(tree.at("film.mp4"), mode).expect("changed");
-    assert_eq!(resolve(&library, "film.mp4").stream.id, old.stream.id);
+    let new = resolve(&library, "film.mp4");
+    assert_ne!(
+        new.stream.id, old.stream.id,
+        "the kernel tells no more than of a rewrite"
+    );
+    assert_eq!(new.distinction, None);
     assert_eq!(library.rescan().changed, 0);
     // Open files are unaffected.
+    assert!(old.stream.unchanged(0, &file));
+    assert!(old.stream.open(0).is_ok());
     fs::rename(tree.at("film.mp4"), tree.at("other.mp4")).expect("renamed");
     assert!(old.stream.unchanged(0, &file));
     fs::remove_file(tree.at("other.mp4")).expect("deleted");
     assert!(old.stream.unchanged(0, &file));
+}
+
+/// Gives a file an old modification time, always the same one.
+fn set_time_back(path: &Path) {
+    let time = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let file = File::options().write(true).open(path).expect("writable");
+    file.set_modified(time).expect("a time");
+}
+
+#[test]
+fn same_size_and_time_do_not_make_another_file_the_same_version() {
+    let tree = TempTree::new();
+    for name in ["a.mp4", "b", "c"] {
+        tree.write(name, format!("bytes of {}", &name[..1]));
+        set_time_back(&tree.at(name));
+    }
+    let library = tree.scan();
+    let old = resolve(&library, "a.mp4");
+    let file = old.stream.open(0).expect("the file exists");
+    assert_eq!(old.distinction, None);
+    fs::rename(tree.at("b"), tree.at("a.mp4")).expect("replaced");
+    let new = resolve(&library, "a.mp4");
+    assert_ne!(new.stream.id, old.stream.id);
+    assert!(new.distinction.is_some(), "its tag must differ");
+    assert!(old.stream.unchanged(0, &file), "the old one is complete");
+    library.rescan();
+    assert_eq!(resolve(&library, "a.mp4").distinction, new.distinction);
+    // Missing in between.
+    fs::remove_file(tree.at("a.mp4")).expect("removed");
+    assert!(library.resolve("a.mp4").is_err());
+    fs::rename(tree.at("c"), tree.at("a.mp4")).expect("replaced");
+    let third = resolve(&library, "a.mp4");
+    assert!(third.distinction.is_some() && third.distinction != new.distinction);
+}
+
+#[test]
+fn file_rewritten_in_place_with_its_time_set_back_is_a_new_version() {
+    let tree = TempTree::new();
+    tree.write("a.mp4", "old bytes");
+    set_time_back(&tree.at("a.mp4"));
+    let library = tree.scan();
+    let old = resolve(&library, "a.mp4");
+    let file = old.stream.open(0).expect("the file exists");
+    assert!(old.stream.unchanged(0, &file));
+    fs::write(tree.at("a.mp4"), "new bytes").expect("written");
+    // Seen while its time is new.
+    let young = resolve(&library, "a.mp4");
+    assert!(!young.identity.is_settled);
+    set_time_back(&tree.at("a.mp4"));
+    let new = resolve(&library, "a.mp4");
+    assert!(old.identity.has_bytes_of(&new.identity), "by size and time");
+    assert_ne!(new.stream.id, old.stream.id);
+    assert_ne!(new.stream.lasting_name(), old.stream.lasting_name());
+    assert!(new.distinction.is_some(), "its tag must differ");
+    assert!(!old.stream.unchanged(0, &file), "no reply mixes both");
+    assert!(is_changed(&old.stream.open(0).expect_err("rewritten")));
 }
 
 #[test]

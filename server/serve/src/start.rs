@@ -20,6 +20,7 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
         unserved_roots: config.folders().len() - config.roots.len(),
+        link_targets: config.link_targets.len(),
         ..LibraryOptions::default()
     };
     Library::open(&config.folders(), options).map_err(|errors| {
@@ -59,6 +60,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         },
         proxies: config.proxies.clone(),
         ranges: RangeLimits::default(),
+        etag: config.etag,
         cache_control,
         access: AccessRules::new(&config.path, config.pacing, &config.cors),
         reply_fields: config.reply_fields.clone(),

@@ -145,7 +145,7 @@ fn log_scan(state: &MediaState) {
     tracing::info!(
         files = counts.files,
         hidden = counts.hidden,
-        not_utf8 = counts.not_utf8,
+        links_out = counts.links_out,
         titles = state.library.title_count(),
         "scanned the roots"
     );

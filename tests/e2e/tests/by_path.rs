@@ -1,4 +1,4 @@
-//! Rules by path: header fields for caches and pages, access, and rates.
+//! Rules by path: header fields for caches and pages, access, and rates; names and links.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use headlong_e2e_tests::{Library, Title, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, fetch, request_text};
-use headlong_testkit::pattern;
 use headlong_testkit::server::{Server, ServerBuilder};
+use headlong_testkit::{Scratch, pattern};
 
 const MIB: u64 = 1 << 20;
 const PIECE_BYTES: u64 = 64 << 10;
@@ -416,4 +416,53 @@ fn rate_is_shared_per_address_and_per_session() {
     let mut other = begin(&by_session, &of("192.0.2.1", "two"));
     assert!(!comes(&mut same));
     assert!(comes(&mut other));
+}
+
+#[test]
+fn link_into_listed_target_is_served_and_others_are_named() {
+    let library = library(&["films"]);
+    let [disk, other] = [0, 1].map(|_| Scratch::new("disk").expect("a folder"));
+    for folder in [&disk, &other] {
+        Title::create(folder.path(), "title.bin", 0, MIB).expect("a title");
+    }
+    let link = |target: &Scratch, name: &str| {
+        std::os::unix::fs::symlink(target.path(), library.root().join(name)).expect("a link");
+    };
+    link(&disk, "disk2");
+    link(&other, "disk3");
+    let server = ServerBuilder::new([library.root()])
+        .config(&format!("link_targets = [{:?}]\n", disk.path()))
+        .start()
+        .expect("a server");
+    let part = [("Range", "bytes=1000-1999")];
+    let get = |target: &str| fetch(server.address(), "GET", target, &part).expect("answered");
+    let reply = get("/disk2/title.bin");
+    assert_eq!(reply.status(), 206);
+    pattern::verify(0, 1000, &reply.body).expect("correct bytes");
+    assert_eq!(get("/disk3/title.bin").status(), 404);
+    let log = || server.output();
+    eventually("the count", log, |log| log.contains("links_out=1"));
+    let named = fetch(server.admin(), "GET", "/library.json", &[]).expect("answered");
+    let named: serde_json::Value = serde_json::from_slice(&named.body).expect("JSON");
+    assert_eq!(named["odd"][0]["path"], "disk3");
+    assert_eq!(named["odd_count"], 1);
+}
+
+/// A Mac writes decomposed names, browsers ask for composed ones.
+#[test]
+fn other_normal_form_of_a_name_is_served_under_its_rule() {
+    let library = library(&["caf\u{e9}", "u\u{308}"]);
+    let server = ServerBuilder::new([library.root()])
+        .config("[path.\"/caf\u{e9}/\"]\naccess = \"closed\"\n")
+        .start()
+        .expect("a server");
+    let status = |target: &str| {
+        let reply = fetch(server.address(), "GET", target, &[("Range", "bytes=5-8")]);
+        reply.expect("answered").status()
+    };
+    assert_eq!(status("/u%CC%88/title.bin"), 206);
+    assert_eq!(status("/%C3%BC/title.bin"), 206);
+    assert_eq!(status("/%C3%BC/other.bin"), 404);
+    assert_eq!(status("/caf%C3%A9/title.bin"), 403);
+    assert_eq!(status("/cafe%CC%81/title.bin"), 403);
 }

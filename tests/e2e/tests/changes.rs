@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headlong_e2e_tests::{Library, Title, eventually};
 use headlong_testkit::client::{ClientError, Connection, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
-use headlong_testkit::{Server, pattern};
+use headlong_testkit::{Scratch, Server, pattern};
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 24 * MIB;
@@ -71,6 +71,98 @@ impl Reply {
         }
         true
     }
+}
+
+/// Writes a title of 1 MiB with this modification time.
+fn write_dated(path: &Path, number: u64, modified: SystemTime) {
+    // In place, if it exists.
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path);
+    let file = file.expect("a file");
+    let mut bytes = vec![0; MIB as usize];
+    pattern::fill(number, 0, &mut bytes);
+    file.write_all_at(&bytes, 0).expect("written");
+    file.set_modified(modified).expect("a time");
+}
+
+/// Waits until a title has another entity tag, and checks that a client with the old one never
+/// gets new bytes for old ones.
+fn check_other_version(server: &Server, number: u64, old_tag: &str) -> String {
+    let get = |fields: &[(&str, &str)]| {
+        fetch(server.address(), "GET", "/a.mp4", fields).expect("a reply")
+    };
+    eventually(
+        "another tag",
+        || get(&[("Range", "bytes=0-0")]),
+        |reply| reply.field("etag").is_some_and(|tag| tag != old_tag),
+    );
+    let changed = get(&[("If-None-Match", old_tag)]);
+    assert_eq!(changed.status(), 200);
+    pattern::verify(number, 0, &changed.body).expect("the new bytes");
+    let resumed = get(&[("Range", "bytes=524288-"), ("If-Range", old_tag)]);
+    assert_eq!((resumed.status(), resumed.body.len() as u64), (200, MIB));
+    pattern::verify(number, 0, &resumed.body).expect("the new bytes");
+    changed.field("etag").expect("a tag").to_owned()
+}
+
+#[test]
+fn other_bytes_of_same_size_and_time_have_another_tag() {
+    let folder = Scratch::new("same-time").expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    for seconds in [1_700_000_000, 1, 0] {
+        let time = UNIX_EPOCH + Duration::from_secs(seconds);
+        write_dated(&at("a.mp4"), 1, time);
+        write_dated(&at(".other"), 2, time);
+        let server = ServerBuilder::new([folder.path()])
+            .config("revalidate = \"50ms\"")
+            .start()
+            .expect("a server");
+        let first = fetch(server.address(), "GET", "/a.mp4", &[]).expect("a reply");
+        pattern::verify(1, 0, &first.body).expect("the old bytes");
+        let tag = first.field("etag").expect("a tag").to_owned();
+        // All files of images and package stores have these times.
+        let is_vague = seconds < 2;
+        assert_eq!(tag.starts_with("W/"), is_vague, "{tag}");
+        assert_eq!(first.field("last-modified").is_none(), is_vague);
+        let same = fetch(
+            server.address(),
+            "GET",
+            "/a.mp4",
+            &[("If-None-Match", &tag)],
+        );
+        assert_eq!(same.expect("a reply").status(), 304);
+        fs::rename(at(".other"), at("a.mp4")).expect("replaced");
+        let tag = check_other_version(&server, 2, &tag);
+        write_dated(&at("a.mp4"), 3, time);
+        check_other_version(&server, 3, &tag);
+    }
+}
+
+/// As `tar` copies files, without the fraction of their times.
+#[test]
+fn copies_with_times_in_seconds_have_the_same_tag_if_configured() {
+    let folders = [0, 1].map(|_| Scratch::new("copy").expect("a folder"));
+    let time = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let times = [time + Duration::from_nanos(123_456_789), time];
+    for (folder, time) in folders.iter().zip(times) {
+        write_dated(&folder.path().join("a.mp4"), 1, time);
+    }
+    let tags = |config: &str| {
+        folders.each_ref().map(|folder| {
+            let server = ServerBuilder::new([folder.path()]).config(config).start();
+            let server = server.expect("a server");
+            let reply = fetch(server.address(), "HEAD", "/a.mp4", &[]).expect("a reply");
+            reply.field("etag").expect("a tag").to_owned()
+        })
+    };
+    let [first, second] = tags("etag = \"seconds\"");
+    assert_eq!(first, second);
+    assert!(!first.starts_with("W/"));
+    let [first, second] = tags("");
+    assert_ne!(first, second);
 }
 
 /// Asserts that the title is soon served whole in its new version.

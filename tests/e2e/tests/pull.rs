@@ -1,6 +1,8 @@
 //! An edge in front of an origin: every byte is correct and fetched once, also with a faulty
 //! origin, little space or a restart of the edge.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -85,6 +87,47 @@ fn random_ranges_through_edge_fetch_each_byte_once() {
     std::fs::write(cache.path().join("own.mp4"), "own").expect("written");
     let own = fetch(edge.address(), "GET", "/own.mp4", &[]).expect("a reply");
     assert_eq!(own.status(), 404);
+}
+
+#[test]
+fn name_that_is_not_utf8_is_served_directly_and_through_edge() {
+    let (root, cache) = (
+        Scratch::new("origin").expect("a folder"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let name = OsStr::from_bytes(b"caf\xe9.mp4");
+    let path = root.path().join(name);
+    pattern::write_file(&path, 5, 2 * SLICE + 77).expect("a title");
+    age(&path);
+    let origin = ServerBuilder::new([root.path()]).start();
+    let origin = origin.expect("an origin");
+    let url = format!("http://{}/", origin.address());
+    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
+    let edge = edge.start().expect("an edge");
+    for (server, target) in [(&origin, "/caf%E9.mp4"), (&edge, "/vod/caf%e9.mp4")] {
+        let whole = fetch(server.address(), "GET", target, &[]).expect("a reply");
+        assert_eq!(
+            (whole.status(), whole.body.len() as u64),
+            (200, 2 * SLICE + 77)
+        );
+        pattern::verify(5, 0, &whole.body).expect("correct bytes");
+        let part = range(server, target, SLICE - 9, SLICE + 9).expect("a reply");
+        assert_right(&part, 5, SLICE - 9, SLICE + 9);
+        let other = target
+            .replace("%E9", "%EE%BF%A9")
+            .replace("%e9", "%EE%BF%A9");
+        let other = fetch(server.address(), "GET", &other, &[]).expect("a reply");
+        assert_eq!(
+            other.status(),
+            404,
+            "the character that stands for the byte"
+        );
+    }
+    let listed = fetch(origin.admin(), "GET", "/library.json", &[]).expect("a reply");
+    let listed: serde_json::Value = serde_json::from_slice(&listed.body).expect("JSON");
+    let title = &listed["titles"][0];
+    assert_eq!(title["path"], "/caf%E9.mp4");
+    assert_eq!(title["name"], "caf\u{fffd}");
 }
 
 #[test]

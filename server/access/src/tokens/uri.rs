@@ -6,7 +6,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use headlong_units::path_bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use regex::bytes::RegexBuilder;
 use ring::digest::{SHA256, digest};
 
@@ -42,11 +43,11 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 pub struct Uri([String; 2]);
 
 impl Uri {
-    /// From the requested host, a decoded path with its leading slash, and a query without its
+    /// From the requested host, the text of a path with its leading slash, and a query without its
     /// token.
     pub fn new(host: &str, path: &str, query: &str) -> Self {
         let host = host.to_ascii_lowercase();
-        let path = utf8_percent_encode(path, ENCODED).to_string();
+        let path = percent_encode(&path_bytes(path), ENCODED).to_string();
         let query = match query {
             "" => String::new(),
             query => format!("?{query}"),

@@ -1,6 +1,7 @@
 //! `POST /purge?path=/films/a.mp4` or `?prefix=/films/`: removes titles that were fetched from an
 //! origin.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use tokio::task::spawn_blocking;
 
 use headlong_edge::Pulls;
+use headlong_units::path_text;
 
 /// Status and text of an answer.
 pub(super) type PurgeReply = (StatusCode, Bytes);
@@ -37,14 +39,11 @@ pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -
         "path" => false,
         _ => return said(StatusCode::BAD_REQUEST, usage),
     };
-    let path = percent_decode_str(value).decode_utf8();
-    let Some(path) = path
-        .ok()
-        .filter(|path| path.starts_with('/'))
-        .map(String::from)
-    else {
+    let path: Cow<'_, [u8]> = percent_decode_str(value).into();
+    let path = path_text(&path).into_owned();
+    if !path.starts_with('/') {
         return said(StatusCode::BAD_REQUEST, usage);
-    };
+    }
     let pulls = Arc::clone(pulls);
     let purged = spawn_blocking(move || pulls.purge(&path, is_prefix)).await;
     let purged = purged

@@ -23,7 +23,9 @@ impl Config {
     pub fn ill_parts(&self) -> Vec<String> {
         let mut ill = Vec::new();
         let mut add = |key: &str, text: String| ill.push(one_line(&format!("{key}: {text}")));
-        for error in inspect_roots(&self.folders()).map_or(Vec::new(), |seen| seen.missing) {
+        for error in inspect_roots(&self.folders(), self.link_targets.len())
+            .map_or(Vec::new(), |seen| seen.missing)
+        {
             add(&self.key_of_folder(&error), error.to_string());
         }
         for error in flash::check_ssds(&self.flash, self.engine.piece_bytes, 1) {

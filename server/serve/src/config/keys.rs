@@ -15,7 +15,7 @@ use super::kinds::{
     address, admin, congestion_control, field_value, host, mode, network, of_query, origin, path,
     sink, token,
 };
-use super::settings::{Config, DeviceOverride, Gzip, LogLevel, ReplyField};
+use super::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
 
 /// All settings except those of single devices.
 #[rustfmt::skip]
@@ -23,6 +23,8 @@ pub(super) fn rows() -> Rows<Config> {
     let mut rows = Rows::<Config>::default();
     rows.add("roots", path().list(), |c| &mut c.roots,
         "Folders to serve; folders named on the command line replace them. A URL's path is looked up in each folder in order; the first match is served.").restart().tier(Basic);
+    rows.add("link_targets", path().list(), |c| &mut c.link_targets,
+        "Folders outside the roots into which symbolic links in the roots may lead, such as the mount points of other disks. Files behind such a link have the path of the link, and the device of the folder reads them. Links to any other place outside are not followed; the log and `/library.json` name them.").restart();
     rows.add("listen", address().list(), |c| &mut c.listen,
         "Addresses and ports for viewers, and unix sockets for a proxy on this machine (`unix:` and the path; see beside.md). With `[tls]` they speak TLS, unless `tls.listen` names other addresses for that.").restart().tier(Basic);
     rows.add("unix_mode", mode(), |c| &mut c.unix_mode,
@@ -46,6 +48,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Optional fields of replies. `server-timing` and `server-timing-on-request`: Server-Timing (queue, disk, tier) in all replies, or if the request has a Server-Timing header. `cache-status`: Cache-Status (RFC 9211), `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` names the source. `cmsd`: CMSD (CTA-5006) with file content, `br`, `ot` and `sf` if known, the delay `rd`, `mb` if `bytes_per_second_max` limits replies, and `etp` if an earlier reply on the connection was limited by the network and measured its throughput; not sent to proxies. `request-id`: X-Request-Id, the `request_id` of the access log; origins and the servers of `auth_url` always receive it.");
     rows.add("gzip", named(Gzip::ALL, Gzip::name).list(), |c| &mut c.gzip,
         "How playlists, manifests, subtitles and other texts are compressed for clients that accept gzip; an empty list for not at all. Ranges are never compressed. `dynamic`: those of at most 512 KiB, as they are sent, at most 64 at a time. `static`: a text `NAME` of any size is sent from the file `NAME.gz` beside it; a file that is empty, older than `NAME` or unreadable is ignored, and each such request without that file accesses the disk to look for it.");
+    rows.add("etag", named(EtagTime::ALL, EtagTime::name), |c| &mut c.etag,
+        "The modification time in ETags. `nanoseconds`: all of it. `seconds`: without the fraction, so that servers whose copies of a file were made by programs that drop it, such as `tar`, send the same ETag.");
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.").tier(Basic);
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,

@@ -87,7 +87,8 @@ impl Config {
             &mut self.tls.key,
             &mut self.state,
         ];
-        let lists = self.roots.iter_mut().chain(&mut self.flash);
+        let lists = self.roots.iter_mut().chain(&mut self.link_targets);
+        let lists = lists.chain(&mut self.flash);
         let keys = self.path.values_mut();
         let keys = keys.flat_map(|rule| rule.jwt_public_keys.iter_mut());
         for path in lists.chain(keys).chain(files.into_iter().flatten()) {

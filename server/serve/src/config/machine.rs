@@ -24,10 +24,16 @@ impl Config {
     /// Reports missing folders, certificates, logs, devices and memory. Reads folders and files;
     /// binds no port, leaves no file behind and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
-        let seen = match inspect_roots(&self.folders()) {
+        let seen = match inspect_roots(&self.folders(), self.link_targets.len()) {
             Ok(seen) => {
                 self.check_devices(&seen.devices, seen.missing.is_empty(), document);
-                seen.real_paths
+                // The folders of origins are between roots and targets of links; their files have
+                // no paths.
+                let targets = seen.real_paths.len() - self.link_targets.len();
+                let is_served = |index| index < self.roots.len() || index >= targets;
+                let folders = seen.real_paths.into_iter().enumerate();
+                let served = folders.filter(|(index, _)| is_served(*index));
+                served.filter_map(|(_, real)| real).collect()
             }
             Err(errors) => {
                 // A missing folder may appear later; the start reports it.
@@ -41,7 +47,8 @@ impl Config {
                 Vec::new()
             }
         };
-        self.check_logs(&seen, document);
+        self.check_logs(document);
+        self.check_unserved(&seen, document);
         for error in flash::check_ssds(&self.flash, self.engine.piece_bytes, 1) {
             if matches!(error.trouble, FlashErrorKind::Twice) {
                 document.wrong("flash", error.to_string());
@@ -199,26 +206,55 @@ impl Config {
         let of_pull = self.pull.iter().find(|(_, rule)| is_it(&rule.folder));
         match of_pull.filter(|_| !self.roots.iter().any(is_it)) {
             Some((prefix, _)) => format!("pull.{prefix}.folder"),
+            None if self.link_targets.iter().any(is_it) && !self.roots.iter().any(is_it) => {
+                "link_targets".to_owned()
+            }
             None => "roots".to_owned(),
         }
     }
 
-    /// Checks the logs. `roots` are the accessible roots, with symbolic links resolved.
-    fn check_logs(&self, roots: &[PathBuf], document: &mut Document) {
+    /// Refuses files of the server that lie below a root. `roots` are the accessible roots, with
+    /// symbolic links resolved.
+    fn check_unserved(&self, roots: &[PathBuf], document: &mut Document) {
+        let mut own: Vec<(String, &Path)> = Vec::new();
+        for (key, sink) in self.log.sinks() {
+            if let LogTarget::File(path) = sink {
+                own.push((key.to_owned(), path));
+            }
+        }
+        own.extend(self.state.iter().map(|path| ("state".to_owned(), &**path)));
+        own.extend(self.flash.iter().map(|path| ("flash".to_owned(), &**path)));
+        own.extend(
+            self.tls
+                .key
+                .iter()
+                .map(|path| ("tls.key".to_owned(), &**path)),
+        );
+        for (prefix, rule) in &self.pull {
+            let keys = rule.s3_keys.iter();
+            own.extend(keys.map(|path| (format!("pull.{prefix}.s3_keys"), &**path)));
+        }
+        for (key, path) in own {
+            let real = real_path(path);
+            if let Some(root) = roots.iter().find(|root| real.starts_with(root)) {
+                let text = format!(
+                    "{} is in {}, which is served: viewers could read it; place it elsewhere",
+                    path.display(),
+                    root.display()
+                );
+                document.wrong(&key, text);
+            }
+        }
+    }
+
+    /// Refuses two logs in one file.
+    fn check_logs(&self, document: &mut Document) {
         let mut others: Vec<(&str, PathBuf)> = Vec::new();
         for (key, sink) in self.log.sinks() {
             let LogTarget::File(path) = sink else {
                 continue;
             };
             let real = real_path(path);
-            if let Some(root) = roots.iter().find(|root| real.starts_with(root)) {
-                let text = format!(
-                    "{} is in {}, which is served: viewers could read it; write it elsewhere",
-                    path.display(),
-                    root.display()
-                );
-                document.wrong(key, text);
-            }
             if let Some((other, _)) = others.iter().find(|(_, other)| *other == real) {
                 let text = format!(
                     "{} is also the file of {other}; give each log a file of its own",

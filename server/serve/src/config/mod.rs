@@ -36,6 +36,6 @@ pub use memory::memory_available;
 pub use path_rule::{AccessCheckRule, AccessPolicy, AuthBy, PathRule, TokenLocation};
 pub use process_memory::MemoryParts;
 pub use settings::{
-    Admin, ClientLimits, Config, Cors, DeviceOverride, Gzip, ListenSetting, Log, LogLevel, Pacing,
-    Proxies, ReplyField, SessionKeys, Tcp, Tls,
+    Admin, ClientLimits, Config, Cors, DeviceOverride, EtagTime, Gzip, ListenSetting, Log,
+    LogLevel, Pacing, Proxies, ReplyField, SessionKeys, Tcp, Tls,
 };

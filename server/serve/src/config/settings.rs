@@ -21,6 +21,8 @@ use super::path_rule::PathRule;
 pub struct Config {
     /// Folders to serve; at least one after [`Config::load`].
     pub roots: Vec<PathBuf>,
+    /// Folders outside the roots into which symbolic links may lead.
+    pub link_targets: Vec<PathBuf>,
     /// Addresses for viewers; at least one.
     pub listen: Vec<ListenAddress>,
     /// Mode of unix socket files.
@@ -56,6 +58,8 @@ pub struct Config {
     pub reply_fields: Vec<ReplyField>,
     /// How texts are compressed.
     pub gzip: Vec<Gzip>,
+    /// The time that entity tags are made of.
+    pub etag: EtagTime,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -85,7 +89,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The roots, followed by the folders of origins that are not roots.
+    /// The roots, followed by the folders of origins that are not roots, and the targets of links.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = self.roots.clone();
         for rule in self.pull.values() {
@@ -93,6 +97,7 @@ impl Config {
                 folders.push(rule.folder.clone());
             }
         }
+        folders.extend(self.link_targets.iter().cloned());
         folders
     }
 
@@ -349,6 +354,17 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
+    /// The modification time in entity tags.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum EtagTime {
+        /// As precise as the file system.
+        Nanoseconds => "nanoseconds",
+        /// As precise as most archives.
+        Seconds => "seconds"
+    }
+}
+
+headlong_units::names! {
     /// How texts are compressed with gzip.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gzip {
@@ -366,6 +382,7 @@ impl Default for Config {
         engine.control.mode = Control::Auto;
         Self {
             roots: Vec::new(),
+            link_targets: Vec::new(),
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080)).into()],
             unix_mode: 0o660,
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),
@@ -383,6 +400,7 @@ impl Default for Config {
             flash: Vec::new(),
             reply_fields: vec![ReplyField::ServerTimingOnRequest],
             gzip: vec![Gzip::Dynamic],
+            etag: EtagTime::Nanoseconds,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: ClientLimits::default(),

@@ -545,12 +545,13 @@ fn unusable_certificate_is_reported_at_load() {
         fs::write(path(&format!("{name}.key")), key).expect("written");
     }
     fs::write(path("text"), "no PEM").expect("written");
+    fs::create_dir(path("videos")).expect("a folder");
     let check = |certificate: &str, key: &str| {
         let (certificate, key) = (path(certificate), path(key));
         let text = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
         fs::write(path("h.toml"), text).expect("a file");
         let flags = Flags {
-            roots: vec![folder.path().into()],
+            roots: vec![path("videos").into()],
             ..Flags::default()
         };
         let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &flags);
@@ -626,6 +627,45 @@ fn log_paths_are_checked_at_load_without_creating_files() {
     assert!(warnings.iter().any(is_told), "{warnings:?}");
     check("a.log", "b.log").expect("valid");
     assert!(!folder.path().join("a.log").exists(), "no file is created");
+}
+
+#[test]
+fn own_files_below_a_root_are_refused_and_all_are_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::create_dir_all(path("videos/films")).expect("a folder");
+    fs::create_dir_all(path("disk2")).expect("a folder");
+    std::os::unix::fs::symlink(path("videos/films"), path("link")).expect("linked");
+    let text = format!(
+        "roots = [{:?}]\nlink_targets = [{:?}]\nmemory = \"8MiB\"\nstate = {:?}\nflash = [{:?}]\n\
+         [tls]\ncertificate = {:?}\nkey = {:?}\n\
+         [pull.\"/v/\"]\norigin = \"http://b.localhost:9/\"\nfolder = {:?}\n\
+         bytes_max = \"1GiB\"\ns3_region = \"r\"\ns3_keys = {:?}\n",
+        path("videos"),
+        path("disk2"),
+        path("disk2/state"),
+        path("link/ssd"),
+        path("videos/pair.pem"),
+        path("videos/pair.key"),
+        path("edge"),
+        path("videos/keys"),
+    );
+    fs::write(path("h.toml"), text).expect("a file");
+    let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &Flags::default());
+    let told = judged
+        .expect_err("wrong")
+        .to_string()
+        .replace(&path(""), "T/");
+    let state = "state: T/disk2/state is in T/disk2, which is served";
+    assert!(told.contains(state), "{told}");
+    for (key, own) in [
+        ("flash", "link/ssd"),
+        ("tls.key", "videos/pair.key"),
+        ("pull./v/.s3_keys", "videos/keys"),
+    ] {
+        let expected = format!("{key}: T/{own} is in T/videos, which is served");
+        assert!(told.contains(&expected), "{expected}\n{told}");
+    }
 }
 
 #[test]

@@ -11,7 +11,9 @@ use headlong_http::{
     CorsPolicy, HttpDate, Pace, PathError, PathToken, RefererRule, RelativePath, Status,
     UrlVerifier, is_same_argument, mask,
 };
+use headlong_library::composed;
 use headlong_telemetry::RequestRecord;
+use headlong_units::path_text;
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -22,6 +24,8 @@ use crate::config::{Cors, Pacing, PathRule};
 #[derive(Debug, Clone)]
 struct PathAccessRule {
     prefix: String,
+    /// The prefix in composed form.
+    composed: String,
     door: AccessCheck,
     /// Arguments whose values are masked in logs.
     secret_arguments: Vec<String>,
@@ -63,7 +67,8 @@ impl AccessRules {
     /// Creates the rules from the configuration's tables and its defaults for all other files.
     pub fn new(paths: &BTreeMap<String, PathRule>, pacing: Pacing, cors: &Cors) -> Self {
         let rule = |(prefix, rule): (&String, &PathRule)| PathAccessRule {
-            prefix: prefix.clone(),
+            prefix: path_text(prefix.as_bytes()).into_owned(),
+            composed: composed(&path_text(prefix.as_bytes())).into_owned(),
             door: AccessCheck::new(prefix, rule),
             secret_arguments: rule.all_secret_arguments(),
             skew_seconds: rule.clock_skew.0 / 1_000_000_000,
@@ -181,9 +186,14 @@ impl AccessRules {
     }
 
     fn rule(&self, path: &str) -> Option<&PathAccessRule> {
+        // The other normal form of a name leads to the same file.
+        let composed = composed(path);
         let is_of = |rule: &&PathAccessRule| {
-            let below = rule.prefix.strip_prefix('/');
-            below.is_some_and(|prefix| path.starts_with(prefix))
+            let is_below = |path: &str, prefix: &str| {
+                let below = prefix.strip_prefix('/');
+                below.is_some_and(|prefix| path.starts_with(prefix))
+            };
+            is_below(path, &rule.prefix) || is_below(&composed, &rule.composed)
         };
         self.rules.iter().find(is_of)
     }
@@ -274,6 +284,8 @@ keys = ["0123456789abcdef0123456789abcdef"]
 [path."/asked/"]
 access = "auth-request"
 auth_url = "http://127.0.0.1:9000/auth"
+[path."/café/"]
+access = "closed"
 [path."/web/"]
 access = "jwt"
 keys = ["0123456789abcdef0123456789abcdef"]
@@ -302,6 +314,16 @@ keys = ["0123456789abcdef0123456789abcdef"]
             client: at(Ipv4Addr::LOCALHOST),
             now: 1,
             id: &headlong_telemetry::RequestId::Own(1),
+        }
+    }
+
+    #[tokio::test]
+    async fn rule_applies_to_both_normal_forms_of_its_prefix() {
+        let rules = rules();
+        for target in ["/caf%C3%A9/a.mp4", "/cafe%CC%81/a.mp4"] {
+            let path = RelativePath::parse(target).expect("a path");
+            let answer = rules.check(&access_request(&path, &head(""))).await;
+            assert!(answer.is_err(), "{target}");
         }
     }
 

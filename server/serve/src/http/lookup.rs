@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headlong_kernel::thread_pool::ThreadPool;
-use headlong_library::{FileEntry, Library, PathContent, ResolveError, RootError, ScanChanges};
+use headlong_library::{
+    FileEntry, Library, PathContent, ResolveError, RootError, ScanChanges, other_forms,
+};
 use headlong_storage::Device;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -68,16 +70,32 @@ impl LookupThreads {
         })
     }
 
-    /// The file at a path.
+    /// The file at a path, or at another normal form of it.
     pub(super) async fn resolve(
         &self,
         path: &str,
         within: Duration,
     ) -> Result<Arc<FileEntry>, ResolveError> {
+        let deadline = Instant::now() + within;
+        let mut found = self.resolve_exactly(path, deadline).await;
+        for form in other_forms(path) {
+            if !matches!(found, Err(ResolveError::NotFound(_))) {
+                break;
+            }
+            found = self.resolve_exactly(&form, deadline).await;
+        }
+        found
+    }
+
+    async fn resolve_exactly(
+        &self,
+        path: &str,
+        deadline: Instant,
+    ) -> Result<Arc<FileEntry>, ResolveError> {
         if let Some(entry) = self.library.recall(path) {
             return Ok(entry);
         }
-        let found = self.find(path, within).await;
+        let found = self.find(path, deadline).await;
         if let Ok(file) = &found {
             self.scan_out_of_order(file);
         }
@@ -96,8 +114,7 @@ impl LookupThreads {
     }
 
     /// Looks a path up on the disks.
-    async fn find(&self, path: &str, within: Duration) -> Result<Arc<FileEntry>, ResolveError> {
-        let deadline = Instant::now() + within;
+    async fn find(&self, path: &str, deadline: Instant) -> Result<Arc<FileEntry>, ResolveError> {
         if let Some(home) = self.library.home(path) {
             match self.answer(home, self.enqueue(home, path), deadline).await {
                 PathContent::Absent => {}

@@ -1,7 +1,6 @@
 //! The answer to a request: a reply plan with its first bytes, or the reason why there is none.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::UNIX_EPOCH;
 
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{
@@ -17,6 +16,7 @@ use super::gzip::GzipBody;
 use super::head_cache::CopiedRange;
 use super::parsed_request::{ParsedRequest, fields_of};
 use super::range_request::{FirstBytes, RangeError, RangeRequester};
+use crate::config::EtagTime;
 
 /// Attempts when the file changes during the request.
 pub(super) const VERSIONS_TRIED_MAX: u32 = 3;
@@ -120,21 +120,34 @@ pub(super) struct FileMetadata<'a> {
 impl<'a> FileMetadata<'a> {
     /// From a library file. `path` is the requested path: behind a link the file's own path may
     /// differ, and rules apply to URLs.
-    pub(super) fn of(path: &'a str, file: &FileEntry) -> Self {
+    pub(super) fn of(path: &'a str, file: &FileEntry, time: EtagTime) -> Self {
         let identity = &file.identity;
+        let seconds = identity.mtime_seconds();
+        let mtime_ns = i64::try_from(identity.mtime_ns);
+        // All files of container images and package stores have the time 0 or 1, and a time beyond
+        // 2262 has no nanoseconds: it does not distinguish versions.
+        let is_of_all = matches!(seconds, 0 | 1);
+        let is_vague = is_of_all || mtime_ns.is_err();
         let entity_tag = entity_tag(&VersionIdentity {
             size: identity.size,
-            mtime_ns: narrow(identity.mtime_ns),
-            // Until its mtime has settled, other content may have the same mtime.
-            unsettled: (!identity.is_settled).then_some(file.stream.id),
+            mtime: match time {
+                EtagTime::Nanoseconds => mtime_ns.unwrap_or(seconds),
+                EtagTime::Seconds => seconds,
+            },
+            is_weak: is_vague || !identity.is_settled,
+            distinction: match identity.is_settled {
+                true if is_vague => Some(identity.distinction()),
+                true => file.distinction,
+                // Until its mtime has settled, other content may have the same mtime.
+                false => Some(file.stream.id),
+            },
         });
-        let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
-        let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
+        let modified = Some(seconds).filter(|seconds| *seconds >= 0 && !is_of_all);
         Self {
             path,
             size: file.size,
             entity_tag,
-            modified: seconds.and_then(HttpDate::from_unix_seconds),
+            modified: modified.and_then(HttpDate::from_unix_seconds),
             number: file.stream.id,
         }
     }
@@ -180,9 +193,4 @@ pub(super) fn plan_for(
         fields.iter().copied(),
     );
     plan(&request, &representation, &asked.settings.ranges)
-}
-
-/// Times beyond the year 2262 become equal, which only weakens the tag.
-fn narrow(nanoseconds: i128) -> i64 {
-    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }

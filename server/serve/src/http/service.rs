@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
-use headlong_library::{FileEntry, ResolveError};
+use headlong_library::{FileEntry, ResolveError, composed, os_path};
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
 use headlong_telemetry::{LimitedKind, REQUEST_ID, Stage};
@@ -221,7 +221,7 @@ async fn answer_read(
             let remedy = "check the server of auth_url";
             state.limited_log.write(LimitedKind::Access, |left_out| {
                 tracing::warn!(
-                    path = path.as_str(),
+                    path = ?os_path(path.as_str()),
                     what,
                     remedy,
                     left_out,
@@ -239,6 +239,13 @@ async fn answer_read(
         let found = resolve(state, path.as_str(), asked.settings.lookup_timeout).await;
         asked.account.turn(Stage::Other);
         let file = found?;
+        // The server of `auth_url` judged the path as requested, not another form of it.
+        let is_other_form = *file.path != *path.as_str()
+            && composed(&file.path) == composed(path.as_str())
+            && asked.settings.access.uses_auth_server(path.as_str());
+        if is_other_form {
+            return Err(ReplyError::Status(Status::NotFound, None));
+        }
         let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
         if let Some(packed) = packed
             && let Ok(answer) = fetch(state, head, asked, path.as_str(), &packed, true).await
@@ -282,6 +289,7 @@ async fn resolve(
     found.map_err(|error| match error {
         ResolveError::Io { path, source } => {
             // A name may contain any byte; `?` quotes it, so that it stays on its line.
+            let path = os_path(&path);
             state.limited_log.write(LimitedKind::Lookup, |left_out| {
                 tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
             });
@@ -292,6 +300,7 @@ async fn resolve(
         }
         ResolveError::NoAnswer(_) => ReplyError::Failed(Failure::TimedOut),
         ResolveError::Forbidden(path) => {
+            let path = os_path(&path);
             let remedy = "let the server's user read it and search its parent directories";
             state.limited_log.write(LimitedKind::Forbidden, |left_out| {
                 tracing::warn!(
@@ -343,7 +352,7 @@ async fn fetch(
         true => None,
         false => gzip_turn(state, head, asked, file),
     };
-    let mut shown = FileMetadata::of(path, file);
+    let mut shown = FileMetadata::of(path, file, asked.settings.etag);
     if is_packed || gzip_turn.is_some() {
         shown.entity_tag = gzip_tag(&shown.entity_tag);
     }

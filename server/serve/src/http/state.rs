@@ -20,7 +20,7 @@ use super::gzip;
 use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
-use crate::config::{Gzip, Proxies, ReplyField};
+use crate::config::{EtagTime, Gzip, Proxies, ReplyField};
 
 /// Concurrent look-ups of client hints; further hints are dropped.
 const EXPECTING_MAX: usize = 8;
@@ -36,6 +36,8 @@ pub struct HttpSettings {
     pub proxies: Proxies,
     /// Limits of ranges in a request.
     pub ranges: RangeLimits,
+    /// The time that entity tags are made of.
+    pub etag: EtagTime,
     /// `Cache-Control` of every file, if set.
     pub cache_control: Option<String>,
     /// Access rules and cache fields of paths.

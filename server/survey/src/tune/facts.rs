@@ -155,7 +155,7 @@ impl KernelTrees {
             return Err(none());
         }
         let no_disk = || TuneError::NoDisk(device.to_owned());
-        let found = inspect_roots(&[path.to_path_buf()]).map_err(|_| none())?;
+        let found = inspect_roots(&[path.to_path_buf()], 0).map_err(|_| none())?;
         let found = found.devices.iter().find(|info| !info.roots.is_empty());
         of_name(&found.ok_or_else(no_disk)?.name).ok_or_else(no_disk)
     }
