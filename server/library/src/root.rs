@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::identity::FileIdentity;
 use crate::links::follow_links;
+use crate::mounted_root::{MountedRoot, RootPlace};
 
 /// Why a directory cannot be served.
 #[derive(Debug, Error)]
@@ -103,6 +104,8 @@ impl RootError {
 pub(crate) struct Root {
     /// As configured, for messages.
     pub(crate) path: PathBuf,
+    /// Its place in the tree. Paths of files are paths of the tree, here and everywhere else.
+    pub(crate) place_in_tree: RootPlace,
     /// `None` until its disk has responded.
     opened: RwLock<Option<Arc<OpenRoot>>>,
     /// The path as resolved so far.
@@ -142,11 +145,15 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 /// a later access, as long as another one can be opened; one whose disk fails or does not respond
 /// in time may be the only one.
 pub(crate) fn open_roots(
-    paths: &[PathBuf],
+    folders: &[MountedRoot],
     timeout: Duration,
 ) -> Result<Vec<Arc<Root>>, Vec<RootError>> {
     let deadline = Instant::now() + timeout;
-    let opening: Vec<_> = paths.iter().map(|path| open_aside(path)).collect();
+    let places = RootPlace::of_all(folders).into_iter();
+    let opening = folders.iter().zip(places);
+    let opening: Vec<_> = opening
+        .map(|(root, place)| open_aside(&root.folder, place))
+        .collect();
     let (mut roots, mut errors): (Vec<Arc<Root>>, Vec<RootError>) = (Vec::new(), Vec::new());
     let mut missing = Vec::new();
     for (root, opened) in opening {
@@ -171,10 +178,10 @@ pub(crate) fn open_roots(
             None => roots.push(root),
         }
     }
-    if paths.is_empty() {
+    if folders.is_empty() {
         errors.push(RootError::None);
     }
-    if missing.len() == paths.len() || !errors.is_empty() {
+    if missing.len() == folders.len() || !errors.is_empty() {
         missing.append(&mut errors);
         errors = missing;
     }
@@ -186,8 +193,14 @@ pub(crate) fn open_roots(
 }
 
 /// Opens a root on a separate thread, which may hang indefinitely.
-fn open_aside(path: &Path) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
-    let root = Arc::new(Root::new(path));
+fn open_aside(
+    path: &Path,
+    place_in_tree: RootPlace,
+) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
+    let root = Arc::new(Root {
+        place_in_tree,
+        ..Root::new(path)
+    });
     let (say, opened) = sync_channel(1);
     let on_thread = Arc::clone(&root);
     let open = move || {
@@ -229,6 +242,7 @@ impl Root {
     fn new(path: &Path) -> Self {
         Self {
             path: path.to_path_buf(),
+            place_in_tree: RootPlace::default(),
             opened: RwLock::default(),
             reached: Mutex::new(path.to_path_buf()),
             is_late: AtomicBool::new(false),
@@ -358,16 +372,19 @@ impl Root {
         Some((opened.canonical.clone(), opened.identity.0))
     }
 
+    /// Opens a path of the tree.
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        self.opened()?.openat2(path, flags)
+        let below = self.place_in_tree.below(path).ok_or(Errno::NOENT)?;
+        let below = if below.is_empty() { "." } else { below };
+        self.opened()?.openat2(below, flags)
     }
 
     /// Whether this user may read the file at `path`. Assumed if the query fails.
     pub(crate) fn is_readable(&self, path: &str) -> bool {
-        let Ok(opened) = self.opened() else {
+        let (Ok(opened), Some(below)) = (self.opened(), self.place_in_tree.below(path)) else {
             return true;
         };
-        let asked = accessat(&opened.fd, path, Access::READ_OK, AtFlags::EACCESS);
+        let asked = accessat(&opened.fd, below, Access::READ_OK, AtFlags::EACCESS);
         !matches!(asked, Err(Errno::ACCESS | Errno::PERM))
     }
 
@@ -383,9 +400,8 @@ impl Root {
         rustix::fs::fstat(&fd).map_err(|errno| LookupMiss::Error(errno.into()))
     }
 
-    /// Opens a directory for listing; the empty path is the root.
+    /// Opens a directory for listing.
     pub(crate) fn open_directory(&self, path: &str) -> rustix::io::Result<OwnedFd> {
-        let path = if path.is_empty() { "." } else { path };
         self.openat2(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
@@ -405,12 +421,11 @@ impl Root {
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
         let opened = self.opened().ok()?;
         let canonical = &opened.canonical;
-        let real = canonical.join(path).canonicalize().ok()?;
+        let below = self.place_in_tree.below(path)?;
+        let real = canonical.join(below).canonicalize().ok()?;
         let inside = real.strip_prefix(canonical).ok()?;
-        inside
-            .to_str()
-            .filter(|path| !path.is_empty())
-            .map(String::from)
+        let inside = inside.to_str().filter(|path| !path.is_empty())?;
+        self.place_in_tree.above(inside)
     }
 }
 

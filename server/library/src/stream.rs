@@ -46,7 +46,8 @@ impl LibraryContext {
     pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> FileSystemLocation {
         self.devices.location(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
-            let file = root.real_path_so_far().join(path);
+            let below = root.place_in_tree.below(path).unwrap_or_default();
+            let file = root.real_path_so_far().join(below);
             self.devices.place(st_dev, &file, &root.path)
         })
     }

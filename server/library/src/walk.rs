@@ -185,7 +185,7 @@ pub(crate) fn walk(
     along: &mut WalkCallbacks<'_>,
 ) -> RootScan {
     let mut scan = RootScan::default();
-    let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
+    let mut pending: Vec<(String, usize)> = vec![(root.place_in_tree.folder().to_owned(), 0)];
     let mut file_count = 0;
     while let Some((directory, depth)) = pending.pop() {
         let looked_at = scan.files.len();
@@ -222,6 +222,7 @@ pub(crate) fn walk(
         file_count += listing.files.len() + listing.manifests.len();
         scan.counts.add(&listing.counts);
         let below = listing.below.iter();
+        let below = below.filter(|path| !root.place_in_tree.is_covered(path));
         match depth < DEPTH_MAX {
             true => pending.extend(below.map(|path| (path.clone(), depth + 1))),
             false => scan.warnings.extend(below.map(|path| too_deep(path))),
