@@ -180,6 +180,12 @@ pub(crate) struct ServeArgs {
     /// Address for viewers, such as 127.0.0.1:8080 or [::]:8080; may be given several times
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<String>,
+    /// Address that speaks TLS, in place of those of tls.listen; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
+    tls_listen: Vec<String>,
+    /// Address that redirects to TLS, in place of those of tls.redirect; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
+    tls_redirect: Vec<String>,
     /// Address for metrics, status and the operator's pages, or off
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<String>,
@@ -210,6 +216,8 @@ impl ServeArgs {
         let flags = Flags {
             roots: self.roots.clone(),
             listen: self.listen.clone(),
+            tls_listen: self.tls_listen.clone(),
+            tls_redirect: self.tls_redirect.clone(),
             admin: self.admin.clone(),
             memory: self.memory.clone(),
             process_memory: self.process_memory.clone(),

@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 
 use headlong_library::{inspect_roots, links_out};
-use headlong_serve::config::Config;
+use headlong_serve::config::{Config, ValidityProblem};
+use headlong_serve::now_unix_s;
 use headlong_units::Bytes;
 
 use crate::args::CheckArgs;
 
 /// Prints folders, devices and settings, as a valid configuration file. A failing part is no
-/// mistake: it is reported on standard error.
+/// mistake: it is reported on standard error, as is a certificate that expires soon. An expired one
+/// is an error, although `serve` would start with it.
 pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
@@ -21,9 +23,23 @@ pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
             "{prefix}headlong: {ill}; the server starts without it and tries it again"
         );
     }
+    let mut expired = Vec::new();
+    for problem in config.certificate_problems(now_unix_s()) {
+        match problem {
+            ValidityProblem::Expired(text) => expired.push(text),
+            ValidityProblem::Warning(text) => {
+                headlong_report::say!("{prefix}headlong: tls.certificate: {text}");
+            }
+        }
+    }
     if !checking.quiet {
         headlong_survey::print(&page)?;
     }
+    anyhow::ensure!(
+        expired.is_empty(),
+        "tls.certificate: {}",
+        expired.join("; ")
+    );
     Ok(())
 }
 

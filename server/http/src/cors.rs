@@ -1,7 +1,7 @@
 //! Cross-origin access (Fetch standard): which origins may read replies.
 //!
-//! Credentials are never used, so an origin may read either everything or nothing, and one fixed
-//! list of fields suffices.
+//! An origin may read either everything or nothing, so one fixed list of fields suffices. Cookies
+//! are only accepted from listed origins: for `*` browsers refuse them.
 //!
 //! Invariant: with a list of origins every reply has `vary: origin`, even without an origin in the
 //! request; otherwise a shared cache would apply one origin's permission to another.
@@ -37,6 +37,7 @@ enum OriginRule {
 pub struct CorsPolicy {
     origins: OriginRule,
     allow_headers: String,
+    allow_credentials: bool,
     max_age_seconds: u64,
 }
 
@@ -76,8 +77,18 @@ impl CorsPolicy {
                 OriginRule::Only(origins.to_vec())
             },
             allow_headers,
+            allow_credentials: false,
             max_age_seconds,
         })
+    }
+
+    /// The same policy, whose listed origins may send cookies and read the replies.
+    #[must_use]
+    pub fn with_credentials(self) -> Self {
+        Self {
+            allow_credentials: self.origins != OriginRule::Any,
+            ..self
+        }
     }
 
     /// The fields of every reply to `origin` (the value of that field), errors included: a player
@@ -144,6 +155,9 @@ impl CorsPolicy {
         if let Some(allowed) = allowed {
             fields.push(("access-control-allow-origin", allowed.clone()));
             fields.push(("timing-allow-origin", allowed));
+            if self.allow_credentials {
+                fields.push(("access-control-allow-credentials", Cow::Borrowed("true")));
+            }
         }
         fields
     }
@@ -252,6 +266,30 @@ mod tests {
         assert_eq!(reply.field("access-control-allow-methods"), None);
         assert_eq!(reply.field("access-control-allow-origin"), None);
         assert_eq!(reply.field("vary"), Some("origin"));
+    }
+
+    #[test]
+    fn only_listed_origins_may_send_credentials() {
+        let listed = policy(&["https://a.example"]).with_credentials();
+        let name = "access-control-allow-credentials";
+        let fields = listed.reply_fields(Some("https://a.example"));
+        assert_eq!(field(&fields, name), Some("true"));
+        let allowed = field(&fields, "access-control-allow-origin");
+        assert_eq!(allowed, Some("https://a.example"));
+        assert_eq!(field(&fields, "vary"), Some("origin"));
+        let preflight = listed.options_reply(Some("https://a.example"), Some("GET"));
+        assert_eq!(preflight.field(name), Some("true"));
+        for origin in [None, Some("https://b.example")] {
+            assert_eq!(field(&listed.reply_fields(origin), name), None);
+            let preflight = listed.options_reply(origin, Some("GET"));
+            assert_eq!(preflight.field(name), None);
+        }
+        let all = policy(&["*"]).with_credentials();
+        let fields = all.reply_fields(Some("https://a.example"));
+        assert_eq!(field(&fields, name), None);
+        let without = policy(&["https://a.example"]);
+        let fields = without.reply_fields(Some("https://a.example"));
+        assert_eq!(field(&fields, name), None);
     }
 
     #[test]

@@ -40,6 +40,27 @@ pub fn error_reply(status: Status, method: Method, detail: Option<&str>) -> Repl
     }
 }
 
+/// The reply to a request for `/`, where no page is: visitors of the bare address learn what
+/// answers there.
+pub fn no_start_page(method: Method) -> ReplyPlan {
+    let text = "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Headlong</title>\n\
+                <p>A Headlong video server answers here. It serves files by their paths and has no \
+                start page.</p>\n\
+                <p>Its operator finds the library and the player at the admin address.</p></html>\n";
+    let mut reply = error_reply(Status::NotFound, method, None);
+    for (name, value) in &mut reply.fields {
+        match *name {
+            "content-type" => *value = Cow::Borrowed("text/html; charset=utf-8"),
+            "content-length" => *value = Cow::Owned(text.len().to_string()),
+            _ => {}
+        }
+    }
+    if method != Method::Head {
+        reply.body = PlannedBody::text(text.into());
+    }
+    reply
+}
+
 const fn usual_detail(status: Status) -> &'static str {
     match status {
         Status::BadRequest => "the request is malformed",
@@ -84,6 +105,18 @@ mod tests {
             assert_eq!(head.fields, reply.fields);
             assert_eq!(head.body.length(), 0);
         }
+    }
+
+    #[test]
+    fn missing_start_page_is_explained_in_html() {
+        let page = no_start_page(Method::Get);
+        assert_eq!(page.status, Status::NotFound);
+        assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+        let length = page.body.length().to_string();
+        assert_eq!(page.field("content-length"), Some(&*length));
+        assert!(page.body.closing.contains("Headlong video server"));
+        let head = no_start_page(Method::Head);
+        assert_eq!((head.fields, head.body.length()), (page.fields, 0));
     }
 
     #[test]

@@ -46,6 +46,16 @@ pub fn is_host(value: &[u8]) -> bool {
     is_name && port.iter().all(u8::is_ascii_digit)
 }
 
+/// The name of a valid `host` field: without its port, and without the dot that ends an absolute
+/// name.
+pub fn host_name(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, _)) if !host.ends_with(']') => name,
+        _ => host,
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
 /// Strips the optional whitespace of RFC 9110 5.6.3: spaces and tabs, nothing else.
 pub(crate) fn trim_ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
@@ -82,6 +92,23 @@ mod tests {
     fn bytes_outside_utf8_become_replacement_characters() {
         assert_eq!(combined(FIELDS, "X").as_deref(), Some("\u{fffd}"));
     }
+
+    #[test]
+    fn host_name_has_no_port_and_no_final_dot() {
+        for (host, name) in [
+            ("tv.example", "tv.example"),
+            ("tv.example.", "tv.example"),
+            ("tv.example.:8080", "tv.example"),
+            ("192.0.2.7:80", "192.0.2.7"),
+            ("[::1]", "[::1]"),
+            ("[::1]:80", "[::1]"),
+            (":80", ""),
+            ("", ""),
+        ] {
+            assert_eq!(host_name(host), name);
+        }
+    }
+
     #[test]
     fn host_is_name_or_address_with_optional_port() {
         for right in [

@@ -41,8 +41,8 @@
 //! Invariants: no input panics; a planned range is never empty and never exceeds the file;
 //! `content-length` is exactly the length of the planned body; a path never leaves its root.
 //!
-//! Not included: HTTP syntax, file access, the clock (time is an argument), redirects, compression
-//! and directory listings.
+//! Not included: HTTP syntax, file access, the clock (time is an argument), compression and
+//! directory listings.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -65,6 +65,7 @@ macro_rules! mutated {
     };
 }
 
+mod acme;
 mod cacheable_request;
 mod cmcd;
 mod cmsd;
@@ -89,6 +90,7 @@ mod peer;
 mod plan;
 mod query;
 mod range;
+mod redirect;
 mod referer;
 mod reply;
 mod secure_link;
@@ -96,6 +98,7 @@ mod session;
 mod signed;
 mod status;
 
+pub use acme::{CHALLENGE_FOLDER, challenge_reply, challenge_token};
 pub use cacheable_request::CacheableFields;
 pub use cmcd::Cmcd;
 pub use cmsd::{CmsdObject, cmsd_dynamic};
@@ -105,8 +108,8 @@ pub use cors::{CorsError, CorsPolicy};
 pub use credentials::{AccessRefusal, Credentials};
 pub use date::HttpDate;
 pub use entity_tag::{VersionIdentity, entity_tag};
-pub use error_reply::error_reply;
-pub use fields::{FieldList, combined, is_host};
+pub use error_reply::{error_reply, no_start_page};
+pub use fields::{FieldList, combined, host_name, is_host};
 pub use forwarded::ForwardedField;
 pub use frame_meter::FrameMeter;
 pub use media_type::media_type;
@@ -119,6 +122,7 @@ pub use peer::Peer;
 pub use plan::{Representation, RequestHead, plan};
 pub use query::{QueryKey, query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, RangeSelection, SelectedRange};
+pub use redirect::redirect_to_https;
 pub use referer::RefererRule;
 pub use reply::{BodyPart, PlannedBody, ReplyPlan};
 pub use secure_link::{ExpressionError, SecureLink};

@@ -42,6 +42,8 @@ pub enum Status {
     NoContent,
     /// 206.
     PartialContent,
+    /// 301.
+    MovedPermanently,
     /// 304.
     NotModified,
     /// 400.
@@ -77,6 +79,7 @@ impl Status {
             Self::Ok => 200,
             Self::NoContent => 204,
             Self::PartialContent => 206,
+            Self::MovedPermanently => 301,
             Self::NotModified => 304,
             Self::BadRequest => 400,
             Self::Unauthorized => 401,
@@ -99,6 +102,7 @@ impl Status {
             Self::Ok => "OK",
             Self::NoContent => "No Content",
             Self::PartialContent => "Partial Content",
+            Self::MovedPermanently => "Moved Permanently",
             Self::NotModified => "Not Modified",
             Self::BadRequest => "Bad Request",
             Self::Unauthorized => "Unauthorized",

@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{major, minor};
 
+use crate::mounted_root::MountedRoot;
 use crate::mounts::{Mount, innermost, read_mounts};
 use crate::options::LibraryOptions;
 use crate::root::{Root, RootError, open_roots};
@@ -79,7 +80,8 @@ pub struct RootsInfo {
 /// # Errors
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
 pub fn inspect_roots(roots: &[PathBuf], link_targets: usize) -> Result<RootsInfo, Vec<RootError>> {
-    let roots = open_roots(roots, link_targets, LibraryOptions::default().open_timeout)?;
+    let roots: Vec<_> = roots.iter().map(|root| MountedRoot::at("", root)).collect();
+    let roots = open_roots(&roots, link_targets, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| root.place().map(|(real, _)| real);
     Ok(RootsInfo {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
@@ -439,7 +441,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
         let roots = open_roots(
-            std::slice::from_ref(&real),
+            &[MountedRoot::at("", &real)],
             0,
             LibraryOptions::default().open_timeout,
         );
@@ -586,7 +588,7 @@ mod tests {
         for (root, name) in [(0, "v.m3u8"), (0, "0.ts"), (1, "1.ts")] {
             fs::write(roots[root].path().join(name), playlist).expect("written");
         }
-        let paths = [0, 1].map(|at| roots[at].path().to_path_buf());
+        let paths = [0, 1].map(|at| MountedRoot::at("", roots[at].path()));
         let kernel = Kernel {
             sys: sys.path().to_path_buf(),
             ..Kernel::default()

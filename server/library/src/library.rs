@@ -12,6 +12,7 @@ use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
 use crate::facts::FactsLoaded;
 use crate::lookup::{PathContent, ResolveError, check_path};
+use crate::mounted_root::MountedRoot;
 use crate::normal_form::other_forms;
 use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
@@ -48,6 +49,18 @@ impl Library {
     /// # Errors
     /// Errors in the list of roots, or that all of them are missing.
     pub fn open(roots: &[PathBuf], options: LibraryOptions) -> Result<Self, Vec<RootError>> {
+        let roots: Vec<_> = roots.iter().map(|root| MountedRoot::at("", root)).collect();
+        Self::open_mounted(&roots, options)
+    }
+
+    /// As [`Library::open`], with a place in the tree for each root.
+    ///
+    /// # Errors
+    /// As [`Library::open`].
+    pub fn open_mounted(
+        roots: &[MountedRoot],
+        options: LibraryOptions,
+    ) -> Result<Self, Vec<RootError>> {
         Self::open_in(Kernel::default(), roots, options)
     }
 
@@ -72,7 +85,7 @@ impl Library {
     /// As [`Library::open`], with the devices that `kernel` describes.
     pub(crate) fn open_in(
         kernel: Kernel,
-        roots: &[PathBuf],
+        roots: &[MountedRoot],
         options: LibraryOptions,
     ) -> Result<Self, Vec<RootError>> {
         let roots = open_roots(roots, options.link_targets, options.open_timeout)?;
@@ -211,8 +224,14 @@ impl Library {
                 look => return self.conclude(path, [(home, look)]),
             }
         }
-        let roots = 0..self.state.roots().len();
+        let roots = self.roots_at(path);
         self.conclude(path, roots.map(|root| (root, self.lookup(root, path))))
+    }
+
+    /// The roots that may have a file at a path, by its place in the tree. Accesses no disk.
+    pub fn roots_at(&self, path: &str) -> impl Iterator<Item = usize> {
+        let roots = self.state.roots().iter().enumerate();
+        roots.filter_map(move |(index, root)| root.place_in_tree.below(path).map(|_| index))
     }
 
     /// The root in which a file was last seen: the only one to ask while the file exists there.

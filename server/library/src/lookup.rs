@@ -77,11 +77,14 @@ pub struct CheckedFile {
 
 /// Whether a path can name a served file.
 pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
+    // The slash in front of a site.
+    let segments = path.strip_prefix('/').unwrap_or(path);
     let bad = |name: &str| ["", ".", ".."].contains(&name);
-    if path_bytes(path).len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
+    let length = path_bytes(path).len();
+    if length > PATH_BYTES_MAX || path.contains('\0') || segments.split('/').any(bad) {
         return Err(ResolveError::BadPath(path.to_string()));
     }
-    match path.split('/').any(|name| name.starts_with('.')) {
+    match segments.split('/').any(|name| name.starts_with('.')) {
         true => Err(ResolveError::NotFound(path.to_string())),
         false => Ok(()),
     }

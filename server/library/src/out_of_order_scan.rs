@@ -186,10 +186,11 @@ impl OutOfOrderScan<'_> {
             ScanScope::Manifest => self.read(path),
         }
         self.read_unread();
+        let own_folder = self.state.roots()[self.root].place_in_tree.folder();
         let mut above = folder;
         for _ in 0..CLIMB_MAX {
             // A title's files often lie below its manifest.
-            if above.is_empty() || is_complete(&self.manifests) {
+            if above == own_folder || is_complete(&self.manifests) {
                 break;
             }
             above = folder_of(above);

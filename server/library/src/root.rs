@@ -22,6 +22,7 @@ use thiserror::Error;
 
 use crate::identity::FileIdentity;
 use crate::links::follow_links;
+use crate::mounted_root::{MountedRoot, RootPlace};
 use crate::os_path::os_path;
 
 /// Why a directory cannot be served.
@@ -106,6 +107,8 @@ impl RootError {
 pub(crate) struct Root {
     /// As configured, for messages.
     pub(crate) path: PathBuf,
+    /// Its place in the tree. Paths of files are paths of the tree, here and everywhere else.
+    pub(crate) place_in_tree: RootPlace,
     /// `None` until its disk has responded.
     opened: RwLock<Option<Arc<OpenRoot>>>,
     /// The path as resolved so far.
@@ -149,24 +152,26 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 /// a later access, as long as another one can be opened; one whose disk fails or does not respond
 /// in time may be the only one. The last `link_targets` are targets of links.
 pub(crate) fn open_roots(
-    paths: &[PathBuf],
+    folders: &[MountedRoot],
     link_targets: usize,
     timeout: Duration,
 ) -> Result<Vec<Arc<Root>>, Vec<RootError>> {
     let deadline = Instant::now() + timeout;
-    let (paths, targets) = paths.split_at(paths.len().saturating_sub(link_targets));
-    let targets = targets.iter().map(|path| Root {
+    let (served, targets) = folders.split_at(folders.len().saturating_sub(link_targets));
+    let targets = targets.iter().map(|target| Root {
         is_link_target: true,
-        ..Root::new(path)
+        ..Root::new(&target.folder)
     });
     let targets: Vec<Arc<Root>> = targets.map(Arc::new).collect();
-    let others = paths.iter().map(|path| {
+    let places = RootPlace::of_all(served).into_iter();
+    let roots = served.iter().zip(places).map(|(root, place_in_tree)| {
         Arc::new(Root {
+            place_in_tree,
             link_targets: targets.clone(),
-            ..Root::new(path)
+            ..Root::new(&root.folder)
         })
     });
-    let opening: Vec<_> = others
+    let opening: Vec<_> = roots
         .chain(targets.iter().cloned())
         .map(open_aside)
         .collect();
@@ -195,7 +200,7 @@ pub(crate) fn open_roots(
             None => roots.push(root),
         }
     }
-    if paths.is_empty() {
+    if folders.len() <= link_targets {
         errors.push(RootError::None);
     }
     if missing.len() == opened_count || !errors.is_empty() {
@@ -252,6 +257,7 @@ impl Root {
     fn new(path: &Path) -> Self {
         Self {
             path: path.to_path_buf(),
+            place_in_tree: RootPlace::default(),
             opened: RwLock::default(),
             reached: Mutex::new(path.to_path_buf()),
             is_late: AtomicBool::new(false),
@@ -387,25 +393,28 @@ impl Root {
         Some((opened.canonical.clone(), opened.identity.0))
     }
 
+    /// Opens a path of the tree.
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let below = self.place_in_tree.below(path).ok_or(Errno::NOENT)?;
+        let below = if below.is_empty() { "." } else { below };
         let opened = self.opened()?;
-        match opened.openat2(path, flags) {
+        match opened.openat2(below, flags) {
             Err(Errno::LOOP) if !self.link_targets.is_empty() => {
-                self.open_behind_link(&opened, path, flags)
+                self.open_behind_link(&opened, below, flags)
             }
             answer => answer,
         }
     }
 
-    /// Opens what a path with links leads to, if that lies below a target of links. `LOOP` if it
+    /// Opens what a path below the folder, with links, leads to, if that lies below a target of links. `LOOP` if it
     /// does not. The kernel checks again that the target is not left.
     fn open_behind_link(
         &self,
         opened: &OpenRoot,
-        path: &str,
+        below: &str,
         flags: OFlags,
     ) -> rustix::io::Result<OwnedFd> {
-        let real = opened.canonical.join(os_path(path)).canonicalize();
+        let real = opened.canonical.join(os_path(below)).canonicalize();
         let real = real.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // A file of this root is found under its own path.
         if real.starts_with(&opened.canonical) {
@@ -432,13 +441,13 @@ impl Root {
     /// Whether a link in a directory leads out of this root and of the targets of links, by its
     /// text. The target is not accessed: its disk may not respond.
     pub(crate) fn leads_out(&self, directory: &str, target: &Path) -> bool {
-        let Some(opened) = self.held() else {
+        let (Some(opened), Some(below)) = (self.held(), self.place_in_tree.below(directory)) else {
             return false;
         };
         let mut end = PathBuf::new();
         for part in opened
             .canonical
-            .join(os_path(directory))
+            .join(os_path(below))
             .join(target)
             .components()
         {
@@ -457,11 +466,11 @@ impl Root {
 
     /// Whether this user may read the file at `path`. Assumed if the query fails.
     pub(crate) fn is_readable(&self, path: &str) -> bool {
-        let Ok(opened) = self.opened() else {
+        let (Ok(opened), Some(below)) = (self.opened(), self.place_in_tree.below(path)) else {
             return true;
         };
-        let path = path_bytes(path);
-        let asked = accessat(&opened.fd, &*path, Access::READ_OK, AtFlags::EACCESS);
+        let below = path_bytes(below);
+        let asked = accessat(&opened.fd, &*below, Access::READ_OK, AtFlags::EACCESS);
         !matches!(asked, Err(Errno::ACCESS | Errno::PERM))
     }
 
@@ -477,9 +486,8 @@ impl Root {
         rustix::fs::fstat(&fd).map_err(|errno| LookupMiss::Error(errno.into()))
     }
 
-    /// Opens a directory for listing; the empty path is the root.
+    /// Opens a directory for listing.
     pub(crate) fn open_directory(&self, path: &str) -> rustix::io::Result<OwnedFd> {
-        let path = if path.is_empty() { "." } else { path };
         self.openat2(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
@@ -499,9 +507,12 @@ impl Root {
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
         let opened = self.opened().ok()?;
         let canonical = &opened.canonical;
-        let real = canonical.join(os_path(path)).canonicalize().ok()?;
+        let below = self.place_in_tree.below(path)?;
+        let real = canonical.join(os_path(below)).canonicalize().ok()?;
         let inside = real.strip_prefix(canonical).ok()?.as_os_str();
-        (!inside.is_empty()).then(|| path_text(inside.as_bytes()).into_owned())
+        let inside = path_text(inside.as_bytes());
+        let inside = Some(inside).filter(|path| !path.is_empty())?;
+        self.place_in_tree.above(&inside)
     }
 }
 

@@ -50,7 +50,8 @@ impl LibraryContext {
     pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> FileSystemLocation {
         self.devices.location(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
-            let file = root.real_path_so_far().join(os_path(path));
+            let below = root.place_in_tree.below(path).unwrap_or_default();
+            let file = root.real_path_so_far().join(os_path(below));
             self.devices.place(st_dev, &file, &root.path)
         })
     }
@@ -390,8 +391,9 @@ impl StreamFiles {
 
     /// The full path of one of its files, for messages.
     pub fn path_of(&self, file: &PartFile) -> String {
-        let root = &self.ground.roots[file.root].path;
-        root.join(os_path(&file.path)).display().to_string()
+        let root = &self.ground.roots[file.root];
+        let below = root.place_in_tree.below(&file.path).unwrap_or_default();
+        root.path.join(os_path(below)).display().to_string()
     }
 
     /// Opens one part for reading, below its root.

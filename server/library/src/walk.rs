@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use crate::identity::{FileIdentity, is_regular, nanoseconds, now_ns};
 use crate::kind::is_manifest;
 use crate::manifest::{Manifest, ManifestMemory, Manifests};
+use crate::mounted_root::MountedRoot;
 use crate::options::LibraryOptions;
 use crate::os_path::os_path;
 use crate::root::{LookupMiss, Root, open_roots};
@@ -211,7 +212,7 @@ impl RootScan {
 pub(crate) fn walk(before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> RootScan {
     let root = before.root;
     let mut scan = RootScan::default();
-    let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
+    let mut pending: Vec<(String, usize)> = vec![(root.place_in_tree.folder().to_owned(), 0)];
     let mut file_count = 0;
     while let Some((directory, depth)) = pending.pop() {
         let looked_at = scan.files.len();
@@ -251,6 +252,7 @@ pub(crate) fn walk(before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> R
         scan.warnings
             .extend(listing.links_out.iter().map(LinkOut::warning));
         let below = listing.below.iter();
+        let below = below.filter(|path| !root.place_in_tree.is_covered(path));
         match depth < DEPTH_MAX {
             true => pending.extend(below.map(|path| (path.clone(), depth + 1))),
             false => scan.warnings.extend(below.map(|path| too_deep(path))),
@@ -272,7 +274,8 @@ pub(crate) fn walk(before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> R
 /// The last `link_targets` of the roots are targets of links. Blocks as long as the disks do.
 pub fn links_out(roots: &[PathBuf], link_targets: usize) -> Vec<Warning> {
     let timeout = LibraryOptions::default().open_timeout;
-    let opened = open_roots(roots, link_targets, timeout).unwrap_or_default();
+    let roots: Vec<_> = roots.iter().map(|root| MountedRoot::at("", root)).collect();
+    let opened = open_roots(&roots, link_targets, timeout).unwrap_or_default();
     let mut warnings = Vec::new();
     for root in opened.iter().filter(|root| !root.is_link_target) {
         let before = PreviousScan {

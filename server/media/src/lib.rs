@@ -53,5 +53,5 @@ pub use title::{
     SEGMENTS_PER_TITLE_MAX, Segment, Segments, Title, bit_rate,
 };
 pub use title_builder::{NamedFile, TitleBuilder};
-pub use uri::{PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file};
+pub use uri::{PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file, site_of};
 pub use xs_duration::parse_xs_duration;

@@ -46,8 +46,13 @@ impl fmt::Display for UriError {
 ///
 /// `base` is a decoded path without a leading slash; the part after its last slash is replaced, as
 /// in every browser. The result is decoded too, has no leading slash, and ends in a slash (or is
-/// empty) when it names a directory. Query and fragment are dropped.
+/// empty) when it names a directory. Query and fragment are dropped. A `base` that begins with a
+/// slash and the name of a site, `/films.example/`, has its own tree below that.
 pub fn resolve(base: &str, reference: &str) -> Result<String, UriError> {
+    if let Some(site) = site_of(base) {
+        let path = resolve(&base[site.len()..], reference)?;
+        return Ok(format!("{site}{path}"));
+    }
     let end = reference.find(['?', '#']).unwrap_or(reference.len());
     let reference = &reference[..end];
     if has_scheme(reference) || reference.starts_with("//") {
@@ -63,6 +68,13 @@ pub fn resolve(base: &str, reference: &str) -> Result<String, UriError> {
     };
     let segments = directory.split('/').map(PathSegment::Already);
     join(segments.chain(reference.split('/').map(PathSegment::Not)))
+}
+
+/// The part of a path that names its site: `/films.example/`; `None` for the usual tree.
+pub fn site_of(path: &str) -> Option<&str> {
+    let name = path.strip_prefix('/')?;
+    let end = name.find('/')?;
+    Some(&path[..end + 2])
 }
 
 /// As [`resolve`], and the result must be able to name a file.
@@ -161,6 +173,8 @@ mod tests {
             ("a/m.mpd", "", "a/m.mpd"),
             ("a/video/", "1.m4s", "a/video/1.m4s"),
             ("a/m.mpd", "video/", "a/video/"),
+            ("/s.example/a/m.mpd", "../v.mp4", "/s.example/v.mp4"),
+            ("/s.example/a/m.mpd", "/v.mp4", "/s.example/v.mp4"),
             ("a/m.mpd", ".", "a/"),
             ("a/m.mpd", "..", ""),
             ("a/m.mpd", "b/c:d.ts", "a/b/c:d.ts"),

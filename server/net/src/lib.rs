@@ -23,6 +23,7 @@
 mod accept;
 mod address;
 mod address_limits;
+mod certificate;
 mod connection;
 mod context;
 mod counters;
@@ -54,6 +55,9 @@ mod turn_budget;
 pub use accept::serve_listener;
 pub use address::ListenAddress;
 pub use address_limits::{AddressLimits, AddressShare, Subscriber};
+pub use certificate::{
+    CertificateFiles, CertificateValidity, TlsError, ValidityProblem, check_pair,
+};
 pub use connection::{ConnectionEnd, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
@@ -74,7 +78,7 @@ pub use socket_file::{SocketFile, SocketFileError};
 pub use tcp::TcpOptions;
 pub use threads::{ConnectionThreads, ThreadResponsiveness};
 pub use timed_stream::TimedStream;
-pub use tls::{Encryption, ReloadingCertificates, TlsError, check_pair};
+pub use tls::{CertificateReload, Encryption, ReloadingCertificates};
 
 /// Body of a request, which is never read.
 pub type NoBody = http_body_util::Empty<bytes::Bytes>;

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -7,49 +8,18 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::ServerName;
-use tempfile::TempDir;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, sleep};
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::certificate::tests::Files;
 use crate::{ConnectionCounters, ConnectionEnd, ConnectionLimits, serve_connection};
 use crate::{ListenerContext, TcpOptions};
 use crate::{NoBody, WithoutHeadCache};
 use crate::{Shutdown, ShutdownTrigger, shutdown};
-
-struct Files {
-    dir: TempDir,
-}
-
-impl Files {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        Self { dir }
-    }
-
-    fn certificate(&self) -> PathBuf {
-        self.dir.path().join("chain.pem")
-    }
-
-    fn key(&self) -> PathBuf {
-        self.dir.path().join("key.pem")
-    }
-
-    /// Writes a new pair and returns the certificate.
-    fn write_pair(&self) -> CertificateDer<'static> {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
-        std::fs::write(self.certificate(), made.cert.pem()).expect("written");
-        std::fs::write(self.key(), made.signing_key.serialize_pem()).expect("written");
-        made.cert.der().clone()
-    }
-
-    fn load(&self) -> Result<ReloadingCertificates, TlsError> {
-        ReloadingCertificates::load(self.certificate(), self.key())
-    }
-}
 
 fn client(trusted: &CertificateDer<'static>) -> TlsConnector {
     client_of(trusted, b"h2")
@@ -68,8 +38,16 @@ fn client_of(trusted: &CertificateDer<'static>, protocol: &[u8]) -> TlsConnector
     TlsConnector::from(Arc::new(config))
 }
 
-async fn presented_to_a_client(
+/// The certificates of these files.
+fn load(files: &[&Files]) -> ReloadingCertificates {
+    let files = files.iter().map(|files| files.files()).collect();
+    ReloadingCertificates::load(files).expect("good pairs")
+}
+
+/// Connects by a name, trusting one certificate; returns the negotiated protocol.
+async fn connect(
     acceptor: &TlsAcceptor,
+    name: &str,
     trusted: &CertificateDer<'static>,
 ) -> Result<Option<Vec<u8>>, io::Error> {
     let (near, far) = duplex(16_384);
@@ -79,7 +57,7 @@ async fn presented_to_a_client(
             let _ = stream.read(&mut [0; 1]).await;
         }
     });
-    let name = ServerName::try_from("localhost").expect("a name");
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
     let stream = client(trusted).connect(name, near).await?;
     let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
     drop(stream);
@@ -88,35 +66,65 @@ async fn presented_to_a_client(
 }
 
 #[tokio::test]
-async fn reload_replaces_certificate_and_failed_reload_keeps_it() {
-    let files = Files::new();
-    let first = files.write_pair();
-    let certificates = Arc::new(files.load().expect("a good pair"));
+async fn reload_renews_each_certificate_or_keeps_its_old_pair() {
+    let (one, other) = (Files::new(), Files::new());
+    let first = one.write_pair();
+    let unchanged = other.write_pair_for("other.example");
+    let certificates = Arc::new(load(&[&one, &other]));
     let acceptor = tls_acceptor(Arc::clone(&certificates)).expect("an acceptor");
-    let alpn = presented_to_a_client(&acceptor, &first).await;
+    let alpn = connect(&acceptor, "localhost", &first).await;
     assert_eq!(alpn.expect("trusted").as_deref(), Some(&b"h2"[..]));
 
-    let second = files.write_pair();
-    certificates.reload().expect("a good pair");
-    presented_to_a_client(&acceptor, &second)
-        .await
-        .expect("the new one");
-    presented_to_a_client(&acceptor, &first)
-        .await
-        .expect_err("the old one is replaced");
+    let second = one.write_pair();
+    let reload = certificates.reload();
+    let renewed: Vec<_> = reload.renewed.iter().map(|one| &one.file).collect();
+    assert_eq!(renewed, [&one.certificate()]);
+    assert!(reload.failed.is_empty());
+    let new = connect(&acceptor, "localhost", &second).await;
+    new.expect("the new one");
+    let old = connect(&acceptor, "localhost", &first).await;
+    old.expect_err("the old one is replaced");
 
-    std::fs::write(files.key(), "rubbish").expect("written");
-    certificates.reload().expect_err("no key");
-    presented_to_a_client(&acceptor, &second)
-        .await
-        .expect("still the second");
+    std::fs::write(one.key(), "rubbish").expect("written");
+    let renewed = other.write_pair_for("other.example");
+    let reload = certificates.reload();
+    assert_eq!((reload.renewed.len(), reload.failed.len()), (1, 1));
+    let kept = connect(&acceptor, "localhost", &second).await;
+    kept.expect("still the second");
+    let new = connect(&acceptor, "other.example", &renewed).await;
+    new.expect("renewed beside the one that failed");
+    let old = connect(&acceptor, "other.example", &unchanged).await;
+    old.expect_err("replaced");
+}
+
+#[tokio::test]
+async fn certificate_is_chosen_by_name_and_else_the_first() {
+    let all = [Files::new(), Files::new(), Files::new()];
+    let names = ["first.example", "second.example", "*.third.example"];
+    let trusted = [0, 1, 2].map(|n: usize| all[n].write_pair_for(names[n]));
+    let certificates = Arc::new(load(&[&all[0], &all[1], &all[2]]));
+    let acceptor = tls_acceptor(certificates).expect("an acceptor");
+    for (name, index) in [
+        ("first.example", 0),
+        ("SECOND.example", 1),
+        ("a.third.example", 2),
+    ] {
+        let chosen = connect(&acceptor, name, &trusted[index]).await;
+        chosen.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    for name in ["unknown.example", "third.example", "127.0.0.1"] {
+        // The client refuses the first one for its name, not for its issuer.
+        let error = connect(&acceptor, name, &trusted[0]).await;
+        let error = error.expect_err(name).to_string();
+        assert!(error.contains("not valid for name"), "{name}: {error}");
+    }
 }
 
 #[tokio::test]
 async fn returning_client_resumes_session() {
     let files = Files::new();
     let trusted = files.write_pair();
-    let certificates = Arc::new(files.load().expect("a good pair"));
+    let certificates = Arc::new(load(&[&files]));
     let acceptor = tls_acceptor(certificates).expect("an acceptor");
     let client = client(&trusted);
     let mut handshakes = Vec::new();
@@ -139,78 +147,6 @@ async fn returning_client_resumes_session() {
     }
     use rustls::HandshakeKind::{Full, Resumed};
     assert_eq!(handshakes, [Some(Full), Some(Resumed)]);
-}
-
-#[test]
-fn errors_name_file_and_remedy() {
-    let files = Files::new();
-    let error = files.load().expect_err("no files").to_string();
-    assert!(
-        error.contains("chain.pem") && error.contains("exists"),
-        "{error}"
-    );
-
-    files.write_pair();
-    std::fs::write(files.certificate(), "").expect("written");
-    let error = files.load().expect_err("empty").to_string();
-    assert!(
-        error.contains("chain.pem") && error.contains("PEM"),
-        "{error}"
-    );
-
-    // openssl ecparam -name prime256v1 -genkey -noout -out key; openssl req -new -key key
-    // -subj /CN=localhost -out csr; openssl x509 -req -in csr -signkey key -days 36500
-    let old = include_str!("../tests/version_1.pem");
-    std::fs::write(files.certificate(), old).expect("written");
-    let error = files.load().expect_err("of version 1");
-    assert!(!error.is_about_key(&files.key()));
-    let error = error.to_string();
-    assert!(
-        error.contains("chain.pem has X.509 version 1") && error.contains("reissued"),
-        "{error}"
-    );
-
-    files.write_pair();
-    std::fs::remove_file(files.key()).expect("removed");
-    let error = files.load().expect_err("no key").to_string();
-    assert!(
-        error.contains("key.pem") && error.contains("exists"),
-        "{error}"
-    );
-
-    files.write_pair();
-    std::fs::copy(files.certificate(), files.key()).expect("copied");
-    let error = files.load().expect_err("not a key").to_string();
-    assert!(
-        error.contains("no private key") && error.contains("key.pem"),
-        "{error}"
-    );
-}
-
-#[test]
-fn key_of_another_certificate_is_refused() {
-    let files = Files::new();
-    files.write_pair();
-    let other = Files::new();
-    other.write_pair();
-    std::fs::copy(other.key(), files.key()).expect("copied");
-    let error = files.load().expect_err("no pair").to_string();
-    assert!(
-        error.contains("do not match") && error.contains("chain.pem"),
-        "{error}"
-    );
-}
-
-#[test]
-fn expired_certificate_is_only_a_warning() {
-    let files = Files::new();
-    let certificate = files.write_pair();
-    assert_eq!(expiry_warning(&certificate, unix_seconds()), None);
-    let far_future = 400_000_000_000;
-    let warning = expiry_warning(&certificate, far_future).expect("expired");
-    assert!(warning.contains("expired"), "{warning}");
-    let long_ago = expiry_warning(&certificate, 0).expect("not yet valid");
-    assert!(long_ago.contains("clock"), "{long_ago}");
 }
 
 /// A server whose replies contain the HTTP version of the request.
@@ -244,7 +180,7 @@ impl TlsServer {
 fn server() -> (TlsServer, CertificateDer<'static>, ShutdownTrigger) {
     let files = Files::new();
     let trusted = files.write_pair();
-    let certificates = Arc::new(files.load().expect("a good pair"));
+    let certificates = Arc::new(load(&[&files]));
     let (trigger, signal) = shutdown();
     let server = TlsServer {
         encryption: Encryption::new(certificates).expect("an acceptor"),

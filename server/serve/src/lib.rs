@@ -1,6 +1,7 @@
 //! The server: executes the decisions of the pure crates. Sockets, disks, configuration, logs.
 
 pub mod admin;
+mod certificate_expiry;
 pub mod config;
 mod core_dumps;
 pub mod devices;
@@ -25,3 +26,5 @@ mod state_record;
 mod tasks;
 pub mod upgrade;
 mod whole_file;
+
+pub use certificate_expiry::now_unix_s;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headlong_engine::StreamId;
-use headlong_net::{ConnectionCounters, Shutdown};
+use headlong_net::{ConnectionCounters, ReloadingCertificates, Shutdown};
 use headlong_storage::DeviceSnapshot;
 use headlong_telemetry::degraded_parts::DegradedParts;
 use tokio::task::JoinSet;
@@ -28,6 +28,7 @@ pub(crate) struct AdminSources {
     pub(crate) is_ready: Arc<AtomicBool>,
     pub(crate) unscanned: Arc<PendingScans>,
     pub(crate) degraded: Arc<DegradedParts>,
+    pub(crate) certificates: Option<Arc<ReloadingCertificates>>,
 }
 
 /// Builds the admin state over `state`.
@@ -57,6 +58,7 @@ pub(crate) fn admin_state(
         is_ready: sources.is_ready,
         unscanned: sources.unscanned,
         degraded: sources.degraded,
+        certificates: sources.certificates,
     }
 }
 

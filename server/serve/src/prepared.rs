@@ -51,12 +51,10 @@ impl Prepared {
             Some((predecessor, inherited)) => (Some(predecessor), inherited),
             None => (None, of_manager),
         };
-        let certificates = match config.tls.files() {
-            None => None,
-            Some((certificate, key)) => {
-                let loaded = ReloadingCertificates::load(certificate.into(), key.into())?;
-                Some(Arc::new(loaded))
-            }
+        let files = config.tls.files();
+        let certificates = match files.is_empty() {
+            true => None,
+            false => Some(Arc::new(ReloadingCertificates::load(files)?)),
         };
         let encryption = certificates.clone().map(Encryption::new).transpose()?;
         let degraded = Arc::new(DegradedParts::default());

@@ -11,6 +11,7 @@ use headlong_telemetry::DaemonLog;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::certificate_expiry;
 use crate::config::{Changes, Config, Mistakes};
 use crate::devices;
 use crate::http::{HttpSettings, MediaState};
@@ -86,12 +87,20 @@ impl Reloader {
             tracing::warn!("reload: {warning}");
         }
         let mut refused = Vec::new();
-        if let Some(tls) = &self.tls
-            && let Err(error) = tls.reload()
-        {
-            refused.push(format!(
-                "the certificate ({error}); the old one stays in use"
-            ));
+        let mut renewed = 0;
+        if let Some(tls) = &self.tls {
+            let reload = tls.reload();
+            renewed = reload.renewed.len();
+            for certificate in &reload.renewed {
+                let (file, expires) = (certificate.file.display(), certificate.expires());
+                tracing::info!(%file, expires, "reload: certificate renewed");
+            }
+            for error in reload.failed {
+                refused.push(format!(
+                    "the certificate ({error}); the old one stays in use"
+                ));
+            }
+            certificate_expiry::report(tls);
         }
         for (device, engine) in self.state.devices.iter().zip(engines) {
             if let Err(error) = device.reconfigure(engine).await {
@@ -110,11 +119,11 @@ impl Reloader {
             refused.push(format!("log.level ({error})"));
         }
         self.state.log.reopen();
-        self.log_changes(config, &refused);
+        self.log_changes(config, renewed, &refused);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = config.clone();
     }
 
-    fn log_changes(&self, config: &Config, refused: &[String]) {
+    fn log_changes(&self, config: &Config, renewed: usize, refused: &[String]) {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = Changes::between(&last, config).taken;
         for setting in &taken {
@@ -128,6 +137,6 @@ impl Reloader {
             tracing::error!("reload: not applied: {what}");
         }
         let (changed, refused) = (taken.len(), refused.len() + of_restart.len());
-        tracing::info!(changed, refused, "reloaded");
+        tracing::info!(changed, renewed, refused, "reloaded");
     }
 }

@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::admin::serve_admin;
+use crate::certificate_expiry;
 use crate::config::{Config, ListenSetting};
 use crate::flash_attachment::{self, TierHolder};
 use crate::handover::Handover;
@@ -127,7 +128,10 @@ impl Running {
         let (trusting, service) = (Arc::clone(&state), MediaService::new(Arc::clone(&state)));
         let trusted =
             TrustedProxies::new(move |address| trusting.settings().proxies.trust(address));
-        let addresses = Addresses::of(&prepared.media_listeners);
+        let certificates = prepared.certificates.clone();
+        let names = certificates.iter().flat_map(|all| all.validities());
+        let name = names.take(1).find_map(|first| first.name);
+        let addresses = Addresses::of(&prepared.media_listeners, name.as_deref());
         let (trigger, signal) = shutdown();
         let mut serving = JoinSet::new();
         for (on, listener) in prepared.media_listeners {
@@ -137,7 +141,7 @@ impl Running {
             serving.spawn(serve_listener(
                 listener,
                 prepared.encryption.clone().filter(|_| on.speaks_tls),
-                service.clone(),
+                service.clone().at(&on),
                 context,
                 signal.clone(),
             ));
@@ -149,11 +153,15 @@ impl Running {
                 &config,
                 AdminSources {
                     connections: Arc::clone(&connections),
-                    media_addresses: addresses.for_browsers,
+                    media_addresses: match &config.media_url {
+                        Some(url) => vec![url.clone()],
+                        None => addresses.for_browsers,
+                    },
                     draining: signal,
                     is_ready: Arc::clone(&is_ready),
                     unscanned: Arc::clone(&unscanned),
                     degraded,
+                    certificates,
                 },
             );
             let address = listener.address();
@@ -172,6 +180,10 @@ impl Running {
             is_ready,
             addresses.all,
         ));
+        let mut tasks = vec![ready, upkeep, late_flash];
+        if let Some(certificates) = prepared.certificates.clone() {
+            tasks.push(tokio::spawn(certificate_expiry::watch(certificates)));
+        }
         let reloader = Reloader {
             state: Arc::clone(&state),
             read_config,
@@ -193,7 +205,7 @@ impl Running {
             connections,
             admin,
             alive,
-            tasks: vec![ready, upkeep, late_flash],
+            tasks,
         })
     }
 
@@ -316,27 +328,37 @@ impl Running {
 struct Addresses {
     /// All, separated by spaces.
     all: String,
-    /// Those that a browser can open.
+    /// Those that a browser can open, the most suitable first: without TLS, then by the name in the
+    /// certificate.
     for_browsers: Vec<String>,
 }
 
 impl Addresses {
-    fn of(listeners: &[(ListenSetting, Listener)]) -> Self {
-        let (mut all, mut for_browsers) = (Vec::new(), Vec::new());
+    fn of(listeners: &[(ListenSetting, Listener)], name: Option<&str>) -> Self {
+        let (mut all, mut local) = (Vec::new(), Vec::new());
+        let (mut plain, mut secure) = (Vec::new(), Vec::new());
         for (on, listener) in listeners {
             let Ok(address) = listener.address() else {
                 continue;
             };
             let scheme = if on.speaks_tls { "https" } else { "http" };
             let url = format!("{scheme}://{address}");
-            if matches!(address, ListenAddress::Ip(_)) && !on.is_for_proxies {
-                for_browsers.push(url.clone());
+            match address {
+                ListenAddress::Ip(_) if on.is_for_proxies || on.redirects => {}
+                // No certificate names an address, usually.
+                ListenAddress::Ip(at) if on.speaks_tls => secure.push(match name {
+                    Some(name) => format!("https://{name}:{}", at.port()),
+                    None => url.clone(),
+                }),
+                ListenAddress::Ip(at) if at.ip().is_loopback() => local.push(url.clone()),
+                ListenAddress::Ip(_) => plain.push(url.clone()),
+                ListenAddress::Unix(_) => {}
             }
             all.push(url);
         }
         Self {
             all: all.join(" "),
-            for_browsers,
+            for_browsers: [local, plain, secure].concat(),
         }
     }
 }

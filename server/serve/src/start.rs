@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use headlong_http::{RangeLimits, SessionRule};
-use headlong_library::{Library, LibraryOptions};
+use headlong_library::{Library, LibraryOptions, MountedRoot};
 use headlong_net::{ConnectionLimits, ConnectionThreads, TcpOptions};
 use headlong_storage::flash::{FlashError, FlashTier};
 use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
@@ -12,18 +12,22 @@ use headlong_telemetry::{AccessLog, LogConfig, SessionLimits, SinkError};
 use headlong_units::Duration;
 
 use crate::config::Config;
-use crate::http::{AccessRules, HttpSettings, SharedRates};
+use crate::http::{AccessRules, HttpSettings, SharedRates, Sites};
 use crate::run_error::RunError;
 
 /// Opens the roots; they are scanned while the server runs.
 pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
+    let (mut served, folders) = (config.served(), config.folders());
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
-        unserved_roots: config.folders().len() - config.roots.len(),
+        unserved_roots: folders.len() - served.len(),
         link_targets: config.link_targets.len(),
         ..LibraryOptions::default()
     };
-    Library::open(&config.folders(), options).map_err(|errors| {
+    let unserved = folders.iter().skip(served.len());
+    let unserved: Vec<_> = unserved.map(|of| MountedRoot::at("", of)).collect();
+    served.extend(unserved);
+    Library::open_mounted(&served, options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         RunError::Roots(lines.join("\n"))
     })
@@ -52,7 +56,7 @@ pub(crate) fn tier(
 pub(crate) fn http_settings(config: &Config) -> HttpSettings {
     let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
     HttpSettings {
-        cors: config.cors.policy(&config.cors.origins),
+        cors: config.cors_policy(),
         session: SessionRule {
             header: config.session.header.clone(),
             cookie: config.session.cookie.clone(),
@@ -62,10 +66,12 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         ranges: RangeLimits::default(),
         etag: config.etag,
         cache_control,
-        access: AccessRules::new(&config.path, config.pacing, &config.cors),
+        sites: Sites::new(&config.site),
+        access: AccessRules::new(config),
         reply_fields: config.reply_fields.clone(),
         gzip: config.gzip.clone(),
         direct: config.direct,
+        acme_folder: config.acme_folder.clone(),
         shared_rates: SharedRates {
             per_address: config.pacing.bytes_per_second_per_address_max,
             per_session: config.pacing.bytes_per_second_per_session_max,

@@ -30,10 +30,13 @@ pub fn fetch(
     Connection::open(address)?.request(method, target, fields)
 }
 
-/// The text of a request without a body, to `localhost`: the admin pages accept only known host
-/// names.
+/// The text of a request without a body, to `localhost` unless the fields have a `host`: the admin
+/// pages accept only known host names.
 pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> String {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
+    let mut text = format!("{method} {target} HTTP/1.1\r\n");
+    if !fields.iter().any(|(name, _)| *name == "host") {
+        text.push_str("Host: localhost\r\n");
+    }
     for (name, value) in fields {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

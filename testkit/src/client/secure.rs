@@ -142,20 +142,25 @@ impl SecureClient {
     }
 }
 
-/// HTTP/1.1 has the host in a field, HTTP/2 in the target; sending it twice is an error.
+/// HTTP/1.1 has the host in a field, HTTP/2 in the target; sending it twice is an error. A field
+/// `host` sets it in both.
 fn build(
     version: Version,
     method: &str,
     address: SocketAddr,
     (target, fields): &(String, Vec<(String, String)>),
 ) -> Result<http::Request<Empty<Bytes>>, ClientError> {
-    let authority = format!("localhost:{}", address.port());
+    let host = fields.iter().find(|(name, _)| name == "host");
+    let authority = match host {
+        Some((_, host)) => host.clone(),
+        None => format!("localhost:{}", address.port()),
+    };
     let mut builder = http::Request::builder().method(method);
     builder = match version {
         Version::Http1 => builder.uri(target).header("host", authority),
         Version::Http2 => builder.uri(format!("https://{authority}{target}")),
     };
-    for (name, value) in fields {
+    for (name, value) in fields.iter().filter(|(name, _)| name != "host") {
         builder = builder.header(name, value);
     }
     builder

@@ -1,12 +1,13 @@
-//! Rules by path: header fields for caches and pages, access, and rates; names and links.
+//! Rules by path and by host: header fields for caches and pages, access, rates, and folders; names
+//! and links.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use headlong_e2e_tests::{Library, Title, eventually, have_or_skip};
-use headlong_testkit::client::{Connection, fetch, request_text};
-use headlong_testkit::server::{Server, ServerBuilder};
+use headlong_e2e_tests::{Library, Title, bounded, eventually, have_or_skip};
+use headlong_testkit::client::{Connection, SecureClient, Version, fetch, request_text};
+use headlong_testkit::server::{Server, ServerBuilder, free_address};
 use headlong_testkit::{Scratch, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -465,4 +466,213 @@ fn other_normal_form_of_a_name_is_served_under_its_rule() {
     assert_eq!(status("/%C3%BC/other.bin"), 404);
     assert_eq!(status("/caf%C3%A9/title.bin"), 403);
     assert_eq!(status("/cafe%CC%81/title.bin"), 403);
+}
+
+/// Files at `x/title.mp4` of three trees: their patterns have the numbers 0, 1 and 2.
+fn trees() -> [Library; 3] {
+    [0, 1, 2].map(|number| {
+        let tree = Library::new(0, 0).expect("a folder");
+        let folder = tree.root().join("x");
+        std::fs::create_dir(&folder).expect("a folder");
+        Title::create(&folder, "title.mp4", number, 200_000).expect("a title");
+        tree
+    })
+}
+
+#[test]
+fn sites_have_own_files_rules_and_sessions() {
+    let trees = trees();
+    let [top, films, alias] = trees.each_ref().map(|tree| tree.root());
+    let folder = Scratch::new("sites").expect("a folder");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    let (chain, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
+    std::fs::write(&chain, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let (secure, log) = (free_address(), folder.path().join("access.log"));
+    let server = ServerBuilder::new([top])
+        // The memory for copies is a part of it.
+        .memory("256MiB")
+        .config(&format!(
+            r#"[log]
+access = {log:?}
+[tls]
+certificate = {chain:?}
+key = {key:?}
+listen = ["{secure}"]
+[path."/closed/"]
+access = "closed"
+[site."films.example"]
+names = ["www.films.example"]
+roots = [{films:?}]
+[site."films.example".path."/x/"]
+headers = ["X-Of: films"]
+[site."films.example".path."/alias/"]
+alias = {alias:?}
+[site."films.example".path."/shut/"]
+access = "closed"
+"#
+        ))
+        .start()
+        .expect("a server");
+    let trusted = made.cert.der();
+    let clients = [Version::Http1, Version::Http2]
+        .map(|version| SecureClient::new(trusted, version).expect("a client"));
+    let ask = |client: Option<&SecureClient>, host: &str, target: &str| match client {
+        None => {
+            let reply = fetch(server.address(), "GET", target, &[("host", host)]);
+            reply.expect("answered")
+        }
+        Some(client) => {
+            let fields = vec![("host".to_owned(), host.to_owned())];
+            let requests = [(target.to_owned(), fields)];
+            let replies = client.fetch_all(secure, "GET", &requests);
+            bounded(Duration::from_secs(60), replies)
+                .expect("answered")
+                .remove(0)
+        }
+    };
+    // Until heads are cached, and then from the cache: the same target of two sites in turn.
+    let cached = || -> u64 {
+        let metrics = server.metrics().expect("metrics");
+        let mut lines = metrics.lines();
+        let count = lines.find_map(|line| line.strip_prefix("headlong_cached_head_replies_total "));
+        count.expect("counted").parse().expect("a number")
+    };
+    for client in [None, Some(&clients[0]), Some(&clients[1])] {
+        let before = cached();
+        for round in 0.. {
+            assert!(round < 1000, "no reply comes from the head cache");
+            if round % 10 == 0 && cached() > before + 10 {
+                break;
+            }
+            for (host, number) in [("films.example", 1), ("other.example", 0)] {
+                let reply = ask(client, host, "/x/title.mp4");
+                assert_eq!(reply.status(), 200, "{host}");
+                pattern::verify(number, 0, &reply.body).expect("the file of this host");
+                let of = reply.field("x-of");
+                assert_eq!(of.is_some(), number == 1, "{host}");
+            }
+        }
+    }
+    for (host, target, expected) in [
+        ("WWW.films.example:8080", "/x/title.mp4", Ok(1)),
+        ("films.example.", "/alias/x/title.mp4", Ok(2)),
+        ("films.example", "/closed/x", Err(404)),
+        ("other.example", "/closed/x", Err(403)),
+        ("films.example", "/shut/x", Err(403)),
+        ("other.example", "/shut/x", Err(404)),
+        ("other.example", "/alias/x/title.mp4", Err(404)),
+        ("other.example", "//films.example/x/title.mp4", Err(404)),
+        ("other.example", "/films.example/x/title.mp4", Err(404)),
+        ("films.example", "/", Err(404)),
+    ] {
+        for client in [None, Some(&clients[1])] {
+            let reply = ask(client, host, target);
+            match expected {
+                Ok(number) => {
+                    assert_eq!(reply.status(), 200, "{host}{target}");
+                    pattern::verify(number, 0, &reply.body).expect("the file of this host");
+                }
+                Err(status) => assert_eq!(reply.status(), status, "{host}{target}"),
+            }
+        }
+    }
+    let sessions = || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.contains("/x/title.mp4"));
+        let sessions = lines.filter_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(line["session"].as_str()?.to_owned())
+        });
+        sessions.collect::<std::collections::BTreeSet<_>>()
+    };
+    // All requests came from one address without a user agent.
+    eventually("the log", sessions, |sessions| sessions.len() == 2);
+    let library = fetch(server.admin(), "GET", "/library.json", &[]).expect("the library");
+    let text = library.text();
+    for path in ["\"/x/title.mp4\"", "\"//films.example/x/title.mp4\""] {
+        assert!(text.contains(path), "{path} in {text}");
+    }
+}
+
+#[test]
+fn sessions_of_sites_have_their_name_in_front() {
+    let trees = trees();
+    let [top, films, _] = trees.each_ref().map(|tree| tree.root());
+    let folder = Scratch::new("sites").expect("a folder");
+    let log = folder.path().join("access.log");
+    let server = ServerBuilder::new([top])
+        .config(&format!(
+            "[log]\naccess = {log:?}\n[session]\nquery = \"sid\"\n\
+             [site.\"films.example\"]\nroots = [{films:?}]"
+        ))
+        .start()
+        .expect("a server");
+    for host in ["films.example", "other.example"] {
+        let target = "/x/title.mp4?sid=abc";
+        fetch(server.address(), "HEAD", target, &[("host", host)]).expect("answered");
+    }
+    eventually(
+        "both sessions",
+        || std::fs::read_to_string(&log).unwrap_or_default(),
+        |text| text.contains("\"films.example/abc\"") && text.contains("\"abc\""),
+    );
+}
+
+#[test]
+fn preflight_names_token_headers_and_allows_cookies() {
+    let library = library(&["dash"]);
+    let server = ServerBuilder::new([library.root()])
+        .config(
+            r#"[cors]
+origins = ["https://player.example"]
+credentials = true
+[path."/dash/"]
+access = "jwt"
+keys = ["0123456789abcdef0123456789abcdef"]
+jwt_from = ["header:X-Ticket"]
+"#,
+        )
+        .start()
+        .expect("a server");
+    let origin = ("Origin", "https://player.example");
+    let preflight = |target: &str| {
+        let fields = [origin, ("Access-Control-Request-Method", "GET")];
+        let reply = fetch(server.address(), "OPTIONS", target, &fields).expect("answered");
+        assert_eq!(reply.status(), 204);
+        assert_eq!(
+            reply.field("access-control-allow-credentials"),
+            Some("true")
+        );
+        let headers = reply.field("access-control-allow-headers");
+        headers.expect("a preflight").contains("X-Ticket")
+    };
+    assert!(preflight("/dash/title.bin"));
+    assert!(!preflight("/title-0.bin"));
+    for (target, status) in [("/title-0.bin", 200), ("/dash/title.bin", 403)] {
+        let reply = fetch(server.address(), "GET", target, &[origin]).expect("answered");
+        assert_eq!(reply.status(), status);
+        let allowed = reply.field("access-control-allow-origin");
+        assert_eq!(allowed, Some("https://player.example"));
+        assert_eq!(
+            reply.field("access-control-allow-credentials"),
+            Some("true")
+        );
+        assert_eq!(reply.field("vary"), Some("origin"));
+    }
+}
+
+#[test]
+fn bare_address_gets_a_text_about_the_server() {
+    let library = library(&[]);
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    let reply = fetch(server.address(), "GET", "/", &[]).expect("answered");
+    assert_eq!(reply.status(), 404);
+    assert_eq!(
+        reply.field("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(reply.text().contains("Headlong video server"));
 }

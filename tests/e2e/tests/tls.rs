@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually};
 use headlong_testkit::client::{SecureClient, Version, fetch};
-use headlong_testkit::server::{ServerBuilder, free_address};
+use headlong_testkit::server::{ServerBuilder, binary, free_address};
 use headlong_testkit::{Scratch, Server, pattern};
 use rustix::process::Signal;
 
@@ -22,12 +22,20 @@ struct Certificate {
 
 impl Certificate {
     fn new() -> Self {
-        let made =
-            rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        Self::until(4096)
+    }
+
+    /// A certificate that is valid until the end of a year.
+    fn until(year: i32) -> Self {
+        let names = vec!["localhost".to_owned()];
+        let mut params = rcgen::CertificateParams::new(names).expect("names");
+        params.not_after = rcgen::date_time_ymd(year, 12, 31);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let made = params.self_signed(&key).expect("a certificate");
         Self {
-            der: made.cert.der().to_vec(),
-            chain: made.cert.pem(),
-            key: made.signing_key.serialize_pem(),
+            der: made.der().to_vec(),
+            chain: made.pem(),
+            key: key.serialize_pem(),
         }
     }
 
@@ -159,7 +167,7 @@ fn one_server_serves_with_and_without_tls() {
 fn reload_loads_renewed_certificate_but_not_a_broken_one() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");
-    let (first, second) = (Certificate::new(), Certificate::new());
+    let (first, second) = (Certificate::new(), Certificate::until(4095));
     let server = start(&library, folder.path(), &first);
     let shown = |trusted: &Certificate| {
         let client = SecureClient::new(&trusted.der, Version::Http1).expect("a client");
@@ -175,6 +183,22 @@ fn reload_loads_renewed_certificate_but_not_a_broken_one() {
         |der| *der == Some(second.der.clone()),
     );
     assert_eq!(shown(&first), None, "the first is no longer shown");
+    let text = eventually(
+        "the log",
+        || server.output(),
+        |text| text.contains("certificate renewed"),
+    );
+    let expires = text
+        .lines()
+        .find(|line| line.contains("certificate renewed"));
+    let expires = expires.expect("a line");
+    assert!(
+        expires.contains("chain.pem") && expires.contains("Dec 31 00:00:00 4095"),
+        "{expires}"
+    );
+    let metrics = server.metrics().expect("metrics");
+    let series = "headlong_certificate_expires_seconds{file=\"";
+    assert!(metrics.contains(series), "{metrics}");
 
     std::fs::write(folder.path().join("chain.pem"), "not a certificate").expect("write");
     server.signal(Signal::HUP).expect("signal");
@@ -222,4 +246,112 @@ fn silent_connections_are_closed_when_others_need_room() {
     let shown = bounded(LIMIT, client.certificate(server.address()));
     assert_eq!(shown.expect("a connection for the client"), certificate.der);
     drop(silent);
+}
+
+#[test]
+fn redirecting_address_serves_challenges_and_no_files() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let certificate = Certificate::new();
+    let (chain, key) = certificate.write(folder.path());
+    let challenges = folder.path().join(".well-known/acme-challenge");
+    std::fs::create_dir_all(&challenges).expect("created");
+    std::fs::write(challenges.join("a-Token_1"), "a-Token_1.key").expect("written");
+    std::fs::write(challenges.join("a.txt"), "hidden").expect("written");
+    let hidden = library.root().join(".well-known");
+    std::fs::create_dir(&hidden).expect("created");
+    std::fs::write(hidden.join("a"), "hidden").expect("written");
+    let plain = free_address();
+    let acme = folder.path();
+    let server = ServerBuilder::new([library.root()])
+        .config(&format!(
+            "acme_folder = {acme:?}\n[path.\"/\"]\naccess = \"closed\"\n\
+             [tls]\ncertificate = {chain:?}\nkey = {key:?}\nredirect = [\"{plain}\"]"
+        ))
+        .start()
+        .expect("a server");
+    let at = |target: &str| {
+        let host = [("host", "films.example:80")];
+        fetch(plain, "GET", target, &host).expect("answered")
+    };
+    let challenge = "/.well-known/acme-challenge/a-Token_1";
+    let reply = at(challenge);
+    assert_eq!(
+        (reply.status(), reply.text()),
+        (200, "a-Token_1.key".into())
+    );
+    for target in [
+        "/title-0.bin?a=b",
+        "/",
+        "/.well-known/acme-challenge/a.txt",
+        "/.well-known/acme-challenge/../../chain.pem",
+    ] {
+        let reply = at(target);
+        assert_eq!(reply.status(), 301, "{target}");
+        let location = format!("https://films.example{target}");
+        assert_eq!(reply.head.field("location"), Some(&*location));
+        assert!(reply.body.is_empty());
+    }
+    assert_eq!(at("/.well-known/acme-challenge/missing").status(), 404);
+    let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
+    let over_tls = |target: &str| {
+        let requests = [(target.to_owned(), Vec::new())];
+        let replies = client.fetch_all(server.address(), "GET", &requests);
+        bounded(LIMIT, replies).expect("served").remove(0)
+    };
+    assert_eq!(over_tls(challenge).body, b"a-Token_1.key");
+    assert_eq!(over_tls("/title-0.bin").status(), 403, "the rule applies");
+    for hidden in ["/.well-known/a", "/.well-known/acme-challenge/a.txt"] {
+        assert_eq!(over_tls(hidden).status(), 404, "{hidden}");
+    }
+}
+
+#[test]
+fn check_fails_for_expired_certificate_and_server_starts() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let expired = Certificate::until(2020);
+    let server = start(&library, folder.path(), &expired);
+    let text = server.output();
+    assert!(text.contains("expired on Dec 31"), "{text}");
+    let check = || {
+        let mut command = folder.command(binary());
+        let config = server.config_path();
+        command.args(["check", "--quiet", "--memory", "32MiB", "--config"]);
+        let checked = command.arg(config).arg(library.root()).output();
+        let checked = checked.expect("checked");
+        let text = String::from_utf8_lossy(&checked.stderr).into_owned();
+        (checked.status.success(), text)
+    };
+    let (is_good, text) = check();
+    assert!(!is_good);
+    assert!(
+        text.contains("tls.certificate: ") && text.contains("expired on Dec 31"),
+        "{text}"
+    );
+    Certificate::new().write(folder.path());
+    assert_eq!(check(), (true, String::new()));
+}
+
+#[test]
+fn pages_get_media_url_that_a_browser_can_use() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let (chain, key) = Certificate::new().write(folder.path());
+    let tls = format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}");
+    let secure = free_address();
+    let port = |address: std::net::SocketAddr| address.port();
+    let first_of = |config: &str| {
+        let server = ServerBuilder::new([library.root()]).config(config);
+        let server = server.start().expect("a server");
+        let status = server.status().expect("a status").0;
+        let first = status["media_addresses"][0].as_str().expect("an address");
+        (first.to_owned(), port(server.address()))
+    };
+    let (first, own) = first_of(&tls);
+    assert_eq!(first, format!("https://localhost:{own}"));
+    let (first, own) = first_of(&format!("{tls}\nlisten = [\"{secure}\"]"));
+    assert_eq!(first, format!("http://127.0.0.1:{own}"));
+    let (first, _) = first_of(&format!("media_url = \"https://films.example\"\n{tls}"));
+    assert_eq!(first, "https://films.example");
 }

@@ -26,14 +26,18 @@ export function mediaBase(addresses: readonly string[], pageHostname: string): U
 
 /**
  * The URL of a library path. Paths come percent-encoded; characters with a meaning in URLs (`?`,
- * `#`, a stray `%`, `//`) are part of a file's name here, and are escaped.
+ * `#`, a stray `%`) are part of a file's name here, and are escaped. `//films.example/a.mp4` is a
+ * file of the site `films.example`, at the port of the base.
  */
 export function mediaUrl(base: URL, path: string): string {
-  const safe = path
+  const site = /^\/\/([A-Za-z0-9.-]+)(\/.*)$/.exec(path);
+  const home = new URL(base);
+  if (site?.[1] !== undefined) home.hostname = site[1];
+  const safe = (site?.[2] ?? path)
     .replace(/%(?![0-9a-fA-F]{2})/g, '%25')
     .replaceAll('?', '%3F')
     .replaceAll('#', '%23')
     .replaceAll('\\', '%5C')
     .replace(/^\/*/, '/');
-  return new URL(safe, base).href;
+  return new URL(safe, home).href;
 }

@@ -108,7 +108,9 @@ export function explain(
   if (code === HTTP_ERROR) {
     return {
       what: `No answer from the media address ${base} for ${file}.`,
-      remedy: 'Check that this machine can reach that address and port (firewall, tunnel), and try again.',
+      remedy: base.startsWith('https:')
+        ? 'Open that address in another tab. If the browser warns about the certificate, set media_url to a name in the certificate; otherwise check that this machine can reach that address and port (firewall, tunnel).'
+        : 'Check that this machine can reach that address and port (firewall, tunnel), and try again.',
     };
   }
   if (code === TIMEOUT) {

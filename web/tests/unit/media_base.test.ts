@@ -31,7 +31,9 @@ describe('the URL of a path', () => {
     ['/a%20b/c.mp4', 'http://box:8080/a%20b/c.mp4'],
     ['/a b/ü.mp4', 'http://box:8080/a%20b/%C3%BC.mp4'],
     ['/100%/a?b#c.mp4', 'http://box:8080/100%25/a%3Fb%23c.mp4'],
-    ['//evil.example/a.mp4', 'http://box:8080/evil.example/a.mp4'],
+    ['//films.example/a?b.mp4', 'http://films.example:8080/a%3Fb.mp4'],
+    ['///evil.example/a.mp4', 'http://box:8080/evil.example/a.mp4'],
+    ['//films.example//evil.example/a.mp4', 'http://films.example:8080/evil.example/a.mp4'],
     ['/\\evil.example/a.mp4', 'http://box:8080/%5Cevil.example/a.mp4'],
   ])('of %s is %s', (path, url) => expect(mediaUrl(base, path)).toBe(url));
 });

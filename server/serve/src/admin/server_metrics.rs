@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headlong_net::ConnectionCounts;
+use headlong_net::{CertificateValidity, ConnectionCounts};
 use headlong_storage::DeviceSnapshot;
 use headlong_telemetry::LogCounts;
 use headlong_telemetry::degraded_parts::DegradedPartKind;
@@ -41,6 +41,10 @@ pub(super) fn render(
         connections: state.connections.counts(),
         log: state.log.counts(),
         degraded: state.degraded.counts().collect(),
+        certificates: match &state.certificates {
+            Some(certificates) => certificates.validities(),
+            None => Vec::new(),
+        },
     }));
     registry.register_collector(Box::new(DeviceCollector(devices)));
     registry.register_collector(Box::new(PullCollector(state.pulls.counts())));
@@ -56,6 +60,7 @@ struct ServerCollector {
     connections: ConnectionCounts,
     log: LogCounts,
     degraded: Vec<(DegradedPartKind, u64)>,
+    certificates: Vec<CertificateValidity>,
 }
 
 /// Metrics without labels.
@@ -101,6 +106,17 @@ impl Collector for ServerCollector {
         let by_kind = self.degraded.iter();
         let by_kind = by_kind.map(|(kind, count)| ([("kind", kind.name())], *count));
         encode_family(&mut encoder, family, by_kind)?;
+        if !self.certificates.is_empty() {
+            let help = "When a certificate expires, since 1970, by its file";
+            let unit = Some(Unit::Seconds);
+            let family = ("certificate_expires", help, unit, MetricType::Gauge);
+            let by_file = self.certificates.iter().map(|one| {
+                let file = one.file.display().to_string();
+                let expires = u64::try_from(one.expires_unix_s).unwrap_or(0);
+                ([("file", file)], expires)
+            });
+            encode_family(&mut encoder, family, by_file)?;
+        }
         let by_class = STATUS_CLASSES.map(|class| [("class", class)]);
         let help = "Replies to viewers, by status class";
         let family = ("responses", help, None, MetricType::Counter);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use headlong_edge::Pulls;
 use headlong_engine::StreamId;
-use headlong_net::{ConnectionCounters, Shutdown};
+use headlong_net::{ConnectionCounters, ReloadingCertificates, Shutdown};
 use headlong_storage::DeviceSnapshot;
 use headlong_telemetry::AccessLog;
 use headlong_telemetry::degraded_parts::DegradedParts;
@@ -75,6 +75,8 @@ pub struct AdminState {
     pub unscanned: Arc<PendingScans>,
     /// Parts that are out of service.
     pub degraded: Arc<DegradedParts>,
+    /// The certificates in use, if there are any.
+    pub certificates: Option<Arc<ReloadingCertificates>>,
 }
 
 impl std::fmt::Debug for AdminState {

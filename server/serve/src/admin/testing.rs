@@ -118,6 +118,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         is_ready: Arc::new(AtomicBool::new(true)),
         unscanned: Arc::default(),
         degraded: Arc::default(),
+        certificates: None,
     };
     (state, trigger)
 }

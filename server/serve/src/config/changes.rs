@@ -1,11 +1,13 @@
 //! Differences between two configurations, by setting name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_settings::Rows;
 
 use super::keys::{device_rows, rows};
+use super::path_rule::{PathRule, Site};
 use super::settings::{Config, DeviceOverride};
+use super::sites::site_rows;
 
 /// Settings that differ, as `key = value` with the new value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,16 +37,42 @@ impl Changes {
                 changes.needs_restart.push(text);
             }
         }
-        let paths: BTreeSet<_> = old.path.keys().chain(new.path.keys()).collect();
-        for prefix in paths {
-            // Omit the values: secrets must not be logged.
-            if old.path.get(prefix) != new.path.get(prefix) {
-                changes
-                    .taken
-                    .push(format!("[path.{prefix:?}] as the file has it"));
-            }
+        changes.add_rules("", &old.path, &new.path);
+        let sites: BTreeSet<_> = old.site.keys().chain(new.site.keys()).collect();
+        let none = Site::default();
+        for name in sites {
+            let of = |config: &Config| config.site.get(name).unwrap_or(&none).clone();
+            let (old, new) = (of(old), of(new));
+            changes.add(&site_rows(), &format!("site.{name}."), &old, &new);
+            changes.add_rules(&format!("site.{name:?}."), &old.path, &new.path);
         }
         changes
+    }
+
+    /// Adds rules of paths, without their values: secrets must not be logged.
+    fn add_rules(
+        &mut self,
+        site: &str,
+        old: &BTreeMap<String, PathRule>,
+        new: &BTreeMap<String, PathRule>,
+    ) {
+        let prefixes: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+        let none = PathRule::default();
+        for prefix in prefixes {
+            let table = format!("[{site}path.{prefix:?}]");
+            let (old, new) = (old.get(prefix), new.get(prefix));
+            let (before, now) = (old.unwrap_or(&none), new.unwrap_or(&none));
+            if before.alias != now.alias {
+                self.needs_restart.push(format!("alias in {table}"));
+            }
+            let rest = |rule: &PathRule| PathRule {
+                alias: Vec::new(),
+                ..rule.clone()
+            };
+            if old.map(rest) != new.map(rest) {
+                self.taken.push(format!("{table} as the file has it"));
+            }
+        }
     }
 
     fn add<T: Clone + 'static>(&mut self, rows: &Rows<T>, table: &str, old: &T, new: &T) {

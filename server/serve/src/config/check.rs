@@ -7,12 +7,14 @@ use headlong_net::ListenAddress;
 use headlong_settings::Document;
 use headlong_units::Bytes;
 
+use super::cors;
 use super::settings::{Admin, Config};
 
 /// Reports every contradiction. A setting with an earlier mistake is not reported again.
 pub(super) fn contradictions(document: &mut Document, config: &Config) {
     disks(document, config);
     addresses(document, config);
+    cors::contradictions(document, config);
     let mut lacks = |has: &str, lacks: &str, what: &str| {
         if !document.mistakes.is_about(lacks) {
             let text =
@@ -20,15 +22,29 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
             document.wrong(has, text);
         }
     };
-    match (&config.tls.certificate, &config.tls.key) {
-        (Some(_), None) => lacks("tls.certificate", "tls.key", "private key"),
-        (None, Some(_)) => lacks("tls.key", "tls.certificate", "certificate"),
-        (None, None) if !config.tls.listen.is_empty() => {
-            lacks("tls.listen", "tls.certificate", "certificate");
+    match (config.tls.certificate.len(), config.tls.key.len()) {
+        (1.., 0) => lacks("tls.certificate", "tls.key", "private key"),
+        (0, 1..) => lacks("tls.key", "tls.certificate", "certificate"),
+        (0, 0) => {
+            for (key, addresses) in [
+                ("tls.listen", &config.tls.listen),
+                ("tls.redirect", &config.tls.redirect),
+            ] {
+                if !addresses.is_empty() {
+                    lacks(key, "tls.certificate", "certificate");
+                }
+            }
+        }
+        (certificates, keys) if certificates != keys => {
+            let text = format!(
+                "names {keys} keys for {certificates} certificates; name the key of each \
+                 certificate, in the same order"
+            );
+            document.wrong_too("tls.key", text);
         }
         _ => {}
     }
-    if config.roots.is_empty() && config.pull.is_empty() {
+    if config.folders().is_empty() {
         let text = "nothing to serve; name at least one folder: headlong serve DIR";
         document.wrong_too("roots", text);
     }
@@ -126,8 +142,9 @@ fn addresses(document: &mut Document, config: &Config) {
         ("listen", &config.listen),
         ("proxies.listen", for_proxies),
         ("tls.listen", &config.tls.listen),
+        ("tls.redirect", &config.tls.redirect),
     ];
-    if keys.iter().all(|(_, addresses)| addresses.is_empty()) {
+    if config.listeners().iter().all(|on| on.redirects) {
         document.wrong_too(
             "listen",
             "no address for viewers; write at least one, such as 127.0.0.1:8080",

@@ -19,7 +19,7 @@ use super::settings::Config;
 
 impl Config {
     /// A message for each part that is unavailable now: roots, SSDs of the flash tier, logs,
-    /// `state`, folders of edges. Reads folders and leaves no file behind.
+    /// `state`, `acme_folder`, folders of edges. Reads folders and leaves no file behind.
     pub fn ill_parts(&self) -> Vec<String> {
         let mut ill = Vec::new();
         let mut add = |key: &str, text: String| ill.push(one_line(&format!("{key}: {text}")));
@@ -53,6 +53,13 @@ impl Config {
         }
         if let Some(text) = self.state_trouble() {
             add("state", text);
+        }
+        if let Some(folder) = self.acme_folder.as_ref().filter(|of| !of.is_dir()) {
+            let text = format!(
+                "{} is not a folder; create it for the ACME client, or remove acme_folder",
+                folder.display()
+            );
+            add("acme_folder", text);
         }
         ill
     }

@@ -12,8 +12,8 @@ use headlong_telemetry::LogFormat;
 use headlong_units::{Duration, KIB};
 
 use super::kinds::{
-    address, admin, congestion_control, field_value, host, mode, network, of_query, origin, path,
-    sink, token,
+    address, admin, congestion_control, field_value, host, media_url, mode, network, of_query,
+    one_or_more_paths, origin, path, sink, token,
 };
 use super::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
 
@@ -31,6 +31,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Mode of the files of all unix sockets. A process with write permission may connect, and its statement of the client address is trusted as that of the proxies in `proxies.trusted`. The group is the server's, or that of a folder with the setgid bit.").restart();
     rows.add("admin", admin(), |c| &mut c.admin,
         "Address and port, or unix socket, of metrics, status and the operator's pages. They have no password: keep them on loopback or behind a proxy with one.").restart().tier(Basic);
+    rows.add("media_url", media_url().optional(), |c| &mut c.media_url,
+        "URL at which the browsers of operators reach the media, such as \"https://films.example\", for the player of the operator's pages. If not set: an address of `listen` without TLS, or else the name in the first certificate.").restart();
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Host names accepted for the operator's pages, besides addresses and `localhost`. Other names are refused, which prevents DNS rebinding by other sites.").restart();
     rows.add("process_memory", size().optional(), |c| &mut c.process_memory,
@@ -40,6 +42,8 @@ pub(super) fn rows() -> Rows<Config> {
         "How long a file's size and modification time are used before the file is checked again.").restart().tier(Expert);
     rows.add("rescan", time(), |c| &mut c.rescan,
         "How often the roots are scanned for new and deleted files; \"0s\" for never.").restart();
+    rows.add("acme_folder", path().optional(), |c| &mut c.acme_folder,
+        "Folder of an ACME client (`certbot certonly --webroot -w FOLDER`). The files that it puts into `.well-known/acme-challenge` below this folder are served at that path on all addresses for viewers, before any rule of a path; see certificates.md.");
     rows.add("state", path().optional(), |c| &mut c.state,
         "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, and the bit rates and durations of MP4 files. Must exist and be writable.").restart().tier(Basic);
     rows.add("flash", path().list(), |c| &mut c.flash,
@@ -86,16 +90,20 @@ pub(super) fn rows() -> Rows<Config> {
         "Time that replies in progress have to complete after another process has taken over (SIGUSR2); the rest is then aborted as at a stop. They hold only the memory that is being sent.").restart().tier(Expert);
     rows.add("tcp.congestion_control", congestion_control().optional(), |c| &mut c.tcp.congestion_control,
         "Congestion control of viewers' connections, such as \"bbr\"; the system default if not set. `sysctl net.ipv4.tcp_available_congestion_control` lists the available ones.").restart().tier(Expert);
-    rows.add("tls.certificate", path().optional(), |c| &mut c.tls.certificate,
-        "Certificate chain in PEM. Certificate and key are read again on SIGHUP.").restart().tier(Basic);
-    rows.add("tls.key", path().optional(), |c| &mut c.tls.key,
-        "Private key of the certificate, in PEM.").restart().tier(Basic);
+    rows.add("tls.certificate", one_or_more_paths(), |c| &mut c.tls.certificate,
+        "Certificate chain in PEM, or a list of several. Of several, a client gets the first one that has the name it asks for and a key of a type it accepts, otherwise the first. Certificates and keys are read again on SIGHUP. See certificates.md.").restart().tier(Basic);
+    rows.add("tls.key", one_or_more_paths(), |c| &mut c.tls.key,
+        "Private key of the certificate, in PEM; of several certificates, a list in the same order.").restart().tier(Basic);
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports, or unix sockets, that speak TLS; those of `listen` and `proxies.listen` then do not. If empty, those do.").restart();
+    rows.add("tls.redirect", address().list(), |c| &mut c.tls.redirect,
+        "Addresses and ports without TLS, such as \"[::]:80\", at which every request is redirected (301) to the same URL with `https`, at the default port. Challenges in `acme_folder` are answered there, too.").restart();
     rows.add("cors.origins", origin().list(), |c| &mut c.cors.origins,
         "Origins whose pages may play from this server; \"*\" for all, an empty list for none.");
     rows.add("cors.headers", token().list(), |c| &mut c.cors.headers,
-        "Request headers allowed for those pages, besides Range, the conditional headers and CMCD.");
+        "Request headers allowed for those pages, besides Range, the conditional headers, CMCD, `session.header`, and the headers that the checks of a path read (`jwt_from`, `auth_headers`).");
+    rows.add("cors.credentials", flag(), |c| &mut c.cors.credentials,
+        "Whether those pages may send cookies (`withCredentials`, `crossOrigin=\"use-credentials\"`). Needs a list of origins, since browsers send none for `\"*\"`. A cookie for pages of other sites must be set with `SameSite=None; Secure`.");
     rows.add("session.header", token().optional(), |c| &mut c.session.header,
         "Request header with the id of a viewing session, for players that send no CMCD `sid`.").tier(Basic);
     rows.add("session.cookie", token().optional(), |c| &mut c.session.cookie,

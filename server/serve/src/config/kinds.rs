@@ -82,6 +82,28 @@ pub(super) fn path() -> ValueKind<PathBuf> {
     })
 }
 
+/// A path, or a list of paths.
+pub(super) fn one_or_more_paths() -> ValueKind<Vec<PathBuf>> {
+    let (one, list) = (path(), path().list());
+    let (shown_alone, shown) = (path(), path().list());
+    let read = move |value: &Value| match value.text() {
+        Some(_) => one.read(value).map(|path| vec![path]),
+        None => list.read(value),
+    };
+    ValueKind::new(
+        "a path in quotes, or a list of paths in square brackets",
+        move |value| match value.text().is_some() || value.items().is_some() {
+            true => read(value).map_err(Rejection::Told),
+            false => Err(Rejection::Unfit),
+        },
+        move |paths: &Vec<PathBuf>| match &paths[..] {
+            [] => String::new(),
+            [path] => shown_alone.show(path),
+            _ => shown.show(paths),
+        },
+    )
+}
+
 pub(super) fn sink() -> ValueKind<LogTarget> {
     let file = path().map(LogTarget::File, |sink| match sink {
         LogTarget::File(path) => path.clone(),
@@ -248,7 +270,8 @@ pub(super) fn field() -> ValueKind<String> {
             })
         },
         "cannot be added; write a field like \"X-Frame-Options: DENY\", and none that the server \
-         sets itself, like Content-Length or Access-Control-Allow-Origin (that is cors_origins)",
+         sets itself, like Content-Length or Access-Control-Allow-Origin (those of CORS are cors_origins \
+         and [cors])",
     )
 }
 
@@ -268,6 +291,14 @@ pub(super) fn field_value() -> ValueKind<String> {
     text_that(
         is_value,
         "holds characters that no header may; write it like \"max-age=3600\"",
+    )
+}
+
+/// A URL of a server, without a path.
+pub(super) fn media_url() -> ValueKind<String> {
+    text_that(
+        |text| text != "*" && is_origin(text),
+        "is not the URL of a server; write scheme and host, such as \"https://films.example\"",
     )
 }
 

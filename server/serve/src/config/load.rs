@@ -11,6 +11,7 @@ use super::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
 use super::paths;
 use super::pulls;
 use super::settings::{Config, DeviceOverride};
+use super::sites;
 
 /// The manual page that lists all settings.
 const MANUAL: &str = "docs/operate/configuration.md";
@@ -23,6 +24,10 @@ pub struct Flags {
     pub roots: Vec<PathBuf>,
     /// All values of `--listen`.
     pub listen: Vec<String>,
+    /// All values of `--tls-listen`.
+    pub tls_listen: Vec<String>,
+    /// All values of `--tls-redirect`.
+    pub tls_redirect: Vec<String>,
     /// `--admin`.
     pub admin: Option<String>,
     /// `--memory`.
@@ -82,16 +87,26 @@ impl Config {
 
     /// Resolves relative paths against `folder`.
     pub fn join_paths(&mut self, folder: &Path) {
-        let files = [
-            &mut self.tls.certificate,
-            &mut self.tls.key,
-            &mut self.state,
-        ];
+        let files = [&mut self.acme_folder, &mut self.state];
         let lists = self.roots.iter_mut().chain(&mut self.link_targets);
         let lists = lists.chain(&mut self.flash);
-        let keys = self.path.values_mut();
-        let keys = keys.flat_map(|rule| rule.jwt_public_keys.iter_mut());
-        for path in lists.chain(keys).chain(files.into_iter().flatten()) {
+        let lists = lists
+            .chain(&mut self.tls.certificate)
+            .chain(&mut self.tls.key);
+        let (mut rules, mut roots) = (Vec::new(), Vec::new());
+        rules.extend(self.path.values_mut());
+        for site in self.site.values_mut() {
+            rules.extend(site.path.values_mut());
+            roots.extend(&mut site.roots);
+        }
+        let rules = rules.into_iter();
+        let of_rules =
+            rules.flat_map(|rule| rule.jwt_public_keys.iter_mut().chain(&mut rule.alias));
+        for path in lists
+            .chain(roots)
+            .chain(of_rules)
+            .chain(files.into_iter().flatten())
+        {
             *path = folder.join(&path);
         }
         for rule in self
@@ -148,9 +163,15 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     for (flag, key, value) in words.into_iter().filter_map(of_word) {
         document.set(flag, key, value);
     }
-    if !flags.listen.is_empty() {
-        let listen = flags.listen.iter().cloned().map(Value::Text);
-        document.set("--listen", "listen", Value::List(listen.collect()));
+    for (flag, key, addresses) in [
+        ("--listen", "listen", &flags.listen),
+        ("--tls-listen", "tls.listen", &flags.tls_listen),
+        ("--tls-redirect", "tls.redirect", &flags.tls_redirect),
+    ] {
+        if !addresses.is_empty() {
+            let addresses = addresses.iter().cloned().map(Value::Text);
+            document.set(flag, key, Value::List(addresses.collect()));
+        }
     }
     let mut config = Config::default();
     document.reject_former("", FORMER);
@@ -169,7 +190,8 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         config.process_memory = None;
     }
     config.divide_process_memory(document.is_written("limits.connections_max"));
-    paths::read(&mut document, &mut config);
+    config.path = paths::read_rules(&mut document, "path", &config.session);
+    sites::read(&mut document, &mut config);
     pulls::read(&mut document, &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));
     if !flags.roots.is_empty() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use headlong_access::tokens::PublicKey;
 use headlong_edge::check_s3;
 use headlong_library::{DeviceInfo, RootError, inspect_roots};
-use headlong_net::{ListenAddress, check_pair, is_socket};
+use headlong_net::{ListenAddress, ValidityProblem, check_pair, is_socket};
 use headlong_settings::{Document, ValueLocation};
 use headlong_storage::flash::{self, FlashErrorKind};
 use headlong_telemetry::LogTarget;
@@ -30,7 +30,8 @@ impl Config {
                 // The folders of origins are between roots and targets of links; their files have
                 // no paths.
                 let targets = seen.real_paths.len() - self.link_targets.len();
-                let is_served = |index| index < self.roots.len() || index >= targets;
+                let served = self.served().len();
+                let is_served = |index| index < served || index >= targets;
                 let folders = seen.real_paths.into_iter().enumerate();
                 let served = folders.filter(|(index, _)| is_served(*index));
                 served.filter_map(|(_, real)| real).collect()
@@ -56,14 +57,14 @@ impl Config {
         }
         self.check_sockets(document);
         self.check_tls(document);
-        for (prefix, rule) in &self.path {
+        for (table, rule) in self.rules() {
             for error in rule
                 .jwt_public_keys
                 .iter()
                 .map(|path| PublicKey::read(path))
             {
                 if let Err(error) = error {
-                    document.wrong(&format!("path.{prefix}.jwt_public_keys"), error);
+                    document.wrong(&format!("{table}.jwt_public_keys"), error);
                 }
             }
         }
@@ -99,6 +100,7 @@ impl Config {
             ("admin", admin),
             ("proxies.listen", &self.proxies.listen),
             ("tls.listen", &self.tls.listen),
+            ("tls.redirect", &self.tls.redirect),
         ] {
             for address in addresses {
                 if let ListenAddress::Unix(path) = address
@@ -110,27 +112,37 @@ impl Config {
         }
     }
 
-    /// Reads certificate and key as the server does.
+    /// Reads certificates and keys as the server does.
     fn check_tls(&self, document: &mut Document) {
-        let (Some(certificate), Some(key)) = (&self.tls.certificate, &self.tls.key) else {
-            return;
-        };
-        let mut are_read = true;
-        for (name, path) in [("tls.certificate", certificate), ("tls.key", key)] {
-            if let Err(error) = fs::read(path) {
-                let path = path.display();
-                let text = format!("{path} cannot be read: {error}; name a PEM file");
-                document.wrong(name, text);
-                are_read = false;
+        for files in self.tls.files() {
+            let mut are_read = true;
+            for (name, path) in [
+                ("tls.certificate", &files.certificate),
+                ("tls.key", &files.key),
+            ] {
+                if let Err(error) = fs::read(path) {
+                    let path = path.display();
+                    let text = format!("{path} cannot be read: {error}; name a PEM file");
+                    document.wrong(name, text);
+                    are_read = false;
+                }
+            }
+            if are_read && let Err(error) = check_pair(&files) {
+                let name = match error.is_about_key(&files.key) {
+                    true => "tls.key",
+                    false => "tls.certificate",
+                };
+                document.wrong(name, error.to_string());
             }
         }
-        if are_read && let Err(error) = check_pair(certificate, key) {
-            let name = match error.is_about_key(key) {
-                true => "tls.key",
-                false => "tls.certificate",
-            };
-            document.wrong(name, error.to_string());
-        }
+    }
+
+    /// What is wrong at `now_unix_s`, in seconds since 1970, with how long the certificates are
+    /// valid. Those that cannot be used are left out: they are mistakes.
+    pub fn certificate_problems(&self, now_unix_s: i64) -> Vec<ValidityProblem> {
+        let files = self.tls.files();
+        let valid = files.iter().filter_map(|files| check_pair(files).ok());
+        valid.filter_map(|one| one.problem(now_unix_s)).collect()
     }
 
     fn check_memory(&self, document: &mut Document) {
@@ -202,15 +214,8 @@ impl Config {
 
     /// The setting that names the folder of an error.
     pub(super) fn key_of_folder(&self, error: &RootError) -> String {
-        let is_it = |folder: &PathBuf| Some(folder.as_path()) == error.path();
-        let of_pull = self.pull.iter().find(|(_, rule)| is_it(&rule.folder));
-        match of_pull.filter(|_| !self.roots.iter().any(is_it)) {
-            Some((prefix, _)) => format!("pull.{prefix}.folder"),
-            None if self.link_targets.iter().any(is_it) && !self.roots.iter().any(is_it) => {
-                "link_targets".to_owned()
-            }
-            None => "roots".to_owned(),
-        }
+        let folder = error.path();
+        folder.map_or("roots".to_owned(), |folder| self.key_of(folder))
     }
 
     /// Refuses files of the server that lie below a root. `roots` are the accessible roots, with

@@ -5,10 +5,11 @@ use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{ManualEntry, Tier, document, quote};
 
 use super::keys::{device_rows, rows};
-use super::path_rule::PathRule;
+use super::path_rule::{PathRule, Site};
 use super::paths::path_rows;
 use super::pulls::pull_rows;
 use super::settings::{Config, DeviceOverride};
+use super::sites::site_rows;
 
 const HEAD: &str = "\
 # Configuration
@@ -61,6 +62,13 @@ One table for each path with settings of its own, by a prefix of the decoded pat
 settings. [access.md](access.md) has examples.
 ";
 
+const SITES: &str = "
+One table for each host name with files of its own, such as `\"films.example\"`. Requests for all
+other hosts, and for addresses, get the roots and the tables at the top. A site has its own tables
+for paths, `[site.\"NAME\".path.\"PREFIX\"]`, with the settings above; those at the top do not
+apply to it. [sites.md](sites.md) has examples.
+";
+
 const PULLS: &str = "
 One table for each path whose titles come from an origin, by a prefix of the decoded path, such as
 `\"/films/\"`. The longest matching prefix applies, and roots are not searched there.
@@ -78,8 +86,8 @@ pub struct Section {
     pub entries: Vec<ManualEntry>,
 }
 
-/// All tables of the file with their settings of these tiers.
-pub fn sections(tiers: &[Tier]) -> [Section; 4] {
+/// The tables of the file that have settings of these tiers.
+pub fn sections(tiers: &[Tier]) -> Vec<Section> {
     let section = |table, text, entries| Section {
         table,
         text,
@@ -88,13 +96,17 @@ pub fn sections(tiers: &[Tier]) -> [Section; 4] {
     let top = rows().entries(&Config::default(), tiers);
     let device = device_rows().entries(&DeviceOverride::default(), tiers);
     let path = path_rows().entries(&PathRule::default(), tiers);
+    let site = site_rows().entries(&Site::default(), tiers);
     let pull = pull_rows().entries(&PullRule::default(), tiers);
-    [
+    let all = [
         section("", "", top),
         section("[device.\"NAME\"]", DEVICES, device),
         section("[path.\"PREFIX\"]", PATHS, path),
+        section("[site.\"NAME\"]", SITES, site),
         section("[pull.\"PREFIX\"]", PULLS, pull),
-    ]
+    ];
+    let all = all.into_iter();
+    all.filter(|section| !section.entries.is_empty()).collect()
 }
 
 /// The page of basic and normal settings, as in `docs/operate/configuration.md`.
@@ -141,6 +153,15 @@ impl Config {
         for (prefix, rule) in &self.path {
             text.push_str(&format!("\n[path.{}]\n", quote(prefix)));
             path_rows().write(&mut text, "", (rule, &PathRule::default()));
+        }
+        for (name, site) in &self.site {
+            let table = format!("site.{}", quote(name));
+            text.push_str(&format!("\n[{table}]\n"));
+            site_rows().write(&mut text, "", (site, &Site::default()));
+            for (prefix, rule) in &site.path {
+                text.push_str(&format!("\n[{table}.path.{}]\n", quote(prefix)));
+                path_rows().write(&mut text, "", (rule, &PathRule::default()));
+            }
         }
         for (prefix, rule) in &self.pull {
             text.push_str(&format!("\n[pull.{}]\n", quote(prefix)));

@@ -11,6 +11,7 @@
 
 mod changes;
 mod check;
+mod cors;
 mod engine;
 mod ill_parts;
 mod keys;
@@ -24,16 +25,20 @@ mod paths;
 mod process_memory;
 mod pulls;
 mod settings;
+mod sites;
 #[cfg(test)]
 mod tests;
 
 pub use changes::Changes;
+pub use headlong_net::ValidityProblem;
 pub use headlong_settings::Mistakes;
 pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
-pub use path_rule::{AccessCheckRule, AccessPolicy, AuthBy, PathRule, TokenLocation};
+pub use path_rule::{
+    AccessCheckRule, AccessPolicy, AuthBy, PathRule, Site, TokenLocation, site_prefix,
+};
 pub use process_memory::MemoryParts;
 pub use settings::{
     Admin, ClientLimits, Config, Cors, DeviceOverride, EtagTime, Gzip, ListenSetting, Log,

@@ -1,5 +1,6 @@
-//! A path rule as configured, and the access check it defines.
+//! A path rule as configured, and the access check it defines; a site with its rules.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use headlong_http::{SecureLink, SignedUrl, UrlVerifier, is_same_argument};
@@ -96,6 +97,8 @@ pub enum AccessCheckRule {
 /// `[path."PREFIX"]`: overrides for files below it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PathRule {
+    /// Folders that are served at this path.
+    pub alias: Vec<PathBuf>,
     /// Access policy for the files.
     pub access: AccessPolicy,
     /// The expression of nginx's `secure_link_md5`, with its secret.
@@ -149,6 +152,7 @@ pub struct PathRule {
 impl Default for PathRule {
     fn default() -> Self {
         Self {
+            alias: Vec::new(),
             access: AccessPolicy::Open,
             secure_link_md5: None,
             secure_link: "$arg_md5,$arg_expires".to_owned(),
@@ -176,6 +180,22 @@ impl Default for PathRule {
             bytes_per_second_max: None,
         }
     }
+}
+
+/// `[site."NAME"]`: the files and rules of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Site {
+    /// Further host names.
+    pub names: Vec<String>,
+    /// Its folders.
+    pub roots: Vec<PathBuf>,
+    /// Its rules, by prefix of the path.
+    pub path: BTreeMap<String, PathRule>,
+}
+
+/// What the paths of a site's files begin with in the tree of all files.
+pub fn site_prefix(name: &str) -> String {
+    format!("/{}/", name.to_ascii_lowercase())
 }
 
 /// Omits secrets.

@@ -5,21 +5,26 @@
 //!
 //! The same function derives the access check when a rule is checked and when it is used.
 
+use std::collections::BTreeMap;
+
 use headlong_http::fingerprint;
 use headlong_settings::Tier::Expert;
 use headlong_settings::{Document, Rows, flag, named, size, text, time, whole};
 use headlong_units::Duration;
 
 use super::kinds::{
-    asked_field, field, field_value, of_query, origin, path, secure_link, site, token_place,
+    asked_field, field, field_value, of_query, one_or_more_paths, origin, path, secure_link, site,
+    token_place,
 };
 use super::path_rule::{AccessPolicy, AuthBy, PathRule, TokenLocation};
-use super::settings::{Config, SessionKeys};
+use super::settings::SessionKeys;
 
 /// Settings of one path.
 #[rustfmt::skip]
 pub(super) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
+    rows.add("alias", one_or_more_paths(), |p| &mut p.alias,
+        "Folder that is served at this path, or a list of several, as nginx's `alias`: with `[path.\"/films/\"]` and `alias = \"/mnt/films\"`, `/films/a.mp4` is `/mnt/films/a.mp4`. `roots` are not searched there. Applies to everything below the path, whatever other tables there are.").restart();
     rows.add("access", named(AccessPolicy::ALL, AccessPolicy::name), |p| &mut p.access,
         "Access to the files: open to everyone, closed to all, or limited to clients with a link signed as by nginx's `secure_link`, with an HMAC-SHA256 token (`signed`), with a JSON Web Token for the URI (`jwt`, RFC 9246), or to clients that another server authorises (`auth-request`, as nginx's). An invalid token is answered with 403, an expired one with 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
@@ -127,10 +132,15 @@ const FORMER: &[(&str, &str)] = &[
     ("jwt_cookie", "write \"cookie:NAME\" in the list jwt_from"),
 ];
 
-/// Reads every `[path."PREFIX"]` and reports its mistakes.
-pub(super) fn read(document: &mut Document, config: &mut Config) {
-    for prefix in document.children("path") {
-        let table = format!("path.{prefix}");
+/// Reads the rules below a table, such as every `[path."PREFIX"]`, and reports their mistakes.
+pub(super) fn read_rules(
+    document: &mut Document,
+    above: &str,
+    session: &SessionKeys,
+) -> BTreeMap<String, PathRule> {
+    let mut rules = BTreeMap::new();
+    for prefix in document.children(above) {
+        let table = format!("{above}.{prefix}");
         let mut rule = PathRule::default();
         document.reject_former(&table, FORMER);
         path_rows().read(document, &table, &mut rule);
@@ -141,22 +151,28 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
         if let Err((setting, text)) = rule.door() {
             document.wrong_too(&format!("{table}.{setting}"), text);
         }
-        for (place, setting) in sessions_that_are_secrets(&rule, &config.session) {
+        for (place, setting) in sessions_that_are_secrets(&rule, session) {
             let text = format!(
                 "is the {place} of tokens of [{table}], so logs would show them; use another"
             );
             document.wrong_too(setting, text);
         }
-        config.path.insert(prefix, rule);
+        let is_folder = prefix.len() > 1 && prefix.ends_with('/');
+        if !rule.alias.is_empty() && !is_folder {
+            let text =
+                "needs a prefix with a slash at its end, like \"/films/\"; for `/` use roots";
+            document.wrong_too(&format!("{table}.alias"), text);
+        }
+        rules.insert(prefix, rule);
     }
+    rules
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::*;
-    use crate::config::Flags;
+    use crate::config::{Config, Flags};
 
     #[test]
     fn reports_all_mistakes_in_path_rules_without_secrets() {

@@ -119,9 +119,9 @@ impl Config {
     }
 
     fn connection_bytes(&self) -> u64 {
-        match self.tls.certificate {
-            Some(_) => TLS_CONNECTION_BYTES,
-            None => CONNECTION_BYTES,
+        match self.tls.certificate.is_empty() {
+            false => TLS_CONNECTION_BYTES,
+            true => CONNECTION_BYTES,
         }
     }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use headlong_edge::PullRule;
 use headlong_engine::{Control, EngineConfig, Prefetch};
-use headlong_http::{CorsPolicy, ForwardedField};
-use headlong_net::ListenAddress;
+use headlong_http::ForwardedField;
+use headlong_net::{CertificateFiles, ListenAddress};
 use headlong_storage::IoMode;
 use headlong_telemetry::{LogFormat, LogTarget};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
-use super::path_rule::PathRule;
+use super::path_rule::{PathRule, Site};
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
@@ -29,6 +29,8 @@ pub struct Config {
     pub unix_mode: u32,
     /// Address of the operator's pages.
     pub admin: Admin,
+    /// URL of the media for the operator's pages.
+    pub media_url: Option<String>,
     /// Host names of `admin`, besides addresses and `localhost`.
     pub admin_hosts: Vec<String>,
     /// Settings of every device's engine; `memory_bytes` is the budget for all of them together.
@@ -50,6 +52,8 @@ pub struct Config {
     pub revalidate: Duration,
     /// How often the roots are scanned for new and deleted files; zero for never.
     pub rescan: Duration,
+    /// Folder in which an ACME client puts its challenges.
+    pub acme_folder: Option<PathBuf>,
     /// Folder for state that survives restarts; none is kept without it.
     pub state: Option<PathBuf>,
     /// SSDs of the flash tier, devices or files; empty without a tier.
@@ -84,38 +88,46 @@ pub struct Config {
     pub device: BTreeMap<String, DeviceOverride>,
     /// Overrides per path, by prefix.
     pub path: BTreeMap<String, PathRule>,
+    /// Sites with roots and rules of their own, by host name.
+    pub site: BTreeMap<String, Site>,
     /// Paths that are filled from an origin, by prefix.
     pub pull: BTreeMap<String, PullRule>,
 }
 
 impl Config {
-    /// The roots, followed by the folders of origins that are not roots, and the targets of links.
-    pub fn folders(&self) -> Vec<PathBuf> {
-        let mut folders = self.roots.clone();
-        for rule in self.pull.values() {
-            if !folders.contains(&rule.folder) {
-                folders.push(rule.folder.clone());
-            }
-        }
-        folders.extend(self.link_targets.iter().cloned());
-        folders
-    }
-
     /// The addresses for viewers and their protocols.
     pub fn listeners(&self) -> Vec<ListenSetting> {
-        let is_all_tls = self.tls.listen.is_empty() && self.tls.certificate.is_some();
-        let on = |addresses: &[ListenAddress], is_for_proxies, speaks_tls| {
-            let on = |address: &ListenAddress| ListenSetting {
-                address: address.clone(),
-                is_for_proxies,
-                speaks_tls,
-            };
-            addresses.iter().map(on).collect::<Vec<_>>()
+        let is_all_tls = self.tls.listen.is_empty() && !self.tls.certificate.is_empty();
+        let plain = ListenSetting::default();
+        let usual = ListenSetting {
+            speaks_tls: is_all_tls,
+            ..plain.clone()
         };
-        let mut all = on(&self.listen, false, is_all_tls);
-        all.extend(on(&self.proxies.listen, true, is_all_tls));
-        all.extend(on(&self.tls.listen, false, true));
-        all
+        let for_proxies = ListenSetting {
+            is_for_proxies: true,
+            ..usual.clone()
+        };
+        let tls = ListenSetting {
+            speaks_tls: true,
+            ..plain.clone()
+        };
+        let redirects = ListenSetting {
+            redirects: true,
+            ..plain
+        };
+        let lists = [
+            (usual, &self.listen),
+            (for_proxies, &self.proxies.listen),
+            (tls, &self.tls.listen),
+            (redirects, &self.tls.redirect),
+        ];
+        let all = lists.into_iter().flat_map(|(kind, addresses)| {
+            addresses.iter().map(move |address| ListenSetting {
+                address: address.clone(),
+                ..kind.clone()
+            })
+        });
+        all.collect()
     }
 }
 
@@ -128,6 +140,20 @@ pub struct ListenSetting {
     pub is_for_proxies: bool,
     /// Whether connections use TLS.
     pub speaks_tls: bool,
+    /// Whether requests are redirected to TLS.
+    pub redirects: bool,
+}
+
+impl Default for ListenSetting {
+    /// Any port, without TLS.
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+            is_for_proxies: false,
+            speaks_tls: false,
+            redirects: false,
+        }
+    }
 }
 
 /// Address of the operator's pages.
@@ -200,27 +226,30 @@ pub struct Tcp {
     pub congestion_control: Option<String>,
 }
 
-/// Certificate files; both or neither after [`Config::load`].
+/// Certificate files; as many of each after [`Config::load`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// Certificate chain, PEM.
-    pub certificate: Option<PathBuf>,
-    /// Its private key, PEM.
-    pub key: Option<PathBuf>,
+    /// Certificate chains, PEM.
+    pub certificate: Vec<PathBuf>,
+    /// The private key of each, PEM.
+    pub key: Vec<PathBuf>,
     /// Addresses that speak TLS, if others do not; if empty, all do.
     pub listen: Vec<ListenAddress>,
+    /// Addresses without TLS that redirect to it.
+    pub redirect: Vec<ListenAddress>,
 }
 
 impl Tls {
-    /// Certificate and key, if configured.
-    pub fn files(&self) -> Option<(&Path, &Path)> {
-        self.certificate.as_deref().zip(self.key.as_deref())
+    /// The files of each certificate.
+    pub fn files(&self) -> Vec<CertificateFiles> {
+        let pairs = self.certificate.iter().zip(&self.key);
+        let files = pairs.map(|(certificate, key)| CertificateFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        });
+        files.collect()
     }
 }
-
-/// How long a browser may cache the answer to a preflight request. Browsers themselves limit it to
-/// two hours or a day.
-const PREFLIGHT_SECONDS: u64 = 24 * 3600;
 
 /// Sites whose pages may play from this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,16 +258,8 @@ pub struct Cors {
     pub origins: Vec<String>,
     /// Request headers allowed besides those that players always send.
     pub headers: Vec<String>,
-}
-
-impl Cors {
-    /// The CORS policy for these origins.
-    pub fn policy(&self, origins: &[String]) -> CorsPolicy {
-        // The configuration was checked with the same function, so this cannot fail.
-        let none = |_| CorsPolicy::new(&[], &[], 0);
-        let policy = CorsPolicy::new(origins, &self.headers, PREFLIGHT_SECONDS).or_else(none);
-        policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it"))
-    }
+    /// Whether their pages may send cookies.
+    pub credentials: bool,
 }
 
 /// Places at which a request may carry its session id.
@@ -386,6 +407,7 @@ impl Default for Config {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080)).into()],
             unix_mode: 0o660,
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),
+            media_url: None,
             admin_hosts: Vec::new(),
             engine,
             process_memory: None,
@@ -396,6 +418,7 @@ impl Default for Config {
             open_files_max: 1024,
             revalidate: Duration::from_secs(1),
             rescan: Duration::from_secs(60),
+            acme_folder: None,
             state: None,
             flash: Vec::new(),
             reply_fields: vec![ReplyField::ServerTimingOnRequest],
@@ -413,6 +436,7 @@ impl Default for Config {
             time_scale: 1,
             device: BTreeMap::new(),
             path: BTreeMap::new(),
+            site: BTreeMap::new(),
             pull: BTreeMap::new(),
         }
     }
@@ -443,6 +467,7 @@ impl Default for Cors {
         Self {
             origins: vec!["*".to_string()],
             headers: Vec::new(),
+            credentials: false,
         }
     }
 }

@@ -251,7 +251,8 @@ fn unreadable_file_does_not_hide_mistakes_in_flags() {
 #[test]
 fn flags_override_file_and_file_overrides_defaults() {
     let file = "roots = [\"a\"]\nlisten = [\"127.0.0.1:1\"]\nadmin = \"off\"\nmemory = \"2GiB\"\n\
-                policy = \"fixed\"\norder = \"fcfs\"\nprefetch = \"1MiB\"\nread_max = \"1MiB\"\n";
+                policy = \"fixed\"\norder = \"fcfs\"\nprefetch = \"1MiB\"\nread_max = \"1MiB\"\n\
+                [tls]\ncertificate = \"c\"\nkey = \"k\"\nlisten = [\"0.0.0.0:443\"]\n";
     let path = Path::new("/etc/headlong/h.toml");
     let by_file = Config::from_text(path, file, &Flags::default()).expect("valid");
     assert_eq!(by_file.roots, [PathBuf::from("/etc/headlong/a")]);
@@ -267,6 +268,8 @@ fn flags_override_file_and_file_overrides_defaults() {
     let flags = Flags {
         roots: vec!["b".into(), "c".into()],
         listen: vec!["127.0.0.1:2".into(), "[::1]:2".into()],
+        tls_listen: vec!["127.0.0.1:4".into()],
+        tls_redirect: vec!["127.0.0.1:5".into()],
         admin: Some("127.0.0.1:3".into()),
         memory: Some("3GiB".into()),
         process_memory: None,
@@ -282,6 +285,9 @@ fn flags_override_file_and_file_overrides_defaults() {
         by_flags.listen,
         ["127.0.0.1:2", "[::1]:2"].map(|a| a.parse().expect("valid"))
     );
+    let at = |address: &str| vec![address.parse().expect("valid")];
+    assert_eq!(by_flags.tls.listen, at("127.0.0.1:4"));
+    assert_eq!(by_flags.tls.redirect, at("127.0.0.1:5"));
     assert_eq!(
         by_flags.admin,
         Admin::Address("127.0.0.1:3".parse().expect("valid"))
@@ -560,7 +566,7 @@ fn unusable_certificate_is_reported_at_load() {
     let wrong = |certificate, key| check(certificate, key).expect_err("wrong");
     let no_pair = wrong("one.pem", "two.key");
     let expected =
-        "T/h.toml:3: tls.key: the certificate in T/one.pem and the key in T/two.key do not";
+        "T/h.toml:3: tls.key: the key in T/two.key is not the key of the certificate in T/one.pem";
     assert!(no_pair.starts_with(expected), "{no_pair}");
     let none = wrong("text", "one.key");
     let expected = "T/h.toml:2: tls.certificate: no certificate in T/text";
@@ -569,6 +575,51 @@ fn unusable_certificate_is_reported_at_load() {
     let expected = "T/h.toml:3: tls.key: no private key in T/text";
     assert!(none.starts_with(expected), "{none}");
     check("two.pem", "two.key").expect("a pair");
+}
+
+#[test]
+fn several_certificates_need_a_key_each() {
+    let tls = |certificates: &str, keys: &str| {
+        load(&format!(
+            "[tls]\ncertificate = {certificates}\nkey = {keys}\n"
+        ))
+    };
+    let config = tls("[\"a\", \"b\"]", "[\"c\", \"d\"]").expect("valid");
+    let files = config.tls.files();
+    let names: Vec<_> = files.iter().map(|of| (&of.certificate, &of.key)).collect();
+    let path = PathBuf::from;
+    assert_eq!(names, [(&path("a"), &path("c")), (&path("b"), &path("d"))]);
+    assert!(config.show().contains("certificate = [\"a\", \"b\"]"));
+    let one = tls("\"a\"", "\"c\"").expect("valid");
+    assert!(one.show().contains("certificate = \"a\""));
+    for (certificates, keys, said) in [
+        ("[\"a\", \"b\"]", "\"c\"", "names 1 keys for 2 certificates"),
+        ("\"a\"", "[\"c\", \"d\"]", "names 2 keys for 1 certificates"),
+        (
+            "3",
+            "\"c\"",
+            "does not fit; write a path in quotes, or a list",
+        ),
+        ("[\"\"]", "\"c\"", "the path is empty"),
+    ] {
+        let wrong = tls(certificates, keys).expect_err(said).to_string();
+        assert!(wrong.contains(said), "{wrong}");
+    }
+}
+
+#[test]
+fn redirect_alone_is_no_address_for_viewers() {
+    let text =
+        "listen = []\n[tls]\ncertificate = \"a\"\nkey = \"b\"\nredirect = [\"0.0.0.0:80\"]\n";
+    let wrong = load(text).expect_err("no address").to_string();
+    assert!(wrong.contains("no address for viewers"), "{wrong}");
+    let wrong = load("[tls]\nredirect = [\"127.0.0.1:8080\"]\n");
+    let wrong = wrong.expect_err("two mistakes").to_string();
+    assert!(
+        wrong.contains("tls.redirect: has no certificate"),
+        "{wrong}"
+    );
+    assert!(wrong.contains("is taken by another address"), "{wrong}");
 }
 
 #[test]
@@ -824,7 +875,7 @@ fn warns_if_slow_log_is_off_and_resolves_its_path() {
     let mut config = load(text).expect("valid");
     config.join_paths(Path::new("/etc/x"));
     assert_eq!(config.log.slow, LogTarget::File("/etc/x/slow.log".into()));
-    assert_eq!(config.tls.key, Some("/etc/x/k".into()));
+    assert_eq!(config.tls.key, [PathBuf::from("/etc/x/k")]);
 }
 
 #[test]

@@ -6,21 +6,23 @@ use std::time::Duration;
 use headlong_access::auth_subrequest::{self, AuthDecision, AuthServer, ServerUrl};
 use headlong_access::tokens::{self, ExpectedClaims, PublicKey, SharedSecret, TokenVerifier, Uri};
 use headlong_http::{
-    AccessRefusal, Credentials, PathToken, Peer, RelativePath, Status, UrlVerifier, cookie_value,
-    only_value, query_without,
+    AccessRefusal, Credentials, PathToken, Peer, Status, UrlVerifier, cookie_value, only_value,
+    query_without,
 };
 use headlong_telemetry::RequestId;
 use http::HeaderName;
-use http::header::{COOKIE, HOST};
+use http::header::COOKIE;
 use http::request::Parts;
 
+use super::host::requested_host;
+use super::site::TreePath;
 use crate::config::{self, AuthBy, PathRule, TokenLocation};
 
 /// A request for access to a file.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessRequest<'a> {
     /// Path of the file, without the token.
-    pub path: &'a RelativePath,
+    pub path: &'a TreePath,
     /// Token in front of the path.
     pub path_token: Option<PathToken<'a>>,
     /// Head of the request.
@@ -93,7 +95,7 @@ impl AccessCheck {
         let answer = match self {
             Self::Gate(UrlVerifier::Open) => Ok(()),
             Self::Gate(gate) => gate.verify(&Credentials {
-                path: &format!("/{}", asks.path),
+                path: &format!("/{}", asks.path.below_site()),
                 query: asks.head.uri.query().unwrap_or_default(),
                 path_token: asks.path_token,
                 address: &asks.client.host().to_string(),
@@ -167,8 +169,8 @@ impl JwtCheck {
             query_without(&query, name).into_owned()
         });
         let uri = Uri::new(
-            host_of(head).unwrap_or_default(),
-            &format!("/{}", asks.path),
+            requested_host(head).unwrap_or_default(),
+            &format!("/{}", asks.path.below_site()),
             &query,
         );
         let asker = tokens::TokenRequest {
@@ -204,27 +206,5 @@ fn without_bearer(value: &str) -> &str {
     match value.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
         _ => value,
-    }
-}
-
-/// The host of a request; a host in the target takes precedence over the field (RFC 9112 3.2.2).
-fn host_of(head: &Parts) -> Option<&str> {
-    let in_target = head.uri.authority().map(|authority| authority.as_str());
-    in_target.or_else(|| head.headers.get(HOST)?.to_str().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn host_in_target_takes_precedence_over_field() {
-        let host = |target: &str| {
-            let request = http::Request::get(target).header(HOST, "b").body(());
-            let head = request.expect("a request").into_parts().0;
-            host_of(&head).map(str::to_owned)
-        };
-        assert_eq!(host("http://a:80/x").as_deref(), Some("a:80"));
-        assert_eq!(host("/x").as_deref(), Some("b"));
     }
 }

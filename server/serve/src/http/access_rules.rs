@@ -5,11 +5,10 @@
 //! defines them, do not appear in any log, whichever path they were sent to.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use headlong_http::{
-    CorsPolicy, HttpDate, Pace, PathError, PathToken, RefererRule, RelativePath, Status,
-    UrlVerifier, is_same_argument, mask,
+    CorsPolicy, HttpDate, Pace, PathError, PathToken, RefererRule, Status, UrlVerifier,
+    is_same_argument, mask,
 };
 use headlong_library::composed;
 use headlong_telemetry::RequestRecord;
@@ -18,11 +17,13 @@ use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
-use crate::config::{Cors, Pacing, PathRule};
+use super::site::TreePath;
+use crate::config::{Config, Pacing, PathRule, site_prefix};
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
 struct PathAccessRule {
+    /// In the tree of all sites.
     prefix: String,
     /// The prefix in composed form.
     composed: String,
@@ -63,20 +64,20 @@ fn pace(pacing: Pacing) -> Pace {
     }
 }
 
-impl AccessRules {
-    /// Creates the rules from the configuration's tables and its defaults for all other files.
-    pub fn new(paths: &BTreeMap<String, PathRule>, pacing: Pacing, cors: &Cors) -> Self {
-        let rule = |(prefix, rule): (&String, &PathRule)| PathAccessRule {
-            prefix: path_text(prefix.as_bytes()).into_owned(),
-            composed: composed(&path_text(prefix.as_bytes())).into_owned(),
-            door: AccessCheck::new(prefix, rule),
+impl PathAccessRule {
+    fn new(prefix: String, rule: &PathRule, config: &Config) -> Self {
+        let pacing = config.pacing;
+        Self {
+            door: AccessCheck::new(&format!("/{prefix}"), rule),
+            composed: composed(&prefix).into_owned(),
+            prefix,
             secret_arguments: rule.all_secret_arguments(),
             skew_seconds: rule.clock_skew.0 / 1_000_000_000,
             cache_control: rule.cache_control.clone(),
             fields: rule.headers.iter().filter_map(|text| field(text)).collect(),
             expires: rule.expires.map(|time| time.0 / 1_000_000_000),
             referers: RefererRule::new(&rule.referers),
-            cors: (!rule.cors_origins.is_empty()).then(|| cors.policy(&rule.cors_origins)),
+            cors: config.cors_of(rule),
             pace: pace(Pacing {
                 pace_percent: rule.pace_percent.unwrap_or(pacing.pace_percent),
                 pace_burst: rule.pace_burst.unwrap_or(pacing.pace_burst),
@@ -85,14 +86,29 @@ impl AccessRules {
                     .unwrap_or(pacing.bytes_per_second_max),
                 ..pacing
             }),
-        };
-        let mut rules: Vec<PathAccessRule> = paths.iter().map(rule).collect();
+        }
+    }
+}
+
+impl AccessRules {
+    /// Creates the rules from the configuration's tables and its defaults for all other files.
+    pub fn new(config: &Config) -> Self {
+        let mut rules = Vec::new();
+        let of_sites = config.site.iter();
+        let of_sites = of_sites.map(|(name, site)| (site_prefix(name), &site.path));
+        for (site, paths) in std::iter::once((String::new(), &config.path)).chain(of_sites) {
+            rules.extend(paths.iter().map(|(prefix, rule)| {
+                let below = prefix.strip_prefix('/').unwrap_or(prefix);
+                let below = path_text(below.as_bytes());
+                PathAccessRule::new(format!("{site}{below}"), rule, config)
+            }));
+        }
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.prefix.len()));
-        let pace = pace(pacing);
+        let all = config.rules();
         Self {
             rules,
-            pace,
-            token_arguments: paths.values().flat_map(PathRule::token_arguments).collect(),
+            pace: pace(config.pacing),
+            token_arguments: all.flat_map(|(_, rule)| rule.token_arguments()).collect(),
         }
     }
 
@@ -102,18 +118,19 @@ impl AccessRules {
         rule.and_then(|rule| rule.cors.as_ref()).unwrap_or(of_all)
     }
 
-    /// Parses a request target into the file's path and the token in front of it. A token that no
-    /// rule would check is treated as part of the path: an auth server that receives the path as
-    /// written would otherwise judge another file.
+    /// Parses a request target into the file's path, below the prefix of its site, and the token in
+    /// front of it. A token that no rule would check is treated as part of the path: an auth server
+    /// that receives the path as written would otherwise judge another file.
     pub fn read_path<'a>(
         &self,
+        site: &str,
         written: &'a str,
-    ) -> (Option<PathToken<'a>>, Result<RelativePath, PathError>) {
+    ) -> (Option<PathToken<'a>>, Result<TreePath, PathError>) {
         let (token, behind) = PathToken::split(written);
-        let path = RelativePath::parse(behind);
+        let path = TreePath::parse(site, behind);
         match &path {
             Ok(file) if token.is_some() && !self.takes_path_token(file.as_str()) => {
-                (None, RelativePath::parse(written))
+                (None, TreePath::parse(site, written))
             }
             _ => (token, path),
         }
@@ -188,12 +205,10 @@ impl AccessRules {
     fn rule(&self, path: &str) -> Option<&PathAccessRule> {
         // The other normal form of a name leads to the same file.
         let composed = composed(path);
+        // A rule for all paths of other hosts is none for those of a site.
         let is_of = |rule: &&PathAccessRule| {
-            let is_below = |path: &str, prefix: &str| {
-                let below = prefix.strip_prefix('/');
-                below.is_some_and(|prefix| path.starts_with(prefix))
-            };
-            is_below(path, &rule.prefix) || is_below(&composed, &rule.composed)
+            let is_same = rule.prefix.starts_with('/') == path.starts_with('/');
+            is_same && (path.starts_with(&rule.prefix) || composed.starts_with(&rule.composed))
         };
         self.rules.iter().find(is_of)
     }
@@ -263,7 +278,7 @@ mod tests {
     use http::request::Parts;
 
     use super::*;
-    use crate::config::{Config, Flags};
+    use crate::config::Flags;
 
     const RULES: &str = r#"
 roots = ["/srv"]
@@ -294,7 +309,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     fn rules() -> AccessRules {
         let config = Config::from_text(Path::new("/x.toml"), RULES, &Flags::default());
         let config = config.expect("right");
-        AccessRules::new(&config.path, config.pacing, &config.cors)
+        AccessRules::new(&config)
     }
 
     fn head(query: &str) -> Parts {
@@ -306,7 +321,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
         Peer::At(SocketAddr::new(address.into(), 9))
     }
 
-    fn access_request<'a>(path: &'a RelativePath, head: &'a Parts) -> AccessRequest<'a> {
+    fn access_request<'a>(path: &'a TreePath, head: &'a Parts) -> AccessRequest<'a> {
         AccessRequest {
             path,
             path_token: None,
@@ -331,7 +346,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     async fn longest_prefix_applies_to_every_spelling_of_path() {
         let rules = rules();
         let ask = async |target| {
-            let path = RelativePath::parse(target).expect("a path");
+            let path = TreePath::parse("", target).expect("a path");
             rules.check(&access_request(&path, &head(""))).await
         };
         assert_eq!(ask("/trailers/a.mp4").await, Ok(()));
@@ -344,6 +359,33 @@ keys = ["0123456789abcdef0123456789abcdef"]
         assert_eq!(rules.cache_control("films/a", Some("x")), Some("x"));
         assert_eq!(rules.pace("films/v1.0/a").percent, 125);
         assert_eq!(rules.pace("films/a").percent, 0);
+    }
+
+    #[tokio::test]
+    async fn rules_of_a_site_and_of_other_hosts_are_separate() {
+        let text = "roots = [\"/srv\"]\n[path.\"/\"]\naccess = \"closed\"\n\
+                    cache_control = \"no-store\"\n\
+                    [site.\"a.example\"]\nroots = [\"/a\"]\n\
+                    [site.\"b.example\"]\nroots = [\"/b\"]\n\
+                    [site.\"b.example\".path.\"/x/\"]\naccess = \"closed\"\n";
+        let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
+        let rules = AccessRules::new(&config.expect("right"));
+        let ask = async |site, target| {
+            let path = TreePath::parse(site, target).expect("a path");
+            rules.check(&access_request(&path, &head(""))).await
+        };
+        let closed = Err(AccessDenial::Status(Status::Forbidden));
+        for (site, target, expected) in [
+            ("", "/x/m.mp4", closed.clone()),
+            ("", "/b.example/m.mp4", closed.clone()),
+            ("/a.example/", "/x/m.mp4", Ok(())),
+            ("/b.example/", "/x/m.mp4", closed),
+            ("/b.example/", "/y/m.mp4", Ok(())),
+        ] {
+            assert_eq!(ask(site, target).await, expected, "{site}{target}");
+        }
+        assert_eq!(rules.cache_control("m.mp4", None), Some("no-store"));
+        assert_eq!(rules.cache_control("/a.example/m.mp4", None), None);
     }
 
     #[test]
@@ -359,7 +401,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
             ("web/a.ts", false),
         ] {
             let written = format!("/t/{name}/{path}");
-            let (token, file) = rules.read_path(&written);
+            let (token, file) = rules.read_path("", &written);
             assert_eq!(token.is_some(), is_token, "{path}");
             let expected = match is_token {
                 true => path,
@@ -375,7 +417,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
                     headers = [\"Cache-Control: no-cache\", \"Link: <a>\", \"Link: <b>\"]\n";
         let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
         let config = config.expect("right");
-        let rules = AccessRules::new(&config.path, config.pacing, &config.cors);
+        let rules = AccessRules::new(&config);
         let mut headers = HeaderMap::new();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         rules.add_fields("a.mp4", 0, &mut headers);
@@ -389,7 +431,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
         let rules = rules();
         // printf '2000000000/films/a b.mp4127.0.0.1 secret' | openssl md5 -binary | ...
         let head = head("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");
-        let path = RelativePath::parse("/films/a%20b.mp4").expect("a path");
+        let path = TreePath::parse("", "/films/a%20b.mp4").expect("a path");
         let client = at(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
         let ask = async |now| {
             let asks = AccessRequest {

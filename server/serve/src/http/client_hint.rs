@@ -25,6 +25,8 @@ struct ClientHint {
     next: NextRequest,
     viewer: ReaderIdentity,
     settings: Arc<HttpSettings>,
+    /// The prefix of its site; the target of a hint names no host.
+    site: Arc<str>,
     head: http::request::Parts,
     client: Peer,
     now: u64,
@@ -50,6 +52,7 @@ pub(super) fn expect_next(
         next,
         viewer: asked.identity,
         settings: Arc::clone(&asked.settings),
+        site: Arc::clone(&asked.site),
         head,
         client: record.remote,
         now: record.start_unix_ms / 1000,
@@ -72,7 +75,7 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
     };
     hint.head.uri = target.parse::<Uri>().ok()?;
     let access = &hint.settings.access;
-    let (path_token, path) = access.read_path(hint.head.uri.path());
+    let (path_token, path) = access.read_path(&hint.site, hint.head.uri.path());
     let path = path.ok()?;
     let referer = hint.head.headers.get(header::REFERER);
     access
@@ -90,7 +93,8 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
     if access.uses_auth_server(path.as_str()) || access.check(&asks).await.is_err() {
         return None;
     }
-    match state.pulls.of(path.as_str()) {
+    let pull = state.pulls.of(path.as_str());
+    match pull.filter(|_| !path.is_of_site()) {
         Some((pull, below)) => {
             let is_of_viewer = |argument: &str| hint.settings.is_of_viewer(argument);
             let name = pull.name(below, hint.head.uri.query(), is_of_viewer)?;

@@ -1,8 +1,8 @@
 //! Response-head cache: replies to frequent requests whose bytes are in memory as copies use a head
 //! that was built before.
 //!
-//! A reply that the engine need not handle, to a request described by its target and range
-//! ([`CacheableFields`]), equals the previous one as long as the settings and the version of the file
+//! A reply that the engine need not handle, to a request described by its site, target and
+//! range ([`CacheableFields`]), equals the previous one as long as the settings and the version of the file
 //! are unchanged. Both are compared on each lookup, so no invalidation is needed; a miss builds the
 //! reply anew.
 //!
@@ -17,6 +17,7 @@ use arc_swap::ArcSwapOption;
 use headlong_engine::StreamId;
 use headlong_http::{CacheableFields, Method, ReplyPlan};
 use headlong_library::FileEntry;
+use headlong_media::site_of;
 use headlong_net::{
     ActiveRequest, CachedReply, ConnectionInfo, NoBody, RawHead, begin_head, head_text,
 };
@@ -51,6 +52,8 @@ const RANGE_BYTES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct HeadCacheEntry {
     target: Box<str>,
+    /// The prefix of its site.
+    site: Box<str>,
     range: Box<[u8]>,
     is_http2: bool,
     /// Compared by identity, without keeping the values alive.
@@ -88,7 +91,7 @@ impl HeadCache {
         }
     }
 
-    fn place(&self, of: (&str, &[u8], bool)) -> &ArcSwapOption<HeadCacheEntry> {
+    fn place(&self, of: (&str, &str, &[u8], bool)) -> &ArcSwapOption<HeadCacheEntry> {
         let at = self.hasher.hash_one(of) as usize % self.replies.len();
         &self.replies[at]
     }
@@ -157,8 +160,11 @@ pub(super) fn insert(
     let Some(kept) = kept else {
         return;
     };
+    let site = site_of(&made.path).unwrap_or_default().to_owned();
+    let site = site.as_str();
     let known = HeadCacheEntry {
         target: target.into(),
+        site: site.into(),
         range: plain.range.into(),
         is_http2,
         settings: Arc::downgrade(settings),
@@ -168,7 +174,7 @@ pub(super) fn insert(
         status,
         head: kept,
     };
-    let place = replies.place((target, plain.range, is_http2));
+    let place = replies.place((site, target, plain.range, is_http2));
     place.store(Some(Arc::new(known)));
 }
 
@@ -178,6 +184,20 @@ struct HeadCacheHit<H> {
     body: ReplyBody,
     /// `None` over HTTP/2, where the request is already counted.
     active: Option<ActiveRequest>,
+}
+
+/// The prefix of the site of a request.
+fn site_prefix<'s, 'a, F>(settings: &'s HttpSettings, wanted: &PlainRequest<'a, F>) -> &'s str
+where
+    F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    if settings.sites.are_none() {
+        return "";
+    }
+    let mut fields = wanted.fields.clone();
+    let host = fields.find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let host = host.and_then(|(_, value)| std::str::from_utf8(value).ok());
+    settings.sites.prefix(host.unwrap_or(wanted.authority))
 }
 
 /// Looks a request up. On a miss, writes no memory shared between threads.
@@ -193,11 +213,12 @@ where
 {
     let is_http2 = wanted.version == Version::HTTP_2;
     let plain = CacheableFields::read(wanted.fields.clone(), !is_http2)?;
-    let of = (wanted.target, plain.range, is_http2);
+    let settings = state.settings_now();
+    let site = site_prefix(&settings, wanted);
+    let of = (site, wanted.target, plain.range, is_http2);
     let place = replies.place(of).load();
     let known = place.as_deref()?;
-    let settings = state.settings_now();
-    let is_meant = (&*known.target, &*known.range, known.is_http2) == of;
+    let is_meant = (&*known.site, &*known.target, &*known.range, known.is_http2) == of;
     if !is_meant || !is_same(&settings, &known.settings) {
         return None;
     }
@@ -217,7 +238,7 @@ where
     let pieces = device.copies(of, (known.bytes.start, known.bytes.end))?;
     info.note_at_hand();
     let active = (!is_http2).then(|| info.begin_request());
-    let mut account = plain_account(state, &settings, wanted, info);
+    let mut account = plain_account(state, &settings, wanted, site, info);
     account.record.status = known.status.as_u16();
     if account.record.session.is_some() {
         account.record.device = Some(Arc::clone(device.name()));
@@ -237,6 +258,7 @@ pub(super) fn at_hand(
     let wanted = PlainRequest {
         target: raw.target,
         fields: raw.pairs(),
+        authority: "",
         version: Version::HTTP_11,
     };
     let head = |known: &HeadCacheEntry| match &known.head {
@@ -264,9 +286,11 @@ pub(super) fn response(
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
     let fields: SmallVec<[_; 16]> = fields.collect();
+    let authority = request.uri().authority();
     let wanted = PlainRequest {
         target: request.uri().path_and_query()?.as_str(),
         fields: fields.iter().copied(),
+        authority: authority.map_or("", |authority| authority.as_str()),
         version: Version::HTTP_2,
     };
     let head = |known: &HeadCacheEntry| match &known.head {

@@ -121,7 +121,7 @@ impl LookupThreads {
                 look => return self.library.conclude(path, [(home, look)]),
             }
         }
-        let roots = 0..self.roots.len();
+        let roots = self.library.roots_at(path);
         let asked: Vec<_> = roots.map(|root| (root, self.enqueue(root, path))).collect();
         let mut looks = Vec::with_capacity(asked.len());
         for (root, asked) in asked {

@@ -12,6 +12,7 @@ use headlong_units::Duration;
 use http::header;
 
 use super::account::Account;
+use super::host::requested_host;
 use super::stages::StageTiming;
 use super::state::{HttpSettings, MediaState};
 
@@ -25,6 +26,8 @@ pub(super) struct ParsedRequest {
     pub(super) cmcd: Cmcd,
     pub(super) identity: ReaderIdentity,
     pub(super) settings: Arc<HttpSettings>,
+    /// The prefix of its site; empty without one.
+    pub(super) site: Arc<str>,
     /// Boxed, because it is passed on several times.
     pub(super) account: Box<Account>,
 }
@@ -46,7 +49,10 @@ impl ParsedRequest {
         let client = proxies
             .header
             .client(remote.address, fields.clone(), is_trusted);
+        let host = requested_host(head).unwrap_or_default();
+        let site: Arc<str> = settings.sites.prefix(host).into();
         let viewer = viewer(&settings, &cmcd, fields, query, client);
+        let viewer = of_site(viewer, &site);
         let is_proxy = remote.address.is_trusted(is_trusted);
         // A proxy's connection serves many clients, even if it does not name them. Unix sockets
         // have no addresses, so there the connection is the only distinction.
@@ -88,6 +94,7 @@ impl ParsedRequest {
             cmcd,
             identity,
             settings,
+            site,
             account,
         }
     }
@@ -120,6 +127,8 @@ pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
 pub(super) struct PlainRequest<'a, F> {
     pub(super) target: &'a str,
     pub(super) fields: F,
+    /// `:authority` of HTTP/2; HTTP/1.1 has a field.
+    pub(super) authority: &'a str,
     pub(super) version: http::Version,
 }
 
@@ -128,6 +137,7 @@ pub(super) fn plain_account<'a, F>(
     state: &Arc<MediaState>,
     settings: &HttpSettings,
     wanted: &PlainRequest<'a, F>,
+    site: &str,
     info: &Arc<ConnectionInfo>,
 ) -> Box<Account>
 where
@@ -138,6 +148,7 @@ where
         let query = wanted.target.split_once('?').map(|(_, query)| query);
         let fields = || wanted.fields.clone();
         let viewer = viewer(settings, &cmcd, fields(), query, remote.address);
+        let viewer = of_site(viewer, site);
         let field = |name: header::HeaderName| {
             let field = fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_str()));
             field.map(|(_, value)| value)
@@ -207,6 +218,17 @@ where
         Some(IpAddr::V6(ip)) => rule.viewer(cmcd, fields, query, &ip.octets()),
         None => rule.viewer(cmcd, fields, query, b"unix:"),
     }
+}
+
+/// A viewer of a site: another one than that of the same name or address at other hosts, so that
+/// sessions never contain requests of two sites.
+fn of_site(viewer: Viewer, site: &str) -> Viewer {
+    if site.is_empty() {
+        return viewer;
+    }
+    let id = xxhash_rust::xxh3::xxh3_64_with_seed(site.as_bytes(), viewer.id);
+    let name = viewer.name.map(|name| format!("{}{name}", &site[1..]));
+    Viewer { id, name, ..viewer }
 }
 
 fn session_key(viewer: &Viewer) -> SessionKey {

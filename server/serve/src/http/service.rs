@@ -6,7 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
-use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
+use headlong_http::{
+    Cmcd, Method, PathError, PathToken, Status, challenge_token, gzip_tag, no_start_page,
+    redirect_to_https,
+};
 use headlong_library::{FileEntry, ResolveError, composed, os_path};
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
@@ -16,11 +19,13 @@ use hyper::service::Service;
 use rustix::io::Errno;
 
 use super::access_check::{AccessDenial, AccessRequest};
+use super::acme;
 use super::body::ReplyBody;
 use super::client_hint::expect_next;
 use super::explain::explain;
 use super::gzip::gzip;
 use super::head_cache::{self, CopiedRange, HeadCache};
+use super::host::requested_host;
 use super::origin_reply;
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
@@ -28,16 +33,19 @@ use super::prepared_reply::{
 };
 use super::range_request::{FirstBytes, RangeRequester};
 use super::response::{add_cmsd, append, build};
+use super::site::TreePath;
 use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::MediaState;
-use crate::config::ReplyField;
+use crate::config::{ListenSetting, ReplyField};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct MediaService {
     state: Arc<MediaState>,
     known: Arc<HeadCache>,
+    /// Whether its listener redirects to TLS.
+    redirects: bool,
 }
 
 impl MediaService {
@@ -48,7 +56,19 @@ impl MediaService {
             .iter()
             .map(|device| device.config().memory_bytes);
         let known = Arc::new(HeadCache::new(memory.sum()));
-        Self { state, known }
+        Self {
+            state,
+            known,
+            redirects: false,
+        }
+    }
+
+    /// The service of one listener.
+    pub fn at(self, listener: &ListenSetting) -> Self {
+        Self {
+            redirects: listener.redirects,
+            ..self
+        }
     }
 }
 
@@ -58,11 +78,13 @@ impl Service<Request<NoBody>> for MediaService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<NoBody>) -> Self::Future {
-        if let Some(response) = head_cache::response(&self.known, &self.state, &request) {
+        if !self.redirects
+            && let Some(response) = head_cache::response(&self.known, &self.state, &request)
+        {
             return Box::pin(ready(Ok(response)));
         }
-        let (state, known) = (Arc::clone(&self.state), Arc::clone(&self.known));
-        Box::pin(async move { Ok(respond(state, &known, request).await) })
+        let service = self.clone();
+        Box::pin(async move { Ok(respond(&service, request).await) })
     }
 }
 
@@ -72,38 +94,35 @@ impl HeadCacheService<ReplyBody> for MediaService {
         head: &RawHead<'_>,
         info: &Arc<ConnectionInfo>,
     ) -> Option<CachedReply<ReplyBody>> {
-        head_cache::at_hand(&self.known, &self.state, head, info)
+        match self.redirects {
+            true => None,
+            false => head_cache::at_hand(&self.known, &self.state, head, info),
+        }
     }
 }
 
-async fn respond(
-    state: Arc<MediaState>,
-    known: &HeadCache,
-    request: Request<NoBody>,
-) -> Response<ReplyBody> {
+async fn respond(service: &MediaService, request: Request<NoBody>) -> Response<ReplyBody> {
+    let MediaService { state, known, .. } = service;
     let (mut head, _) = request.into_parts();
     join_cookies(&mut head.headers);
-    let mut asked = ParsedRequest::new(&state, &head);
+    let mut asked = ParsedRequest::new(state, &head);
     let origin = head
         .headers
         .get(header::ORIGIN)
         .and_then(|value| value.to_str().ok());
     let settings = Arc::clone(&asked.settings);
-    let (path_token, parsed) = settings.access.read_path(head.uri.path());
-    let path = parsed.as_ref().map_or("", RelativePath::as_str);
+    let (path_token, parsed) = settings.access.read_path(&asked.site, head.uri.path());
+    let site = Arc::clone(&asked.site);
+    let path = parsed.as_ref().map_or(&*site, TreePath::as_str);
     let cors = settings.access.cors(path, &settings.cors);
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
         _ => cors.reply_fields(origin),
     };
+    let without_rules = answer_without_rules(service, &head, &asked).await;
+    let is_file = without_rules.is_none() && asked.method.is_read();
     let answer = match asked.method {
-        _ if !names_host(&head) => {
-            let detail = "a request must name exactly one host";
-            Err(ReplyError::Status(
-                Status::BadRequest,
-                Some(detail.to_owned()),
-            ))
-        }
+        _ if let Some(answer) = without_rules => answer,
         Method::Options => {
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
@@ -112,14 +131,17 @@ async fn respond(
         }
         Method::Other => Err(ReplyError::Status(Status::MethodNotAllowed, None)),
         Method::Get | Method::Head => match &parsed {
-            Ok(path) => answer_read(&state, &head, path, path_token, &mut asked).await,
+            Ok(path) => answer_read(state, &head, path, path_token, &mut asked).await,
+            Err(PathError::Directory) if head.uri.path() == "/" => {
+                Ok(PreparedReply::without_bytes(no_start_page(asked.method)))
+            }
             Err(error) => Err(ReplyError::Status(error.status(), None)),
         },
     };
-    let is_file = answer.is_ok() && asked.method != Method::Options;
+    let is_file = is_file && answer.is_ok();
     // Only a client that is served may announce its next request.
     if answer.as_ref().is_ok_and(PreparedReply::has_bytes) {
-        expect_next(&state, &head, &asked);
+        expect_next(state, &head, &asked);
     }
     let now = asked.account.record.start_unix_ms / 1000;
     let mut retry_after = None;
@@ -178,23 +200,41 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// HTTP/1.1 requires exactly one `Host` field; older versions may have one (RFC 9112 3.2). HTTP/2
-/// uses `:authority`.
-fn names_host(head: &http::request::Parts) -> bool {
-    let mut hosts = head.headers.get_all(header::HOST).iter();
-    match (head.version, hosts.next(), hosts.next()) {
-        (http::Version::HTTP_2, ..) => true,
-        (version, None, _) => version < http::Version::HTTP_11,
-        (_, Some(host), None) => is_host(host.as_bytes()),
-        (_, Some(_), Some(_)) => false,
+/// Answers that depend on no file and no rule of a path: to a request without a host, to a
+/// challenge of ACME, and redirects. A challenge is answered even where all else is redirected.
+async fn answer_without_rules(
+    service: &MediaService,
+    head: &http::request::Parts,
+    asked: &ParsedRequest,
+) -> Option<Result<PreparedReply, ReplyError>> {
+    let no_host = || {
+        let detail = "a request must name exactly one host";
+        Err(ReplyError::Status(
+            Status::BadRequest,
+            Some(detail.to_owned()),
+        ))
+    };
+    let Some(host) = requested_host(head) else {
+        return Some(no_host());
+    };
+    if let Some(folder) = &asked.settings.acme_folder
+        && asked.method.is_read()
+        && let Some(token) = challenge_token(head.uri.path())
+    {
+        return Some(acme::answer(&service.state, folder, token, asked.method).await);
     }
+    service.redirects.then(|| {
+        let target = head.uri.path_and_query().map_or("/", |to| to.as_str());
+        let plan = redirect_to_https(host, target);
+        plan.map_or_else(no_host, |plan| Ok(PreparedReply::without_bytes(plan)))
+    })
 }
 
 /// Answers GET and HEAD.
 async fn answer_read(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
-    path: &RelativePath,
+    path: &TreePath,
     path_token: Option<PathToken<'_>>,
     asked: &mut ParsedRequest,
 ) -> Result<PreparedReply, ReplyError> {
@@ -231,7 +271,9 @@ async fn answer_read(
         }
         ReplyError::Denied(why)
     })?;
-    if let Some(below) = state.pulls.of(path.as_str()) {
+    if !path.is_of_site()
+        && let Some(below) = state.pulls.of(path.as_str())
+    {
         return origin_reply::answer(state, head, asked, below).await;
     }
     for tried in 1.. {

@@ -1,6 +1,7 @@
 //! State shared by all requests: library, devices, current settings.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,12 @@ use super::access_rules::AccessRules;
 use super::gzip;
 use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
+use super::site::Sites;
 use crate::admin::RequestMetrics;
 use crate::config::{EtagTime, Gzip, Proxies, ReplyField};
 
+/// Concurrent reads of ACME challenges; further requests get 503.
+const CHALLENGES_MAX: usize = 8;
 /// Concurrent look-ups of client hints; further hints are dropped.
 const EXPECTING_MAX: usize = 8;
 
@@ -40,6 +44,8 @@ pub struct HttpSettings {
     pub etag: EtagTime,
     /// `Cache-Control` of every file, if set.
     pub cache_control: Option<String>,
+    /// Hosts with files of their own.
+    pub sites: Sites,
     /// Access rules and cache fields of paths.
     pub access: AccessRules,
     /// Optional fields of replies.
@@ -52,6 +58,8 @@ pub struct HttpSettings {
     pub requests_per_address_max: usize,
     /// Whether O_DIRECT may be used.
     pub direct: bool,
+    /// Folder of an ACME client.
+    pub acme_folder: Option<PathBuf>,
     /// Timeout of a look-up: that of a read.
     pub lookup_timeout: Duration,
     /// Replies for which the server takes longer are logged with their stages.
@@ -98,6 +106,8 @@ pub struct MediaState {
     started: Instant,
     /// Slots for look-ups of [`super::client_hint`].
     pub(super) expecting: Arc<Semaphore>,
+    /// Slots for reads of [`super::acme`].
+    pub(super) challenges: Arc<Semaphore>,
     settings: ArcSwap<HttpSettings>,
     /// Rate-limited log lines that clients can cause.
     pub(super) limited_log: LimitedLog,
@@ -130,6 +140,7 @@ impl MediaState {
             request_ids: RequestIds::default(),
             started: Instant::now(),
             expecting: Arc::new(Semaphore::new(EXPECTING_MAX)),
+            challenges: Arc::new(Semaphore::new(CHALLENGES_MAX)),
             settings,
             limited_log: LimitedLog::default(),
             streams: Mutex::new(HashMap::new()),
