@@ -29,5 +29,5 @@ pub use byte_rate::ByteRate;
 pub use names::{nearest, nearest_three};
 pub use parse::ParseError;
 pub use range::ByteRange;
-pub use size::{Bytes, GIB, KIB, MIB, TIB};
+pub use size::{Bytes, GIB, KIB, MIB, RoundedBytes, TIB};
 pub use time::{Duration, Instant};
