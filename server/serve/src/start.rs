@@ -50,6 +50,7 @@ pub(crate) fn tier(
 /// Settings of replies.
 pub(crate) fn http_settings(config: &Config) -> HttpSettings {
     let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
+    let logged = config.log.headers.iter();
     HttpSettings {
         cors: config.cors.policy(&config.cors.origins),
         session: SessionRule {
@@ -61,6 +62,9 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         ranges: RangeLimits::default(),
         cache_control,
         access: AccessRules::new(&config.path, config.pacing, &config.cors),
+        logged_headers: logged
+            .map(|name| name.to_ascii_lowercase().into())
+            .collect(),
         reply_fields: config.reply_fields.clone(),
         gzip: config.gzip.clone(),
         direct: config.direct,

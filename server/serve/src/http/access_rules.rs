@@ -294,6 +294,8 @@ keys = ["0123456789abcdef0123456789abcdef"]
         Peer::At(SocketAddr::new(address.into(), 9))
     }
 
+    static ID: headlong_telemetry::RequestId = headlong_telemetry::RequestId::own(1);
+
     fn access_request<'a>(path: &'a RelativePath, head: &'a Parts) -> AccessRequest<'a> {
         AccessRequest {
             path,
@@ -301,7 +303,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
             head,
             client: at(Ipv4Addr::LOCALHOST),
             now: 1,
-            id: &headlong_telemetry::RequestId::Own(1),
+            id: &ID,
         }
     }
 
