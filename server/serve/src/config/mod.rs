@@ -26,6 +26,7 @@ mod pulls;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 pub use changes::Changes;
 pub use headlong_settings::Mistakes;
