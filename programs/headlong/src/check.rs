@@ -2,32 +2,32 @@
 
 use std::fmt::Write as _;
 
-use headlong_library::inspect_roots;
+use headlong_library::{DeviceInfo, inspect_roots};
 use headlong_serve::config::Config;
 use headlong_units::Bytes;
 
 use crate::args::CheckArgs;
+use crate::nginx;
+use crate::warnings::Warnings;
 
-/// Prints folders, devices and settings, as a valid configuration file. A failing part is no
-/// mistake: it is reported on standard error.
+/// Checks or converts, as the options say.
 pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
+    let warnings = match &checking.nginx {
+        Some(file) => nginx::convert(file, checking.quiet)?,
+        None => check_settings(checking)?,
+    };
+    match checking.strict {
+        true => Ok(warnings.refuse()?),
+        false => Ok(()),
+    }
+}
+
+/// Prints warnings first, then folders, devices and settings, as a valid configuration file. A
+/// failing part is no mistake, but a warning.
+fn check_settings(checking: &CheckArgs) -> anyhow::Result<Warnings> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
     config.join_paths(&std::env::current_dir()?);
-    let page = report(&config)?;
-    let prefix = headlong_report::error_prefix();
-    for ill in config.ill_parts() {
-        headlong_report::say!(
-            "{prefix}headlong: {ill}; the server starts without it and tries it again"
-        );
-    }
-    if !checking.quiet {
-        headlong_survey::print(&page)?;
-    }
-    Ok(())
-}
-
-fn report(config: &Config) -> anyhow::Result<String> {
     let seen = inspect_roots(&config.folders()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
@@ -38,44 +38,69 @@ fn report(config: &Config) -> anyhow::Result<String> {
         .map(|device| (device.name.clone(), device.rotates()))
         .collect();
     let engines = config.engines_for(&named, seen.missing.is_empty())?;
+    let mut warnings = Warnings::default();
+    for ill in config.ill_parts() {
+        warnings.say(format_args!(
+            "{ill}; the server starts without it and tries it again"
+        ));
+    }
+    let all = config.warnings(&named).into_iter();
+    for warning in all.chain(config.disk_warnings()) {
+        warnings.say(format_args!("warning: {warning}"));
+    }
+    if !checking.quiet {
+        let engines = devices.iter().zip(engines);
+        let engines = engines.map(|(device, engine)| engine_line(&config, device, &engine));
+        headlong_survey::print(&page(&config, engines.collect(), &devices))?;
+    }
+    Ok(warnings)
+}
+
+fn engine_line(
+    config: &Config,
+    device: &DeviceInfo,
+    engine: &headlong_engine::EngineConfig,
+) -> String {
+    let name = &device.name;
+    let roots = device.roots.iter().map(|root| root.display().to_string());
+    let roots: Vec<String> = roots.collect();
+    let rotates = config.device(name).rotational;
+    let kind = match rotates.unwrap_or_else(|| device.rotates()) {
+        true => "rotating",
+        false => "flash",
+    };
+    format!(
+        "# device {name}: {kind}, {} outstanding, {} of memory, {} prefetch {}, serves {}\n",
+        engine.outstanding_reads_max,
+        Bytes(engine.memory_bytes).rounded(),
+        engine.sizing.policy.name(),
+        match engine.control.mode.name() {
+            "off" => Bytes(engine.sizing.reference_bytes).to_string(),
+            name => name.to_owned(),
+        },
+        roots.join(", ")
+    )
+}
+
+fn page(config: &Config, engines: Vec<String>, devices: &[DeviceInfo]) -> String {
     let mut page = String::from(
         "# Dry run of `headlong serve`. The settings form an equivalent file, except for secrets; \
          those not shown have their defaults.\n",
     );
-    for (device, engine) in devices.iter().zip(engines) {
-        let name = &device.name;
-        let roots = device.roots.iter().map(|root| root.display().to_string());
-        let roots: Vec<String> = roots.collect();
-        let rotates = config.device(name).rotational;
-        let kind = match rotates.unwrap_or_else(|| device.rotates()) {
-            true => "rotating",
-            false => "flash",
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            page,
-            "# device {name}: {kind}, {} outstanding, {} of memory, {} prefetch {}, serves {}",
-            engine.outstanding_reads_max,
-            Bytes(engine.memory_bytes),
-            engine.sizing.policy.name(),
-            match engine.control.mode.name() {
-                "off" => Bytes(engine.sizing.reference_bytes).to_string(),
-                name => name.to_owned(),
-            },
-            roots.join(", ")
-        );
-    }
+    engines.iter().for_each(|line| page.push_str(line));
+    // Writing to a String cannot fail, here and below.
     let _ = writeln!(page, "# memory at most: {}", config.memory_parts());
-    page.push_str("# Set by the kernel (docs/operate/tune.md):\n");
-    for device in &devices {
-        for line in headlong_survey::kernel_settings(&device.name).lines() {
-            let _ = writeln!(page, "#   {line}");
-        }
+    let kernel: String = devices
+        .iter()
+        .map(|device| headlong_survey::kernel_settings(&device.name))
+        .collect();
+    if !kernel.is_empty() {
+        page.push_str("# To set in the kernel (see `headlong tune`):\n");
     }
-    for warning in config.warnings(&named) {
-        let _ = writeln!(page, "# {warning}");
+    for line in kernel.lines() {
+        let _ = writeln!(page, "#   {line}");
     }
     page.push('\n');
     page.push_str(&config.show());
-    Ok(page)
+    page
 }
