@@ -14,7 +14,17 @@ cd "$(dirname "$0")/../web" 2>/dev/null || {
 # npm writes this file last, so it marks a complete installation.
 installed=node_modules/.package-lock.json
 if [ ! -f "$installed" ] || [ package-lock.json -nt "$installed" ] || [ package.json -nt "$installed" ]; then
-    npm ci --no-audit --no-fund --loglevel=error
+    # Without the internet npm would wait for minutes.
+    npm="npm ci --no-audit --no-fund --loglevel=error"
+    if timeout 4 npm view hls.js version --fetch-timeout=3000 --fetch-retries=0 >/dev/null 2>&1; then
+        $npm
+    else
+        echo "web: npm's registry does not answer; trying its cache for web/package-lock.json" >&2
+        $npm --offline >/dev/null 2>&1 || {
+            echo "web: packages are missing: connect this machine, or copy web/node_modules" >&2
+            exit 1
+        }
+    fi
     touch "$installed"
 fi
 

@@ -16,7 +16,7 @@ use crate::check::{self, MountPaths};
 use crate::io_mode::PageCacheUse;
 
 /// The page that lists all settings.
-const MANUAL: &str = "docs/operate/mount-settings.md";
+const MANUAL: &str = "/usr/share/doc/headlong/mount-settings.md";
 /// If this much cannot be left to the page cache, half of the memory is.
 const PAGES_BYTES_MIN: u64 = 1024 * MIB;
 /// Sent bytes are often requested again soon: by a program that reopens the file and starts within

@@ -11,7 +11,7 @@ use headlong_settings::{
 use headlong_units::Duration;
 
 /// The page that lists all settings.
-const MANUAL: &str = "docs/operate/reception.md";
+const MANUAL: &str = "/usr/share/doc/headlong/reception.md";
 
 headlong_units::names! {
     /// Operating mode of the daemon (libception 3.2.2).

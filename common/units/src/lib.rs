@@ -31,5 +31,5 @@ pub use names::{nearest, nearest_three};
 pub use parse::ParseError;
 pub use path_text::{path_bytes, path_text, shown_path};
 pub use range::ByteRange;
-pub use size::{Bytes, GIB, KIB, MIB, TIB};
+pub use size::{Bytes, GIB, KIB, MIB, RoundedBytes, TIB};
 pub use time::{Duration, Instant};

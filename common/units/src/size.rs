@@ -60,6 +60,33 @@ impl fmt::Display for Bytes {
     }
 }
 
+impl Bytes {
+    /// For people: at most one decimal of the largest unit, such as `170.7MiB`.
+    pub fn rounded(self) -> RoundedBytes {
+        RoundedBytes(self)
+    }
+}
+
+/// A size for people; it does not parse back to the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundedBytes(Bytes);
+
+impl fmt::Display for RoundedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bytes(bytes) = self.0;
+        for (unit, name) in [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
+            if bytes >= unit {
+                let tenths = (u128::from(bytes) * 10 + u128::from(unit / 2)) / u128::from(unit);
+                return match tenths % 10 {
+                    0 => write!(f, "{}{name}", tenths / 10),
+                    tenth => write!(f, "{}.{tenth}{name}", tenths / 10),
+                };
+            }
+        }
+        write!(f, "{bytes}B")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +113,20 @@ mod tests {
         for text in ["", "MiB", "2QiB", "1.2.3MiB", "-5", "99999999TiB", "2 000"] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn rounded_sizes_have_at_most_one_decimal() {
+        for (bytes, shown) in [
+            (178_956_970, "170.7MiB"),
+            (24_105 * MIB, "23.5GiB"),
+            (4 * GIB, "4GiB"),
+            (1023, "1023B"),
+            (0, "0B"),
+            (u64::MAX, "16777216TiB"),
+        ] {
+            assert_eq!(Bytes(bytes).rounded().to_string(), shown);
         }
     }
 

@@ -104,7 +104,8 @@ impl AddAssign for Duration {
     }
 }
 
-const UNITS: [(&str, u64); 6] = [
+const UNITS: [(&str, u64); 7] = [
+    ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
     ("min", 60_000_000_000),
     ("s", 1_000_000_000),
@@ -116,7 +117,7 @@ const UNITS: [(&str, u64); 6] = [
 impl FromStr for Duration {
     type Err = ParseError;
 
-    /// Parses `5s`, `250ms`, `1.5min`, `2h`. A unit is required, because seconds and milliseconds
+    /// Parses `5s`, `250ms`, `1.5min`, `2h`, `30d`. A unit is required, because seconds and milliseconds
     /// are easily confused.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let parsed = quantity(text, "5s")?;
@@ -129,7 +130,7 @@ impl FromStr for Duration {
         let Some((_, factor)) = UNITS.iter().find(|(unit, _)| *unit == name) else {
             return Err(ParseError::new(
                 text,
-                ParseFailure::UnknownUnit("h, min, s, ms, us and ns"),
+                ParseFailure::UnknownUnit("d, h, min, s, ms, us and ns"),
             ));
         };
         let length = parsed.scaled(*factor);
@@ -167,6 +168,7 @@ mod tests {
             ("250ms", Duration::from_millis(250)),
             ("1.5 min", Duration::from_secs(90)),
             ("2h", Duration::from_secs(7200)),
+            ("30d", Duration::from_secs(30 * 86_400)),
             ("0s", Duration::ZERO),
         ] {
             assert_eq!(text.parse(), Ok(length), "{text}");

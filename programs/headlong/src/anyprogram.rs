@@ -14,7 +14,7 @@ use headlong_units::{Bytes, Duration as UnitsDuration};
 /// Options of the read-ahead daemon for programs started with `headlong run`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ReceptionArgs {
-    /// Settings in TOML; docs/operate/reception.md lists the keys
+    /// Settings in TOML; /usr/share/doc/headlong/reception.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Path of the socket for programs

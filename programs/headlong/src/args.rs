@@ -25,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Serve folders of titles over HTTP
     Serve(ServeArgs),
-    /// Check the arguments and the configuration of `serve` and print the settings; start nothing
+    /// Check the configuration of `serve`, or convert an nginx.conf, and print the settings
     Check(CheckArgs),
     /// Read for programs that were started with `run`, from disks in long sweeps
     Reception(ReceptionArgs),
@@ -159,9 +159,16 @@ pub(crate) struct FlashFormatting {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) serving: ServeArgs,
-    /// Print only mistakes
+    /// Print only mistakes and warnings
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// Exit with 65 if there is a warning
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Convert the configuration of an nginx: print the settings that do the same, and on standard
+    /// error each directive that has no place here
+    #[arg(long, value_name = "FILE", conflicts_with = "ServeArgs")]
+    pub(crate) nginx: Option<PathBuf>,
 }
 
 /// Options that `-h` does not show.
@@ -174,7 +181,7 @@ pub(crate) struct ServeArgs {
     /// Folders to serve; URLs are the paths below them
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Configuration in TOML; docs/operate/configuration.md lists the keys
+    /// Configuration in TOML; headlong.toml(5) lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address for viewers, such as 127.0.0.1:8080 or [::]:8080; may be given several times

@@ -2,48 +2,33 @@
 
 use std::fmt::Write as _;
 
-use headlong_library::{inspect_roots, links_out};
-use headlong_serve::config::{Config, ValidityProblem};
+use headlong_library::{DeviceInfo, inspect_roots, links_out};
+use headlong_serve::config::Config;
 use headlong_serve::now_unix_s;
 use headlong_units::Bytes;
 
 use crate::args::CheckArgs;
+use crate::nginx;
+use crate::warnings::Warnings;
 
-/// Prints folders, devices and settings, as a valid configuration file. A failing part is no
-/// mistake: it is reported on standard error, as is a certificate that expires soon. An expired one
-/// is an error, although `serve` would start with it.
+/// Checks or converts, as the options say.
 pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
+    let warnings = match &checking.nginx {
+        Some(file) => nginx::convert(file, checking.quiet)?,
+        None => check_settings(checking)?,
+    };
+    match checking.strict {
+        true => Ok(warnings.refuse()?),
+        false => Ok(()),
+    }
+}
+
+/// Prints warnings first, then folders, devices and settings, as a valid configuration file. A
+/// failing part is no mistake, but a warning.
+fn check_settings(checking: &CheckArgs) -> anyhow::Result<Warnings> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
     config.join_paths(&std::env::current_dir()?);
-    let page = report(&config)?;
-    let prefix = headlong_report::error_prefix();
-    for ill in config.ill_parts() {
-        headlong_report::say!(
-            "{prefix}headlong: {ill}; the server starts without it and tries it again"
-        );
-    }
-    let mut expired = Vec::new();
-    for problem in config.certificate_problems(now_unix_s()) {
-        match problem {
-            ValidityProblem::Expired(text) => expired.push(text),
-            ValidityProblem::Warning(text) => {
-                headlong_report::say!("{prefix}headlong: tls.certificate: {text}");
-            }
-        }
-    }
-    if !checking.quiet {
-        headlong_survey::print(&page)?;
-    }
-    anyhow::ensure!(
-        expired.is_empty(),
-        "tls.certificate: {}",
-        expired.join("; ")
-    );
-    Ok(())
-}
-
-fn report(config: &Config) -> anyhow::Result<String> {
     let seen = inspect_roots(&config.folders(), config.link_targets.len()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
@@ -54,48 +39,75 @@ fn report(config: &Config) -> anyhow::Result<String> {
         .map(|device| (device.name.clone(), device.rotates()))
         .collect();
     let engines = config.engines_for(&named, seen.missing.is_empty())?;
+    let mut warnings = Warnings::default();
+    for ill in config.ill_parts() {
+        warnings.say(format_args!(
+            "{ill}; the server starts without it and tries it again"
+        ));
+    }
+    let served = config.served().into_iter().map(|root| root.folder);
+    let served: Vec<_> = served.chain(config.link_targets.iter().cloned()).collect();
+    let links = links_out(&served, config.link_targets.len()).into_iter();
+    let links = links.map(|link| format!("roots: {}: {}", link.path, link.reason));
+    let certificates = config.certificate_problems(now_unix_s()).into_iter();
+    let certificates = certificates.map(|problem| format!("tls.certificate: {problem}"));
+    let all = certificates.chain(config.warnings(&named));
+    for warning in all.chain(config.disk_warnings()).chain(links) {
+        warnings.say(format_args!("warning: {warning}"));
+    }
+    if !checking.quiet {
+        let engines = devices.iter().zip(engines);
+        let engines = engines.map(|(device, engine)| engine_line(&config, device, &engine));
+        headlong_survey::print(&page(&config, engines.collect(), &devices))?;
+    }
+    Ok(warnings)
+}
+
+fn engine_line(
+    config: &Config,
+    device: &DeviceInfo,
+    engine: &headlong_engine::EngineConfig,
+) -> String {
+    let name = &device.name;
+    let roots = device.roots.iter().map(|root| root.display().to_string());
+    let roots: Vec<String> = roots.collect();
+    let rotates = config.device(name).rotational;
+    let kind = match rotates.unwrap_or_else(|| device.rotates()) {
+        true => "rotating",
+        false => "flash",
+    };
+    format!(
+        "# device {name}: {kind}, {} outstanding, {} of memory, {} prefetch {}, serves {}\n",
+        engine.outstanding_reads_max,
+        Bytes(engine.memory_bytes).rounded(),
+        engine.sizing.policy.name(),
+        match engine.control.mode.name() {
+            "off" => Bytes(engine.sizing.reference_bytes).to_string(),
+            name => name.to_owned(),
+        },
+        roots.join(", ")
+    )
+}
+
+fn page(config: &Config, engines: Vec<String>, devices: &[DeviceInfo]) -> String {
     let mut page = String::from(
         "# Dry run of `headlong serve`. The settings form an equivalent file, except for secrets; \
          those not shown have their defaults.\n",
     );
-    for (device, engine) in devices.iter().zip(engines) {
-        let name = &device.name;
-        let roots = device.roots.iter().map(|root| root.display().to_string());
-        let roots: Vec<String> = roots.collect();
-        let rotates = config.device(name).rotational;
-        let kind = match rotates.unwrap_or_else(|| device.rotates()) {
-            true => "rotating",
-            false => "flash",
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            page,
-            "# device {name}: {kind}, {} outstanding, {} of memory, {} prefetch {}, serves {}",
-            engine.outstanding_reads_max,
-            Bytes(engine.memory_bytes),
-            engine.sizing.policy.name(),
-            match engine.control.mode.name() {
-                "off" => Bytes(engine.sizing.reference_bytes).to_string(),
-                name => name.to_owned(),
-            },
-            roots.join(", ")
-        );
-    }
+    engines.iter().for_each(|line| page.push_str(line));
+    // Writing to a String cannot fail, here and below.
     let _ = writeln!(page, "# memory at most: {}", config.memory_parts());
-    page.push_str("# Set by the kernel (docs/operate/tune.md):\n");
-    for device in &devices {
-        for line in headlong_survey::kernel_settings(&device.name).lines() {
-            let _ = writeln!(page, "#   {line}");
-        }
+    let kernel: String = devices
+        .iter()
+        .map(|device| headlong_survey::kernel_settings(&device.name))
+        .collect();
+    if !kernel.is_empty() {
+        page.push_str("# To set in the kernel (see `headlong tune`):\n");
     }
-    let served = [&config.roots[..], &config.link_targets].concat();
-    for link in links_out(&served, config.link_targets.len()) {
-        let _ = writeln!(page, "# roots: {}: {}", link.path, link.reason);
-    }
-    for warning in config.warnings(&named) {
-        let _ = writeln!(page, "# {warning}");
+    for line in kernel.lines() {
+        let _ = writeln!(page, "#   {line}");
     }
     page.push('\n');
     page.push_str(&config.show());
-    Ok(page)
+    page
 }

@@ -1,7 +1,7 @@
 //! The operator's program: serves, and passes the verbs of `headlong-lab` on to that program.
 //!
 //! Exit codes: 0 for success, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running; for `run`, 127 if the program does not exist and
+//! was started), 65 for warnings with `check --strict`, 2 for a failure while running; for `run`, 127 if the program does not exist and
 //! 126 if it cannot be executed, as in shells. Results go to standard output, everything else to
 //! standard error.
 
@@ -19,8 +19,11 @@ mod flash;
 mod lab_delegation;
 mod manual;
 mod mount;
+mod nginx;
+mod root_survey;
 mod serve;
 mod settings_page;
+mod warnings;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -33,9 +36,12 @@ use headlong_launch::LaunchError;
 use headlong_serve::config::Mistakes;
 use headlong_serve::run::RunError;
 use headlong_survey::{ProbeOptions, SurveyError, probe_page};
+use warnings::StrictWarnings;
 
 /// A mistake of the operator: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
+/// Warnings with `check --strict`: EX_DATAERR of sysexits.h.
+const EXIT_WARNINGS: u8 = 65;
 /// A failure while running.
 const EXIT_FAILURE: u8 = 2;
 
@@ -109,6 +115,10 @@ fn failed(error: anyhow::Error) -> ExitCode {
     if let Some(error @ RunError::Tls(_)) = at_start {
         let _ = writeln!(stderr, "{prefix}headlong: {error}");
         return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(warnings) = error.downcast_ref::<StrictWarnings>() {
+        let _ = writeln!(stderr, "{prefix}headlong: {warnings}");
+        return ExitCode::from(EXIT_WARNINGS);
     }
     let of_launch = error.downcast_ref::<LaunchError>();
     if let Some(code) = of_launch.and_then(LaunchError::shell_code) {

@@ -14,7 +14,7 @@ pub(crate) struct MountArgs {
     /// Empty folder at which it is mounted
     #[arg(value_name = "MOUNTPOINT")]
     mount_point: Option<PathBuf>,
-    /// Settings in TOML; docs/operate/mount-settings.md lists the keys
+    /// Settings in TOML; /usr/share/doc/headlong/mount-settings.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Memory for read data, all disks together, such as 4GiB

@@ -14,10 +14,10 @@ const EXPERT: &str = "The default of each of these settings is right unless a me
     otherwise: change one at a time, and compare before and after.";
 
 /// The page, in roff.
-pub(crate) fn settings_page() -> String {
+pub(crate) fn settings_page(date: &str) -> String {
     let mut page = Roff::new();
     let version = concat!("headlong ", env!("CARGO_PKG_VERSION"));
-    page.control("TH", ["headlong.toml", "5", "", version, "Headlong"]);
+    page.control("TH", ["headlong.toml", "5", date, version, "Headlong"]);
     page.control("SH", ["NAME"]);
     page.text([roman("headlong.toml - settings of headlong serve")]);
     page.control("SH", ["DESCRIPTION"]);
@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn page_has_every_setting_of_a_file_once() {
-        let page = settings_page();
+        let page = settings_page("2026-11-28");
+        assert!(page.contains(".TH headlong.toml 5 2026-11-28 "), "{page}");
         for tier in [Tier::Basic, Tier::Normal, Tier::Expert] {
             for entry in sections(&[tier])
                 .iter()

@@ -1,6 +1,9 @@
 //! The binary's interface for operators: output streams and exit codes.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn headlong(args: &[&str]) -> Output {
@@ -250,4 +253,216 @@ fn completions_contain_verbs_and_flags_for_each_shell() {
         }
     }
     assert_eq!(headlong(&["completions", "ksh"]).status.code(), Some(64));
+}
+
+/// A folder `conf` with the test data and a certificate, and an empty folder `srv`.
+fn nginx_site() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (conf, root) = (folder.path().join("conf"), folder.path().join("srv"));
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nginx");
+    for place in ["conf/conf.d", "srv/films", "srv/shows", "srv/cache"] {
+        fs::create_dir_all(folder.path().join(place)).expect("made");
+    }
+    for name in [
+        "jellyfin.conf",
+        "vod.conf",
+        "edge.conf",
+        "conf.d/mime.types",
+    ] {
+        let text = fs::read_to_string(from.join(name)).expect(name);
+        let text = text.replace("@ROOT@", &root.display().to_string());
+        let text = text.replace("@CONF@", &conf.display().to_string());
+        fs::write(conf.join(name), text).expect("written");
+    }
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    fs::write(conf.join("cert.pem"), pair.cert.pem()).expect("written");
+    fs::write(conf.join("key.pem"), pair.signing_key.serialize_pem()).expect("written");
+    folder
+}
+
+/// Converts a file of [`nginx_site`]; returns its result, and that of the check of the printed file.
+fn converted(site: &Path, name: &str) -> (Output, Output) {
+    let file = site.join("conf").join(name).display().to_string();
+    let first = headlong(&["check", "--nginx", &file]);
+    let printed = site.join("headlong.toml");
+    fs::write(&printed, &first.stdout).expect("written");
+    let again = headlong(&[
+        "check",
+        "--quiet",
+        "--config",
+        &printed.display().to_string(),
+    ]);
+    (first, again)
+}
+
+/// The lines of standard error, without the folder.
+fn reported(site: &Path, output: &Output) -> Vec<String> {
+    let stderr = text(&output.stderr).replace(&format!("{}/", site.display()), "");
+    let lines = stderr
+        .lines()
+        .map(|line| line.trim_start_matches("headlong: ").to_owned());
+    lines.collect()
+}
+
+#[test]
+fn converted_nginx_files_pass_check() {
+    let site = nginx_site();
+    for (name, said) in [
+        (
+            "jellyfin.conf",
+            &[
+                "conf/jellyfin.conf:36: server: redirects",
+                "conf/jellyfin.conf:54: add_header: $host depends on the request",
+                "conf/jellyfin.conf:57: proxy_pass: a program answers there",
+                "conf/jellyfin.conf:76: autoindex: ",
+                "conf/jellyfin.conf:19: ssl_protocols: TLSv1 is not spoken",
+                "conf/jellyfin.conf:25: access_log: the format vhost becomes `combined`",
+                "not needed here: ",
+            ][..],
+        ),
+        (
+            "vod.conf",
+            &[
+                "conf/vod.conf:35: error_page: ",
+                "conf/vod.conf:51: mp4: ",
+                "conf/vod.conf:53: add_header: $upstream_cache_status depends",
+                "conf/vod.conf:58: valid_referers: `~",
+                "conf/vod.conf:81: auth_basic: passwords",
+                "conf/vod.conf:84: allow: access by address",
+                "conf/vod.conf:91: location: locations by regular expression",
+                "conf/vod.conf:95: server: a further site (images.example.org)",
+                "conf/vod.conf:34: limit_conn: ",
+            ],
+        ),
+        (
+            "edge.conf",
+            &[
+                "conf/edge.conf:6: upstream: an edge has one origin",
+                "conf/edge.conf:25: proxy_set_header: the origin receives its own name",
+                "conf/edge.conf:29: proxy_cache_valid: ",
+                "conf/edge.conf:33: proxy_ignore_headers: ",
+                "conf/edge.conf:18: limit_req: ",
+            ],
+        ),
+    ] {
+        let (first, again) = converted(site.path(), name);
+        assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+        let errors = text(&again.stderr);
+        assert_eq!(
+            again.status.code(),
+            Some(0),
+            "{}\n{errors}",
+            text(&first.stdout)
+        );
+        let lines = reported(site.path(), &first);
+        for said in said {
+            assert!(
+                lines.iter().any(|line| line.starts_with(said)),
+                "{said}: {lines:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn conversion_lists_what_no_url_reaches() {
+    let site = nginx_site();
+    let root = site.path().join("srv/films");
+    symlink("/etc/hostname", root.join("out")).expect("made");
+    fs::create_dir(root.join("a")).expect("made");
+    symlink("a", root.join("inside")).expect("made");
+    fs::write(root.join(std::ffi::OsStr::from_bytes(b"bad\xff.mp4")), "x").expect("written");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let port = listener.local_addr().expect("bound").port();
+    let file = site.path().join("conf/site.conf");
+    let server = format!(
+        "server {{ listen 127.0.0.1:{port}; root {}; }}",
+        root.display()
+    );
+    fs::write(&file, server).expect("written");
+    let file = file.display().to_string();
+    let output = headlong(&["check", "--nginx", &file, "--strict"]);
+    assert_eq!(output.status.code(), Some(65));
+    let lines = reported(site.path(), &output);
+    let begin = [
+        "srv/films/out: a link out of its root".to_owned(),
+        "srv/films/bad\u{fffd}.mp4: a name that is not UTF-8".to_owned(),
+        format!("127.0.0.1:{port} is in use now"),
+        "warnings: 3; ".to_owned(),
+    ];
+    for (line, begin) in lines.iter().zip(&begin) {
+        assert!(line.starts_with(begin), "{begin}: {lines:#?}");
+    }
+    assert_eq!(lines.len(), begin.len(), "{lines:#?}");
+}
+
+#[test]
+fn unreadable_nginx_files_are_all_named() {
+    let site = nginx_site();
+    let file = site.path().join("conf/a.conf");
+    let text_of = "http {\ninclude missing;\ninclude b.conf;\ninclude a.conf;\n}";
+    fs::write(&file, text_of).expect("written");
+    fs::write(site.path().join("conf/b.conf"), "server {\n").expect("written");
+    let output = headlong(&["check", "--nginx", &file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let lines = reported(site.path(), &output);
+    for said in [
+        "conf/missing cannot be read: ",
+        "conf/b.conf:1: not an nginx.conf: the block of this directive is not closed",
+        "conf/a.conf includes itself",
+    ] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(said)),
+            "{said}: {lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn warnings_come_first_even_if_quiet_and_fail_if_strict() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().display().to_string();
+    let file = folder.path().join("h.toml");
+    fs::write(&file, "[path.\"/flims/\"]\naccess = \"closed\"\n").expect("written");
+    fs::create_dir(folder.path().join("films")).expect("made");
+    let file = file.display().to_string();
+    let run = |options: &[&str]| {
+        let usual = ["check", &root, "--config", &file, "--memory", "64MiB"];
+        headlong(&[&usual[..], options].concat())
+    };
+    for (options, code) in [
+        (&["--quiet"][..], 0),
+        (&["--quiet", "--strict"], 65),
+        (&["--strict"], 65),
+    ] {
+        let output = run(options);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        let begin = "headlong: warning: path./flims/: no folder or file of the roots has this path \
+            (did you mean `films`?)";
+        assert!(stderr.starts_with(begin), "{stderr}");
+        assert_eq!(output.stdout.is_empty(), options.contains(&"--quiet"));
+    }
+    fs::rename(folder.path().join("films"), folder.path().join("flims")).expect("renamed");
+    let output = run(&["--quiet", "--strict"]);
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn manual_pages_have_the_date_of_the_sources() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
+    let command = command.arg("manual").arg(folder.path());
+    let output = command.env("SOURCE_DATE_EPOCH", "784111777").output();
+    assert_eq!(output.expect("it starts").status.code(), Some(0));
+    for name in ["headlong.toml.5", "headlong-serve.1"] {
+        let page = fs::read_to_string(folder.path().join(name)).expect(name);
+        let heading = page.lines().find(|line| line.starts_with(".TH"));
+        let heading = heading.expect("a heading");
+        assert!(heading.contains(" 1994-11-06 "), "{heading}");
+    }
 }

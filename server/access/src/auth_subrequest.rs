@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use headlong_telemetry::{REQUEST_ID, RequestId};
+use headlong_telemetry::{REQUEST_ID, RequestId, TRACEPARENT};
 
 /// Concurrent subrequests to one server.
 const AT_ONCE_MAX: usize = 64;
@@ -217,6 +217,11 @@ impl AuthSubrequestConfig {
             .header("x-real-ip", client.host().to_string());
         if !self.fields.iter().any(|name| name == REQUEST_ID) {
             request = request.header(REQUEST_ID, id.to_string());
+        }
+        if let Some(trace) = id.traceparent()
+            && !self.fields.iter().any(|name| name == TRACEPARENT)
+        {
+            request = request.header(TRACEPARENT, trace);
         }
         for name in &self.fields {
             for value in head.headers.get_all(name) {

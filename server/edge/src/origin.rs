@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headlong_kernel::time_scale::TimeScale;
 use headlong_pull::{OriginVersion, ResponseFault, TargetRules, fresh_for};
-use headlong_telemetry::{REQUEST_ID, RequestId};
+use headlong_telemetry::{REQUEST_ID, RequestId, TRACEPARENT};
 use headlong_units::{ByteRange, path_bytes};
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, Uri};
@@ -209,6 +209,9 @@ impl Origin {
             }
             if let Some(by) = by {
                 request = request.header(REQUEST_ID, by.to_string());
+                if let Some(trace) = by.traceparent() {
+                    request = request.header(TRACEPARENT, trace);
+                }
             }
             let request = request
                 .body(Empty::new())

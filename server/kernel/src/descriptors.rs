@@ -20,7 +20,12 @@ pub struct DescriptorLimits {
     pub connections_max: usize,
     /// Limit of files per device, besides those with a running reply.
     pub open_files_max: usize,
+    /// Whether an operator chose one of them.
+    pub are_chosen: bool,
 }
+
+/// Fewer connections are worth a warning, even if no other number was chosen.
+const CONNECTIONS_FEW: usize = 1024;
 
 /// Raises the limit of the process as far as permitted; returns the limit in force.
 pub fn raise_limit() -> u64 {
@@ -42,7 +47,7 @@ pub fn raise_limit() -> u64 {
 }
 
 /// Returns `wanted` if it fits within the limit of open files, otherwise smaller limits, with a
-/// warning. Each connection may have a running reply with a file of its own.
+/// warning if that is not expected. Each connection may have a running reply with a file of its own.
 pub fn share_out(limit: u64, wanted: DescriptorLimits, devices: usize) -> DescriptorLimits {
     let devices = (devices as u64).max(1);
     let (connections, files) = (wanted.connections_max as u64, wanted.open_files_max as u64);
@@ -60,14 +65,24 @@ pub fn share_out(limit: u64, wanted: DescriptorLimits, devices: usize) -> Descri
     let shares = DescriptorLimits {
         connections_max: number(connections),
         open_files_max: number(files),
+        ..wanted
     };
-    tracing::warn!(
-        limit,
-        connections_max = shares.connections_max,
-        open_files_max = shares.open_files_max,
-        "the limit of open files is too low for connections_max and open_files_max, so both were \
-         lowered; raise LimitNOFILE (ulimit -n)"
-    );
+    let (connections_max, open_files_max) = (shares.connections_max, shares.open_files_max);
+    match wanted.are_chosen || connections_max < CONNECTIONS_FEW {
+        true => tracing::warn!(
+            limit,
+            connections_max,
+            open_files_max,
+            "the limit of open files is too low for connections_max and open_files_max, so both \
+             were lowered; raise LimitNOFILE (ulimit -n)"
+        ),
+        false => tracing::info!(
+            limit,
+            connections_max,
+            open_files_max,
+            "connections_max and open_files_max follow the limit of open files"
+        ),
+    }
     shares
 }
 
@@ -78,6 +93,7 @@ mod tests {
     const WANTED: DescriptorLimits = DescriptorLimits {
         connections_max: 16_384,
         open_files_max: 1024,
+        are_chosen: false,
     };
 
     #[test]

@@ -35,6 +35,7 @@ mod info;
 mod limits;
 mod listen;
 mod peer_liveness;
+mod port_use;
 mod progress;
 mod protocol_detection;
 mod remote;
@@ -68,6 +69,7 @@ pub use limits::ConnectionLimits;
 #[cfg(test)]
 pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};
+pub use port_use::{PortUse, family_trouble};
 pub use remote::{Remote, TrustedProxies};
 pub use reply_body::ReplyBytes;
 pub use reply_stream::{ReplyBuf, ReplyStream};

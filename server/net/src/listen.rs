@@ -8,6 +8,7 @@ use rustix::net::sockopt::set_ipv6_v6only;
 use tokio::net::TcpSocket;
 
 use super::address::ListenAddress;
+use super::port_use::{PortUse, family_trouble};
 use super::socket::Listener;
 use super::socket_file::{SocketFile, SocketFileError, listen_at};
 
@@ -53,10 +54,7 @@ impl BindError {
 fn remedy(error: &io::Error, address: &SocketAddr) -> String {
     let port = address.port();
     match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "another program listens there (`ss -ltnp 'sport = :{port}'` shows it): \
-             stop it or choose another address"
-        ),
+        io::ErrorKind::AddrInUse => port_in_use(port, PortUse::of(address)),
         io::ErrorKind::PermissionDenied => format!(
             "port {port} needs the capability CAP_NET_BIND_SERVICE: \
              grant it or choose a port above 1023"
@@ -65,8 +63,31 @@ fn remedy(error: &io::Error, address: &SocketAddr) -> String {
             "{} is not an address of this machine: choose one that `ip addr` lists",
             address.ip()
         ),
-        _ => "choose another address".to_owned(),
+        _ => match family_trouble(address) {
+            Some(text) => text.to_owned(),
+            None => "choose another address".to_owned(),
+        },
     }
+}
+
+/// The remedy for a port in use.
+fn port_in_use(port: u16, found: Option<PortUse>) -> String {
+    let is_free = found.is_some_and(|found| found.listeners == 0);
+    if is_free && found != Some(PortUse::default()) {
+        return format!(
+            "no program listens there, but an outgoing connection has this port as its own \
+             (`ss -tanp 'sport = :{port}'` shows it): try again in a minute, choose a port below \
+             those of `sysctl net.ipv4.ip_local_port_range`, or reserve it in \
+             net.ipv4.ip_local_reserved_ports"
+        );
+    }
+    // Another process may have closed its socket in the meantime.
+    let which = if is_free {
+        "another program used it just now"
+    } else {
+        "another program listens there"
+    };
+    format!("{which} (`ss -ltnp 'sport = :{port}'` shows it): stop it or choose another address")
 }
 
 /// Listens on `address`. For a unix socket, also returns its file, which gets the mode `unix_mode`.
@@ -140,6 +161,23 @@ mod tests {
             error.contains("ss -ltnp") && error.contains("choose another"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn remedy_tells_listener_from_connection() {
+        let of = |listeners, connections| {
+            port_in_use(
+                80,
+                Some(PortUse {
+                    listeners,
+                    connections,
+                }),
+            )
+        };
+        assert!(of(1, 3).starts_with("another program listens there"));
+        assert!(of(0, 1).contains("outgoing connection"));
+        assert!(of(0, 0).starts_with("another program used it just now"));
+        assert!(port_in_use(80, None).starts_with("another program listens there"));
     }
 
     #[tokio::test]

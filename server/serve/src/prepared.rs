@@ -83,6 +83,7 @@ impl Prepared {
         let wanted = DescriptorLimits {
             connections_max: config.limits.connections_max as usize,
             open_files_max: config.open_files_max as usize,
+            are_chosen: config.has_chosen_descriptors(),
         };
         let shares = descriptors::share_out(descriptors::raise_limit(), wanted, engines.len());
         if let Some(predecessor) = &predecessor {

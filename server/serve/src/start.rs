@@ -55,6 +55,7 @@ pub(crate) fn tier(
 /// Settings of replies.
 pub(crate) fn http_settings(config: &Config) -> HttpSettings {
     let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
+    let logged = config.log.headers.iter();
     HttpSettings {
         cors: config.cors_policy(),
         session: SessionRule {
@@ -68,6 +69,9 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         cache_control,
         sites: Sites::new(&config.site),
         access: AccessRules::new(config),
+        logged_headers: logged
+            .map(|name| name.to_ascii_lowercase().into())
+            .collect(),
         reply_fields: config.reply_fields.clone(),
         gzip: config.gzip.clone(),
         direct: config.direct,

@@ -86,6 +86,8 @@ pub struct ProbeReport {
     pub(crate) turns: bool,
     /// Whether its speed of rotation is unknown, and assumed.
     is_rpm_guessed: bool,
+    /// Whether the kernel says that it rotates, and no seek shows that.
+    is_flag_wrong: bool,
     pub(crate) seeks: SeekTest,
     pub(crate) blocks: Option<BlockSizes>,
     pub(crate) threshold: f64,
@@ -303,6 +305,7 @@ fn measure(
         bytes,
         turns,
         is_rpm_guessed: turns && known_rpm.is_none(),
+        is_flag_wrong: !turns && subject.rotational == Some(true),
         seeks,
         blocks,
         threshold: probing.threshold,
@@ -376,6 +379,11 @@ fn render(probe: &ProbeReport, with_model: bool) -> String {
     let rpm = probe.seeks.measured.rpm;
     // Writing to a String cannot fail, here and below.
     let _ = match (probe.turns, probe.is_rpm_guessed) {
+        (false, _) if probe.is_flag_wrong => writeln!(
+            text,
+            ", does not rotate, although the kernel says so, and `headlong tune` with it: write \
+             `rotational = false` in its table [device.\"NAME\"]"
+        ),
         (false, _) => writeln!(text, ", does not rotate"),
         (true, false) => writeln!(text, ", {rpm} rpm"),
         (true, true) => writeln!(

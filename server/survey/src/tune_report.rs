@@ -52,10 +52,14 @@ pub fn tune(tuning: &TuneArgs) -> Result<(), SurveyError> {
     Ok(print(&text)?)
 }
 
-/// The kernel's settings of a device, by its kernel name, as text, or why they are unknown.
+/// The kernel's settings of a device, by its kernel name, that differ from the advice, as text, or
+/// why they are unknown; empty if there is nothing to do.
 pub fn kernel_settings(device: &str) -> String {
     match KernelTrees::default().facts_by_name(device) {
-        Ok(facts) => facts.iter().map(table).collect(),
+        Ok(facts) => facts
+            .iter()
+            .map(|facts| table(facts, AdviceRow::is_off))
+            .collect(),
         Err(error) => format!("{device}: the kernel's settings are unknown: {error}\n"),
     }
 }
@@ -96,7 +100,7 @@ fn as_json(facts: &TuneFacts) -> serde_json::Value {
 
 /// The table of each device, and the rule to copy if it would change a setting.
 fn report(name: &str, facts: &[TuneFacts]) -> String {
-    let mut text: String = facts.iter().map(table).collect();
+    let mut text: String = facts.iter().map(|facts| table(facts, |_| true)).collect();
     let mut rows = facts.iter().flat_map(advise);
     if rows.any(|row| row.is_off() && matches!(row.remedy, Some(Remedy::Write { .. }))) {
         text.push_str("\nA udev rule that sets the advised values at every boot:\n\n");
@@ -105,17 +109,23 @@ fn report(name: &str, facts: &[TuneFacts]) -> String {
     text
 }
 
-/// All settings of a device: present and advised values; for those that differ, the reason and the
-/// command.
-fn table(facts: &TuneFacts) -> String {
+/// The settings of a device that are `wanted`: present and advised values, the reason, and for those
+/// that differ the command. Empty if none is wanted.
+fn table(facts: &TuneFacts, wanted: fn(&AdviceRow) -> bool) -> String {
     let kind = match (facts.members.as_slice(), facts.rotational) {
-        ([], Some(true)) => "rotating".to_owned(),
-        ([], Some(false)) => "flash".to_owned(),
+        ([], Some(true)) => {
+            "rotating by the kernel's flag; `headlong disk probe` measures it".to_owned()
+        }
+        ([], Some(false)) => "flash by the kernel's flag".to_owned(),
         ([], None) => "assumed to be a rotating disk".to_owned(),
         (members, _) => format!("made of {}", members.join(", ")),
     };
     let mut text = format!("{}: {kind}\n", facts.name);
-    let rows = advise(facts);
+    let mut rows = advise(facts);
+    rows.retain(wanted);
+    if rows.is_empty() {
+        return String::new();
+    }
     let width = |of: fn(&AdviceRow) -> &str| {
         let widths = rows.iter().map(|row| of(row).chars().count());
         widths.max().unwrap_or(0)
@@ -180,13 +190,17 @@ mod tests {
 
     #[test]
     fn table_has_command_only_below_differing_settings() {
-        let text = table(&disk());
+        let text = table(&disk(), |_| true);
         let commands: Vec<&str> = text.lines().filter(|line| line.contains("echo")).collect();
         assert_eq!(
             commands,
             ["    echo mq-deadline > /sys/block/sdz/queue/scheduler"]
         );
-        assert!(text.starts_with("sdz: rotating\n  rotational "), "{text}");
+        assert!(
+            text.starts_with("sdz: rotating by the kernel's flag; "),
+            "{text}"
+        );
+        assert!(text.contains("\n  rotational "), "{text}");
         assert!(text.contains("\n! scheduler       bfq "), "{text}");
     }
 
@@ -204,6 +218,17 @@ mod tests {
             huge_pages: Some("never".into()),
             ..disk()
         };
-        assert_eq!(report("sdz", std::slice::from_ref(&good)), table(&good));
+        let whole = table(&good, |_| true);
+        assert_eq!(report("sdz", std::slice::from_ref(&good)), whole);
+    }
+
+    #[test]
+    fn table_of_differing_settings_is_empty_without_any() {
+        let text = table(&disk(), AdviceRow::is_off);
+        assert!(
+            text.contains("! scheduler") && !text.contains("rotational "),
+            "{text}"
+        );
+        assert_eq!(table(&TuneFacts::default(), |_| false), "");
     }
 }

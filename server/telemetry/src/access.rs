@@ -5,6 +5,7 @@
 //! immediately.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -160,9 +161,9 @@ impl AccessLog {
         let (say, ended) = sync_channel(1);
         let writer = LogWriter {
             format: config.format,
-            access: LogOutput::new(access),
-            sessions: LogOutput::new(sessions),
-            slow: LogOutput::new(slow),
+            access: LogOutput::new("log.access", access),
+            sessions: LogOutput::new("log.sessions", sessions),
+            slow: LogOutput::new("log.slow", slow),
             session_log: SessionLog::new(config.session_limits),
             shared: Arc::clone(&shared),
             degraded: Arc::clone(&config.degraded),
@@ -268,6 +269,8 @@ impl Drop for AccessLog {
 
 /// A sink and its buffered lines.
 struct LogOutput {
+    /// Its setting.
+    name: &'static str,
     sink: Sink,
     lines: Vec<u8>,
     /// Whether the last write failed.
@@ -275,8 +278,9 @@ struct LogOutput {
 }
 
 impl LogOutput {
-    fn new(sink: Sink) -> Self {
+    fn new(name: &'static str, sink: Sink) -> Self {
         Self {
+            name,
             sink,
             lines: Vec::new(),
             is_failing: false,
@@ -301,7 +305,7 @@ impl LogOutput {
                 .count();
             shared.dropped.fetch_add(lost as u64, Relaxed);
         } else if self.is_failing {
-            tracing::info!("log is writable again");
+            tracing::info!(log = self.name, "log is writable again");
         }
         self.is_failing = outcome.is_err();
         match &outcome {
@@ -436,15 +440,24 @@ impl LogWriter {
     fn flush(&mut self) {
         let shared = &self.shared;
         let outputs = [&mut self.access, &mut self.sessions, &mut self.slow];
-        let outcomes = outputs.map(|output| output.flush(shared, &self.degraded));
-        for error in outcomes.into_iter().filter_map(Result::err) {
+        for output in outputs {
+            let Err(error) = output.flush(shared, &self.degraded) else {
+                continue;
+            };
             self.shared.write_errors.fetch_add(1, Relaxed);
             if self
                 .warned
                 .is_none_or(|last| last.elapsed() >= WARN_INTERVAL)
             {
                 self.warned = Some(Instant::now());
-                tracing::warn!(%error, "cannot write a log, lines are lost; check its disk");
+                let path = output
+                    .sink
+                    .path()
+                    .map_or("standard output".into(), Path::to_string_lossy);
+                tracing::warn!(
+                    log = output.name, %path, %error,
+                    "cannot write a log, lines are lost; check its disk"
+                );
             }
         }
     }

@@ -9,7 +9,8 @@
 //! (on one line). The fields of `combined` stay where its parsers expect them: the time is the end
 //! of the request, as in nginx, and the size is that of the body. `start` is in seconds since 1970,
 //! other times are in seconds, `ram` and `disk` are bytes by source, `br` is in kbps. Unknown
-//! values are `-`, inside quotes `"-"`.
+//! values are `-`, inside quotes `"-"`. `traceparent=...` follows if the request has a trace, and
+//! `http_NAME="..."` for each field that the configuration names, as nginx's variables.
 //!
 //! Escaping is that of nginx: `"`, `\` and every byte outside 0x20-0x7e become `\xXX`, so a client
 //! cannot end a field or a line.
@@ -86,6 +87,16 @@ fn put_extra_fields(record: &RequestRecord, line: &mut Vec<u8>) {
         None => line.extend_from_slice(b" proxy=-"),
     }
     put(line, format_args!(" id={}", record.id));
+    if let Some(trace) = record.id.traceparent() {
+        put(line, format_args!(" traceparent={trace}"));
+    }
+    for header in &record.headers {
+        line.extend_from_slice(b" http_");
+        let name = header.name.bytes();
+        line.extend(name.map(|byte| if byte == b'-' { b'_' } else { byte }));
+        line.push(b'=');
+        quote(line, Some(&header.value));
+    }
 }
 
 struct Seconds(Duration);
@@ -181,6 +192,20 @@ mod tests {
                 "session=\"-\" session_from=- device=\"-\" br=- failure=client-gone chain=- proxy=- \
                  id=000000000000002a\n"
             ),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn configured_fields_are_named_as_in_nginx() {
+        let mut record = sample();
+        record.headers = vec![crate::LoggedHeader {
+            name: "x-forwarded-host".into(),
+            value: "a\"b".into(),
+        }];
+        let line = text(&record);
+        assert!(
+            line.ends_with(" http_x_forwarded_host=\"a\\x22b\"\n"),
             "{line}"
         );
     }

@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::record::{RequestRecord, version_name};
+use super::record::{LoggedHeader, RequestRecord, version_name};
 
 struct JsonLine<'a>(&'a RequestRecord);
 
@@ -33,7 +33,20 @@ impl Serialize for JsonLine<'_> {
         map.serialize_entry("disk_seconds", &record.disk_time.as_secs_f64())?;
         maybe(&mut map, "bit_rate_bps", record.bit_rate.map(|rate| rate.0))?;
         maybe(&mut map, "failure", record.failure)?;
+        maybe(&mut map, "traceparent", record.id.traceparent())?;
+        let headers = Some(Headers(&record.headers)).filter(|headers| !headers.0.is_empty());
+        maybe(&mut map, "headers", headers)?;
         map.end()
+    }
+}
+
+/// Logged request fields, as one object.
+struct Headers<'a>(&'a [LoggedHeader]);
+
+impl Serialize for Headers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let headers = self.0.iter();
+        serializer.collect_map(headers.map(|header| (&*header.name, &header.value)))
     }
 }
 
@@ -122,6 +135,22 @@ mod tests {
             "\n",
         );
         assert_eq!(String::from_utf8(line).expect("text"), expected);
+    }
+
+    #[test]
+    fn trace_and_configured_fields_are_written() {
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let record = RequestRecord {
+            id: sample().id.with_trace(Some(traceparent.as_bytes())),
+            headers: vec![LoggedHeader {
+                name: "host".into(),
+                value: "a\"b".into(),
+            }],
+            ..sample()
+        };
+        let end = format!(r#","traceparent":"{traceparent}","headers":{{"host":"a\"b"}}}}"#);
+        let line = text(&record);
+        assert!(line.trim_end().ends_with(&end), "{line}");
     }
 
     #[test]

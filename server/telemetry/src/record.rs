@@ -54,6 +54,8 @@ pub struct RequestRecord {
     pub user_agent: Option<String>,
     /// The `Referer` field.
     pub referer: Option<String>,
+    /// Request fields that the configuration names, as received.
+    pub headers: Vec<LoggedHeader>,
     /// Total time that the reply waited for its reads to begin.
     pub queue_time: Duration,
     /// Total time that the reply waited for its reads to finish.
@@ -64,6 +66,15 @@ pub struct RequestRecord {
     pub failure: Option<&'static str>,
     /// Stage times, if the server took long and the slow log is on.
     pub stages: Option<Box<Stages>>,
+}
+
+/// A request field in the access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedHeader {
+    /// Its name, in lower case.
+    pub name: Arc<str>,
+    /// Its value; those of several fields are joined by commas.
+    pub value: String,
 }
 
 /// Id of a viewing session, and its source.
@@ -124,7 +135,7 @@ pub(super) const fn version_name(version: Version) -> &'static str {
 #[cfg(test)]
 pub(super) fn sample() -> RequestRecord {
     RequestRecord {
-        id: RequestId::Own(42),
+        id: RequestId::own(42),
         start_unix_ms: 784_111_777_123,
         service_time: Duration::from_millis(1234),
         first_byte_time: Some(Duration::from_micros(12_500)),
@@ -148,6 +159,7 @@ pub(super) fn sample() -> RequestRecord {
         cache: None,
         user_agent: Some("Player/1.0 (a \"b\")".to_owned()),
         referer: None,
+        headers: Vec::new(),
         queue_time: Duration::from_millis(3),
         disk_time: Duration::from_micros(8_100),
         bit_rate: Some(BitRate::from_kbps(2_000)),

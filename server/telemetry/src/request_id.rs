@@ -1,4 +1,4 @@
-//! Request ids for logs and metrics.
+//! Request ids for logs and metrics, and the traces that requests belong to.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -11,32 +11,81 @@ pub const REQUEST_ID: &str = "x-request-id";
 /// Longest accepted id of a proxy: exemplars in metrics have a limited length.
 const NAME_BYTES_MAX: usize = 64;
 
+/// The header field of W3C Trace Context with the trace and the span of a request.
+pub const TRACEPARENT: &str = "traceparent";
+
 /// A request id: that of a trusted proxy, or else a number of this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RequestId {
-    /// Assigned by this server.
+pub struct RequestId {
+    assigned: AssignedId,
+    trace: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum AssignedId {
+    /// By this server.
     Own(u64),
-    /// Assigned by a proxy.
+    /// By a proxy.
     Named(Box<str>),
 }
 
 impl RequestId {
+    /// A number of this server.
+    pub const fn own(number: u64) -> Self {
+        Self {
+            assigned: AssignedId::Own(number),
+            trace: None,
+        }
+    }
+
+    /// With the trace in a request's `traceparent`, if it is valid.
+    pub fn with_trace(mut self, value: Option<&[u8]>) -> Self {
+        let value = value.and_then(|value| str::from_utf8(value).ok());
+        self.trace = value.filter(|value| is_traceparent(value)).map(Into::into);
+        self
+    }
+
+    /// The `traceparent` to log, and to send to an origin.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.trace.as_deref()
+    }
+
     /// An id in a proxy's header field, if it is short and free of special characters.
     pub fn named(value: &HeaderValue) -> Option<Self> {
         let name = value.to_str().ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:+/=".contains(&byte);
         let is_fit = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain);
-        is_fit.then(|| Self::Named(name.into()))
+        is_fit.then(|| Self {
+            assigned: AssignedId::Named(name.into()),
+            trace: None,
+        })
     }
 }
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Own(number) => write!(f, "{number:016x}"),
-            Self::Named(name) => f.write_str(name),
+        match &self.assigned {
+            AssignedId::Own(number) => write!(f, "{number:016x}"),
+            AssignedId::Named(name) => f.write_str(name),
         }
     }
+}
+
+/// Whether a value is that of version 00: version, trace, span and flags in lowercase hexadecimal
+/// digits, trace and span not zero.
+fn is_traceparent(value: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let is_set = |text: &str| text.bytes().any(|b| b != b'0');
+    let parts: Vec<&str> = value.split('-').collect();
+    let [version, trace, span, flags] = parts[..] else {
+        return false;
+    };
+    let lengths = [version, trace, span, flags].map(str::len);
+    version == "00"
+        && lengths == [2, 32, 16, 2]
+        && [trace, span, flags].into_iter().all(is_hex)
+        && is_set(trace)
+        && is_set(span)
 }
 
 /// Generator of numbers. It starts at a random number, so that ids from before and after a restart
@@ -53,7 +102,7 @@ impl Default for RequestIds {
 impl RequestIds {
     /// A number that is unique in this process.
     pub fn next(&self) -> RequestId {
-        RequestId::Own(self.0.fetch_add(1, Relaxed))
+        RequestId::own(self.0.fetch_add(1, Relaxed))
     }
 }
 
@@ -72,6 +121,32 @@ mod tests {
         for text in ["", "a b", "a\"b", "a\\b", &"x".repeat(65)] {
             assert_eq!(named(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn only_valid_traceparent_is_kept() {
+        let kept = |text: &str| {
+            let id = RequestId::own(1).with_trace(Some(text.as_bytes()));
+            id.traceparent() == Some(text)
+        };
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        assert!(kept(&format!("00-{trace}-b7ad6b7169203331-01")));
+        for text in [
+            String::new(),
+            format!("01-{trace}-b7ad6b7169203331-01"),
+            format!("00-{trace}-0000000000000000-01"),
+            format!("00-{}-b7ad6b7169203331-01", "0".repeat(32)),
+            format!("00-{}-b7ad6b7169203331-01", trace.to_uppercase()),
+            format!("00-{trace}-b7ad6b7169203331-01-x"),
+            format!("00-{trace}-b7ad6b716920333-01"),
+        ] {
+            assert!(!kept(&text), "{text}");
+        }
+        let id = RequestId::own(1).with_trace(None);
+        assert_eq!(
+            (id.traceparent(), id.to_string().as_str()),
+            (None, "0000000000000001")
+        );
     }
 
     #[test]

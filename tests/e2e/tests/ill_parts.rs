@@ -243,3 +243,19 @@ fn only_configuration_errors_exit_with_a_final_status() {
     let (code, text) = run_to_end(arguments(&scratch, &[&root, &root], ""));
     assert!(final_statuses().contains(&code), "{code}: {text}");
 }
+
+#[test]
+fn full_log_is_named_by_setting_and_file() {
+    let scratch = Scratch::new("full-log").expect("a folder");
+    let root = root_with_title(&scratch, "root", 0);
+    let server = ServerBuilder::new([&root]).config("[log]\naccess = \"/dev/full\"\n");
+    let server = server.start().expect("a server");
+    assert_eq!(status_of(&server, "/0.mp4"), 200);
+    wait_until("a message", || {
+        let output = server.output();
+        let mut lines = output
+            .lines()
+            .filter(|line| line.contains("lines are lost"));
+        lines.any(|line| line.contains("log=\"log.access\"") && line.contains("path=/dev/full"))
+    });
+}

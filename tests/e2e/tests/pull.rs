@@ -169,6 +169,45 @@ fn edge_forwards_its_request_id_to_the_origin() {
 }
 
 #[test]
+fn access_log_has_configured_headers_and_trace() {
+    let (root, cache) = (
+        Scratch::new("origin").expect("a folder"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let path = root.path().join("a.mp4");
+    pattern::write_file(&path, 0, SLICE).expect("a title");
+    age(&path);
+    let logs = ["origin.log", "edge.log"].map(|name| cache.path().join(name));
+    let logging =
+        |log: &Path| format!("[log]\naccess = {log:?}\nheaders = [\"Host\", \"X-Title\"]\n");
+    let origin = ServerBuilder::new([root.path()]).config(&logging(&logs[0]));
+    let origin = origin.start().expect("an origin");
+    let url = format!("http://{}/", origin.address());
+    std::fs::create_dir(cache.path().join("kept")).expect("a folder");
+    let config = settings(&url, &cache.path().join("kept"), "") + &logging(&logs[1]);
+    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&config);
+    let edge = edge.start().expect("an edge");
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let fields = [("traceparent", traceparent), ("x-title", "a \"b\"")];
+    let reply = fetch(edge.address(), "GET", "/vod/a.mp4", &fields).expect("a reply");
+    assert_eq!(reply.status(), 200);
+    let line = |log: &Path| {
+        let read = || std::fs::read_to_string(log).unwrap_or_default();
+        eventually("a line", read, |text| text.contains("\"method\":\"GET\""))
+    };
+    let trace = format!("\"traceparent\":\"{traceparent}\"");
+    let own = line(&logs[1]);
+    let headers = r#""headers":{"host":"localhost","x-title":"a \"b\""}"#;
+    assert!(own.contains(&trace) && own.contains(headers), "{own}");
+    let passed_on = line(&logs[0]);
+    assert!(
+        passed_on.lines().all(|line| line.contains(&trace)),
+        "{passed_on}"
+    );
+    assert!(!passed_on.contains("x-title"), "{passed_on}");
+}
+
+#[test]
 fn edge_reports_cache_status_and_caches_not_found() {
     let test = "edge_reports_cache_status_and_caches_not_found";
     if !have_or_skip(test, "nginx") {

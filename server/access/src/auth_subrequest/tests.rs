@@ -59,7 +59,7 @@ fn head(target: &str, cookie: &str) -> Parts {
 const LONG: Duration = Duration::from_secs(3600);
 const FROM: Peer = Peer::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 9));
 /// Request id of each request.
-const ID: RequestId = RequestId::Own(42);
+const ID: RequestId = RequestId::own(42);
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 #[tokio::test]

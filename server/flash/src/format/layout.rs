@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use headlong_units::Bytes;
 use thiserror::Error;
 
 use crate::names::RECORD_ALIGN_BYTES;
@@ -60,8 +61,9 @@ pub enum LayoutError {
     },
     /// Too few blocks.
     #[error(
-        "{bytes} bytes are only {count} blocks of {block}; a tier has at least {BLOCKS_MIN}: use \
-         smaller blocks or a larger SSD"
+        "{} are only {count} blocks of {}; a tier has at least {BLOCKS_MIN}: use smaller blocks or \
+         a larger SSD",
+        Bytes(*.bytes).rounded(), Bytes(*.block)
     )]
     TooSmall {
         /// Size of the SSD.

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn bucket_has_at_most_one_exemplar_a_second() {
         let of = Exemplars::new("x", &[0.5, 1.0]);
-        let id = RequestId::Own;
+        let id = RequestId::own;
         // A bound belongs to the bucket below it.
         of.note(&id(1), 0.5, 10_000);
         of.note(&id(2), 0.25, 10_999);

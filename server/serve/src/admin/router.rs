@@ -66,7 +66,7 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> AdminR
         Err(host::BadHost::Foreign) => text(
             StatusCode::MISDIRECTED_REQUEST,
             "unknown host name: use the address, localhost, \
-            or add the name to the admin host names of the configuration\n",
+            or add the name to admin_hosts in the configuration\n",
         ),
     };
     let fields = response.headers_mut();

@@ -10,6 +10,9 @@ use headlong_units::Bytes;
 use super::cors;
 use super::settings::{Admin, Config};
 
+/// A link of 10 Gbit/s in bytes per second: as the least rate of a client it ends every reply.
+const SEND_RATE_MAX: u64 = 1_250_000_000;
+
 /// Reports every contradiction. A setting with an earlier mistake is not reported again.
 pub(super) fn contradictions(document: &mut Document, config: &Config) {
     disks(document, config);
@@ -43,6 +46,15 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
             document.wrong_too("tls.key", text);
         }
         _ => {}
+    }
+    let rate = config.limits.send_bytes_per_second();
+    if rate > SEND_RATE_MAX {
+        let text = format!(
+            "is {} a second with send_timeout, more than any client accepts, so every reply would be \
+             cut; lower it",
+            Bytes(rate).rounded()
+        );
+        document.wrong("limits.send_bytes_min", text);
     }
     if config.folders().is_empty() {
         let text = "nothing to serve; name at least one folder: headlong serve DIR";

@@ -2,13 +2,11 @@
 
 use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
 use headlong_kernel::time_scale::TimeScale;
-use headlong_net::ListenAddress;
-use headlong_settings::{Mistakes, ValueLocation, one_line};
+use headlong_settings::{Mistakes, ValueLocation};
 use headlong_storage::IoMode;
-use headlong_telemetry::LogTarget;
-use headlong_units::{Bytes, Duration, nearest};
+use headlong_units::{Bytes, nearest};
 
-use super::settings::{Admin, Config, DeviceOverride};
+use super::settings::{Config, DeviceOverride};
 
 impl Config {
     /// Speed of the server's clocks.
@@ -110,43 +108,11 @@ impl Config {
         mistakes.or(engines)
     }
 
-    /// Warnings that are not mistakes, such as absent optional devices.
-    pub fn warnings(&self, devices: &[(String, bool)]) -> Vec<String> {
-        let away = self.absent(devices);
-        away.map(|name| one_line(&format!("device.{name}: the optional device is absent")))
-            .chain(self.memory_warning())
-            .chain(self.pipe_warnings())
-            .chain(self.admin_warning())
-            .chain(self.slow_warning())
-            .collect()
-    }
-
-    /// Warns about an admin address that is reachable from other machines.
-    fn admin_warning(&self) -> Option<String> {
-        let Admin::Address(ListenAddress::Ip(address)) = &self.admin else {
-            return None;
-        };
-        (!address.ip().to_canonical().is_loopback()).then(|| {
-            format!(
-                "admin: {address} is not loopback, and the operator's pages have no password: \
-                 restrict access to operators who may see and purge everything, or put a proxy \
-                 with a password in front"
-            )
-        })
-    }
-
-    /// Warns if slow replies are enabled but not written anywhere.
-    fn slow_warning(&self) -> Option<String> {
-        let log = &self.log;
-        let is_in_vain = log.slow_after > Duration::ZERO && log.slow == LogTarget::Off;
-        is_in_vain.then(|| {
-            "log.slow_after: log.slow is \"off\", so slow replies are not logged; name a file there"
-                .to_owned()
-        })
-    }
-
     /// Devices with a table but without a root.
-    fn absent<'a>(&'a self, devices: &'a [(String, bool)]) -> impl Iterator<Item = &'a String> {
+    pub(super) fn absent<'a>(
+        &'a self,
+        devices: &'a [(String, bool)],
+    ) -> impl Iterator<Item = &'a String> {
         let is_there = |name: &String| devices.iter().any(|(there, _)| there == name);
         self.device.keys().filter(move |name| !is_there(name))
     }

@@ -12,8 +12,8 @@ use headlong_telemetry::LogFormat;
 use headlong_units::{Duration, KIB};
 
 use super::kinds::{
-    address, admin, congestion_control, field_value, host, media_url, mode, network, of_query,
-    one_or_more_paths, origin, path, sink, token,
+    address, admin, congestion_control, field_value, host, logged_field, media_url, mode, network,
+    of_query, one_or_more_paths, origin, path, sink, token,
 };
 use super::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
 
@@ -120,6 +120,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Destination of the access log, one line per request.").restart().tier(Basic);
     rows.add("log.format", named(LogFormat::ALL, LogFormat::name), |c| &mut c.log.format,
         "Format of the access log; see logs.md.").restart();
+    rows.add("log.headers", logged_field().list(), |c| &mut c.log.headers,
+        "Request headers that each line has, too, such as `Host` or `X-Forwarded-Host`, at most 1024 bytes of each. None that holds credentials. A `traceparent` (W3C Trace Context) is always logged, and sent to origins and to servers of `auth_url`.");
     rows.add("log.sessions", sink(), |c| &mut c.log.sessions,
         "Destination of the session log, one line per viewing session.").restart().tier(Basic);
     rows.add("log.session_gap", time().at_least(SHORTEST), |c| &mut c.log.session_gap,

@@ -175,6 +175,22 @@ pub(super) fn asked_field() -> ValueKind<String> {
     )
 }
 
+/// Request fields that hold credentials.
+const CREDENTIALS: &[&str] = &["authorization", "cookie", "proxy-authorization"];
+
+/// A request field for the access log.
+pub(super) fn logged_field() -> ValueKind<String> {
+    text_that(
+        |text| {
+            let is_secret = CREDENTIALS
+                .iter()
+                .any(|secret| text.eq_ignore_ascii_case(secret));
+            is_token(text) && !is_secret
+        },
+        "cannot be logged; name a header without credentials, like \"Host\"",
+    )
+}
+
 pub(super) fn of_query() -> ValueKind<String> {
     text_that(
         |text| !text.is_empty(),

@@ -14,7 +14,7 @@ use super::settings::{Config, DeviceOverride};
 use super::sites;
 
 /// The manual page that lists all settings.
-const MANUAL: &str = "docs/operate/configuration.md";
+const MANUAL: &str = "/usr/share/doc/headlong/configuration.md";
 
 /// Command line settings; each overrides the file. They are kept as text, so that mistakes in flags
 /// are reported together with those in the file.
@@ -54,17 +54,16 @@ impl Config {
     /// # Errors
     /// Every mistake in the file, in the flags, and in their combination on this machine.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, Mistakes> {
-        let (text, unreadable) = match file.map(std::fs::read_to_string) {
+        let (text, unreadable) = match file.map(read_text) {
             None => (String::new(), None),
             Some(Ok(text)) => (text, None),
-            Some(Err(error)) => (String::new(), Some(error)),
+            Some(Err(text)) => (String::new(), Some(text)),
         };
         let file = file.unwrap_or(Path::new(""));
         let (mut document, config) = read(file, &text, flags);
-        if let Some(error) = unreadable {
+        if let Some(text) = unreadable {
             // The content of the file is unknown: only the flags can be checked.
             let whole = ValueLocation::File(file.display().to_string());
-            let text = format!("cannot be read: {error}; name a file with --config");
             let of_flags = document.mistakes.iter();
             let of_flags =
                 of_flags.filter(|mistake| matches!(mistake.place, ValueLocation::Flag(_)));
@@ -146,6 +145,29 @@ pub fn time_scale(document: &mut Document, word: Option<&str>) -> u32 {
     }
 }
 
+/// The text of a configuration file, or why it has none.
+fn read_text(file: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(file);
+    let bytes =
+        bytes.map_err(|error| format!("cannot be read: {error}; name a file with --config"))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8; save the file in that encoding, without other letters")
+    })?;
+    // No settings in TOML end with a semicolon.
+    let directives = headlong_nginx::parse("", &text);
+    match directives.is_ok_and(|directives| !directives.is_empty()) {
+        true => {
+            let file = file.display();
+            Err(format!(
+                "looks like a configuration of nginx; convert it: headlong check --nginx {file}"
+            ))
+        }
+        false => Ok(text),
+    }
+}
+
 /// Parses file and flags. The document holds the mistakes found so far.
 fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     let mut document = Document::new(&file.display().to_string(), MANUAL, text);
@@ -190,7 +212,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         config.process_memory = None;
     }
     config.divide_process_memory(document.is_written("limits.connections_max"));
-    config.path = paths::read_rules(&mut document, "path", &config.session);
+    config.path = paths::read_rules(&mut document, "path", &config.session, &config.log.headers);
     sites::read(&mut document, &mut config);
     pulls::read(&mut document, &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use headlong_access::tokens::PublicKey;
 use headlong_edge::check_s3;
 use headlong_library::{DeviceInfo, RootError, inspect_roots};
-use headlong_net::{ListenAddress, ValidityProblem, check_pair, is_socket};
+use headlong_net::{ListenAddress, ValidityProblem, check_pair, family_trouble, is_socket};
 use headlong_settings::{Document, ValueLocation};
 use headlong_storage::flash::{self, FlashErrorKind};
 use headlong_telemetry::LogTarget;
-use headlong_units::{Bytes, KIB};
+use headlong_units::Bytes;
 
 use super::check;
 use super::memory;
@@ -88,8 +88,8 @@ impl Config {
         self.check_memory(document);
     }
 
-    /// Whether the path of a unix socket is occupied by something else. A missing folder is created
-    /// when the unit starts.
+    /// Whether the path of a unix socket is occupied by something else, and whether the machine has
+    /// IPv6. A missing folder of a socket is created when the unit starts.
     fn check_sockets(&self, document: &mut Document) {
         let admin = match &self.admin {
             Admin::Off => &[][..],
@@ -103,10 +103,14 @@ impl Config {
             ("tls.redirect", &self.tls.redirect),
         ] {
             for address in addresses {
-                if let ListenAddress::Unix(path) = address
-                    && let Err(error) = is_socket(path)
-                {
-                    document.wrong(key, format!("{address}: {error}"));
+                let trouble = match address {
+                    ListenAddress::Unix(path) => {
+                        is_socket(path).err().map(|error| error.to_string())
+                    }
+                    ListenAddress::Ip(ip) => family_trouble(ip).map(str::to_owned),
+                };
+                if let Some(text) = trouble {
+                    document.wrong(key, format!("{address}: {text}"));
                 }
             }
         }
@@ -154,7 +158,7 @@ impl Config {
                 "{} is more than {} has ({}); lower {key}",
                 Bytes(bytes),
                 there.owner,
-                Bytes(there.bytes - there.bytes % (KIB * KIB))
+                Bytes(there.bytes).rounded()
             );
             document.wrong_too(key, text);
         }
@@ -191,7 +195,7 @@ impl Config {
                 "{key}: {} of the {} that {} has leave too little for connections and the \
                  kernel, which may end the server; keep a tenth free",
                 Bytes(bytes),
-                Bytes(there.bytes - there.bytes % (KIB * KIB)),
+                Bytes(there.bytes).rounded(),
                 there.owner
             )
         })

@@ -28,6 +28,7 @@ mod settings;
 mod sites;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 pub use changes::Changes;
 pub use headlong_net::ValidityProblem;

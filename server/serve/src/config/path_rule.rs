@@ -221,7 +221,20 @@ impl PathRule {
     /// # Errors
     /// The name of the invalid setting, with a message.
     pub fn door(&self) -> Result<AccessCheckRule, (&'static str, String)> {
-        self.check_kind()?;
+        match self.unused_secrets().into_iter().next() {
+            Some(mistake) => Err(mistake),
+            None => self.check_of_access(),
+        }
+    }
+
+    /// Everything that is wrong about the access check: names of settings with messages.
+    pub fn mistakes(&self) -> Vec<(&'static str, String)> {
+        let mut all = self.unused_secrets();
+        all.extend(self.check_of_access().err());
+        all
+    }
+
+    fn check_of_access(&self) -> Result<AccessCheckRule, (&'static str, String)> {
         match self.access {
             AccessPolicy::Jwt => self.check_jwt().map(|()| AccessCheckRule::Jwt),
             AccessPolicy::AuthRequest => self.auth_server().map(AccessCheckRule::Server),
@@ -231,9 +244,10 @@ impl PathRule {
 
     /// A configured secret shows that access control is intended: a forgotten `access` line must
     /// not make the path public.
-    fn check_kind(&self) -> Result<(), (&'static str, String)> {
+    fn unused_secrets(&self) -> Vec<(&'static str, String)> {
         use AccessPolicy as A;
-        let said: [(&str, bool, &[AccessPolicy]); 5] = [
+        let mut all = Vec::new();
+        let said: [(&str, bool, &[AccessPolicy]); 7] = [
             (
                 "secure_link_md5",
                 self.secure_link_md5.is_some(),
@@ -245,6 +259,8 @@ impl PathRule {
                 !self.jwt_public_keys.is_empty(),
                 &[A::Jwt],
             ),
+            ("jwt_issuers", !self.jwt_issuers.is_empty(), &[A::Jwt]),
+            ("jwt_audience", self.jwt_audience.is_some(), &[A::Jwt]),
             ("auth_url", self.auth_url.is_some(), &[A::AuthRequest]),
             ("bind_address", self.bind_address, &[A::Signed]),
         ];
@@ -257,10 +273,10 @@ impl PathRule {
                 let now = self.access.name();
                 let text =
                     format!("is not used with access = \"{now}\"; write {kinds}, or remove it");
-                return Err((setting, text));
+                all.push((setting, text));
             }
         }
-        Ok(())
+        all
     }
 
     /// Query arguments whose values must be masked in logs.

@@ -117,6 +117,24 @@ fn sessions_that_are_secrets(
     found.map(|(_, place, setting)| (place, setting)).collect()
 }
 
+/// Logged request fields in which clients of a path send credentials.
+fn logged_secrets<'a>(
+    rule: &'a PathRule,
+    logged: &'a [String],
+) -> impl Iterator<Item = &'a String> {
+    logged.iter().filter(|name| {
+        let is_it = |field: &str| field.eq_ignore_ascii_case(name);
+        let mut places = rule.jwt_from.iter();
+        let holds_token =
+            places.any(|place| matches!(place, TokenLocation::Header(of) if is_it(of)));
+        match rule.access {
+            AccessPolicy::Jwt => holds_token,
+            AccessPolicy::AuthRequest => rule.auth_headers.iter().any(|of| is_it(of)),
+            _ => false,
+        }
+    })
+}
+
 /// Former settings of a path, each with its remedy.
 const FORMER: &[(&str, &str)] = &[
     (
@@ -137,6 +155,7 @@ pub(super) fn read_rules(
     document: &mut Document,
     above: &str,
     session: &SessionKeys,
+    logged: &[String],
 ) -> BTreeMap<String, PathRule> {
     let mut rules = BTreeMap::new();
     for prefix in document.children(above) {
@@ -148,8 +167,13 @@ pub(super) fn read_rules(
             let text = "is not a path; write it decoded and from the root, like \"/films/\"";
             document.wrong(&table, text);
         }
-        if let Err((setting, text)) = rule.door() {
+        for (setting, text) in rule.mistakes() {
             document.wrong_too(&format!("{table}.{setting}"), text);
+        }
+        for name in logged_secrets(&rule, logged) {
+            let text =
+                format!("{name} holds tokens of [{table}], so logs would show them; remove it");
+            document.wrong_too("log.headers", text);
         }
         for (place, setting) in sessions_that_are_secrets(&rule, session) {
             let text = format!(
@@ -253,6 +277,42 @@ mod tests {
             }
             read(&text("access = \"closed\"\n")).expect("a closed path is valid");
         }
+    }
+
+    #[test]
+    fn reports_every_setting_that_access_does_not_use() {
+        let text = "roots = [\"/srv\"]\n[path.\"/a/\"]\naccess = \"open\"\n\
+            secure_link_md5 = \"$uri hush\"\nkeys = [\"0123456789abcdef\"]\n\
+            auth_url = \"http://127.0.0.1:9/\"\njwt_issuers = [\"x\"]\njwt_audience = \"y\"\n";
+        let wrong = Config::from_text(Path::new("x.toml"), text, &Flags::default());
+        let wrong = wrong.expect_err("five mistakes");
+        let keys: Vec<&str> = wrong.iter().map(|mistake| mistake.key.as_str()).collect();
+        let names = [
+            "secure_link_md5",
+            "keys",
+            "auth_url",
+            "jwt_issuers",
+            "jwt_audience",
+        ];
+        assert_eq!(keys, names.map(|name| format!("path./a/.{name}")));
+    }
+
+    #[test]
+    fn header_with_credentials_is_not_logged() {
+        let of = |logged: &str, rule: &str| {
+            let text =
+                format!("roots = [\"/srv\"]\nlog.headers = [\"{logged}\"]\n[path.\"/a/\"]\n{rule}");
+            Config::from_text(Path::new("x.toml"), &text, &Flags::default())
+        };
+        let jwt = "access = \"jwt\"\nkeys = [\"0123456789abcdef0123456789abcdef\"]\n\
+            jwt_from = [\"header:X-Ticket\"]\n";
+        let auth = "access = \"auth-request\"\nauth_url = \"http://127.0.0.1:9/\"\n\
+            auth_headers = [\"X-Api-Key\"]\n";
+        for (logged, rule) in [("cookie", ""), ("X-ticket", jwt), ("x-api-key", auth)] {
+            let wrong = of(logged, rule).expect_err(logged).to_string();
+            assert!(wrong.contains("x.toml:2: log.headers: "), "{wrong}");
+        }
+        of("Host", jwt).expect("valid");
     }
 
     #[test]

@@ -95,6 +95,15 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether a number of connections or files differs from the default, or from that derived from
+    /// `process_memory`.
+    pub(crate) fn has_chosen_descriptors(&self) -> bool {
+        let usual = Self::default();
+        let connections = self.limits.connections_max != usual.limits.connections_max;
+        (connections && self.process_memory.is_none())
+            || self.open_files_max != usual.open_files_max
+    }
+
     /// The addresses for viewers and their protocols.
     pub fn listeners(&self) -> Vec<ListenSetting> {
         let is_all_tls = self.tls.listen.is_empty() && !self.tls.certificate.is_empty();
@@ -190,6 +199,15 @@ pub struct ClientLimits {
     pub drain_timeout: Duration,
     /// Time that they have to complete after another process has taken over.
     pub upgrade_timeout: Duration,
+}
+
+impl ClientLimits {
+    /// The rate below which a client is too slow.
+    pub(super) fn send_bytes_per_second(&self) -> u64 {
+        let milliseconds = u128::from(self.send_timeout.as_millis().max(1));
+        let rate = u128::from(self.send_bytes_min) * 1000 / milliseconds;
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
 }
 
 /// Speed limits of replies, after an initial burst.
@@ -300,6 +318,8 @@ pub struct Log {
     pub access: LogTarget,
     /// Format of the access log.
     pub format: LogFormat,
+    /// Request fields that its lines have, too.
+    pub headers: Vec<String>,
     /// Destination of the session log, one line per viewing session.
     pub sessions: LogTarget,
     /// Destination of the slow log, one line per reply slower than `slow_after`.
@@ -477,6 +497,7 @@ impl Default for Log {
         Self {
             access: LogTarget::Stdout,
             format: LogFormat::Json,
+            headers: Vec::new(),
             sessions: LogTarget::Off,
             slow: LogTarget::Stdout,
             slow_after: Duration::ZERO,

@@ -32,7 +32,8 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
         let table = format!("site.{name}");
         let mut site = Site::default();
         site_rows().read(document, &table, &mut site);
-        site.path = paths::read_rules(document, &format!("{table}.path"), &config.session);
+        let paths = format!("{table}.path");
+        site.path = paths::read_rules(document, &paths, &config.session, &config.log.headers);
         if !is_host_name(&name) {
             let text = "is not a host name; write it like [site.\"films.example\"]";
             document.wrong(&table, text);

@@ -157,6 +157,10 @@ const WRONG: &[(&str, &str)] = &[
         "[limits]\nconnections_max = 0\nheader_timeout = \"0s\"\nheader_bytes_max = \"100B\"\n",
     ),
     (
+        "a minimum rate that no client reaches",
+        "[limits]\nsend_bytes_min = \"1TiB\"\n",
+    ),
+    (
         "invalid header values",
         "cache_control = \"no\\nstore\"\n[session]\nheader = \"X Session\"\nquery = \"\"\n[cors]\norigins = [\"example.org\", \"https://a.example\"]\nheaders = [\"a:b\"]\n",
     ),
@@ -894,4 +898,43 @@ fn warns_about_admin_address_beyond_loopback() {
             "{told:?}"
         );
     }
+}
+
+#[test]
+fn file_of_nginx_or_in_other_encoding_is_named_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.toml");
+    let flags = Flags {
+        roots: vec![folder.path().into()],
+        ..Flags::default()
+    };
+    for (bytes, said) in [
+        (
+            &b"http {\n  server { root /srv; }\n}\n"[..],
+            "looks like a configuration of nginx; convert it: headlong check --nginx ",
+        ),
+        (b"# a\n# \xe4\n", "line 2 is not UTF-8; save the file"),
+    ] {
+        fs::write(&file, bytes).expect("written");
+        let wrong = Config::load(Some(&file), &flags).expect_err(said);
+        let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        assert!(lines.len() == 1 && lines[0].contains(said), "{wrong}");
+    }
+}
+
+#[test]
+fn missing_certificate_is_reported_beside_missing_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.toml");
+    fs::write(&file, "[tls]\ncertificate = \"missing.pem\"\n").expect("written");
+    let flags = Flags {
+        roots: vec![folder.path().into()],
+        memory: Some("8MiB".into()),
+        ..Flags::default()
+    };
+    let wrong = Config::load(Some(&file), &flags)
+        .expect_err("two mistakes")
+        .to_string();
+    assert!(wrong.contains("missing.pem cannot be read"), "{wrong}");
+    assert!(wrong.contains("has no private key beside it"), "{wrong}");
 }

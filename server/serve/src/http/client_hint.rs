@@ -88,7 +88,7 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
         client: hint.client,
         now: hint.now,
         // Unused: no auth server is contacted.
-        id: &RequestId::Own(0),
+        id: &RequestId::own(0),
     };
     if access.uses_auth_server(path.as_str()) || access.check(&asks).await.is_err() {
         return None;

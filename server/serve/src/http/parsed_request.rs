@@ -7,9 +7,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use headlong_engine::{ConnectionId, Hints, ReaderIdentity, ViewerId};
 use headlong_http::{Cmcd, IdSource, Method, Peer, Viewer};
 use headlong_net::{ConnectionInfo, Remote};
-use headlong_telemetry::{REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource};
+use headlong_telemetry::{
+    LoggedHeader, REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource, TRACEPARENT,
+};
 use headlong_units::Duration;
 use http::header;
+use http::uri::Authority;
 
 use super::account::Account;
 use super::host::requested_host;
@@ -51,7 +54,7 @@ impl ParsedRequest {
             .client(remote.address, fields.clone(), is_trusted);
         let host = requested_host(head).unwrap_or_default();
         let site: Arc<str> = settings.sites.prefix(host).into();
-        let viewer = viewer(&settings, &cmcd, fields, query, client);
+        let viewer = viewer(&settings, &cmcd, fields.clone(), query, client);
         let viewer = of_site(viewer, &site);
         let is_proxy = remote.address.is_trusted(is_trusted);
         // A proxy's connection serves many clients, even if it does not name them. Unix sockets
@@ -81,12 +84,16 @@ impl ParsedRequest {
                 range: field(header::RANGE),
                 user_agent: field(header::USER_AGENT),
                 referer: field(header::REFERER),
+                headers: logged_headers(&settings, fields, head.uri.authority()),
                 session: session_key(&viewer),
             }
         });
+        let trace = head.headers.get(TRACEPARENT);
+        let trace = trace.map(http::HeaderValue::as_bytes);
         let named = is_proxy.then(|| head.headers.get(REQUEST_ID)).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
+        let id = id.with_trace(trace);
         let record = record(id, said, head.version, ends, &cmcd);
         let account = begin(state, &settings, record, connection);
         Self {
@@ -149,24 +156,65 @@ where
         let fields = || wanted.fields.clone();
         let viewer = viewer(settings, &cmcd, fields(), query, remote.address);
         let viewer = of_site(viewer, site);
-        let field = |name: header::HeaderName| {
-            let field = fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_str()));
-            field.map(|(_, value)| value)
-        };
+        let field = |name: header::HeaderName| field_of(fields(), name.as_str());
         LoggedTexts {
             method: "GET",
             target: wanted.target,
             range: field(header::RANGE),
             user_agent: field(header::USER_AGENT),
             referer: field(header::REFERER),
+            headers: logged_headers(settings, fields(), None),
             session: session_key(&viewer),
         }
     });
     // The id only appears in logs, so it is not drawn without one.
     let id = said.as_ref().map(|_| state.request_ids.next());
-    let id = id.unwrap_or(RequestId::Own(0));
+    let id = id.unwrap_or(RequestId::own(0));
+    let id = id.with_trace(field_of(wanted.fields.clone(), TRACEPARENT));
     let record = record(id, said, wanted.version, remote, &cmcd);
     begin(state, settings, record, Some(Arc::clone(info)))
+}
+
+/// The value of the first field with this name.
+fn field_of<'a>(
+    mut fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+    name: &str,
+) -> Option<&'a [u8]> {
+    let field = fields.find(|(known, _)| known.eq_ignore_ascii_case(name));
+    field.map(|(_, value)| value)
+}
+
+/// The fields of `log.headers` that a request has. Over HTTP/2, `Host` is the authority.
+fn logged_headers<'a>(
+    settings: &HttpSettings,
+    fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+    authority: Option<&Authority>,
+) -> Vec<LoggedHeader> {
+    let value_of = |name: &Arc<str>| {
+        let same = fields
+            .clone()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut values: Vec<String> = same.map(|(_, value)| kept(value)).collect();
+        if values.is_empty() && **name == *"host" {
+            values.extend(authority.map(|authority| kept(authority.as_str().as_bytes())));
+        }
+        let value = kept(values.join(", ").as_bytes());
+        (!values.is_empty()).then(|| LoggedHeader {
+            name: Arc::clone(name),
+            value,
+        })
+    };
+    settings
+        .logged_headers
+        .iter()
+        .filter_map(value_of)
+        .collect()
+}
+
+/// A field for the log, truncated.
+fn kept(value: &[u8]) -> String {
+    let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
+    String::from_utf8_lossy(kept).into_owned()
 }
 
 /// Without a log, the log record's texts are not collected.
@@ -252,21 +300,18 @@ struct LoggedTexts<'a> {
     range: Option<&'a [u8]>,
     user_agent: Option<&'a [u8]>,
     referer: Option<&'a [u8]>,
+    headers: Vec<LoggedHeader>,
     session: SessionKey,
 }
 
 /// Creates the record of a request that begins; `said` is `None` if nothing is logged.
 fn record(
     id: RequestId,
-    said: Option<LoggedTexts<'_>>,
+    mut said: Option<LoggedTexts<'_>>,
     version: http::Version,
     remote: Remote,
     cmcd: &Cmcd,
 ) -> RequestRecord {
-    let kept = |value: &[u8]| {
-        let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
-        String::from_utf8_lossy(kept).into_owned()
-    };
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -288,6 +333,10 @@ fn record(
         bytes_from_disk: 0,
         user_agent: said.as_ref().and_then(|said| said.user_agent).map(kept),
         referer: said.as_ref().and_then(|said| said.referer).map(kept),
+        headers: said
+            .as_mut()
+            .map(|said| std::mem::take(&mut said.headers))
+            .unwrap_or_default(),
         session: said.map(|said| said.session),
         device: None,
         chain: None,
@@ -313,6 +362,7 @@ mod tests {
             range: None,
             user_agent: Some(long.as_bytes()),
             referer: Some(b"short"),
+            headers: Vec::new(),
             session: SessionKey {
                 id: String::new(),
                 source: SessionSource::Address,
@@ -320,7 +370,7 @@ mod tests {
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 9));
         let kept = record(
-            RequestId::Own(1),
+            RequestId::own(1),
             Some(said),
             http::Version::HTTP_11,
             remote.into(),

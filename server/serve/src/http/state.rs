@@ -48,6 +48,8 @@ pub struct HttpSettings {
     pub sites: Sites,
     /// Access rules and cache fields of paths.
     pub access: AccessRules,
+    /// Request fields in the access log, in lower case.
+    pub logged_headers: Vec<Arc<str>>,
     /// Optional fields of replies.
     pub reply_fields: Vec<ReplyField>,
     /// How texts are compressed.

@@ -1,0 +1,328 @@
+//! The conversion as a whole: which server is converted, and in which order.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::access::{self, close};
+use crate::finding::{Finding, Findings};
+use crate::known::{Treatment, treatment};
+use crate::limits;
+use crate::listen::{Addresses, port};
+use crate::location::{Converted, Match, REDIRECT};
+use crate::roots::Roots;
+use crate::scope::Scope;
+use crate::syntax::Directive;
+use crate::table::{Table, list};
+
+const HEAD: &str = "\
+# Converted from nginx's configuration. Directives without an equivalent are on standard error.
+# Still to choose: `process_memory` and `state` (settings.md). Restrict access to this file if it
+# holds secrets.
+";
+
+/// A converted configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversion {
+    /// The file of settings.
+    pub toml: String,
+    /// Directives that have no place, with remedies, in the order of the files.
+    pub findings: Vec<Finding>,
+    /// Names of directives that are not needed here.
+    pub needless: Vec<String>,
+}
+
+/// Converts the first server that serves files, and those with the same content on other ports.
+///
+/// # Errors
+/// Why there is nothing to convert.
+pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
+    // A file of conf.d alone has its servers at the top.
+    let block = directives.iter().find(|of| of.name == "http");
+    let http = block.map_or(directives, Directive::inside);
+    let mut findings = Findings::default();
+    let servers: Vec<&Directive> = http.iter().filter(|of| of.name == "server").collect();
+    let (main, alike) = chosen(&servers, &mut findings).ok_or(
+        "no server block that serves files; name the main file, such as /etc/nginx/nginx.conf",
+    )?;
+
+    let outer = Scope::new(http);
+    let scope = outer.inside(main.inside());
+    let mut converted = Converted {
+        roots: Roots::default(),
+        paths: Vec::new(),
+        pulls: Vec::new(),
+        cors_headers: BTreeSet::new(),
+        findings,
+    };
+    let mut needless = BTreeSet::new();
+    let known =
+        |level: &[Directive], converted: &mut Converted<'_>, needless: &mut BTreeSet<String>| {
+            for of in level {
+                match treatment(&of.name) {
+                    Treatment::Converted => {}
+                    Treatment::Needless => {
+                        needless.insert(of.name.clone());
+                    }
+                    Treatment::Lost(remedy) => converted.findings.add(of, remedy),
+                }
+            }
+        };
+    if block.is_some() {
+        known(directives, &mut converted, &mut needless);
+    }
+    known(http, &mut converted, &mut needless);
+    known(main.inside(), &mut converted, &mut needless);
+    let mut tasks = Vec::from([scope.clone()]);
+    let (mut patterns, mut has_top) = (Vec::new(), false);
+    while let Some(around) = tasks.pop() {
+        for location in around.here().iter().filter(|of| of.name == "location") {
+            let inner = around.inside(location.inside());
+            known(location.inside(), &mut converted, &mut needless);
+            match Match::of(location) {
+                Match::Prefix(prefix) => {
+                    has_top |= prefix == "/";
+                    converted.add(&inner, prefix);
+                    tasks.push(inner);
+                }
+                Match::Exact(path) => exact(path, location, &mut converted),
+                Match::Pattern(pattern) => patterns.push((pattern, location)),
+                Match::Named => {}
+            }
+        }
+    }
+    if !has_top {
+        converted.add(&scope, "/");
+    }
+    for (pattern, location) in patterns {
+        by_pattern(pattern, location, &mut converted);
+    }
+    finish(
+        converted,
+        &outer,
+        &scope,
+        [&[main][..], &alike].concat(),
+        needless,
+    )
+}
+
+/// The server to convert, and those that serve the same on other addresses. Reports the others.
+fn chosen<'a>(
+    servers: &[&'a Directive],
+    findings: &mut Findings,
+) -> Option<(&'a Directive, Vec<&'a Directive>)> {
+    let is_default = |server: &&Directive| {
+        let mut listens = server.inside().iter().filter(|of| of.name == "listen");
+        listens.any(|of| of.args.iter().any(|arg| arg == "default_server"))
+    };
+    let serving = || servers.iter().copied().filter(|server| !redirects(server));
+    let main = serving().find(is_default).or_else(|| serving().next())?;
+    let mut alike = Vec::new();
+    for server in servers
+        .iter()
+        .copied()
+        .filter(|server| !core::ptr::eq(*server, main))
+    {
+        match () {
+            () if redirects(server) => findings.add(server, REDIRECT),
+            () if serves_the_same(main, server) && is_on_other_port(main, server) => {
+                alike.push(server)
+            }
+            () => findings.add(
+                server,
+                format!(
+                    "a further site{} is not converted: see sites in from-nginx.md, or \
+                        convert it \
+                     alone and run a second server",
+                    names(server)
+                ),
+            ),
+        }
+    }
+    Some((main, alike))
+}
+
+/// Whether a server answers everything with a redirect, except challenges of ACME.
+fn redirects(server: &Directive) -> bool {
+    let returns = |block: &[Directive], code: &str| {
+        let mut returns = block.iter().filter(|of| of.name == "return");
+        returns.any(|of| of.arg(0).starts_with(code))
+    };
+    let locations = || server.inside().iter().filter(|of| of.name == "location");
+    let mut tops = locations().filter(|of| Match::of(of) == Match::Prefix("/"));
+    let mut others = locations().filter(|of| match Match::of(of) {
+        Match::Prefix(prefix) => prefix != "/" && !prefix.starts_with("/.well-known"),
+        Match::Exact(_) | Match::Pattern(_) | Match::Named => false,
+    });
+    returns(server.inside(), "")
+        || (tops.any(|top| returns(top.inside(), "3")) && others.next().is_none())
+}
+
+fn names(server: &Directive) -> String {
+    let names = server.inside().iter().filter(|of| of.name == "server_name");
+    let names: Vec<&str> = names
+        .flat_map(|of| of.args.iter().map(String::as_str))
+        .collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(" ({})", names.join(", ")),
+    }
+}
+
+/// Whether two servers differ in addresses and certificates only.
+fn serves_the_same(one: &Directive, other: &Directive) -> bool {
+    let content = |server: &Directive| {
+        let is_content = |of: &&Directive| of.name != "listen" && !of.name.starts_with("ssl");
+        server
+            .inside()
+            .iter()
+            .filter(is_content)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let (one, other) = (content(one), content(other));
+    one.len() == other.len()
+        && one
+            .iter()
+            .zip(&other)
+            .all(|(one, other)| one.is_same(other))
+}
+
+fn is_on_other_port(one: &Directive, other: &Directive) -> bool {
+    let ports = |server: &Directive| {
+        let listens = server.inside().iter().filter(|of| of.name == "listen");
+        listens
+            .map(|of| port(of.arg(0)).to_string())
+            .collect::<BTreeSet<_>>()
+    };
+    ports(one).is_disjoint(&ports(other))
+}
+
+/// A location for one path: it is closed if it is in nginx, and otherwise its settings are lost.
+fn exact(path: &str, location: &Directive, converted: &mut Converted<'_>) {
+    let block = location.inside();
+    // Locations of other content have no file of this name.
+    let is_file = !block
+        .iter()
+        .any(|of| of.name == "internal" || of.name.ends_with("_pass"));
+    if is_file && access::refuses(block) {
+        let mut table = Table::of("path", path);
+        close(&mut table, location);
+        converted.paths.push(table);
+    } else if is_file && !path.ends_with('/') && !["/favicon.ico", "/robots.txt"].contains(&path) {
+        let text = "a [path] is a prefix: write one for this path if its settings matter";
+        converted.findings.add(location, text);
+    }
+}
+
+/// A location by a regular expression. If it refuses requests, or answers them by other means, all
+/// paths are closed, as it may match below each.
+fn by_pattern(pattern: &str, location: &Directive, converted: &mut Converted<'_>) {
+    // Names with a leading dot are not served.
+    if pattern.contains("/\\.") {
+        return;
+    }
+    let block = location.inside();
+    let answers = |of: &Directive| of.name.ends_with("_pass") || of.name == "return";
+    if access::refuses(block) || block.iter().any(answers) {
+        for table in &mut converted.paths {
+            close(table, location);
+        }
+        let text = "locations by regular expression are not supported, and this one refuses \
+            or answers \
+                    requests: all paths are closed; open folders by [path] tables with rules \
+                    of their own";
+        converted.findings.add(location, text);
+        return;
+    }
+    let is_set = |of: &Directive| treatment(&of.name) == Treatment::Converted;
+    if block.iter().any(is_set) {
+        let text = "locations by regular expression are not supported: write its settings in \
+            a [path] for \
+                    each folder, and its `root` in `roots`";
+        converted.findings.add(location, text);
+    }
+}
+
+/// Puts the tables together.
+fn finish(
+    converted: Converted<'_>,
+    outer: &Scope<'_>,
+    scope: &Scope<'_>,
+    servers: Vec<&Directive>,
+    needless: BTreeSet<String>,
+) -> Result<Conversion, &'static str> {
+    let Converted {
+        roots,
+        mut paths,
+        pulls,
+        cors_headers,
+        mut findings,
+    } = converted;
+    let mut tables = Vec::from([Table::new("")]);
+    let has_roots = roots.write(&mut tables[0]);
+    if !has_roots && pulls.is_empty() {
+        return Err("no folder and no origin that could be served; keep nginx, and see beside.md");
+    }
+    let mut addresses = Addresses::default();
+    for server in servers {
+        addresses.add(server.inside(), &mut findings);
+    }
+    addresses.write(outer, &mut tables, &mut findings);
+    limits::convert(scope, &mut tables, &mut findings);
+    let mut cors = Table::new("cors");
+    cors.remark(
+        "origins",
+        "[]",
+        "nginx allows none unless it says so; the library page needs [\"*\"]",
+    );
+    if !cors_headers.is_empty() {
+        cors.remark(
+            "headers",
+            list(cors_headers),
+            "Access-Control-Allow-Headers",
+        );
+    }
+    tables.push(cors);
+    paths.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut kept: Vec<Table> = Vec::new();
+    for table in paths {
+        // An exact location may have the name of a prefix; the stricter one applies.
+        if let Some(same) = kept.last_mut().filter(|of| of.name == table.name) {
+            if table.value("access") == Some("\"closed\"") {
+                *same = table;
+            }
+            continue;
+        }
+        let prefix = |table: &Table| table.name.trim_end_matches('"').to_string();
+        let mut around = kept
+            .iter()
+            .filter(|of| prefix(&table).starts_with(&prefix(of)));
+        // The longest prefix comes last.
+        let is_needed = match around.next_back() {
+            Some(around) => !around.sets_the_same(&table),
+            None => !table.is_empty(),
+        };
+        if is_needed {
+            kept.push(table);
+        }
+    }
+    tables.extend(kept);
+    tables.extend(pulls);
+    let mut toml = HEAD.to_string();
+    // An empty table of a path means that the one around it does not apply.
+    let shown = tables
+        .iter()
+        .filter(|table| !table.is_empty() || table.name.starts_with("path."));
+    shown.for_each(|table| toml.push_str(&table.show()));
+    Ok(Conversion {
+        toml,
+        findings: findings.finish(),
+        needless: needless.into_iter().collect(),
+    })
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;
