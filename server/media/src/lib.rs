@@ -22,8 +22,10 @@ extern crate alloc;
 extern crate std;
 
 mod dash;
+mod header_facts;
 mod hls;
 mod mp4;
+mod mp4_fragments;
 mod note;
 mod plan;
 mod run;
@@ -38,11 +40,12 @@ pub use dash::{
     AdaptationSet, Addressing, Mpd, Period, Representation, SegmentBase, SegmentList,
     SegmentTemplate, SegmentUrl, UrlRange, dash_title,
 };
+pub use header_facts::HeaderFacts;
 pub use hls::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
     PlaylistReference, master_title, media_title, playlists,
 };
-pub use mp4::{Mp4Facts, Mp4Fault, Mp4Progress, Mp4Scan};
+pub use mp4::{Mp4Fault, Mp4Progress, Mp4Scan};
 pub use note::{NOTES_PER_TITLE_MAX, TitleNotes};
 pub use plan::{FileFacts, Plan, PlannedStream, StreamPosition, plan};
 pub use run::{numbered_run, run_of};
