@@ -3,7 +3,7 @@
 /// Role of a file in the library, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// `.m3u8`
+    /// `.m3u8`, or `.m3u`
     Hls,
     /// `.mpd`
     Dash,
@@ -39,7 +39,7 @@ pub(crate) fn split_name(path: &str) -> (&str, &str) {
 pub(crate) fn file_kind(path: &str) -> FileKind {
     let (_, extension) = split_name(path);
     let is = |known: &&str| known.eq_ignore_ascii_case(extension);
-    if is(&"m3u8") {
+    if is(&"m3u8") || is(&"m3u") {
         FileKind::Hls
     } else if is(&"mpd") {
         FileKind::Dash
@@ -80,6 +80,7 @@ mod tests {
     fn last_extension_counts_in_any_case() {
         assert_eq!(file_kind("a/b.c/Film.MP4"), FileKind::Mp4);
         assert_eq!(file_kind("a/master.m3u8"), FileKind::Hls);
+        assert_eq!(file_kind("a/v.M3U"), FileKind::Hls);
         assert_eq!(file_kind("a/v.webm"), FileKind::Matroska);
         assert_eq!(file_kind("a.mp4/readme"), FileKind::Other);
         assert_eq!(split_name("a/.mp4"), (".mp4", ""));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Options of a library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryOptions {
     /// How long the result of a check is used; zero checks the disk each time.
     pub revalidate: Duration,
@@ -19,6 +19,8 @@ pub struct LibraryOptions {
     /// The last `unserved_roots` roots are only used for their devices: no file in them is ever
     /// found.
     pub unserved_roots: usize,
+    /// Host names of this server: URLs of theirs in manifests are paths of the tree.
+    pub server_names: Vec<String>,
 }
 
 impl Default for LibraryOptions {
@@ -31,6 +33,7 @@ impl Default for LibraryOptions {
             open_timeout: Duration::from_secs(5),
             show_after: Duration::from_secs(1),
             unserved_roots: 0,
+            server_names: Vec::new(),
         }
     }
 }

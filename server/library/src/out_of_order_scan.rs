@@ -234,7 +234,10 @@ impl OutOfOrderScan<'_> {
         let manifest = match early.filter(|early| early.identity == identity && !early.is_unread())
         {
             Some(early) => early,
-            None => Arc::new(Manifest::read(root, path, identity)),
+            None => {
+                let own_hosts = &self.state.options.server_names;
+                Arc::new(Manifest::read(root, path, identity, own_hosts))
+            }
         };
         self.manifests.insert(Arc::from(path), manifest);
     }

@@ -34,6 +34,7 @@ mod timeline;
 mod title;
 mod title_builder;
 mod uri;
+mod variables;
 mod xs_duration;
 
 pub use dash::{
@@ -56,5 +57,6 @@ pub use title::{
     SEGMENTS_PER_TITLE_MAX, Segment, Segments, Title, bit_rate,
 };
 pub use title_builder::{NamedFile, TitleBuilder};
-pub use uri::{PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file};
+pub use uri::{PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file, without_own_host};
+pub use variables::HlsVariables;
 pub use xs_duration::parse_xs_duration;

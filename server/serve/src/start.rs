@@ -20,6 +20,7 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
         unserved_roots: config.folders().len() - config.roots.len(),
+        server_names: config.server_names.clone(),
         ..LibraryOptions::default()
     };
     Library::open(&config.folders(), options).map_err(|errors| {
