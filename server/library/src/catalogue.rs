@@ -14,7 +14,7 @@ use crate::identity::FileIdentity;
 use crate::kind::is_film;
 use crate::stream::{LibraryContext, PartFile, StreamFiles};
 use crate::subtitles::SubtitlesByFilm;
-use crate::title::{SegmentTotalsTable, TitleRecord};
+use crate::title::{SegmentTotalsTable, TitleRecord, assign_folder_posters};
 
 /// The library at one moment.
 #[derive(Debug, Default)]
@@ -206,5 +206,6 @@ fn records(
         alone.map(|(path, file)| TitleRecord::of_file(path, file.identity.size, texts.of(path)));
     let mut records: Vec<TitleRecord> = with_manifest.chain(alone).collect();
     records.sort_by(|a, b| a.path.cmp(&b.path));
+    assign_folder_posters(&mut records);
     records
 }

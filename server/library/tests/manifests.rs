@@ -457,3 +457,35 @@ fn mpd_of_own_host_with_decimal_bandwidth_is_a_title() {
         "{warnings:?}"
     );
 }
+
+#[test]
+fn poster_belongs_to_one_title() {
+    let tree = TempTree::new();
+    for name in [
+        "flat/one.mp4",
+        "flat/two.mp4",
+        "flat/three.webm",
+        "alone/film.mp4",
+        "alone/film.webm",
+    ] {
+        tree.write(name, "film");
+    }
+    for name in [
+        "flat/poster.jpg",
+        "flat/one.png",
+        "flat/two-poster.webp",
+        "alone/poster.jpg",
+    ] {
+        tree.write(name, "picture");
+    }
+    let titles = tree.scan().titles();
+    let posters = titles.iter().map(|title| title.poster.as_deref());
+    let expected = [
+        Some("/alone/poster.jpg"),
+        Some("/alone/poster.jpg"),
+        Some("/flat/one.png"),
+        None,
+        Some("/flat/two-poster.webp"),
+    ];
+    assert_eq!(posters.collect::<Vec<_>>(), expected);
+}
