@@ -10,7 +10,7 @@ pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
     };
-    match parse_dash(text) {
+    match parse_dash(text, &[]) {
         Err(reason) => assert!(!reason.is_empty()),
         Ok(mpd) => {
             check_title(built(|builder| dash_title("films/a/v.mpd", &mpd, builder)).as_ref())

@@ -12,7 +12,7 @@ pub fn run(data: &[u8]) {
     };
     let (first, named) = text.split_once("\n=\n").unwrap_or((text, ""));
     let path = "films/a/v.m3u8";
-    match parse_hls(first) {
+    match parse_hls(first, &[]) {
         Err(reason) => assert!(!reason.is_empty()),
         Ok(HlsPlaylist::Media(media)) => {
             check_title(built(|builder| media_title(path, &media, builder)).as_ref())
@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
             for reference in playlists(path, &master, &mut TitleNotes::default()) {
                 assert!(!reference.path.is_empty() && reference.path.len() <= PATH_BYTES_MAX);
             }
-            let media = match parse_hls(named) {
+            let media = match parse_hls(named, &[]) {
                 Ok(HlsPlaylist::Media(media)) => Some(media),
                 _ => None,
             };

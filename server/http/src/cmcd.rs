@@ -1,7 +1,7 @@
 //! Common Media Client Data (CTA-5004): hints of the player about itself.
 //!
 //! A key that is unknown, of the wrong type, too long or out of bounds is ignored; the others still
-//! count. The four header fields and the `CMCD=` query argument have the same syntax, so there is
+//! count. Of a version that is not known, no key counts: the keys may mean something else. The four header fields and the `CMCD=` query argument have the same syntax, so there is
 //! one parser: a list of `key=value`, with quoted texts, bare numbers and tokens, and a key without
 //! a value for true. Of a parenthesised list of version 2 the first member counts, with its range
 //! in the case of `nor`.
@@ -30,6 +30,9 @@ const RATE_KBPS_MAX: u64 = 10_000_000;
 /// Longest accepted time, in milliseconds: a day.
 const TIME_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 
+/// Highest known version (CTA-5004-A).
+const VERSION_MAX: u64 = 2;
+
 /// Query argument of CMCD.
 const QUERY_KEY: &str = "CMCD";
 const FIELDS: [&str; 4] = ["cmcd-request", "cmcd-object", "cmcd-status", "cmcd-session"];
@@ -57,10 +60,13 @@ pub struct Cmcd {
     pub next_object: Option<String>,
     /// `nrr`: range of the next object, as `first-last`.
     pub next_range: Option<String>,
+    /// Whether `v` is higher than any known version.
+    pub(crate) is_unknown_version: bool,
 }
 
 impl Cmcd {
-    /// Parses the CMCD of a request. Header fields take precedence over the query.
+    /// Parses the CMCD of a request. Header fields take precedence over the query; if either is of
+    /// an unknown version, the result is empty.
     pub fn read<'a, F>(fields: F, query: Option<&str>) -> Self
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -74,7 +80,10 @@ impl Cmcd {
                 said.absorb(&text);
             }
         }
-        said
+        match said.is_unknown_version {
+            true => Self::default(),
+            false => said,
+        }
     }
 
     /// Adds the keys of a field, or of the decoded query argument. The last valid value of a key
@@ -114,6 +123,10 @@ impl Cmcd {
             "sid" => set_valid(&mut self.session_id, quoted(value, ID_CHARS_MAX)),
             "nor" => set_valid(&mut self.next_object, quoted(value, NEXT_OBJECT_CHARS_MAX)),
             "nrr" => set_valid(&mut self.next_range, quoted(value, NEXT_RANGE_CHARS_MAX)),
+            "v" => {
+                let is_known = |version: u64| version <= VERSION_MAX;
+                self.is_unknown_version |= !integer(value).is_none_or(is_known);
+            }
             _ => match value {
                 "true" | "?1" => self.absorb_flag(key, true),
                 "false" | "?0" => self.absorb_flag(key, false),

@@ -24,6 +24,7 @@ fn parses_every_supported_key() {
         session_id: Some("6e2fb550-c457-11e9-bb97-0800200c9a66".into()),
         next_object: Some("..%2F300kbps%2Fsegment35.m4v".into()),
         next_range: Some("12323-48763".into()),
+        is_unknown_version: false,
     };
     assert_eq!(said, expected);
 }
@@ -134,4 +135,24 @@ fn flags_may_have_explicit_values() {
     assert!(parsed("su=true,bs=?1").startup);
     assert!(!parsed("su,su=false").startup);
     assert!(!parsed("bs=?0").starved);
+}
+
+#[test]
+fn no_key_of_unknown_version_counts() {
+    let read = |session: &str| {
+        let fields = [
+            ("CMCD-Session", session.as_bytes()),
+            ("CMCD-Status", &b"bs,bl=100"[..]),
+        ];
+        Cmcd::read(fields, Some("CMCD=su,br%3D5"))
+    };
+    for known in ["v=1", "v=2", "v=x", "st=v"] {
+        let said = read(&alloc::format!("sid=\"a\",{known}"));
+        assert!(
+            said.startup && said.starved && said.session_id.is_some(),
+            "{known}"
+        );
+    }
+    assert_eq!(read("v=3,sid=\"a\""), Cmcd::default());
+    assert_eq!(Cmcd::read([], Some("CMCD=v%3D99%2Csu")), Cmcd::default());
 }

@@ -11,10 +11,10 @@ use headlong_units::BitRate;
 
 use crate::entry::{FileEntry, Files};
 use crate::identity::FileIdentity;
-use crate::kind::{FileKind, file_kind};
+use crate::kind::is_film;
 use crate::stream::{LibraryContext, PartFile, StreamFiles};
 use crate::subtitles::SubtitlesByFilm;
-use crate::title::{SegmentTotalsTable, TitleRecord};
+use crate::title::{SegmentTotalsTable, TitleRecord, assign_folder_posters};
 
 /// The library at one moment.
 #[derive(Debug, Default)]
@@ -207,13 +207,13 @@ fn records(
         .iter()
         .filter_map(|title| TitleRecord::of_manifest(title, &size, &mut measures));
     let alone = located.iter().filter(|(path, file)| {
-        let playable = matches!(file_kind(path), FileKind::Mp4 | FileKind::Playable);
-        playable && file.identity.size > 0 && !plan.places.contains_key(*path)
+        is_film(path) && file.identity.size > 0 && !plan.places.contains_key(*path)
     });
     let texts = SubtitlesByFilm::new(located.keys());
     let alone =
         alone.map(|(path, file)| TitleRecord::of_file(path, file.identity.size, texts.of(path)));
     let mut records: Vec<TitleRecord> = with_manifest.chain(alone).collect();
     records.sort_by(|a, b| a.path.cmp(&b.path));
+    assign_folder_posters(&mut records);
     records
 }

@@ -2,19 +2,21 @@
 //!
 //! The XML structures hold only what determines the order of files: the published crate for the
 //! whole standard depends on an HTTP client, an async runtime and a regex engine. Other elements
-//! and attributes are ignored.
+//! and attributes are ignored, and so is a value that cannot be read, with a note.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use headlong_media::{
     AdaptationSet, Addressing, MediaType, Mpd, Period, Representation, SegmentBase, SegmentList,
-    SegmentTemplate, TimelineEntry, UrlRange, parse_xs_duration,
+    SegmentTemplate, TimelineEntry, TitleNotes, UrlRange, parse_xs_duration, without_own_host,
 };
 use headlong_units::{BitRate, ByteRange, Duration};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-/// Parses an MPD; the error describes the problem.
-pub fn parse_dash(text: &str) -> Result<Mpd, String> {
+/// Parses an MPD; the error describes the problem. URLs whose host is one of `own_hosts` are paths
+/// of the tree.
+pub fn parse_dash(text: &str, own_hosts: &[String]) -> Result<Mpd, String> {
     let text = text.trim_start_matches('\u{feff}');
     // The deserializer accepts any root element.
     let root = root_element(text).ok_or("it has no XML element")?;
@@ -22,7 +24,45 @@ pub fn parse_dash(text: &str) -> Result<Mpd, String> {
         return Err(format!("its root element is not MPD but `{root}`"));
     }
     let mpd: XmlMpd = quick_xml::de::from_str(text).map_err(|error| error.to_string())?;
-    mpd.neutral()
+    if mpd.periods.is_empty() {
+        return Err("it has no Period".to_string());
+    }
+    let mut reader = ValueReader {
+        own_hosts,
+        notes: TitleNotes::default(),
+    };
+    let neutral = mpd.neutral(&mut reader);
+    Ok(Mpd {
+        notes: reader.notes,
+        ..neutral
+    })
+}
+
+/// Reads attributes and URLs, and notes invalid ones.
+struct ValueReader<'a> {
+    own_hosts: &'a [String],
+    notes: TitleNotes,
+}
+
+/// A number, or its text if it is none.
+enum XmlNumber<T> {
+    Read(T),
+    Invalid(String),
+}
+
+impl<'de, T: FromStr> Deserialize<'de> for XmlNumber<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = text.trim();
+        // Some packagers write whole numbers as decimals.
+        let whole = match number.split_once('.') {
+            Some((whole, part)) if part.bytes().all(|byte| byte.is_ascii_digit()) => whole,
+            _ => number,
+        };
+        Ok(whole
+            .parse()
+            .map_or_else(|_| Self::Invalid(text), Self::Read))
+    }
 }
 
 fn root_element(text: &str) -> Option<String> {
@@ -95,7 +135,7 @@ struct XmlRepresentation {
     #[serde(rename = "@id", default)]
     id: String,
     #[serde(rename = "@bandwidth")]
-    bandwidth: Option<u64>,
+    bandwidth: Option<XmlNumber<u64>>,
     #[serde(rename = "@mimeType")]
     mime_type: Option<String>,
     #[serde(rename = "BaseURL", default)]
@@ -116,15 +156,15 @@ struct XmlSegments {
     #[serde(rename = "@initialization")]
     initialization: Option<String>,
     #[serde(rename = "@startNumber")]
-    start_number: Option<u64>,
+    start_number: Option<XmlNumber<u64>>,
     #[serde(rename = "@endNumber")]
-    end_number: Option<u64>,
+    end_number: Option<XmlNumber<u64>>,
     #[serde(rename = "@timescale")]
-    timescale: Option<u64>,
+    timescale: Option<XmlNumber<u64>>,
     #[serde(rename = "@presentationTimeOffset")]
-    time_offset: Option<u64>,
+    time_offset: Option<XmlNumber<u64>>,
     #[serde(rename = "@duration")]
-    duration: Option<u64>,
+    duration: Option<XmlNumber<u64>>,
     #[serde(rename = "@indexRange")]
     index_range: Option<String>,
     #[serde(rename = "Initialization")]
@@ -153,123 +193,108 @@ struct XmlTimeline {
 #[derive(Deserialize)]
 struct XmlEntry {
     #[serde(rename = "@t")]
-    time: Option<u64>,
+    time: Option<XmlNumber<u64>>,
     #[serde(rename = "@d")]
-    duration: u64,
-    #[serde(rename = "@r", default)]
-    repeat: i64,
+    duration: Option<XmlNumber<u64>>,
+    #[serde(rename = "@r")]
+    repeat: Option<XmlNumber<i64>>,
 }
 
 impl XmlMpd {
-    fn neutral(self) -> Result<Mpd, String> {
-        if self.periods.is_empty() {
-            return Err("it has no Period".to_string());
+    fn neutral(self, reader: &mut ValueReader<'_>) -> Mpd {
+        let periods = self.periods.into_iter();
+        Mpd {
+            base_urls: reader.base_urls(self.base_urls),
+            duration: reader.length("mediaPresentationDuration", self.duration),
+            periods: periods.map(|period| period.neutral(reader)).collect(),
+            notes: TitleNotes::default(),
         }
-        let periods = self.periods.into_iter().map(XmlPeriod::neutral);
-        Ok(Mpd {
-            base_urls: texts(self.base_urls),
-            duration: length(self.duration)?,
-            periods: periods.collect::<Result<_, _>>()?,
-        })
     }
 }
 
 impl XmlPeriod {
-    fn neutral(self) -> Result<Period, String> {
-        let sets = self.sets.into_iter().map(XmlSet::neutral);
-        Ok(Period {
-            base_urls: texts(self.base_urls),
-            start: length(self.start)?,
-            duration: length(self.duration)?,
-            addressing: addressing(self.template, self.list, self.base)?,
-            adaptation_sets: sets.collect::<Result<_, _>>()?,
-        })
+    fn neutral(self, reader: &mut ValueReader<'_>) -> Period {
+        let sets = self.sets.into_iter();
+        Period {
+            base_urls: reader.base_urls(self.base_urls),
+            start: reader.length("start", self.start),
+            duration: reader.length("duration", self.duration),
+            addressing: addressing(self.template, self.list, self.base, reader),
+            adaptation_sets: sets.map(|set| set.neutral(reader)).collect(),
+        }
     }
 }
 
 impl XmlSet {
-    fn neutral(self) -> Result<AdaptationSet, String> {
+    fn neutral(self, reader: &mut ValueReader<'_>) -> AdaptationSet {
         let representations = self.representations.into_iter();
         let media = media(self.content_type.as_deref()).or(media(self.mime_type.as_deref()));
-        Ok(AdaptationSet {
-            base_urls: texts(self.base_urls),
+        AdaptationSet {
+            base_urls: reader.base_urls(self.base_urls),
             media,
-            addressing: addressing(self.template, self.list, self.base)?,
-            representations: representations
-                .map(XmlRepresentation::neutral)
-                .collect::<Result<_, _>>()?,
-        })
+            addressing: addressing(self.template, self.list, self.base, reader),
+            representations: representations.map(|one| one.neutral(reader)).collect(),
+        }
     }
 }
 
 impl XmlRepresentation {
-    fn neutral(self) -> Result<Representation, String> {
-        Ok(Representation {
+    fn neutral(self, reader: &mut ValueReader<'_>) -> Representation {
+        Representation {
             id: self.id,
-            bandwidth: self.bandwidth.map(BitRate),
+            bandwidth: reader.number("bandwidth", self.bandwidth).map(BitRate),
             media: media(self.mime_type.as_deref()),
-            base_urls: texts(self.base_urls),
-            addressing: addressing(self.template, self.list, self.base)?,
-        })
+            base_urls: reader.base_urls(self.base_urls),
+            addressing: addressing(self.template, self.list, self.base, reader),
+        }
     }
 }
 
 impl XmlSegments {
-    fn timeline(timeline: Option<XmlTimeline>) -> Option<Arc<[TimelineEntry]>> {
-        let entries = timeline?.entries.into_iter().map(|entry| TimelineEntry {
-            time: entry.time,
-            duration: entry.duration,
-            repeat: entry.repeat,
-        });
-        Some(entries.collect())
-    }
-
-    fn template(self) -> SegmentTemplate {
+    fn template(self, reader: &mut ValueReader<'_>) -> SegmentTemplate {
         let element = self.initialization_element.and_then(|init| init.url);
         SegmentTemplate {
-            media: self.media,
-            initialization: self.initialization.or(element),
-            start_number: self.start_number,
-            end_number: self.end_number,
-            timescale: self.timescale,
-            time_offset: self.time_offset,
-            duration: self.duration,
-            timeline: Self::timeline(self.timeline),
+            media: self.media.map(|url| reader.url(url)),
+            initialization: self.initialization.or(element).map(|url| reader.url(url)),
+            start_number: reader.number("startNumber", self.start_number),
+            end_number: reader.number("endNumber", self.end_number),
+            timescale: reader.number("timescale", self.timescale),
+            time_offset: reader.number("presentationTimeOffset", self.time_offset),
+            duration: reader.number("duration", self.duration),
+            timeline: reader.timeline(self.timeline),
         }
     }
 
-    fn list(self) -> Result<SegmentList, String> {
-        let urls = self.urls.into_iter().map(XmlSource::neutral);
-        Ok(SegmentList {
+    fn list(self, reader: &mut ValueReader<'_>) -> SegmentList {
+        let urls = self.urls.into_iter();
+        SegmentList {
             initialization: self
                 .initialization_element
-                .map(XmlSource::neutral)
-                .transpose()?,
-            timescale: self.timescale,
-            time_offset: self.time_offset,
-            duration: self.duration,
-            timeline: Self::timeline(self.timeline),
-            urls: urls.collect::<Result<_, _>>()?,
-        })
+                .map(|source| source.neutral(reader)),
+            timescale: reader.number("timescale", self.timescale),
+            time_offset: reader.number("presentationTimeOffset", self.time_offset),
+            duration: reader.number("duration", self.duration),
+            timeline: reader.timeline(self.timeline),
+            urls: urls.map(|source| source.neutral(reader)).collect(),
+        }
     }
 
-    fn base(self) -> Result<SegmentBase, String> {
-        Ok(SegmentBase {
+    fn base(self, reader: &mut ValueReader<'_>) -> SegmentBase {
+        SegmentBase {
             initialization: self
                 .initialization_element
-                .map(XmlSource::neutral)
-                .transpose()?,
-            index_range: range(self.index_range)?,
-        })
+                .map(|source| source.neutral(reader)),
+            index_range: reader.range("indexRange", self.index_range),
+        }
     }
 }
 
 impl XmlSource {
-    fn neutral(self) -> Result<UrlRange, String> {
-        Ok(UrlRange {
-            url: self.url,
-            range: range(self.range)?,
-        })
+    fn neutral(self, reader: &mut ValueReader<'_>) -> UrlRange {
+        UrlRange {
+            url: self.url.map(|url| reader.url(url)),
+            range: reader.range("range", self.range),
+        }
     }
 }
 
@@ -277,34 +302,69 @@ fn addressing(
     template: Option<XmlSegments>,
     list: Option<XmlSegments>,
     base: Option<XmlSegments>,
-) -> Result<Addressing, String> {
-    Ok(Addressing {
-        template: template.map(XmlSegments::template),
-        list: list.map(XmlSegments::list).transpose()?,
-        base: base.map(XmlSegments::base).transpose()?,
-    })
+    reader: &mut ValueReader<'_>,
+) -> Addressing {
+    Addressing {
+        template: template.map(|segments| segments.template(reader)),
+        list: list.map(|segments| segments.list(reader)),
+        base: base.map(|segments| segments.base(reader)),
+    }
 }
 
-fn texts(texts: Vec<XmlText>) -> Vec<String> {
-    let trimmed = texts.into_iter().map(|text| text.text.trim().to_string());
-    trimmed.collect()
-}
+impl ValueReader<'_> {
+    fn base_urls(&self, texts: Vec<XmlText>) -> Vec<String> {
+        let trimmed = texts.into_iter().map(|text| text.text.trim().to_string());
+        trimmed.map(|url| self.url(url)).collect()
+    }
 
-fn length(text: Option<String>) -> Result<Option<Duration>, String> {
-    let parse =
-        |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is not a duration"));
-    text.map(parse).transpose()
-}
+    fn url(&self, url: String) -> String {
+        let path = without_own_host(&url, self.own_hosts);
+        match path.len() == url.len() {
+            true => url,
+            false => path.to_owned(),
+        }
+    }
 
-/// `first-last`, both inclusive.
-fn range(text: Option<String>) -> Result<Option<ByteRange>, String> {
-    let parse = |text: &str| {
-        let (first, last) = text.trim().split_once('-')?;
-        let last: u64 = last.parse().ok()?;
-        Some(ByteRange::new(first.parse().ok()?, last.checked_add(1)?))
-    };
-    let parse = |text: String| parse(&text).ok_or(format!("`{text}` is not a byte range"));
-    text.map(parse).transpose()
+    fn number<T>(&mut self, name: &str, number: Option<XmlNumber<T>>) -> Option<T> {
+        match number? {
+            XmlNumber::Read(number) => Some(number),
+            XmlNumber::Invalid(text) => self.note(name, &text, "number"),
+        }
+    }
+
+    fn length(&mut self, name: &str, text: Option<String>) -> Option<Duration> {
+        let text = text?;
+        parse_xs_duration(&text).or_else(|| self.note(name, &text, "duration"))
+    }
+
+    /// `first-last`, both inclusive.
+    fn range(&mut self, name: &str, text: Option<String>) -> Option<ByteRange> {
+        let text = text?;
+        let parse = |text: &str| {
+            let (first, last) = text.trim().split_once('-')?;
+            let last: u64 = last.parse().ok()?;
+            Some(ByteRange::new(first.parse().ok()?, last.checked_add(1)?))
+        };
+        parse(&text).or_else(|| self.note(name, &text, "byte range"))
+    }
+
+    fn timeline(&mut self, timeline: Option<XmlTimeline>) -> Option<Arc<[TimelineEntry]>> {
+        let entries = timeline?.entries.into_iter().map(|entry| TimelineEntry {
+            time: self.number("t", entry.time),
+            // Zero is reported when the timeline is used.
+            duration: self.number("d", entry.duration).unwrap_or(0),
+            repeat: self.number("r", entry.repeat).unwrap_or(0),
+        });
+        Some(entries.collect())
+    }
+
+    /// Notes an attribute that is ignored.
+    fn note<T>(&mut self, name: &str, text: &str, kind: &str) -> Option<T> {
+        let text: String = text.chars().take(80).collect();
+        let note = format!("its attribute {name}=\"{text}\" is not a {kind} and is ignored");
+        self.notes.push(note);
+        None
+    }
 }
 
 fn media(text: Option<&str>) -> Option<MediaType> {
@@ -323,16 +383,47 @@ mod tests {
 
     #[test]
     fn reason_is_given_for_invalid_manifest() {
-        for text in [
-            "",
-            "hello",
-            "<html/>",
-            "<MPD/>",
-            "<MPD><Period duration=\"5\"/></MPD>",
-            "<MPD><Period>",
-            "<MPD><Period><AdaptationSet><Representation bandwidth=\"x\"/></AdaptationSet></Period></MPD>",
+        for text in ["", "hello", "<html/>", "<MPD/>", "<MPD><Period>"] {
+            assert!(parse_dash(text, &[]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn invalid_attribute_loses_nothing_else_and_is_named() {
+        let text = "<MPD mediaPresentationDuration=\"5\"><Period start=\"PT0S\"><AdaptationSet>\
+             <SegmentTemplate media=\"https://films.example/v/$Number$.m4s\" timescale=\"1000.0\" \
+             startNumber=\"one\"><SegmentTimeline><S t=\"0\" d=\"4000.0\" r=\"2\"/><S d=\"?\"/>\
+             </SegmentTimeline></SegmentTemplate>\
+             <Representation id=\"a\" bandwidth=\"64000.5\"/><Representation id=\"b\" bandwidth=\"x\">\
+             <BaseURL>http://films.example:8080/b/</BaseURL><SegmentBase indexRange=\"all\"/>\
+             </Representation></AdaptationSet></Period></MPD>";
+        let mpd = parse_dash(text, &["films.example".to_string()]).expect("a manifest");
+        assert_eq!(mpd.duration, None);
+        let set = &mpd.periods[0].adaptation_sets[0];
+        let template = set.addressing.template.as_ref().expect("a template");
+        assert_eq!(template.media.as_deref(), Some("/v/$Number$.m4s"));
+        assert_eq!(
+            (template.timescale, template.start_number),
+            (Some(1000), None)
+        );
+        let durations = template.timeline.iter().flat_map(|entries| entries.iter());
+        let durations: Vec<u64> = durations.map(|entry| entry.duration).collect();
+        assert_eq!(durations, [4000, 0]);
+        let rates: Vec<_> = set.representations.iter().map(|of| of.bandwidth).collect();
+        assert_eq!(rates, [Some(BitRate(64_000)), None]);
+        assert_eq!(set.representations[1].base_urls, ["/b/"]);
+        let notes: Vec<&str> = mpd.notes.iter().collect();
+        for named in [
+            "mediaPresentationDuration=\"5\" is not a duration",
+            "startNumber=\"one\" is not a number",
+            "d=\"?\" is not a number",
+            "bandwidth=\"x\" is not a number",
+            "indexRange=\"all\" is not a byte range",
         ] {
-            assert!(parse_dash(text).is_err(), "{text}");
+            assert!(
+                notes.iter().any(|note| note.contains(named)),
+                "{named}: {notes:?}"
+            );
         }
     }
 
@@ -342,7 +433,7 @@ mod tests {
              <m:Period><m:AdaptationSet mimeType=\"audio/mp4\"><m:Representation id=\"a\"/><m:Role x=\"1\"/>\
              <m:Representation id=\"b\"><m:BaseURL> b.mp4 </m:BaseURL><m:BaseURL/></m:Representation>\
              </m:AdaptationSet></m:Period></m:MPD>";
-        let mpd = parse_dash(text).expect("a manifest");
+        let mpd = parse_dash(text, &[]).expect("a manifest");
         let set = &mpd.periods[0].adaptation_sets[0];
         assert_eq!(set.media, Some(MediaType::Audio));
         assert_eq!(set.representations.len(), 2);
@@ -354,7 +445,7 @@ mod tests {
         fn parser_never_panics_on_any_mpd(
             text in "<MPD>(<(/)?(Period|AdaptationSet|Representation|SegmentTemplate|SegmentList|BaseURL)( (duration|media|timescale)=\"[0-9$a-zPT-]{0,6}\")?(/)?>|a|é|&amp;|&x;|<!--){0,12}(</MPD>)?",
         ) {
-            let _ = parse_dash(&text);
+            let _ = parse_dash(&text, &[]);
         }
     }
 }

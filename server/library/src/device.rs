@@ -563,7 +563,12 @@ mod tests {
             link_targets: 1,
             ..LibraryOptions::default()
         };
-        let library = Library::open_in(kernel, &paths, options).expect("opened");
+        let library = Library::open_in(
+            kernel,
+            &paths.map(|path| MountedRoot::at("", &path)),
+            options,
+        )
+        .expect("opened");
         library.rescan();
         assert_eq!(library.devices().len(), 2);
         assert_eq!(library.devices_of_root(0), [0, 1]);

@@ -9,17 +9,20 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use headlong_media::Mp4Facts;
+use headlong_media::HeaderFacts;
 use headlong_units::Duration;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
 
 use crate::identity::FileIdentity;
 
-/// Bytes of a record: file (16), version, duration in nanoseconds, declared end, and XXH3 of those
-/// (8 each), little-endian.
+/// Bytes of a record: file (16), version, duration in nanoseconds with [`ESTIMATED`], declared end,
+/// and XXH3 of those (8 each), little-endian.
 pub const FACTS_RECORD_BYTES: usize = 48;
 /// Most files with a record.
 pub const FACTS_MAX: usize = 500_000;
+
+/// Bit of an estimated duration; a duration is shorter than three centuries.
+const ESTIMATED: u64 = 1 << 63;
 
 /// Seed for the meaning of the fields: a record of another meaning has a wrong checksum.
 const CHECK_SEED: u64 = 0x6864_6c67_0001;
@@ -63,7 +66,7 @@ impl FactsKey {
 #[derive(Debug, Clone, Copy)]
 struct StoredFacts {
     version: u64,
-    facts: Mp4Facts,
+    facts: HeaderFacts,
     is_used: bool,
 }
 
@@ -81,7 +84,7 @@ struct FactsByFile {
 
 impl FactsTable {
     /// The facts of a version of a file, if known.
-    pub(crate) fn recall(&self, of: FactsKey) -> Option<Mp4Facts> {
+    pub(crate) fn recall(&self, of: FactsKey) -> Option<HeaderFacts> {
         let mut table = self.lock();
         let known = table.by_file.get_mut(&of.file)?;
         if known.version == of.version {
@@ -99,7 +102,7 @@ impl FactsTable {
     }
 
     /// The headers of a version of a file were read.
-    pub(crate) fn remember(&self, of: FactsKey, facts: Mp4Facts) {
+    pub(crate) fn remember(&self, of: FactsKey, facts: HeaderFacts) {
         let mut table = self.lock();
         if table.insert(of, facts, true) {
             table.unwritten.extend(encode(of, facts));
@@ -146,7 +149,7 @@ impl FactsTable {
 }
 
 impl FactsByFile {
-    fn insert(&mut self, of: FactsKey, facts: Mp4Facts, is_used: bool) -> bool {
+    fn insert(&mut self, of: FactsKey, facts: HeaderFacts, is_used: bool) -> bool {
         if self.by_file.len() >= FACTS_MAX && !self.by_file.contains_key(&of.file) {
             self.by_file.retain(|_, known| known.is_used);
             if self.by_file.len() >= FACTS_MAX {
@@ -164,18 +167,20 @@ impl FactsByFile {
     }
 }
 
-fn encode(of: FactsKey, facts: Mp4Facts) -> [u8; FACTS_RECORD_BYTES] {
+fn encode(of: FactsKey, facts: HeaderFacts) -> [u8; FACTS_RECORD_BYTES] {
     let mut record = [0; FACTS_RECORD_BYTES];
     record[..16].copy_from_slice(&of.file.to_le_bytes());
     record[16..24].copy_from_slice(&of.version.to_le_bytes());
-    record[24..32].copy_from_slice(&facts.duration.0.to_le_bytes());
+    let flag = if facts.is_estimated { ESTIMATED } else { 0 };
+    let duration = facts.duration.0 & !ESTIMATED | flag;
+    record[24..32].copy_from_slice(&duration.to_le_bytes());
     record[32..40].copy_from_slice(&facts.end_declared.to_le_bytes());
     let check = xxh3_64_with_seed(&record[..40], CHECK_SEED);
     record[40..].copy_from_slice(&check.to_le_bytes());
     record
 }
 
-fn decode(record: &[u8]) -> Option<(FactsKey, Mp4Facts)> {
+fn decode(record: &[u8]) -> Option<(FactsKey, HeaderFacts)> {
     let (said, check) = record.split_at_checked(40)?;
     if check != xxh3_64_with_seed(said, CHECK_SEED).to_le_bytes() {
         return None;
@@ -185,8 +190,9 @@ fn decode(record: &[u8]) -> Option<(FactsKey, Mp4Facts)> {
         file: u128::from_le_bytes(*said.first_chunk()?),
         version: word(16)?,
     };
-    let facts = Mp4Facts {
-        duration: Duration(word(24)?),
+    let facts = HeaderFacts {
+        duration: Duration(word(24)? & !ESTIMATED),
+        is_estimated: word(24)? & ESTIMATED != 0,
         end_declared: word(32)?,
     };
     Some((of, facts))
@@ -196,13 +202,14 @@ fn decode(record: &[u8]) -> Option<(FactsKey, Mp4Facts)> {
 mod tests {
     use super::*;
 
-    fn record(n: u64) -> (FactsKey, Mp4Facts) {
+    fn record(n: u64) -> (FactsKey, HeaderFacts) {
         let of = FactsKey {
             file: u128::from(n) << 70 | 5,
             version: n + 1,
         };
-        let facts = Mp4Facts {
+        let facts = HeaderFacts {
             duration: Duration(n + 2),
+            is_estimated: n.is_multiple_of(2),
             end_declared: n + 3,
         };
         (of, facts)
@@ -210,8 +217,10 @@ mod tests {
 
     #[test]
     fn record_round_trips() {
-        let (of, facts) = record(77);
-        assert_eq!(decode(&encode(of, facts)), Some((of, facts)));
+        for n in [76, 77] {
+            let (of, facts) = record(n);
+            assert_eq!(decode(&encode(of, facts)), Some((of, facts)));
+        }
     }
 
     #[test]

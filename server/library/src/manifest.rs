@@ -15,7 +15,7 @@ use crate::catalogue::ScannedFile;
 use crate::dash::parse_dash;
 use crate::hls::{HlsPlaylist, parse_hls};
 use crate::identity::FileIdentity;
-use crate::kind::{FileKind, file_kind};
+use crate::kind::{FileKind, file_kind, split_name};
 use crate::normal_form::in_any_form;
 use crate::root::Root;
 use crate::warning::Warning;
@@ -37,6 +37,8 @@ enum ParsedManifest {
     Master(HlsMaster),
     Media(HlsMedia),
     Dash(Mpd),
+    /// A list of files or stations for music players, which is no title.
+    FileList,
     /// With the reason.
     Broken(String),
     /// With the reason; the next attempt may succeed.
@@ -70,20 +72,22 @@ impl ManifestMemory {
 }
 
 impl Manifest {
-    /// Reads and parses a manifest.
-    pub(crate) fn read(root: &Root, path: &str, identity: FileIdentity) -> Self {
-        let parsed = read_text(root, path, identity)
-            .and_then(|text| {
-                let parsed = match file_kind(path) {
-                    FileKind::Dash => parse_dash(&text).map(ParsedManifest::Dash),
-                    _ => parse_hls(&text).map(|playlist| match playlist {
-                        HlsPlaylist::Master(master) => ParsedManifest::Master(master),
-                        HlsPlaylist::Media(media) => ParsedManifest::Media(media),
-                    }),
-                };
-                parsed.map_err(ParsedManifest::Broken)
-            })
-            .unwrap_or_else(|reason| reason);
+    /// Reads and parses a manifest. URLs of `own_hosts` in it are paths of the tree.
+    pub(crate) fn read(
+        root: &Root,
+        path: &str,
+        identity: FileIdentity,
+        own_hosts: &[String],
+    ) -> Self {
+        let parsed = read_text(root, path, identity).and_then(|text| {
+            let parsed = parse(path, &text.text, own_hosts);
+            let mut parsed = parsed.map_err(ParsedManifest::Broken)?;
+            if let (true, Some(notes)) = (text.is_latin1, parsed.notes()) {
+                notes.push("it is not UTF-8 and is read as Latin-1".to_owned());
+            }
+            Ok(parsed)
+        });
+        let parsed = parsed.unwrap_or_else(|reason| reason);
         Self { identity, parsed }
     }
 
@@ -98,16 +102,21 @@ impl Manifest {
         match &self.parsed {
             ParsedManifest::Media(media) => {
                 let of = |segment: &HlsSegment| size_of::<HlsSegment>() + segment.uri.len() + 32;
-                media
-                    .segments
+                let segments = media.segments.iter().map(of);
+                let names = media
+                    .imports
                     .iter()
-                    .map(|segment| of(segment) as u64)
-                    .sum()
+                    .map(|name| size_of::<String>() + name.len());
+                let notes = media
+                    .notes
+                    .iter()
+                    .map(|note| size_of::<String>() + note.len());
+                segments.chain(names).chain(notes).sum::<usize>() as u64
             }
             ParsedManifest::Master(_) | ParsedManifest::Dash(_) => {
                 self.identity.size * BYTES_PER_TEXT_BYTE
             }
-            ParsedManifest::Broken(_) | ParsedManifest::Unread(_) => 0,
+            ParsedManifest::Broken(_) | ParsedManifest::Unread(_) | ParsedManifest::FileList => 0,
             ParsedManifest::TooMuch(bytes) => *bytes,
         }
     }
@@ -123,7 +132,45 @@ impl Manifest {
     }
 }
 
-fn read_text(root: &Root, path: &str, identity: FileIdentity) -> Result<String, ParsedManifest> {
+impl ParsedManifest {
+    /// The notes on its text.
+    fn notes(&mut self) -> Option<&mut TitleNotes> {
+        match self {
+            Self::Master(master) => Some(&mut master.notes),
+            Self::Media(media) => Some(&mut media.notes),
+            Self::Dash(mpd) => Some(&mut mpd.notes),
+            _ => None,
+        }
+    }
+}
+
+fn parse(path: &str, text: &str, own_hosts: &[String]) -> Result<ParsedManifest, String> {
+    if file_kind(path) == FileKind::Dash {
+        return parse_dash(text, own_hosts).map(ParsedManifest::Dash);
+    }
+    // A media playlist of HLS has at least a target duration.
+    let (_, extension) = split_name(path);
+    if extension.eq_ignore_ascii_case("m3u") && !text.contains("#EXT-X-") {
+        return Ok(ParsedManifest::FileList);
+    }
+    parse_hls(text, own_hosts).map(|playlist| match playlist {
+        HlsPlaylist::Master(master) => ParsedManifest::Master(master),
+        HlsPlaylist::Media(media) => ParsedManifest::Media(media),
+    })
+}
+
+/// The text of a manifest.
+struct ManifestText {
+    text: String,
+    /// Whether it was not UTF-8.
+    is_latin1: bool,
+}
+
+fn read_text(
+    root: &Root,
+    path: &str,
+    identity: FileIdentity,
+) -> Result<ManifestText, ParsedManifest> {
     if identity.size > MANIFEST_BYTES_MAX {
         let reason = format!("it is larger than {MANIFEST_BYTES_MAX} bytes");
         return Err(ParsedManifest::Broken(reason));
@@ -135,13 +182,20 @@ fn read_text(root: &Root, path: &str, identity: FileIdentity) -> Result<String, 
             "it changed while it was read".to_string(),
         ));
     }
-    let mut text = String::new();
-    let read = file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => ParsedManifest::Broken(error.to_string()),
-        _ => unread(error),
-    })?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    let read = file.take(MANIFEST_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(unread)?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => ManifestText {
+            text,
+            is_latin1: false,
+        },
+        // Old tools write names of songs and films so.
+        Err(error) => ManifestText {
+            text: error.as_bytes().iter().copied().map(char::from).collect(),
+            is_latin1: true,
+        },
+    })
 }
 
 /// Segments, for all titles together, that may be named although their files are missing or belong
@@ -233,7 +287,7 @@ fn build_titles(
             ParsedManifest::Media(media) if !named.contains(path) && !media.i_frames_only => {
                 media_title(path, media, &mut builder)
             }
-            ParsedManifest::Media(_) => continue,
+            ParsedManifest::Media(_) | ParsedManifest::FileList => continue,
             ParsedManifest::Dash(mpd) => dash_title(path, mpd, &mut builder),
             ParsedManifest::Broken(reason) | ParsedManifest::Unread(reason) => {
                 let what = match manifest.is_unread() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Options of a library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryOptions {
     /// How long the result of a check is used; zero checks the disk each time.
     pub revalidate: Duration,
@@ -22,6 +22,8 @@ pub struct LibraryOptions {
     /// The last `link_targets` of the unserved roots: symbolic links of served roots may lead into
     /// them.
     pub link_targets: usize,
+    /// Host names of this server: URLs of theirs in manifests are paths of the tree.
+    pub server_names: Vec<String>,
 }
 
 impl Default for LibraryOptions {
@@ -35,6 +37,7 @@ impl Default for LibraryOptions {
             show_after: Duration::from_secs(1),
             unserved_roots: 0,
             link_targets: 0,
+            server_names: Vec::new(),
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::manifest::{Manifest, Manifests, is_complete, titles_around, unread};
 use crate::out_of_order_state::{ScanScope, folder_of};
 use crate::state::{LibraryState, lock};
 use crate::stream::{PartFile, RemovedStream};
-use crate::title::{SegmentTotalsTable, TitleRecord};
+use crate::title::{SegmentTotalsTable, TitleRecord, assign_folder_posters};
 use crate::walk::names;
 
 /// Most manifests read in one folder; of more, those with names most similar to the requested one.
@@ -161,6 +161,7 @@ impl LibraryState {
                 Err(at) => titles.insert(at, record),
             }
         }
+        assign_folder_posters(&mut titles);
         let titles = Arc::new(titles);
         // The old list is dropped outside the lock.
         let old = self.write(|catalogue| std::mem::replace(&mut catalogue.titles, titles));
@@ -236,7 +237,10 @@ impl OutOfOrderScan<'_> {
         let manifest = match early.filter(|early| early.identity == identity && !early.is_unread())
         {
             Some(early) => early,
-            None => Arc::new(Manifest::read(root, path, identity)),
+            None => {
+                let own_hosts = &self.state.options.server_names;
+                Arc::new(Manifest::read(root, path, identity, own_hosts))
+            }
         };
         self.manifests.insert(Arc::from(path), manifest);
     }

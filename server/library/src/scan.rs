@@ -94,6 +94,7 @@ impl LibraryState {
             whole,
             settle: self.options.settle,
             settle_file: self.options.settle_file,
+            own_hosts: &self.options.server_names,
         };
         let mut showing = CommitThrottle::new(self.options.show_after);
         let mut so_far = |scan: &RootScan| showing.show(|| self.show(root, scan, began_ns));
@@ -509,6 +510,7 @@ mod tests {
             whole: true,
             settle: Duration::ZERO,
             settle_file: Duration::ZERO,
+            own_hosts: &[],
         };
         let mut along = WalkCallbacks {
             look_at: &look_at,
@@ -542,6 +544,7 @@ mod tests {
             whole,
             settle: Duration::ZERO,
             settle_file: Duration::ZERO,
+            own_hosts: &[],
         };
         let mut along = WalkCallbacks {
             look_at: &|directory: BorrowedFd<'_>, name: &CStr| match name.to_bytes()

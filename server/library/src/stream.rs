@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
-use headlong_media::{Mp4Facts, Mp4Fault, Mp4Progress, Mp4Scan, encode_path};
+use headlong_media::{HeaderFacts, encode_path};
 use headlong_units::BitRate;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::device::{Devices, FileSystemLocation};
 use crate::facts::{FactsKey, FactsTable};
+use crate::header_scan::{HeaderProgress, HeaderScan};
 use crate::identity::{FileIdentity, born_ns};
-use crate::kind::{FileKind, file_kind};
+use crate::kind::has_header;
 use crate::os_path::os_path;
 use crate::past_versions::PastVersions;
 use crate::raw;
@@ -100,7 +101,7 @@ impl PartFile {
     }
 }
 
-/// State of the headers of a single MP4 file.
+/// State of the headers of a single media file.
 #[derive(Debug, Default)]
 enum HeaderState {
     /// Not looked up yet; another process may have stored them.
@@ -109,11 +110,11 @@ enum HeaderState {
     /// None of their bytes were read yet.
     Unseen,
     /// Some of their bytes were read.
-    Scanning(Box<Mp4Scan>),
+    Scanning(Box<HeaderScan>),
     /// Completely parsed.
-    Known(Mp4Facts),
-    /// Invalid, or the file has none.
-    Failed(Option<Mp4Fault>),
+    Known(HeaderFacts),
+    /// Invalid for this reason, or the file has none.
+    Failed(Option<String>),
 }
 
 /// A stream in one version.
@@ -253,15 +254,15 @@ impl StreamFiles {
         Some(FileKey(hash.digest128()))
     }
 
-    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file as far as
+    /// Average bit rate: the manifest's, else that of the headers of a single file as far as
     /// they were read. Accesses no disk.
     pub fn bit_rate(&self) -> Option<BitRate> {
         let learned = || self.facts()?.bit_rate(self.size());
         self.manifest_bit_rate.or_else(learned)
     }
 
-    /// Facts of the headers of a single MP4 file, as far as they were read. Accesses no disk.
-    pub(crate) fn facts(&self) -> Option<Mp4Facts> {
+    /// Facts of the headers of a single file, as far as they were read. Accesses no disk.
+    pub(crate) fn facts(&self) -> Option<HeaderFacts> {
         match &*self.header() {
             HeaderState::Known(facts) => Some(*facts),
             HeaderState::Scanning(scan) => said_so_far(scan),
@@ -288,16 +289,16 @@ impl StreamFiles {
         }
         let mut scan = match std::mem::take(&mut *header) {
             HeaderState::Scanning(scan) => scan,
-            _ => Box::new(Mp4Scan::new(self.size())),
+            _ => Box::new(HeaderScan::of(&self.parts.first()?.path, self.size())?),
         };
-        let rate = |facts: Option<Mp4Facts>| facts?.bit_rate(self.size());
+        let rate = |facts: Option<HeaderFacts>| facts?.bit_rate(self.size());
         let before = rate(said_so_far(&scan));
         scan.take(offset, bytes);
         let now = rate(said_so_far(&scan));
         *header = match scan.progress() {
-            Mp4Progress::Scanning(_) => HeaderState::Scanning(scan),
-            Mp4Progress::Done(facts) => HeaderState::Known(facts),
-            Mp4Progress::Failed(fault) => HeaderState::Failed(Some(fault)),
+            HeaderProgress::Scanning(_) => HeaderState::Scanning(scan),
+            HeaderProgress::Done(facts) => HeaderState::Known(facts),
+            HeaderProgress::Failed(reason) => HeaderState::Failed(Some(reason)),
         };
         if let HeaderState::Known(facts) = &*header
             && let Some(version) = self.version()
@@ -323,7 +324,7 @@ impl StreamFiles {
             return header;
         }
         let has_header = match &self.parts[..] {
-            [only] => file_kind(&only.path) == FileKind::Mp4 && only.size() > 0,
+            [only] => has_header(&only.path) && only.size() > 0,
             _ => false,
         };
         if !has_header || self.manifest_bit_rate.is_some() {
@@ -355,23 +356,30 @@ impl StreamFiles {
     /// The problem with the headers, and its consequence.
     fn oddity(&self, header: &HeaderState) -> Option<String> {
         match header {
-            HeaderState::Failed(Some(fault)) => {
-                Some(format!("{fault}; it is served as a plain file"))
+            HeaderState::Failed(Some(reason)) => {
+                Some(format!("{reason}; it is served as a plain file"))
             }
             HeaderState::Known(facts) if facts.is_cut(self.size()) => {
                 let reason = "its mdat is longer than the file: it was truncated, or is still \
                               being copied; it is served as far as it goes";
                 Some(reason.to_owned())
             }
-            HeaderState::Known(facts) if facts.duration.0 > 0 => {
+            HeaderState::Known(facts) if facts.duration.0 == 0 => {
+                let reason = "its headers give no duration, so its bit rate is unknown; the \
+                              server uses the observed speed of viewers";
+                Some(reason.to_owned())
+            }
+            HeaderState::Known(facts) if facts.bit_rate(self.size()).is_none() => {
                 let seconds = facts.duration.as_secs_f64();
-                let reason = || {
-                    format!(
-                        "its headers give a duration of {seconds} s, which is implausible for its \
-                         size; the server uses the observed speed of viewers"
-                    )
-                };
-                facts.bit_rate(self.size()).is_none().then(reason)
+                Some(format!(
+                    "its headers give a duration of {seconds} s, which is implausible for its \
+                     size; the server uses the observed speed of viewers"
+                ))
+            }
+            HeaderState::Known(facts) if facts.is_estimated => {
+                let reason = "its headers give no duration; duration and bit rate are estimated \
+                              from its first fragments";
+                Some(reason.to_owned())
             }
             _ => None,
         }
@@ -448,12 +456,12 @@ impl StreamFiles {
 }
 
 /// Facts of the headers before all of them were read.
-fn said_so_far(scan: &Mp4Scan) -> Option<Mp4Facts> {
+fn said_so_far(scan: &HeaderScan) -> Option<HeaderFacts> {
     match scan.progress() {
-        Mp4Progress::Scanning(facts) | Mp4Progress::Done(facts) => {
+        HeaderProgress::Scanning(facts) | HeaderProgress::Done(facts) => {
             Some(facts).filter(|facts| facts.duration.0 > 0)
         }
-        Mp4Progress::Failed(_) => None,
+        HeaderProgress::Failed(_) => None,
     }
 }
 

@@ -1,6 +1,6 @@
-//! Subtitles beside a plain file: `film.mp4` has `film.vtt` and `film.en.vtt`.
+//! Subtitles beside a plain file: `film.mp4` has `film.vtt` and `film.en.srt`.
 //!
-//! Only names are checked. Titles with a manifest name their subtitles there.
+//! Only names are checked; the player page converts SubRip (`.srt`) to WebVTT. Titles with a manifest name their subtitles there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::kind::split_name;
 /// Most subtitles of one title: more than the languages of any film.
 const TEXTS_MAX: usize = 64;
 
-/// A WebVTT file beside a title.
+/// A WebVTT or SubRip file beside a title.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SubtitlesView {
     /// Its URL path.
@@ -49,7 +49,8 @@ impl<'a> SubtitlesByFilm<'a> {
         let mut all = Self::default();
         for path in files {
             let (_, extension) = split_name(path);
-            if !extension.eq_ignore_ascii_case("vtt") {
+            let mut formats = ["vtt", "srt"].into_iter();
+            if !formats.any(|format| format.eq_ignore_ascii_case(extension)) {
                 continue;
             }
             let base = without_extension(path);
@@ -69,11 +70,15 @@ impl<'a> SubtitlesByFilm<'a> {
         });
     }
 
-    /// The subtitles of a title: first the one without a language, then by name.
+    /// The subtitles of a title: first the one without a language, then by name. Of two files that
+    /// differ in the format only, WebVTT counts.
     pub(crate) fn of(&self, title: &str) -> Vec<Subtitles> {
         let found = self.0.get(without_extension(title));
         let mut found = found.cloned().unwrap_or_default();
-        found.sort_by(|a, b| (&a.language, &a.path).cmp(&(&b.language, &b.path)));
+        let base = |text: &Subtitles| without_extension(&text.path).to_owned();
+        let is_srt = |text: &Subtitles| split_name(&text.path).1.eq_ignore_ascii_case("srt");
+        found.sort_by_cached_key(|text| (text.language.clone(), base(text), is_srt(text)));
+        found.dedup_by(|later, first| base(later) == base(first));
         found.truncate(TEXTS_MAX);
         found
     }
@@ -107,6 +112,8 @@ mod tests {
             "a/film.mp4",
             "a/film.vtt",
             "a/film.en.vtt",
+            "a/film.en.srt",
+            "a/film.fr.srt",
             "a/film.pt_BR.VTT",
             "a/film.chapters.vtt",
             "a/film.part.mp4",
@@ -128,6 +135,7 @@ mod tests {
         let expected = [
             text("a/film.vtt", None),
             text("a/film.en.vtt", Some("en")),
+            text("a/film.fr.srt", Some("fr")),
             text("a/film.pt_BR.VTT", Some("pt-BR")),
         ];
         assert_eq!(of("a/film.mp4"), expected);

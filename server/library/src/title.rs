@@ -44,7 +44,8 @@ pub struct TitleView {
     pub bit_rates_bps: Vec<u64>,
     /// Total size of its files, each counted once.
     pub bytes: u64,
-    /// URL path of a picture with the same stem, or of `poster.jpg` and the like beside it.
+    /// URL path of a picture beside it: `film.jpg` or `film-poster.jpg` for `film.mp4`, or
+    /// `poster.jpg` if the folder has no other title.
     pub poster: Option<String>,
     /// Subtitles beside a plain file.
     pub texts: Vec<SubtitlesView>,
@@ -61,6 +62,8 @@ pub(crate) struct TitleRecord {
     bit_rates_bps: Vec<u64>,
     bytes: u64,
     texts: Vec<Subtitles>,
+    /// Whether its folder has no other title, so that the folder's poster is its own.
+    has_own_folder: bool,
 }
 
 impl TitleRecord {
@@ -100,6 +103,7 @@ impl TitleRecord {
             bit_rates_bps,
             bytes,
             texts: Vec::new(),
+            has_own_folder: false,
         })
     }
 
@@ -112,6 +116,7 @@ impl TitleRecord {
             bit_rates_bps: Vec::new(),
             bytes,
             texts,
+            has_own_folder: false,
         }
     }
 
@@ -138,7 +143,7 @@ impl TitleRecord {
             duration_s: duration.map(Duration::as_secs_f64),
             bit_rates_bps,
             bytes,
-            poster: poster(&self.path, files).map(|path| encode_path(&path)),
+            poster: self.poster(files).map(|path| encode_path(&path)),
             texts: texts.map(Subtitles::view).collect(),
             odd: None,
         })
@@ -206,29 +211,59 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 fn name(path: &str) -> String {
+    named_by(path).replace('_', " ")
+}
+
+/// The part of a path that names the title.
+fn named_by(path: &str) -> &str {
     let (stem, _) = split_name(path);
     let directory = path.rsplit('/').nth(1);
     let generic = GENERIC.iter().any(|word| word.eq_ignore_ascii_case(stem));
-    let chosen = directory.filter(|_| generic).unwrap_or(stem);
-    chosen.replace('_', " ")
+    directory.filter(|_| generic).unwrap_or(stem)
 }
 
-fn poster(path: &str, files: &Files) -> Option<String> {
-    let (stem, _) = split_name(path);
-    let directory = &path[..path.rfind('/').map_or(0, |slash| slash + 1)];
-    let mut candidate = String::with_capacity(path.len() + "poster.jpeg".len());
-    for stem in [stem, "poster"] {
-        for extension in IMAGES {
-            candidate.clear();
-            for piece in [directory, stem, ".", extension] {
-                candidate.push_str(piece);
-            }
-            if files.contains_key(candidate.as_str()) {
-                return Some(candidate);
+fn folder_of(path: &str) -> &str {
+    &path[..path.rfind('/').map_or(0, |slash| slash + 1)]
+}
+
+/// Records which titles own the poster of their folder: those of a folder in which all titles have
+/// one name, such as an HLS and a DASH manifest of one film.
+pub(crate) fn assign_folder_posters(titles: &mut [TitleRecord]) {
+    let mut names: HashMap<&str, Option<&str>> = HashMap::new();
+    for title in &*titles {
+        let name = named_by(&title.path);
+        let known = names.entry(folder_of(&title.path)).or_insert(Some(name));
+        *known = known.filter(|known| *known == name);
+    }
+    let is_own = |title: &TitleRecord| {
+        names
+            .get(folder_of(&title.path))
+            .is_some_and(Option::is_some)
+    };
+    let own: Vec<bool> = titles.iter().map(is_own).collect();
+    for (title, has_own_folder) in titles.iter_mut().zip(own) {
+        title.has_own_folder = has_own_folder;
+    }
+}
+
+impl TitleRecord {
+    fn poster(&self, files: &Files) -> Option<String> {
+        let (stem, _) = split_name(&self.path);
+        let of_folder = self.has_own_folder.then_some(["poster", ""]);
+        let mut candidate = String::with_capacity(self.path.len() + "-poster.jpeg".len());
+        for stem in [[stem, ""], [stem, "-poster"]].into_iter().chain(of_folder) {
+            for extension in IMAGES {
+                candidate.clear();
+                candidate.push_str(folder_of(&self.path));
+                candidate.extend(stem);
+                candidate.extend([".", extension]);
+                if files.contains_key(candidate.as_str()) {
+                    return Some(candidate);
+                }
             }
         }
+        None
     }
-    None
 }
 
 #[cfg(test)]

@@ -148,6 +148,8 @@ pub(crate) struct PreviousScan<'a> {
     pub(crate) settle: Duration,
     /// See [`crate::LibraryOptions::settle_file`].
     pub(crate) settle_file: Duration,
+    /// See [`crate::LibraryOptions::server_names`].
+    pub(crate) own_hosts: &'a [String],
 }
 
 /// The `stat` of an entry of a directory; links are not followed.
@@ -259,7 +261,7 @@ pub(crate) fn walk(before: PreviousScan<'_>, along: &mut WalkCallbacks<'_>) -> R
         }
         scan.listings.insert(directory, listing);
         scan.counts.files = file_count as u64;
-        read_manifests(root, before.manifests, looked_at, &mut scan, along);
+        read_manifests(root, before, looked_at, &mut scan, along);
         (along.so_far)(&scan);
         if file_count > FILES_MAX {
             let reason = format!("more than {FILES_MAX} files; the others are found on request");
@@ -285,6 +287,7 @@ pub fn links_out(roots: &[PathBuf], link_targets: usize) -> Vec<Warning> {
             whole: true,
             settle: Duration::ZERO,
             settle_file: Duration::ZERO,
+            own_hosts: &[],
         };
         let mut along = WalkCallbacks {
             look_at: &look_at,
@@ -323,7 +326,7 @@ fn too_deep(path: &str) -> Warning {
 /// Reads the manifests among the files from the `first` on, unless they are known.
 fn read_manifests(
     root: &Root,
-    known: &Manifests,
+    before: PreviousScan<'_>,
     first: usize,
     scan: &mut RootScan,
     along: &mut WalkCallbacks<'_>,
@@ -333,7 +336,7 @@ fn read_manifests(
             continue;
         }
         let files = scan.counts.files as usize;
-        let known = known.get(path);
+        let known = before.manifests.get(path);
         let known = known.filter(|of| of.identity == *identity && !of.is_unread());
         let needs = known.map_or(0, |of| of.bytes());
         let manifest = match known {
@@ -341,7 +344,10 @@ fn read_manifests(
             _ if !scan.memory.has_room(needs, files) => {
                 Arc::new(Manifest::too_much(*identity, needs))
             }
-            _ => along.access_disk(|| Arc::new(Manifest::read(root, path, *identity))),
+            _ => along.access_disk(|| {
+                let read = Manifest::read(root, path, *identity, before.own_hosts);
+                Arc::new(read)
+            }),
         };
         let needs = manifest.bytes();
         let manifest = match scan.memory.has_room(needs, files) {

@@ -304,3 +304,188 @@ fn manifest_cannot_name_files_outside_its_root() {
             .contains("climbs out of the tree")
     );
 }
+
+/// Scans a tree whose server is `films.example`.
+fn scan_as_films_example(tree: &TempTree) -> Library {
+    let options = LibraryOptions {
+        server_names: vec!["films.example".to_string()],
+        ..LibraryOptions::default()
+    };
+    Library::scan_with(&[tree.path()], options).expect("a valid root")
+}
+
+/// A tree with three files of 200 kB each, `v/s1.ts` to `v/s3.ts`.
+fn segments_tree() -> TempTree {
+    let tree = TempTree::new();
+    for name in ["v/s1.ts", "v/s2.ts", "v/s3.ts"] {
+        tree.write(name, vec![0; 200_000]);
+    }
+    tree
+}
+
+#[test]
+fn playlist_as_packagers_write_it_has_right_bit_rate() {
+    for (name, text, is_odd) in [
+        (
+            "blanks",
+            "#EXT-X-TARGETDURATION:4\n#EXTINF:4.0,\ns1.ts\n#EXTINF: 4.0,\ns2.ts\n#EXTINF:4,0\ns3.ts\n",
+            false,
+        ),
+        (
+            "no duration",
+            "#EXT-X-TARGETDURATION:4\n#EXTINF:4.0,\ns1.ts\n#EXTINF:-1,\ns2.ts\ns3.ts\n",
+            true,
+        ),
+        (
+            "variable",
+            "#EXT-X-DEFINE:NAME=\"p\",VALUE=\"s\"\n#EXTINF:4,\n{$p}1.ts\n#EXTINF:4,\n{$p}2.ts\n\
+             #EXTINF:4,\n{$p}3.ts\n",
+            false,
+        ),
+        (
+            "own host",
+            "#EXTINF:4,\nhttps://films.example/v/s1.ts\n#EXTINF:4,\n//Films.example:81/v/s2.ts\n\
+             #EXTINF:4,\n/v/s3.ts\n",
+            false,
+        ),
+    ] {
+        let tree = segments_tree();
+        tree.write("v/v.m3u8", format!("#EXTM3U\n{text}#EXT-X-ENDLIST\n"));
+        let library = scan_as_films_example(&tree);
+        let title = only(library.titles());
+        assert_eq!(title.duration_s, Some(12.0), "{name}");
+        assert_eq!(title.bit_rates_bps, [400_000], "{name}");
+        assert_eq!(title.odd.is_some(), is_odd, "{name}: {:?}", title.odd);
+        let warnings = library.warnings();
+        assert_eq!(warnings.len(), usize::from(is_odd), "{name}: {warnings:?}");
+    }
+}
+
+#[test]
+fn gap_is_not_a_missing_file() {
+    let tree = segments_tree();
+    let text = "#EXTM3U\n#EXTINF:4,\ns1.ts\n#EXT-X-GAP\n#EXTINF:4,\ngone.ts\n#EXTINF:4,\ns3.ts\n";
+    tree.write("v/v.m3u8", text);
+    let library = tree.scan();
+    let title = only(library.titles());
+    assert_eq!(title.duration_s, Some(12.0));
+    assert_eq!(title.bit_rates_bps, [400_000]);
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+}
+
+#[test]
+fn imported_variable_has_value_of_master_playlist() {
+    let tree = segments_tree();
+    tree.write(
+        "master.m3u8",
+        "#EXTM3U\n#EXT-X-DEFINE:NAME=\"p\",VALUE=\"s\"\n#EXT-X-STREAM-INF:BANDWIDTH=66406.2\n\
+         v/v.m3u8\n",
+    );
+    let text = "#EXTM3U\n#EXT-X-DEFINE:IMPORT=\"p\"\n#EXTINF:4,\n{$p}1.ts\n#EXTINF:4,\n{$p}2.ts\n";
+    tree.write("v/v.m3u8", text);
+    let library = tree.scan();
+    let title = only(library.titles());
+    assert_eq!(title.bit_rates_bps, [66_406]);
+    assert_eq!(stream_of(&library, "v/s2.ts").1, 1);
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+}
+
+#[test]
+fn master_with_invalid_attributes_is_one_title() {
+    let tree = segments_tree();
+    tree.write(
+        "master.m3u8",
+        "#EXTM3U\n#EXT-X-STREAM-INF:RESOLUTION=wide\nv/1.m3u8\n\
+         #EXT-X-STREAM-INF:BANDWIDTH=x,FRAME-RATE=25p\nv/2.m3u8\n",
+    );
+    for name in ["1", "2"] {
+        let text = format!("#EXTM3U\n#EXTINF:4,\ns{name}.ts\n");
+        tree.write(&format!("v/{name}.m3u8"), text);
+    }
+    let library = tree.scan();
+    let title = only(library.titles());
+    assert_eq!(title.bit_rates_bps, [400_000, 400_000]);
+    let odd = title.odd.expect("a reason");
+    assert!(odd.contains("no valid BANDWIDTH"), "{odd}");
+}
+
+#[test]
+fn playlist_in_latin_1_is_a_title() {
+    let tree = segments_tree();
+    let text = b"#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,Caf\xe9\ns1.ts\n";
+    tree.write("v/v.m3u8", text);
+    let library = tree.scan();
+    let odd = only(library.titles()).odd.expect("a reason");
+    assert!(odd.contains("Latin-1"), "{odd}");
+}
+
+#[test]
+fn m3u_is_a_title_if_it_is_of_hls() {
+    let tree = segments_tree();
+    let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\ns1.ts\n";
+    tree.write("v/v.m3u", text)
+        .write("music/all.m3u", "#EXTM3U\n#EXTINF:60,One\n1.mp3\n")
+        .write("music/plain.m3u", "1.mp3\n")
+        .write("music/1.mp3", [0; 1000]);
+    let library = tree.scan();
+    let titles = library.titles().into_iter().map(|title| title.path);
+    assert_eq!(titles.collect::<Vec<_>>(), ["/music/1.mp3", "/v/v.m3u"]);
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+}
+
+#[test]
+fn mpd_of_own_host_with_decimal_bandwidth_is_a_title() {
+    let tree = segments_tree();
+    let mpd = |host: &str| {
+        format!(
+            "<MPD mediaPresentationDuration=\"PT4S\"><Period><AdaptationSet mimeType=\"video/mp4\">\
+             <Representation id=\"a\" bandwidth=\"64000.5\"><BaseURL>http://{host}/v/s1.ts</BaseURL>\
+             </Representation></AdaptationSet></Period></MPD>"
+        )
+    };
+    tree.write("a.mpd", mpd("films.example:8080"))
+        .write("b.mpd", mpd("cdn.example"));
+    let library = scan_as_films_example(&tree);
+    let title = only(library.titles());
+    assert_eq!(
+        (title.path.as_str(), &title.bit_rates_bps[..]),
+        ("/a.mpd", &[64_000][..])
+    );
+    let warnings = library.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].reason.contains("`server_names`"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn poster_belongs_to_one_title() {
+    let tree = TempTree::new();
+    for name in [
+        "flat/one.mp4",
+        "flat/two.mp4",
+        "flat/three.webm",
+        "alone/film.mp4",
+        "alone/film.webm",
+    ] {
+        tree.write(name, "film");
+    }
+    for name in [
+        "flat/poster.jpg",
+        "flat/one.png",
+        "flat/two-poster.webp",
+        "alone/poster.jpg",
+    ] {
+        tree.write(name, "picture");
+    }
+    let titles = tree.scan().titles();
+    let posters = titles.iter().map(|title| title.poster.as_deref());
+    let expected = [
+        Some("/alone/poster.jpg"),
+        Some("/alone/poster.jpg"),
+        Some("/flat/one.png"),
+        None,
+        Some("/flat/two-poster.webp"),
+    ];
+    assert_eq!(posters.collect::<Vec<_>>(), expected);
+}

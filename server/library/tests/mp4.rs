@@ -1,4 +1,4 @@
-//! Headers of MP4 files, parsed from bytes that are read for viewers.
+//! Headers of media files, parsed from bytes that are read for viewers.
 
 mod common;
 
@@ -116,14 +116,14 @@ fn broken_file_is_served_with_one_warning() {
     let tree = TempTree::new();
     let text = "this is not a film at all";
     tree.write("bad.mp4", text)
-        .write("film.mkv", "no headers known");
+        .write("film.avi", "no headers known");
     let library = tree.scan();
     assert!(library.warnings().is_empty());
     let entry = resolve(&library, "bad.mp4");
     watch(&entry.stream, text.as_bytes());
     watch(&entry.stream, text.as_bytes());
     assert_eq!(entry.stream.spec().bit_rate, None);
-    let film = resolve(&library, "film.mkv");
+    let film = resolve(&library, "film.avi");
     assert_eq!((film.stream.bit_rate(), film.stream.wants(0)), (None, None));
     let warnings = library.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -226,5 +226,73 @@ fn durations_of_real_files_are_found() {
             (rate / expected - 1.0).abs() < 0.01,
             "{name}: {rate} for {expected}"
         );
+    }
+}
+
+/// An element of a Matroska file.
+fn element(id: &[u8], body: &[u8]) -> Vec<u8> {
+    let length = (0x4000 | body.len() as u16).to_be_bytes();
+    [id, &length, body].concat()
+}
+
+#[test]
+fn webm_has_duration_and_bit_rate() {
+    let tree = TempTree::new();
+    let head = element(&[0x1a, 0x45, 0xdf, 0xa3], &element(&[0x42, 0x82], b"webm"));
+    let duration = element(&[0x44, 0x89], &8000_f64.to_be_bytes());
+    let info = element(&[0x15, 0x49, 0xa9, 0x66], &duration);
+    let segment = [&[0x18, 0x53, 0x80, 0x67, 0x10, 0x0f, 0x42, 0x40][..], &info].concat();
+    let mut bytes = [head, segment].concat();
+    bytes.resize(1_000_000, 0xec);
+    tree.write("film.webm", &bytes);
+    let library = tree.scan();
+    let stream = resolve(&library, "film.webm").stream.clone();
+    assert_eq!((stream.bit_rate(), stream.wants(0)), (None, Some(0)));
+    let rate = BitRate(1_000_000);
+    assert_eq!(stream.learn(0, 0, &bytes[..4096]), Some(rate));
+    assert_eq!((stream.bit_rate(), stream.wants(0)), (Some(rate), None));
+    assert_eq!(durations(&library), [Some(8.0)]);
+    assert!(library.warnings().is_empty());
+    assert!(!library.take_new_facts().is_empty(), "facts are not stored");
+}
+
+#[test]
+fn file_without_duration_is_named_in_the_list() {
+    let tree = TempTree::new();
+    let bytes = film(0);
+    tree.write("recording.mp4", &bytes);
+    let library = tree.scan();
+    watch(&resolve(&library, "recording.mp4").stream, &bytes);
+    assert_eq!(durations(&library), [None]);
+    let odd = library.titles()[0].odd.clone().expect("a reason");
+    assert!(odd.contains("no duration"), "{odd}");
+    assert_eq!(library.warnings().len(), 1);
+}
+
+#[test]
+fn estimated_duration_is_named_across_processes() {
+    let tree = TempTree::new();
+    let moov = |kind: &str, body: &[u8]| boxed(kind, &[body]);
+    let tkhd = boxed("tkhd", &[&[0; 12], &1_u32.to_be_bytes(), &[0; 68]]);
+    let mdhd = boxed("mdhd", &[&[0; 12], &1000_u32.to_be_bytes(), &[0; 8]]);
+    let trak = boxed("trak", &[&tkhd, &moov("mdia", &mdhd)]);
+    let mvhd = boxed("mvhd", &[&[0; 12], &1000_u32.to_be_bytes(), &[0; 84]]);
+    let mut bytes = boxed("ftyp", &[b"isom\0\0\x02\0isom"]);
+    bytes.extend(boxed("moov", &[&mvhd, &trak, &boxed("mvex", &[])]));
+    for start in [0_u32, 2000, 4000, 6000] {
+        let tfhd = boxed("tfhd", &[&[0; 4], &1_u32.to_be_bytes()]);
+        let tfdt = boxed("tfdt", &[&[0; 4], &start.to_be_bytes()]);
+        bytes.extend(moov("moof", &boxed("traf", &[&tfhd, &tfdt])));
+        bytes.extend(moov("mdat", &[0; 250_000]));
+    }
+    tree.write("recording.mp4", &bytes);
+    let library = tree.scan();
+    watch(&resolve(&library, "recording.mp4").stream, &bytes);
+    let of_second = tree.scan();
+    of_second.recall_facts(&library.all_facts());
+    for library in [library, of_second] {
+        assert_eq!(durations(&library), [Some(8.0)]);
+        let odd = library.titles()[0].odd.clone().expect("a reason");
+        assert!(odd.contains("estimated"), "{odd}");
     }
 }

@@ -36,6 +36,8 @@ pub struct Mpd {
     pub duration: Option<Duration>,
     /// The periods, in order.
     pub periods: Vec<Period>,
+    /// Problems of the text.
+    pub notes: TitleNotes,
 }
 
 /// One period.
@@ -187,7 +189,9 @@ pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Opti
             }
         }
     }
-    title.notes = builder.end()?;
+    let mut notes = mpd.notes.clone();
+    notes.add(&builder.end()?);
+    title.notes = notes;
     title.measure();
     title.duration = mpd.duration.or(whole).or(title.duration);
     Some(title)

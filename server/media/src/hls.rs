@@ -13,7 +13,8 @@ use crate::title::{
     SEGMENTS_PER_TITLE_MAX, Segments, Title, brief,
 };
 use crate::title_builder::TitleBuilder;
-use crate::uri::resolve_file;
+use crate::uri::{PATH_BYTES_MAX, resolve_file};
+use crate::variables::HlsVariables;
 
 /// A master playlist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,6 +23,10 @@ pub struct HlsMaster {
     pub variants: Vec<HlsVariant>,
     /// `EXT-X-MEDIA` with a URI, in order.
     pub alternatives: Vec<HlsAlternative>,
+    /// `EXT-X-DEFINE` with a value, for media playlists that import it.
+    pub variables: HlsVariables,
+    /// Problems of the text.
+    pub notes: TitleNotes,
 }
 
 /// One variant of a master playlist.
@@ -55,6 +60,10 @@ pub struct HlsMedia {
     pub segments: Vec<HlsSegment>,
     /// `EXT-X-I-FRAMES-ONLY`: it indexes the files of another playlist.
     pub i_frames_only: bool,
+    /// `EXT-X-DEFINE:IMPORT`: variables of the master playlist that are in its URIs.
+    pub imports: Vec<String>,
+    /// Problems of the text.
+    pub notes: TitleNotes,
 }
 
 /// One segment of a media playlist.
@@ -64,6 +73,8 @@ pub struct HlsSegment {
     pub uri: String,
     /// `EXTINF`.
     pub duration: Duration,
+    /// `EXT-X-GAP`: there is no media for this time, and players do not request the URI.
+    pub is_gap: bool,
     /// `EXT-X-BYTERANGE`.
     pub byte_range: Option<HlsByteRange>,
     /// The `EXT-X-MAP` before this segment; it holds for the following ones too.
@@ -157,7 +168,7 @@ pub fn master_title<'a>(
 ) -> Option<Title> {
     builder.begin();
     let mut title = Title::new(path, DeliveryKind::Hls);
-    let mut notes = TitleNotes::default();
+    let mut notes = master.notes.clone();
     for reference in playlists(path, master, &mut notes) {
         if !reference.is_rendition {
             continue;
@@ -167,7 +178,14 @@ pub fn master_title<'a>(
             notes.push(format!("playlist `{missing}` is missing or broken"));
             continue;
         };
-        let fill = |builder: &mut TitleBuilder<'_>| fill(&reference.path, playlist, builder);
+        // A second master playlist with other values would share these segments.
+        let fill = |builder: &mut TitleBuilder<'_>| {
+            let of_playlist = playlist.notes.iter();
+            of_playlist.for_each(|note| {
+                builder.note(format!("playlist `{}`: {note}", brief(&reference.path)));
+            });
+            fill(&reference.path, playlist, &master.variables, builder)
+        };
         let Some(segments) = builder.playlist(&reference.path, fill) else {
             break;
         };
@@ -201,8 +219,10 @@ pub fn media_title(
 ) -> Option<Title> {
     builder.begin();
     let mut title = Title::new(path, DeliveryKind::Hls);
-    let segments = fill(path, playlist, builder);
-    title.notes = builder.end()?;
+    let segments = fill(path, playlist, &HlsVariables::default(), builder);
+    let mut notes = playlist.notes.clone();
+    notes.add(&builder.end()?);
+    title.notes = notes;
     title.renditions.push(Rendition {
         name: String::from(path),
         segments: Arc::new(segments),
@@ -212,8 +232,23 @@ pub fn media_title(
     Some(title)
 }
 
-fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segments {
+fn fill(
+    path: &str,
+    playlist: &HlsMedia,
+    of_master: &HlsVariables,
+    builder: &mut TitleBuilder<'_>,
+) -> Segments {
     let mut segments = Segments::default();
+    let mut imported = HlsVariables::default();
+    for name in &playlist.imports {
+        match of_master.value(name) {
+            Some(value) => _ = imported.define(name, value),
+            None => builder.note(format!(
+                "it imports the variable `{}`, which no master playlist defines for it",
+                brief(name)
+            )),
+        }
+    }
     let mut map: Option<&HlsMap> = None;
     // URI and end of the previous segment.
     let mut previous: Option<(&str, u64)> = None;
@@ -231,7 +266,8 @@ fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segm
             map = segment.map.as_ref();
             if let Some(init) = map {
                 let range = init.byte_range.map(|range| absolute(range, 0));
-                segments.push(path, &init.uri, range, Duration::ZERO, builder);
+                let uri = imported.replace_in(&init.uri, PATH_BYTES_MAX);
+                segments.push(path, &uri, range, Duration::ZERO, builder);
             }
         }
         let after = previous.filter(|(uri, _)| *uri == segment.uri);
@@ -239,7 +275,12 @@ fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segm
             .byte_range
             .map(|range| absolute(range, after.map_or(0, |(_, end)| end)));
         previous = range.map(|range| (segment.uri.as_str(), range.end));
-        segments.push(path, &segment.uri, range, segment.duration, builder);
+        if segment.is_gap {
+            segments.duration += segment.duration;
+            continue;
+        }
+        let uri = imported.replace_in(&segment.uri, PATH_BYTES_MAX);
+        segments.push(path, &uri, range, segment.duration, builder);
     }
     segments
 }
@@ -283,7 +324,7 @@ mod tests {
             segments: ["s10.ts", "s2.ts", "https://cdn.example/ad.ts", "s1.ts"]
                 .map(segment)
                 .to_vec(),
-            i_frames_only: false,
+            ..HlsMedia::default()
         };
         let title = media_title("t/v.m3u8", &playlist);
         assert_eq!(
@@ -317,7 +358,7 @@ mod tests {
             "v.m3u8",
             &HlsMedia {
                 segments,
-                i_frames_only: false,
+                ..HlsMedia::default()
             },
         );
         let ranges: Vec<_> = title.renditions[0]
@@ -349,7 +390,7 @@ mod tests {
             "v.m3u8",
             &HlsMedia {
                 segments,
-                i_frames_only: false,
+                ..HlsMedia::default()
             },
         );
         assert_eq!(
@@ -374,14 +415,15 @@ mod tests {
                 media: MediaType::Audio,
                 name: "English".to_string(),
             }],
+            ..HlsMaster::default()
         };
         let video = HlsMedia {
             segments: vec![segment("1.ts")],
-            i_frames_only: false,
+            ..HlsMedia::default()
         };
         let audio = HlsMedia {
             segments: vec![segment("1.aac")],
-            i_frames_only: false,
+            ..HlsMedia::default()
         };
         let media = |path: &str| match path {
             "t/hi/v.m3u8" => Some(&video),
@@ -394,6 +436,46 @@ mod tests {
         assert_eq!(title.renditions[0].peak, Some(BitRate::from_kbps(3000)));
         assert_eq!(title.renditions[1].media, MediaType::Audio);
         assert!(title.notes.iter().any(|note| note.contains("gone.m3u8")));
+    }
+
+    #[test]
+    fn gap_takes_its_time_and_names_no_file() {
+        let mut segments: Vec<_> = ["1.ts", "gone.ts", "3.ts"].map(segment).to_vec();
+        segments[1].is_gap = true;
+        let playlist = HlsMedia {
+            segments,
+            ..HlsMedia::default()
+        };
+        let title = media_title("v.m3u8", &playlist);
+        assert_eq!(paths(&title.renditions[0]), ["1.ts", "3.ts"]);
+        assert_eq!(title.duration, Some(Duration::from_secs(12)));
+        assert!(title.notes.is_empty());
+    }
+
+    #[test]
+    fn variables_come_from_the_master_playlist() {
+        let mut master = HlsMaster {
+            variants: vec![variant("v.m3u8", 1000)],
+            ..HlsMaster::default()
+        };
+        master.variables.define("p", "seg");
+        let mut notes = TitleNotes::default();
+        notes.push("odd".to_string());
+        let video = HlsMedia {
+            segments: vec![segment("{$p}1.ts"), segment("{$q}2.ts")],
+            imports: vec!["p".to_string(), "q".to_string()],
+            notes,
+            ..HlsMedia::default()
+        };
+        let media = |_: &str| Some(&video);
+        let title = all_there(|builder| master_title("m.m3u8", &master, media, builder));
+        assert_eq!(paths(&title.renditions[0]), ["seg1.ts", "{$q}2.ts"]);
+        let notes: Vec<&str> = title.notes.iter().collect();
+        assert_eq!(notes[0], "playlist `v.m3u8`: odd");
+        assert!(notes.len() == 2 && notes[1].contains("`q`"), "{notes:?}");
+        let alone = media_title("v.m3u8", &video);
+        assert_eq!(paths(&alone.renditions[0]), ["{$p}1.ts", "{$q}2.ts"]);
+        assert_eq!(alone.notes.iter().count(), 3);
     }
 
     #[test]
@@ -420,7 +502,7 @@ mod tests {
             "v.m3u8",
             &HlsMedia {
                 segments,
-                i_frames_only: false,
+                ..HlsMedia::default()
             },
         );
         assert!(title.renditions[0].segments.list.len() <= SEGMENTS_PER_RENDITION_MAX);

@@ -22,8 +22,10 @@ extern crate alloc;
 extern crate std;
 
 mod dash;
+mod header_facts;
 mod hls;
 mod mp4;
+mod mp4_fragments;
 mod note;
 mod plan;
 mod run;
@@ -32,17 +34,19 @@ mod timeline;
 mod title;
 mod title_builder;
 mod uri;
+mod variables;
 mod xs_duration;
 
 pub use dash::{
     AdaptationSet, Addressing, Mpd, Period, Representation, SegmentBase, SegmentList,
     SegmentTemplate, SegmentUrl, UrlRange, dash_title,
 };
+pub use header_facts::HeaderFacts;
 pub use hls::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
     PlaylistReference, master_title, media_title, playlists,
 };
-pub use mp4::{Mp4Facts, Mp4Fault, Mp4Progress, Mp4Scan};
+pub use mp4::{Mp4Fault, Mp4Progress, Mp4Scan};
 pub use note::{NOTES_PER_TITLE_MAX, TitleNotes};
 pub use plan::{FileFacts, Plan, PlannedStream, StreamPosition, plan};
 pub use run::{numbered_run, run_of};
@@ -53,5 +57,8 @@ pub use title::{
     SEGMENTS_PER_TITLE_MAX, Segment, Segments, Title, bit_rate,
 };
 pub use title_builder::{NamedFile, TitleBuilder};
-pub use uri::{PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file, site_of};
+pub use uri::{
+    PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file, site_of, without_own_host,
+};
+pub use variables::HlsVariables;
 pub use xs_duration::parse_xs_duration;

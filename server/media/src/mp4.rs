@@ -3,48 +3,21 @@
 //!
 //! It causes no reads. [`Mp4Scan::wants`] returns the offset of the next box header (or of the rest
 //! of a small box); pieces without it are ignored, so `mdat` and the sample tables are skipped
-//! wherever `moov` lies. At most [`BOX_BYTES_MAX`] bytes are kept between two pieces.
+//! wherever `moov` lies and however large it is. At most [`BOX_BYTES_MAX`] bytes are kept between
+//! two pieces.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use headlong_units::{BitRate, Duration};
+use headlong_units::Duration;
+
+use crate::header_facts::HeaderFacts;
+use crate::mp4_fragments::Mp4Fragments;
 
 /// Boxes inspected before the scan gives up.
 const BOXES_MAX: u32 = 10_000;
-/// Largest `moov` that is accepted.
-const MOOV_BYTES_MAX: u64 = 64 << 20;
 /// Largest box decoded: a `sidx` of some 5,000 segments.
 const BOX_BYTES_MAX: u64 = 64 << 10;
-/// Plausible bit rates of a film. A header with any other value is ignored.
-const RATE_MIN: BitRate = BitRate(100);
-const RATE_MAX: BitRate = BitRate::from_kbps(2_000_000);
-
-/// Facts from the headers of the whole file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Mp4Facts {
-    /// Duration; zero if the headers do not contain it.
-    pub duration: Duration,
-    /// End of the file by the boxes from `moov` to the first media box after it. Larger than the
-    /// file if it was truncated or is still being copied; zero if no such box gives it.
-    pub end_declared: u64,
-}
-
-impl Mp4Facts {
-    /// The bytes of the file over its duration; for a truncated file, the bytes that it should
-    /// have. `None` if that is not a plausible rate.
-    pub fn bit_rate(&self, size_bytes: u64) -> Option<BitRate> {
-        let whole_bytes = size_bytes.max(self.end_declared);
-        BitRate::from_transfer(whole_bytes, self.duration)
-            .filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate))
-    }
-
-    /// Whether a file of `size_bytes` lacks some of its media.
-    pub fn is_cut(&self, size_bytes: u64) -> bool {
-        self.end_declared > size_bytes
-    }
-}
-
 /// Why the headers are unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mp4Fault {
@@ -54,7 +27,7 @@ pub enum Mp4Fault {
     NoMoov,
     /// A box is truncated or its contents are invalid.
     Broken([u8; 4]),
-    /// More boxes or bytes than any real file has there.
+    /// More boxes than any real file has there.
     TooLarge,
 }
 
@@ -78,9 +51,9 @@ impl core::error::Error for Mp4Fault {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mp4Progress {
     /// Some headers are missing. The facts so far; not known yet if the duration is zero.
-    Scanning(Mp4Facts),
+    Scanning(HeaderFacts),
     /// All relevant headers were parsed.
-    Done(Mp4Facts),
+    Done(HeaderFacts),
     /// The headers are unusable.
     Failed(Mp4Fault),
 }
@@ -102,13 +75,15 @@ pub struct Mp4Scan {
     timescale: u32,
     is_fragmented: bool,
     has_moov: bool,
-    facts: Mp4Facts,
+    fragments: Mp4Fragments,
+    facts: HeaderFacts,
     ended: Option<Result<(), Mp4Fault>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct EnclosingBox {
     kind: [u8; 4],
+    start: u64,
     end: u64,
 }
 
@@ -136,7 +111,8 @@ impl Mp4Scan {
             timescale: 0,
             is_fragmented: false,
             has_moov: false,
-            facts: Mp4Facts::default(),
+            fragments: Mp4Fragments::default(),
+            facts: HeaderFacts::default(),
             ended: (size < HEADER_BYTES).then_some(Err(Mp4Fault::NotMp4)),
         }
     }
@@ -192,7 +168,11 @@ impl Mp4Scan {
     fn step(&mut self, bytes: &[u8]) {
         if let Err(fault) = self.try_step(bytes) {
             // An error after a complete `moov` does not invalidate that.
-            self.ended = Some(match self.has_moov && self.around.is_empty() {
+            let is_in_moov = self
+                .around
+                .first()
+                .is_some_and(|outer| outer.kind == *b"moov");
+            self.ended = Some(match self.has_moov && !is_in_moov {
                 true => Ok(()),
                 false => Err(fault),
             });
@@ -208,7 +188,9 @@ impl Mp4Scan {
         let inside = self.around.last().map(|around| around.kind);
         let wanted = match (inside.as_ref(), &found.kind) {
             (Some(b"moov"), b"mvhd") | (Some(b"mdia"), b"mdhd") => found.header_bytes + 32,
-            (Some(b"mvex"), b"mehd") => found.header_bytes + 12,
+            (Some(b"trak"), b"tkhd") => found.header_bytes + 24,
+            (Some(b"mvex"), b"mehd") | (Some(b"traf"), b"tfdt") => found.header_bytes + 12,
+            (Some(b"traf"), b"tfhd") => found.header_bytes + 8,
             (None, b"sidx") if self.wants_index() => found.end - self.next,
             _ => 0,
         };
@@ -278,12 +260,11 @@ impl Mp4Scan {
                 if found.end > self.size {
                     return Err(broken);
                 }
-                if found.end - self.next > MOOV_BYTES_MAX {
-                    return Err(Mp4Fault::TooLarge);
-                }
                 self.has_moov = true;
                 enters = true;
             }
+            (None, b"moof") if self.wants_fragments() && found.end <= self.size => enters = true,
+            (None, b"mdat") if self.wants_fragments() => {}
             (None, b"mdat" | b"moof") if self.has_moov => {
                 self.facts.end_declared = found.end;
                 self.ended = Some(Ok(()));
@@ -297,22 +278,34 @@ impl Mp4Scan {
                 self.facts.duration = self.facts.duration.max(length);
             }
             (Some(b"mdia"), b"mdhd") => {
-                let (_, length) = media_time(body).ok_or(broken)?;
+                let (timescale, length) = media_time(body).ok_or(broken)?;
+                self.fragments.set_timescale(timescale);
                 self.facts.duration = self.facts.duration.max(length);
             }
-            (Some(b"mvex"), b"mehd") => {
-                let ticks = match body.first() {
-                    Some(0) => array(body, 4).map(|ticks| u64::from(u32::from_be_bytes(ticks))),
-                    _ => array(body, 4).map(u64::from_be_bytes),
+            (Some(b"trak"), b"tkhd") => {
+                let at = match body.first() {
+                    Some(0) => 12,
+                    _ => 20,
                 };
-                let whole = length(ticks.ok_or(broken)?, self.timescale);
+                let track = array(body, at).map(u32::from_be_bytes);
+                self.fragments.enter_track(track.unwrap_or_default());
+            }
+            (Some(b"traf"), b"tfhd") => {
+                let track = array(body, 4).map(u32::from_be_bytes);
+                self.fragments.enter_track(track.unwrap_or_default());
+            }
+            (Some(b"traf"), b"tfdt") => self.add_fragment(body),
+            (Some(b"mvex"), b"mehd") => {
+                let whole = length(ticks(body).ok_or(broken)?, self.timescale);
                 self.facts.duration = self.facts.duration.max(whole);
             }
             (Some(b"moov"), b"mvex") => {
                 self.is_fragmented = true;
                 enters = true;
             }
-            (Some(b"moov"), b"trak") | (Some(b"trak"), b"mdia") => enters = true,
+            (Some(b"moov"), b"trak") | (Some(b"trak"), b"mdia") | (Some(b"moof"), b"traf") => {
+                enters = true;
+            }
             _ => {}
         }
         if self.has_moov && inside.is_none() && found.end > self.size {
@@ -322,6 +315,7 @@ impl Mp4Scan {
         if enters {
             self.around.push(EnclosingBox {
                 kind: found.kind,
+                start: self.next,
                 end: found.end,
             });
             self.next += found.header_bytes;
@@ -352,6 +346,26 @@ impl Mp4Scan {
     fn wants_index(&self) -> bool {
         self.has_moov && self.is_fragmented && self.facts.duration == Duration::ZERO
     }
+
+    /// Whether it must come from the fragments, because there was no index.
+    fn wants_fragments(&self) -> bool {
+        self.wants_index() || self.facts.is_estimated
+    }
+
+    /// A fragment's start time improves the estimate; an unreadable one changes nothing.
+    fn add_fragment(&mut self, body: &[u8]) {
+        let moof = self.around.first().map_or(self.next, |moof| moof.start);
+        if let Some(ticks) = ticks(body) {
+            self.fragments.add(ticks, moof);
+        }
+        if let Some(estimate) = self.fragments.duration(self.size) {
+            self.facts.duration = estimate;
+            self.facts.is_estimated = true;
+        }
+        if self.fragments.are_enough() {
+            self.ended = Some(Ok(()));
+        }
+    }
 }
 
 /// `N` bytes from `at` on.
@@ -370,6 +384,14 @@ fn media_time(body: &[u8]) -> Option<(u32, Duration)> {
     };
     let timescale = u32::from_be_bytes(timescale);
     Some((timescale, length(ticks, timescale)))
+}
+
+/// The time of `mehd` and `tfdt`, which have the same form.
+fn ticks(body: &[u8]) -> Option<u64> {
+    match body.first()? {
+        0 => array(body, 4).map(|ticks| u64::from(u32::from_be_bytes(ticks))),
+        _ => array(body, 4).map(u64::from_be_bytes),
+    }
 }
 
 /// Total duration of a `sidx`.

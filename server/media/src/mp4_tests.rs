@@ -4,6 +4,8 @@ use std::format;
 
 use proptest::prelude::*;
 
+use headlong_units::BitRate;
+
 use super::*;
 
 fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
@@ -45,7 +47,7 @@ fn scan_in(bytes: &[u8], piece_bytes: usize) -> Mp4Scan {
     scan
 }
 
-fn scan(bytes: &[u8]) -> Result<Mp4Facts, Mp4Fault> {
+fn scan(bytes: &[u8]) -> Result<HeaderFacts, Mp4Fault> {
     match scan_in(bytes, usize::MAX).progress() {
         Mp4Progress::Done(facts) => Ok(facts),
         Mp4Progress::Failed(fault) => Err(fault),
@@ -195,15 +197,114 @@ fn garbage_after_moov_is_ignored() {
 #[test]
 fn absurd_durations_give_no_bit_rate() {
     for duration in [Duration::ZERO, Duration(1), Duration::MAX] {
-        let facts = Mp4Facts {
+        let facts = HeaderFacts {
             duration,
-            end_declared: 0,
+            ..HeaderFacts::default()
         };
         assert_eq!(facts.bit_rate(1 << 30), None, "{duration:?}");
     }
 }
 
+/// A file as a recorder writes it: two tracks in each fragment, which is 2 s and about 250 kB.
+fn recording(fragments: u32, has_times: bool) -> Vec<u8> {
+    let number = |value: u32| value.to_be_bytes();
+    let track = |id: u32, timescale: u32| {
+        let tkhd = boxed("tkhd", &[&[0; 12], &number(id), &[0; 68]]);
+        let time = [number(timescale), number(0)].concat();
+        let mdhd = boxed("mdhd", &[&[0; 12], &time, &[0; 4]]);
+        boxed("trak", &[&tkhd, &boxed("mdia", &[&mdhd])])
+    };
+    let mvex = boxed("mvex", &[&boxed("trex", &[&[0; 24]])]);
+    let moov = boxed(
+        "moov",
+        &[&mvhd(1000, 0), &track(1, 90_000), &track(2, 48_000), &mvex],
+    );
+    let mut bytes = [ftyp(), moov].concat();
+    for index in 0..fragments {
+        let traf = |id: u32, timescale: u32| {
+            let tfhd = boxed("tfhd", &[&[0; 4], &number(id)]);
+            // The clock of a recorder does not begin at zero.
+            let start = u64::from(timescale) * u64::from(100 + 2 * index);
+            let tfdt = match has_times {
+                true => boxed("tfdt", &[&[1, 0, 0, 0], &start.to_be_bytes()]),
+                false => Vec::new(),
+            };
+            boxed("traf", &[&tfhd, &tfdt, &boxed("trun", &[&[0; 400]])])
+        };
+        bytes.extend(boxed("moof", &[&traf(1, 90_000), &traf(2, 48_000)]));
+        bytes.extend(boxed("mdat", &[&vec![0; 250_000]]));
+    }
+    bytes
+}
+
+#[test]
+fn duration_of_recording_without_index_is_estimated() {
+    for fragments in [2, 10, 50] {
+        let facts = scan(&recording(fragments, true)).expect("headers");
+        let error = facts.duration.as_secs_f64() - f64::from(2 * fragments);
+        assert!(facts.is_estimated && error.abs() < 0.01, "{facts:?}");
+    }
+    let mut scan = Mp4Scan::new(recording(50, true).len() as u64);
+    scan.take(0, &recording(50, true)[..1_000_000]);
+    let Mp4Progress::Scanning(facts) = scan.progress() else {
+        panic!("more fragments follow");
+    };
+    assert!(facts.is_estimated, "no estimate of the first fragments");
+}
+
+#[test]
+fn recording_of_unknown_times_has_no_duration() {
+    for bytes in [recording(10, false), recording(1, true), recording(0, true)] {
+        assert_eq!(scan(&bytes), Ok(HeaderFacts::default()));
+    }
+    let mut bytes = recording(10, true);
+    let end = bytes.len();
+    // A broken fragment does not invalidate the headers.
+    let at = end - 250_000;
+    bytes.truncate(at - 8);
+    bytes.extend(boxed("moof", &[&[0, 0, 0, 99], b"traf"]));
+    assert!(scan(&bytes).expect("headers").is_estimated);
+}
+
+#[test]
+fn tables_of_large_moov_are_skipped() {
+    let tables_bytes = 90u32 << 20;
+    let [_, moov, _] = film();
+    // The last box of the track is `minf`, and its content is missing from `head`.
+    let mut head = [ftyp(), moov].concat();
+    let more = tables_bytes - 100_000;
+    head.truncate(head.len() - 100_000);
+    for kind in [b"moov", b"trak", b"mdia", b"minf"] {
+        let at = head
+            .windows(4)
+            .position(|name| name == kind)
+            .expect("a box")
+            - 4;
+        let length = u32::from_be_bytes(array(&head, at).expect("a length"));
+        head[at..at + 4].copy_from_slice(&(length + more).to_be_bytes());
+    }
+    let media = head.len() as u64 + u64::from(tables_bytes);
+    let mdat = [&1_000_000u32.to_be_bytes()[..], b"mdat"].concat();
+    let mut scan = Mp4Scan::new(media + 1_000_000);
+    scan.take(0, &head);
+    assert_eq!(scan.wants(), Some(media));
+    scan.take(media, &mdat);
+    let facts = HeaderFacts {
+        duration: Duration::from_secs(8),
+        is_estimated: false,
+        end_declared: media + 1_000_000,
+    };
+    assert_eq!(scan.progress(), Mp4Progress::Done(facts));
+}
+
 proptest! {
+    #[test]
+    fn fragments_in_pieces_of_any_size_give_same_result(piece_bytes in 1usize..5000) {
+        let bytes = recording(3, true);
+        let in_pieces = scan_in(&bytes, piece_bytes).progress();
+        prop_assert_eq!(in_pieces, Mp4Progress::Done(scan(&bytes).expect("headers")));
+    }
+
     #[test]
     fn pieces_of_any_size_give_same_result(piece_bytes in 1usize..5000, at_end: bool) {
         let [ftyp, moov, mdat] = film();

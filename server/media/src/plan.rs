@@ -144,7 +144,7 @@ mod tests {
             path,
             &HlsMedia {
                 segments,
-                i_frames_only: false,
+                ..HlsMedia::default()
             },
         )
     }

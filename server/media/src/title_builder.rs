@@ -214,7 +214,7 @@ pub(crate) mod tests {
         };
         HlsMedia {
             segments: (0..count).map(segment).collect(),
-            i_frames_only: false,
+            ..HlsMedia::default()
         }
     }
 

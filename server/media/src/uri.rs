@@ -34,7 +34,10 @@ pub enum UriError {
 impl fmt::Display for UriError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Elsewhere => "is an absolute URL, which another server answers",
+            Self::Elsewhere => {
+                "is an absolute URL of another server (if the host is this server's, name it in \
+                 `server_names`)"
+            }
             Self::Outside => "climbs out of the tree",
             Self::Unnameable => "decodes to a name that no file can have",
             Self::Directory => "names a directory",
@@ -84,6 +87,35 @@ pub fn resolve_file(base: &str, reference: &str) -> Result<String, UriError> {
         return Err(UriError::Directory);
     }
     Ok(path)
+}
+
+/// The path, from the root, of an HTTP URL whose host is one of `own_hosts`, on any port; any other
+/// reference stays.
+///
+/// ```
+/// let own = ["films.example".to_string()];
+/// let path = |uri| headlong_media::without_own_host(uri, &own);
+/// assert_eq!(path("https://films.example:8443/v/1.ts"), "/v/1.ts");
+/// assert_eq!(path("https://cdn.example/v/1.ts"), "https://cdn.example/v/1.ts");
+/// ```
+pub fn without_own_host<'r>(reference: &'r str, own_hosts: &[String]) -> &'r str {
+    let is_http = |scheme: &str| {
+        let mut known = ["", "http:", "https:"].into_iter();
+        known.any(|known| known.eq_ignore_ascii_case(scheme))
+    };
+    let rest = match reference.split_once("//") {
+        Some((scheme, rest)) if is_http(scheme) => rest,
+        _ => return reference,
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority
+        .split_once(':')
+        .map_or(authority, |(host, _)| host);
+    match own_hosts.iter().any(|own| own.eq_ignore_ascii_case(host)) {
+        true if path.starts_with('/') => path,
+        true => "/",
+        false => reference,
+    }
 }
 
 /// The URL path of a file by its text: a leading slash, and all bytes except unreserved characters
@@ -216,6 +248,32 @@ mod tests {
         let path = "a b/ü%41?#.mp4";
         assert_eq!(encode_path(path), "/a%20b/%C3%BC%2541%3F%23.mp4");
         assert_eq!(resolve("", &encode_path(path)), Ok(path.to_string()));
+    }
+
+    #[test]
+    fn url_of_own_host_becomes_path_and_others_stay() {
+        let own = ["films.example", "127.0.77.1"].map(str::to_string);
+        for (reference, path) in [
+            ("http://films.example/v/1.ts?t=1", "/v/1.ts?t=1"),
+            ("HTTPS://Films.Example:444/v/", "/v/"),
+            ("//films.example/1.ts", "/1.ts"),
+            ("http://127.0.77.1:8080/1.ts", "/1.ts"),
+            ("https://films.example", "/"),
+            ("https://films.example?x=/y", "/"),
+        ] {
+            assert_eq!(without_own_host(reference, &own), path, "{reference}");
+        }
+        for other in [
+            "http://films.example.evil/1.ts",
+            "http://user@films.example/1.ts",
+            "ftp://films.example/1.ts",
+            "a//films.example/1.ts",
+            "/films.example/1.ts",
+            "v/1.ts",
+            "",
+        ] {
+            assert_eq!(without_own_host(other, &own), other);
+        }
     }
 
     fn inside(path: &str) -> bool {

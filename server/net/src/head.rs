@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::{Buf, Bytes, BytesMut};
 use headlong_http::HttpDate;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 use super::NoBody;
 use super::head_cache_service::RawHead;
@@ -116,7 +117,10 @@ fn head_of(
     if target.len() > URI_BYTES_MAX {
         return Err(StatusCode::URI_TOO_LONG);
     }
-    *request.uri_mut() = Uri::from_maybe_shared(block.slice(target)).map_err(|_| bad(()))?;
+    let target = block.slice(target);
+    let uri = Uri::from_maybe_shared(target.clone());
+    let uri = uri.or_else(|_| Uri::from_maybe_shared(escaped(&target)));
+    *request.uri_mut() = uri.map_err(|_| bad(()))?;
     *request.version_mut() = version;
     let headers = request.headers_mut();
     headers.reserve(fields.len());
@@ -132,6 +136,13 @@ fn head_of(
         keeps_alive,
         has_body,
     })
+}
+
+/// A target with the characters escaped that no URI has: command lines and old clients send them
+/// as they are, most often quotes in a query.
+fn escaped(target: &[u8]) -> Bytes {
+    const NOT_IN_URIS: &AsciiSet = &CONTROLS.add(b'"').add(b'<').add(b'>').add(b'`').add(b'^');
+    Bytes::from(percent_encode(target, NOT_IN_URIS).to_string())
 }
 
 /// Whether a body follows (RFC 9112 6.1 to 6.3).

@@ -71,6 +71,21 @@ fn take_head_leaves_following_bytes_in_buffer() {
 }
 
 #[test]
+fn characters_that_no_uri_has_are_escaped_in_target() {
+    for (target, uri) in [
+        ("/f.mp4?CMCD=sid=\"a\"", "/f.mp4?CMCD=sid=%22a%22"),
+        ("/f.mp4?a=<b>", "/f.mp4?a=%3Cb%3E"),
+        ("/`<f>`.mp4", "/%60%3Cf%3E%60.mp4"),
+        ("http://h/f.mp4?\"%22", "http://h/f.mp4?%22%22"),
+    ] {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(head(&text).request.uri(), uri, "{target}");
+    }
+    let text = "GET http://<h>/f.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
+    assert_eq!(status_of(text), StatusCode::BAD_REQUEST);
+}
+
+#[test]
 fn incomplete_head_stays_in_buffer() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     for cut in 0..text.len() {

@@ -22,6 +22,7 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
         revalidate: config.time_scale().wall(config.revalidate),
         unserved_roots: folders.len() - served.len(),
         link_targets: config.link_targets.len(),
+        server_names: config.server_names.clone(),
         ..LibraryOptions::default()
     };
     let unserved = folders.iter().skip(served.len());

@@ -4,6 +4,10 @@
  */
 import { h } from '../dom';
 import { languageName } from '../pure/language';
+import { subtitleText, toWebVtt } from '../pure/subrip';
+
+/** Longest file: twenty times that of any film. */
+const BYTES_MAX = 4 << 20;
 
 export interface Beside {
   readonly url: string;
@@ -27,7 +31,8 @@ export class Subtitles {
     const had = texts.map(async ({ url, language }) => {
       const reply = await fetch(url, { signal });
       if (!reply.ok) throw new Error(String(reply.status));
-      return { text: await reply.text(), language };
+      if (Number(reply.headers.get('content-length')) > BYTES_MAX) throw new Error('too long');
+      return { text: toWebVtt(subtitleText(await reply.arrayBuffer())), language };
     });
     for (const one of await Promise.allSettled(had)) {
       // Missing subtitles must not prevent playback.

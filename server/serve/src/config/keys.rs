@@ -35,6 +35,8 @@ pub(super) fn rows() -> Rows<Config> {
         "URL at which the browsers of operators reach the media, such as \"https://films.example\", for the player of the operator's pages. If not set: an address of `listen` without TLS, or else the name in the first certificate.").restart();
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Host names accepted for the operator's pages, besides addresses and `localhost`. Other names are refused, which prevents DNS rebinding by other sites.").restart();
+    rows.add("server_names", host().list(), |c| &mut c.server_names,
+        "Host names, without a port, under which players reach this server. A playlist or MPD that names its files by URLs of these hosts is a title like one with relative names; URLs of other hosts belong to other servers.").restart();
     rows.add("process_memory", size().optional(), |c| &mut c.process_memory,
         "Upper limit of the memory of the whole process, instead of `memory`, which is derived from it: what connections, HTTP/2 requests, the sendfile cache and the program leave. `headlong check` prints the parts. `limits.connections_max`, if not set, is lowered so that connections need at most an eighth. A limit of the control group (`MemoryMax=`) should be a tenth higher, for the kernel's socket buffers.").restart().tier(Basic);
     rows.include(disk_rows(), |c| c);
@@ -45,7 +47,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("acme_folder", path().optional(), |c| &mut c.acme_folder,
         "Folder of an ACME client (`certbot certonly --webroot -w FOLDER`). The files that it puts into `.well-known/acme-challenge` below this folder are served at that path on all addresses for viewers, before any rule of a path; see certificates.md.");
     rows.add("state", path().optional(), |c| &mut c.state,
-        "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, and the bit rates and durations of MP4 files. Must exist and be writable.").restart().tier(Basic);
+        "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, and the bit rates and durations of MP4 and Matroska files. Must exist and be writable.").restart().tier(Basic);
     rows.add("flash", path().list(), |c| &mut c.flash,
         "SSDs that cache frequently requested data between memory and disks: devices or files formatted by `headlong flash format`. Each serves all disks.").restart();
     rows.add("reply_fields", named(ReplyField::ALL, ReplyField::name).list(), |c| &mut c.reply_fields,

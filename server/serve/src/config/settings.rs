@@ -33,6 +33,8 @@ pub struct Config {
     pub media_url: Option<String>,
     /// Host names of `admin`, besides addresses and `localhost`.
     pub admin_hosts: Vec<String>,
+    /// Host names of this server, in URLs of manifests.
+    pub server_names: Vec<String>,
     /// Settings of every device's engine; `memory_bytes` is the budget for all of them together.
     pub engine: EngineConfig,
     /// Upper limit of the memory of the process, from which `memory_bytes` was derived; `None` if
@@ -429,6 +431,7 @@ impl Default for Config {
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),
             media_url: None,
             admin_hosts: Vec::new(),
+            server_names: Vec::new(),
             engine,
             process_memory: None,
             memory_prefault: false,
