@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
+use rustix::fs::{Access, AtFlags, Dir, FileType, Stat, accessat, fstat, statat};
 use rustix::io::Errno;
 
-use crate::identity::{FileIdentity, is_regular, nanoseconds, now_ns};
+use crate::identity::{FileIdentity, is_regular, modified, nanoseconds, now_ns};
 use crate::kind::is_manifest;
 use crate::manifest::{Manifest, ManifestMemory, Manifests};
 use crate::root::Root;
@@ -51,7 +51,7 @@ impl ScanCounts {
 
 /// Attributes of a directory that change with its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DirectoryTimes {
+pub(crate) struct DirectoryTimes {
     dev: u64,
     ino: u64,
     mtime_ns: i128,
@@ -59,7 +59,7 @@ struct DirectoryTimes {
 }
 
 impl DirectoryTimes {
-    fn of(directory: &impl AsFd) -> Result<Self, Errno> {
+    pub(crate) fn of(directory: &impl AsFd) -> Result<Self, Errno> {
         let stat = fstat(directory)?;
         Ok(Self {
             dev: stat.st_dev,
@@ -79,7 +79,9 @@ pub(crate) struct Listing {
     /// Files except manifests.
     pub(crate) files: Vec<Arc<str>>,
     manifests: Vec<Arc<str>>,
-    below: Vec<String>,
+    /// Files, manifests among them, that this user may not read.
+    pub(crate) unreadable: Vec<Arc<str>>,
+    pub(crate) below: Vec<String>,
     counts: ScanCounts,
 }
 
@@ -301,9 +303,13 @@ fn list(
     let fd = along.access_disk(|| root.open_directory(directory))?;
     let times = DirectoryTimes::of(&fd)?;
     let known = before.listings.get(directory);
-    let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
+    // A file that has become readable changes no time of its directory.
+    let is_same = |known: &&Arc<Listing>| known.is_current(times) && known.is_still_unreadable(&fd);
     if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
         recheck(&fd, directory, &known.manifests, before, scan, along);
+        let unreadable = known.unreadable.iter();
+        scan.warnings
+            .extend(unreadable.filter_map(|path| may_not_be_read(path)));
         scan.unchanged.push(Arc::clone(known));
         return Ok(Arc::clone(known));
     }
@@ -312,6 +318,7 @@ fn list(
         is_settled: is_settled(times.ctime_ns, now_ns(), before.settle),
         files: Vec::new(),
         manifests: Vec::new(),
+        unreadable: Vec::new(),
         below: Vec::new(),
         counts: ScanCounts::default(),
     };
@@ -336,8 +343,7 @@ fn recheck(
     along: &mut WalkCallbacks<'_>,
 ) {
     for path in manifests {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        match along.look_at(fd, name) {
+        match along.look_at(fd, name_of(path)) {
             Ok(stat) if is_regular(&stat) => {
                 let identity = FileIdentity::of(&stat).settling(before.settle_file);
                 scan.files.push((Arc::clone(path), identity));
@@ -354,6 +360,26 @@ impl Listing {
     fn has_names_of(&self, other: &Self) -> bool {
         (&self.files, &self.manifests, &self.below, &self.counts)
             == (&other.files, &other.manifests, &other.below, &other.counts)
+    }
+
+    /// Whether a directory that has these times now has the same names.
+    pub(crate) fn is_current(&self, times: DirectoryTimes) -> bool {
+        self.is_settled && self.times == times
+    }
+
+    fn is_still_unreadable(&self, fd: &impl AsFd) -> bool {
+        let mut files = self.unreadable.iter();
+        files.all(|path| lacks_access(fd, name_of(path), Access::READ_OK))
+    }
+
+    /// All its files.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.files.iter().chain(&self.manifests)
+    }
+
+    /// When its names last changed.
+    pub(crate) fn modified(&self) -> SystemTime {
+        modified(self.times.mtime_ns)
     }
 
     /// Adds the entries of a directory.
@@ -384,7 +410,7 @@ impl Listing {
             match kind {
                 FileType::Directory => self.below.push(path),
                 FileType::RegularFile | FileType::Unknown => match along.look_at(fd, text) {
-                    Ok(stat) => self.take_in(&stat, path, before.settle_file, scan),
+                    Ok(stat) => self.take_in(fd, &stat, path, before, scan),
                     Err(errno) if says_nothing(errno) => {
                         self.keep_unchecked_entry(directory, path, errno, before, scan);
                     }
@@ -399,13 +425,24 @@ impl Listing {
     }
 
     /// Adds an entry that is a file, or whose type the directory does not tell.
-    fn take_in(&mut self, stat: &Stat, path: String, settle_file: Duration, scan: &mut RootScan) {
+    fn take_in(
+        &mut self,
+        fd: &impl AsFd,
+        stat: &Stat,
+        path: String,
+        before: PreviousScan<'_>,
+        scan: &mut RootScan,
+    ) {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.below.push(path),
             FileType::Symlink => self.counts.links += 1,
             _ if is_regular(stat) => {
                 let path = self.name(path);
-                let identity = FileIdentity::of(stat).settling(settle_file);
+                if lacks_access(fd, name_of(&path), Access::READ_OK) {
+                    scan.warnings.extend(may_not_be_read(&path));
+                    self.unreadable.push(Arc::clone(&path));
+                }
+                let identity = FileIdentity::of(stat).settling(before.settle_file);
                 scan.files.push((path, identity));
             }
             _ => self.counts.special += 1,
@@ -444,16 +481,46 @@ impl Listing {
 
 /// The entries of a directory, in the order of inodes.
 pub(crate) fn names(directory: &impl AsFd) -> Result<Vec<(u64, FileType, CString)>, Errno> {
+    names_up_to(directory, usize::MAX).map(Option::unwrap_or_default)
+}
+
+/// As [`names`]; `None` if there are more than `names_max`.
+pub(crate) fn names_up_to(
+    directory: &impl AsFd,
+    names_max: usize,
+) -> Result<Option<Vec<(u64, FileType, CString)>>, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name != c"." && name != c".." {
-            entries.push((entry.ino(), entry.file_type(), name.to_owned()));
+        if name == c"." || name == c".." {
+            continue;
         }
+        if entries.len() == names_max {
+            return Ok(None);
+        }
+        entries.push((entry.ino(), entry.file_type(), name.to_owned()));
     }
     entries.sort_unstable_by_key(|(ino, _, _)| *ino);
-    Ok(entries)
+    Ok(Some(entries))
+}
+
+/// Whether this user certainly lacks an access to an entry of a directory.
+pub(crate) fn lacks_access(directory: &impl AsFd, name: &str, access: Access) -> bool {
+    let asked = accessat(directory, name, access, AtFlags::EACCESS);
+    matches!(asked, Err(Errno::ACCESS | Errno::PERM))
+}
+
+/// The last segment of a path.
+pub(crate) fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// The warning about a file that may not be read; the scan of manifests has one of its own.
+fn may_not_be_read(path: &str) -> Option<Warning> {
+    let reason = "the server's user may not read it, so requests for it are answered with 403; \
+                  give that user read permission";
+    (!is_manifest(path)).then(|| Warning::new(path, reason))
 }
 
 #[cfg(test)]
