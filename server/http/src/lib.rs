@@ -40,8 +40,8 @@
 //! Invariants: no input panics; a planned range is never empty and never exceeds the file;
 //! `content-length` is exactly the length of the planned body; a path never leaves its root.
 //!
-//! Not included: HTTP syntax, file access, the clock (time is an argument), redirects, compression
-//! and directory listings.
+//! Not included: HTTP syntax, file access, the clock (time is an argument), compression and
+//! directory listings.
 #![no_std]
 #![forbid(unsafe_code)]
 

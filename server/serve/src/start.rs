@@ -60,7 +60,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         proxies: config.proxies.clone(),
         ranges: RangeLimits::default(),
         cache_control,
-        access: AccessRules::new(&config.path, config.pacing, &config.cors),
+        access: AccessRules::new(&config.path, config.pacing, &config.cors, config.listing),
         reply_fields: config.reply_fields.clone(),
         gzip: config.gzip.clone(),
         direct: config.direct,

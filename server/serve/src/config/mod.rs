@@ -33,7 +33,9 @@ pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
-pub use path_rule::{AccessCheckRule, AccessPolicy, AuthBy, PathRule, TokenLocation};
+pub use path_rule::{
+    AccessCheckRule, AccessPolicy, AuthBy, ListingFormat, PathRule, TokenLocation,
+};
 pub use process_memory::MemoryParts;
 pub use settings::{
     Admin, ClientLimits, Config, Cors, DeviceOverride, Gzip, ListenSetting, Log, LogLevel, Pacing,

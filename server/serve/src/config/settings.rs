@@ -13,7 +13,7 @@ use headlong_telemetry::{LogFormat, LogTarget};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
-use super::path_rule::PathRule;
+use super::path_rule::{ListingFormat, PathRule};
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
@@ -56,6 +56,8 @@ pub struct Config {
     pub reply_fields: Vec<ReplyField>,
     /// How texts are compressed.
     pub gzip: Vec<Gzip>,
+    /// Form of the listings of folders.
+    pub listing: ListingFormat,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -383,6 +385,7 @@ impl Default for Config {
             flash: Vec::new(),
             reply_fields: vec![ReplyField::ServerTimingOnRequest],
             gzip: vec![Gzip::Dynamic],
+            listing: ListingFormat::Off,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: ClientLimits::default(),

@@ -16,7 +16,7 @@ use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
-use crate::config::{Cors, Pacing, PathRule};
+use crate::config::{Cors, ListingFormat, Pacing, PathRule};
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
@@ -32,12 +32,15 @@ struct PathAccessRule {
     expires: Option<u64>,
     referers: RefererRule,
     cors: Option<CorsPolicy>,
+    listing: Option<ListingFormat>,
 }
 
 /// All rules, the longest prefix first.
 #[derive(Debug, Clone)]
 pub struct AccessRules {
     rules: Vec<PathAccessRule>,
+    /// Listings of folders without a rule.
+    listing: ListingFormat,
     /// Pacing of files without a rule.
     pace: Pace,
     /// Token arguments of all rules.
@@ -61,7 +64,12 @@ fn pace(pacing: Pacing) -> Pace {
 
 impl AccessRules {
     /// Creates the rules from the configuration's tables and its defaults for all other files.
-    pub fn new(paths: &BTreeMap<String, PathRule>, pacing: Pacing, cors: &Cors) -> Self {
+    pub fn new(
+        paths: &BTreeMap<String, PathRule>,
+        pacing: Pacing,
+        cors: &Cors,
+        listing: ListingFormat,
+    ) -> Self {
         let rule = |(prefix, rule): (&String, &PathRule)| PathAccessRule {
             prefix: prefix.clone(),
             door: AccessCheck::new(prefix, rule),
@@ -71,6 +79,7 @@ impl AccessRules {
             fields: rule.headers.iter().filter_map(|text| field(text)).collect(),
             expires: rule.expires.map(|time| time.0 / 1_000_000_000),
             referers: RefererRule::new(&rule.referers),
+            listing: rule.listing,
             cors: (!rule.cors_origins.is_empty()).then(|| cors.policy(&rule.cors_origins)),
             pace: pace(Pacing {
                 pace_percent: rule.pace_percent.unwrap_or(pacing.pace_percent),
@@ -86,6 +95,7 @@ impl AccessRules {
         let pace = pace(pacing);
         Self {
             rules,
+            listing,
             pace,
             token_arguments: paths.values().flat_map(PathRule::token_arguments).collect(),
         }
@@ -99,19 +109,50 @@ impl AccessRules {
 
     /// Parses a request target into the file's path and the token in front of it. A token that no
     /// rule would check is treated as part of the path: an auth server that receives the path as
-    /// written would otherwise judge another file.
+    /// written would otherwise judge another file. Folders that are not listed have no path.
     pub fn read_path<'a>(
         &self,
         written: &'a str,
     ) -> (Option<PathToken<'a>>, Result<RelativePath, PathError>) {
         let (token, behind) = PathToken::split(written);
-        let path = RelativePath::parse(behind);
+        let path = self.parse(behind);
         match &path {
             Ok(file) if token.is_some() && !self.takes_path_token(file.as_str()) => {
-                (None, RelativePath::parse(written))
+                (None, self.parse(written))
             }
             _ => (token, path),
         }
+    }
+
+    fn parse(&self, written: &str) -> Result<RelativePath, PathError> {
+        match RelativePath::parse_any(written) {
+            Ok(path) if path.is_folder() && self.listing(path.as_str()) == ListingFormat::Off => {
+                Err(PathError::Directory)
+            }
+            path => path,
+        }
+    }
+
+    /// Form of the listing of a folder, whose path ends in a slash; for a file, that of its folder.
+    pub fn listing(&self, path: &str) -> ListingFormat {
+        let rule = self.rule(path);
+        rule.and_then(|rule| rule.listing).unwrap_or(self.listing)
+    }
+
+    /// Whether a listing of a folder may name an entry, both by their paths. A client that may list
+    /// the folder must be served the entry: it has the same rule, or one that is open to all, and a
+    /// folder is listed itself.
+    pub fn may_be_named(&self, folder: &str, entry: &str) -> bool {
+        let (of_folder, of_entry) = (self.rule(folder), self.rule(entry));
+        let is_open = |rule: &PathAccessRule| {
+            matches!(rule.door, AccessCheck::Gate(UrlVerifier::Open)) && rule.referers.is_open()
+        };
+        let may_be_read = match (of_folder, of_entry) {
+            (Some(folder), Some(entry)) => std::ptr::eq(folder, entry) || is_open(entry),
+            (None, Some(entry)) => is_open(entry),
+            (_, None) => true,
+        };
+        may_be_read && (!entry.ends_with('/') || self.listing(entry) != ListingFormat::Off)
     }
 
     /// Whether a path token may open the file, or is not needed. A playlist opened by a token may
@@ -282,7 +323,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     fn rules() -> AccessRules {
         let config = Config::from_text(Path::new("/x.toml"), RULES, &Flags::default());
         let config = config.expect("right");
-        AccessRules::new(&config.path, config.pacing, &config.cors)
+        AccessRules::new(&config.path, config.pacing, &config.cors, config.listing)
     }
 
     fn head(query: &str) -> Parts {
@@ -348,12 +389,38 @@ keys = ["0123456789abcdef0123456789abcdef"]
     }
 
     #[test]
+    fn listing_names_only_entries_that_its_reader_is_served() {
+        let text = "roots = [\"/srv\"]\nlisting = \"html\"\n[path.\"/films/\"]\n\
+                    access = \"closed\"\n[path.\"/films/free/\"]\nlisting = \"json\"\n\
+                    [path.\"/quiet/\"]\nlisting = \"off\"\n";
+        let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
+        let config = config.expect("right");
+        let rules = AccessRules::new(&config.path, config.pacing, &config.cors, config.listing);
+        for (folder, entry, expected) in [
+            ("", "a.mp4", true),
+            ("", "shows/", true),
+            ("", "films/", false),
+            ("", "quiet/", false),
+            ("", "quiet", true),
+            ("films/", "films/a.mp4", true),
+            ("films/", "films/free/", true),
+            ("films/free/", "films/free/a.mp4", true),
+        ] {
+            assert_eq!(rules.may_be_named(folder, entry), expected, "{entry}");
+        }
+        assert_eq!(rules.listing("films/free/"), ListingFormat::Json);
+        let path = |target| rules.read_path(target).1;
+        assert_eq!(path("/shows/").expect("listed").as_str(), "shows/");
+        assert_eq!(path("/quiet/"), Err(PathError::Directory));
+    }
+
+    #[test]
     fn cache_control_of_rule_replaces_default() {
         let text = "roots = [\"/srv\"]\n[path.\"/\"]\nexpires = \"1h\"\n\
                     headers = [\"Cache-Control: no-cache\", \"Link: <a>\", \"Link: <b>\"]\n";
         let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
         let config = config.expect("right");
-        let rules = AccessRules::new(&config.path, config.pacing, &config.cors);
+        let rules = AccessRules::new(&config.path, config.pacing, &config.cors, config.listing);
         let mut headers = HeaderMap::new();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         rules.add_fields("a.mp4", 0, &mut headers);

@@ -16,6 +16,9 @@ mod client_hint;
 mod explain;
 mod gzip;
 mod head_cache;
+mod listing;
+mod listing_page;
+mod listing_slots;
 mod lookup;
 mod origin_reply;
 mod parsed_request;
@@ -28,6 +31,7 @@ mod small_texts;
 mod source;
 mod stages;
 mod state;
+mod webdav;
 
 pub use access_rules::AccessRules;
 pub use body::ReplyBody;

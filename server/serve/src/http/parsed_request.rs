@@ -185,6 +185,7 @@ fn begin(
         connection,
         held: None,
         gzip_turn: None,
+        listing_slot: None,
         unsent_bytes: 0,
         started,
         time_scale,

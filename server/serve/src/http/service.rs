@@ -21,6 +21,7 @@ use super::client_hint::expect_next;
 use super::explain::explain;
 use super::gzip::gzip;
 use super::head_cache::{self, CopiedRange, HeadCache};
+use super::listing;
 use super::origin_reply;
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
@@ -30,8 +31,9 @@ use super::range_request::{FirstBytes, RangeRequester};
 use super::response::{add_cmsd, append, build};
 use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
-use super::state::MediaState;
-use crate::config::ReplyField;
+use super::state::{HttpSettings, MediaState};
+use super::webdav;
+use crate::config::{ListingFormat, ReplyField};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
@@ -92,6 +94,7 @@ async fn respond(
     let (path_token, parsed) = settings.access.read_path(head.uri.path());
     let path = parsed.as_ref().map_or("", RelativePath::as_str);
     let cors = settings.access.cors(path, &settings.cors);
+    let is_listed = parsed.is_ok() && is_listed(&state, &settings, path);
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
         _ => cors.reply_fields(origin),
@@ -110,13 +113,16 @@ async fn respond(
             let plan = cors.options_reply(origin, wanted);
             Ok(PreparedReply::without_bytes(plan))
         }
+        Method::Propfind if !is_listed => Err(ReplyError::Status(Status::MethodNotAllowed, None)),
         Method::Other => Err(ReplyError::Status(Status::MethodNotAllowed, None)),
-        Method::Get | Method::Head => match &parsed {
+        Method::Get | Method::Head | Method::Propfind => match &parsed {
             Ok(path) => answer_read(&state, &head, path, path_token, &mut asked).await,
             Err(error) => Err(ReplyError::Status(error.status(), None)),
         },
     };
-    let is_file = answer.is_ok() && asked.method != Method::Options;
+    let is_file = asked.method.is_read()
+        && answer.is_ok()
+        && parsed.as_ref().is_ok_and(|path| !path.is_folder());
     // Only a client that is served may announce its next request.
     if answer.as_ref().is_ok_and(PreparedReply::has_bytes) {
         expect_next(&state, &head, &asked);
@@ -139,6 +145,9 @@ async fn respond(
         retry_after = after;
         PreparedReply::without_bytes(plan)
     });
+    if is_listed {
+        webdav::announce(&mut answer.plan, asked.method);
+    }
     asked.account.turn(Stage::Other);
     let of_copies = answer.of_copies.take();
     let id = settings
@@ -231,6 +240,9 @@ async fn answer_read(
         }
         ReplyError::Denied(why)
     })?;
+    if path.is_folder() {
+        return listing::answer(state, head, asked, path.as_str()).await;
+    }
     if let Some(below) = state.pulls.of(path.as_str()) {
         return origin_reply::answer(state, head, asked, below).await;
     }
@@ -238,7 +250,15 @@ async fn answer_read(
         asked.account.turn(Stage::Lookup);
         let found = resolve(state, path.as_str(), asked.settings.lookup_timeout).await;
         asked.account.turn(Stage::Other);
-        let file = found?;
+        let file = match found {
+            Err(ReplyError::Folder) => {
+                return listing::without_slash(state, head, asked, path.as_str()).await;
+            }
+            found => found?,
+        };
+        if asked.method == Method::Propfind {
+            return listing::of_file(head, path.as_str(), &file);
+        }
         let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
         if let Some(packed) = packed
             && let Ok(answer) = fetch(state, head, asked, path.as_str(), &packed, true).await
@@ -258,7 +278,7 @@ async fn answer_read(
 }
 
 /// Upper bound of a look-up's timeout, beyond the patience of any client.
-const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
+pub(super) const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 async fn resolve(
     state: &Arc<MediaState>,
@@ -279,7 +299,17 @@ async fn resolve(
         return Ok(file);
     }
     let found = state.lookups.resolve(path, within.min(LOOKUP_MAX)).await;
-    found.map_err(|error| match error {
+    found.map_err(|error| not_found(state, error))
+}
+
+/// Whether the folder of a path, or at it, is listed.
+fn is_listed(state: &MediaState, settings: &HttpSettings, path: &str) -> bool {
+    settings.access.listing(path) != ListingFormat::Off && !state.pulls.covers(path)
+}
+
+/// The reply for a file or folder that is not found, which is logged if it is a failure.
+pub(super) fn not_found(state: &MediaState, error: ResolveError) -> ReplyError {
+    match error {
         ResolveError::Io { path, source } => {
             // A name may contain any byte; `?` quotes it, so that it stays on its line.
             state.limited_log.write(LimitedKind::Lookup, |left_out| {
@@ -303,8 +333,13 @@ async fn resolve(
             });
             ReplyError::Status(Status::Forbidden, None)
         }
+        ResolveError::Directory(_) => ReplyError::Folder,
+        ResolveError::FolderTooLarge(_) => {
+            let detail = "the folder has more names than a listing shows; divide it into folders";
+            ReplyError::Status(Status::Forbidden, Some(detail.to_owned()))
+        }
         _ => ReplyError::Status(Status::NotFound, None),
-    })
+    }
 }
 
 fn is_short_of_resources(error: &std::io::Error) -> bool {
