@@ -351,13 +351,17 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
-    /// How texts are compressed with gzip.
+    /// How texts are compressed.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gzip {
         /// Small ones as they are sent.
         Dynamic => "dynamic",
-        /// From a file beside them.
-        Static => "static"
+        /// From a gzip file beside them.
+        Static => "static",
+        /// From a Brotli file beside them.
+        StaticBrotli => "static-br",
+        /// From a Zstandard file beside them.
+        StaticZstd => "static-zstd"
     }
 }
 

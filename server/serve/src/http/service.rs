@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
-use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
+use headlong_http::{Cmcd, ContentCoding, Method, PathToken, RelativePath, Status, is_host};
 use headlong_library::{FileEntry, ResolveError};
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
@@ -29,7 +29,7 @@ use super::prepared_reply::{
 };
 use super::range_request::{FirstBytes, RangeRequester};
 use super::response::{add_cmsd, append, build};
-use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
+use super::small_texts::{gzip_turn, is_up_to_date, may_be_compressed, ready_made_codings};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use super::webdav;
@@ -260,12 +260,20 @@ async fn answer_read(
             return listing::of_file(head, path.as_str(), &file);
         }
         let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
-        if let Some(packed) = packed
-            && let Ok(answer) = fetch(state, head, asked, path.as_str(), &packed, true).await
-        {
-            return Ok(answer);
+        if let Some((coding, packed)) = packed {
+            let sent = CodedFile {
+                file: &packed,
+                ready_made: Some(coding),
+            };
+            if let Ok(answer) = fetch(state, head, asked, path.as_str(), sent).await {
+                return Ok(answer);
+            }
         }
-        match fetch(state, head, asked, path.as_str(), &file, false).await {
+        let sent = CodedFile {
+            file: &file,
+            ready_made: None,
+        };
+        match fetch(state, head, asked, path.as_str(), sent).await {
             Err(
                 ReplyError::Failed(Failure::Changed) | ReplyError::Refused(Refusal::UnknownStream),
             ) if tried < VERSIONS_TRIED_MAX => {
@@ -349,46 +357,59 @@ fn is_short_of_resources(error: &std::io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// The gzip file beside a text, to be sent in its place. On any error the text itself is sent.
+/// The compressed file beside a text, to be sent in its place. On any error the text itself is sent.
 async fn packed_beside(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
     path: &str,
     file: &FileEntry,
-) -> Option<Arc<FileEntry>> {
-    let beside = packed_path(head, asked, path, file)?;
-    asked.account.turn(Stage::Lookup);
-    let found = resolve(state, &beside, asked.settings.lookup_timeout).await;
-    asked.account.turn(Stage::Other);
-    found.ok().filter(|found| is_packed(found, file))
+) -> Option<(ContentCoding, Arc<FileEntry>)> {
+    for coding in ready_made_codings(head, asked, file) {
+        let beside = format!("{path}{}", coding.extension());
+        asked.account.turn(Stage::Lookup);
+        let found = resolve(state, &beside, asked.settings.lookup_timeout).await;
+        asked.account.turn(Stage::Other);
+        if let Some(found) = found.ok().filter(|found| is_up_to_date(found, file)) {
+            return Some((coding, found));
+        }
+    }
+    None
 }
 
-/// Plans the reply for a file, or for the gzip file beside it, and waits for the first bytes of its
-/// body.
+/// A file to send.
+struct CodedFile<'a> {
+    file: &'a Arc<FileEntry>,
+    /// Its coding, if it is the compressed file beside a text.
+    ready_made: Option<ContentCoding>,
+}
+
+/// Plans the reply for a file, or for the compressed file beside it, and waits for the first bytes
+/// of its body.
 async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
     path: &str,
-    file: &Arc<FileEntry>,
-    is_packed: bool,
+    sent: CodedFile<'_>,
 ) -> Result<PreparedReply, ReplyError> {
-    let gzip_turn = match is_packed {
-        true => None,
-        false => gzip_turn(state, head, asked, file),
+    let CodedFile { file, ready_made } = sent;
+    let gzip_turn = match ready_made {
+        Some(_) => None,
+        None => gzip_turn(state, head, asked, file),
     };
+    let coding = ready_made.or(gzip_turn.as_ref().map(|_| ContentCoding::Gzip));
     let mut shown = FileMetadata::of(path, file);
-    if is_packed || gzip_turn.is_some() {
-        shown.entity_tag = gzip_tag(&shown.entity_tag);
+    if let Some(coding) = coding {
+        shown.entity_tag = coding.tag(&shown.entity_tag);
     }
     let mut plan = plan_for(head, asked, &shown);
-    if is_packed || may_be_gzipped(&asked.settings, file) {
+    if coding.is_some() || may_be_compressed(&asked.settings, file) {
         plan.fields.push(("vary", "accept-encoding".into()));
     }
     if plan.status == Status::Ok {
-        if is_packed {
-            plan.code("gzip", Some(file.size));
+        if let Some(coding) = ready_made {
+            plan.code(coding.name(), Some(file.size));
         } else if gzip_turn.is_some() && asked.method == Method::Head {
             // The compressed length is unknown before compression.
             plan.code("gzip", None);
@@ -467,7 +488,7 @@ async fn fetch(
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             add_cmsd(&mut plan, asked, path, file);
             let is_of_copies =
-                begun.reply.is_of_copies() && !is_packed && asked.cmcd == Cmcd::default();
+                begun.reply.is_of_copies() && ready_made.is_none() && asked.cmcd == Cmcd::default();
             Ok(PreparedReply {
                 of_copies: is_of_copies
                     .then(|| CopiedRange::of(&plan, path, file))
