@@ -25,8 +25,8 @@ pub(super) struct Account {
     pub(super) held: Option<AddressShare>,
     /// Slot of a gzip reply.
     pub(super) gzip_turn: Option<GzipSlot>,
-    /// Slot of a large listing.
-    pub(super) listing_slot: Option<OwnedSemaphorePermit>,
+    /// Memory of a large listing.
+    pub(super) listing_units: Option<OwnedSemaphorePermit>,
     /// Bytes handed to the connection and not sent yet.
     pub(super) unsent_bytes: u64,
     pub(super) started: Clock,

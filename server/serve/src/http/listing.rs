@@ -15,10 +15,10 @@ use headlong_library::{FileEntry, FolderEntry, FolderEntryKind};
 use headlong_telemetry::Stage;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::file_lookup::{LOOKUP_MAX, not_found};
 use super::listing_page::{ListingOrder, ListingPage};
 use super::parsed_request::{ParsedRequest, fields_of};
 use super::prepared_reply::{PreparedReply, ReplyError};
-use super::service::{LOOKUP_MAX, not_found};
 use super::state::{HttpSettings, MediaState};
 use super::webdav::{self, Depth};
 use crate::config::ListingFormat;
@@ -67,8 +67,8 @@ pub(super) async fn answer(
     };
     let within = asked.settings.lookup_timeout.min(LOOKUP_MAX);
     asked.account.turn(Stage::Lookup);
-    let slot = state.listings.take(within).await;
-    let slot = slot.ok_or(ReplyError::Refused(Refusal::Full))?;
+    let turn = state.listings.make(within).await;
+    let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
     let found = state.lookups.list(folder, within).await;
     asked.account.turn(Stage::Other);
     let entries = found.map_err(|error| not_found(state, error))?;
@@ -82,12 +82,13 @@ pub(super) async fn answer(
     };
     let made = tokio::task::spawn_blocking(move || inputs.write(entries)).await;
     let made = made.map_err(|_| ReplyError::Failed(Failure::NoResources))??;
-    let client = asked.account.record.remote;
-    let kept = state
-        .listings
-        .keep(slot, made.text.len(), &asked.settings, client);
-    if let Some(large) = kept.ok_or(ReplyError::TooMany)? {
-        asked.account.listing_slot = Some(large.slot);
+    let proxies = &asked.settings.proxies;
+    let address = asked.account.record.remote.ip();
+    let address = address.filter(|address| !proxies.trust(*address));
+    let held = state.listings.send(made.text.len(), address);
+    drop(turn);
+    if let Some(large) = held.ok_or(ReplyError::Refused(Refusal::Full))? {
+        asked.account.listing_units = Some(large.units);
         asked.account.held = large.share;
     }
     let plan = match depth {

@@ -23,7 +23,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 /// Most entries of a page. Programs read only the first page, so usual folders fit on it.
 const PAGE_ENTRIES: usize = 20_000;
 /// Most bytes of a page, estimated from its names.
-pub(super) const PAGE_BYTES_MAX: usize = 12 << 20;
+pub(super) const PAGE_BYTES_MAX: usize = 11 << 20;
 /// Bytes of a row without its name, at most.
 const ROW_BYTES: usize = 160;
 

@@ -14,6 +14,7 @@ mod account;
 mod body;
 mod client_hint;
 mod explain;
+mod file_lookup;
 mod gzip;
 mod head_cache;
 mod listing;

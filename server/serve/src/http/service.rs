@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{Cmcd, ContentCoding, Method, PathToken, RelativePath, Status, is_host};
-use headlong_library::{FileEntry, ResolveError};
+use headlong_library::FileEntry;
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
 use headlong_telemetry::{LimitedKind, REQUEST_ID, Stage};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
-use rustix::io::Errno;
 
 use super::access_check::{AccessDenial, AccessRequest};
 use super::body::ReplyBody;
 use super::client_hint::expect_next;
 use super::explain::explain;
+use super::file_lookup::resolve;
 use super::gzip::gzip;
 use super::head_cache::{self, CopiedRange, HeadCache};
 use super::listing;
@@ -285,76 +285,9 @@ async fn answer_read(
     Err(ReplyError::Failed(Failure::Changed))
 }
 
-/// Upper bound of a look-up's timeout, beyond the patience of any client.
-pub(super) const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
-
-async fn resolve(
-    state: &Arc<MediaState>,
-    path: &str,
-    within: std::time::Duration,
-) -> Result<Arc<FileEntry>, ReplyError> {
-    if let Some(file) = state.library.recall(path) {
-        return Ok(file);
-    }
-    // A device that is offline is not accessed; bytes in memory are still served.
-    let is_offline = |file: &Arc<FileEntry>| {
-        state
-            .devices
-            .get(file.device)
-            .is_some_and(|device| device.is_offline())
-    };
-    if let Some(file) = state.library.remember(path).filter(is_offline) {
-        return Ok(file);
-    }
-    let found = state.lookups.resolve(path, within.min(LOOKUP_MAX)).await;
-    found.map_err(|error| not_found(state, error))
-}
-
 /// Whether the folder of a path, or at it, is listed.
 fn is_listed(state: &MediaState, settings: &HttpSettings, path: &str) -> bool {
     settings.access.listing(path) != ListingFormat::Off && !state.pulls.covers(path)
-}
-
-/// The reply for a file or folder that is not found, which is logged if it is a failure.
-pub(super) fn not_found(state: &MediaState, error: ResolveError) -> ReplyError {
-    match error {
-        ResolveError::Io { path, source } => {
-            // A name may contain any byte; `?` quotes it, so that it stays on its line.
-            state.limited_log.write(LimitedKind::Lookup, |left_out| {
-                tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
-            });
-            ReplyError::Failed(match is_short_of_resources(&source) {
-                true => Failure::NoResources,
-                false => Failure::Device,
-            })
-        }
-        ResolveError::NoAnswer(_) => ReplyError::Failed(Failure::TimedOut),
-        ResolveError::Forbidden(path) => {
-            let remedy = "let the server's user read it and search its parent directories";
-            state.limited_log.write(LimitedKind::Forbidden, |left_out| {
-                tracing::warn!(
-                    ?path,
-                    remedy,
-                    left_out,
-                    "cannot read a file: permission denied"
-                );
-            });
-            ReplyError::Status(Status::Forbidden, None)
-        }
-        ResolveError::Directory(_) => ReplyError::Folder,
-        ResolveError::FolderTooLarge(_) => {
-            let detail = "the folder has more names than a listing shows; divide it into folders";
-            ReplyError::Status(Status::Forbidden, Some(detail.to_owned()))
-        }
-        _ => ReplyError::Status(Status::NotFound, None),
-    }
-}
-
-fn is_short_of_resources(error: &std::io::Error) -> bool {
-    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
-    short
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// The compressed file beside a text, to be sent in its place. On any error the text itself is sent.
