@@ -53,7 +53,7 @@ function show(): void {
   const route = parseRoute(location.hash);
   switch (route.page) {
     case 'library':
-      current = libraryPage();
+      current = libraryPage(route.folder);
       break;
     case 'watch':
       current = playerPage(route.id);

@@ -24,7 +24,9 @@ export async function open(hash) {
   const complaints = [];
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`);
+    // A warning of Chromium about a type that the page gave it.
+    const isOdd = message.type() === 'error' || message.text().includes('Failed to parse');
+    if (isOdd) complaints.push(`${message.text()} (${message.location().url})`);
   });
   await page.goto(home + hash);
   return {

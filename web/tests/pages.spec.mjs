@@ -33,6 +33,75 @@ test('posters of the library come from the media address', async () => {
   await finish();
 });
 
+/** A library like that of a collector: shows of the same names, films in folders of their own. */
+function manyTitles() {
+  const title = (path, name) => ({
+    id: path, name, kind: 'file', path: encodeURI(path), bytes: 1e9, duration_s: 1500, bit_rates_bps: [5e6],
+    poster: path.startsWith('/Films/') ? null : '/Shows/poster.jpg',
+  });
+  const episodes = Array.from({ length: 3000 }, (_, number) => {
+    const [show, episode] = [Math.floor(number / 30), number % 30];
+    const name = `S0${1 + Math.floor(episode / 10)}E${String(1 + (episode % 10)).padStart(2, '0')}`;
+    return title(`/Shows/Show ${show}/Season ${name.slice(1, 3)}/${name}.mp4`, name);
+  });
+  const films = Array.from({ length: 999 }, (_, number) => title(`/Films/Film ${number}/film ${number}.mkv`, `film ${number}`));
+  return [...episodes, ...films, title('/Films/Old/old.avi', 'old')];
+}
+
+test('4,000 titles open as folders, and are found by a search over all', async () => {
+  const { page, finish } = await open('#/dashboard');
+  await page.route('**/library.json', (route) => route.fulfill({ json: { titles: manyTitles(), title_count: 4000 } }));
+  const picture = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 9"><rect width="16" height="9" fill="teal"/></svg>';
+  await page.route('**/Shows/poster.jpg', (route) => route.fulfill({ contentType: 'image/svg+xml', body: picture }));
+  await page.goto(home);
+  const cards = page.locator('.card');
+  const named = (name) => page.locator('.card', { has: page.getByRole('heading', { name, exact: true }) });
+  await page.getByText('4000 titles').waitFor();
+  assert.equal(await cards.count(), 2);
+  await named('Shows').locator('.poster img').waitFor();
+  // Only what is in view is made, however many titles there are.
+  await named('Films').click();
+  await page.getByText('1000 titles').waitFor();
+  assert.equal(await cards.count(), 60);
+  await page.goBack();
+  await named('Shows').click();
+  await named('Show 7').click();
+  await named('Season 02').click();
+  await page.getByText('10 titles').waitFor();
+  assert.equal(await page.locator('.tools h1').textContent(), 'Library / Shows / Show 7 / Season 02');
+  assert.equal(await page.locator('.poster img').count(), 0, 'a picture of all shows is that of no title');
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('s01e01');
+  await page.getByText('100 of 4000 titles').waitFor();
+  await page.getByText('Shows / Show 42 / Season 01').waitFor();
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('');
+  await page.getByRole('heading').getByRole('link', { name: 'Shows' }).click();
+  await page.getByText('3000 titles').waitFor();
+  assert.equal(page.url(), `${home}#/folder/Shows`);
+  await page.goto(`${home}#/folder/Elsewhere`);
+  await page.getByText('There is no folder “Elsewhere”').waitFor();
+  await finish();
+});
+
+test('a container that no browser plays is named before playing', async () => {
+  const { page, finish } = await open('#/dashboard');
+  await page.route('**/library.json', (route) => route.fulfill({ json: { titles: manyTitles() } }));
+  let requests = 0;
+  await page.route('**/old.avi*', (route) => {
+    requests += 1;
+    return route.abort();
+  });
+  await page.goto(`${home}#/folder/Films`);
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('old');
+  await page.getByText('AVI, not for browsers').waitFor();
+  await page.locator('.card').click();
+  await page.getByText('Browsers do not play AVI files, and “old” is one.').waitFor();
+  assert.match(await page.getByRole('link', { name: 'Open the file' }).getAttribute('href'), /old\.avi$/);
+  assert.equal(requests, 0);
+  await page.getByRole('link', { name: 'Library', exact: true }).last().click();
+  await page.waitForFunction(() => location.hash === '#/folder/Films');
+  await finish();
+});
+
 test('a library refresh keeps scroll position and focus', async () => {
   const { page, finish } = await open('');
   const title = (number) => ({ id: `t${number}`, name: `Title ${number}`, kind: 'file', path: `/t${number}.mp4`, bytes: 1 });
@@ -174,6 +243,10 @@ test('a phone shows every page without scrolling sideways', async () => {
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= 390, `${hash} is ${wide} pixels wide`);
   }
+  await page.goto(`${home}#/`);
+  const search = await page.getByRole('searchbox', { name: 'Search titles' }).boundingBox();
+  const grid = await page.locator('.grid').boundingBox();
+  assert.deepEqual([search.x, search.width], [grid.x, grid.width]);
   await finish();
 });
 

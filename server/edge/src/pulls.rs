@@ -56,6 +56,12 @@ impl Pulls {
         })
     }
 
+    /// Whether a path, of a file or of a folder, is filled from an origin.
+    pub fn covers(&self, path: &str) -> bool {
+        let mut pulls = self.0.iter();
+        pulls.any(|pull| path.starts_with(&pull.prefix[1..]))
+    }
+
     /// The counters of all paths.
     pub fn counts(&self) -> Vec<PullCounts> {
         self.0.iter().map(|pull| pull.counts()).collect()

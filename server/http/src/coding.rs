@@ -1,10 +1,11 @@
-//! Content codings: whether a reply may be compressed with gzip (RFC 9110 8.4).
+//! Content codings: whether and how a reply may be compressed (RFC 9110 8.4 and 12.5.3).
 //!
 //! Only texts that players request repeatedly are: playlists, manifests, subtitles. Video is
-//! already compressed. A gzip reply is another representation with its own tag; ranges apply to the
+//! already compressed. A compressed reply is another representation with its own tag; ranges apply to the
 //! uncompressed file.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::fields::trim_ows;
 
@@ -32,39 +33,102 @@ pub fn is_text(media_type: &str) -> bool {
     TEXTS.contains(&trim_ows(name))
 }
 
-/// Whether an `accept-encoding` field accepts gzip: by name, or else by `*`.
-pub fn accepts_gzip(accept_encoding: &str) -> bool {
-    let (mut named, mut any) = (None, None);
-    for member in accept_encoding.split(',') {
-        let (coding, weight) = member.split_once(';').unwrap_or((member, ""));
-        let is_taken = weighs_something(trim_ows(weight));
-        let coding = trim_ows(coding);
-        if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
-            named = Some(is_taken);
-        } else if coding == "*" {
-            any = Some(is_taken);
-        }
-    }
-    named.or(any).unwrap_or(false)
+/// A content coding of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentCoding {
+    /// Brotli (RFC 7932).
+    Brotli,
+    /// Zstandard (RFC 8878).
+    Zstd,
+    /// gzip (RFC 1952).
+    Gzip,
 }
 
-/// Whether a weight such as `q=0.5` is above zero; an invalid one is not.
-fn weighs_something(weight: &str) -> bool {
+impl ContentCoding {
+    /// All of them, the one that usually gives the smallest texts first.
+    pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
+
+    /// Its name in `content-encoding`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// Extension of a file with this coding, behind the name of the text.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Brotli => ".br",
+            Self::Zstd => ".zst",
+            Self::Gzip => ".gz",
+        }
+    }
+
+    /// Tag of the representation with this coding, derived from that of the file.
+    pub fn tag(self, tag: &str) -> String {
+        let mut tag = String::from(tag.strip_suffix('"').unwrap_or(tag));
+        tag.push('-');
+        tag.push_str(self.extension().trim_start_matches('.'));
+        tag.push('"');
+        tag
+    }
+
+    fn is_named(self, coding: &str) -> bool {
+        coding.eq_ignore_ascii_case(self.name())
+            || (self == Self::Gzip && coding.eq_ignore_ascii_case("x-gzip"))
+    }
+}
+
+/// The codings that an `accept-encoding` field accepts, by name or else by `*`: those of the highest
+/// weight first, and of equal weight in the order of [`ContentCoding::ALL`]. Codings that weigh less
+/// than the uncompressed text are left out.
+pub fn accepted_codings(accept_encoding: &str) -> Vec<ContentCoding> {
+    let weight_of = |is_named: &dyn Fn(&str) -> bool| {
+        let mut weight = None;
+        for member in accept_encoding.split(',') {
+            let (coding, parameter) = member.split_once(';').unwrap_or((member, ""));
+            if is_named(trim_ows(coding)) {
+                weight = Some(thousandths(trim_ows(parameter)));
+            }
+        }
+        weight
+    };
+    let any = weight_of(&|coding| coding == "*").unwrap_or(0);
+    let plain = weight_of(&|coding| coding.eq_ignore_ascii_case("identity")).unwrap_or(0);
+    let weighed = ContentCoding::ALL.map(|coding| {
+        let named = weight_of(&|name| coding.is_named(name));
+        (named.unwrap_or(any), coding)
+    });
+    let mut accepted: Vec<_> = weighed
+        .into_iter()
+        .filter(|(weight, _)| *weight > 0 && *weight >= plain)
+        .collect();
+    accepted.sort_by_key(|(weight, _)| core::cmp::Reverse(*weight));
+    accepted.into_iter().map(|(_, coding)| coding).collect()
+}
+
+/// A weight such as `q=0.5` in thousandths; zero for an invalid one.
+fn thousandths(weight: &str) -> u16 {
     if weight.is_empty() {
-        return true;
+        return 1000;
     }
     let value = weight
         .strip_prefix("q=")
         .or_else(|| weight.strip_prefix("Q="));
-    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    value.is_some_and(|text| is_number(text) && text.bytes().any(|b| (b'1'..=b'9').contains(&b)))
-}
-
-/// Tag of the gzip representation, derived from that of the file.
-pub fn gzip_tag(tag: &str) -> String {
-    let mut tag = String::from(tag.strip_suffix('"').unwrap_or(tag));
-    tag.push_str("-gz\"");
-    tag
+    let (whole, part) = value.map_or(("x", ""), |value| {
+        value.split_once('.').unwrap_or((value, ""))
+    });
+    let is_number = part.len() <= 3 && part.bytes().all(|b| b.is_ascii_digit());
+    match (whole, is_number) {
+        ("1", true) => 1000,
+        ("0", true) => {
+            let digits = part.bytes().chain(core::iter::repeat(b'0')).take(3);
+            digits.fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'))
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -72,28 +136,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_accepted_by_name_or_wildcard_with_weight() {
-        for taken in [
-            "gzip",
-            "deflate, gzip;q=0.5",
-            "br,GZIP",
-            "*",
-            "gzip;q=1.0, *;q=0",
-            "x-gzip",
-        ] {
-            assert!(accepts_gzip(taken), "{taken}");
-        }
-        for not in [
-            "",
-            "br",
-            "gzip;q=0",
-            "gzip; q=0.000",
-            "*;q=0",
-            "gzip;q=0, *",
-            "gzip;q=x",
-            "gzipped",
-        ] {
-            assert!(!accepts_gzip(not), "{not}");
+    fn codings_are_accepted_in_order_of_their_weights() {
+        use ContentCoding::{Brotli, Gzip, Zstd};
+        let cases: [(&str, &[ContentCoding]); 17] = [
+            ("gzip", &[Gzip]),
+            ("deflate, gzip;q=0.5", &[Gzip]),
+            ("gzip, deflate, br, zstd", &[Brotli, Zstd, Gzip]),
+            ("br;q=0.2, gzip;q=0.9, zstd;q=0.901", &[Zstd, Gzip, Brotli]),
+            ("br,GZIP", &[Brotli, Gzip]),
+            ("*", &[Brotli, Zstd, Gzip]),
+            ("gzip;q=1.0, *;q=0", &[Gzip]),
+            ("br;q=0, *;q=0.1, gzip;q=0.05", &[Zstd, Gzip]),
+            ("x-gzip", &[Gzip]),
+            ("identity, gzip;q=0.5, br", &[Brotli]),
+            ("identity;q=0, gzip;q=0.001", &[Gzip]),
+            ("", &[]),
+            ("gzip;q=0", &[]),
+            ("gzip; q=0.000", &[]),
+            ("*;q=0", &[]),
+            ("gzip;q=x, zstd;q=2, br;q=0.1234", &[]),
+            ("gzipped, brotli", &[]),
+        ];
+        for (field, expected) in cases {
+            assert_eq!(accepted_codings(field), expected, "{field}");
         }
     }
 
@@ -105,6 +170,7 @@ mod tests {
         for name in ["a.ts", "a.mp4", "a.jpg", "a.key", "a"] {
             assert!(!is_text(crate::media_type(name)), "{name}");
         }
-        assert_eq!(gzip_tag("\"v1\""), "\"v1-gz\"");
+        let tags = ContentCoding::ALL.map(|coding| coding.tag("\"v1\""));
+        assert_eq!(tags, ["\"v1-br\"", "\"v1-zst\"", "\"v1-gz\""]);
     }
 }

@@ -102,7 +102,7 @@ pub use acme::{CHALLENGE_FOLDER, challenge_reply, challenge_token};
 pub use cacheable_request::CacheableFields;
 pub use cmcd::Cmcd;
 pub use cmsd::{CmsdObject, cmsd_dynamic};
-pub use coding::{accepts_gzip, gzip_tag, is_text};
+pub use coding::{ContentCoding, accepted_codings, is_text};
 pub use conditional::{PreconditionResult, Preconditions, Validators, evaluate};
 pub use cors::{CorsError, CorsPolicy};
 pub use credentials::{AccessRefusal, Credentials};

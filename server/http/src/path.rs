@@ -19,8 +19,9 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Longest file name in Linux, in bytes (`NAME_MAX`).
 const SEGMENT_BYTES_MAX: usize = 255;
 
-/// A path below a root: segments joined by `/`, without a slash at either end. It is the text of
-/// the path ([`path_text()`]), which holds any bytes.
+/// A path below a root: segments joined by `/`, without a leading slash. That of a folder ends in a
+/// slash, or is empty for the root; any other has none at its end. It is the text of the path
+/// ([`path_text()`]), which holds any bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RelativePath(String);
 
@@ -33,6 +34,18 @@ impl RelativePath {
     /// # Errors
     /// See [`PathError`]; [`PathError::status`] is the status of the reply.
     pub fn parse(target_path: &str) -> Result<Self, PathError> {
+        let path = Self::parse_any(target_path)?;
+        match path.is_folder() {
+            true => Err(PathError::Directory),
+            false => Ok(path),
+        }
+    }
+
+    /// As [`RelativePath::parse`], for the path of a file or of a folder, which ends in a slash.
+    ///
+    /// # Errors
+    /// See [`PathError`].
+    pub fn parse_any(target_path: &str) -> Result<Self, PathError> {
         let path = target_path.strip_prefix('/').ok_or(PathError::NotRooted)?;
         // An encoded byte takes three bytes; anything longer cannot decode to a valid path.
         if path.len() > PATH_BYTES_MAX * 3 {
@@ -65,10 +78,10 @@ impl RelativePath {
         {
             return Err(PathError::TooLong);
         }
-        if segments.is_empty() || decoded.ends_with('/') {
-            return Err(PathError::Directory);
+        let mut joined = segments.join("/");
+        if decoded.ends_with('/') && !joined.is_empty() {
+            joined.push('/');
         }
-        let joined = segments.join("/");
         if path_bytes(&joined).len() > PATH_BYTES_MAX {
             return Err(PathError::TooLong);
         }
@@ -78,6 +91,11 @@ impl RelativePath {
     /// The text of the path.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is the path of a folder.
+    pub fn is_folder(&self) -> bool {
+        self.0.is_empty() || self.0.ends_with('/')
     }
 
     /// Name of the file: the last segment.
@@ -121,7 +139,7 @@ pub enum PathError {
     Hidden,
     /// Longer than a path or name can be.
     TooLong,
-    /// Ends in `/`: a directory, which is not listed.
+    /// Ends in `/`: a directory, where only files are meant.
     Directory,
 }
 
@@ -151,7 +169,7 @@ impl fmt::Display for PathError {
             Self::DotSegment => "the path has a . or .. segment; resolve it first",
             Self::Hidden => "names that begin with a dot are not served",
             Self::TooLong => "the path or one of its names is longer than the system allows",
-            Self::Directory => "the path names a directory, and directories are not listed",
+            Self::Directory => "the path names a directory; name a file",
         })
     }
 }
@@ -198,6 +216,16 @@ mod tests {
         for path in ["/", "//", "/a/", "/a//"] {
             assert_eq!(parsed(path), Err(PathError::Directory), "{path}");
         }
+    }
+
+    #[test]
+    fn path_of_folder_keeps_one_slash_at_its_end() {
+        let any = |path: &str| RelativePath::parse_any(path).map(|path| path.0);
+        for (target, expected) in [("/", ""), ("//", ""), ("/a//b//", "a/b/"), ("/a", "a")] {
+            assert_eq!(any(target).as_deref(), Ok(expected), "{target}");
+        }
+        assert_eq!(any("/.a/"), Err(PathError::Hidden));
+        assert_eq!(any("/a/../"), Err(PathError::DotSegment));
     }
 
     #[test]

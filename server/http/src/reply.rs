@@ -56,7 +56,8 @@ impl PlannedBody {
         parts.fold(text(&self.closing), u64::saturating_add)
     }
 
-    pub(crate) fn text(closing: String) -> Self {
+    /// A body that is only a text.
+    pub fn text(closing: String) -> Self {
         Self {
             parts: Vec::new(),
             closing,

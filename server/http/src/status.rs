@@ -9,6 +9,8 @@ pub enum Method {
     Head,
     /// Return what is allowed; browsers send it as a preflight of cross-origin requests.
     Options,
+    /// Return the properties of a file, or of a folder and its entries (RFC 4918 9.1).
+    Propfind,
     /// Anything else; answered with [`Status::MethodNotAllowed`].
     Other,
 }
@@ -17,12 +19,16 @@ impl Method {
     /// The methods in the `allow` field.
     pub const ALLOWED: &'static str = "GET, HEAD, OPTIONS";
 
+    /// The methods where folders are listed.
+    pub const ALLOWED_WITH_LISTING: &'static str = "GET, HEAD, OPTIONS, PROPFIND";
+
     /// Parses a method; names are case-sensitive (RFC 9110 9.1).
     pub fn parse(name: &str) -> Self {
         match name {
             "GET" => Self::Get,
             "HEAD" => Self::Head,
             "OPTIONS" => Self::Options,
+            "PROPFIND" => Self::Propfind,
             _ => Self::Other,
         }
     }
@@ -42,6 +48,8 @@ pub enum Status {
     NoContent,
     /// 206.
     PartialContent,
+    /// 207.
+    MultiStatus,
     /// 301.
     MovedPermanently,
     /// 304.
@@ -79,6 +87,7 @@ impl Status {
             Self::Ok => 200,
             Self::NoContent => 204,
             Self::PartialContent => 206,
+            Self::MultiStatus => 207,
             Self::MovedPermanently => 301,
             Self::NotModified => 304,
             Self::BadRequest => 400,
@@ -102,6 +111,7 @@ impl Status {
             Self::Ok => "OK",
             Self::NoContent => "No Content",
             Self::PartialContent => "Partial Content",
+            Self::MultiStatus => "Multi-Status",
             Self::MovedPermanently => "Moved Permanently",
             Self::NotModified => "Not Modified",
             Self::BadRequest => "Bad Request",

@@ -108,16 +108,7 @@ impl FileIdentity {
 
     /// Modification time as a `SystemTime`.
     pub fn modified(&self) -> SystemTime {
-        let ns = self.mtime_ns.unsigned_abs();
-        let seconds = u64::try_from(ns / 1_000_000_000).unwrap_or(0);
-        let length = Duration::new(seconds, (ns % 1_000_000_000) as u32);
-        let epoch = SystemTime::UNIX_EPOCH;
-        let shifted = if self.mtime_ns < 0 {
-            epoch.checked_sub(length)
-        } else {
-            epoch.checked_add(length)
-        };
-        shifted.unwrap_or(epoch)
+        modified(self.mtime_ns)
     }
 }
 
@@ -132,6 +123,20 @@ fn hash(values: &[u64]) -> u64 {
         .flat_map(|value| value.to_le_bytes())
         .collect();
     xxh3_64(&bytes)
+}
+
+/// A modification time as a `SystemTime`.
+pub(crate) fn modified(mtime_ns: i128) -> SystemTime {
+    let ns = mtime_ns.unsigned_abs();
+    let seconds = u64::try_from(ns / 1_000_000_000).unwrap_or(0);
+    let length = Duration::new(seconds, (ns % 1_000_000_000) as u32);
+    let epoch = SystemTime::UNIX_EPOCH;
+    let shifted = if mtime_ns < 0 {
+        epoch.checked_sub(length)
+    } else {
+        epoch.checked_add(length)
+    };
+    shifted.unwrap_or(epoch)
 }
 
 /// A time of `stat` as nanoseconds since 1970. The kernel's `stat` has an unsigned fraction, libc's

@@ -10,6 +10,7 @@
 //! directory entries, and opens no file of a title before its stream is requested.
 //!
 //! The crate knows no network. Calls that block, block on one root: [`Library::lookup`],
+//! [`Library::list_folder`],
 //! [`Library::scan_out_of_order`] and [`Library::scan_root`], to be called on threads of that root,
 //! and the methods of streams. All other calls touch no disk, so that a hung root blocks no other.
 //!
@@ -26,6 +27,7 @@ mod device;
 mod entry;
 mod external_streams;
 mod facts;
+mod folder;
 mod header_scan;
 mod hls;
 mod identity;
@@ -59,6 +61,7 @@ pub use block_map::{BlockMap, FileLocation};
 pub use device::{DeviceInfo, RootsInfo, inspect_roots};
 pub use entry::FileEntry;
 pub use facts::{FACTS_MAX, FACTS_RECORD_BYTES, FactsLoaded};
+pub use folder::{FOLDER_NAMES_MAX, FolderContent, FolderEntry, FolderEntryKind};
 pub use identity::FileIdentity;
 pub use library::Library;
 pub use lookup::{PathContent, ResolveError};

@@ -11,6 +11,7 @@ use headlong_media::encode_path;
 use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
 use crate::facts::FactsLoaded;
+use crate::folder::FolderContent;
 use crate::lookup::{PathContent, ResolveError, check_path};
 use crate::mounted_root::MountedRoot;
 use crate::normal_form::other_forms;
@@ -243,6 +244,18 @@ impl Library {
     /// The content of a root at a path. May block as long as its disk does.
     pub fn lookup(&self, root: usize, path: &str) -> PathContent {
         self.state.lookup(root, path)
+    }
+
+    /// The names in a directory of a root, without a trailing slash; the empty path is the root.
+    /// May block as long as the root's disk does.
+    pub fn list_folder(&self, root: usize, path: &str) -> FolderContent {
+        self.state.list_folder(root, path)
+    }
+
+    /// As [`Library::list_folder`], as of the last scan. Accesses no disk: for use while the disk
+    /// does not respond.
+    pub fn remember_folder(&self, root: usize, path: &str) -> FolderContent {
+        self.state.remember_folder(root, path)
     }
 
     /// Combines the results of the roots, in their order. Accesses no disk.

@@ -29,6 +29,9 @@ pub enum ResolveError {
     /// It is a directory.
     #[error("`{0}` is a directory")]
     Directory(String),
+    /// A directory with more names than are listed.
+    #[error("`{0}` has more names than a listing shows; divide it into folders")]
+    FolderTooLarge(String),
     /// A FIFO, a socket or a device; never opened.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),

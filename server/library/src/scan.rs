@@ -148,7 +148,8 @@ impl LibraryState {
     /// Commits the results of a walk. All disk accesses are done before a lock is taken.
     fn merge(&self, root: usize, walked: WalkResult, last: &mut LastWalk) -> ScanChanges {
         let WalkResult { mut scan, began_ns } = walked;
-        last.listings = std::mem::take(&mut scan.listings);
+        last.listings = Arc::new(std::mem::take(&mut scan.listings));
+        self.set_listings(root, Arc::clone(&last.listings));
         let losses = self.losses.load(Ordering::Relaxed);
         let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
         scan.warnings.truncate(WARNINGS_MAX);

@@ -36,6 +36,8 @@ pub(crate) struct LibraryState {
     pub(crate) writer: Mutex<Vec<RemovedStream>>,
     /// Held while a root is walked; one per root.
     pub(crate) walks: Vec<Mutex<LastWalk>>,
+    /// Directories of the last walks, by root, for listings; held briefly.
+    folders: Vec<Mutex<Arc<Listings>>>,
     /// Held while the results of a walk are committed; by root.
     pub(crate) found: Mutex<Vec<LastResults>>,
     /// Out-of-order scans, by root; held briefly.
@@ -50,7 +52,7 @@ pub(crate) struct LibraryState {
 #[derive(Debug, Default)]
 pub(crate) struct LastWalk {
     pub(crate) manifests: Arc<Manifests>,
-    pub(crate) listings: Listings,
+    pub(crate) listings: Arc<Listings>,
     /// Its warnings about directories.
     pub(crate) warnings: Vec<Warning>,
     /// When everything was last checked.
@@ -83,6 +85,7 @@ impl LibraryState {
             maker: StreamFactory::new(ground),
             catalogue: RwLock::default(),
             writer: Mutex::default(),
+            folders: (0..roots).map(|_| Mutex::default()).collect(),
             walks: (0..roots).map(|_| Mutex::default()).collect(),
             found: Mutex::new((0..roots).map(|_| LastResults::default()).collect()),
             around: (0..roots).map(|_| Mutex::default()).collect(),
@@ -102,6 +105,17 @@ impl LibraryState {
     /// Whether files in a root are served.
     pub(crate) fn is_served(&self, root: usize) -> bool {
         root + self.options.unserved_roots < self.roots().len()
+    }
+
+    /// The directories that the last walk of a root found.
+    pub(crate) fn listings(&self, root: usize) -> Arc<Listings> {
+        Arc::clone(&lock(&self.folders[root]))
+    }
+
+    pub(crate) fn set_listings(&self, root: usize, listings: Arc<Listings>) {
+        // The former ones are dropped after the lock is released.
+        let before = std::mem::replace(&mut *lock(&self.folders[root]), listings);
+        drop(before);
     }
 
     pub(crate) fn read<T>(&self, f: impl FnOnce(&Catalogue) -> T) -> T {

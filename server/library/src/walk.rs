@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use headlong_units::{path_bytes, path_text};
-use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, readlinkat, statat};
+use rustix::fs::{Access, AtFlags, Dir, FileType, Stat, accessat, fstat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::identity::{FileIdentity, is_regular, nanoseconds, now_ns};
+use crate::identity::{FileIdentity, is_regular, modified, nanoseconds, now_ns};
 use crate::kind::is_manifest;
 use crate::manifest::{Manifest, ManifestMemory, Manifests};
 use crate::mounted_root::MountedRoot;
@@ -57,7 +57,7 @@ impl ScanCounts {
 
 /// Attributes of a directory that change with its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DirectoryTimes {
+pub(crate) struct DirectoryTimes {
     dev: u64,
     ino: u64,
     mtime_ns: i128,
@@ -65,7 +65,7 @@ struct DirectoryTimes {
 }
 
 impl DirectoryTimes {
-    fn of(directory: &impl AsFd) -> Result<Self, Errno> {
+    pub(crate) fn of(directory: &impl AsFd) -> Result<Self, Errno> {
         let stat = fstat(directory)?;
         Ok(Self {
             dev: stat.st_dev,
@@ -85,7 +85,9 @@ pub(crate) struct Listing {
     /// Files except manifests.
     pub(crate) files: Vec<Arc<str>>,
     manifests: Vec<Arc<str>>,
-    below: Vec<String>,
+    /// Files, manifests among them, that this user may not read.
+    pub(crate) unreadable: Vec<Arc<str>>,
+    pub(crate) below: Vec<String>,
     /// Links that are not followed, with their targets.
     links_out: Vec<LinkOut>,
     counts: ScanCounts,
@@ -375,9 +377,13 @@ fn list(
         return Ok(None);
     }
     let known = before.listings.get(directory);
-    let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
+    // A file that has become readable changes no time of its directory.
+    let is_same = |known: &&Arc<Listing>| known.is_current(times) && known.is_still_unreadable(&fd);
     if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
         recheck(&fd, directory, &known.manifests, before, scan, along);
+        let unreadable = known.unreadable.iter();
+        scan.warnings
+            .extend(unreadable.filter_map(|path| may_not_be_read(path)));
         scan.unchanged.push(Arc::clone(known));
         return Ok(Some(Arc::clone(known)));
     }
@@ -386,6 +392,7 @@ fn list(
         is_settled: is_settled(times.ctime_ns, now_ns(), before.settle),
         files: Vec::new(),
         manifests: Vec::new(),
+        unreadable: Vec::new(),
         below: Vec::new(),
         links_out: Vec::new(),
         counts: ScanCounts::default(),
@@ -411,10 +418,7 @@ fn recheck(
     along: &mut WalkCallbacks<'_>,
 ) {
     for path in manifests {
-        let name = path_bytes(path.rsplit('/').next().unwrap_or_default());
-        // No name contains NUL.
-        let name = CString::new(name).unwrap_or_default();
-        let found = match along.look_at(fd, &name) {
+        let found = match along.look_at(fd, &file_name(path)) {
             Ok(stat) if is_link(&stat) && before.root.follows_links() => {
                 look_behind_link(path, before, along)
             }
@@ -458,6 +462,26 @@ impl Listing {
             && (&self.links_out, &self.counts) == (&other.links_out, &other.counts)
     }
 
+    /// Whether a directory that has these times now has the same names.
+    pub(crate) fn is_current(&self, times: DirectoryTimes) -> bool {
+        self.is_settled && self.times == times
+    }
+
+    fn is_still_unreadable(&self, fd: &impl AsFd) -> bool {
+        let mut files = self.unreadable.iter();
+        files.all(|path| lacks_access(fd, name_of(path), Access::READ_OK))
+    }
+
+    /// All its files.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.files.iter().chain(&self.manifests)
+    }
+
+    /// When its names last changed.
+    pub(crate) fn modified(&self) -> SystemTime {
+        modified(self.times.mtime_ns)
+    }
+
     /// Adds the entries of a directory.
     ///
     /// They are looked up in the order of their inodes, not of the directory's hash: on a cold hard
@@ -486,7 +510,7 @@ impl Listing {
                     Ok(stat) if is_link(&stat) => {
                         self.take_in_link(fd, path, before, scan, along);
                     }
-                    Ok(stat) => self.take_in(&stat, path, before.settle_file, scan),
+                    Ok(stat) => self.take_in(fd, &stat, path, before, scan),
                     Err(errno) if says_nothing(errno) => {
                         self.keep_unchecked_entry(directory, path, errno, before, scan);
                     }
@@ -513,7 +537,7 @@ impl Listing {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
         if before.root.follows_links() {
             match look_behind_link(&path, before, along) {
-                Ok(stat) => return self.take_in(&stat, path, before.settle_file, scan),
+                Ok(stat) => return self.take_in(fd, &stat, path, before, scan),
                 Err(errno) if says_nothing(errno) => {
                     let directory = directory.to_owned();
                     return self.keep_unchecked_entry(&directory, path, errno, before, scan);
@@ -535,12 +559,23 @@ impl Listing {
     }
 
     /// Adds an entry that is a file, or whose type the directory does not tell.
-    fn take_in(&mut self, stat: &Stat, path: String, settle_file: Duration, scan: &mut RootScan) {
+    fn take_in(
+        &mut self,
+        fd: &impl AsFd,
+        stat: &Stat,
+        path: String,
+        before: PreviousScan<'_>,
+        scan: &mut RootScan,
+    ) {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.below.push(path),
             _ if is_regular(stat) => {
                 let path = self.name(path);
-                let identity = FileIdentity::of(stat).settling(settle_file);
+                if lacks_access(fd, name_of(&path), Access::READ_OK) {
+                    scan.warnings.extend(may_not_be_read(&path));
+                    self.unreadable.push(Arc::clone(&path));
+                }
+                let identity = FileIdentity::of(stat).settling(before.settle_file);
                 scan.files.push((path, identity));
             }
             _ => self.counts.special += 1,
@@ -579,16 +614,52 @@ impl Listing {
 
 /// The entries of a directory, in the order of inodes.
 pub(crate) fn names(directory: &impl AsFd) -> Result<Vec<(u64, FileType, CString)>, Errno> {
+    names_up_to(directory, usize::MAX).map(Option::unwrap_or_default)
+}
+
+/// As [`names`]; `None` if there are more than `names_max`.
+pub(crate) fn names_up_to(
+    directory: &impl AsFd,
+    names_max: usize,
+) -> Result<Option<Vec<(u64, FileType, CString)>>, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name != c"." && name != c".." {
-            entries.push((entry.ino(), entry.file_type(), name.to_owned()));
+        if name == c"." || name == c".." {
+            continue;
         }
+        if entries.len() == names_max {
+            return Ok(None);
+        }
+        entries.push((entry.ino(), entry.file_type(), name.to_owned()));
     }
     entries.sort_unstable_by_key(|(ino, _, _)| *ino);
-    Ok(entries)
+    Ok(Some(entries))
+}
+
+/// Whether this user certainly lacks an access to an entry of a directory.
+pub(crate) fn lacks_access(directory: &impl AsFd, name: &str, access: Access) -> bool {
+    let asked = accessat(directory, &*path_bytes(name), access, AtFlags::EACCESS);
+    matches!(asked, Err(Errno::ACCESS | Errno::PERM))
+}
+
+/// The name that the last segment of a path stands for.
+pub(crate) fn file_name(path: &str) -> CString {
+    // No name contains NUL.
+    CString::new(path_bytes(name_of(path))).unwrap_or_default()
+}
+
+/// The last segment of a path.
+pub(crate) fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// The warning about a file that may not be read; the scan of manifests has one of its own.
+fn may_not_be_read(path: &str) -> Option<Warning> {
+    let reason = "the server's user may not read it, so requests for it are answered with 403; \
+                  give that user read permission";
+    (!is_manifest(path)).then(|| Warning::new(path, reason))
 }
 
 #[cfg(test)]

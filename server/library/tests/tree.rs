@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{TempTree, fixture, resolve, scan, stream_of};
-use headlong_library::{Library, LibraryOptions, ResolveError, RootError, ScanChanges};
+use headlong_library::{
+    FolderContent, FolderEntryKind, Library, LibraryOptions, ResolveError, RootError, ScanChanges,
+};
 
 #[test]
 fn all_wrong_roots_are_reported_together() {
@@ -475,6 +477,56 @@ fn unreadable_manifest_is_read_by_next_scan() {
     as_nobody(move || {
         library.get().expect("the library").refresh();
         assert_eq!(part(&library), 2);
+    });
+}
+
+#[test]
+fn unreadable_file_is_a_title_with_a_remark_until_it_is_readable() {
+    let tree = TempTree::new();
+    tree.write("a.mp4", "a").write("b.mp4", "b");
+    let (file, path) = (tree.at("a.mp4"), tree.path());
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    };
+    mode(&path, 0o755);
+    mode(&tree.at("b.mp4"), 0o644);
+    mode(&file, 0o000);
+    let library = std::sync::Arc::new(std::sync::OnceLock::new());
+    let remarks = |library: &Library| -> Vec<bool> {
+        let titles = library.titles().into_iter();
+        let said = |odd: String| odd.contains("give that user read permission");
+        titles.map(|title| title.odd.is_some_and(said)).collect()
+    };
+    let names = |library: &Library| {
+        let FolderContent::Names(names) = library.list_folder(0, "") else {
+            panic!("not listed");
+        };
+        let served = names
+            .iter()
+            .filter(|name| name.kind != FolderEntryKind::Unserved);
+        served.count()
+    };
+    as_nobody({
+        let library = std::sync::Arc::clone(&library);
+        move || {
+            let options = LibraryOptions {
+                settle: Duration::ZERO,
+                ..LibraryOptions::default()
+            };
+            let opened = || Library::open(&[path], options).expect("a valid root");
+            let found = library.get_or_init(opened);
+            found.rescan();
+            assert_eq!((remarks(found), names(found)), (vec![true, false], 1));
+            // It is remembered with the names of an unchanged folder.
+            found.refresh();
+            assert_eq!((remarks(found), names(found)), (vec![true, false], 1));
+        }
+    });
+    mode(&file, 0o644);
+    as_nobody(move || {
+        let library = library.get().expect("the library");
+        library.refresh();
+        assert_eq!((remarks(library), names(library)), (vec![false, false], 2));
     });
 }
 

@@ -125,7 +125,8 @@ fn path_token_opens_playlist_and_segments_and_is_not_logged() {
         write(root.path(), name);
     }
     let key = "0123456789abcdef0123456789abcdef";
-    let rule = format!("[path.\"/films/\"]\naccess = \"signed\"\nkeys = [{key:?}]\n");
+    let rule =
+        format!("[path.\"/films/\"]\naccess = \"signed\"\nkeys = [{key:?}]\nlisting = \"html\"\n");
     let server = ServerBuilder::new([root.path()]).config(&rule);
     let server = server.start().expect("a server");
     let token = by_openssl(
@@ -142,6 +143,13 @@ fn path_token_opens_playlist_and_segments_and_is_not_logged() {
         (200, format!("/t/{name}/films/a/hd/1.ts")),
         (200, format!("/t/{name}/films/%61/hd/1.ts?x=1")),
         (200, format!("/t/{name}/free.mp4")),
+        // Its folder is listed, with links that keep the token.
+        (200, format!("/t/{name}/films/a/")),
+        (200, format!("/t/{name}/films/a/hd/")),
+        (301, format!("/t/{name}/films/a/hd")),
+        (403, "/films/a/".to_owned()),
+        (403, format!("/t/{name}/films/")),
+        (404, "/".to_owned()),
         (403, "/films/a/index.m3u8".to_owned()),
         (403, format!("/t/{name}/films/b/1.ts")),
         (403, format!("/t/{changed}/films/a/index.m3u8")),

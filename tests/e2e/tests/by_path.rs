@@ -314,6 +314,59 @@ fn sends_ready_made_gzip_file_if_it_is_usable() {
 }
 
 #[test]
+fn sends_ready_made_file_of_preferred_coding() {
+    let library = library(&["films"]);
+    let names = [
+        "a.m3u8",
+        "a.m3u8.gz",
+        "a.m3u8.br",
+        "a.m3u8.zst",
+        "b.m3u8",
+        "b.m3u8.gz",
+    ];
+    for name in names {
+        std::fs::write(library.root().join(name), name).expect("written");
+    }
+    let server = ServerBuilder::new([library.root()])
+        .config("gzip = [\"static\", \"static-br\", \"static-zstd\"]")
+        .start()
+        .expect("a server");
+    let ask = |target: &str, accepted: &str| {
+        let fields = [("Accept-Encoding", accepted)];
+        fetch(server.address(), "GET", target, &fields).expect("answered")
+    };
+    let mut tags = std::collections::BTreeSet::new();
+    for (target, accepted, coding, sent) in [
+        (
+            "/a.m3u8",
+            "gzip, deflate, br, zstd",
+            Some("br"),
+            "a.m3u8.br",
+        ),
+        ("/a.m3u8", "gzip, deflate, zstd", Some("zstd"), "a.m3u8.zst"),
+        ("/a.m3u8", "br;q=0.5, gzip", Some("gzip"), "a.m3u8.gz"),
+        ("/a.m3u8", "deflate", None, "a.m3u8"),
+        ("/b.m3u8", "br, zstd, gzip;q=0.1", Some("gzip"), "b.m3u8.gz"),
+        ("/b.m3u8", "br", None, "b.m3u8"),
+    ] {
+        let reply = ask(target, accepted);
+        assert_eq!(
+            (reply.status(), reply.text()),
+            (200, sent.to_owned()),
+            "{accepted}"
+        );
+        assert_eq!(reply.field("content-encoding"), coding, "{accepted}");
+        assert_eq!(reply.field("vary"), Some("accept-encoding"));
+        assert_eq!(
+            reply.field("content-type"),
+            Some("application/vnd.apple.mpegurl")
+        );
+        tags.insert(reply.field("etag").expect("a tag").to_owned());
+    }
+    assert_eq!(tags.len(), 6, "{tags:?}");
+}
+
+#[test]
 fn sends_cmsd_fields_only_if_enabled() {
     let library = library(&["bounded"]);
     for name in ["a.m3u8", "bounded/b.m4a"] {

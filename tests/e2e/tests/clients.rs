@@ -1,11 +1,13 @@
-//! Common clients, and manifests and URLs as packagers and users write them.
+//! Common clients: curl, ffprobe, and those that read listings of folders (wget, rclone, WebDAV);
+//! manifests and URLs as packagers and users write them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use headlong_e2e_tests::{Library, eventually, have_or_skip};
-use headlong_testkit::client::fetch;
+use headlong_testkit::client::{Connection, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, pattern};
 use serde_json::Value;
@@ -175,4 +177,341 @@ fn playlist_with_urls_of_own_host_is_a_title_and_odd_ones_are_named() {
             "{odd:?} {output}"
         );
     }
+}
+
+/// Folders and files whose names need encoding; each file contains its own path.
+fn named_files() -> Scratch {
+    let root = Scratch::new("listing").expect("a folder");
+    for path in [
+        "a.mp4",
+        "A & <b>B</b>/100% #1?.mp4",
+        "A & <b>B</b>/z:ä/+ ;'\".mkv",
+        "A & <b>B</b>/z:ä/line\nbreak.mp4",
+        "%41/ü\u{308}.ts",
+        "empty/.hidden.mp4",
+    ] {
+        let file = root.path().join(path);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(&file, path).expect("written");
+    }
+    root
+}
+
+/// The files below a folder with their contents.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(at) = pending.pop() {
+        for entry in std::fs::read_dir(at).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .strip_prefix(folder)
+                .expect("below")
+                .display()
+                .to_string();
+            match path.is_dir() {
+                true => pending.push(path),
+                false if name.contains("/.") => {}
+                false => drop(found.insert(name, std::fs::read(&path).expect("read"))),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn wget_follows_listings_to_every_file() {
+    if !have_or_skip("wget_follows_listings_to_every_file", "wget") {
+        return;
+    }
+    let root = named_files();
+    let server = ServerBuilder::new([root.path()])
+        .config("listing = \"html\"")
+        .start()
+        .expect("a server");
+    let copy = Scratch::new("wget").expect("a folder");
+    let url = format!("http://{}/", server.address());
+    let folder = copy.path().display().to_string();
+    let (ok, _, errors) = run(
+        "wget",
+        &[
+            "--quiet",
+            "--recursive",
+            "--level=inf",
+            "--no-host-directories",
+            "--restrict-file-names=nocontrol",
+            "--directory-prefix",
+            &folder,
+            &url,
+        ],
+    );
+    assert!(ok, "wget: {errors}");
+    let mut copied = tree(copy.path());
+    copied.retain(|name, _| !name.ends_with("index.html") && name != "robots.txt");
+    assert_eq!(copied, tree(root.path()));
+}
+
+#[test]
+fn rclone_copies_tree_by_listings_and_webdav() {
+    if !have_or_skip("rclone_copies_tree_by_listings_and_webdav", "rclone") {
+        return;
+    }
+    let root = named_files();
+    let server = ServerBuilder::new([root.path()])
+        .config("listing = \"html\"")
+        .start()
+        .expect("a server");
+    let url = format!("http://{}/", server.address());
+    for remote in [":http:", ":webdav:"] {
+        let copy = Scratch::new("rclone").expect("a folder");
+        let folder = copy.path().display().to_string();
+        let (ok, _, errors) = run(
+            "rclone",
+            &[
+                "copy",
+                "--config=",
+                "--http-url",
+                &url,
+                "--webdav-url",
+                &url,
+                "--retries=1",
+                remote,
+                &folder,
+            ],
+        );
+        assert!(ok, "rclone {remote}: {errors}");
+        assert_eq!(tree(copy.path()), tree(root.path()), "{remote}");
+    }
+}
+
+/// The links of a page that lead to entries of its folder, as Kodi finds them: one on each line, and
+/// its text is its target.
+fn entries_of(page: &str) -> Vec<String> {
+    let entry = |line: &str| {
+        let (href, rest) = line.split_once("<a href=\"")?.1.split_once("\">")?;
+        let text = rest.split_once("</a>")?.0;
+        let text = text
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&");
+        let decoded = percent_decode(href);
+        (decoded == text && decoded != "../").then(|| href.to_owned())
+    };
+    page.lines().filter_map(entry).collect()
+}
+
+fn percent_decode(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let code = std::str::from_utf8(after.get(..2).unwrap_or_default());
+        let code = code.ok().and_then(|code| u8::from_str_radix(code, 16).ok());
+        match (*first, code) {
+            (b'%', Some(byte)) => (bytes.push(byte), rest = &after[2..]),
+            (byte, _) => (bytes.push(byte), rest = after),
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn listing_names_what_is_served_and_nothing_else() {
+    let root = Scratch::new("listing").expect("a folder");
+    let at = |name: &str| root.path().join(name);
+    for folder in ["films", "closed", "quiet", "quiet/json", ".trash", "edge"] {
+        std::fs::create_dir(at(folder)).expect("made");
+        std::fs::write(at(folder).join("a.mp4"), folder).expect("written");
+    }
+    std::fs::write(at(".hidden.mp4"), "x").expect("written");
+    std::os::unix::fs::symlink("films", at("link")).expect("linked");
+    std::os::unix::fs::symlink("/etc/passwd", at("films/passwd")).expect("linked");
+    let server = ServerBuilder::new([root.path()])
+        .config(
+            "listing = \"html\"\n[path.\"/closed/\"]\naccess = \"closed\"\n\
+             [path.\"/quiet/\"]\nlisting = \"off\"\n[path.\"/quiet/json/\"]\nlisting = \"json\"\n",
+        )
+        .start()
+        .expect("a server");
+    let get = |target: &str| fetch(server.address(), "GET", target, &[]).expect("answered");
+    let page = get("/");
+    assert_eq!(page.status(), 200);
+    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+    let policy = page.field("content-security-policy").unwrap_or_default();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    assert_eq!(entries_of(&page.text()), ["edge/", "films/"]);
+    assert_eq!(entries_of(&get("/films/").text()), ["a.mp4"]);
+    for (target, status) in [
+        ("/closed/", 403),
+        ("/quiet/", 404),
+        ("/quiet/a.mp4", 200),
+        ("/.trash/", 404),
+        ("/link/", 404),
+        ("/films/a.mp4/", 404),
+        ("/none/", 404),
+        ("/films/%2e%2e/", 400),
+    ] {
+        assert_eq!(get(target).status(), status, "{target}");
+    }
+    let json = get("/quiet/json/");
+    assert_eq!(json.field("content-type"), Some("application/json"));
+    let json: serde_json::Value = serde_json::from_str(&json.text()).expect("JSON");
+    assert_eq!(json[0]["name"], "a.mp4");
+    assert_eq!(json[0]["type"], "file");
+    assert_eq!(json[0]["size"], 10);
+
+    // Without its slash, a folder is redirected, relative to its URL.
+    for (target, location) in [
+        ("/films", Some("./films/")),
+        ("//films?sort=size", Some("./films/?sort=size")),
+        ("/quiet", None),
+        ("/closed", Some("./closed/")),
+    ] {
+        let reply = get(target);
+        let status = if location.is_some() { 301 } else { 404 };
+        assert_eq!(
+            (reply.status(), reply.field("location")),
+            (status, location),
+            "{target}"
+        );
+    }
+
+    // A listing is validated by its tag, until a name changes.
+    let tag = page.field("etag").expect("a tag").to_owned();
+    assert_eq!(page.field("cache-control"), Some("no-cache"));
+    let again =
+        || fetch(server.address(), "GET", "/", &[("If-None-Match", &tag)]).expect("answered");
+    assert_eq!(again().status(), 304);
+    std::fs::write(at("new.mp4"), "x").expect("written");
+    let changed = again();
+    assert_eq!(changed.status(), 200);
+    assert_eq!(entries_of(&changed.text()), ["edge/", "films/", "new.mp4"]);
+    let head = fetch(server.address(), "HEAD", "/", &[]).expect("answered");
+    assert_eq!(
+        head.field("content-length"),
+        changed.field("content-length")
+    );
+    // Fields for files, such as an expiry, are not those of a listing.
+    drop(server);
+    let server = ServerBuilder::new([root.path()]).start().expect("a server");
+    for target in ["/", "/films/", "/films"] {
+        let reply = fetch(server.address(), "GET", target, &[]).expect("answered");
+        assert_eq!(reply.status(), 404, "{target}");
+    }
+}
+
+#[test]
+fn large_folder_is_listed_on_bounded_pages() {
+    let root = Scratch::new("listing").expect("a folder");
+    for index in 0..20_001 {
+        std::fs::write(root.path().join(format!("{index:05}.ts")), "").expect("written");
+    }
+    let server = ServerBuilder::new([root.path()])
+        .config("listing = \"html\"")
+        .start()
+        .expect("a server");
+    let get = |target: &str| fetch(server.address(), "GET", target, &[]).expect("answered");
+    let first = get("/");
+    assert_eq!(entries_of(&first.text()).len(), 20_000);
+    let next = "sort=name&order=asc&page=2";
+    assert_eq!(
+        first.field("link"),
+        Some(&*format!("<?{next}>; rel=\"next\""))
+    );
+    let second = get(&format!("/?{next}"));
+    assert_eq!(entries_of(&second.text()), ["20000.ts"]);
+    assert_eq!(second.field("link"), None);
+    let last = get("/?sort=name&order=desc");
+    let last = entries_of(&last.text());
+    assert_eq!(last.first().map(String::as_str), Some("20000.ts"));
+    let properties = fetch(server.address(), "PROPFIND", "/", &[("Depth", "1")]);
+    let properties = properties.expect("answered").text();
+    assert_eq!(properties.matches("<D:response>").count(), 20_002);
+}
+
+#[test]
+fn webdav_reads_properties_and_refuses_changes() {
+    let root = Scratch::new("listing").expect("a folder");
+    let at = |name: &str| root.path().join(name);
+    for folder in ["films", "closed", "quiet"] {
+        std::fs::create_dir(at(folder)).expect("made");
+        std::fs::write(at(folder).join("a b.mp4"), "12345").expect("written");
+    }
+    let server = ServerBuilder::new([root.path()])
+        .config(
+            "listing = \"json\"\n[path.\"/closed/\"]\naccess = \"closed\"\n\
+             [path.\"/quiet/\"]\nlisting = \"off\"\n",
+        )
+        .start()
+        .expect("a server");
+    let send = |method: &str, target: &str, depth: Option<&str>| {
+        let fields: Vec<_> = depth.map(|depth| ("Depth", depth)).into_iter().collect();
+        fetch(server.address(), method, target, &fields).expect("answered")
+    };
+    let find = |target: &str, depth| send("PROPFIND", target, Some(depth));
+    let hrefs = |target: &str, depth| {
+        let reply = find(target, depth);
+        assert_eq!(reply.status(), 207, "{target}");
+        let text = reply.text();
+        let hrefs = text.split("<D:href>").skip(1);
+        let hrefs = hrefs.filter_map(|rest| Some(rest.split_once("</D:href>")?.0.to_owned()));
+        hrefs.collect::<Vec<_>>()
+    };
+    assert_eq!(hrefs("/", "0"), ["/"]);
+    assert_eq!(hrefs("/", "1"), ["/", "/films/"]);
+    assert_eq!(hrefs("/films/", "1"), ["/films/", "/films/a%20b.mp4"]);
+    assert_eq!(hrefs("/films/a%20b.mp4", "1"), ["/films/a%20b.mp4"]);
+    let file = find("/films/a%20b.mp4", "0").text();
+    assert!(
+        file.contains("<D:getcontentlength>5</D:getcontentlength>"),
+        "{file}"
+    );
+    for (target, depth, status) in [
+        ("/films/", Some("infinity"), 403),
+        ("/films/", None, 403),
+        ("/closed/", Some("1"), 403),
+        ("/closed/a%20b.mp4", Some("0"), 403),
+        ("/quiet/", Some("1"), 405),
+        ("/quiet/a%20b.mp4", Some("0"), 405),
+        ("/films/none", Some("0"), 404),
+        ("/films", Some("0"), 301),
+    ] {
+        assert_eq!(
+            send("PROPFIND", target, depth).status(),
+            status,
+            "{target} {depth:?}"
+        );
+    }
+    let options = send("OPTIONS", "/films/", None);
+    assert_eq!(options.field("dav"), Some("1"));
+    let allowed = Some("GET, HEAD, OPTIONS, PROPFIND");
+    assert_eq!(options.field("allow"), allowed);
+    assert_eq!(send("OPTIONS", "/quiet/", None).field("dav"), None);
+    for method in [
+        "PUT",
+        "DELETE",
+        "MKCOL",
+        "PROPPATCH",
+        "LOCK",
+        "MOVE",
+        "COPY",
+        "POST",
+    ] {
+        let reply = send(method, "/films/a%20b.mp4", None);
+        assert_eq!(
+            (reply.status(), reply.field("allow")),
+            (405, allowed),
+            "{method}"
+        );
+    }
+    // A body is neither needed nor read: the connection is closed after the reply.
+    let mut connection = Connection::open(server.address()).expect("connected");
+    let body = "<propfind xmlns='DAV:'><prop><getetag/></prop></propfind>";
+    let length = body.len().to_string();
+    let fields = [("Depth", "0"), ("Content-Length", &*length)];
+    let text = request_text("PROPFIND", "/", &fields) + body;
+    connection.send(text.as_bytes()).expect("sent");
+    let reply = connection.receive("PROPFIND").expect("answered");
+    assert_eq!(
+        (reply.status(), reply.field("connection")),
+        (207, Some("close"))
+    );
 }

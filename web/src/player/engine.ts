@@ -11,7 +11,9 @@ import type { Rendition } from '../pure/rendition';
 const MIME_BY_KIND = {
   hls: 'application/x-mpegurl',
   dash: 'application/dash+xml',
-  file: undefined,
+  // The browser finds the true type of a plain file. This one keeps Shaka from taking the file for a
+  // playlist; without codecs, Chromium would log that it cannot parse it.
+  file: 'video/mp4; codecs="avc1.42E01E, mp4a.40.2"',
 } as const;
 
 /** Pause between two rounds of attempts, which have their own growing pauses. */

@@ -3,7 +3,7 @@ import { Chart } from '../chart';
 import { h, setText } from '../dom';
 import { feed } from '../feed';
 import type { Title } from '../pure/api';
-import { chainsOf } from '../pure/chains';
+import { chainsOf, unreadOf } from '../pure/chains';
 import { bitRate, bytes, count, span, text, UNKNOWN } from '../pure/format';
 import { aheadOf, renditionName } from '../pure/rendition';
 import type { Standstill } from '../pure/standstill';
@@ -62,7 +62,7 @@ export class Gauges {
         'section',
         { class: 'panel' },
         h('h2', {}, 'This title on the server'),
-        this.#list(['Chains', 'In memory, unread', 'Next prefetch', 'Least time to deadline']),
+        this.#list(['Chains', 'Unread in memory', 'Next prefetch', 'Least time to deadline']),
       ),
     );
   }
@@ -127,10 +127,9 @@ export class Gauges {
     const chains = known ?? [];
     const some = chains.length > 0;
     const slack = Math.min(...chains.map((chain) => chain.slack_ms));
-    const unread = chains.reduce((sum, chain) => sum + chain.unread_bytes, 0);
     const next = Math.max(...chains.map((chain) => chain.prefetch_bytes));
     this.#set('Chains', text(count(known?.length)));
-    this.#set('In memory, unread', text(some ? bytes(unread) : UNKNOWN));
+    this.#set('Unread in memory', some ? unreadOf(chains) : text(UNKNOWN));
     this.#set('Next prefetch', text(some ? bytes(next) : UNKNOWN));
     this.#set('Least time to deadline', text(some ? span(slack) : UNKNOWN));
   }

@@ -3,11 +3,14 @@ import { h, setText, type Page } from '../dom';
 import { feed, fetchLibrary, onPoll } from '../feed';
 import { decodeLibrary, type Title } from '../pure/api';
 import { bitRateRange, bytes, clock, text } from '../pure/format';
+import { unplayable } from '../pure/container';
+import { Folders, parent, readable } from '../pure/folders';
 import { mediaBase, mediaUrl } from '../pure/media_base';
 import { aheadOf } from '../pure/rendition';
 import { mayPass, outcome, resumeFrom } from '../pure/setback';
 import { Standstill } from '../pure/standstill';
-import { explain, ofPlainFile, type Answer, type PlayerError, type Trouble } from '../pure/trouble';
+import { routeHash } from '../pure/route';
+import { explain, ofContainer, ofPlainFile, type Answer, type PlayerError, type Trouble } from '../pure/trouble';
 import { Controls, KEYS } from './controls';
 import type { Engine } from './engine';
 import { Gauges } from './gauges';
@@ -20,9 +23,12 @@ const ASK_WAIT_MS = 5000;
 /** Interval of the checks for a stalled picture. */
 const LOOK_MS = 250;
 
-async function findTitle(id: string): Promise<Title | null> {
+/** The title, and the folder of the library that shows it. */
+async function findTitle(id: string): Promise<{ title: Title; folder: string } | null> {
   const titles = decodeLibrary(await fetchLibrary());
-  return titles.find((title) => title.id === id) ?? null;
+  const title = titles.find((one) => one.id === id);
+  if (title === undefined) return null;
+  return { title, folder: new Folders(titles).nearest(parent(readable(title.path))) };
 }
 
 /** The media address, as soon as the server has reported it. */
@@ -68,6 +74,8 @@ class PlayerPage implements Page {
   title = 'Player';
   readonly element = h('div', { class: 'watch' });
   #id: string;
+  /** The folder that shows the title. */
+  #back = '#/';
   #video = h('video', { playsinline: true, preload: 'auto', tabindex: -1 });
   #spinner = h('div', { class: 'spinner', hidden: true, role: 'status' }, h('span', {}, 'Loading'));
   #trouble = h('div', { class: 'trouble', role: 'alert', hidden: true });
@@ -95,9 +103,9 @@ class PlayerPage implements Page {
   }
 
   async #open(): Promise<void> {
-    let title: Title | null;
+    let found: Awaited<ReturnType<typeof findTitle>>;
     try {
-      title = await findTitle(this.#id);
+      found = await findTitle(this.#id);
     } catch {
       this.#stop({
         what: `The list of titles cannot be loaded from ${location.host}.`,
@@ -106,15 +114,16 @@ class PlayerPage implements Page {
       return;
     }
     if (this.#closed) return;
-    if (title === null) {
+    if (found === null) {
       this.#stop({
         what: `There is no title “${this.#id}” on this server.`,
         remedy: 'It may have been renamed or removed: pick it again from the library.',
       });
       return;
     }
-    this.#describe(title);
-    await this.#play(title);
+    this.#back = routeHash({ page: 'library', folder: found.folder });
+    this.#describe(found.title);
+    await this.#play(found.title);
   }
 
   #describe(title: Title): void {
@@ -135,6 +144,7 @@ class PlayerPage implements Page {
         this.#stage,
         h('h1', {}, title.name),
         h('p', { class: 'facts-line' }, facts.join(' · '), ' ', h('code', {}, title.path)),
+        title.odd === null ? null : h('p', { class: 'facts-line' }, `The server reports: ${title.odd}.`),
         h(
           'details',
           { class: 'keys' },
@@ -158,13 +168,15 @@ class PlayerPage implements Page {
     if (!library.supported() && title.kind !== 'file') return this.#stop(OLD_BROWSER);
     if (title.poster !== null) this.#video.poster = mediaUrl(base, title.poster);
     const url = mediaUrl(base, title.path);
+    const container = unplayable(title);
+    if (container !== null) return this.#stop(ofContainer(container, title.name, readable(title.path)), url);
     const tell = async (thrown: unknown) => {
       let error = library.asPlayerError(thrown);
       if (title.kind === 'file') error = ofPlainFile(error, url, await askFor(url));
       // The server may have read the file's headers only after this request.
       const now = await findTitle(title.id).catch(() => null);
       if (this.#closed) return;
-      const odd = (now ?? title).odd;
+      const odd = (now?.title ?? title).odd;
       const trouble = explain(error, title.name, base.host, odd);
       if (trouble !== null) this.#stop(trouble);
     };
@@ -226,16 +238,22 @@ class PlayerPage implements Page {
     this.#spinner.hidden = !waits || !this.#trouble.hidden;
   }
 
-  /** Ends playback: reports the failure and the remedy, with a button to try again. */
-  #stop(trouble: Trouble): void {
+  /**
+   * Ends playback: reports the failure and the remedy, with a button to try again, or with a link to
+   * a file that other programs play.
+   */
+  #stop(trouble: Trouble, file: string | null = null): void {
     this.#video.pause();
     this.#setback = null;
     this.#from_s = resumeFrom(this.#video.currentTime, this.#from_s);
-    const again = h('button', { type: 'button', onclick: () => this.#again() }, 'Try again');
+    const again =
+      file === null
+        ? h('button', { type: 'button', onclick: () => this.#again() }, 'Try again')
+        : h('a', { class: 'button', href: file }, 'Open the file');
     this.#trouble.replaceChildren(
       h('strong', {}, trouble.what),
       h('p', {}, trouble.remedy),
-      h('p', { class: 'ways' }, again, h('a', { class: 'button', href: '#/' }, 'Library')),
+      h('p', { class: 'ways' }, again, h('a', { class: 'button', href: this.#back }, 'Library')),
     );
     this.#trouble.hidden = false;
     this.#load(false);

@@ -1,5 +1,6 @@
 /** Search for titles: every word must occur in the name or the path, ignoring case and accents. */
 import type { Title } from './api';
+import { parent, readable } from './folders';
 
 function folded(text: string): string {
   return text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
@@ -8,7 +9,7 @@ function folded(text: string): string {
 export function matches(title: Pick<Title, 'name' | 'path'>, query: string): boolean {
   const words = folded(query).split(/\s+/).filter((word) => word !== '');
   if (words.length === 0) return true;
-  const text = folded(`${title.name} ${title.path}`);
+  const text = folded(`${title.name} ${readable(title.path)}`);
   return words.every((word) => text.includes(word));
 }
 
@@ -19,10 +20,13 @@ export function quantity(listed: number, total: number): string {
 }
 
 /**
- * Suffixes for titles whose names are not unique, by id: the file extension if that distinguishes
- * them, otherwise the path.
+ * Suffixes for titles whose names are not unique, by id: the folder, relative to the one at `base`,
+ * if that distinguishes them, or else the file extension, or else the path.
  */
-export function tellApart(titles: readonly Pick<Title, 'id' | 'name' | 'path'>[]): Map<string, string> {
+export function tellApart(
+  titles: readonly Pick<Title, 'id' | 'name' | 'path'>[],
+  base = '',
+): Map<string, string> {
   const byName = new Map<string, typeof titles[number][]>();
   for (const title of titles) {
     const same = byName.get(title.name);
@@ -32,17 +36,12 @@ export function tellApart(titles: readonly Pick<Title, 'id' | 'name' | 'path'>[]
   const marks = new Map<string, string>();
   for (const same of byName.values()) {
     if (same.length < 2) continue;
-    const endings = same.map(({ path }) => /\.[^./]+$/.exec(path)?.[0].toLowerCase() ?? '');
-    const differ = new Set(endings).size === same.length;
-    same.forEach((title, index) => marks.set(title.id, differ ? (endings[index] ?? '') : readable(title.path)));
+    const paths = same.map(({ path }) => readable(path));
+    const above = base === '' ? 0 : base.length + 1;
+    const folders = paths.map((path) => parent(path).slice(above).split('/').join(' / '));
+    const endings = paths.map((path) => /\.[^./]+$/.exec(path)?.[0].toLowerCase() ?? '');
+    const differ = [folders, endings].find((texts) => new Set(texts).size === same.length) ?? paths;
+    same.forEach((title, index) => marks.set(title.id, differ[index] ?? ''));
   }
   return marks;
-}
-
-function readable(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path; // A stray % in a file's name.
-  }
 }

@@ -80,6 +80,15 @@ export function ofPlainFile(error: PlayerError, uri: string, asked: Answer): Pla
   return error;
 }
 
+/** The message for a file whose container no browser plays, known before it is loaded. */
+export function ofContainer(container: string, title: string, path: string): Trouble {
+  const file = path.split('/').pop() ?? path;
+  return {
+    what: `Browsers do not play ${container} files, and “${title}” is one.`,
+    remedy: `Open it in a player such as VLC or mpv, or offer it as MP4 (ffmpeg -i ${JSON.stringify(file)} film.mp4).`,
+  };
+}
+
 /** Whether the fetched media is the cause, rather than the network. */
 function isOfMedia(code: number): boolean {
   return code >= 2000 && code < 5000;

@@ -1,15 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { COUNTERS, decodeLibrary, decodeStatus, decodeTitleCount } from '../../src/pure/api';
-import { chainsOf } from '../../src/pure/chains';
+import { chainsOf, unreadOf } from '../../src/pure/chains';
+import { unplayable } from '../../src/pure/container';
+import { Folders } from '../../src/pure/folders';
 import { bufferAhead, renditionMenu, renditionName, type Rendition } from '../../src/pure/rendition';
 import { parseRoute, routeHash } from '../../src/pure/route';
 import { matches, quantity, tellApart } from '../../src/pure/search';
-import { explain, ofPlainFile } from '../../src/pure/trouble';
+import { explain, ofContainer, ofPlainFile } from '../../src/pure/trouble';
 
 describe('routes', () => {
   test('lead to the three pages', () => {
-    expect(parseRoute('')).toEqual({ page: 'library' });
-    expect(parseRoute('#/')).toEqual({ page: 'library' });
+    expect(parseRoute('')).toEqual({ page: 'library', folder: '' });
+    expect(parseRoute('#/')).toEqual({ page: 'library', folder: '' });
     expect(parseRoute('#/dashboard')).toEqual({ page: 'dashboard', device: null });
     expect(parseRoute('#/dashboard?wall=1')).toEqual({ page: 'dashboard', device: null });
     expect(parseRoute('#/nowhere')).toEqual({ page: 'unknown', hash: '#/nowhere' });
@@ -19,6 +21,10 @@ describe('routes', () => {
   test.each(['plain', 'with/slash', 'a b?c#d%e', 'Žluťoučký kůň', '100%'])(
     'of a title %s lead back to it',
     (id) => expect(parseRoute(routeHash({ page: 'watch', id }))).toEqual({ page: 'watch', id }),
+  );
+
+  test.each(['', 'shows', 'A & B/100%/#1?', 'Žluťoučký/kůň'])('of a folder %s lead back to it', (folder) =>
+    expect(parseRoute(routeHash({ page: 'library', folder }))).toEqual({ page: 'library', folder }),
   );
 
   test('with a stray percent sign are used unchanged', () => {
@@ -98,6 +104,12 @@ describe('chains of a title', () => {
     expect(paths('/b.m3u8', shown, device(['/b.m3u8']))).toEqual(['/b.m3u8', '/b.m3u8']);
   });
 
+  test('share their unread memory, which is not added up', () => {
+    const unread = (...amounts: number[]) => unreadOf(amounts.map((unread_bytes) => ({ unread_bytes })));
+    expect(unread(5 * 1024 ** 2)).toBe('5.00\u00a0MiB');
+    expect(unread(5 * 1024 ** 2, 3 * 1024 ** 2)).toBe('5.00\u00a0MiB ahead of one chain, at most');
+  });
+
   test('are none if all are shown, and unknown if not all are', () => {
     expect(paths('/e.mp4', device(['/b.m3u8']), device([]))).toEqual([]);
     expect(paths('/e.mp4', device(['/b.m3u8'], 2))).toBeUndefined();
@@ -106,9 +118,9 @@ describe('chains of a title', () => {
 });
 
 describe('a search', () => {
-  const title = { name: 'Žluťoučký Kůň', path: '/animals/horse.mp4' };
+  const title = { name: 'Žluťoučký Kůň', path: '/animals/horse%20and%20%C3%B6l.mp4' };
   test('finds every word in any case, accent and order', () => {
-    for (const query of ['', '  ', 'kun', 'KŮŇ žlu', 'horse kun', 'animals/']) {
+    for (const query of ['', '  ', 'kun', 'KŮŇ žlu', 'horse kun', 'animals/', 'öl and']) {
       expect(matches(title, query)).toBe(true);
     }
     expect(matches(title, 'kun cow')).toBe(false);
@@ -121,21 +133,82 @@ describe('a search', () => {
   });
 });
 
-test('titles of one name differ by their extensions, or by their paths', () => {
+test('titles of one name differ by their folders, extensions or paths', () => {
   const title = (id: string, name: string, path: string) => ({ id, name, path });
   const marks = tellApart([
     title('1', 'film', '/a/film.mp4'),
     title('2', 'film', '/a/film.WebM'),
     title('3', 'other', '/other.mp4'),
     title('4', 'twice', '/a%20b/twice.mp4'),
-    title('5', 'twice', '/c/twice.mp4'),
+    title('5', 'twice', '/c/d/twice.mp4'),
+    title('6', 'both', '/a/both.mp4'),
+    title('7', 'both', '/a/both.mkv'),
+    title('8', 'both', '/c/both.mkv'),
   ]);
   expect([...marks]).toEqual([
     ['1', '.mp4'],
     ['2', '.webm'],
-    ['4', '/a b/twice.mp4'],
-    ['5', '/c/twice.mp4'],
+    ['4', 'a b'],
+    ['5', 'c / d'],
+    ['6', 'a/both.mp4'],
+    ['7', 'a/both.mkv'],
+    ['8', 'c/both.mkv'],
   ]);
+  const seasons = [title('1', 'S01E01', '/shows/A/S1/S01E01.mp4'), title('2', 'S01E01', '/shows/B/S01E01.mp4')];
+  expect([...tellApart(seasons, 'shows')]).toEqual([
+    ['1', 'A / S1'],
+    ['2', 'B'],
+  ]);
+});
+
+describe('folders', () => {
+  const library = (...paths: string[]) =>
+    decodeLibrary({ titles: paths.map((path) => ({ path, poster: path.startsWith('/films/') ? '/films/poster.jpg' : null })) });
+  const shown = (folders: Folders, path: string) => {
+    const content = folders.content(path);
+    return [
+      ...content.folders.map((folder) => `${folder.name}/ ${folder.count}`),
+      ...content.titles.map((title) => title.path),
+    ];
+  };
+
+  test('of one title are that title', () => {
+    const folders = new Folders(
+      library('/films/One/master.m3u8', '/films/Two/hls/master.m3u8', '/three/a.mp4', '/b%20c.mp4'),
+    );
+    expect(shown(folders, '')).toEqual(['films/ 2', '/three/a.mp4', '/b%20c.mp4']);
+    expect(shown(folders, 'films')).toEqual(['/films/One/master.m3u8', '/films/Two/hls/master.m3u8']);
+    expect(['films/Two/hls', 'three', 'films'].map((path) => folders.nearest(path))).toEqual(['films', '', 'films']);
+    expect([folders.has('films'), folders.has('films/One'), folders.has('none')]).toEqual([true, false, false]);
+    expect(shown(folders, 'none')).toEqual([]);
+  });
+
+  test('that show only one folder are passed', () => {
+    const paths = ['/media/shows/A/S1/1.mp4', '/media/shows/A/S1/2.mp4', '/media/films/1.mp4', '/media/films/2.mp4'];
+    const folders = new Folders(library(...paths));
+    expect(shown(folders, '')).toEqual(['shows/A/S1/ 2', 'films/ 2']);
+    expect(folders.content('').folders.map((folder) => folder.path)).toEqual(['media/shows/A/S1', 'media/films']);
+    expect(shown(folders, 'media')).toEqual(['shows/A/S1/ 2', 'films/ 2']);
+    expect(folders.count('')).toBe(4);
+  });
+
+  test('have the picture that their titles share, which belongs to no title', () => {
+    const titles = library('/films/1.mp4', '/films/2.mp4', '/a.mp4');
+    const folders = new Folders(titles);
+    expect(folders.titles.map((title) => title.poster)).toEqual([null, null, null]);
+    expect(folders.content('films').titles.map((title) => title.poster)).toEqual([null, null]);
+    expect(folders.content('').folders[0]?.poster).toBe('/films/poster.jpg');
+    expect(new Folders(library('/films/1.mp4')).content('').titles[0]?.poster).toBe('/films/poster.jpg');
+  });
+});
+
+test('containers that no browser plays are known before playing', () => {
+  const kinds = ['/a.avi', '/A.MPG', '/a.mp4', '/a.mkv', '/a', '/avi'].map((path) => unplayable({ kind: 'file', path }));
+  expect(kinds).toEqual(['AVI', 'MPEG', null, null, null, null]);
+  expect(unplayable({ kind: 'hls', path: '/a.avi' })).toBeNull();
+  const { what, remedy } = ofContainer('AVI', 'film', 'a b/film.avi');
+  expect(what).toBe('Browsers do not play AVI files, and “film” is one.');
+  expect(remedy).toContain('ffmpeg -i "film.avi" film.mp4');
 });
 
 describe('renditions', () => {

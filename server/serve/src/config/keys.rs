@@ -15,6 +15,7 @@ use super::kinds::{
     address, admin, congestion_control, field_value, host, logged_field, media_url, mode, network,
     of_query, one_or_more_paths, origin, path, sink, token,
 };
+use super::path_rule::ListingFormat;
 use super::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
 
 /// All settings except those of single devices.
@@ -53,9 +54,11 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("reply_fields", named(ReplyField::ALL, ReplyField::name).list(), |c| &mut c.reply_fields,
         "Optional fields of replies. `server-timing` and `server-timing-on-request`: Server-Timing (queue, disk, tier) in all replies, or if the request has a Server-Timing header. `cache-status`: Cache-Status (RFC 9211), `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` names the source. `cmsd`: CMSD (CTA-5006) with file content, `br`, `ot` and `sf` if known, the delay `rd`, `mb` if `bytes_per_second_max` limits replies, and `etp` if an earlier reply on the connection was limited by the network and measured its throughput; not sent to proxies. `request-id`: X-Request-Id, the `request_id` of the access log; origins and the servers of `auth_url` always receive it.");
     rows.add("gzip", named(Gzip::ALL, Gzip::name).list(), |c| &mut c.gzip,
-        "How playlists, manifests, subtitles and other texts are compressed for clients that accept gzip; an empty list for not at all. Ranges are never compressed. `dynamic`: those of at most 512 KiB, as they are sent, at most 64 at a time. `static`: a text `NAME` of any size is sent from the file `NAME.gz` beside it; a file that is empty, older than `NAME` or unreadable is ignored, and each such request without that file accesses the disk to look for it.");
+        "How playlists, manifests, subtitles and other texts are compressed for clients that accept it; an empty list for not at all. Ranges are never compressed. `dynamic`: those of at most 512 KiB by gzip, as they are sent, at most 64 at a time. `static`, `static-br`, `static-zstd`: a text `NAME` of any size is sent from the file `NAME.gz`, `NAME.br` or `NAME.zst` beside it, the first that exists in the order of the weights of Accept-Encoding, of equal ones br, zstd, gzip. A file that is empty, older than `NAME` or unreadable is ignored, and each such request without a file accesses the disk to look for it, once for each coding.");
     rows.add("etag", named(EtagTime::ALL, EtagTime::name), |c| &mut c.etag,
         "The modification time in ETags. `nanoseconds`: all of it. `seconds`: without the fraction, so that servers whose copies of a file were made by programs that drop it, such as `tar`, send the same ETag.");
+    rows.add("listing", named(ListingFormat::ALL, ListingFormat::name), |c| &mut c.listing,
+        "Listings of folders, for URLs that end in `/`: none, a page with links, or the array of nginx's `autoindex_format json`. Clients may then also read by WebDAV. A listing names what a request would be served, and is checked by the rule of its path: no hidden name, no link, no folder that is not listed itself, and no entry that another rule protects. See serve.md.");
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.").tier(Basic);
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,

@@ -38,7 +38,8 @@ pub use load::{Flags, time_scale};
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
 pub use path_rule::{
-    AccessCheckRule, AccessPolicy, AuthBy, PathRule, Site, TokenLocation, site_prefix,
+    AccessCheckRule, AccessPolicy, AuthBy, ListingFormat, PathRule, Site, TokenLocation,
+    site_prefix,
 };
 pub use process_memory::MemoryParts;
 pub use settings::{

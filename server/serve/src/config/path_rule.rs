@@ -38,6 +38,19 @@ headlong_units::names! {
     }
 }
 
+headlong_units::names! {
+    /// Form of the listing of a folder.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ListingFormat {
+        /// Folders are not listed.
+        Off => "off",
+        /// A page for people and for programs that follow links.
+        Html => "html",
+        /// The array of nginx's `autoindex_format json`.
+        Json => "json"
+    }
+}
+
 /// A place of a request that may hold a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenLocation {
@@ -133,6 +146,8 @@ pub struct PathRule {
     pub clock_skew: Duration,
     /// `Cache-Control` for these files, overriding the global one.
     pub cache_control: Option<String>,
+    /// Overrides the global `listing`.
+    pub listing: Option<ListingFormat>,
     /// Additional fields of replies with files, each `Name: value`.
     pub headers: Vec<String>,
     /// How long caches may keep files.
@@ -171,6 +186,7 @@ impl Default for PathRule {
             bind_address: false,
             clock_skew: Duration::ZERO,
             cache_control: None,
+            listing: None,
             headers: Vec::new(),
             expires: None,
             referers: Vec::new(),

@@ -16,7 +16,7 @@ use super::kinds::{
     asked_field, field, field_value, of_query, one_or_more_paths, origin, path, secure_link, site,
     token_place,
 };
-use super::path_rule::{AccessPolicy, AuthBy, PathRule, TokenLocation};
+use super::path_rule::{AccessPolicy, AuthBy, ListingFormat, PathRule, TokenLocation};
 use super::settings::SessionKeys;
 
 /// Settings of one path.
@@ -59,6 +59,8 @@ pub(super) fn path_rows() -> Rows<PathRule> {
         "Additional query arguments whose values are written as `-` in logs. Those that hold tokens of `access` always are.").tier(Expert);
     rows.add("cache_control", field_value().optional(), |p| &mut p.cache_control,
         "The Cache-Control sent with files below this path, overriding the global one; empty for none.");
+    rows.add("listing", named(ListingFormat::ALL, ListingFormat::name).optional(), |p| &mut p.listing,
+        "As at the top, for this folder and those below it.");
     rows.add("headers", field().list(), |p| &mut p.headers,
         "Additional fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.");
     rows.add("expires", time().optional(), |p| &mut p.expires,

@@ -13,7 +13,7 @@ use headlong_telemetry::{LogFormat, LogTarget};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
-use super::path_rule::{PathRule, Site};
+use super::path_rule::{ListingFormat, PathRule, Site};
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
@@ -66,6 +66,8 @@ pub struct Config {
     pub gzip: Vec<Gzip>,
     /// The time that entity tags are made of.
     pub etag: EtagTime,
+    /// Form of the listings of folders.
+    pub listing: ListingFormat,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -408,13 +410,17 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
-    /// How texts are compressed with gzip.
+    /// How texts are compressed.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gzip {
         /// Small ones as they are sent.
         Dynamic => "dynamic",
-        /// From a file beside them.
-        Static => "static"
+        /// From a gzip file beside them.
+        Static => "static",
+        /// From a Brotli file beside them.
+        StaticBrotli => "static-br",
+        /// From a Zstandard file beside them.
+        StaticZstd => "static-zstd"
     }
 }
 
@@ -447,6 +453,7 @@ impl Default for Config {
             reply_fields: vec![ReplyField::ServerTimingOnRequest],
             gzip: vec![Gzip::Dynamic],
             etag: EtagTime::Nanoseconds,
+            listing: ListingFormat::Off,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: ClientLimits::default(),

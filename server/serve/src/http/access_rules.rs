@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
 use super::site::TreePath;
-use crate::config::{Config, Pacing, PathRule, site_prefix};
+use crate::config::{Config, ListingFormat, Pacing, PathRule, site_prefix};
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
@@ -37,12 +37,15 @@ struct PathAccessRule {
     expires: Option<u64>,
     referers: RefererRule,
     cors: Option<CorsPolicy>,
+    listing: Option<ListingFormat>,
 }
 
 /// All rules, the longest prefix first.
 #[derive(Debug, Clone)]
 pub struct AccessRules {
     rules: Vec<PathAccessRule>,
+    /// Listings of folders without a rule.
+    listing: ListingFormat,
     /// Pacing of files without a rule.
     pace: Pace,
     /// Token arguments of all rules.
@@ -77,6 +80,7 @@ impl PathAccessRule {
             fields: rule.headers.iter().filter_map(|text| field(text)).collect(),
             expires: rule.expires.map(|time| time.0 / 1_000_000_000),
             referers: RefererRule::new(&rule.referers),
+            listing: rule.listing,
             cors: config.cors_of(rule),
             pace: pace(Pacing {
                 pace_percent: rule.pace_percent.unwrap_or(pacing.pace_percent),
@@ -107,6 +111,7 @@ impl AccessRules {
         let all = config.rules();
         Self {
             rules,
+            listing: config.listing,
             pace: pace(config.pacing),
             token_arguments: all.flat_map(|(_, rule)| rule.token_arguments()).collect(),
         }
@@ -120,20 +125,51 @@ impl AccessRules {
 
     /// Parses a request target into the file's path, below the prefix of its site, and the token in
     /// front of it. A token that no rule would check is treated as part of the path: an auth server
-    /// that receives the path as written would otherwise judge another file.
+    /// that receives the path as written would otherwise judge another file. Folders that are not
+    /// listed have no path.
     pub fn read_path<'a>(
         &self,
         site: &str,
         written: &'a str,
     ) -> (Option<PathToken<'a>>, Result<TreePath, PathError>) {
         let (token, behind) = PathToken::split(written);
-        let path = TreePath::parse(site, behind);
+        let path = self.parse(site, behind);
         match &path {
             Ok(file) if token.is_some() && !self.takes_path_token(file.as_str()) => {
-                (None, TreePath::parse(site, written))
+                (None, self.parse(site, written))
             }
             _ => (token, path),
         }
+    }
+
+    fn parse(&self, site: &str, written: &str) -> Result<TreePath, PathError> {
+        let path = TreePath::parse(site, written)?;
+        match path.is_folder() && self.listing(path.as_str()) == ListingFormat::Off {
+            true => Err(PathError::Directory),
+            false => Ok(path),
+        }
+    }
+
+    /// Form of the listing of a folder, whose path ends in a slash; for a file, that of its folder.
+    pub fn listing(&self, path: &str) -> ListingFormat {
+        let rule = self.rule(path);
+        rule.and_then(|rule| rule.listing).unwrap_or(self.listing)
+    }
+
+    /// Whether a listing of a folder may name an entry, both by their paths. A client that may list
+    /// the folder must be served the entry: it has the same rule, or one that is open to all, and a
+    /// folder is listed itself.
+    pub fn may_be_named(&self, folder: &str, entry: &str) -> bool {
+        let (of_folder, of_entry) = (self.rule(folder), self.rule(entry));
+        let is_open = |rule: &PathAccessRule| {
+            matches!(rule.door, AccessCheck::Gate(UrlVerifier::Open)) && rule.referers.is_open()
+        };
+        let may_be_read = match (of_folder, of_entry) {
+            (Some(folder), Some(entry)) => std::ptr::eq(folder, entry) || is_open(entry),
+            (None, Some(entry)) => is_open(entry),
+            (_, None) => true,
+        };
+        may_be_read && (!entry.ends_with('/') || self.listing(entry) != ListingFormat::Off)
     }
 
     /// Whether a path token may open the file, or is not needed. A playlist opened by a token may
@@ -411,6 +447,32 @@ keys = ["0123456789abcdef0123456789abcdef"]
             };
             assert_eq!(file.expect("a path").as_str(), expected);
         }
+    }
+
+    #[test]
+    fn listing_names_only_entries_that_its_reader_is_served() {
+        let text = "roots = [\"/srv\"]\nlisting = \"html\"\n[path.\"/films/\"]\n\
+                    access = \"closed\"\n[path.\"/films/free/\"]\nlisting = \"json\"\n\
+                    [path.\"/quiet/\"]\nlisting = \"off\"\n";
+        let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
+        let config = config.expect("right");
+        let rules = AccessRules::new(&config);
+        for (folder, entry, expected) in [
+            ("", "a.mp4", true),
+            ("", "shows/", true),
+            ("", "films/", false),
+            ("", "quiet/", false),
+            ("", "quiet", true),
+            ("films/", "films/a.mp4", true),
+            ("films/", "films/free/", true),
+            ("films/free/", "films/free/a.mp4", true),
+        ] {
+            assert_eq!(rules.may_be_named(folder, entry), expected, "{entry}");
+        }
+        assert_eq!(rules.listing("films/free/"), ListingFormat::Json);
+        let path = |target| rules.read_path("", target).1;
+        assert_eq!(path("/shows/").expect("listed").as_str(), "shows/");
+        assert_eq!(path("/quiet/"), Err(PathError::Directory));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use headlong_net::{AddressShare, ConnectionInfo};
 use headlong_storage::{Piece, PieceInfo};
 use headlong_telemetry::{RequestRecord, Stage};
 use headlong_units::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::gzip::GzipSlot;
 use super::stages::StageTiming;
@@ -24,6 +25,8 @@ pub(super) struct Account {
     pub(super) held: Option<AddressShare>,
     /// Slot of a gzip reply.
     pub(super) gzip_turn: Option<GzipSlot>,
+    /// Memory of a large listing.
+    pub(super) listing_units: Option<OwnedSemaphorePermit>,
     /// Bytes handed to the connection and not sent yet.
     pub(super) unsent_bytes: u64,
     pub(super) started: Clock,

@@ -76,7 +76,7 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
     hint.head.uri = target.parse::<Uri>().ok()?;
     let access = &hint.settings.access;
     let (path_token, path) = access.read_path(&hint.site, hint.head.uri.path());
-    let path = path.ok()?;
+    let path = path.ok().filter(|path| !path.is_folder())?;
     let referer = hint.head.headers.get(header::REFERER);
     access
         .check_referer(path.as_str(), referer.map(HeaderValue::as_bytes))

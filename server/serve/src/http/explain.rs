@@ -24,6 +24,7 @@ pub(super) fn explain(
         ReplyError::Status(status, detail) => {
             (error_reply(status, method, detail.as_deref()), None)
         }
+        ReplyError::Folder => (error_reply(Status::NotFound, method, None), None),
         ReplyError::Refused(refusal) => {
             record.failure = Some(refusal_name(refusal));
             let after = match refusal {

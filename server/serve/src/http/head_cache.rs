@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use super::body::ReplyBody;
 use super::parsed_request::{PlainRequest, fields_of, plain_account};
 use super::shared_pace::SharedRates;
-use super::small_texts::may_be_gzipped;
+use super::small_texts::may_be_compressed;
 use super::state::{HttpSettings, MediaState};
 use crate::config::ReplyField;
 
@@ -135,7 +135,7 @@ pub(super) fn insert(
     let is_alike = matches!(head.version, Version::HTTP_11 | Version::HTTP_2)
         && Method::parse(head.method.as_str()) == Method::Get
         && settings.access.is_open(&made.path)
-        && !may_be_gzipped(settings, &made.file)
+        && !may_be_compressed(settings, &made.file)
         && !DIFFERING.iter().any(|field| settings.has(*field))
         && settings.shared_rates == SharedRates::default();
     let fields = fields_of(head);

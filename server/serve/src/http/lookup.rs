@@ -5,13 +5,15 @@
 //! for it only briefly. Where the scan has not been yet, a look-up also triggers detection of the
 //! file's title.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headlong_kernel::thread_pool::ThreadPool;
 use headlong_library::{
-    FileEntry, Library, PathContent, ResolveError, RootError, ScanChanges, other_forms,
+    FileEntry, FolderContent, FolderEntry, FolderEntryKind, Library, PathContent, ResolveError,
+    RootError, ScanChanges, other_forms,
 };
 use headlong_storage::Device;
 use tokio::sync::oneshot;
@@ -116,55 +118,114 @@ impl LookupThreads {
     /// Looks a path up on the disks.
     async fn find(&self, path: &str, deadline: Instant) -> Result<Arc<FileEntry>, ResolveError> {
         if let Some(home) = self.library.home(path) {
-            match self.answer(home, self.enqueue(home, path), deadline).await {
+            match self.lookup(home, path, deadline).await {
                 PathContent::Absent => {}
                 look => return self.library.conclude(path, [(home, look)]),
             }
         }
         let roots = self.library.roots_at(path);
-        let asked: Vec<_> = roots.map(|root| (root, self.enqueue(root, path))).collect();
+        let look = |root: usize| {
+            let path = path.to_owned();
+            let look = move |library: &Library| library.lookup(root, &path);
+            (root, self.enqueue(root, look))
+        };
+        let asked: Vec<_> = roots.map(look).collect();
         let mut looks = Vec::with_capacity(asked.len());
         for (root, asked) in asked {
-            looks.push((root, self.answer(root, asked, deadline).await));
+            let look = self.answer(root, asked, deadline).await;
+            looks.push((root, look.unwrap_or(PathContent::NoAnswer)));
         }
         self.library.conclude(path, looks)
     }
 
-    /// Queues a look-up on one root; `None` if its queue is full.
-    fn enqueue(&self, root: usize, path: &str) -> Option<oneshot::Receiver<PathContent>> {
+    /// The content of one root at a path.
+    async fn lookup(&self, root: usize, path: &str, deadline: Instant) -> PathContent {
+        let path = path.to_owned();
+        let asked = self.enqueue(root, move |library| library.lookup(root, &path));
+        let answer = self.answer(root, asked, deadline).await;
+        answer.unwrap_or(PathContent::NoAnswer)
+    }
+
+    /// The names in a folder of all roots, each once: a name in an earlier root hides the others.
+    /// A root that does not answer is listed as of its last scan.
+    pub(super) async fn list(
+        &self,
+        folder: &str,
+        within: Duration,
+    ) -> Result<Vec<FolderEntry>, ResolveError> {
+        let deadline = Instant::now() + within;
+        let path = folder.trim_end_matches('/');
+        let list = |root: usize| {
+            let path = path.to_owned();
+            let list = move |library: &Library| library.list_folder(root, &path);
+            (root, self.enqueue(root, list))
+        };
+        let asked: Vec<_> = self.library.roots_at(folder).map(list).collect();
+        let owned = || folder.to_owned();
+        let mut all = None;
+        for (root, asked) in asked {
+            let content = match self.answer(root, asked, deadline).await {
+                None | Some(FolderContent::NoAnswer) => self.library.remember_folder(root, path),
+                Some(content) => content,
+            };
+            let names = match content {
+                FolderContent::Names(names) => names,
+                FolderContent::Absent => continue,
+                FolderContent::TooLarge => return Err(ResolveError::FolderTooLarge(owned())),
+                FolderContent::NoAnswer => return Err(ResolveError::NoAnswer(owned())),
+                FolderContent::Failed(error)
+                    if error.kind() == std::io::ErrorKind::PermissionDenied =>
+                {
+                    return Err(ResolveError::Forbidden(owned()));
+                }
+                FolderContent::Failed(source) => {
+                    let path = owned();
+                    return Err(ResolveError::Io { path, source });
+                }
+            };
+            all.get_or_insert_with(Vec::new).push(names);
+        }
+        all.map(merged)
+            .ok_or_else(|| ResolveError::NotFound(owned()))
+    }
+
+    /// Queues a call that may block on one root; `None` if its queue is full.
+    fn enqueue<T: Send + 'static>(
+        &self,
+        root: usize,
+        ask: impl FnOnce(&Library) -> T + Send + 'static,
+    ) -> Option<oneshot::Receiver<T>> {
         let (say, answer) = oneshot::channel();
-        let (library, path) = (self.library.clone(), path.to_owned());
+        let library = self.library.clone();
         let is_ill = Arc::clone(&self.roots[root].is_ill);
         let is_taken = self.roots[root].lookups.offer(move || {
             // Saves disk work if the caller no longer waits.
             if !say.is_closed() {
-                let look = library.lookup(root, &path);
+                let answer = ask(&library);
                 is_ill.store(false, Ordering::Relaxed);
-                let _ = say.send(look);
+                let _ = say.send(answer);
             }
         });
         is_taken.then_some(answer)
     }
 
-    async fn answer(
+    /// The result of a queued call; `None` if there is none in time.
+    async fn answer<T>(
         &self,
         root: usize,
-        asked: Option<oneshot::Receiver<PathContent>>,
+        asked: Option<oneshot::Receiver<T>>,
         deadline: Instant,
-    ) -> PathContent {
+    ) -> Option<T> {
         let is_ill = &self.roots[root].is_ill;
         let until = match is_ill.load(Ordering::Relaxed) {
             true => deadline.min(Instant::now() + ILL_PATIENCE),
             false => deadline,
         };
-        let Some(asked) = asked else {
-            return PathContent::NoAnswer;
-        };
-        match timeout_at(until, asked).await {
-            Ok(answer) => answer.unwrap_or(PathContent::NoAnswer),
+        match timeout_at(until, asked?).await {
+            Ok(answer) => answer.ok(),
             Err(_) => {
                 is_ill.store(true, Ordering::Relaxed);
-                PathContent::NoAnswer
+                None
             }
         }
     }
@@ -194,6 +255,18 @@ impl LookupThreads {
             changes = changes => changes.ok(),
         }
     }
+}
+
+/// The names of the roots together, in the order of the roots.
+fn merged(roots: Vec<Vec<FolderEntry>>) -> Vec<FolderEntry> {
+    let is_one = roots.len() == 1;
+    let mut known = HashSet::new();
+    let names = roots.into_iter().flatten();
+    let served = names.filter(|entry| {
+        let is_first = is_one || known.insert(entry.name.clone());
+        is_first && entry.kind != FolderEntryKind::Unserved
+    });
+    served.collect()
 }
 
 #[cfg(test)]
@@ -265,12 +338,41 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn folder_of_hanging_root_is_listed_as_last_scanned() {
+        let (library, roots) = library();
+        std::fs::create_dir(roots[0].path().join("s")).expect("made");
+        for name in ["x.mp4", "y.mp4"] {
+            std::fs::write(roots[0].path().join("s").join(name), "longer").expect("written");
+        }
+        let lookups = LookupThreads::start(&library).expect("threads");
+        let list = async |within| {
+            let listed = lookups.list("s/", Duration::from_millis(within)).await;
+            listed.map(|entries| {
+                let mut names: Vec<_> = entries.into_iter().map(|e| (e.name, e.kind)).collect();
+                names.sort_by(|a, b| a.0.cmp(&b.0));
+                names
+            })
+        };
+        let expected = ["x.mp4", "y.mp4"].map(|name| (name.to_owned(), FolderEntryKind::File(6)));
+        assert_eq!(list(60_000).await.expect("listed"), expected);
+        let hung = hang(&lookups, 0);
+        let unknown = list(50).await;
+        assert!(
+            matches!(unknown, Err(ResolveError::NoAnswer(_))),
+            "{unknown:?}"
+        );
+        library.rescan();
+        assert_eq!(list(50).await.expect("known"), expected);
+        drop(hung);
+    }
+
+    #[tokio::test]
     async fn look_up_beyond_queue_limit_fails_immediately() {
         let (library, _roots) = library();
         let lookups = LookupThreads::start(&library).expect("threads");
         let _hung = hang(&lookups, 1);
         for _ in 0..WAITING_MAX + THREADS_MAX {
-            drop(lookups.enqueue(1, "s/x.mp4"));
+            drop(lookups.enqueue(1, |library| library.lookup(1, "s/x.mp4")));
         }
         let long = Duration::from_secs(3600);
         let answer = lookups.resolve("s/x.mp4", long).await;

@@ -244,6 +244,7 @@ fn begin(
         connection,
         held: None,
         gzip_turn: None,
+        listing_units: None,
         unsent_bytes: 0,
         started,
         time_scale,

@@ -43,6 +43,8 @@ impl PreparedReply {
 /// Why no file is sent.
 pub(super) enum ReplyError {
     Status(Status, Option<String>),
+    /// It is a folder.
+    Folder,
     Refused(Refusal),
     Failed(Failure),
     /// A rule denies access, or its auth server did not decide.

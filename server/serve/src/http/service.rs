@@ -7,25 +7,26 @@ use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{
-    Cmcd, Method, PathError, PathToken, Status, challenge_token, gzip_tag, no_start_page,
+    Cmcd, ContentCoding, Method, PathError, PathToken, Status, challenge_token, no_start_page,
     redirect_to_https,
 };
-use headlong_library::{FileEntry, ResolveError, composed, os_path};
+use headlong_library::{FileEntry, composed, os_path};
 use headlong_net::{CachedReply, ConnectionInfo, HeadCacheService, NoBody, RawHead};
 use headlong_storage::Piece;
 use headlong_telemetry::{LimitedKind, REQUEST_ID, Stage};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
-use rustix::io::Errno;
 
 use super::access_check::{AccessDenial, AccessRequest};
 use super::acme;
 use super::body::ReplyBody;
 use super::client_hint::expect_next;
 use super::explain::explain;
+use super::file_lookup::resolve;
 use super::gzip::gzip;
 use super::head_cache::{self, CopiedRange, HeadCache};
 use super::host::requested_host;
+use super::listing;
 use super::origin_reply;
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
@@ -34,10 +35,11 @@ use super::prepared_reply::{
 use super::range_request::{FirstBytes, RangeRequester};
 use super::response::{add_cmsd, append, build};
 use super::site::TreePath;
-use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
+use super::small_texts::{gzip_turn, is_up_to_date, may_be_compressed, ready_made_codings};
 use super::source::LibrarySource;
-use super::state::MediaState;
-use crate::config::{ListenSetting, ReplyField};
+use super::state::{HttpSettings, MediaState};
+use super::webdav;
+use crate::config::{ListenSetting, ListingFormat, ReplyField};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
@@ -115,6 +117,7 @@ async fn respond(service: &MediaService, request: Request<NoBody>) -> Response<R
     let site = Arc::clone(&asked.site);
     let path = parsed.as_ref().map_or(&*site, TreePath::as_str);
     let cors = settings.access.cors(path, &settings.cors);
+    let is_listed = parsed.is_ok() && is_listed(state, &settings, path);
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
         _ => cors.reply_fields(origin),
@@ -129,8 +132,9 @@ async fn respond(service: &MediaService, request: Request<NoBody>) -> Response<R
             let plan = cors.options_reply(origin, wanted);
             Ok(PreparedReply::without_bytes(plan))
         }
+        Method::Propfind if !is_listed => Err(ReplyError::Status(Status::MethodNotAllowed, None)),
         Method::Other => Err(ReplyError::Status(Status::MethodNotAllowed, None)),
-        Method::Get | Method::Head => match &parsed {
+        Method::Get | Method::Head | Method::Propfind => match &parsed {
             Ok(path) => answer_read(state, &head, path, path_token, &mut asked).await,
             Err(PathError::Directory) if head.uri.path() == "/" => {
                 Ok(PreparedReply::without_bytes(no_start_page(asked.method)))
@@ -138,7 +142,7 @@ async fn respond(service: &MediaService, request: Request<NoBody>) -> Response<R
             Err(error) => Err(ReplyError::Status(error.status(), None)),
         },
     };
-    let is_file = is_file && answer.is_ok();
+    let is_file = is_file && answer.is_ok() && parsed.as_ref().is_ok_and(|path| !path.is_folder());
     // Only a client that is served may announce its next request.
     if answer.as_ref().is_ok_and(PreparedReply::has_bytes) {
         expect_next(state, &head, &asked);
@@ -161,6 +165,9 @@ async fn respond(service: &MediaService, request: Request<NoBody>) -> Response<R
         retry_after = after;
         PreparedReply::without_bytes(plan)
     });
+    if is_listed {
+        webdav::announce(&mut answer.plan, asked.method);
+    }
     asked.account.turn(Stage::Other);
     let of_copies = answer.of_copies.take();
     let id = settings
@@ -271,6 +278,9 @@ async fn answer_read(
         }
         ReplyError::Denied(why)
     })?;
+    if path.is_folder() {
+        return listing::answer(state, head, asked, path).await;
+    }
     if !path.is_of_site()
         && let Some(below) = state.pulls.of(path.as_str())
     {
@@ -280,7 +290,12 @@ async fn answer_read(
         asked.account.turn(Stage::Lookup);
         let found = resolve(state, path.as_str(), asked.settings.lookup_timeout).await;
         asked.account.turn(Stage::Other);
-        let file = found?;
+        let file = match found {
+            Err(ReplyError::Folder) => {
+                return listing::without_slash(state, head, asked, path.as_str()).await;
+            }
+            found => found?,
+        };
         // The server of `auth_url` judged the path as requested, not another form of it.
         let is_other_form = *file.path != *path.as_str()
             && composed(&file.path) == composed(path.as_str())
@@ -288,13 +303,24 @@ async fn answer_read(
         if is_other_form {
             return Err(ReplyError::Status(Status::NotFound, None));
         }
-        let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
-        if let Some(packed) = packed
-            && let Ok(answer) = fetch(state, head, asked, path.as_str(), &packed, true).await
-        {
-            return Ok(answer);
+        if asked.method == Method::Propfind {
+            return listing::of_file(head, path.as_str(), &file);
         }
-        match fetch(state, head, asked, path.as_str(), &file, false).await {
+        let packed = packed_beside(state, head, asked, path.as_str(), &file).await;
+        if let Some((coding, packed)) = packed {
+            let sent = CodedFile {
+                file: &packed,
+                ready_made: Some(coding),
+            };
+            if let Ok(answer) = fetch(state, head, asked, path.as_str(), sent).await {
+                return Ok(answer);
+            }
+        }
+        let sent = CodedFile {
+            file: &file,
+            ready_made: None,
+        };
+        match fetch(state, head, asked, path.as_str(), sent).await {
             Err(
                 ReplyError::Failed(Failure::Changed) | ReplyError::Refused(Refusal::UnknownStream),
             ) if tried < VERSIONS_TRIED_MAX => {
@@ -306,105 +332,64 @@ async fn answer_read(
     Err(ReplyError::Failed(Failure::Changed))
 }
 
-/// Upper bound of a look-up's timeout, beyond the patience of any client.
-const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
-
-async fn resolve(
-    state: &Arc<MediaState>,
-    path: &str,
-    within: std::time::Duration,
-) -> Result<Arc<FileEntry>, ReplyError> {
-    if let Some(file) = state.library.recall(path) {
-        return Ok(file);
-    }
-    // A device that is offline is not accessed; bytes in memory are still served.
-    let is_offline = |file: &Arc<FileEntry>| {
-        state
-            .devices
-            .get(file.device)
-            .is_some_and(|device| device.is_offline())
-    };
-    if let Some(file) = state.library.remember(path).filter(is_offline) {
-        return Ok(file);
-    }
-    let found = state.lookups.resolve(path, within.min(LOOKUP_MAX)).await;
-    found.map_err(|error| match error {
-        ResolveError::Io { path, source } => {
-            // A name may contain any byte; `?` quotes it, so that it stays on its line.
-            let path = os_path(&path);
-            state.limited_log.write(LimitedKind::Lookup, |left_out| {
-                tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
-            });
-            ReplyError::Failed(match is_short_of_resources(&source) {
-                true => Failure::NoResources,
-                false => Failure::Device,
-            })
-        }
-        ResolveError::NoAnswer(_) => ReplyError::Failed(Failure::TimedOut),
-        ResolveError::Forbidden(path) => {
-            let path = os_path(&path);
-            let remedy = "let the server's user read it and search its parent directories";
-            state.limited_log.write(LimitedKind::Forbidden, |left_out| {
-                tracing::warn!(
-                    ?path,
-                    remedy,
-                    left_out,
-                    "cannot read a file: permission denied"
-                );
-            });
-            ReplyError::Status(Status::Forbidden, None)
-        }
-        _ => ReplyError::Status(Status::NotFound, None),
-    })
+/// Whether the folder of a path, or at it, is listed.
+fn is_listed(state: &MediaState, settings: &HttpSettings, path: &str) -> bool {
+    settings.access.listing(path) != ListingFormat::Off && !listing::is_pulled(state, path)
 }
 
-fn is_short_of_resources(error: &std::io::Error) -> bool {
-    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
-    short
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-/// The gzip file beside a text, to be sent in its place. On any error the text itself is sent.
+/// The compressed file beside a text, to be sent in its place. On any error the text itself is sent.
 async fn packed_beside(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
     path: &str,
     file: &FileEntry,
-) -> Option<Arc<FileEntry>> {
-    let beside = packed_path(head, asked, path, file)?;
-    asked.account.turn(Stage::Lookup);
-    let found = resolve(state, &beside, asked.settings.lookup_timeout).await;
-    asked.account.turn(Stage::Other);
-    found.ok().filter(|found| is_packed(found, file))
+) -> Option<(ContentCoding, Arc<FileEntry>)> {
+    for coding in ready_made_codings(head, asked, file) {
+        let beside = format!("{path}{}", coding.extension());
+        asked.account.turn(Stage::Lookup);
+        let found = resolve(state, &beside, asked.settings.lookup_timeout).await;
+        asked.account.turn(Stage::Other);
+        if let Some(found) = found.ok().filter(|found| is_up_to_date(found, file)) {
+            return Some((coding, found));
+        }
+    }
+    None
 }
 
-/// Plans the reply for a file, or for the gzip file beside it, and waits for the first bytes of its
-/// body.
+/// A file to send.
+struct CodedFile<'a> {
+    file: &'a Arc<FileEntry>,
+    /// Its coding, if it is the compressed file beside a text.
+    ready_made: Option<ContentCoding>,
+}
+
+/// Plans the reply for a file, or for the compressed file beside it, and waits for the first bytes
+/// of its body.
 async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
     path: &str,
-    file: &Arc<FileEntry>,
-    is_packed: bool,
+    sent: CodedFile<'_>,
 ) -> Result<PreparedReply, ReplyError> {
-    let gzip_turn = match is_packed {
-        true => None,
-        false => gzip_turn(state, head, asked, file),
+    let CodedFile { file, ready_made } = sent;
+    let gzip_turn = match ready_made {
+        Some(_) => None,
+        None => gzip_turn(state, head, asked, file),
     };
+    let coding = ready_made.or(gzip_turn.as_ref().map(|_| ContentCoding::Gzip));
     let mut shown = FileMetadata::of(path, file, asked.settings.etag);
-    if is_packed || gzip_turn.is_some() {
-        shown.entity_tag = gzip_tag(&shown.entity_tag);
+    if let Some(coding) = coding {
+        shown.entity_tag = coding.tag(&shown.entity_tag);
     }
     let mut plan = plan_for(head, asked, &shown);
-    if is_packed || may_be_gzipped(&asked.settings, file) {
+    if coding.is_some() || may_be_compressed(&asked.settings, file) {
         plan.fields.push(("vary", "accept-encoding".into()));
     }
     if plan.status == Status::Ok {
-        if is_packed {
-            plan.code("gzip", Some(file.size));
+        if let Some(coding) = ready_made {
+            plan.code(coding.name(), Some(file.size));
         } else if gzip_turn.is_some() && asked.method == Method::Head {
             // The compressed length is unknown before compression.
             plan.code("gzip", None);
@@ -483,7 +468,7 @@ async fn fetch(
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             add_cmsd(&mut plan, asked, path, file);
             let is_of_copies =
-                begun.reply.is_of_copies() && !is_packed && asked.cmcd == Cmcd::default();
+                begun.reply.is_of_copies() && ready_made.is_none() && asked.cmcd == Cmcd::default();
             Ok(PreparedReply {
                 of_copies: is_of_copies
                     .then(|| CopiedRange::of(&plan, path, file))

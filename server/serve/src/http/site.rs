@@ -58,12 +58,12 @@ pub struct TreePath {
 }
 
 impl TreePath {
-    /// Parses the path of a request target, below the prefix of its site.
+    /// Parses the path of a request target, below the prefix of its site: of a file or a folder.
     ///
     /// # Errors
     /// See [`PathError`].
     pub(super) fn parse(site: &str, target_path: &str) -> Result<Self, PathError> {
-        let path = RelativePath::parse(target_path)?;
+        let path = RelativePath::parse_any(target_path)?;
         Ok(Self {
             tree: format!("{site}{path}"),
             site_bytes: site.len(),
@@ -78,6 +78,11 @@ impl TreePath {
     /// The path below its site, as a client writes it, without the first slash.
     pub(super) fn below_site(&self) -> &str {
         &self.tree[self.site_bytes..]
+    }
+
+    /// Whether it is the path of a folder.
+    pub(super) fn is_folder(&self) -> bool {
+        self.below_site().is_empty() || self.tree.ends_with('/')
     }
 
     /// Whether it is of a site, not of the files of all other hosts.

@@ -1,7 +1,7 @@
-//! Selection of gzip replies: whole texts, for clients that accept gzip. Small ones are compressed
-//! here; for any text there may be a gzip file beside it.
+//! Selection of compressed replies: whole texts, for clients that accept a coding. Small ones are
+//! compressed here with gzip; for any text there may be compressed files beside it.
 
-use headlong_http::{Method, accepts_gzip, combined, is_text, media_type};
+use headlong_http::{ContentCoding, Method, accepted_codings, combined, is_text, media_type};
 use headlong_library::FileEntry;
 use http::header;
 
@@ -14,10 +14,21 @@ use crate::config::Gzip;
 /// milliseconds of a processor.
 const TEXT_BYTES_MAX: u64 = 512 << 10;
 
-/// Whether a file's type and size allow gzip.
-pub(super) fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
-    let may_be = settings.gzip.contains(&Gzip::Static) || is_small(settings, file);
-    may_be && is_text(media_type(&file.path))
+/// Whether a file's type and size allow a compressed reply.
+pub(super) fn may_be_compressed(settings: &HttpSettings, file: &FileEntry) -> bool {
+    let is_ready_made = ContentCoding::ALL
+        .iter()
+        .any(|coding| settings.gzip.contains(&ready_made(*coding)));
+    (is_ready_made || is_small(settings, file)) && is_text(media_type(&file.path))
+}
+
+/// The value of the setting that allows files of a coding.
+fn ready_made(coding: ContentCoding) -> Gzip {
+    match coding {
+        ContentCoding::Brotli => Gzip::StaticBrotli,
+        ContentCoding::Zstd => Gzip::StaticZstd,
+        ContentCoding::Gzip => Gzip::Static,
+    }
 }
 
 /// Whether a file may be compressed as it is sent.
@@ -33,34 +44,39 @@ pub(super) fn gzip_turn(
     asked: &ParsedRequest,
     file: &FileEntry,
 ) -> Option<GzipSlot> {
-    let may_be = is_small(&asked.settings, file) && takes_gzip(head, asked, file);
+    let may_be = is_small(&asked.settings, file)
+        && accepted(head, asked, file).contains(&ContentCoding::Gzip);
     may_be.then(|| state.gzip_turns.take())?
 }
 
-/// Path of the gzip file that may replace the file at `path`.
-pub(super) fn packed_path(
+/// The codings whose files may replace a text, the preferred one first.
+pub(super) fn ready_made_codings(
     head: &http::request::Parts,
     asked: &ParsedRequest,
-    path: &str,
     file: &FileEntry,
-) -> Option<String> {
-    let may_be = asked.settings.gzip.contains(&Gzip::Static) && takes_gzip(head, asked, file);
-    may_be.then(|| format!("{path}.gz"))
+) -> Vec<ContentCoding> {
+    let mut codings = accepted(head, asked, file);
+    codings.retain(|coding| asked.settings.gzip.contains(&ready_made(*coding)));
+    codings
 }
 
-/// Whether the file found beside a text is its gzip file and, by mtime, up to date.
-pub(super) fn is_packed(packed: &FileEntry, file: &FileEntry) -> bool {
+/// Whether the file found beside a text is its compressed file and, by mtime, up to date.
+pub(super) fn is_up_to_date(packed: &FileEntry, file: &FileEntry) -> bool {
     packed.size > 0 && packed.mtime >= file.mtime
 }
 
-/// Whether a client that accepts gzip requests the whole text.
-fn takes_gzip(head: &http::request::Parts, asked: &ParsedRequest, file: &FileEntry) -> bool {
+/// The codings that a client accepts for a text that it requests as a whole.
+fn accepted(
+    head: &http::request::Parts,
+    asked: &ParsedRequest,
+    file: &FileEntry,
+) -> Vec<ContentCoding> {
     // HEAD ignores ranges and describes the reply to a GET.
     let has_range = asked.method == Method::Get && head.headers.contains_key(header::RANGE);
-    if has_range || !may_be_gzipped(&asked.settings, file) {
-        return false;
+    if has_range || !may_be_compressed(&asked.settings, file) {
+        return Vec::new();
     }
     let fields = fields_of(head);
     let accepted = combined(fields.iter().copied(), "accept-encoding");
-    accepted.is_some_and(|accepted| accepts_gzip(&accepted))
+    accepted.map_or_else(Vec::new, |accepted| accepted_codings(&accepted))
 }

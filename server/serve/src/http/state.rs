@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::access_rules::AccessRules;
 use super::gzip;
+use super::listing_slots::ListingSlots;
 use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use super::site::Sites;
@@ -103,6 +104,7 @@ pub struct MediaState {
     /// Per device, the requests in progress of each address.
     by_address: Vec<Arc<AddressLimits>>,
     pub(super) gzip_turns: gzip::GzipSlots,
+    pub(super) listings: ListingSlots,
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,
     started: Instant,
@@ -138,6 +140,7 @@ impl MediaState {
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
             gzip_turns: gzip::GzipSlots::default(),
+            listings: ListingSlots::default(),
             shared_paces: SharedPaces::default(),
             request_ids: RequestIds::default(),
             started: Instant::now(),
