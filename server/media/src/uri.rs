@@ -76,7 +76,7 @@ pub fn resolve(base: &str, reference: &str) -> Result<String, UriError> {
 /// The part of a path that names its site: `/films.example/`; `None` for the usual tree.
 pub fn site_of(path: &str) -> Option<&str> {
     let name = path.strip_prefix('/')?;
-    let end = name.find('/')?;
+    let end = name.find('/').filter(|end| *end > 0)?;
     Some(&path[..end + 2])
 }
 
@@ -299,7 +299,9 @@ mod tests {
         #[test]
         fn no_text_makes_resolution_panic(base in ".*", reference in ".*") {
             if let Ok(path) = resolve(&base, &reference) {
-                prop_assert!(inside(&path), "{path}");
+                // The slash in front of a site.
+                let below = path.strip_prefix('/').filter(|_| site_of(&base).is_some());
+                prop_assert!(inside(below.unwrap_or(&path)), "{path}");
             }
         }
 

@@ -118,19 +118,23 @@ impl Config {
 
     /// Reads certificates and keys as the server does.
     fn check_tls(&self, document: &mut Document) {
-        for files in self.tls.files() {
-            let mut are_read = true;
-            for (name, path) in [
-                ("tls.certificate", &files.certificate),
-                ("tls.key", &files.key),
-            ] {
+        let mut unread = Vec::new();
+        for (name, paths) in [
+            ("tls.certificate", &self.tls.certificate),
+            ("tls.key", &self.tls.key),
+        ] {
+            for path in paths {
                 if let Err(error) = fs::read(path) {
-                    let path = path.display();
-                    let text = format!("{path} cannot be read: {error}; name a PEM file");
+                    let shown = path.display();
+                    let text = format!("{shown} cannot be read: {error}; name a PEM file");
                     document.wrong(name, text);
-                    are_read = false;
+                    unread.push(path);
                 }
             }
+        }
+        let is_unread = |path: &PathBuf| unread.contains(&path);
+        for files in self.tls.files() {
+            let are_read = !is_unread(&files.certificate) && !is_unread(&files.key);
             if are_read && let Err(error) = check_pair(&files) {
                 let name = match error.is_about_key(&files.key) {
                     true => "tls.key",
