@@ -6,20 +6,16 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The tolerance for a measured figure. Its text form in lists of figures: empty, `about`, `more
-/// than`, `less than`, `5 %` or `0.7 to 1.3`.
+/// The tolerance for a measured figure. Its text form in lists of figures: empty, `fitted`, `5 %` or
+/// `0.7 to 1.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Tolerance {
-    /// No tolerance is stated.
+    /// No tolerance is stated: the bound of the published number decides, if it has one.
     #[default]
     Unstated,
-    /// The paper says "about" without a number.
-    About,
-    /// The paper gives a lower limit.
-    MoreThan,
-    /// The paper gives an upper limit.
-    LessThan,
+    /// The model was fitted to the published number: agreement says nothing.
+    Fitted,
     /// The measured figure may differ by this fraction of the published number.
     Share(f64),
     /// The measured figure must lie between these two numbers, inclusive.
@@ -28,7 +24,7 @@ pub enum Tolerance {
 
 /// A text that is not a tolerance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3")]
+#[error("`{0}` is not a tolerance; write nothing, fitted, 5 % or 0.7 to 1.3")]
 pub struct ToleranceError(String);
 
 impl Tolerance {
@@ -36,26 +32,13 @@ impl Tolerance {
     pub const fn is_unstated(&self) -> bool {
         matches!(self, Self::Unstated)
     }
-
-    /// Whether it allows `ours` for the published `value`; `None` if this cannot be determined.
-    pub(crate) fn allows(self, value: Option<f64>, ours: f64) -> Option<bool> {
-        match self {
-            Self::Unstated | Self::About => None,
-            Self::Between(from, to) => Some((from..=to).contains(&ours)),
-            Self::MoreThan => Some(ours > value?),
-            Self::LessThan => Some(ours < value?),
-            Self::Share(share) => value.map(|v| libm::fabs(ours - v) <= share * libm::fabs(v)),
-        }
-    }
 }
 
 impl fmt::Display for Tolerance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unstated => Ok(()),
-            Self::About => f.write_str("about"),
-            Self::MoreThan => f.write_str("more than"),
-            Self::LessThan => f.write_str("less than"),
+            Self::Fitted => f.write_str("fitted"),
             Self::Share(share) => write!(f, "{} %", libm::round(share * 1e6) / 1e4),
             Self::Between(from, to) => write!(f, "{from} to {to}"),
         }
@@ -75,9 +58,7 @@ impl FromStr for Tolerance {
         let text = text.trim();
         Ok(match text {
             "" => Self::Unstated,
-            "about" => Self::About,
-            "more than" => Self::MoreThan,
-            "less than" => Self::LessThan,
+            "fitted" => Self::Fitted,
             _ => match (text.strip_suffix('%'), text.split_once(" to ")) {
                 (Some(percent), _) => Self::Share(number(percent)? / 100.0),
                 (None, Some((from, to))) => Self::Between(number(from)?, number(to)?),
@@ -108,18 +89,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_written_tolerance_reads_back_unchanged() {
-        for text in ["", "about", "more than", "less than", "7 %", "0.7 to 1.3"] {
+    fn written_tolerance_reads_back_unchanged() {
+        for text in ["", "fitted", "7 %", "0.7 to 1.3"] {
             let tolerance: Tolerance = text.parse().expect("a tolerance");
             assert_eq!(tolerance.to_string(), text);
         }
     }
 
     #[test]
-    fn an_unknown_tolerance_is_rejected_with_the_valid_forms() {
+    fn unknown_tolerance_is_rejected_with_valid_forms() {
         for text in ["5", "x %", "1 to", "nan to 2", "roughly"] {
             let error = text.parse::<Tolerance>().expect_err(text);
-            assert!(error.to_string().contains("more than"), "{error}");
+            assert!(error.to_string().contains("0.7 to 1.3"), "{error}");
         }
     }
 }

@@ -90,8 +90,9 @@ impl CommandOutcome {
         ending
     }
 
-    /// For searches alone.
-    fn of_searches(limits: &[ServerLimit]) -> Self {
+    /// For searches alone: refused if none has a result, unsettled if one was not ended.
+    #[must_use]
+    pub fn of_searches(limits: &[ServerLimit]) -> Self {
         let has_result = |found: &SearchResult| found.rate.is_some() || found.failed.is_some();
         // A search limited by the machine is a result, and is reported as such.
         let is_over = |found: &SearchResult| found.is_settled || found.is_machine_limited();

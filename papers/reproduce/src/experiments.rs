@@ -8,10 +8,13 @@ use headlong_bench::{
     BenchError, BenchOptions, CommandOutcome, ComparisonResult, Experiment, MB, Mistakes,
     RunRecord, VirtualOptions, compare, comparison_page, limits,
 };
+use headlong_published::PublishedValue;
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
+use headlong_stats::Summary;
 use headlong_units::Duration;
 
-use crate::published::{ConfigurationKey, Paper};
+use crate::claims::{Claim, claims_table, outcome_of};
+use crate::published::{ConfigurationKey, Paper, PublishedConfiguration, RateKind, in_unit};
 use crate::read_throughput::{self, ReadThroughput};
 use crate::report::PaperReport;
 
@@ -78,14 +81,34 @@ pub fn reproduce_imitated(
     how: &VirtualOptions,
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
-    let compared = limits(experiment, &experiment.cells(), how, options)?;
-    let result = ReproducedPaper {
+    imitated(paper, experiment, how, options)?.publish(options)
+}
+
+/// The claims of a paper in virtual time.
+///
+/// # Errors
+/// If a record cannot be written.
+pub(crate) fn imitated_claims(
+    paper: Paper,
+    experiment: &Experiment,
+    how: &VirtualOptions,
+    options: &BenchOptions,
+) -> Result<Vec<Claim>, BenchError> {
+    Ok(imitated(paper, experiment, how, options)?.claims())
+}
+
+fn imitated<'e>(
+    paper: Paper,
+    experiment: &'e Experiment,
+    how: &VirtualOptions,
+    options: &BenchOptions,
+) -> Result<ReproducedPaper<'e>, BenchError> {
+    Ok(ReproducedPaper {
         paper,
         experiment,
-        compared,
+        compared: limits(experiment, &experiment.cells(), how, options)?,
         readings: Vec::new(),
-    };
-    result.publish(options)
+    })
 }
 
 struct ReproducedPaper<'e> {
@@ -100,7 +123,7 @@ impl ReproducedPaper<'_> {
         let comparison = [
             Some(self.table()),
             self.disk_table(),
-            Some(self.shapes_table()),
+            Some(claims_table(&self.claims())),
         ];
         let readings = (!self.readings.is_empty()).then(|| read_throughput::table(&self.readings));
         PaperReport {
@@ -112,26 +135,56 @@ impl ReproducedPaper<'_> {
                 .collect(),
             json: self.json(),
             page: self.page(options),
-            outcome: CommandOutcome::Done,
+            outcome: CommandOutcome::of_searches(&self.compared.limits)
+                .and(outcome_of(&self.claims())),
         }
         .publish(options)
     }
 
     /// The mean rate of a workload with a server, bytes per second.
-    fn rate(&self, (workload, server): &ConfigurationKey) -> Option<f64> {
-        Some(self.compared.rates(workload, server)?.mean)
+    fn rate(&self, kind: RateKind, (workload, server): &ConfigurationKey) -> Option<f64> {
+        match kind {
+            RateKind::Offered => Some(self.compared.rates(workload, server)?.mean),
+            RateKind::Delivered => {
+                let limits = self.compared.of(workload, server);
+                let found: Summary = limits
+                    .filter_map(|limit| Some(delivered(limit.best.as_ref()?)))
+                    .collect();
+                found.mean()
+            }
+        }
     }
 
-    /// Our results and the published ones, in MB/s like the papers.
+    /// Our rate in the unit of a published one, and of its kind.
+    fn rate_like(&self, figure: &PublishedConfiguration) -> Option<f64> {
+        let unit = figure
+            .published
+            .as_ref()
+            .map_or("MB/s", |value| &value.unit);
+        let rate = self.rate(self.paper.said().compares, figure.of.as_ref()?)?;
+        Some(in_unit(rate, unit))
+    }
+
+    /// Our results and the published ones. Only the rate of the published kind is comparable.
     fn table(&self) -> Table {
+        let in_mb = |kind, figure: &PublishedConfiguration| {
+            let rate = figure.of.as_ref().and_then(|of| self.rate(kind, of));
+            Cell::maybe(rate.map(|rate| rate / MB), 1)
+        };
+        let kind = match self.paper.said().compares {
+            RateKind::Offered => "Here, offered",
+            RateKind::Delivered => "Here, delivered",
+        };
         Table::of(
             &self.paper.said().figures,
             &[
                 ("Configuration", &|figure| figure.name.as_str().into()),
-                ("Here (MB/s)", &|figure| {
-                    Cell::maybe(self.rate(&figure.of).map(in_mb), 1)
+                ("Offered (MB/s)", &|figure| in_mb(RateKind::Offered, figure)),
+                ("Delivered (MB/s)", &|figure| {
+                    in_mb(RateKind::Delivered, figure)
                 }),
-                ("Published (MB/s)", &|figure| Cell::maybe(figure.rate, 1)),
+                (kind, &|figure| Cell::maybe(self.rate_like(figure), 1)),
+                ("Published", &|figure| printed(figure.published.as_ref())),
                 ("Where", &|figure| figure.source.as_str().into()),
             ],
         )
@@ -143,48 +196,48 @@ impl ReproducedPaper<'_> {
             Bytes in sequences up to 128 KiB (%) | published | above 1920 KiB (%) | published";
         type FigureColumn = (fn(&RunRecord) -> f64, usize);
         let ours: [FigureColumn; 4] = [
-            (|best| best.disk.pattern.rate() / MB, 1),
+            (|best| drive_rate(best) / MB, 1),
             (ms_per_transaction, 2),
             (|best| share_up_to(best, 128.0) * 100.0, 0),
             (|best| (1.0 - share_up_to(best, 1920.0)) * 100.0, 0),
         ];
         let mut table = Table::headed(heads);
         for figure in &self.paper.said().figures {
-            let Some(drive) = &figure.drive else {
+            if figure.drive.is_empty() {
                 continue;
-            };
-            let limits = self.compared.of(&figure.of.0, &figure.of.1);
+            }
+            let of = figure.of.iter();
+            let limits = of.flat_map(|(workload, server)| self.compared.of(workload, server));
             let best = limits.filter_map(|limit| limit.best.as_ref()).last();
             let cells = ours
                 .iter()
                 .enumerate()
                 .flat_map(|(index, (value, decimals))| {
-                    let numbers = [best.map(value), drive.get(index).copied()];
-                    numbers.map(|number| Cell::maybe(number, *decimals))
+                    let ours = Cell::maybe(best.map(value), *decimals);
+                    [ours, printed(figure.drive.get(index))]
                 });
             table.push(std::iter::once(figure.name.as_str().into()).chain(cells));
         }
         (!table.is_empty()).then_some(table)
     }
 
-    fn shapes_table(&self) -> Table {
-        self.paper.shapes_table(|of| self.rate(of))
+    fn claims(&self) -> Vec<Claim> {
+        let kind = self.paper.said().compares;
+        self.paper.claims(|of| self.rate(kind, of))
     }
 
     fn page(&self, options: &BenchOptions) -> Page {
         let mut bars = maximum_rates("Maximum failure-free rate, here and published");
         for figure in &self.paper.said().figures {
-            let ours = self.rate(&figure.of).map(in_mb);
-            bars = bars.group(
-                figure.name.as_str(),
-                [ours, figure.rate].map(|rate| rate.map(Bar::new)),
-            );
+            let published = figure.published.as_ref().map(|value| value.number);
+            let both = [self.rate_like(figure), published];
+            bars = bars.group(figure.name.as_str(), both.map(|rate| rate.map(Bar::new)));
         }
         let mut section = Section::new("Comparison with published results")
             .text(self.paper.said().mapping.as_str())
             .figure(bars)
             .table(self.table())
-            .table(self.shapes_table());
+            .table(claims_table(&self.claims()));
         if let Some(table) = self.disk_table() {
             section = section.table(table);
         }
@@ -199,20 +252,40 @@ impl ReproducedPaper<'_> {
     fn json(&self) -> serde_json::Value {
         let mut value = summary(self.experiment, &self.compared);
         let published = self.paper.said().figures.iter().map(|figure| {
+            let of = figure.of.as_ref();
             serde_json::json!({
-                "workload": figure.of.0,
-                "server": figure.of.1,
-                "rate": figure.rate.map(|rate| rate * MB),
+                "name": figure.name,
+                "workload": of.map(|of| &of.0),
+                "server": of.map(|of| &of.1),
+                "published": figure.published.as_ref().map(ToString::to_string),
+                "here": self.rate_like(figure),
                 "source": figure.source,
             })
         });
         value["published"] = published.collect();
+        value["claims"] = serde_json::to_value(self.claims()).unwrap_or_default();
         value
     }
 }
 
-fn in_mb(rate: f64) -> f64 {
-    rate / MB
+/// A published number as printed.
+fn printed(value: Option<&PublishedValue>) -> Cell {
+    value.map(ToString::to_string).into()
+}
+
+/// Bytes per second that viewers received: with rising rates, in the last step that passed.
+fn delivered(record: &RunRecord) -> f64 {
+    let step = record.climbed.as_ref().and_then(|climbed| climbed.passed());
+    step.map_or(record.verdict.delivered, |step| step.delivered)
+}
+
+/// Bytes per second that each drive read: with rising rates, in the last step that passed.
+fn drive_rate(record: &RunRecord) -> f64 {
+    let step = record.climbed.as_ref().and_then(|climbed| climbed.passed());
+    let drives = 1 + record.disk.others.len();
+    step.map_or(record.disk.pattern.rate(), |step| {
+        step.disk.read / drives as f64
+    })
 }
 
 /// Busy time of the drive per 128 KiB (libception section 5: FreeBSD's transaction), in
@@ -247,7 +320,7 @@ mod tests {
                     .shapes
                     .iter()
                     .flat_map(|shape| [&shape.this, &shape.that]);
-                let figures = said.figures.iter().map(|figure| &figure.of);
+                let figures = said.figures.iter().filter_map(|figure| figure.of.as_ref());
                 for (workload, server) in figures.chain(shapes) {
                     let cell = experiment.cell(Some(server), Some(workload));
                     assert!(cell.is_ok(), "{}: {cell:?}", paper.experiment().0);

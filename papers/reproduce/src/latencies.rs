@@ -7,6 +7,7 @@ use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::claims::{Claim, claims_table, outcome_of};
 use crate::published::{ConfigurationKey, Paper, PublishedConfiguration};
 use crate::report::{FOOTER, PaperReport};
 
@@ -141,17 +142,17 @@ impl TimedRuns {
         let is_refused = |run: &RunRecord| run.verdict.outcome == OutcomeName::Refused;
         match self.runs.iter().any(is_refused) || self.calls.iter().any(|calls| calls.all == 0) {
             true => CommandOutcome::Refused,
-            false => CommandOutcome::Done,
+            false => outcome_of(&self.claims()),
         }
     }
 
     fn table(&self) -> Table {
         let run = |figure: &PublishedConfiguration| {
-            let (workload, server) = &figure.of;
+            let (workload, server) = figure.of.as_ref()?;
             let mut runs = self.runs.iter();
             runs.find(|run| run.workload == *workload && run.server == *server)
         };
-        let calls = |figure: &PublishedConfiguration| self.calls(&figure.of);
+        let calls = |figure: &PublishedConfiguration| self.calls(figure.of.as_ref()?);
         let percent = |share: Option<f64>| Cell::maybe(share.map(|share| share * 100.0), 1);
         let quantile = |figure: &PublishedConfiguration, part: f64| {
             Cell::maybe(calls(figure).and_then(|calls| calls.quantile_ms(part)), 1)
@@ -173,9 +174,12 @@ impl TimedRuns {
                 ("In memory (%)", &|figure| {
                     percent(calls(figure).and_then(|calls| calls.share(calls.in_memory)))
                 }),
-                ("Below 1 ms (%)", &|figure| percent(self.short(&figure.of))),
-                ("Published (%)", &|figure| {
-                    Cell::maybe(figure.short_calls, 0)
+                ("Below 1 ms (%)", &|figure| {
+                    percent(figure.of.as_ref().and_then(|of| self.short(of)))
+                }),
+                ("Published", &|figure| {
+                    let printed = figure.short_calls.as_ref().map(ToString::to_string);
+                    printed.into()
                 }),
                 ("95 % below (ms)", &|figure| quantile(figure, 0.95)),
                 ("99 % below (ms)", &|figure| quantile(figure, 0.99)),
@@ -184,15 +188,16 @@ impl TimedRuns {
         .caption("Calls that read (libception Figure 17)")
     }
 
-    fn shapes_table(&self) -> Table {
-        Paper::Latencies.shapes_table(|of| self.short(of))
+    fn claims(&self) -> Vec<Claim> {
+        Paper::Latencies.claims(|of| self.short(of))
     }
 
     fn chart(&self) -> Chart {
         let x = Axis::new("Time of a call", "ms").log();
         let mut chart = Chart::steps("Duration of calls", x, "calls").line_at_x(1.0, "1 ms");
         for figure in &Paper::Latencies.said().figures {
-            let points = self.calls(&figure.of).map(CallDurations::points);
+            let calls = figure.of.as_ref().and_then(|of| self.calls(of));
+            let points = calls.map(CallDurations::points);
             let points = points.unwrap_or_default();
             chart = chart.series(Series::new(figure.name.as_str(), points));
         }
@@ -204,14 +209,14 @@ impl TimedRuns {
             .text(Paper::Latencies.said().mapping.as_str())
             .figure(self.chart())
             .table(self.table())
-            .table(self.shapes_table());
+            .table(claims_table(&self.claims()));
         let runs = Section::new("Runs")
             .command(command)
             .table(runs_table(&self.runs));
         PaperReport {
             name: "latencies",
             lead: String::new(),
-            tables: vec![self.table(), self.shapes_table()],
+            tables: vec![self.table(), claims_table(&self.claims())],
             json: serde_json::json!({
                 "schema": "headlong-latencies-1",
                 "experiment": experiment.name,
@@ -278,7 +283,7 @@ mod tests {
         let experiment = experiment(Paper::Latencies, true).expect("an experiment");
         let text = timed.report(&experiment, "headlong").text();
         assert!(
-            text.contains("1.25 times") && text.contains(" 49 |"),
+            text.contains(" 1.250 |") && text.contains(" about 49 % |"),
             "{text}"
         );
         assert_eq!(timed.ending(), CommandOutcome::Done);

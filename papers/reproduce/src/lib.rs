@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod automated;
+mod claims;
+mod coverage;
 mod diffs;
 mod experiments;
 mod flashstream;
@@ -20,6 +22,10 @@ mod read_throughput;
 mod report;
 
 pub use automated::{ScenarioSelection, reproduce_virtual, scenario_names};
+pub use claims::{
+    Claim, ClaimsRun, ClaimsSize, Origin, claim_groups, claims_page, run_claims, stored_claims,
+};
+pub use coverage::coverage_page;
 pub use diffs::{DiffOptions, diff_again};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
 pub use flashstream::{FlashstreamOptions, FlashstreamPart, flashstream};

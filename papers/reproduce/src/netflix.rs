@@ -6,14 +6,15 @@
 //! measures a log; the resulting chains are then simulated. No log is written, and only chains are
 //! kept in memory.
 
+use headlong_bench::CommandOutcome;
 use headlong_chain_sim::{
-    Algorithm, ChainRow, ChainTable, Claim, CostPoint, SimulationError, SimulationReport,
-    SimulationSettings, Sweep, SweepOptions, TableError, TableSource, sections,
+    Algorithm, ChainRow, ChainTable, Claim as RuleClaim, CostPoint, SimulationError,
+    SimulationReport, SimulationSettings, Sweep, SweepOptions, TableError, TableSource, sections,
 };
 use headlong_chains::Chain;
 use headlong_characterise::{ComparisonRow, comparison};
 use headlong_engine::Policy;
-use headlong_published::{PublishedComparison, PublishedFigure, Tolerance};
+use headlong_published::{Bound, PublishedComparison, PublishedFigure, PublishedValue, Tolerance};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
@@ -22,10 +23,17 @@ use headlong_workload::phased::{
 };
 use serde::Serialize;
 
+use crate::claims::{Claim, outcome_of};
+
 /// The shipped specification.
 pub const SPECIFICATION: &str = "netflix-2014-catalog";
 /// Sessions of the published log (thesis Table 5.1).
 pub const SESSIONS: u64 = headlong_workload::phased::SESSIONS_FULL;
+
+/// The sizes of thesis 5.6, MB.
+pub fn sizes_mb() -> Vec<f64> {
+    (1..=16).map(f64::from).collect()
+}
 
 /// Parameters of the reproduction.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,14 +159,43 @@ fn row(chain: &Chain, catalogue: &PhasedCatalogue) -> ChainRow {
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
+/// Tolerance for the statistics of a generated log.
+const STATISTIC_SHARE: f64 = 0.15;
+
+/// Statistics for which the thesis gives a bound or says "about".
+const BOUNDED: [(&str, Bound); 11] = [
+    ("chains longer than 1 MB, %", Bound::Below),
+    ("bytes in chains beyond 10 MB, %", Bound::Above),
+    ("bytes in chains up to 1 MB, %", Bound::Below),
+    ("chunk at zero < 16 KiB, %", Bound::Above),
+    ("chains, million", Bound::About),
+    ("chains longer than 10 MB, %", Bound::About),
+    ("chains longer than 20 MB, %", Bound::About),
+    ("chains longer than 450 MB, %", Bound::About),
+    ("chains from offset zero, %", Bound::About),
+    ("download up to 20 %, %", Bound::About),
+    ("download over 100 %, %", Bound::About),
+];
+
 fn beside(figure: ComparisonRow) -> PublishedComparison {
-    let published = PublishedFigure::new(figure.source, figure.published, Tolerance::Unstated);
+    let bound = BOUNDED.iter().find(|(name, _)| *name == figure.name);
+    let bound = bound.map_or(Bound::Exact, |(_, bound)| *bound);
+    // Of a bound, no tolerance is needed.
+    let tolerance = match bound {
+        Bound::Above | Bound::Below => Tolerance::Unstated,
+        _ => Tolerance::Share(STATISTIC_SHARE),
+    };
+    let value = figure.published.map(|number| PublishedValue {
+        bound,
+        ..number.into()
+    });
+    let published = PublishedFigure::new(figure.source, value, tolerance);
     PublishedComparison::new(figure.name, Some(figure.ours), published)
 }
 
 /// The published orders (thesis 5.6.3), by the steady figures: an order holds if all of its claims
 /// do.
-fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
+fn orders(claims: &[RuleClaim]) -> Vec<PublishedOrder> {
     let mut names: Vec<&str> = claims.iter().filter_map(|c| c.order.as_deref()).collect();
     names.dedup();
     // The claims of an order need not be adjacent.
@@ -170,10 +207,10 @@ fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
                 .iter()
                 .filter(|claim| claim.order.as_deref() == Some(name))
         };
-        let holds = |value: fn(&Claim) -> Option<f64>| {
+        let holds = |value: fn(&RuleClaim) -> Option<f64>| {
             of().all(|claim| claim.published.holds(value(claim)) == Some(true))
         };
-        let words = |value: fn(&Claim) -> Option<f64>| {
+        let words = |value: fn(&RuleClaim) -> Option<f64>| {
             let words = of().map(|claim| match (value(claim), claim.unit.as_str()) {
                 (None, _) => format!("{}: not simulated", claim.claim),
                 (Some(yes), "yes/no") => {
@@ -198,6 +235,53 @@ fn orders(claims: &[Claim]) -> Vec<PublishedOrder> {
 }
 
 impl NetflixResult {
+    /// The published orders, percentages and statistics, with ours; of the statistics, one line for
+    /// each place of the thesis.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        let order = |order: &PublishedOrder| {
+            let holds = f64::from(u8::from(order.holds_busiest && order.holds_mean));
+            let name = format!("order: {}", order.published);
+            Claim::of(name, Some(holds), ("", "1 to 1"), "thesis 5.6.3")
+        };
+        let percentages = self
+            .simulation
+            .claims
+            .iter()
+            .filter(|claim| claim.order.is_none());
+        let percentage = |claim: &RuleClaim| {
+            let compared = PublishedComparison::new(
+                claim.claim.clone(),
+                claim.busiest,
+                claim.published.clone(),
+            );
+            Claim::published(compared)
+        };
+        let mut places: Vec<&str> = self.statistics.iter().map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        let of_place = |at: &str| {
+            let of = self
+                .statistics
+                .iter()
+                .filter(|statistic| place(statistic) == at);
+            let judged: Vec<bool> = of.filter_map(PublishedComparison::holds).collect();
+            let held = judged.iter().filter(|holds| **holds).count();
+            let share = (!judged.is_empty()).then(|| held as f64 / judged.len() as f64 * 100.0);
+            let name = format!("{at}: per cent of the figures within 15 %, or their bound");
+            Claim::of(name, share, ("", "100 to 100"), at)
+                .with_words(Some(format!("{held} of {}", judged.len())))
+        };
+        let orders = self.orders.iter().map(order);
+        let all = orders.chain(percentages.map(percentage));
+        let all = all.chain(places.into_iter().map(of_place));
+        all.filter(|claim| claim.compared.ours.is_some()).collect()
+    }
+
+    /// Missed if a published order, percentage or statistic does not come out.
+    pub fn outcome(&self) -> CommandOutcome {
+        outcome_of(&self.claims())
+    }
+
     /// The result as one page.
     pub fn page(&self, command: &str) -> Page {
         let holding =
@@ -279,12 +363,21 @@ impl NetflixResult {
     }
 
     fn statistics_table(&self) -> Table {
-        let mut table = Table::new(PublishedComparison::HEADS);
+        let heads = PublishedComparison::HEADS.into_iter().chain(["Comes out"]);
+        let mut table = Table::new(heads);
         for statistic in &self.statistics {
-            table.push(statistic.cells().map(Cell::from));
+            let cells = statistic.cells().map(Cell::from).into_iter();
+            table.push(cells.chain([statistic.verdict().word().into()]));
         }
         table
     }
+}
+
+/// Place of a statistic in the thesis: a table or a section, without its notes.
+fn place(statistic: &PublishedComparison) -> &str {
+    let source = &statistic.published.source;
+    let end = source.find([',', '(', ';', ':']).unwrap_or(source.len());
+    source[..end].trim()
 }
 
 #[cfg(test)]
@@ -324,6 +417,33 @@ mod tests {
             "not those of these 300: they are scaled to the 126064 published sessions",
         ] {
             assert!(text.contains(part), "{part} is missing in: {text}");
+        }
+    }
+
+    #[test]
+    fn bounds_of_thesis_name_existing_statistics() {
+        let made = made(60);
+        for (name, bound) in BOUNDED {
+            let of = made
+                .statistics
+                .iter()
+                .find(|statistic| statistic.name == name);
+            let value = of.and_then(|statistic| statistic.published.value.as_ref());
+            assert_eq!(value.map(|value| value.bound), Some(bound), "{name}");
+        }
+        let claims = made.claims();
+        let orders = claims
+            .iter()
+            .filter(|claim| claim.compared.name.starts_with("order"));
+        assert_eq!(orders.count(), 7);
+        let names = ["Table 5.2", "First-Grow-SR at 16 MB"];
+        for name in names {
+            assert!(
+                claims
+                    .iter()
+                    .any(|claim| claim.compared.name.contains(name)),
+                "{name}"
+            );
         }
     }
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use headlong_published::{PublishedFigure, Tolerance};
-use headlong_report::Table;
+use headlong_published::{PublishedComparison, PublishedFigure, PublishedValue, Tolerance};
 use serde::Deserialize;
 
-use crate::report::{Criterion, criteria_table};
+use crate::claims::Claim;
 
 /// A paper, or a part of one with its own experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +15,14 @@ pub enum Paper {
     ToChunk,
     /// Libception, TOMPECS 2018, section 5.
     Asap,
-    /// The same, 6.5.
+    /// The same, 6.3: Figures 9 and 10.
+    Schedulers,
+    /// The same, 6.4: Figures 11 to 13.
+    Modes,
+    /// The same, 6.5: Figures 14 and 15.
     ReadAhead,
+    /// The same, 6.5: Figure 16.
+    Both,
     /// The same, 6.7: Table 3, its rows for Linux.
     Servers,
     /// The same, 6.6: durations of calls.
@@ -37,10 +42,25 @@ pub(crate) type ConfigurationKey = (String, String);
 pub(crate) struct PublishedResults {
     /// How the paper's configurations are mapped to ours.
     pub(crate) mapping: String,
+    /// Which of our rates is of the same kind as the paper's.
+    pub(crate) compares: RateKind,
     /// Configurations.
     pub(crate) figures: Vec<PublishedConfiguration>,
     /// Shapes that must be reproduced.
     pub(crate) shapes: Vec<PublishedShape>,
+    /// Rows of tables without a counterpart here.
+    #[serde(default)]
+    pub(crate) only_published: Vec<PublishedRow>,
+}
+
+/// The bytes that a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RateKind {
+    /// Requested by viewers: a target request rate.
+    Offered,
+    /// Received by viewers: a throughput.
+    Delivered,
 }
 
 /// A configuration and its results.
@@ -49,34 +69,76 @@ pub(crate) struct PublishedResults {
 pub(crate) struct PublishedConfiguration {
     /// Name in the paper.
     pub(crate) name: String,
-    /// Our workload and server.
-    pub(crate) of: ConfigurationKey,
-    /// Its failure-free rate, MB/s.
-    pub(crate) rate: Option<f64>,
-    /// Percentage of its calls shorter than a millisecond (libception Figure 17).
-    pub(crate) short_calls: Option<f64>,
-    /// Its drive: MB/s, milliseconds per 128 KiB, and per cent of bytes in sequences of at most 128
-    /// KiB and of more than 1920 KiB, as far as given (libception Table 2 and 5.5).
-    pub(crate) drive: Option<Vec<f64>>,
+    /// Our workload and server, if it is run here.
+    pub(crate) of: Option<ConfigurationKey>,
+    /// Its failure-free rate.
+    pub(crate) published: Option<PublishedValue>,
+    /// Share of its calls shorter than a millisecond (libception Figure 17).
+    pub(crate) short_calls: Option<PublishedValue>,
+    /// Its drive (libception Table 2 and 5.5), as far as given: rate, time per 128 KiB, and bytes in
+    /// sequences of at most 128 KiB and of more than 1920 KiB.
+    #[serde(default)]
+    pub(crate) drive: Vec<PublishedValue>,
     /// Source of the rate.
     pub(crate) source: String,
 }
 
-/// A shape of a figure that must be reproduced, even where numbers cannot: a ratio of rates within
-/// bounds.
+/// A shape of a figure that must be reproduced, even where numbers cannot.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PublishedShape {
     /// Description.
     pub(crate) name: String,
+    /// The ratio, or the difference if it has a unit; `None` if the paper only shows curves.
+    pub(crate) published: Option<PublishedValue>,
     /// Numerator.
     pub(crate) this: ConfigurationKey,
     /// Denominator.
     pub(crate) that: ConfigurationKey,
-    /// Bounds.
+    /// Tolerance.
+    #[serde(default)]
     pub(crate) within: Tolerance,
     /// Source.
     pub(crate) source: String,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PublishedRow {
+    /// The measured configuration.
+    pub(crate) name: String,
+    /// Its numbers.
+    pub(crate) values: Vec<PublishedValue>,
+    /// Source, and why it has no counterpart.
+    pub(crate) source: String,
+}
+
+impl PublishedShape {
+    /// The comparison of two rates, either of which may be unknown: bytes per second, or any other
+    /// quantity if the shape is a ratio.
+    fn compared(&self, this: Option<f64>, that: Option<f64>) -> PublishedComparison {
+        let unit = self.published.as_ref().map_or("", |value| &value.unit);
+        let both = this.zip(that);
+        let ours = both.map(|(this, that)| match unit {
+            "" => this / that,
+            unit => in_unit(this - that, unit),
+        });
+        let figure = PublishedFigure::new(self.source.clone(), self.published.clone(), self.within);
+        PublishedComparison::new(self.name.clone(), ours, figure)
+    }
+}
+
+/// A rate in bytes per second in a unit of the papers.
+pub(crate) fn in_unit(rate: f64, unit: &str) -> f64 {
+    let bytes = match unit {
+        "MB/s" => 1e6,
+        // Requests of 0.5 MB and chunks of 2 MB are binary (libception 4, thesis 3.5).
+        "requests/s" => f64::from(1 << 19),
+        "chunks/s" => f64::from(2 << 20),
+        _ => f64::NAN,
+    };
+    rate / bytes
 }
 
 static SAID: LazyLock<BTreeMap<String, PublishedResults>> = LazyLock::new(|| {
@@ -86,11 +148,13 @@ static SAID: LazyLock<BTreeMap<String, PublishedResults>> = LazyLock::new(|| {
 
 impl Paper {
     /// All of them.
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::ToChunk,
         Self::Asap,
+        Self::Schedulers,
+        Self::Modes,
         Self::ReadAhead,
+        Self::Both,
         Self::Servers,
         Self::Latencies,
         Self::Disks,
@@ -107,6 +171,18 @@ impl Paper {
             Self::Asap => (
                 "libception-asap",
                 include_str!("../../../experiments/libception-asap.toml"),
+            ),
+            Self::Schedulers => (
+                "libception-schedulers",
+                include_str!("../../../experiments/libception-schedulers.toml"),
+            ),
+            Self::Modes => (
+                "libception-modes",
+                include_str!("../../../experiments/libception-modes.toml"),
+            ),
+            Self::Both => (
+                "libception-both",
+                include_str!("../../../experiments/libception-both.toml"),
             ),
             Self::ReadAhead => (
                 "libception-readahead",
@@ -136,25 +212,20 @@ impl Paper {
         &SAID[self.experiment().0]
     }
 
-    /// Its shapes with our results: ratios of two values, either of which may be unknown.
-    pub(crate) fn shapes_table(self, value: impl Fn(&ConfigurationKey) -> Option<f64>) -> Table {
-        let criterion = |shape: &PublishedShape| {
-            let values = value(&shape.this).zip(value(&shape.that));
-            let ratio = values.map(|(this, that)| this / that);
-            Criterion {
-                demanded: format!("{} ({})", shape.name, shape.source),
-                found: ratio.map(|ratio| format!("{ratio:.2} times")),
-                holds: PublishedFigure::new("", None, shape.within).holds(ratio),
-            }
+    /// Its shapes with our results; either of two values may be unknown.
+    pub(crate) fn claims(self, value: impl Fn(&ConfigurationKey) -> Option<f64>) -> Vec<Claim> {
+        let claim = |shape: &PublishedShape| {
+            let compared = shape.compared(value(&shape.this), value(&shape.that));
+            Claim::published(compared)
         };
-        let criteria = self.said().shapes.iter().map(criterion);
-        criteria_table(["Published", "Here", "Reproduced"], criteria)
+        self.said().shapes.iter().map(claim).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headlong_published::Bound;
 
     #[test]
     fn papers_have_figures_and_shapes() {
@@ -163,9 +234,35 @@ mod tests {
             assert!(!said.mapping.is_empty());
             assert!(!said.figures.is_empty());
             for shape in &said.shapes {
-                assert!(matches!(shape.within, Tolerance::Between(from, to) if from < to));
+                let has_bound =
+                    |value: &PublishedValue| !matches!(value.bound, Bound::Exact | Bound::About);
+                let can_fail = shape.within != Tolerance::Unstated
+                    || shape.published.as_ref().is_some_and(has_bound);
+                assert!(can_fail, "{shape:?}");
+            }
+            let known = ["", "MB/s", "requests/s", "chunks/s"];
+            let shapes = said.shapes.iter().filter_map(|s| s.published.as_ref());
+            let rates = said.figures.iter().filter_map(|f| f.published.as_ref());
+            for value in shapes.chain(rates) {
+                assert!(known.contains(&value.unit.as_str()), "{value}");
             }
         }
         assert_eq!(SAID.len(), Paper::ALL.len());
+    }
+    #[test]
+    fn shape_with_unit_is_difference() {
+        let shape = |published: &str| PublishedShape {
+            name: "a shape".into(),
+            published: published.parse().ok(),
+            this: ("sd".into(), "one".into()),
+            that: ("sd".into(), "other".into()),
+            within: Tolerance::Between(10.0, 30.0),
+            source: "nowhere".into(),
+        };
+        let compared = shape("about 20 MB/s").compared(Some(5e7), Some(3e7));
+        assert_eq!((compared.ours, compared.holds()), (Some(20.0), Some(true)));
+        let compared = shape("20").compared(Some(5e7), Some(2e7));
+        assert_eq!((compared.ours, compared.holds()), (Some(2.5), Some(false)));
+        assert_eq!(shape("20").compared(None, Some(2e7)).ours, None);
     }
 }

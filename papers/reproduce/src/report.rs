@@ -4,48 +4,11 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use headlong_bench::{BenchError, BenchOptions, CommandOutcome};
-use headlong_published::PublishedComparison;
-use headlong_report::{Cell, Page, Table};
-use serde::Serialize;
+use headlong_report::{Page, Table};
 use serde_json::Value;
 
 /// Footer of a page whose runs have no machine of their own to describe.
 pub(crate) const FOOTER: &str = concat!("headlong ", env!("CARGO_PKG_VERSION"));
-
-/// A published result that must be reproduced, with ours.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Criterion {
-    /// The criterion and its source.
-    pub(crate) demanded: String,
-    /// Our result; `None` if it was not measured.
-    pub(crate) found: Option<String>,
-    /// Whether it holds; `None` if this cannot be determined.
-    pub(crate) holds: Option<bool>,
-}
-
-/// A table of criteria with these headings.
-pub(crate) fn criteria_table(
-    heads: [&str; 3],
-    criteria: impl IntoIterator<Item = Criterion>,
-) -> Table {
-    let columns: [&dyn Fn(&Criterion) -> Cell; 3] = [
-        &|line| line.demanded.as_str().into(),
-        &|line| line.found.clone().into(),
-        &|line| line.holds.into(),
-    ];
-    let columns: Vec<_> = heads.into_iter().zip(columns).collect();
-    Table::of(criteria, &columns)
-}
-
-/// A table of measured figures with the published ones, and the verdicts.
-pub(crate) fn comparison_table(lines: &[PublishedComparison]) -> Table {
-    let mut table = Table::new(PublishedComparison::HEADS.into_iter().chain(["Holds"]));
-    for line in lines {
-        let cells = line.cells().map(Cell::from);
-        table.push(cells.into_iter().chain([line.holds().into()]));
-    }
-    table
-}
 
 /// What a reproduction prints and writes.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::bench::Bench;
 use crate::disk::DiskCommand;
 use crate::load::LoadArgs;
-use crate::reproduce::Reproduce;
+use crate::reproduce::ReproduceArgs;
 use crate::simulate::SimulateArgs;
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -36,8 +36,7 @@ pub(crate) enum Command {
     Simulate(Box<SimulateArgs>),
     #[command(subcommand)]
     Bench(Bench),
-    #[command(subcommand)]
-    Reproduce(Reproduce),
+    Reproduce(ReproduceArgs),
     #[command(subcommand)]
     Trace(Trace),
 }

@@ -14,8 +14,14 @@ use crate::reproduction_args::{RealOrVirtualArgs, of_paper};
 enum PaperPart {
     /// Section 5: Table 2, Figures 2 to 6
     Asap,
+    /// 6.3: Figures 9 and 10
+    Schedulers,
+    /// 6.4: Figures 11 to 13
+    Modes,
     /// 6.5: Figures 14 and 15
     Readahead,
+    /// 6.5: Figure 16, and Table 3 without rising rates
+    Both,
     /// 6.6: Figure 17
     Latencies,
     /// 6.7: Table 3, Linux
@@ -29,9 +35,12 @@ enum PaperPart {
 }
 
 /// Parts in the order of the paper.
-const PARTS: [PaperPart; 6] = [
+const PARTS: [PaperPart; 9] = [
     PaperPart::Asap,
+    PaperPart::Schedulers,
+    PaperPart::Modes,
     PaperPart::Readahead,
+    PaperPart::Both,
     PaperPart::Latencies,
     PaperPart::Servers,
     PaperPart::Disks,
@@ -39,6 +48,8 @@ const PARTS: [PaperPart; 6] = [
 ];
 
 /// Serialized and large reads, the kernel's read-ahead, and small files (TOMPECS 2018)
+///
+/// Exit code 4 if a published result is not reproduced, 3 if a run does not count.
 ///
 ///   headlong reproduce libception --part all --quick
 ///   headlong reproduce libception --part servers --quick
@@ -62,7 +73,10 @@ impl PaperPart {
     fn paper(self) -> Option<Paper> {
         match self {
             Self::Asap => Some(Paper::Asap),
+            Self::Schedulers => Some(Paper::Schedulers),
+            Self::Modes => Some(Paper::Modes),
             Self::Readahead => Some(Paper::ReadAhead),
+            Self::Both => Some(Paper::Both),
             Self::Latencies => Some(Paper::Latencies),
             Self::Servers => Some(Paper::Servers),
             Self::Disks => Some(Paper::Disks),
@@ -73,9 +87,13 @@ impl PaperPart {
     /// Why it cannot be run with these options, if so.
     fn lack(self, way: &RealOrVirtualArgs) -> Option<&'static str> {
         match self {
-            Self::Latencies | Self::Servers if way.is_virtual => {
-                Some("it needs preload, which cannot be simulated: leave out --virtual")
+            Self::Latencies if way.is_virtual => {
+                Some("it times calls of real programs: leave out --virtual")
             }
+            Self::Servers if way.is_virtual => Some(
+                "rates that rise within a run cannot be simulated: leave out --virtual, or use \
+                 --part both, which has nginx's rows",
+            ),
             Self::Disks if way.is_virtual => {
                 Some("several drives cannot be simulated: leave out --virtual")
             }

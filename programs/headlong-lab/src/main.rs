@@ -14,6 +14,7 @@
 mod args;
 mod bench;
 mod characterise;
+mod claims;
 mod describe;
 mod disk;
 mod drive_args;

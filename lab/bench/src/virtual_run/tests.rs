@@ -40,6 +40,22 @@ directio = "1MiB"
 [server.anything]
 kind = "command"
 command = ["serve", "{port}"]
+[server.preloaded]
+kind = "nginx"
+preload = true
+reader = { policy = "fixed", prefetch = "2MiB", outstanding_reads_rotating = 1, order = "fcfs" }
+[server.serialized]
+kind = "nginx"
+preload = true
+reader.mode = "serialize"
+[server.counted]
+kind = "nginx"
+preload = true
+reader.mode = "track"
+[server.other-scheduler]
+kind = "nginx"
+preload = true
+kernel.scheduler = "none"
 "#;
 
 fn experiment() -> Experiment {
@@ -115,6 +131,33 @@ fn workload_may_override_drive() {
 }
 
 #[test]
+fn preloaded_server_is_the_engine_of_its_reception() {
+    let setup = |server| bench().world(&cell(server)).expect("imitable").setup;
+    let preloaded = setup("preloaded");
+    assert_eq!(preloaded.server, ServerModel::Headlong);
+    let engine = preloaded.engine;
+    assert_eq!(engine.sizing.reference_bytes, 2 << 20);
+    assert_eq!(
+        (engine.sizing.policy.name(), engine.order.name()),
+        ("fixed", "fcfs")
+    );
+    assert_eq!(
+        (engine.outstanding_reads_max, engine.control.mode.name()),
+        (1, "off")
+    );
+    // As for headlong, an eighth of the limit is for the process.
+    assert_eq!(engine.memory_bytes, 192 << 20);
+    let serialized = setup("serialized").engine;
+    assert_eq!(serialized.sizing.reference_bytes, serialized.piece_bytes);
+    assert_eq!(serialized.outstanding_reads_max, 1);
+    assert!(matches!(setup("counted").server, ServerModel::Vanilla(_)));
+    let lack = bench()
+        .world(&cell("other-scheduler"))
+        .expect_err("not imitable");
+    assert!(lack.to_string().contains("scheduler none"), "{lack}");
+}
+
+#[test]
 fn virtual_run_uses_settings_of_real_run() {
     let world = bench().world(&cell("headlong")).expect("imitable");
     assert_eq!(world.setup.engine.sizing.reference_bytes, 3 << 20);
@@ -150,9 +193,10 @@ fn turnaround_is_part_of_run_identity() {
 fn reports_cells_that_cannot_be_simulated() {
     let lacks = bench().lacks(&experiment().cells());
     let told: Vec<String> = lacks.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told.len(), 3, "{told:?}");
     assert!(told[0].contains("anything, sd") && told[0].contains("command"));
-    assert!(told[1].contains("past-the-cache") && told[1].contains("directio"));
+    assert!(told[1].contains("other-scheduler") && told[1].contains("scheduler none"));
+    assert!(told[2].contains("past-the-cache") && told[2].contains("directio"));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use headlong_engine::{Control, Policy};
 use headlong_http::Pace;
+use headlong_reception::{Mode as ReceptionMode, Settings as ReceptionSettings};
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
     AccessMethod, FlashSetup, MeasuredWindow, PageCacheServerSetup, Scheduler, ServerModel,
@@ -46,9 +48,6 @@ impl VirtualBench {
         if cell.workload.drive.drives() > 1 {
             return Err("several drives are not supported".to_owned());
         }
-        if cell.server.preload {
-            return Err("preloading is not supported".to_owned());
-        }
         if cell.server.mount {
             return Err("a mount is not supported".to_owned());
         }
@@ -89,6 +88,7 @@ impl VirtualBench {
             ServerKind::Headlong { config } => {
                 self.headlong(config, cell, &mut made)?;
             }
+            ServerKind::Nginx(_) | ServerKind::Apache(_) if self.reception(cell, &mut made)? => {}
             ServerKind::Nginx(nginx) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
                 made.server = ServerModel::Vanilla(of_nginx(nginx, vanilla)?);
@@ -158,6 +158,49 @@ impl VirtualBench {
         }
         match wrong.is_empty() {
             true => Ok(()),
+            false => Err(wrong.join("; ")),
+        }
+    }
+
+    /// A server with the preloaded library: the reception's engine answers the viewers, whose
+    /// requests are the server's calls; server, library and page cache take no time. Returns whether
+    /// the reception reads for the server.
+    fn reception(&self, cell: &ExperimentCell, made: &mut WorldSetup) -> Result<bool, String> {
+        if !cell.server.preload {
+            return Ok(false);
+        }
+        let mut keys: toml::Table = cell.server.reader.parse().unwrap_or_default();
+        if let Some(memory) = self.experiment.memory {
+            let memory = pool_memory(memory).to_string();
+            keys.entry("memory").or_insert(memory.into());
+        }
+        let text = toml::to_string(&keys).map_err(|error| error.to_string())?;
+        let settings = ReceptionSettings::from_text("reader", &text, &Default::default());
+        let settings = settings.map_err(|mistakes| mistakes.to_string())?;
+        if settings.mode == ReceptionMode::Track {
+            return Ok(false);
+        }
+        if cell.kernel.scheduler != "mq-deadline" {
+            // Its effect on the reads of a reception is not modelled.
+            let scheduler = &cell.kernel.scheduler;
+            return Err(format!(
+                "preloading with the scheduler {scheduler} is not supported"
+            ));
+        }
+        made.engine = settings.engine.for_device(true);
+        made.engine.request_bytes_max = made.request_bytes_max;
+        if settings.mode == ReceptionMode::Serialize {
+            // Nothing but what a call requests, one read at a time.
+            let engine = &mut made.engine;
+            engine.control.mode = Control::Off;
+            engine.sizing.policy = Policy::Fixed;
+            engine.sizing.reference_bytes = engine.piece_bytes;
+            engine.outstanding_reads_max = 1;
+            engine.ahead_horizon = Duration::ZERO;
+        }
+        let wrong: Vec<String> = made.engine.check().map(|error| error.to_string()).collect();
+        match wrong.is_empty() {
+            true => Ok(true),
             false => Err(wrong.join("; ")),
         }
     }

@@ -24,6 +24,7 @@ use headlong_bench::{
 };
 use headlong_report::say;
 
+use crate::claims::Claim;
 use crate::report::RunChoice;
 use results::{AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, name_of};
 use scenarios::{
@@ -75,6 +76,12 @@ pub struct ScenarioSelection {
 }
 
 impl ScenarioSelection {
+    fn effort(&self) -> AutomatedScope {
+        let mut effort = if self.choice.is_quick { QUICK } else { FULL };
+        effort.seeds = self.choice.seeds(effort.seeds);
+        effort
+    }
+
     /// The named scenarios, else all, or those of a quick reproduction.
     fn scenarios(&self) -> Vec<Scenario> {
         let is_meant = |scenario: &&Scenario| match self.scenarios.is_empty() {
@@ -99,20 +106,28 @@ pub fn reproduce_virtual(
     options: &BenchOptions,
 ) -> Result<CommandOutcome, BenchError> {
     let started = WallInstant::now();
-    let mut effort = if choice.choice.is_quick { QUICK } else { FULL };
-    effort.seeds = choice.choice.seeds(effort.seeds);
+    let mut result = limits(choice);
     let threads = choice.choice.threads();
-    let outcomes = outcomes(&choice.scenarios(), effort, threads);
-    let in_action = in_action(&outcomes, effort, threads);
-    let result = AutomatedResult {
+    result.in_action = in_action(&result.outcomes, choice.effort(), threads);
+    result.seconds = started.elapsed().as_secs_f64();
+    result.report(&options.command_line).publish(options)
+}
+
+/// The claims, without the runs in which a controller finds its size.
+pub(crate) fn automated_claims(choice: &ScenarioSelection) -> Vec<Claim> {
+    limits(choice).claims()
+}
+
+fn limits(choice: &ScenarioSelection) -> AutomatedResult {
+    let effort = choice.effort();
+    AutomatedResult {
         schema: "headlong-automated-prefetching-1",
         is_quick: choice.choice.is_quick,
         seeds: effort.seeds,
-        seconds: started.elapsed().as_secs_f64(),
-        outcomes,
-        in_action,
-    };
-    result.report(&options.command_line).publish(options)
+        seconds: 0.0,
+        outcomes: outcomes(&choice.scenarios(), effort, choice.choice.threads()),
+        in_action: Vec::new(),
+    }
 }
 
 /// Part of a scenario that one thread runs from beginning to end: consecutive sizes, each search

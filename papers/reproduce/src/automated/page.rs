@@ -1,14 +1,17 @@
 //! Output of the reproduction: an HTML page, JSON, and Markdown tables for the documentation.
 
-use headlong_bench::{CommandOutcome, series_charts};
+use headlong_bench::series_charts;
+use headlong_published::PublishedValue;
 use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table};
 use headlong_sim::RunFigures;
 
 use super::results::{
-    AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, TABLE_1, name_of, said,
+    AutomatedResult, ConfigurationLimit, ControllerRun, ScenarioOutcome, TABLE_1, TABLE_1_FIGURES,
+    name_of, said,
 };
 use super::scenarios::{MemoryModel, PrefetchSizing, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE};
-use crate::report::{PaperReport, criteria_table};
+use crate::claims::{claims_table, outcome_of};
+use crate::report::PaperReport;
 
 /// The simulator's rates are in MiB/s, those of the papers in 10^6 bytes.
 const MB_PER_MIB: f64 = 1.048_576;
@@ -20,14 +23,11 @@ fn rate(limit: Option<&ConfigurationLimit>) -> Cell {
 
 impl AutomatedResult {
     pub(super) fn report(&self, command: &str) -> PaperReport {
-        let criteria = self.judged();
+        let claims = self.claims();
         let mut json = serde_json::to_value(self).unwrap_or_default();
-        json["judged"] = serde_json::to_value(&criteria).unwrap_or_default();
-        let outcome = match criteria.iter().any(|line| line.holds == Some(false)) {
-            false => CommandOutcome::Done,
-            true => CommandOutcome::Missed,
-        };
-        let judged = criteria_table(["Demanded", "Found", "Holds"], criteria);
+        json["claims"] = serde_json::to_value(&claims).unwrap_or_default();
+        let outcome = outcome_of(&claims);
+        let judged = claims_table(&claims);
         let memories = MEMORIES.map(|memory| self.table(memory));
         let mut tables = memories.to_vec();
         tables.extend([self.sizes_table(), judged.clone()]);
@@ -56,6 +56,7 @@ impl AutomatedResult {
             |outcome: &ScenarioOutcome, sizing| Cell::maybe(outcome.by_best(memory, sizing), 2);
         let by_vanilla =
             |ratio: Option<f64>| Cell::maybe(ratio.filter(|_| memory == MemoryModel::PageCache), 2);
+        let printed = |value: Option<PublishedValue>| Cell::from(value.map(|v| v.to_string()));
         let table = Table::of(
             &self.outcomes,
             &[
@@ -63,7 +64,7 @@ impl AutomatedResult {
                 ("Best size (MB)", &|of| {
                     best(of).and_then(|best| best.size_mib).into()
                 }),
-                ("published", &|of| said(of.name).best_mib.into()),
+                ("published", &|of| printed(said(of.name).best)),
                 ("Best (MB/s)", &|of| rate(best(of).as_ref())),
                 ("auto (MB/s)", &|of| rate(auto(of).as_ref())),
                 ("auto / best", &|of| by_best(of, PrefetchSizing::Auto)),
@@ -73,11 +74,9 @@ impl AutomatedResult {
                 ("auto-paper / best", &|of| {
                     by_best(of, PrefetchSizing::AutoPaper)
                 }),
-                ("published", &|of| {
-                    Cell::maybe(said(of.name).auto_by_best, 2)
-                }),
+                ("published", &|of| printed(said(of.name).auto_by_best)),
                 ("best / vanilla", &|of| by_vanilla(of.by_vanilla())),
-                ("published", &|of| by_vanilla(said(of.name).by_vanilla)),
+                ("published", &|of| printed(said(of.name).by_vanilla)),
                 ("Share of the bound (%)", &|of| {
                     let rates = of.of(memory).map(|limit| limit.rate_mib_s);
                     let top = rates.fold(0.0, f64::max);
@@ -175,11 +174,11 @@ fn scenario_section(outcome: &ScenarioOutcome) -> Section {
             chart = chart.line_at_y(served, format!("auto, {words}"));
         }
     }
-    if let Some(best) = said.best_mib {
-        chart = chart.line_at_x(best as f64, "published best");
+    if let Some(best) = &said.best {
+        chart = chart.line_at_x(best.number, "published best");
     }
     let mut published = Vec::new();
-    published.extend(said.best_mib.map(|best| format!("best size {best} MB")));
+    published.extend(said.best.map(|best| format!("best size {best}")));
     published.extend(
         said.by_vanilla
             .map(|by| format!("{by} times the vanilla server")),
@@ -232,18 +231,13 @@ fn extra_section(outcome: &ScenarioOutcome) -> Section {
     let misses = misses.series(Series::new("published (Table 1)", published).reference());
     let heads = "Size (MB) | Disk / requested | published | Evicted / requested | published | \
         Wasted / requested | published | own memory: disk | evicted | wasted";
-    let figures: [fn(&RunFigures) -> f64; 3] = [
-        |r| r.disk_mib_s / r.served_mib_s.max(1e-9),
-        |r| r.evicted_mib_s / r.served_mib_s.max(1e-9),
-        |r| r.waste_ratio * r.disk_mib_s / r.served_mib_s.max(1e-9),
-    ];
     let mut table = Table::headed(heads).caption("Table 1 (thesis 4.1): bytes by bytes requested.");
     for (size_mib, published) in TABLE_1 {
         let ratios = |memory| {
             let limit = outcome
                 .fixed(memory)
                 .find(|limit| limit.size_mib == Some(size_mib));
-            figures.map(|figure| Cell::maybe(limit.map(|limit| limit.mean(figure)), 2))
+            TABLE_1_FIGURES.map(|figure| Cell::maybe(limit.map(|limit| limit.mean(figure)), 2))
         };
         let cache = ratios(MemoryModel::PageCache).into_iter().zip(published);
         let cache = cache.flat_map(|(ours, published)| [ours, Cell::number(published, 2)]);
@@ -253,7 +247,9 @@ fn extra_section(outcome: &ScenarioOutcome) -> Section {
     Section::new("Cost of large prefetches: Figure 2 (4.2), Table 1 (4.1)")
         .text(
             "SD titles, 4 GB, each size at its highest failure-free rate. The published ratios \
-             are from runs at rates that the paper does not give.",
+             are from runs at rates that the paper does not give. Wasted bytes fall with the size \
+             here, where the paper's rise: what was evicted before it was sent counts as evicted \
+             and not as wasted.",
         )
         .figure(times)
         .figure(misses)

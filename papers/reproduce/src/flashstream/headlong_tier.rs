@@ -147,6 +147,7 @@ mod tests {
             ramp: Duration::from_secs(10),
             measured: Duration::from_secs(10),
             resolution: 8.0,
+            windows: 1,
         };
         for ours in ALL {
             let experiment = ours.experiment(&effort);

@@ -39,6 +39,9 @@ pub(super) struct MachineSpec {
     /// One disk, or several in stripes.
     pub(super) disks: usize,
     pub(super) ssd: DriveSpec,
+    /// Most outstanding windows of one read of the disk: with one, the next window is requested when
+    /// the previous one has arrived.
+    pub(super) windows: u32,
 }
 
 /// Counters, from the beginning or since [`Machine::begin_count`].
@@ -104,7 +107,10 @@ pub(super) struct Machine {
     jobs: HashMap<u64, MachineJob>,
     next_job: u64,
     is_writing: bool,
+    windows: u32,
     pub(super) counts: MachineCounts,
+    /// Time and busy time of the disks and of the SSD at the beginning of `counts`.
+    counted_from: (Instant, [Duration; 2]),
 }
 
 impl Machine {
@@ -126,7 +132,9 @@ impl Machine {
             jobs: HashMap::new(),
             next_job: 0,
             is_writing: false,
+            windows: spec.windows.max(1),
             counts: MachineCounts::default(),
+            counted_from: (Instant::ZERO, [Duration::ZERO; 2]),
         }
     }
 
@@ -152,6 +160,22 @@ impl Machine {
 
     pub(super) fn begin_count(&mut self) {
         self.counts = MachineCounts::default();
+        self.counted_from = (self.now, self.busy_times());
+    }
+
+    /// Busy time of all disks and of the SSD.
+    fn busy_times(&self) -> [Duration; 2] {
+        let disks = self.disks.iter().map(|disk| disk.used(self.now).busy.0);
+        [Duration(disks.sum()), self.ssd.used(self.now).busy]
+    }
+
+    /// Busy share of a disk (the mean over several) and of the SSD since [`Self::begin_count`].
+    pub(super) fn busy_shares(&self) -> [f64; 2] {
+        let (from, before) = self.counted_from;
+        let seconds = self.now.since(from).as_secs_f64().max(1e-9);
+        let [disks, ssd] = self.busy_times();
+        let disks = (disks - before[0]).as_secs_f64() / self.disks.len() as f64;
+        [disks / seconds, (ssd - before[1]).as_secs_f64() / seconds]
     }
 
     /// Writes the whole SSD once, in order, outside the measured time: an SSD that was never filled
@@ -304,10 +328,12 @@ impl Machine {
             at += bytes;
         }
         if let Some(waiting) = self.waiting.get_mut(&name) {
+            waiting.jobs += self.windows.min(windows.len() as u32);
             waiting.windows = windows;
-            waiting.jobs += 1;
         }
-        self.next_window(name);
+        for _ in 0..self.windows {
+            self.next_window(name);
+        }
     }
 
     /// Starts the next window of a segment. Returns whether there was one.
@@ -341,8 +367,8 @@ impl Machine {
             for job in &done {
                 match self.jobs.remove(job) {
                     Some(MachineJob::Of(name)) => self.part_done(name),
-                    // After the last window the read is done; otherwise the next window has been
-                    // started.
+                    // After the last window the read is done, or its part of the outstanding
+                    // windows; otherwise the next window has been started.
                     Some(MachineJob::Window(name)) if !self.next_window(name) => {
                         self.part_done(name)
                     }

@@ -25,6 +25,7 @@ use headlong_bench::{BenchError, BenchOptions, CommandOutcome, in_parallel};
 use headlong_plan::PriceTable;
 use headlong_units::{Duration, MIB};
 
+use crate::claims::Claim;
 use crate::report::RunChoice;
 use results::{FillTime, FlashstreamResult, MachineResult};
 use tiered_systems::{FIGURE_7, FlashstreamScope, TABLE_5, TierKind};
@@ -88,6 +89,7 @@ impl FlashstreamOptions {
             ramp: Duration::from_secs(ramp),
             measured: Duration::from_secs(measured),
             resolution,
+            windows: 1,
         }
     }
 
@@ -104,8 +106,21 @@ impl FlashstreamOptions {
 pub fn flashstream(
     flashing: &FlashstreamOptions,
     options: &BenchOptions,
-    mut progress: impl FnMut(usize, usize),
+    progress: impl FnMut(usize, usize),
 ) -> Result<CommandOutcome, BenchError> {
+    let streamed = measured(flashing, progress);
+    streamed.report(&options.command_line).publish(options)
+}
+
+/// The claims of the chosen parts.
+pub(crate) fn flashstream_claims(flashing: &FlashstreamOptions) -> Vec<Claim> {
+    measured(flashing, |_, _| {}).claims()
+}
+
+fn measured(
+    flashing: &FlashstreamOptions,
+    mut progress: impl FnMut(usize, usize),
+) -> FlashstreamResult {
     let started = WallInstant::now();
     let effort = flashing.effort();
     let threads = flashing.choice.threads();
@@ -139,15 +154,19 @@ pub fn flashstream(
         answers.into_iter().for_each(|answer| answer(&mut streamed));
     }
     streamed.seconds = started.elapsed().as_secs_f64();
-    streamed.report(&options.command_line).publish(options)
+    streamed
 }
 
-/// A measurement.
+/// Outstanding windows of the paper's systems: as the disk model fits the paper's disk, and as an
+/// asynchronous read-ahead would have.
+const WINDOWS: [u32; 2] = [1, 2];
+
+/// A measurement; of limits, with this number of outstanding windows.
 #[derive(Debug, Clone, Copy)]
 enum Measurement {
     Ssds(bool),
-    Limit(usize),
-    Machine(usize),
+    Limit(usize, u32),
+    Machine(usize, u32),
     Fill(usize),
     Blocks(u64),
     Ours(usize),
@@ -168,12 +187,20 @@ fn first_tasks(flashing: &FlashstreamOptions) -> Vec<Measurement> {
         tasks.extend((0..count).map(Measurement::Ours));
     }
     match flashing.has(FlashstreamPart::Systems) {
-        true => tasks.extend((0..FIGURE_7.len()).map(Measurement::Limit)),
-        false if needs_bare => tasks.push(Measurement::Limit(0)),
+        true => {
+            for windows in WINDOWS {
+                let limit = |index| Measurement::Limit(index, windows);
+                tasks.extend((0..FIGURE_7.len()).map(limit));
+            }
+        }
+        false if needs_bare => tasks.push(Measurement::Limit(0, WINDOWS[0])),
         false => {}
     }
     if flashing.has(FlashstreamPart::Machines) {
-        tasks.extend((0..TABLE_5.len()).map(Measurement::Machine));
+        for windows in WINDOWS {
+            let machine = |index| Measurement::Machine(index, windows);
+            tasks.extend((0..TABLE_5.len()).map(machine));
+        }
     }
     tasks
 }
@@ -203,13 +230,15 @@ impl Measurement {
                 let figures = ssds::figures(is_quick);
                 Box::new(|result| result.ssds = Some(figures))
             }
-            Self::Limit(index) => {
-                let limit = FIGURE_7[index].limit(effort);
+            Self::Limit(index, windows) => {
+                let effort = FlashstreamScope { windows, ..*effort };
+                let limit = FIGURE_7[index].limit(&effort);
                 Box::new(|result| result.limits.push(limit))
             }
-            Self::Machine(index) => {
+            Self::Machine(index, windows) => {
                 let system = &TABLE_5[index];
-                let limit = system.limit(effort);
+                let effort = FlashstreamScope { windows, ..*effort };
+                let limit = system.limit(&effort);
                 // The file is part of the program, and a test covers it.
                 let prices = PriceTable::flashstream().expect("prices-2013.toml is right");
                 let watts = tiered_systems::watts(system, &prices);

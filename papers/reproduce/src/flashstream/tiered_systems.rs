@@ -124,6 +124,8 @@ pub(super) struct FlashstreamScope {
     pub(super) measured: Duration,
     /// Resolution in requests per second.
     pub(super) resolution: f64,
+    /// See [`MachineSpec::windows`].
+    pub(super) windows: u32,
 }
 
 /// The highest rate of a system, with the figures at that rate.
@@ -137,6 +139,11 @@ pub(super) struct SystemLimit {
     pub(super) memory_share: f64,
     /// The longest response time.
     pub(super) longest_s: f64,
+    /// Busy shares of a disk and of the SSD at that rate, mean over the seeds.
+    pub(super) disk_busy: f64,
+    pub(super) ssd_busy: f64,
+    /// See [`MachineSpec::windows`].
+    pub(super) windows: u32,
 }
 
 /// A run at a rate.
@@ -146,6 +153,7 @@ struct RateRun {
     ssd_share: f64,
     memory_share: f64,
     longest_s: f64,
+    busy: [f64; 2],
 }
 
 impl TieredSystem {
@@ -162,6 +170,7 @@ impl TieredSystem {
             disk: disk(),
             disks: self.disks,
             ssd: ssd.scaled_to(scaled(ssd.capacity_bytes())),
+            windows: effort.windows,
         }
     }
 
@@ -224,6 +233,7 @@ impl TieredSystem {
             ssd_share: counts.ssd_share(),
             memory_share: counts.from_memory as f64 / counts.requests.max(1) as f64,
             longest_s: counts.longest.as_secs_f64(),
+            busy: machine.busy_shares(),
         }
     }
 
@@ -289,6 +299,9 @@ impl TieredSystem {
             ssd_share: mean(|run| run.ssd_share),
             memory_share: mean(|run| run.memory_share),
             longest_s: runs.iter().map(|run| run.longest_s).fold(0.0, f64::max),
+            disk_busy: mean(|run| run.busy[0]),
+            ssd_busy: mean(|run| run.busy[1]),
+            windows: effort.windows,
         }
     }
 
@@ -387,7 +400,20 @@ mod tests {
             ramp: Duration::from_secs(20),
             measured: Duration::from_secs(60),
             resolution: 8.0,
+            windows: 1,
         }
+    }
+
+    #[test]
+    fn outstanding_windows_raise_limit_of_disk() {
+        let limit = |windows| {
+            let effort = FlashstreamScope { windows, ..small() };
+            TABLE_5[1].limit(&effort)
+        };
+        let [one, two] = [1, 2].map(limit);
+        println!("seed 1: {one:?} {two:?}");
+        assert!(two.requests_per_s > one.requests_per_s);
+        assert!(one.disk_busy > 0.0 && one.ssd_busy == 0.0);
     }
 
     #[test]
