@@ -92,16 +92,16 @@ impl Behaviour {
             log.file(chain.file).kind != ContentKind::Audio && !log.is_header(chain)
         };
         if let Some(first) = view.chains.iter().find(is_content) {
-            let whole = log.whole(first.file);
-            let start = share(log.place(first.file, first.start), whole.bytes);
+            let (seconds, bytes) = (log.seconds(first.file), log.file(first.file).size_bytes);
+            let start = share(first.start, bytes);
             self.starts.add(start);
-            let left_us = whole.seconds * (1_000_000 - start) as f64;
+            let left_us = seconds * (1_000_000 - start) as f64;
             if left_us >= 1.0 && !is_glance {
                 let stay = active_ms as f64 * 1e9 / left_us;
                 self.stays.add((stay as u64).min(STAY_MAX_MILLIONTHS));
             }
-            if whole.seconds > 0.0 {
-                self.fractions.add((nominal as f64 / whole.seconds) as u64);
+            if seconds > 0.0 {
+                self.fractions.add((nominal as f64 / seconds) as u64);
             }
         }
         let skips = self.add_skips(log, view);
@@ -119,8 +119,8 @@ impl Behaviour {
     fn add_skips(&mut self, log: &LogContext, view: &SessionView<'_>) -> u64 {
         let phases = view.phases[0];
         let at_ms = |chain: &Chain, byte: u64| {
-            let (whole, byte) = (log.whole(chain.file), log.place(chain.file, byte));
-            (byte as f64 / whole.bytes.max(1) as f64 * whole.seconds * 1000.0) as i64
+            let bytes = log.file(chain.file).size_bytes.max(1);
+            (byte as f64 / bytes as f64 * log.seconds(chain.file) * 1000.0) as i64
         };
         let is_content = |chain: &Chain| {
             log.file(chain.file).kind != ContentKind::Audio && !log.is_header(chain)

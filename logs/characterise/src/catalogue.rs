@@ -112,7 +112,7 @@ impl CatalogueUse {
         let mut of_title = vec![0f64; log.titles];
         for (number, file) in (0..).zip(&log.files) {
             let longest = &mut of_title[file.title as usize];
-            *longest = longest.max(log.whole(number).seconds);
+            *longest = longest.max(log.seconds(number));
         }
         let asked = of_title.into_iter().zip(&self.title_sessions);
         let mut all: Vec<(f64, u32)> = asked

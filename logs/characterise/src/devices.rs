@@ -119,7 +119,7 @@ impl DeviceSums {
             } else if !log.is_header(chain) {
                 self.audio_chains += 1;
             }
-            let seconds = log.whole(chain.file).seconds;
+            let seconds = log.seconds(chain.file);
             if log.is_header(chain) && !chain.is_open && seconds > 0.0 {
                 // In thousandths of a byte, to limit the rounding error.
                 let per_segment = chain.length as f64 * 1000.0 / (seconds / 2.0);

@@ -180,8 +180,8 @@ fn minutes(example: &[Request], ms: i64) -> f64 {
 /// Rectangles over time and position in the title, one series for each bit rate.
 fn positions(log: &LogContext, requests: &[Request], figure: Figure) -> Figure {
     let place = |request: &Request, at: u64| {
-        let (whole, at) = (log.whole(request.file), log.place(request.file, at));
-        at as f64 / whole.bytes.max(1) as f64 * whole.seconds / 60.0
+        let bytes = log.file(request.file).size_bytes.max(1);
+        at as f64 / bytes as f64 * log.seconds(request.file) / 60.0
     };
     let of_rate = |(class, rate): (usize, &RateClass)| {
         let mine = requests

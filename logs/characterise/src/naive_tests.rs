@@ -440,8 +440,8 @@ fn sessions_of_the_last_hour_count_in_the_volume_only() {
     requests.extend(late.iter().map(|r| Request {
         session: 1,
         line: r.line + 100,
-        received_ms: r.received_ms + 7_300_000,
-        completed_ms: r.completed_ms + 7_300_000,
+        received_ms: r.received_ms + 43_300_000,
+        completed_ms: r.completed_ms + 43_300_000,
         ..*r
     }));
     let (_, told) = in_parts(&requests, 2);

@@ -7,13 +7,13 @@ use headlong_chains::{ChainRules, ContentKind, FileInfo, Request};
 
 use super::*;
 
-const PIECES: u32 = 300;
+const PIECES: u64 = 300;
 const PIECE_BYTES: u64 = 700_000;
 
-/// A playlist, and the segment files of one title.
+/// A playlist, the stream of one title, and a small file of another one.
 fn files() -> Vec<FileInfo> {
-    let file = |size_bytes, kbps, duration_s| FileInfo {
-        title: 0,
+    let file = |title, size_bytes, kbps, duration_s| FileInfo {
+        title,
         kind: ContentKind::Combined,
         kbps,
         size_bytes,
@@ -21,25 +21,25 @@ fn files() -> Vec<FileInfo> {
         duration_s,
         is_estimated: true,
     };
-    let pieces = (0..PIECES).map(|_| file(PIECE_BYTES, 1400, 4.0));
-    core::iter::once(file(5000, 0, 0.0)).chain(pieces).collect()
+    let stream = file(0, PIECES * PIECE_BYTES, 1400, 1200.0);
+    Vec::from([file(0, 5000, 0, 0.0), stream, file(1, 5000, 0, 0.0)])
 }
 
-/// One viewer that reads the playlist and then these segment files, each once.
-fn characterise_segments(pieces: core::ops::Range<u32>) -> Characterisation {
+/// One viewer that reads the playlist and then these segments, each once.
+fn characterise_segments(pieces: core::ops::Range<u64>) -> Characterisation {
     let mut log = LogContext::new(files(), (0, 4_000_000));
-    let stream: Vec<u32> = (1..=PIECES).collect();
-    log.lay_end_to_end([stream.as_slice()]);
-    let read = core::iter::once(0).chain(pieces.map(|piece| piece + 1));
-    let requests = read.zip(0..).map(|(file, line)| Request {
+    log.mark_streams(&[1]);
+    let of_stream = pieces.map(|piece| (1, piece * PIECE_BYTES, PIECE_BYTES));
+    let read = core::iter::once((0, 0, 5000)).chain(of_stream);
+    let requests = read.zip(0..).map(|((file, offset, bytes), line)| Request {
         line,
         session: 0,
         file,
         received_ms: line as i64 * 4000,
         completed_ms: line as i64 * 4000 + 500,
-        offset: 0,
-        asked_bytes: None,
-        sent_bytes: log.file(file).size_bytes,
+        offset,
+        asked_bytes: Some(bytes),
+        sent_bytes: bytes,
         disk: 0,
         device: 0,
     });
@@ -85,17 +85,10 @@ fn session_positions_are_those_in_the_title() {
 }
 
 #[test]
-fn other_files_are_wholes_by_themselves() {
+fn small_file_beside_a_stream_has_no_place() {
     let mut log = LogContext::new(files(), (0, 1));
-    let key = |log: &LogContext, file| log.whole(file).key(5);
-    assert_eq!(key(&log, 7), (7, 5));
-    log.lay_end_to_end([&[3, 5, 7][..]]);
-    assert_eq!(key(&log, 7), (3, 2 * PIECE_BYTES + 5));
-    assert_eq!((key(&log, 6), key(&log, 9999)), ((6, 5), (9999, 5)));
-    log.lay_end_to_end([&[2, 9999, 4][..], &[]]);
-    assert_eq!(
-        key(&log, 4),
-        (2, PIECE_BYTES + 5),
-        "unknown files are ignored"
-    );
+    let places = |log: &LogContext| [0, 1, 2, 9999].map(|file| log.has_places(file));
+    assert_eq!(places(&log), [true; 4], "no streams");
+    log.mark_streams(&[1, 9999]);
+    assert_eq!(places(&log), [false, true, true, true]);
 }

@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use headlong_chains::{Chain, ContentKind, FileInfo, Request};
 
-use crate::segments::{Concatenation, laid_end_to_end};
+use crate::segments::{FileRole, roles};
 
 /// A chain that lasts longer is long (A11), ms.
 pub(crate) const LONG_MS: i64 = 40_000;
@@ -152,19 +152,23 @@ pub struct LogContext {
     /// Sessions that start at or after this time are left out of statistics, because the log ends
     /// before they do (A16).
     pub kept_before_ms: i64,
-    /// The concatenation of each file, by number; empty if there are none.
-    wholes: Vec<Concatenation>,
+    /// The role of each file, by number; empty if there are no streams.
+    roles: Vec<FileRole>,
 }
 
 /// Sessions that start this near the end of the log are left out (A16, thesis 5.1.2).
 pub(crate) const LEFT_OUT_MS: i64 = 3_600_000;
+/// A log of this length keeps all its sessions; of the time beyond it, a tenth is left out.
+const KEPT_MS: i64 = 2 * LEFT_OUT_MS;
 
 impl LogContext {
-    /// A log of these files with this first arrival and last completion. A log shorter than twice
-    /// [`LEFT_OUT_MS`] keeps all its sessions: too few would be left.
+    /// A log of these files with this first arrival and last completion. A log of up to two hours
+    /// keeps all its sessions, and from twelve hours on those of the last hour are left out: of a
+    /// shorter one too few would be left.
     pub fn new(files: Vec<FileInfo>, span_ms: (i64, i64)) -> Self {
         let titles = files.iter().map(|file| file.title as usize + 1).max();
-        let is_short = span_ms.1.saturating_sub(span_ms.0) < 2 * LEFT_OUT_MS;
+        let beyond_ms = span_ms.1.saturating_sub(span_ms.0).saturating_sub(KEPT_MS);
+        let left_out_ms = (beyond_ms / 10).min(LEFT_OUT_MS);
         Self {
             titles: titles.unwrap_or(0),
             rates: LogRates::of(&files),
@@ -173,10 +177,10 @@ impl LogContext {
             devices_kept: Vec::new(),
             has_offsets: true,
             span_ms,
-            wholes: Vec::new(),
-            kept_before_ms: match is_short {
-                true => i64::MAX,
-                false => span_ms.1 - LEFT_OUT_MS,
+            roles: Vec::new(),
+            kept_before_ms: match left_out_ms > 0 {
+                true => span_ms.1 - left_out_ms,
+                false => i64::MAX,
             },
         }
     }
@@ -219,25 +223,31 @@ impl LogContext {
         }
     }
 
-    /// Concatenates the segment files of one rendition of a title, in this order.
-    pub fn lay_end_to_end<'a>(&mut self, streams: impl IntoIterator<Item = &'a [u32]>) {
-        self.wholes = laid_end_to_end(&self.files, streams);
+    /// Names the files that are all segment files of a rendition.
+    pub fn mark_streams(&mut self, streams: &[u32]) {
+        self.roles = roles(&self.files, streams);
     }
 
-    /// The concatenation that a file belongs to.
-    pub(crate) fn whole(&self, file: u32) -> Concatenation {
-        let known = self.wholes.get(file as usize).copied();
-        known.unwrap_or_else(|| Concatenation::of(file, self.file(file)))
+    fn role(&self, file: u32) -> FileRole {
+        self.roles.get(file as usize).copied().unwrap_or_default()
     }
 
-    /// Position of a byte of a file in its concatenation.
-    pub(crate) fn place(&self, file: u32, at: u64) -> u64 {
-        self.whole(file).place(at)
+    /// Whether positions in the file are positions in a title.
+    pub(crate) fn has_places(&self, file: u32) -> bool {
+        self.role(file).has_places()
     }
 
-    /// Whether a chain reads only the segment table of a file, or a file beside segment files.
+    /// Play time of a file, s; 0 if it is unknown or the file has none.
+    pub(crate) fn seconds(&self, file: u32) -> f64 {
+        match self.has_places(file) {
+            true => self.file(file).duration_s,
+            false => 0.0,
+        }
+    }
+
+    /// Whether a chain reads only the segment table of a file, or a file beside a stream.
     pub(crate) fn is_header(&self, chain: &Chain) -> bool {
-        self.whole(chain.file).is_header(chain)
+        self.role(chain.file).is_header(chain)
     }
 
     /// Titles in the files table, requested or not.
@@ -403,14 +413,12 @@ mod tests {
     }
 
     #[test]
-    fn short_log_keeps_all_sessions() {
-        assert_eq!(
-            LogContext::new(Vec::new(), (0, 7_199_999)).kept_before_ms,
-            i64::MAX
-        );
-        assert_eq!(
-            LogContext::new(Vec::new(), (0, 7_200_000)).kept_before_ms,
-            3_600_000
-        );
+    fn time_left_out_grows_from_none_to_an_hour() {
+        let hour = 3_600_000;
+        let kept = |ms| LogContext::new(Vec::new(), (0, ms)).kept_before_ms;
+        assert_eq!(kept(2 * hour), i64::MAX);
+        assert_eq!(kept(3 * hour), 3 * hour - hour / 10);
+        assert_eq!(kept(12 * hour), 11 * hour);
+        assert_eq!(kept(24 * hour), 23 * hour);
     }
 }

@@ -60,12 +60,11 @@ impl ViewingPortions {
         if let Some(first) = start_of(log, view) {
             self.starts[part_of(log, first.file, first.start)] += 1;
         }
-        let has_place =
-            |request: &&Request| request.is_placed() && log.whole(request.file).has_places();
+        let has_place = |request: &&Request| request.is_placed() && log.has_places(request.file);
         if let Some(last) = view.requests.iter().rfind(has_place) {
             self.ends[part_of(log, last.file, last.end().saturating_sub(1))] += 1;
         }
-        for chain in pauses(log, view.chains) {
+        for chain in pauses(view.chains) {
             self.pauses[part_of(log, chain.file, chain.start + chain.length)] += 1;
         }
     }
@@ -75,8 +74,8 @@ impl ViewingPortions {
         let mut fetched: Vec<(u32, ContentKind, u128)> = Vec::new();
         let mut touched = [0u128; 3];
         for (file, requests) in view.files() {
-            let (info, whole) = (log.file(file), log.whole(file));
-            if !whole.has_places() {
+            let info = log.file(file);
+            if !log.has_places(file) {
                 continue;
             }
             let mut bytes = 0;
@@ -86,8 +85,8 @@ impl ViewingPortions {
                 let first = part_of(log, file, request.offset);
                 *parts |= mask(first, part_of(log, file, request.end() - 1).max(first));
             }
-            if bytes > 0 && whole.bytes > 0 {
-                let trillionths = u128::from(bytes) * TRILLION / u128::from(whole.bytes);
+            if bytes > 0 && info.size_bytes > 0 {
+                let trillionths = u128::from(bytes) * TRILLION / u128::from(info.size_bytes);
                 fetched.push((info.title, info.kind, trillionths));
             }
         }
@@ -202,7 +201,7 @@ fn part(at: u64, size: u64) -> usize {
 }
 
 fn part_of(log: &LogContext, file: u32, at: u64) -> usize {
-    part(log.place(file, at), log.whole(file).bytes)
+    part(at, log.file(file).size_bytes)
 }
 
 fn mask(first: usize, last: usize) -> u128 {
@@ -217,17 +216,15 @@ fn start_of<'a>(log: &LogContext, view: &SessionView<'a>) -> Option<&'a Chain> {
 }
 
 /// Chains that were continued at their end more than 40 s later.
-fn pauses<'a>(log: &LogContext, chains: &'a [Chain]) -> Vec<&'a Chain> {
+fn pauses(chains: &[Chain]) -> Vec<&Chain> {
     let mut starts: Vec<((u32, u64), i64)> = chains
         .iter()
-        .map(|chain| (log.whole(chain.file).key(chain.start), chain.start_ms))
+        .map(|chain| ((chain.file, chain.start), chain.start_ms))
         .collect();
     starts.sort_unstable();
     let is_taken_up = |chain: &&Chain| {
         let after = chain.end_ms.saturating_add(PAUSE_MS);
-        let key = log
-            .whole(chain.file)
-            .key(chain.start.saturating_add(chain.length));
+        let key = (chain.file, chain.start.saturating_add(chain.length));
         let next = starts.partition_point(|start| *start <= (key, after));
         starts.get(next).is_some_and(|start| start.0 == key)
     };

@@ -15,8 +15,8 @@ use headlong_characterise::{
 use crate::names::QuickMap;
 use crate::summary::summary;
 use crate::{
-    ChainRow, DropReason, IntakeResult, Partitions, PartitionsError, PhaseRow, RequestRow,
-    SessionRow, TableError, TableWriter,
+    ChainRow, IntakeResult, Partitions, PartitionsError, PhaseRow, RequestRow, SessionRow,
+    TableError, TableWriter,
 };
 
 /// Settings.
@@ -55,7 +55,7 @@ pub fn characterise_bytes_max(taken: &IntakeResult, threads: usize) -> u64 {
 fn log_of(taken: &IntakeResult) -> LogContext {
     let mut log = LogContext::new(taken.files.clone(), taken.span_ms);
     let devices = 0..taken.devices.len() as u32;
-    log.lay_end_to_end(taken.streams.iter().map(Vec::as_slice));
+    log.mark_streams(&taken.streams);
     log.has_offsets = taken.has_offsets();
     log.devices = devices
         .map(|number| taken.devices.get(number).to_string())
@@ -174,7 +174,8 @@ fn name_of(taken: &IntakeResult, settings: &CharacteriseSettings) -> String {
 fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> Provenance {
     let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
     let dropped = taken.dropped.by_reason().iter();
-    let dropped = dropped.filter(|lines| lines.reason != DropReason::NotARequest);
+    // Lines that are left out as intended are in the notes.
+    let dropped = dropped.filter(|lines| !lines.reason.is_other());
     let mut notes = summary(taken);
     if taken.requests == 0 {
         notes.push("no request can be used; every table is empty".into());

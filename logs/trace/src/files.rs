@@ -233,6 +233,8 @@ pub(crate) struct FileHint {
     pub(crate) size_bytes: u64,
     /// The highest bit rate requested; 0 if unknown.
     pub(crate) kbps: u32,
+    /// The highest byte sent, of files that may be segments.
+    pub(crate) reached_bytes: u64,
 }
 
 /// Properties from the table and the log, in final numbers, before estimation.
@@ -246,6 +248,68 @@ impl FileFacts {
     /// The title given in its table.
     pub(crate) fn title(&self) -> Option<u32> {
         self.row?.title
+    }
+
+    /// The size of a segment: from a files table or a reply, otherwise the highest byte sent.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        match self.told_bytes() {
+            0 => self.hint.reached_bytes,
+            told => told,
+        }
+    }
+
+    fn told_bytes(&self) -> u64 {
+        let listed = self.row.map_or(0, |row| row.size_bytes);
+        if listed > 0 {
+            listed
+        } else {
+            self.hint.size_bytes
+        }
+    }
+
+    /// The facts of a stream of these segments; `is_complete`: none is missing.
+    pub(crate) fn joined<'a>(
+        segments: impl Iterator<Item = &'a Self> + Clone,
+        is_complete: bool,
+    ) -> Self {
+        let all = || segments.clone();
+        let rows = || all().filter_map(|one| one.row);
+        let bytes: u64 = all().map(Self::told_bytes).fold(0, u64::saturating_add);
+        let is_sized = is_complete && all().all(|one| one.told_bytes() > 0);
+        let size_bytes = if is_sized { bytes } else { 0 };
+        let is_listed = all().all(|one| one.row.is_some());
+        let rate = |row: FileRow| row.size_bytes.max(1) as f64 * f64::from(row.kbps);
+        let weight: u64 = rows().map(|row| row.size_bytes.max(1)).sum();
+        let has_rates = is_listed && rows().all(|row| row.kbps > 0);
+        let is_timed = is_listed && is_complete && rows().all(|row| row.duration_s > 0.0);
+        Self {
+            row: rows().next().map(|row| FileRow {
+                size_bytes,
+                kbps: match has_rates {
+                    true => (rows().map(rate).sum::<f64>() / weight.max(1) as f64) as u32,
+                    false => 0,
+                },
+                duration_s: match is_timed {
+                    true => rows().map(|row| row.duration_s).sum(),
+                    false => 0.0,
+                },
+                ..row
+            }),
+            hint: FileHint {
+                size_bytes,
+                kbps: all().map(|one| one.hint.kbps).max().unwrap_or(0),
+                reached_bytes: 0,
+            },
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_segment(reached_bytes: u64) -> Self {
+        let hint = FileHint {
+            reached_bytes,
+            ..FileHint::default()
+        };
+        Self { row: None, hint }
     }
 
     /// Whether some property can only be estimated from usage.

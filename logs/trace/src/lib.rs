@@ -48,7 +48,7 @@ pub use partitions::{Partitions, PartitionsError};
 pub use read::recognise::TriedFormat;
 pub use read::{
     DropReason, FieldMap, FieldMapError, Format, FormatError, ParsedLog, ParsedLogError,
-    TemplateError, understand,
+    TemplateError, TrustedProxies, understand,
 };
 pub use summary::summary;
 pub use titles::TitleRuleCounts;

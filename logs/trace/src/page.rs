@@ -74,7 +74,8 @@ fn lead(told: &Characterisation) -> String {
          {:.0} % of viewing time is steady reading of one file, {:.0} % is trying bit rates and {:.0} % is \
          no reading at all.",
         chain("up-to-1mb"),
-        chain("bytes-over-10mb"),
+        // A difference of sums may be a negative zero, which would be printed with its sign.
+        chain("bytes-over-10mb").max(0.0) + 0.0,
         phase("stable"),
         phase("transient"),
         phase("inactive"),
@@ -134,9 +135,9 @@ fn summary(told: &Characterisation, is_beside: bool) -> Section {
     say(
         "Left out of statistics",
         match told.sessions_left_out {
-            0 => "no session; a log of less than two hours keeps those of its last hour".into(),
+            0 => "no session; a log of up to two hours keeps all".into(),
             count => format!(
-                "{} sessions that start in the last hour, as the log ends before they do",
+                "{} sessions that start near the end of the log, which ends before they do",
                 shown(count as f64)
             ),
         },

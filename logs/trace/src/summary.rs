@@ -23,7 +23,7 @@ pub fn summary(taken: &IntakeResult) -> Vec<String> {
         told.push(format!("sessions by {}", taken.sessions_by));
         told.push(format!(
             "titles: {} files, {}",
-            taken.files.len(),
+            taken.titles_by.total(),
             taken.titles_by
         ));
     }

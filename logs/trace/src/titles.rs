@@ -28,6 +28,13 @@ enum TitleRule {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TitleRuleCounts([u64; 5]);
 
+impl TitleRuleCounts {
+    /// Number of files.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
 impl fmt::Display for TitleRuleCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WAYS: [&str; 5] = [

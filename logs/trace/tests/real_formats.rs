@@ -186,6 +186,188 @@ fn samples_are_recognised_or_get_advice() {
     }
 }
 
+/// The lines of the manual, with the names under which they are recognised.
+fn lines_of_the_manual() -> Vec<(String, String)> {
+    let page = include_str!("../../../docs/lab/trace.md");
+    let list = page.split("```text\n=== ").nth(1).expect("the list");
+    let list = list.split("\n```").next().unwrap_or_default();
+    let samples = list.split("\n=== ");
+    samples
+        .map(|sample| {
+            let (name, lines) = sample.split_once('\n').expect("a line");
+            let format = name.split(',').next().unwrap_or_default();
+            (format.to_owned(), format!("{lines}\n"))
+        })
+        .collect()
+}
+
+#[test]
+fn every_line_of_the_manual_is_the_same_request() {
+    let samples = lines_of_the_manual();
+    assert!(samples.len() > 30);
+    for (format, lines) in samples {
+        let taken = taken(lines.as_bytes());
+        assert_eq!(taken.told_format, format, "{lines}");
+        assert_eq!((taken.requests, taken.dropped.count()), (1, 0), "{lines}");
+        let fields = request_fields(&taken);
+        let (offset, _, bytes) = fields[0];
+        assert_eq!(offset, 0, "{lines}");
+        // Where headers are counted, there are 400 bytes of them.
+        assert!([1_000_000, 1_000_400].contains(&bytes), "{bytes}: {lines}");
+        assert_eq!(taken.bytes, bytes);
+        let ten_ms = 1_795_773_600_000;
+        let (first, last) = taken.span_ms;
+        assert!(first >= ten_ms - 500 && last <= ten_ms + 500, "{lines}");
+        let file = taken.file_names.get(fields[0].0 as u32).to_string();
+        assert_eq!(file, "/films/t.mp4", "{lines}");
+        let sessions = sessions(&taken);
+        assert!(
+            sessions[0].starts_with("192.0.2.10"),
+            "{sessions:?}: {lines}"
+        );
+    }
+}
+
+#[test]
+fn formats_of_apache_are_known_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = "www.example.org:443 192.0.2.10 - - [27/Nov/2026:10:00:00 +0000] \
+                \"GET /films/t.mp4 HTTP/1.1\" 200 1000400 \"-\" \"P/1\"\n";
+    let mut intake = intake(folder.path(), line.as_bytes());
+    intake.format = Some("apache:vhost_combined".parse().expect("a name"));
+    let taken = take_in(&intake, &SilentProgress).expect("read");
+    assert!(sessions(&taken)[0].starts_with("192.0.2.10~"));
+    for (name, known) in [
+        (
+            "apache:vhost",
+            "no format of Apache is named `vhost`; there are common, combined,",
+        ),
+        (
+            "nginx:mainly",
+            "no format of nginx is named `mainly`; there are combined, main",
+        ),
+    ] {
+        let error = name.parse::<Format>().expect_err("no name").to_string();
+        assert!(error.contains(known), "{error}");
+    }
+}
+
+/// Twelve requests of four clients, the third field of each line made by `line`.
+fn behind_proxy(line: impl Fn(&str) -> String) -> String {
+    let lines = (0..12).map(|number| {
+        let client = format!("192.0.2.{}", 10 + number % 4);
+        line(&client).replace(
+            "TIME",
+            &format!("27/Nov/2026:10:00:{:02} +0000", 3 * number),
+        )
+    });
+    lines.collect()
+}
+
+#[test]
+fn viewers_behind_a_proxy_are_told_apart_by_forwarded_addresses() {
+    const REQUEST: &str = "[TIME] \"GET /films/t.mp4 HTTP/1.1\" 200 1000000 \"-\" \"P/1\"";
+    let main = behind_proxy(|client| format!("10.0.0.1 - - {REQUEST} \"{client}\"\n"));
+    let first = behind_proxy(|client| format!("{client}, 10.0.0.9 - - {REQUEST}\n"));
+    let lone = behind_proxy(|client| format!("{client} {REQUEST}\n"));
+    let folder = tempfile::tempdir().expect("a folder");
+    for (log, format) in [
+        (&main, None),
+        (&first, None),
+        (
+            &main,
+            Some(
+                "$remote_addr - - [$time_local] \"$request\" $status $body_bytes_sent \
+                 \"$http_referer\" \"$http_user_agent\" \"$http_x_forwarded_for\"",
+            ),
+        ),
+        (
+            &first,
+            Some(
+                "%{X-Forwarded-For}i %l %u %t \\\"%r\\\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"",
+            ),
+        ),
+        (
+            &lone,
+            Some("$http_x_real_ip [$time_local] \"$request\" $status $bytes_sent \"$x\" \"$y\""),
+        ),
+        (
+            &lone,
+            Some(
+                "$proxy_protocol_addr [$time_local] \"$request\" $status $bytes_sent \"$x\" \"$y\"",
+            ),
+        ),
+        (
+            &lone,
+            Some("%{CF-Connecting-IP}i %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\""),
+        ),
+        (
+            &lone,
+            Some("%{True-Client-IP}i %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\""),
+        ),
+    ] {
+        let mut intake = intake(folder.path(), log.as_bytes());
+        let format = format.map(Format::from_configuration);
+        intake.format = format.transpose().expect("a format");
+        let taken = take_in(&intake, &SilentProgress).expect("read");
+        assert_eq!(
+            (taken.requests, taken.sessions),
+            (12, 4),
+            "{:?}",
+            intake.format
+        );
+        let summary = summary(&taken).join("\n");
+        assert!(!summary.contains("come from one address"), "{summary}");
+        assert!(
+            !summary.contains("not used: $http_x_forwarded_for"),
+            "{summary}"
+        );
+    }
+    // By name alone, and with proxies that are not trusted.
+    let mut intake = intake(folder.path(), main.as_bytes());
+    intake.session_field = Some("http_x_forwarded_for".to_owned());
+    let taken = take_in(&intake, &SilentProgress).expect("read");
+    assert_eq!(sessions(&taken)[0], "192.0.2.10");
+    intake.session_field = None;
+    intake.trusted = "198.51.100.0/24".parse().expect("a network");
+    let taken = take_in(&intake, &SilentProgress).expect("read");
+    assert_eq!(taken.sessions, 1);
+    let summary = summary(&taken).join("\n");
+    let remark = "12 of 12 requests come from one address, 10.0.0.1, and count as 1 viewer;";
+    assert!(summary.contains(remark), "{summary}");
+}
+
+#[test]
+fn first_line_may_be_longer_than_the_usual_head() {
+    let line = "192.0.2.10 - - [27/Nov/2026:10:00:00 +0000] \"GET /t.mp4 HTTP/1.1\" 200 9 \"-\" ";
+    let long = format!("{line}\"{}\"\n", "P".repeat(100_000));
+    let taken = taken(format!("{long}{line}\"P/1\"\n").as_bytes());
+    assert_eq!((taken.requests, taken.dropped.count()), (2, 0));
+}
+
+#[test]
+fn name_that_cloudfront_escaped_twice_is_the_same_file() {
+    let fields = "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs-uri-stem sc-status \
+                  cs(User-Agent)\n";
+    let line =
+        |name: &str| format!("2026-11-27\t10:00:00\tFRA\t9\t192.0.2.1\tGET\t{name}\t200\tP\n");
+    let log = [fields, &line("/a%2520b.mp4"), &line("/a%20b.mp4")].concat();
+    let taken = taken(log.as_bytes());
+    assert_eq!((taken.requests, taken.files.len()), (2, 1));
+    assert_eq!(taken.file_names.get(0).to_string(), "/a%20b.mp4");
+}
+
+#[test]
+fn values_without_a_name_are_shown() {
+    let line =
+        "192.0.2.1 - - [27/Nov/2026:10:00:00 +0000] \"GET /t HTTP/1.1\" 200 9 \"-\" \"P\" 210\n";
+    let summary = summary(&taken(line.as_bytes())).join("\n");
+    assert!(
+        summary.contains("values without a name behind it (210)"),
+        "{summary}"
+    );
+}
+
 #[test]
 fn arrival_and_completion_times_are_distinguished() {
     // The first line of each is a timed request; its time is that of arrival, except in Squid's

@@ -154,6 +154,13 @@ fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
             text.push('\n');
         }
     }
+    if result.sessions_left_out > 0 {
+        text.push_str(&format!(
+            "All but the first table and the volume are without the {} sessions that start near the \
+             end of the log, which ends before they do.\n",
+            result.sessions_left_out
+        ));
+    }
     crate::output::print(&text)
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use headlong_chains::{ChainRules, GapRule, LinkRule};
 use headlong_trace::{
-    DropReason, DroppedLines, Format, Intake, IntakeError, IntakeProgress, IntakeResult, summary,
-    take_in,
+    DropReason, DroppedLines, Format, Intake, IntakeError, IntakeProgress, IntakeResult,
+    TrustedProxies, summary, take_in,
 };
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,6 +41,10 @@ pub(crate) struct Logs {
     /// Name of the session id: a column, variable or key, a header, a cookie, or a key of the query
     #[arg(long, value_name = "NAME")]
     session_field: Option<String>,
+    /// Proxies whose lists of clients' addresses (X-Forwarded-For) are believed: addresses and
+    /// networks, separated by commas [default: private and loopback ranges, and the sender]
+    #[arg(long, value_name = "CIDR,...")]
+    trusted: Option<TrustedProxies>,
     /// Regular expression on file names whose single group is the title, such as '^/([^/]+)/'
     #[arg(long, value_name = "REGEX")]
     title_rule: Option<String>,
@@ -107,6 +111,7 @@ impl Logs {
             files: self.files.clone(),
             format: format.transpose().map_err(|error| mistake(&error))?,
             session_field: self.session_field.clone(),
+            trusted: self.trusted.clone().unwrap_or_default(),
             session_idle: Duration::from_secs(self.session_idle),
             title_rule: self.title_rule.clone(),
             lines_max: self.check.then_some(CHECKED_LINES),

@@ -14,7 +14,7 @@ use crate::partitions::first_pass::FirstPass;
 use crate::partitions::maps::NumberMaps;
 use crate::partitions::record::SOURCE_SHIFT;
 use crate::read::DropReason;
-use crate::segment_files;
+use crate::segment_files::JoinedFiles;
 use crate::titles;
 
 /// Turns the result of reading into the final intake.
@@ -44,6 +44,14 @@ pub(super) fn finish(
         .into_iter()
         .map(|title| title_numbers.of(title).unwrap_or_default())
         .collect();
+    let JoinedFiles {
+        names: file_names,
+        facts,
+        titles,
+        places,
+        streams,
+        segments,
+    } = JoinedFiles::of(file_names, facts, titles);
     let disk_numbers = files::disk_numbers(&disks);
     let file_disks = files::file_disks(&facts, &disk_places, &disk_numbers);
     let has_viewers = viewer_names.whole_len() > 0;
@@ -54,6 +62,7 @@ pub(super) fn finish(
         sessions_named: ids.whole_len() as u32,
         bases: has_viewers.then(Vec::new),
         files: file_numbers,
+        places,
         devices: device_numbers,
         disks: disk_places,
         disk_numbers,
@@ -71,6 +80,12 @@ pub(super) fn finish(
         FirstPass::default()
     };
     note_repeated(&mut told, &first_pass, &logs);
+    let one_address = one_address(
+        &viewer_names,
+        &first_pass,
+        ids.whole_len() as u32,
+        told.requests,
+    );
     let counts: Option<Vec<u32>> = has_viewers.then(|| {
         let whole = ids.whole_len() + viewer_names.whole_len();
         (0..whole as u32)
@@ -80,7 +95,6 @@ pub(super) fn finish(
     let session_names = ids.joined(&viewer_names, counts.as_deref());
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
     let files = files::infos(&file_names, &facts, &first_pass.files, &titles, &file_disks);
-    let streams = segment_files::streams(&file_names, &titles);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
     let files_told = files::known_properties(&facts);
     let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
@@ -96,23 +110,27 @@ pub(super) fn finish(
     let span_ms = span(&told);
     Ok(IntakeResult {
         sessions: session_names.len() as u32,
-        notes: notes(
-            &told,
-            &parts,
-            if intake.estimates {
-                [files_estimated, files_unsized]
-            } else {
-                [0; 2]
-            },
-            &logs,
-            &streams,
-        ),
+        notes: one_address
+            .into_iter()
+            .chain(notes(
+                &told,
+                &parts,
+                if intake.estimates {
+                    [files_estimated, files_unsized]
+                } else {
+                    [0; 2]
+                },
+                &logs,
+                (segments, streams.len()),
+            ))
+            .collect(),
         streams,
         told_format: formats(&logs),
         requests: told.requests,
         bytes: told.bytes,
         untimed: told.untimed,
         unplaced: told.unplaced,
+        has_files_table: intake.files.is_some(),
         titles_by,
         unused,
         dropped: told.dropped,
@@ -258,6 +276,52 @@ fn span(told: &ThreadResults) -> (i64, i64) {
     (first.unwrap_or(0), last.unwrap_or(0))
 }
 
+/// Fewer requests say nothing about a proxy.
+const ONE_ADDRESS_REQUESTS_MIN: u64 = 10;
+
+/// A remark if most requests are of viewers with the same address, which may be that of a proxy.
+fn one_address(
+    viewers: &Names,
+    first_pass: &FirstPass,
+    sessions_named: u32,
+    requests: u64,
+) -> Option<String> {
+    let (mut most, mut current) = ((0, 0, 0), (0, 0));
+    let mut address = Vec::new();
+    // Viewers with the same address are neighbours in the order of their names.
+    for viewer in 0..viewers.whole_len() as u32 {
+        let name = viewers.bytes(viewer);
+        let end = memchr::memrchr(b'~', &name).unwrap_or(name.len());
+        if name[..end] != address[..] {
+            address = name[..end].to_vec();
+            current = (0, 0);
+        }
+        let key = sessions_named + viewer;
+        current.0 += first_pass.viewer_requests.get(&key).copied().unwrap_or(0);
+        current.1 += 1;
+        if current.0 > most.0 {
+            most = (current.0, current.1, viewer);
+        }
+    }
+    let (count, agents, viewer) = most;
+    if count * 2 <= requests || count < ONE_ADDRESS_REQUESTS_MIN {
+        return None;
+    }
+    let name = viewers.get(viewer).to_string();
+    let address = name
+        .rsplit_once('~')
+        .map_or(name.as_str(), |(address, _)| address);
+    let are = match agents {
+        1 => "1 viewer".to_owned(),
+        agents => format!("{agents} viewers, told apart by their agents"),
+    };
+    Some(format!(
+        "{count} of {requests} requests come from one address, {address}, and count as {are}; if it is \
+         a proxy, more viewers are behind it: log the client's address as well \
+         ($http_x_forwarded_for), or name a session id (--session-field)"
+    ))
+}
+
 /// A log of this many years contains a wrong date.
 const YEARS_MAX: i64 = 10;
 const YEAR_MS: i64 = 365 * 86_400_000;
@@ -267,7 +331,7 @@ fn notes(
     parts: &Partitions,
     [files_estimated, files_unsized]: [u32; 2],
     logs: &[LogSummary],
-    streams: &[Vec<u32>],
+    (segments, streams): (usize, usize),
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let counted = [
@@ -296,13 +360,10 @@ fn notes(
     for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
         notes.push(format!("{count} {what}"));
     }
-    if !streams.is_empty() {
-        let pieces: usize = streams.iter().map(Vec::len).sum();
+    if streams > 0 {
         notes.push(format!(
-            "{pieces} files are segments of {} renditions, which were concatenated for positions in \
-             titles; chains and phases are those of single segments, and a specification fitted to them \
-             is of little use",
-            streams.len()
+            "{segments} files are segments of {streams} renditions; all segments of a rendition are \
+             one file, in the order of their numbers"
         ));
     }
     let (first_ms, last_ms) = span(told);

@@ -367,8 +367,9 @@ fn all_unreadable_logs_are_reported_before_reading() {
         error,
         "F/none cannot be read: No such file or directory (os error 2)\n\
          F/hello.txt is in no known format. Tried:\n  \
-         headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 1: does not \
-         match a recognised format: hello world\n  \
+         headlong, caddy, envoy-json, vhost_combined, combined, common, squid, haproxy, envoy, s3, \
+         alb, elb, bunny, cloudfront-realtime, json: line 1: does not match a recognised format: \
+         hello world\n  \
          csv, w3c: no header: hello world\n\
          Say what it is: --log-format '...' with the log_format (nginx) or LogFormat (Apache) of the \
          server's configuration, or --format NAME, for keys or columns of other names --format \
@@ -507,16 +508,20 @@ fn viewer_with_too_many_requests_is_named_with_a_remedy() {
 }
 
 #[test]
-fn segments_of_a_stream_are_ordered_and_noted() {
+fn segments_of_a_stream_are_ranges_of_one_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let pieces = [9, 11, 10].map(|piece| format!("1,0,1,1,/film/v1/{piece}.ts,0,9,9,1\n"));
+    let pieces = [9, 11, 10].map(|piece| format!("1,0,1,1,/film/v1/{piece}.ts,0,,9,1\n"));
     let text = format!("{HEADER}{}", pieces.concat());
     let taken = taken(&[put(folder.path(), "a.csv", text)]);
-    let names = taken.streams[0]
-        .iter()
-        .map(|file| taken.file_names.get(*file));
-    let names: Vec<String> = names.map(|name| name.to_string()).collect();
-    assert_eq!(names, ["/film/v1/9.ts", "/film/v1/10.ts", "/film/v1/11.ts"]);
+    assert_eq!((taken.streams.as_slice(), taken.files.len()), (&[0][..], 1));
+    assert_eq!(taken.files[0].size_bytes, 27);
+    let lines = request_lines(&taken);
+    for (line, offset) in lines.iter().zip([0, 18, 9]) {
+        assert_eq!(
+            *line,
+            format!("1 /film/v1/*.ts 1000..1000 {offset} Some(9) 9")
+        );
+    }
     let is_told = |note: &String| note.starts_with("3 files are segments of 1 renditions");
     assert!(taken.notes.iter().any(is_told), "{:?}", taken.notes);
 }

@@ -16,6 +16,7 @@ use crate::parquet::read::LogTable;
 use crate::read::LineReader;
 use crate::read::recognise::{RecognitionError, outcomes, recognise};
 use crate::read::source::{BlockReader, Compression, HEAD_BYTES, LogHead, is_beginning, look};
+use crate::read::wrapper::Wrapper;
 
 /// A log to be read.
 pub(super) struct LogFile {
@@ -36,6 +37,8 @@ pub(super) struct LogFile {
 pub(super) enum LogContents {
     Lines {
         reader: LineReader,
+        /// What is around each line.
+        wrapper: Option<Wrapper>,
         state: Mutex<LogState>,
     },
     Table {
@@ -142,10 +145,15 @@ fn contents(
 ) -> Result<Option<RecognisedLog>, LogFailure> {
     let log = display_name(path);
     let wrong = |text: String| Err(LogError(text).into());
+    let proxies = Arc::new(intake.trusted.clone());
     match head.packing {
         Compression::Other(by) => {
+            let how = match by {
+                "zip" => "unzip -p".to_owned(),
+                by => format!("{by} -dc"),
+            };
             return wrong(format!(
-                "{log} is compressed with {by}, which is not supported; decompress it: {by} -dc {log}"
+                "{log} is compressed with {by}, which is not supported; decompress it: {how} {log}"
             ));
         }
         Compression::Parquet if head.input.is_some() => {
@@ -161,6 +169,7 @@ fn contents(
                 intake.looks_at_devices_and_drives(),
             );
             let table = table.map_err(|what| LogError(format!("{log}: {what}")))?;
+            let table = table.trusting(&proxies);
             let contents = LogContents::Table {
                 table,
                 group_next: AtomicUsize::new(0),
@@ -173,7 +182,8 @@ fn contents(
     match recognise(&head.bytes, given, intake.session_field.as_deref()) {
         Ok(found) => {
             let contents = LogContents::Lines {
-                reader: found.reader,
+                reader: found.reader.trusting(&proxies),
+                wrapper: found.wrapper,
                 state: Mutex::new(LogState::Waiting(head.input.take())),
             };
             Ok(Some((found.name, found.unused, contents)))
@@ -232,7 +242,10 @@ impl LogIdentity {
     fn of(head: &LogHead) -> Self {
         let is_known = head.input.is_none() && !head.bytes.is_empty() && head.bytes_total.is_some();
         Self {
-            head: is_known.then(|| (hash(&head.bytes), head.bytes.len())),
+            head: is_known.then(|| {
+                let first = &head.bytes[..head.bytes.len().min(HEAD_BYTES)];
+                (hash(first), first.len())
+            }),
             bytes: head.bytes_total,
         }
     }

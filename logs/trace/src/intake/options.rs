@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::error::IntakeError;
 use crate::number_cache::NumberCache;
 use crate::partitions::PARTS;
-use crate::read::Format;
 use crate::read::source::BLOCK_BYTES;
+use crate::read::{Format, TrustedProxies};
 
 /// Bytes that a thread buffers for a partition before storing them.
 pub(super) const PART_BUFFER_BYTES: usize = 16 << 10;
@@ -25,6 +25,8 @@ pub struct Intake {
     pub format: Option<Format>,
     /// The variable, column, key or header that identifies the session, if it has no known name.
     pub session_field: Option<String>,
+    /// The proxies whose lists of clients' addresses are believed.
+    pub trusted: TrustedProxies,
     /// A viewer identified by address and user agent alone starts a new session after this time
     /// without requests.
     pub session_idle: Duration,
@@ -65,6 +67,7 @@ impl Default for Intake {
             files: None,
             format: None,
             session_field: None,
+            trusted: TrustedProxies::default(),
             session_idle: Duration::from_secs(30 * 60),
             memory_bytes_max: MEMORY_BYTES,
             estimates: true,

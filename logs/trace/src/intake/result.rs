@@ -91,6 +91,8 @@ pub struct IntakeResult {
     pub sessions: u32,
     /// By file number; includes files of the table that were never requested.
     pub files: Vec<FileInfo>,
+    /// Whether there was a files table.
+    pub has_files_table: bool,
     /// By file number: which properties are known, not estimated.
     pub files_told: Vec<KnownProperties>,
     /// Requested files without kind and bit rate in a table; these were estimated, if enabled.
@@ -101,8 +103,8 @@ pub struct IntakeResult {
     pub session_names: Names,
     /// Title names by number.
     pub title_names: Names,
-    /// Segment files of each rendition of a title, in order.
-    pub streams: Vec<Vec<u32>>,
+    /// Files that are all segment files of a rendition, one behind the other.
+    pub streams: Vec<u32>,
     /// Device types by number; the empty name stands for unknown devices.
     pub devices: Names,
     /// Drive names. A drive's number is its name if all are numbers, otherwise its index here.

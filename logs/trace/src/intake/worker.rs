@@ -78,6 +78,7 @@ impl ThreadResults {
             let ours = self.hints.entry(file).or_default();
             ours.size_bytes = ours.size_bytes.max(hint.size_bytes);
             ours.kbps = ours.kbps.max(hint.kbps);
+            ours.reached_bytes = ours.reached_bytes.max(hint.reached_bytes);
         }
     }
 }
@@ -138,7 +139,7 @@ pub(super) fn read_all(
         devices_and_drives: intake.looks_at_devices_and_drives(),
         keep_unplaced: intake.keep_unplaced,
         lines_max: intake.lines_max.unwrap_or(u64::MAX),
-        others: other_readers(logs, intake.session_field.as_deref()),
+        others: other_readers(logs, intake),
         troubles: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
@@ -176,12 +177,14 @@ pub(super) fn read_all(
 }
 
 /// Formats that may occur in any log: those of all logs, and those without a header.
-fn other_readers(logs: &LogFiles, session_field: Option<&str>) -> Vec<LineReader> {
+fn other_readers(logs: &LogFiles, intake: &Intake) -> Vec<LineReader> {
+    let proxies = std::sync::Arc::new(intake.trusted.clone());
     let mut readers: Vec<LineReader> = Vec::new();
     let known = Format::all();
     let known = known
         .iter()
-        .filter_map(|format| format.reader(session_field).ok()?);
+        .filter_map(|format| format.reader(intake.session_field.as_deref()).ok()?)
+        .map(|reader| reader.trusting(&proxies));
     let ours = logs.logs.iter().filter_map(|log| match &log.contents {
         LogContents::Lines { reader, .. } => Some(reader.clone()),
         LogContents::Table { .. } => None,
@@ -412,7 +415,7 @@ impl SharedState<'_> {
                     continue;
                 }
                 let (reader, state) = match &log.contents {
-                    LogContents::Lines { reader, state } => (reader, state),
+                    LogContents::Lines { reader, state, .. } => (reader, state),
                     LogContents::Table { table, group_next } => {
                         let group = group_next.fetch_add(1, Relaxed);
                         if group < table.groups() && table.rows_before(group) < self.lines_max {
@@ -471,6 +474,13 @@ impl SharedState<'_> {
             }
             *state = LogState::Done;
             return None;
+        }
+        if let LogContents::Lines {
+            wrapper: Some(wrapper),
+            ..
+        } = &log.contents
+        {
+            block.bytes = wrapper.unwrapped(&block.bytes).0;
         }
         let before = reader.clone();
         if let Some(after) = reader.behind(&block.bytes) {

@@ -15,9 +15,9 @@ use crate::read::DropReason;
 use crate::read::alias::FieldMap;
 use crate::read::entry::{LogEntry, interpret};
 use crate::read::format::Format;
-use crate::read::reader::session_key;
-use crate::read::row::{Field, LineFields};
+use crate::read::row::{Escape, Field, LineFields};
 use crate::read::template::missing;
+use crate::read::viewer::{TrustedProxies, ViewerRules};
 
 /// Rows decoded at a time.
 pub(super) const BATCH: usize = 4096;
@@ -26,7 +26,8 @@ pub(super) const BATCH: usize = 4096;
 pub(crate) struct LogTable {
     path: PathBuf,
     columns: Vec<NeededColumn>,
-    session_key: Option<std::sync::Arc<[u8]>>,
+    viewers: ViewerRules,
+    escape: Escape,
     /// Rows before each group, and in total.
     rows_before: Vec<u64>,
     bytes: Vec<u64>,
@@ -89,6 +90,12 @@ impl LogTable {
                 names().join(", ")
             ));
         }
+        let is_of_cloudfront =
+            |name: &String| name.starts_with("x_edge_") || name.starts_with("x-edge-");
+        let escape = match names().iter().any(is_of_cloudfront) {
+            true => Escape::Percent,
+            false => Escape::None,
+        };
         let mut rows_before = vec![0];
         let mut bytes = Vec::new();
         for group in about.row_groups() {
@@ -99,10 +106,19 @@ impl LogTable {
         Ok(Self {
             path: path.to_owned(),
             columns,
-            session_key: session_field.map(session_key),
+            viewers: ViewerRules::new(session_field),
+            escape,
             rows_before,
             bytes,
         })
+    }
+
+    /// The same, with lists of addresses believed from these proxies.
+    pub(crate) fn trusting(self, proxies: &std::sync::Arc<TrustedProxies>) -> Self {
+        Self {
+            viewers: self.viewers.trusting(proxies),
+            ..self
+        }
     }
 
     /// Number of row groups.
@@ -150,7 +166,7 @@ impl LogTable {
             for index in 0..count {
                 self.put_texts(&columns, index, &mut text, &mut ends);
                 let row = self.row(&columns, index, (&text, &ends));
-                let told = interpret(&row, self.session_key.as_deref());
+                let told = interpret(&row, &self.viewers);
                 if !take(number, TableEntry::Told(told)) {
                     return Ok(());
                 }
@@ -198,6 +214,7 @@ impl LogTable {
         (text, ends): (&'a [u8], &[usize]),
     ) -> LineFields<'a> {
         let (mut row, mut start) = (LineFields::new(), 0);
+        row.escape = self.escape;
         for ((wanted, column), end) in self.columns.iter().zip(columns).zip(ends) {
             let cell = match column.cells() {
                 BatchValues::Texts(texts) => texts[index].data(),

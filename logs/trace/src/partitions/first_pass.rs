@@ -74,6 +74,8 @@ fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
 pub(crate) struct FirstPass {
     /// Number of sessions of each name (names with one session are omitted).
     pub(crate) counts: QuickMap<u32, u32>,
+    /// Number of requests of each viewer without a session id, by its name.
+    pub(crate) viewer_requests: QuickMap<u32, u64>,
     /// Duplicate requests of two logs: their number, their bytes, and the first log positions.
     pub(crate) repeated: u64,
     pub(crate) repeated_bytes: u64,
@@ -98,7 +100,12 @@ impl Partitions {
             }
             if self.maps.viewers_divide() {
                 let counts = &mut first_pass.counts;
+                let viewer_requests = &mut first_pass.viewer_requests;
+                let sessions_named = self.maps.sessions_named;
                 divide(&mut loader.requests, &self.maps, |_, key, number| {
+                    if key >= sessions_named {
+                        *viewer_requests.entry(key).or_default() += 1;
+                    }
                     if number > 0 {
                         counts.insert(key, number + 1);
                     }
@@ -112,6 +119,7 @@ impl Partitions {
         let mut all = FirstPass::default();
         for outcome in outcomes {
             all.counts.extend(outcome.counts);
+            all.viewer_requests.extend(outcome.viewer_requests);
             all.repeated += outcome.repeated;
             all.repeated_bytes += outcome.repeated_bytes;
             all.repeated_lines.extend(outcome.repeated_lines);

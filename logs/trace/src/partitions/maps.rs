@@ -5,6 +5,7 @@ use headlong_chains::Request;
 
 use super::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::names::Renumber;
+use crate::segment_files::FilePlace;
 
 /// Mappings of provisional to final numbers.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub(crate) struct NumberMaps {
     /// The first session of each name; `None` if no viewer was divided.
     pub(crate) bases: Option<Vec<u32>>,
     pub(crate) files: Renumber,
+    /// Places of the files of the log in those of the result; empty if they are the same.
+    pub(crate) places: Vec<FilePlace>,
     pub(crate) devices: Renumber,
     pub(crate) disks: Renumber,
     /// Numbers of drives, by position among the names.
@@ -41,6 +44,9 @@ impl NumberMaps {
             self.sessions_named + self.viewers.of(request.session & !VIEWER)?
         };
         request.file = self.files.of(request.file)?;
+        if let Some(place) = self.places.get(request.file as usize) {
+            place.put(&mut request);
+        }
         request.device = self
             .devices
             .of(record.device)

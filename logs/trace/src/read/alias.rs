@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::row::Field;
 
 /// Fields that maps can use.
-const OURS: &[Field] = Field::ALL.split_at(Field::RateBps as usize + 1).0;
+const OURS: &[Field] = Field::ALL.split_at(Field::Clock as usize + 1).0;
 
 /// The fields of maps, by our names.
 fn ours() -> impl Iterator<Item = (&'static str, Field)> {
@@ -143,6 +143,7 @@ pub(crate) fn behind_combined(key: &[u8]) -> Option<Field> {
         b"service_us" => Field::ServiceUs,
         b"range" | b"http_range" => Field::Range,
         b"content_range" | b"sent_http_content_range" => Field::ContentRange,
+        b"xff" | b"x_forwarded_for" | b"http_x_forwarded_for" | b"real_ip" => Field::Forwarded,
         b"session" | b"sid" | b"session_id" => Field::Session,
         // In our own log, it names the drive.
         b"device" | b"disk" => Field::Disk,

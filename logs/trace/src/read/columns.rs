@@ -5,8 +5,9 @@
 //! once.
 
 use super::alias::{self, FieldMap};
+use super::known::HEADERS;
 use super::reason::DropReason;
-use super::row::{Field, LineFields};
+use super::row::{Escape, Field, LineFields};
 use super::template::missing;
 
 /// Prefix of the header line of a W3C log.
@@ -22,6 +23,10 @@ pub(crate) struct DelimitedReader {
     /// The header, which may recur where files were concatenated.
     header: Vec<u8>,
     session_field: Option<String>,
+    /// Whether the header is not in the log: further columns may follow.
+    pub(crate) is_known: bool,
+    /// Whether names are escaped twice.
+    is_escaped: bool,
 }
 
 impl DelimitedReader {
@@ -60,6 +65,8 @@ impl DelimitedReader {
             columns,
             header,
             session_field: session_field.map(str::to_owned),
+            is_known: false,
+            is_escaped: false,
         };
         reader.prefer_session(session_field);
         let mut fields: Vec<Field> = reader.fields().collect();
@@ -76,6 +83,7 @@ impl DelimitedReader {
         // IIS logs durations in ms, CloudFront and the standard in seconds.
         let is_of_iis = |name| matches!(name, "sc-win32-status" | "s-ip" | "s-sitename");
         let is_iis = names.clone().any(is_of_iis);
+        let is_escaped = names.clone().any(|name| name.starts_with("x-edge-"));
         let meaning = |name: &str| {
             let found = alias::names("w3c").find(|(known, _)| *known == name);
             found.map(|(_, field)| match field {
@@ -88,6 +96,8 @@ impl DelimitedReader {
             columns: names.map(|name| (name.to_owned(), meaning(name))).collect(),
             header: Vec::new(),
             session_field: session_field.map(str::to_owned),
+            is_known: false,
+            is_escaped,
         };
         reader.prefer_session(session_field);
         // A viewer is not required: lines without an address are reported one by one.
@@ -96,6 +106,16 @@ impl DelimitedReader {
             all.push(Field::End);
         }
         missing(all.into_iter()).is_none().then_some(reader)
+    }
+
+    /// A reader for one of [`HEADERS`].
+    pub(crate) fn known(name: &str, session_field: Option<&str>) -> Option<Self> {
+        let (_, header) = HEADERS.iter().find(|(known, _)| *known == name)?;
+        Some(Self {
+            separator: Some(b'\t'),
+            is_known: true,
+            ..Self::from_fields(header.as_bytes(), session_field)?
+        })
     }
 
     /// The session field given by the user takes precedence over known names.
@@ -137,6 +157,9 @@ impl DelimitedReader {
         if self.is_w3c() && line.starts_with(b"#") {
             return Err(DropReason::NotARequest);
         }
+        if self.is_escaped {
+            row.escape = Escape::Percent;
+        }
         let separator = self.separator.unwrap_or_else(|| {
             let has_tab = memchr::memchr(b'\t', line).is_some();
             if has_tab { b'\t' } else { b' ' }
@@ -152,6 +175,7 @@ impl DelimitedReader {
         }
         match rest {
             Some([]) if self.is_w3c() => Ok(()),
+            Some(_) if self.is_known => Ok(()),
             Some(_) => Err(DropReason::Shape),
             None if line == self.header => Err(DropReason::NotARequest),
             None => Ok(()),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::read::entry::interpret;
+use crate::read::viewer::ViewerRules;
 
 const HEADER: &[u8] = b"ts,service_ms,session,device,file,offset,size,bytes,disk";
 
@@ -13,7 +14,7 @@ fn times_and_bytes(
 ) -> Result<(i64, i64, Option<u64>, u64), DropReason> {
     let mut row = LineFields::new();
     reader.read(line.as_bytes(), &mut row)?;
-    let entry = interpret(&row, None)?;
+    let entry = interpret(&row, &ViewerRules::default())?;
     Ok((
         entry.received_ms,
         entry.completed_ms,

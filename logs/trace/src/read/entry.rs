@@ -10,15 +10,7 @@ use std::borrow::Cow;
 use super::number::{amount, any_moment, calendar_ms, clock_ms, moment, service_ms, thousandths};
 use super::reason::DropReason;
 use super::row::{Field, LineFields, unescape};
-
-/// Identity of the client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ClientIdentity<'a> {
-    /// The session id in the log.
-    Session(Cow<'a, [u8]>),
-    /// The client's address.
-    Address(&'a [u8]),
-}
+use super::viewer::{ClientIdentity, ViewerRules};
 
 /// One request, as parsed from a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,14 +41,13 @@ impl LogEntry<'_> {
     }
 }
 
-/// Interprets the fields of a line. `session_key` is the session field given by the user: a key of
-/// the query or a cookie, if no field of the line has that name.
+/// Interprets the fields of a line; `rules` identify the viewer.
 ///
 /// Nonsensical values mean that the line has another format: it may be split by chance, but then
 /// its time, status or method is invalid.
 pub(crate) fn interpret<'a>(
     row: &LineFields<'a>,
-    session_key: Option<&[u8]>,
+    rules: &ViewerRules,
 ) -> Result<LogEntry<'a>, DropReason> {
     if row.has(Field::Summary) {
         return Err(DropReason::NotARequest);
@@ -79,15 +70,17 @@ pub(crate) fn interpret<'a>(
     if is_of_page(&file) {
         return Err(DropReason::PageFile);
     }
-    let who = who(row, target, session_key)?;
+    let who = rules.who(row, target)?;
     let span = span(row, status)?;
     let sent_bytes = sent(row, &span)?;
+    // A part as long as the file is all of it.
+    let is_all = sent_bytes > 0 && span.file_bytes == Some(sent_bytes);
     Ok(LogEntry {
         received_ms,
         completed_ms,
         who,
         file,
-        offset: span.offset,
+        offset: span.offset.or(is_all.then_some(0)),
         asked_bytes: span.asked_bytes,
         sent_bytes,
         file_bytes: span.file_bytes,
@@ -229,10 +222,16 @@ fn end(row: &LineFields<'_>) -> Result<Option<i64>, DropReason> {
     if row.has(Field::EndMs) {
         return moment(thousandths(row.get(Field::EndMs), 0)).map(Some);
     }
-    if let Some(text) = row.known(Field::End) {
+    if let Some(text) = row.known(Field::EndUs) {
+        return moment(thousandths(text, 0).map(|us| us / 1000)).map(Some);
+    }
+    let end = row.known(Field::End);
+    let clock = row.known(Field::Clock);
+    let clock = clock.or(end.filter(|end| matches!(end, [_, _, b':', ..])));
+    if let Some(text) = end.filter(|_| clock.is_none() || !row.has(Field::Date)) {
         return any_moment(text).map(Some);
     }
-    if let (Some(date), Some(clock)) = (row.known(Field::Date), row.known(Field::Clock)) {
+    if let (Some(date), Some(clock)) = (row.known(Field::Date), clock) {
         let ms = calendar_ms(date).zip(clock_ms(clock));
         return moment(ms.map(|(date, clock)| date + clock)).map(Some);
     }
@@ -276,123 +275,15 @@ fn path(target: &[u8]) -> Option<&[u8]> {
     (end > 0).then(|| &path[..end])
 }
 
-fn who<'a>(
-    row: &LineFields<'a>,
-    target: Option<&'a [u8]>,
-    session_key: Option<&[u8]>,
-) -> Result<ClientIdentity<'a>, DropReason> {
-    let query = row.known(Field::Query).or_else(|| {
-        let target = target?;
-        memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
-    });
-    // The separators of its keys may be escaped: Go programs write `\u0026` for `&`.
-    let query = query.map(|query| unescape(query, row.escape));
-    if let Some(key) = session_key {
-        let in_query = query.as_ref().and_then(|query| match query {
-            Cow::Borrowed(query) => value_of(query, key, b'&').map(Cow::Borrowed),
-            Cow::Owned(query) => value_of(query, key, b'&').map(|name| name.to_vec().into()),
-        });
-        let in_cookie = || {
-            let name = value_of(row.known(Field::Cookie)?, key, b';')?;
-            Some(unescape(name, row.escape))
-        };
-        if let Some(name) = in_query.or_else(in_cookie) {
-            return Ok(ClientIdentity::Session(name));
-        }
-    }
-    if let Some(name) = row.known(Field::Session) {
-        return Ok(ClientIdentity::Session(unescape(name, row.escape)));
-    }
-    let header = row.known(Field::Cmcd);
-    if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
-        return Ok(ClientIdentity::Session(name.into()));
-    }
-    if let Some(name) = query.as_deref().and_then(cmcd_in_query) {
-        return Ok(ClientIdentity::Session(name.into()));
-    }
-    let address = match row.known(Field::Client) {
-        // The port follows the last colon, even for IPv6 without brackets.
-        Some(client) => &client[..memchr::memrchr(b':', client).unwrap_or(client.len())],
-        None => row.known(Field::Address).ok_or(DropReason::NoSession)?,
-    };
-    Ok(ClientIdentity::Address(without_port(address)))
-}
-
-/// The value of a key in `a=1&b=2`, `a=1; b=2`.
-fn value_of<'a>(text: &'a [u8], key: &[u8], separator: u8) -> Option<&'a [u8]> {
-    let pairs = text.split(|byte| *byte == separator);
-    let mut values = pairs.filter_map(|pair| {
-        let value = pair.trim_ascii_start().strip_prefix(key)?;
-        value.strip_prefix(b"=")
-    });
-    values.find(|value| !value.is_empty())
-}
-
-/// Removes the port from `192.0.2.7:40000` and `[2001:db8::1]:40000`; a bare IPv6 address is kept
-/// whole. Of a list, as written by proxies, the first address is used.
-fn without_port(address: &[u8]) -> &[u8] {
-    if let [b'[', inner @ ..] = address {
-        let end = memchr::memchr(b']', inner).unwrap_or(inner.len());
-        return &inner[..end];
-    }
-    let Some(end) = memchr::memchr2(b':', b',', address) else {
-        return address;
-    };
-    let next = memchr::memchr2(b':', b',', &address[end + 1..]);
-    let is_ipv6 = address[end] == b':' && next.is_some_and(|next| address[end + 1 + next] == b':');
-    match is_ipv6 {
-        true => &address[..memchr::memchr(b',', address).unwrap_or(address.len())],
-        false => &address[..end],
-    }
-}
-
-/// The session id in `CMCD=...` of a query (CTA-5004, `sid`).
-fn cmcd_in_query(query: &[u8]) -> Option<Vec<u8>> {
-    // Most queries have none: a quick check before splitting.
-    memchr::memmem::find(query, b"CMCD=")?;
-    cmcd_session(&percent_decoded(value_of(query, b"CMCD", b'&')?))
-}
-
-/// The session id in CMCD: `...,sid="6e2fb550",...`.
-fn cmcd_session(text: &[u8]) -> Option<Vec<u8>> {
-    let mut from = 0;
-    loop {
-        let key = from + memchr::memmem::find(&text[from..], b"sid=\"")?;
-        if key == 0 || matches!(text[key - 1], b',' | b' ') {
-            let value = &text[key + 5..];
-            let end = memchr::memchr(b'"', value)?;
-            return (end > 0).then(|| value[..end].to_vec());
-        }
-        from = key + 5;
-    }
-}
-
-fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        let digit = |byte: &u8| char::from(*byte).to_digit(16);
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) if digit(high).is_some() && digit(low).is_some() => {
-                let code = digit(high).zip(digit(low)).map(|(h, l)| h * 16 + l);
-                plain.push(code.unwrap_or_default() as u8);
-                rest = after;
-            }
-            _ => {
-                plain.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    plain
-}
-
 fn span(row: &LineFields<'_>, status: Option<u64>) -> Result<RequestedRange, DropReason> {
     let mut content = None;
     if let Some(text) = row.known(Field::ContentRange) {
         content = Some(from_content_range(&unescape(text, row.escape))?);
     }
-    let file_bytes = content.and_then(|span| span.file_bytes);
+    let file_bytes = match content.and_then(|span| span.file_bytes) {
+        None => amount(row.get(Field::FileBytes))?,
+        known => known,
+    };
     if let Some(offset) = amount(row.get(Field::Offset))? {
         return Ok(RequestedRange {
             offset: Some(offset),
@@ -407,7 +298,10 @@ fn span(row: &LineFields<'_>, status: Option<u64>) -> Result<RequestedRange, Dro
         return Ok(RequestedRange { file_bytes, ..span });
     }
     if let Some(content) = content.filter(|_| !is_whole) {
-        return Ok(content);
+        return Ok(RequestedRange {
+            file_bytes,
+            ..content
+        });
     }
     let ends = (
         amount(row.get(Field::RangeStart))?,
@@ -421,7 +315,7 @@ fn span(row: &LineFields<'_>, status: Option<u64>) -> Result<RequestedRange, Dro
         return Ok(RequestedRange {
             offset: Some(start),
             asked_bytes: asked.transpose()?,
-            file_bytes: None,
+            file_bytes,
         });
     }
     // An empty offset column means that the offset is unknown.
@@ -429,7 +323,7 @@ fn span(row: &LineFields<'_>, status: Option<u64>) -> Result<RequestedRange, Dro
     Ok(RequestedRange {
         offset: is_at_start.then_some(0),
         asked_bytes: None,
-        file_bytes: None,
+        file_bytes,
     })
 }
 

@@ -11,7 +11,10 @@ const BASE: [(Field, &str); 5] = [
 /// A row of the usual fields, except one, and of more.
 fn row<'a>(without: Option<Field>, more: &[(Field, &'a str)]) -> LineFields<'a> {
     let mut row = LineFields::new();
-    let usual = BASE.iter().filter(|(field, _)| Some(*field) != without);
+    let is_given = |field| more.iter().any(|(given, _)| *given == field);
+    let usual = BASE
+        .iter()
+        .filter(|(field, _)| Some(*field) != without && !is_given(*field));
     for (field, text) in usual.chain(more) {
         row.set(*field, text.as_bytes());
     }
@@ -19,7 +22,7 @@ fn row<'a>(without: Option<Field>, more: &[(Field, &'a str)]) -> LineFields<'a> 
 }
 
 fn with<'a>(more: &[(Field, &'a str)]) -> Result<LogEntry<'a>, DropReason> {
-    interpret(&row(None, more), None)
+    interpret(&row(None, more), &ViewerRules::default())
 }
 
 fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), DropReason> {
@@ -113,7 +116,8 @@ fn offset_and_size_take_precedence() {
 fn path_excludes_query_and_host() {
     let of = |target: &'static str| {
         let row = row(Some(Field::File), &[(Field::Target, target)]);
-        interpret(&row, None).map(|entry| String::from_utf8_lossy(&entry.file).into_owned())
+        interpret(&row, &ViewerRules::default())
+            .map(|entry| String::from_utf8_lossy(&entry.file).into_owned())
     };
     assert_eq!(of("/a/b.mp4?token=1").as_deref(), Ok("/a/b.mp4"));
     assert_eq!(of("http://example.org/a.mp4#t=5").as_deref(), Ok("/a.mp4"));
@@ -187,7 +191,7 @@ fn haproxy_ports_and_timers_are_parsed() {
     row.set(Field::Client, b"2001:db8::7:33317");
     row.set(Field::Target, b"/a.mp4");
     row.set(Field::BytesAll, b"5");
-    let entry = interpret(&row, None).expect("a request");
+    let entry = interpret(&row, &ViewerRules::default()).expect("a request");
     assert_eq!(entry.completed_ms - entry.received_ms, 109);
     assert_eq!(entry.who, ClientIdentity::Address(b"2001:db8::7"));
 }
@@ -197,7 +201,7 @@ fn session_key_is_found_in_query_or_cookie() {
     let of = |fields: &[(Field, &'static str)]| {
         let mut row = row(Some(Field::Session), fields);
         row.set(Field::Address, b"192.0.2.1");
-        interpret(&row, Some(b"vid")).map(|entry| entry.who)
+        interpret(&row, &ViewerRules::new(Some("vid"))).map(|entry| entry.who)
     };
     let name = |name: &'static str| Ok(ClientIdentity::Session(name.as_bytes().into()));
     assert_eq!(of(&[(Field::Target, "/a?avid=1&vid=x7&b")]), name("x7"));
@@ -213,7 +217,7 @@ fn session_key_is_found_in_query_or_cookie() {
 fn viewer_is_identified_by_id_cmcd_or_address() {
     let of = |more: &[(Field, &'static str)]| {
         let row = row(Some(Field::Session), more);
-        interpret(&row, None).map(|entry| entry.who)
+        interpret(&row, &ViewerRules::default()).map(|entry| entry.who)
     };
     let name = |name: &'static str| Ok(ClientIdentity::Session(name.as_bytes().into()));
     assert_eq!(
@@ -243,16 +247,19 @@ fn viewer_is_identified_by_id_cmcd_or_address() {
 #[test]
 fn bytes_with_headers_are_limited_to_the_reply() {
     let mut row = row(Some(Field::Bytes), &[]);
-    assert_eq!(interpret(&row, None), Err(DropReason::NoBytes));
+    assert_eq!(
+        interpret(&row, &ViewerRules::default()),
+        Err(DropReason::NoBytes)
+    );
     row.set(Field::BytesAll, b"1300");
     assert_eq!(
-        interpret(&row, None).map(|entry| entry.sent_bytes),
+        interpret(&row, &ViewerRules::default()).map(|entry| entry.sent_bytes),
         Ok(1300)
     );
     row.set(Field::Range, b"bytes=0-999");
     row.set(Field::Status, b"206");
     assert_eq!(
-        interpret(&row, None).map(|entry| entry.sent_bytes),
+        interpret(&row, &ViewerRules::default()).map(|entry| entry.sent_bytes),
         Ok(1000)
     );
 }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::alias::{FieldMap, FieldMapError};
+use super::known::{ALIASES, HEADERS, PATTERNS};
 use super::reader::{LineFormat, LineReader};
-use super::template::{KNOWN, Template, TemplateError};
-use super::{json, variables};
+use super::template::{Template, TemplateError};
+use super::{columns, json, variables};
 
 /// A format of request logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub enum Format {
     Known(&'static str),
     /// A `log_format` of nginx, verbatim.
     Nginx(String),
-    /// A `LogFormat` of Apache, verbatim, or `common`, `combined`, `combinedio`.
+    /// A `LogFormat` of Apache, verbatim, or the name of one of its own.
     Apache(String),
     /// W3C extended, described by its `#Fields:` line, as written by IIS and CloudFront.
     W3c,
@@ -57,19 +58,9 @@ pub enum FormatError {
 /// Names of formats defined by data.
 fn known() -> impl Iterator<Item = &'static str> {
     let dialects = json::DIALECTS.iter().map(|(name, _)| *name);
-    dialects.chain(KNOWN.iter().map(|(name, _)| *name))
+    let data = PATTERNS.iter().chain(&HEADERS);
+    dialects.chain(data.map(|(name, _)| *name))
 }
-
-/// Other names of formats.
-const ALIASES: [(&str, &str); 7] = [
-    ("plain", "csv"),
-    ("nginx:combined", "combined"),
-    ("cloudfront", "w3c"),
-    ("iis", "w3c"),
-    ("lighttpd", "combined"),
-    ("varnish", "combined"),
-    ("traefik", "combined"),
-];
 
 impl FromStr for Format {
     type Err = FormatError;
@@ -171,7 +162,10 @@ impl Format {
             Self::Known(name) => {
                 let template = Template::known(name, session_field).map(LineFormat::Template);
                 let json = || json::JsonReader::dialect(name, session_field).map(LineFormat::Json);
-                match template.or_else(json) {
+                let columns = || {
+                    columns::DelimitedReader::known(name, session_field).map(LineFormat::Columns)
+                };
+                match template.or_else(json).or_else(columns) {
                     Some(form) => form,
                     None => return Ok(None),
                 }

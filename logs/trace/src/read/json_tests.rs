@@ -1,11 +1,12 @@
 use super::*;
-use crate::read::entry::{ClientIdentity, LogEntry, interpret};
+use crate::read::entry::{LogEntry, interpret};
+use crate::read::viewer::{ClientIdentity, ViewerRules};
 use proptest::prelude::*;
 
 fn entry<'a>(reader: &JsonReader, line: &'a str) -> Result<LogEntry<'a>, DropReason> {
     let mut row = LineFields::new();
     reader.read(line.as_bytes(), &mut row)?;
-    interpret(&row, None)
+    interpret(&row, &ViewerRules::default())
 }
 
 fn usual() -> JsonReader {
@@ -23,10 +24,12 @@ fn caddy_messages_are_skipped_and_others_rejected() {
 
 #[test]
 fn query_keys_are_found_behind_json_escapes() {
-    let who = |line: &str, key: Option<&[u8]>| {
+    let who = |line: &str, key: Option<&str>| {
         let mut row = LineFields::new();
         usual().read(line.as_bytes(), &mut row).expect("a line");
-        let who = interpret(&row, key).expect("a request").who;
+        let who = interpret(&row, &ViewerRules::new(key))
+            .expect("a request")
+            .who;
         match who {
             ClientIdentity::Session(name) => String::from_utf8_lossy(&name).into_owned(),
             ClientIdentity::Address(_) => "an address".to_owned(),
@@ -36,9 +39,9 @@ fn query_keys_are_found_behind_json_escapes() {
         format!(r#"{{"time":"2023-11-14T22:16:12Z","client_ip":"192.0.2.1","bytes":9,{query}}}"#)
     };
     let target = line(r#""url":"/a.mp4?token=1\u0026vid=x7\u0026b""#);
-    assert_eq!(who(&target, Some(b"vid")), "x7");
+    assert_eq!(who(&target, Some("vid")), "x7");
     let query = line(r#""url":"/a.mp4","args":"a=1\u0026vid=x\/7""#);
-    assert_eq!(who(&query, Some(b"vid")), "x/7");
+    assert_eq!(who(&query, Some("vid")), "x/7");
     let cmcd = line(r#""url":"/a.mp4?a=1\u0026CMCD=sid%3D%22x8%22\u0026b""#);
     assert_eq!(who(&cmcd, None), "x8");
 }

@@ -1,9 +1,10 @@
 //! One line in each format, and the request that it means.
 
 use super::DropReason;
-use super::entry::{ClientIdentity, LogEntry};
+use super::entry::LogEntry;
 use super::recognise::recognise;
 use super::row::LineFields;
+use super::viewer::ClientIdentity;
 
 const COMBINED: &str = "93.180.71.3 - - [17/May/2015:08:05:32 +0000] \"GET /downloads/product_1 \
                         HTTP/1.1\" 200 490 \"-\" \"Debian APT-HTTP/1.3\"";

@@ -14,6 +14,7 @@ pub(crate) mod device;
 pub(crate) mod entry;
 pub(crate) mod format;
 pub(crate) mod json;
+mod known;
 pub(crate) mod number;
 mod parsed_log;
 pub(crate) mod reader;
@@ -23,6 +24,8 @@ pub(crate) mod row;
 pub(crate) mod source;
 pub(crate) mod template;
 mod variables;
+pub(crate) mod viewer;
+pub(crate) mod wrapper;
 
 pub use alias::{FieldMap, FieldMapError};
 pub use format::{Format, FormatError};
@@ -30,6 +33,7 @@ pub use parsed_log::{ParsedLog, ParsedLogError, understand};
 pub(crate) use reader::{LineReader, trimmed};
 pub use reason::DropReason;
 pub use template::TemplateError;
+pub use viewer::TrustedProxies;
 
 #[cfg(test)]
 mod line_tests;

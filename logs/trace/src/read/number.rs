@@ -63,11 +63,15 @@ pub(crate) fn digits(text: &[u8]) -> Option<u64> {
 
 /// A decimal number times `10^places`, truncated: `1.5` with 3 places is 1500.
 pub(crate) fn thousandths(text: &[u8], places: u32) -> Option<i64> {
+    decimal(text, places, b'.')
+}
+
+fn decimal(text: &[u8], places: u32, point: u8) -> Option<i64> {
     let (is_negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
         _ => (false, text),
     };
-    let point = text.iter().position(|byte| *byte == b'.');
+    let point = text.iter().position(|byte| *byte == point);
     let (whole, part) = match point {
         Some(point) => (&text[..point], &text[point + 1..]),
         None => (text, &[][..]),
@@ -140,7 +144,7 @@ pub(crate) fn any_moment(text: &[u8]) -> Result<i64, DropReason> {
     };
     let ms = match text {
         [_, _, b'/', ..] | [_, b'/', ..] => common_log_date(text),
-        [_, _, _, _, b'-', ..] => iso_date(text),
+        [_, _, _, _, b'-' | b'/', ..] => iso_date(text),
         _ => scaled_number(text),
     };
     moment(ms)
@@ -169,7 +173,8 @@ fn common_log_date(text: &[u8]) -> Option<i64> {
     Some(days_ms(digits(year)?, month, digits(day)?)? + clock_ms(clock)? - zone_ms(zone)?)
 }
 
-/// `2000-10-10T13:55:36.123+02:00`; also with a space between date and time, `Z`, or no zone (UTC).
+/// `2000-10-10T13:55:36.123+02:00`; also with slashes in the date, a space between date and time,
+/// `Z`, or no zone (UTC).
 fn iso_date(text: &[u8]) -> Option<i64> {
     let date = calendar_ms(text.get(..10)?)?;
     let rest = text.get(11..)?;
@@ -180,21 +185,26 @@ fn iso_date(text: &[u8]) -> Option<i64> {
     Some(date + clock_ms(clock)? - zone_ms(zone.trim_ascii())?)
 }
 
-/// `2000-10-10`: its midnight, ms since 1970.
+/// `2000-10-10` or `2000/10/10`: its midnight, ms since 1970.
 pub(crate) fn calendar_ms(text: &[u8]) -> Option<i64> {
-    let [y @ .., b'-', m1, m2, b'-', d1, d2] = text else {
+    let [y @ .., b'-' | b'/', m1, m2, b'-' | b'/', d1, d2] = text else {
         return None;
     };
     days_ms(digits(y)?, digits(&[*m1, *m2])?, digits(&[*d1, *d2])?)
 }
 
-/// `13:55:36` or `13:55:36.123`, ms since midnight.
+/// `13:55:36`, `13:55:36.123` or, as log4j writes it, `13:55:36,123`: ms since midnight.
 pub(crate) fn clock_ms(text: &[u8]) -> Option<i64> {
     let [h1, h2, b':', m1, m2, b':', seconds @ ..] = text else {
         return None;
     };
     let (hours, minutes) = (digits(&[*h1, *h2])?, digits(&[*m1, *m2])?);
-    let ms = thousandths(seconds, 3)?;
+    let point = if memchr::memchr(b',', seconds).is_some() {
+        b','
+    } else {
+        b'.'
+    };
+    let ms = decimal(seconds, 3, point)?;
     let is_clock = hours < 24 && minutes < 60 && (0..61_000).contains(&ms);
     is_clock.then_some((hours * 3_600_000 + minutes * 60_000) as i64 + ms)
 }
@@ -275,6 +285,8 @@ mod tests {
             "2000-10-10T22:55:36+0200",
             "2000-10-10 22:55:36+02",
             "2000-10-10T15:55:36.000-05",
+            "2000/10/10 20:55:36.000",
+            "2000-10-10 20:55:36,000",
             "971211336",
             "971211336.000",
             "971211336000",

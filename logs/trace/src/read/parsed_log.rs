@@ -56,6 +56,8 @@ pub fn understand(text: &[u8], format: Option<&Format>) -> Result<ParsedLog, Par
     };
     let mut row = LineFields::new();
     let mut reader = found.reader;
+    let inner = found.wrapper.map(|wrapper| wrapper.unwrapped(text).0);
+    let text = inner.as_deref().unwrap_or(text);
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = trimmed(line);
         if line.is_empty() {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::entry::{LogEntry, interpret};
 use super::reason::DropReason;
 use super::row::{Field, LineFields};
+use super::viewer::{TrustedProxies, ViewerRules};
 use super::{columns, json, template};
 
 /// A reader of lines in one format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LineReader {
     form: Arc<LineFormat>,
-    /// Query key or cookie with the session id.
-    session_key: Option<Arc<[u8]>>,
+    pub(crate) viewers: ViewerRules,
 }
 
 /// The three kinds of formats.
@@ -28,7 +28,15 @@ impl LineReader {
     pub(crate) fn new(form: LineFormat, session_field: Option<&str>) -> Self {
         Self {
             form: Arc::new(form),
-            session_key: session_field.map(session_key),
+            viewers: ViewerRules::new(session_field),
+        }
+    }
+
+    /// The same, with lists of addresses believed from these proxies.
+    pub(crate) fn trusting(self, proxies: &Arc<TrustedProxies>) -> Self {
+        Self {
+            viewers: self.viewers.trusting(proxies),
+            ..self
         }
     }
 
@@ -44,7 +52,7 @@ impl LineReader {
             LineFormat::Template(template) => template.read(line, row),
             LineFormat::Json(json) => json.read(line, row),
         }?;
-        interpret(row, self.session_key.as_deref())
+        interpret(row, &self.viewers)
     }
 
     /// A reader for the lines after this one, if it changes the columns.
@@ -52,7 +60,7 @@ impl LineReader {
         match &*self.form {
             LineFormat::Columns(columns) if line.starts_with(columns::FIELDS) => Some(Self {
                 form: Arc::new(LineFormat::Columns(columns.again(line)?)),
-                session_key: self.session_key.clone(),
+                viewers: self.viewers.clone(),
             }),
             _ => None,
         }
@@ -79,7 +87,15 @@ impl LineReader {
 
     /// Whether a header defines all columns, so that nothing is guessed.
     pub(crate) fn has_header(&self) -> bool {
-        matches!(&*self.form, LineFormat::Columns(_))
+        matches!(&*self.form, LineFormat::Columns(columns) if !columns.is_known)
+    }
+
+    /// Values behind a known pattern that have no name and are not used, in one line.
+    pub(crate) fn nameless<'a>(&self, line: &'a [u8]) -> Vec<&'a [u8]> {
+        match &*self.form {
+            LineFormat::Template(template) => template.nameless(line),
+            _ => Vec::new(),
+        }
     }
 
     /// Names and fields in a log with these first lines; a name may occur several times.
@@ -101,15 +117,6 @@ impl LineReader {
             }
         }
     }
-}
-
-/// The key without the prefix of its origin.
-pub(crate) fn session_key(name: &str) -> Arc<[u8]> {
-    let origins = ["arg_", "cookie_"];
-    let mut keys = origins
-        .iter()
-        .filter_map(|origin| name.strip_prefix(origin));
-    keys.next().unwrap_or(name).as_bytes().into()
 }
 
 /// A line of a block without its line end.

@@ -8,9 +8,11 @@
 use super::alias;
 use super::columns::DelimitedReader;
 use super::format::{Format, FormatError};
-use super::reader::{LineFormat, LineReader, session_key, trimmed};
+use super::reader::{LineFormat, LineReader, trimmed};
 use super::reason::DropReason;
 use super::row::{Field, LineFields};
+use super::viewer::session_key;
+use super::wrapper::Wrapper;
 use crate::drop_counts::shown;
 
 /// A larger backward step between lines means that the field is not a clock, ms.
@@ -72,6 +74,8 @@ pub(crate) fn outcomes(tried: &[TriedFormat]) -> String {
 pub(crate) struct RecognisedFormat {
     pub(crate) name: String,
     pub(crate) reader: LineReader,
+    /// What is around each line.
+    pub(crate) wrapper: Option<Wrapper>,
     /// Names in the log that are not used.
     pub(crate) unused: Vec<String>,
 }
@@ -91,8 +95,35 @@ pub(crate) enum RecognitionError {
     NoSession(Vec<String>),
 }
 
-/// Recognises the format of a log that starts with `head`: the given one, or any.
+/// Recognises the format of a log that starts with `head`: the given one, or any; within a wrapper
+/// if it is none without.
 pub(crate) fn recognise(
+    head: &[u8],
+    given: Option<&Format>,
+    session_field: Option<&str>,
+) -> Result<RecognisedFormat, RecognitionError> {
+    let plain = recognise_unwrapped(head, given, session_field);
+    if !matches!(plain, Err(RecognitionError::Tried(_))) {
+        return plain;
+    }
+    let lines = first_lines(head).len();
+    for wrapper in Wrapper::ALL {
+        let (inner, count) = wrapper.unwrapped(head);
+        if count * 2 < lines {
+            continue;
+        }
+        if let Ok(found) = recognise_unwrapped(&inner, given, session_field) {
+            return Ok(RecognisedFormat {
+                name: format!("{} within {}", found.name, wrapper.name()),
+                wrapper: Some(wrapper),
+                ..found
+            });
+        }
+    }
+    plain
+}
+
+fn recognise_unwrapped(
     head: &[u8],
     given: Option<&Format>,
     session_field: Option<&str>,
@@ -131,6 +162,7 @@ pub(crate) fn recognise(
             let found = RecognisedFormat {
                 name: name.clone(),
                 reader,
+                wrapper: None,
                 unused: Vec::new(),
             };
             best = Some((share, found));
@@ -167,6 +199,7 @@ pub(crate) fn recognise(
         )));
     }
     found.unused = unused(names);
+    found.unused.extend(nameless(&found.reader, &lines));
     Ok(found)
 }
 
@@ -254,6 +287,17 @@ fn try_lines<'a>(
     (explained, of, failed)
 }
 
+/// The values without a name behind the pattern of the first line that has some, as a remark.
+fn nameless(reader: &LineReader, lines: &[(u64, &[u8])]) -> Option<String> {
+    let mut lines = lines.iter().map(|(_, line)| reader.nameless(line));
+    let values = lines.find(|values| !values.is_empty())?;
+    let shown: Vec<String> = values.into_iter().map(shown).collect();
+    let shown = shown.join(" ");
+    Some(format!(
+        "values without a name behind it ({shown}), which --log-format can name"
+    ))
+}
+
 /// Whether a field in these lines has this name, and identifies sessions.
 fn is_there(
     wanted: &str,
@@ -266,7 +310,8 @@ fn is_there(
     let mut fields = names.iter();
     let is_named = fields.any(|(name, field)| *field == Some(Field::Session) && is_called(name));
     let key = session_key(wanted);
-    let is_anywhere = |line: &[u8]| memchr::memmem::find(line, &key).is_some();
+    let is_anywhere =
+        |line: &[u8]| reader.viewers.is_forwarded() || memchr::memmem::find(line, &key).is_some();
     let mut row = LineFields::new();
     let mut lines = lines.iter();
     // A key after the pattern, in the query or in a cookie has no field name.
@@ -448,9 +493,9 @@ mod tests {
         };
         assert_eq!(
             outcomes(&tried),
-            "  headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 2: does \
-             not match a recognised format: hello world\n  csv, w3c: no header: \
-             hello world"
+            "  headlong, caddy, envoy-json, vhost_combined, combined, common, squid, haproxy, envoy, \
+             s3, alb, elb, bunny, cloudfront-realtime, json: line 2: does not match a recognised \
+             format: hello world\n  csv, w3c: no header: hello world"
         );
         assert_eq!(name(""), Err(RecognitionError::Empty));
         assert_eq!(name("\r\n \n"), Err(RecognitionError::Empty));

@@ -4,7 +4,7 @@
 //! formats.
 
 headlong_units::names! {
-    /// Meaning of a field, with our name of it. Maps can use those up to [`Field::RateBps`], which
+    /// Meaning of a field, with our name of it. Maps can use those up to [`Field::Clock`], which
     /// are also headers of the plain request log.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[repr(u8)]
@@ -13,7 +13,9 @@ headlong_units::names! {
         EndS => "ts",
         /// End, ms.
         EndMs => "ts_ms",
-        /// End, in any notation.
+        /// End, microseconds.
+        EndUs => "ts_us",
+        /// End, in any notation; beside a date, its time of day.
         End => "time",
         /// Start, in any notation.
         Start => "start",
@@ -33,6 +35,8 @@ headlong_units::names! {
         Device => "device",
         /// The viewer's address, possibly with a port.
         Address => "address",
+        /// Addresses of the client and of proxies, as in `X-Forwarded-For`.
+        Forwarded => "forwarded",
         /// User agent.
         Agent => "agent",
         /// The drive.
@@ -67,6 +71,8 @@ headlong_units::names! {
         RangeStart => "range_start",
         /// Last byte of the reply.
         RangeEnd => "range_end",
+        /// Size of the file.
+        FileBytes => "file_bytes",
         /// Bit rate of the file, kbit/s.
         RateKbps => "kbps",
         /// Bit rate of the file, bit/s.
@@ -104,6 +110,8 @@ pub(crate) enum Escape {
     Backslash,
     /// As in JSON.
     Json,
+    /// `%25` for `%`, as CloudFront writes escaped names.
+    Percent,
 }
 
 /// The fields of one line.
@@ -136,8 +144,11 @@ impl<'a> LineFields<'a> {
         self.has = 0;
     }
 
-    /// Sets a field.
+    /// Sets a field; a value that is not known replaces none that is.
     pub(crate) fn set(&mut self, field: Field, text: &'a [u8]) {
+        if matches!(text, b"" | b"-") && self.has(field) {
+            return;
+        }
         self.texts[field as usize] = text;
         self.has |= 1 << field as u8;
     }
@@ -165,6 +176,9 @@ impl<'a> LineFields<'a> {
 
 /// The text without its escapes.
 pub(crate) fn unescape(text: &[u8], escape: Escape) -> std::borrow::Cow<'_, [u8]> {
+    if escape == Escape::Percent {
+        return unescape_percent(text);
+    }
     if escape == Escape::None || memchr::memchr(b'\\', text).is_none() {
         return text.into();
     }
@@ -199,6 +213,28 @@ pub(crate) fn unescape(text: &[u8], escape: Escape) -> std::borrow::Cow<'_, [u8]
         }
     }
     plain.into()
+}
+
+/// The text with `%25` before two hexadecimal digits as `%`: escaped twice, it was escaped before.
+fn unescape_percent(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    let (mut plain, mut rest) = (Vec::new(), text);
+    while let Some(at) = memchr::memmem::find(rest, b"%25") {
+        let end = at
+            + if hex(&rest[at + 3..], 2).is_some() {
+                1
+            } else {
+                3
+            };
+        plain.extend_from_slice(&rest[..end]);
+        rest = &rest[at + 3..];
+    }
+    match plain.is_empty() {
+        true => text.into(),
+        false => {
+            plain.extend_from_slice(rest);
+            plain.into()
+        }
+    }
 }
 
 /// Decodes the digits after `\u`, with the second half of a surrogate pair if there is one.
@@ -246,5 +282,7 @@ mod tests {
         assert_eq!(text(r"a\u12", Escape::Json), r"a\u12");
         assert_eq!(text(r"a\", Escape::Json), r"a\");
         assert_eq!(text(r"a\n", Escape::None), r"a\n");
+        let twice = text("/a%2520b%25.mp4%2", Escape::Percent);
+        assert_eq!(twice, "/a%20b%25.mp4%2");
     }
 }

@@ -17,6 +17,11 @@ pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes used to recognise formats and copies.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
+/// Fewer line ends than this in a head mean that its lines are long; more of it is read.
+const HEAD_LINES_MIN: usize = 4;
+/// Longest head.
+const HEAD_BYTES_MAX: usize = 2 * BLOCK_BYTES;
+
 /// Compression format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
@@ -83,7 +88,7 @@ pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<LogHe
     let mut bytes = Vec::new();
     // A compressed file may be truncated within its head; the available bytes suffice.
     let unpacked = unpack(Box::new(file), packing)?;
-    let outcome = unpacked.take(HEAD_BYTES as u64).read_to_end(&mut bytes);
+    let outcome = read_head(unpacked, &mut bytes);
     if bytes.is_empty() {
         outcome?;
     }
@@ -110,10 +115,7 @@ pub(crate) fn look_at_stream(
     };
     let mut input = unpack(Box::new(counted), packing)?;
     let mut bytes = Vec::new();
-    let outcome = input
-        .as_mut()
-        .take(HEAD_BYTES as u64)
-        .read_to_end(&mut bytes);
+    let outcome = read_head(&mut *input, &mut bytes);
     if bytes.is_empty() {
         outcome?;
     }
@@ -125,6 +127,20 @@ pub(crate) fn look_at_stream(
         bytes_total: None,
         input: Some(Box::new(again)),
     })
+}
+
+/// Reads enough of a log to recognise it, which takes some whole lines.
+fn read_head(mut input: impl Read, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut end = HEAD_BYTES;
+    loop {
+        let missing = end - bytes.len();
+        input.by_ref().take(missing as u64).read_to_end(bytes)?;
+        let is_whole = bytes.len() < end || end >= HEAD_BYTES_MAX;
+        if is_whole || memchr::memchr_iter(b'\n', bytes).count() >= HEAD_LINES_MIN {
+            return Ok(());
+        }
+        end *= 2;
+    }
 }
 
 fn unpack(input: Box<dyn Read + Send>, packing: Compression) -> io::Result<Box<dyn Read + Send>> {

@@ -1,46 +1,15 @@
 //! Lines that follow a pattern: fields separated by fixed text.
 //!
 //! The pattern that a server writes its log by is also used to read it. A field ends at the text
-//! that follows it in the pattern; within quotes, an escaped quote does not count. The formats of
-//! [`KNOWN`] are patterns, too.
+//! that follows it in the pattern; within quotes, an escaped quote does not count. The
+//! [known formats](super::known) are patterns, too.
 
 use super::alias;
+use super::known::PATTERNS;
 use super::reason::DropReason;
 use super::row::{Escape, Field, LineFields};
-
-/// Formats known by name, as patterns with our own field names. More fields may follow each of
-/// them; an unused field is `$x`.
-pub(crate) const KNOWN: [(&str, &str); 6] = [
-    // nginx, Apache, lighttpd, Varnish, Traefik.
-    (
-        "combined",
-        "$address $x $x [$time] \"$request\" $status $bytes \"$x\" \"$agent\"",
-    ),
-    // Apache, Traffic Server.
-    (
-        "common",
-        "$address $x $x [$time] \"$request\" $status $bytes",
-    ),
-    // Squid.
-    (
-        "squid",
-        "$epoch $service_ms $address $status $bytes_all $method $target",
-    ),
-    // Traffic Server's `squid`: its time is that of arrival.
-    (
-        "ats",
-        "$epoch_start $service_ms $address $status $bytes_all $method $target",
-    ),
-    // HAProxy's `option httplog`.
-    (
-        "haproxy",
-        "$client [$start] $x $x $timers $status $bytes_all $x $x $x $x $x",
-    ),
-    (
-        "envoy",
-        "[$start] \"$request\" $status $x $x $bytes $service_ms $x \"$address\" \"$agent\"",
-    ),
-];
+use super::viewer::is_address_list;
+use super::wrapper::behind_syslog;
 
 /// A field and the text before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +27,7 @@ pub(crate) struct Template {
     pub(crate) pieces: Vec<TemplateField>,
     /// Text after the last field.
     after: Vec<u8>,
-    /// Whether it is one of [`KNOWN`]: unquoted fields are single words, consecutive spaces count
+    /// Whether it is one of [`PATTERNS`]: unquoted fields are single words, consecutive spaces count
     /// as one, a syslog prefix may precede, and more fields may follow.
     is_known: bool,
     /// A key after the pattern that identifies the session.
@@ -77,6 +46,16 @@ pub enum TemplateError {
     /// A directive is invalid.
     #[error("`{0}` is not a directive")]
     NoDirective(String),
+    /// It is the name of a predefined format that does not exist.
+    #[error("no format of {server} is named `{name}`; there are {known}")]
+    NoName {
+        /// The server.
+        server: &'static str,
+        /// The name, as given.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
     /// The pattern is empty.
     #[error("the pattern must not be empty")]
     Empty,
@@ -89,6 +68,7 @@ const NEEDS: [(&[Field], &str); 4] = [
             Field::End,
             Field::EndS,
             Field::EndMs,
+            Field::EndUs,
             Field::Start,
             Field::StartMs,
         ],
@@ -106,6 +86,7 @@ const NEEDS: [(&[Field], &str); 4] = [
         &[
             Field::Session,
             Field::Address,
+            Field::Forwarded,
             Field::Client,
             Field::Cmcd,
             Field::Cookie,
@@ -142,9 +123,9 @@ impl Template {
         }
     }
 
-    /// One of [`KNOWN`].
+    /// One of [`PATTERNS`].
     pub(crate) fn known(name: &str, session_field: Option<&str>) -> Option<Self> {
-        let (_, text) = KNOWN.iter().find(|(known, _)| *known == name)?;
+        let (_, text) = PATTERNS.iter().find(|(known, _)| *known == name)?;
         let (pieces, after) = pieces(text, Field::from_name).ok()?;
         Some(Self {
             pieces,
@@ -161,17 +142,22 @@ impl Template {
         row: &mut LineFields<'a>,
     ) -> Result<(), DropReason> {
         row.escape = Escape::Backslash;
-        match self.split(line, row) {
+        match self.split(line, row, |_| ()) {
             Err(reason) if self.is_known => {
                 row.forget();
-                self.split(behind_syslog(line).ok_or(reason)?, row)
+                self.split(behind_syslog(line).ok_or(reason)?, row, |_| ())
             }
             outcome => outcome,
         }
     }
 
     #[inline]
-    fn split<'a>(&self, line: &'a [u8], row: &mut LineFields<'a>) -> Result<(), DropReason> {
+    fn split<'a>(
+        &self,
+        line: &'a [u8],
+        row: &mut LineFields<'a>,
+        skipped: impl FnMut(&'a [u8]),
+    ) -> Result<(), DropReason> {
         let first = self.pieces.first().ok_or(DropReason::Shape)?;
         let mut rest = line;
         if !first.before.is_empty() {
@@ -182,7 +168,7 @@ impl Template {
         for (index, piece) in self.pieces.iter().enumerate() {
             let next = self.pieces.get(index + 1);
             let until = next.map_or(&self.after, |next| &next.before);
-            let end = self.end(rest, until, piece).ok_or(DropReason::Shape)?;
+            let end = self.end(rest, until, piece, row).ok_or(DropReason::Shape)?;
             if let Some(field) = piece.field {
                 row.set(field, &rest[..end]);
             }
@@ -195,14 +181,45 @@ impl Template {
         }
         match rest {
             [] => Ok(()),
-            rest if self.is_known => self.more_fields(rest, row),
+            rest if self.is_known => self.more_fields(rest, row, skipped),
             _ => Err(DropReason::Shape),
         }
     }
 
-    /// End of a field that starts here.
+    /// End of a field that starts here. A list of addresses goes on behind a comma and a space; a
+    /// user's name behind an address may contain spaces.
     #[inline]
-    fn end(&self, rest: &[u8], until: &[u8], piece: &TemplateField) -> Option<usize> {
+    fn end(
+        &self,
+        rest: &[u8],
+        until: &[u8],
+        piece: &TemplateField,
+        row: &LineFields<'_>,
+    ) -> Option<usize> {
+        let end = self.end_of_word(rest, until, piece);
+        match piece.field {
+            Some(Field::Address | Field::Forwarded) if until.first() == Some(&b' ') => {
+                let mut end = end?;
+                while rest[..end].ends_with(b",") {
+                    end += 1 + self.end_of_word(rest.get(end + 1..)?, until, piece)?;
+                }
+                Some(end)
+            }
+            // A list of addresses has no host before it.
+            None if self.is_known && rest[..end.unwrap_or(0)].ends_with(b",") => None,
+            None if end.is_none()
+                && self.is_known
+                && until == b" ["
+                && is_address_list(row.get(Field::Address)) =>
+            {
+                memchr::memmem::find(rest, until)
+            }
+            _ => end,
+        }
+    }
+
+    #[inline]
+    fn end_of_word(&self, rest: &[u8], until: &[u8], piece: &TemplateField) -> Option<usize> {
         if self.is_known && matches!(until, [] | [b' ', ..]) {
             // Words are short: a byte loop is faster than the setup of a faster search.
             let end = rest.iter().position(|byte| *byte == b' ');
@@ -220,57 +237,98 @@ impl Template {
     }
 
     /// Fields appended to a known format: `key=value` with a known key, and values that identify
-    /// themselves (ranges, a request line, a time in ms, headers captured by HAProxy). Others are
-    /// skipped.
-    fn more_fields<'a>(&self, text: &'a [u8], row: &mut LineFields<'a>) -> Result<(), DropReason> {
+    /// themselves (ranges, a request line, times, addresses, headers captured by HAProxy). Others
+    /// are skipped, and counted by `skipped`.
+    fn more_fields<'a>(
+        &self,
+        text: &'a [u8],
+        row: &mut LineFields<'a>,
+        mut skipped: impl FnMut(&'a [u8]),
+    ) -> Result<(), DropReason> {
         let mut rest = text.strip_prefix(b" ").ok_or(DropReason::Shape)?;
         while !rest.is_empty() {
-            let stop = memchr::memchr2(b' ', b'"', rest).unwrap_or(rest.len());
-            let key = match rest[..stop].split_last() {
-                Some((b'=', key)) if rest.get(stop) == Some(&b'"') => Some(key),
-                _ => None,
-            };
-            let is_quoted = rest.get(stop) == Some(&b'"') && (stop == 0 || key.is_some());
-            let (key, value, after) = if is_quoted {
-                let inner = &rest[stop + 1..];
-                let end = find(inner, b"\"", true).ok_or(DropReason::Shape)?;
-                (key, &inner[..end], &inner[end + 1..])
-            } else if rest[0] == b'{' {
-                let end = memchr::memchr(b'}', rest).ok_or(DropReason::Shape)?;
-                (None, &rest[1..end], &rest[end + 1..])
-            } else {
-                let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-                let word = &rest[..end];
-                let equals = memchr::memchr(b'=', word).filter(|_| !word.starts_with(b"bytes="));
-                let (key, value) = match equals {
-                    Some(equals) => (Some(&word[..equals]), &word[equals + 1..]),
-                    None => (None, word),
-                };
-                (key, value, &rest[end..])
-            };
-            match key {
-                Some(key) if !self.session_key.is_empty() && key == self.session_key => {
-                    row.set(Field::Session, value);
-                }
-                Some(key) => {
-                    if let Some(field) = alias::behind_combined(key) {
+            let (more, after) = AppendedField::first(rest).ok_or(DropReason::Shape)?;
+            match more {
+                AppendedField::Named { key, value } => {
+                    if !self.session_key.is_empty() && key == self.session_key {
+                        row.set(Field::Session, value);
+                    } else if let Some(field) = alias::behind_combined(key) {
                         row.set(field, value);
                     }
                 }
-                None if rest[0] == b'{' => {
-                    for piece in value.split(|byte| *byte == b'|') {
+                AppendedField::Captured(values) => {
+                    for piece in values.split(|byte| *byte == b'|') {
                         if !explain(piece, row) && !row.has(Field::Agent) && is_agent(piece) {
                             row.set(Field::Agent, piece);
                         }
                     }
                 }
-                None => {
-                    explain(value, row);
+                AppendedField::Quoted(value)
+                    if is_address_list(value) && !row.has(Field::Forwarded) =>
+                {
+                    row.set(Field::Forwarded, value);
+                }
+                AppendedField::Quoted(value) | AppendedField::Word(value) => {
+                    if !explain(value, row) && !matches!(value, b"" | b"-") {
+                        skipped(value);
+                    }
                 }
             }
             rest = after.strip_prefix(b" ").unwrap_or(after);
         }
         Ok(())
+    }
+
+    /// Values behind a known pattern that have no name and are not used.
+    pub(crate) fn nameless<'a>(&self, line: &'a [u8]) -> Vec<&'a [u8]> {
+        let (mut row, mut values) = (LineFields::new(), Vec::new());
+        // A line of another shape has none.
+        let _ = self.split(line, &mut row, |value| values.push(value));
+        values
+    }
+}
+
+/// A field behind a known pattern.
+enum AppendedField<'a> {
+    Named {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    Quoted(&'a [u8]),
+    /// Headers captured by HAProxy.
+    Captured(&'a [u8]),
+    Word(&'a [u8]),
+}
+
+impl<'a> AppendedField<'a> {
+    /// The first field of a text, and the text after it.
+    fn first(rest: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let stop = memchr::memchr2(b' ', b'"', rest).unwrap_or(rest.len());
+        let key = match rest[..stop].split_last() {
+            Some((b'=', key)) if rest.get(stop) == Some(&b'"') => Some(key),
+            _ => None,
+        };
+        if rest.get(stop) == Some(&b'"') && (stop == 0 || key.is_some()) {
+            let inner = &rest[stop + 1..];
+            let end = find(inner, b"\"", true)?;
+            let value = &inner[..end];
+            let field = key.map_or(Self::Quoted(value), |key| Self::Named { key, value });
+            return Some((field, &inner[end + 1..]));
+        }
+        if rest.first() == Some(&b'{') {
+            let end = memchr::memchr(b'}', rest)?;
+            return Some((Self::Captured(&rest[1..end]), &rest[end + 1..]));
+        }
+        let (word, after) = rest.split_at(memchr::memchr(b' ', rest).unwrap_or(rest.len()));
+        let equals = memchr::memchr(b'=', word).filter(|_| !word.starts_with(b"bytes="));
+        let field = match equals {
+            Some(equals) => Self::Named {
+                key: &word[..equals],
+                value: &word[equals + 1..],
+            },
+            None => Self::Word(word),
+        };
+        Some((field, after))
     }
 }
 
@@ -291,10 +349,22 @@ fn explain<'a>(value: &'a [u8], row: &mut LineFields<'a>) -> bool {
         }
     } else if !row.has(Field::RequestLine) && memchr::memmem::find(value, b" HTTP/").is_some() {
         row.set(Field::RequestLine, value);
+    } else if is_nginx_time(value) && !row.has(Field::ServiceS) {
+        row.set(Field::ServiceS, value);
     } else {
         return false;
     }
     true
+}
+
+/// Whether it is a time as nginx writes it, seconds with three decimals; the first behind a known
+/// format is nearly always `$request_time`.
+fn is_nginx_time(value: &[u8]) -> bool {
+    let [whole @ .., b'.', a, b, c] = value else {
+        return false;
+    };
+    let is_short = (1..=5).contains(&whole.len());
+    is_short && whole.iter().chain([a, b, c]).all(u8::is_ascii_digit)
 }
 
 /// Top-level media types (RFC 6838).
@@ -319,13 +389,6 @@ fn is_agent(header: &[u8]) -> bool {
         && product.iter().all(is_token)
         && version.is_some_and(is_token)
         && !MEDIA_TYPES.contains(&product)
-}
-
-/// The text after a syslog prefix, `... name[pid]: `, which contains no bracket after a space.
-fn behind_syslog(line: &[u8]) -> Option<&[u8]> {
-    let colon = memchr::memmem::find(line, b": ")?;
-    let is_prefix = memchr::memmem::find(&line[..colon], b" [").is_none();
-    (is_prefix && colon > 0).then(|| &line[colon + 2..])
 }
 
 /// The fields of a text with `$names` or `${names}`, and the text after the last.

@@ -1,12 +1,13 @@
 use super::*;
 use crate::read::entry::{LogEntry, interpret};
 use crate::read::variables::{apache, nginx};
+use crate::read::viewer::ViewerRules;
 use proptest::prelude::*;
 
 fn entry<'a>(template: &Template, line: &'a str) -> Result<LogEntry<'a>, DropReason> {
     let mut row = LineFields::new();
     template.read(line.as_bytes(), &mut row)?;
-    interpret(&row, None)
+    interpret(&row, &ViewerRules::default())
 }
 
 fn combined() -> Template {

@@ -1,6 +1,7 @@
 //! Patterns from server configurations: nginx's `log_format`, Apache's `LogFormat`.
 
 use super::alias;
+use super::known::{ALIASES, APACHE};
 use super::row::Field;
 use super::template::{Template, TemplateError, TemplateField, pieces};
 
@@ -22,26 +23,44 @@ pub(crate) fn nginx(text: &str, session_field: Option<&str>) -> Result<Template,
         true => Some(Field::Session),
         false => alias::usual(name),
     };
+    if is_name(text) {
+        let known = ALIASES
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("nginx:"));
+        return Err(no_name("nginx", text, known));
+    }
     let (pieces, after) = pieces(text, field)?;
     Template::new(pieces, after)
 }
 
-/// Apache's own formats.
-const APACHE: [(&str, &str); 3] = [
-    ("common", "%h %l %u %t \"%r\" %>s %b"),
-    (
-        "combined",
-        "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"",
-    ),
-    (
-        "combinedio",
-        "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\" %I %O",
-    ),
-];
+/// Whether a text is the name of a format, not a pattern.
+fn is_name(text: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    !text.is_empty() && text.chars().all(is_word)
+}
+
+fn no_name<'n>(
+    server: &'static str,
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> TemplateError {
+    TemplateError::NoName {
+        server,
+        name: name.to_owned(),
+        known: known.collect::<Vec<_>>().join(", "),
+    }
+}
 
 /// A pattern from Apache's `LogFormat`, or one of the predefined ones by name.
 pub(crate) fn apache(text: &str, session_field: Option<&str>) -> Result<Template, TemplateError> {
     let usual = APACHE.iter().find(|(name, _)| *name == text);
+    if usual.is_none() && is_name(text) {
+        return Err(no_name(
+            "Apache",
+            text,
+            APACHE.iter().map(|(name, _)| *name),
+        ));
+    }
     // An escaped quote in a configuration file.
     let text = usual.map_or(text, |(_, text)| text).replace("\\\"", "\"");
     let (mut pieces, mut before, mut rest) = (Vec::new(), String::new(), text.as_str());

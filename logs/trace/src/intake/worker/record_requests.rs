@@ -11,7 +11,9 @@ use crate::parquet::plain::PlainBatch;
 use crate::partitions::PARTS;
 use crate::partitions::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::DropReason;
-use crate::read::entry::{ClientIdentity, LogEntry};
+use crate::read::entry::LogEntry;
+use crate::read::viewer::ClientIdentity;
+use crate::segment_files::may_be_segment;
 
 impl IntakeWorker<'_> {
     /// Stores a request in its partition.
@@ -51,10 +53,15 @@ impl IntakeWorker<'_> {
             disk if is_wanted && !disk.is_empty() => self.disks.intern(disk, &names.disks).0,
             _ => DISK_UNKNOWN,
         };
-        if entry.file_bytes.is_some() || entry.kbps.is_some() {
+        let is_segment = may_be_segment(&entry.file);
+        if entry.file_bytes.is_some() || entry.kbps.is_some() || is_segment {
             let hint = self.told.hints.entry(file).or_default();
             hint.size_bytes = hint.size_bytes.max(entry.file_bytes.unwrap_or(0));
             hint.kbps = hint.kbps.max(entry.kbps.unwrap_or(0));
+            if is_segment && offset != UNPLACED {
+                let end = offset.saturating_add(entry.sent_bytes);
+                hint.reached_bytes = hint.reached_bytes.max(end);
+            }
         }
         let record = Record {
             request: Request {
