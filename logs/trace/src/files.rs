@@ -8,7 +8,6 @@ use headlong_chains::{ContentKind, FileInfo};
 use crate::drop_counts::DropCounts;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
-use crate::partitions::first_pass::FileUse;
 use crate::read::{DropReason, columns, number, trimmed};
 
 /// Columns of a files table; only `file` is required.
@@ -235,6 +234,26 @@ pub(crate) struct FileHint {
     pub(crate) kbps: u32,
     /// The highest byte sent, of files that may be segments.
     pub(crate) reached_bytes: u64,
+}
+
+/// Usage of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FileUse {
+    /// The highest byte sent.
+    pub(crate) end: u64,
+    /// Bytes sent in sessions that used the file for a minute or more.
+    pub(crate) long_bytes: u64,
+    /// Total time that these sessions used it, ms.
+    pub(crate) long_ms: u64,
+}
+
+impl FileUse {
+    /// Adds the usage of further sessions.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.end = self.end.max(other.end);
+        self.long_bytes += other.long_bytes;
+        self.long_ms += other.long_ms;
+    }
 }
 
 /// Properties from the table and the log, in final numbers, before estimation.

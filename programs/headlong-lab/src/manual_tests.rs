@@ -17,6 +17,7 @@ const OTHERS: [&str; 12] = [
     "journalctl ",
     "npm ",
     "ffmpeg ",
+    "certbot ",
     "hls.js",
     "nginx ",
     "chromium ",

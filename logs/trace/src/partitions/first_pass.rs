@@ -5,26 +5,8 @@ use headlong_chains::Request;
 
 use super::maps::{divide, drop_repeated};
 use super::{Partitions, PartitionsError};
+use crate::files::FileUse;
 use crate::names::QuickMap;
-
-/// Usage of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FileUse {
-    /// The highest byte sent.
-    pub(crate) end: u64,
-    /// Bytes sent in sessions that used the file for a minute or more.
-    pub(crate) long_bytes: u64,
-    /// Total time that these sessions used it, ms.
-    pub(crate) long_ms: u64,
-}
-
-impl FileUse {
-    fn add(&mut self, other: Self) {
-        self.end = self.end.max(other.end);
-        self.long_bytes += other.long_bytes;
-        self.long_ms += other.long_ms;
-    }
-}
 
 /// Shortest use of a file that indicates its bit rate, ms: shorter ones mainly fill a player's
 /// buffer.
