@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 use crate::args::Args;
 
 /// Other programs: options after them on a line are theirs.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "systemctl ",
     "cargo ",
     "curl ",

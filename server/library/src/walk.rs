@@ -612,8 +612,11 @@ impl Listing {
     }
 }
 
+/// Entries of a directory: inode, type and name.
+pub(crate) type DirectoryNames = Vec<(u64, FileType, CString)>;
+
 /// The entries of a directory, in the order of inodes.
-pub(crate) fn names(directory: &impl AsFd) -> Result<Vec<(u64, FileType, CString)>, Errno> {
+pub(crate) fn names(directory: &impl AsFd) -> Result<DirectoryNames, Errno> {
     names_up_to(directory, usize::MAX).map(Option::unwrap_or_default)
 }
 
@@ -621,7 +624,7 @@ pub(crate) fn names(directory: &impl AsFd) -> Result<Vec<(u64, FileType, CString
 pub(crate) fn names_up_to(
     directory: &impl AsFd,
     names_max: usize,
-) -> Result<Option<Vec<(u64, FileType, CString)>>, Errno> {
+) -> Result<Option<DirectoryNames>, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

@@ -191,8 +191,8 @@ fn named_files() -> Scratch {
         "empty/.hidden.mp4",
     ] {
         let file = root.path().join(path);
-        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
-        std::fs::write(&file, path).expect("written");
+        fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        fs::write(&file, path).expect("written");
     }
     root
 }
@@ -202,7 +202,7 @@ fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut pending = vec![folder.to_owned()];
     while let Some(at) = pending.pop() {
-        for entry in std::fs::read_dir(at).expect("a folder") {
+        for entry in fs::read_dir(at).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path
                 .strip_prefix(folder)
@@ -212,7 +212,7 @@ fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             match path.is_dir() {
                 true => pending.push(path),
                 false if name.contains("/.") => {}
-                false => drop(found.insert(name, std::fs::read(&path).expect("read"))),
+                false => drop(found.insert(name, fs::read(&path).expect("read"))),
             }
         }
     }
@@ -318,10 +318,10 @@ fn listing_names_what_is_served_and_nothing_else() {
     let root = Scratch::new("listing").expect("a folder");
     let at = |name: &str| root.path().join(name);
     for folder in ["films", "closed", "quiet", "quiet/json", ".trash", "edge"] {
-        std::fs::create_dir(at(folder)).expect("made");
-        std::fs::write(at(folder).join("a.mp4"), folder).expect("written");
+        fs::create_dir(at(folder)).expect("made");
+        fs::write(at(folder).join("a.mp4"), folder).expect("written");
     }
-    std::fs::write(at(".hidden.mp4"), "x").expect("written");
+    fs::write(at(".hidden.mp4"), "x").expect("written");
     std::os::unix::fs::symlink("films", at("link")).expect("linked");
     std::os::unix::fs::symlink("/etc/passwd", at("films/passwd")).expect("linked");
     let server = ServerBuilder::new([root.path()])
@@ -353,7 +353,7 @@ fn listing_names_what_is_served_and_nothing_else() {
     }
     let json = get("/quiet/json/");
     assert_eq!(json.field("content-type"), Some("application/json"));
-    let json: serde_json::Value = serde_json::from_str(&json.text()).expect("JSON");
+    let json: Value = serde_json::from_str(&json.text()).expect("JSON");
     assert_eq!(json[0]["name"], "a.mp4");
     assert_eq!(json[0]["type"], "file");
     assert_eq!(json[0]["size"], 10);
@@ -380,7 +380,7 @@ fn listing_names_what_is_served_and_nothing_else() {
     let again =
         || fetch(server.address(), "GET", "/", &[("If-None-Match", &tag)]).expect("answered");
     assert_eq!(again().status(), 304);
-    std::fs::write(at("new.mp4"), "x").expect("written");
+    fs::write(at("new.mp4"), "x").expect("written");
     let changed = again();
     assert_eq!(changed.status(), 200);
     assert_eq!(entries_of(&changed.text()), ["edge/", "films/", "new.mp4"]);
@@ -402,7 +402,7 @@ fn listing_names_what_is_served_and_nothing_else() {
 fn large_folder_is_listed_on_bounded_pages() {
     let root = Scratch::new("listing").expect("a folder");
     for index in 0..20_001 {
-        std::fs::write(root.path().join(format!("{index:05}.ts")), "").expect("written");
+        fs::write(root.path().join(format!("{index:05}.ts")), "").expect("written");
     }
     let server = ServerBuilder::new([root.path()])
         .config("listing = \"html\"")
@@ -432,8 +432,8 @@ fn webdav_reads_properties_and_refuses_changes() {
     let root = Scratch::new("listing").expect("a folder");
     let at = |name: &str| root.path().join(name);
     for folder in ["films", "closed", "quiet"] {
-        std::fs::create_dir(at(folder)).expect("made");
-        std::fs::write(at(folder).join("a b.mp4"), "12345").expect("written");
+        fs::create_dir(at(folder)).expect("made");
+        fs::write(at(folder).join("a b.mp4"), "12345").expect("written");
     }
     let server = ServerBuilder::new([root.path()])
         .config(

@@ -399,7 +399,7 @@ impl AutomatedResult {
             let ratio = least.map(|(ratio, _)| ratio);
             Claim::of(name, ratio, ("> 0.95", ""), "goal")
                 .with_words(words)
-                .as_goal()
+                .into_goal()
         };
         let memories = [MemoryModel::PageCache, MemoryModel::Own].into_iter();
         let ratios = memories.flat_map(|memory| self.automatic(memory));
@@ -428,8 +428,8 @@ impl AutomatedResult {
                 ("> 1", ""),
                 "goal",
             )
-            .as_goal(),
-            Claim::of(bound, largest, ("", "0 to 1"), "check of the instrument").as_goal(),
+            .into_goal(),
+            Claim::of(bound, largest, ("", "0 to 1"), "check of the instrument").into_goal(),
         ]
     }
 }

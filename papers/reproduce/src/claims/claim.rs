@@ -53,7 +53,7 @@ impl Claim {
     }
 
     /// The same as a goal of this project.
-    pub(crate) fn as_goal(self) -> Self {
+    pub(crate) fn into_goal(self) -> Self {
         Self {
             origin: Origin::Headlong,
             ..self
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn published_claims_come_first() {
         let claims = [
-            Claim::of("a goal", Some(2.0), ("> 1", ""), "aim").as_goal(),
+            Claim::of("a goal", Some(2.0), ("> 1", ""), "aim").into_goal(),
             Claim::of("a result", None, ("", "0 to 1"), "nowhere"),
         ];
         let text = claims_table(&claims).to_markdown();

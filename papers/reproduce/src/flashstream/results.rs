@@ -171,7 +171,7 @@ impl FlashstreamResult {
             let published = PublishedFigure::new(row.source, row.published, row.tolerance);
             let compared = PublishedComparison::new(row.name, ours, published);
             let claim = Claim::published(compared);
-            was_run.then(|| if is_goal { claim.as_goal() } else { claim })
+            was_run.then(|| if is_goal { claim.into_goal() } else { claim })
         });
         rows.collect()
     }
