@@ -12,6 +12,7 @@ use crate::limits;
 use crate::listen::{Addresses, port};
 use crate::location::{Converted, Match, REDIRECT};
 use crate::roots::Roots;
+use crate::roots::is_of_challenges;
 use crate::scope::Scope;
 use crate::syntax::Directive;
 use crate::table::{Table, list};
@@ -43,10 +44,11 @@ pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
     let http = block.map_or(directives, Directive::inside);
     let mut findings = Findings::default();
     let servers: Vec<&Directive> = http.iter().filter(|of| of.name == "server").collect();
-    let (main, alike) = chosen(&servers, &mut findings).ok_or(
+    let chosen = chosen(&servers, &mut findings).ok_or(
         "no server block that serves files; name the main file, such as /etc/nginx/nginx.conf",
     )?;
 
+    let main = chosen.main;
     let outer = Scope::new(http);
     let scope = outer.inside(main.inside());
     let mut converted = Converted {
@@ -81,6 +83,11 @@ pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
             let inner = around.inside(location.inside());
             known(location.inside(), &mut converted, &mut needless);
             match Match::of(location) {
+                Match::Prefix(prefix) if is_of_challenges(prefix) => {
+                    converted
+                        .roots
+                        .add_challenges(&inner, &mut converted.findings);
+                }
                 Match::Prefix(prefix) => {
                     has_top |= prefix == "/";
                     converted.add(&inner, prefix);
@@ -98,33 +105,45 @@ pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
     for (pattern, location) in patterns {
         by_pattern(pattern, location, &mut converted);
     }
-    finish(
-        converted,
-        &outer,
-        &scope,
-        [&[main][..], &alike].concat(),
-        needless,
-    )
+    for server in &chosen.redirecting {
+        let around = outer.inside(server.inside());
+        for location in server.inside().iter().filter(|of| of.name == "location") {
+            if matches!(Match::of(location), Match::Prefix(prefix) if is_of_challenges(prefix)) {
+                let inner = around.inside(location.inside());
+                converted
+                    .roots
+                    .add_challenges(&inner, &mut converted.findings);
+            }
+        }
+    }
+    finish(converted, &outer, &scope, &chosen, needless)
 }
 
-/// The server to convert, and those that serve the same on other addresses. Reports the others.
-fn chosen<'a>(
-    servers: &[&'a Directive],
-    findings: &mut Findings,
-) -> Option<(&'a Directive, Vec<&'a Directive>)> {
+/// The servers that are converted.
+struct ChosenServers<'a> {
+    main: &'a Directive,
+    /// Those that serve the same on other addresses.
+    alike: Vec<&'a Directive>,
+    /// Those that redirect everything to TLS.
+    redirecting: Vec<&'a Directive>,
+}
+
+/// The servers to convert. Reports the others.
+fn chosen<'a>(servers: &[&'a Directive], findings: &mut Findings) -> Option<ChosenServers<'a>> {
     let is_default = |server: &&Directive| {
         let mut listens = server.inside().iter().filter(|of| of.name == "listen");
         listens.any(|of| of.args.iter().any(|arg| arg == "default_server"))
     };
     let serving = || servers.iter().copied().filter(|server| !redirects(server));
     let main = serving().find(is_default).or_else(|| serving().next())?;
-    let mut alike = Vec::new();
+    let (mut alike, mut redirecting) = (Vec::new(), Vec::new());
     for server in servers
         .iter()
         .copied()
         .filter(|server| !core::ptr::eq(*server, main))
     {
         match () {
+            () if redirects(server) && is_to_tls(server) => redirecting.push(server),
             () if redirects(server) => findings.add(server, REDIRECT),
             () if serves_the_same(main, server) && is_on_other_port(main, server) => {
                 alike.push(server)
@@ -132,15 +151,26 @@ fn chosen<'a>(
             () => findings.add(
                 server,
                 format!(
-                    "a further site{} is not converted: see sites in from-nginx.md, or \
-                        convert it \
-                     alone and run a second server",
+                    "a further site{} is not converted: convert it alone, and write its settings in \
+                     a [site.\"NAME\"] (sites.md)",
                     names(server)
                 ),
             ),
         }
     }
-    Some((main, alike))
+    Some(ChosenServers {
+        main,
+        alike,
+        redirecting,
+    })
+}
+
+/// Whether a server redirects to TLS.
+fn is_to_tls(server: &Directive) -> bool {
+    let is_it = |of: &Directive| of.name == "return" && of.arg(1).starts_with("https://");
+    let mut blocks = server.inside().iter().filter(|of| of.name == "location");
+    let mut returns = server.inside().iter();
+    returns.any(is_it) || blocks.any(|of| of.inside().iter().any(is_it))
 }
 
 /// Whether a server answers everything with a redirect, except challenges of ACME.
@@ -250,7 +280,7 @@ fn finish(
     converted: Converted<'_>,
     outer: &Scope<'_>,
     scope: &Scope<'_>,
-    servers: Vec<&Directive>,
+    servers: &ChosenServers<'_>,
     needless: BTreeSet<String>,
 ) -> Result<Conversion, &'static str> {
     let Converted {
@@ -266,8 +296,11 @@ fn finish(
         return Err("no folder and no origin that could be served; keep nginx, and see beside.md");
     }
     let mut addresses = Addresses::default();
-    for server in servers {
+    for server in core::iter::once(&servers.main).chain(&servers.alike) {
         addresses.add(server.inside(), &mut findings);
+    }
+    for server in &servers.redirecting {
+        addresses.add_redirect(server, &mut findings);
     }
     addresses.write(outer, &mut tables, &mut findings);
     limits::convert(scope, &mut tables, &mut findings);

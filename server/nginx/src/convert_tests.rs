@@ -83,7 +83,7 @@ fn restriction_without_place_closes_its_path() {
                 http://127.0.0.1:9/; }",
             "deny",
         ),
-        ("location /a/ { alias /srv/other/; }", "alias"),
+        ("location /a/ { alias /srv/other; }", "alias"),
         ("location /a/ { root /srv/$host; }", "root"),
         (
             "location /a/ { } location ~ \\.mp4$ { deny all; }",
@@ -192,25 +192,30 @@ fn cached_origin_becomes_edge() {
 }
 
 #[test]
-fn further_sites_and_redirects_are_named_and_not_served() {
-    let text = "http { server { listen 80; server_name a; return 301 https://a; }\n\
+fn further_sites_are_named_and_redirects_to_tls_converted() {
+    let text = "http { server { listen 80; server_name a; return 301 https://a$request_uri;\
+        location /.well-known/acme-challenge/ { root /var/acme; } }\n\
         server { listen 443 ssl; server_name a; root /srv/a;\
         ssl_certificate /c; ssl_certificate_key /k; }\n\
         server { listen 443 ssl; server_name b; root /srv/b; } }";
     let found = convert(&parse("n", text).expect("valid")).expect("a site");
+    assert!(!found.toml.contains("/srv/b"), "{}", found.toml);
+    assert_eq!(
+        table(&found, "[tls]").expect("a table"),
+        [
+            "certificate = \"/c\"",
+            "key = \"/k\"",
+            "redirect = [\"0.0.0.0:80\"]"
+        ]
+    );
+    let findings = findings(&found);
     assert!(
-        !found.toml.contains("/srv/b") && !found.toml.contains(":80"),
+        found.toml.contains("acme_folder = \"/var/acme\""),
         "{}",
         found.toml
     );
-    assert_eq!(
-        table(&found, "[tls]").expect("a table"),
-        ["certificate = \"/c\"", "key = \"/k\""]
-    );
-    let findings = findings(&found);
-    assert!(findings.starts_with("n:1: server: redirects"), "{findings}");
     assert!(
-        findings.contains("n:3: server: a further site (b) is not converted"),
+        findings.starts_with("n:3: server: a further site (b) is not converted"),
         "{findings}"
     );
 }
@@ -250,4 +255,16 @@ fn nothing_to_serve_is_an_error() {
         let error = convert(&parse("n", text).expect("valid")).expect_err(text);
         assert!(error.contains("; "), "{error}");
     }
+}
+
+#[test]
+fn alias_of_folder_is_one_of_its_path() {
+    let found = of("root /srv/videos; location /a/ { alias /mnt/other/; }");
+    assert_eq!(findings(&found), "");
+    assert_eq!(
+        table(&found, "[path.\"/a/\"]").expect("a table"),
+        ["alias = \"/mnt/other\""]
+    );
+    let nested = of("root /srv/videos; location /a/ { alias /srv/videos/b/; }");
+    assert!(findings(&nested).contains("lie in each other"));
 }

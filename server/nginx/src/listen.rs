@@ -19,6 +19,8 @@ pub(crate) struct Addresses<'a> {
     plain: Vec<String>,
     tls: Vec<String>,
     proxies: Vec<String>,
+    redirects: Vec<String>,
+    first_redirect: Option<&'a Directive>,
     first: Option<&'a Directive>,
     first_tls: Option<&'a Directive>,
     first_proxies: Option<&'a Directive>,
@@ -102,9 +104,34 @@ impl<'a> Addresses<'a> {
         }
     }
 
+    /// Adds those of a server that redirects everything to TLS.
+    pub(crate) fn add_redirect(&mut self, server: &'a Directive, findings: &mut Findings) {
+        let listens = server.inside().iter().filter(|of| of.name == "listen");
+        let mut is_any = false;
+        for of in listens {
+            is_any = true;
+            self.first_redirect.get_or_insert(of);
+            match address(of.arg(0)) {
+                Some(address) if !self.redirects.contains(&address) => {
+                    self.redirects.push(address);
+                }
+                Some(_) => {}
+                None => findings.add(
+                    of,
+                    "not a numeric address: write address and port in `redirect` of [tls]",
+                ),
+            }
+        }
+        if !is_any {
+            self.first_redirect.get_or_insert(server);
+            self.redirects.push("0.0.0.0:80".to_owned());
+        }
+    }
+
     /// Writes the addresses, and the certificate of the first server with TLS.
     pub(crate) fn write(self, outer: &Scope<'_>, tables: &mut Vec<Table>, findings: &mut Findings) {
-        let [mut plain, tls, proxies] = [self.plain, self.tls, self.proxies].map(merged);
+        let lists = [self.plain, self.tls, self.proxies, self.redirects];
+        let [mut plain, tls, proxies, redirects] = lists.map(merged);
         let is_none = plain.is_empty() && tls.is_empty() && proxies.is_empty();
         let top = &mut tables[0];
         match (self.first, self.first_tls.or(self.first_proxies)) {
@@ -123,7 +150,7 @@ impl<'a> Addresses<'a> {
             (None, None) => {}
         }
         let taken = |number: &u16| {
-            let all = plain.iter().chain(&tls).chain(&proxies);
+            let all = plain.iter().chain(&tls).chain(&proxies).chain(&redirects);
             all.map(|address| port(address))
                 .any(|taken| taken == number.to_string())
         };
@@ -144,7 +171,15 @@ impl<'a> Addresses<'a> {
             if plain != tls {
                 table.set("listen", list(&tls), of);
             }
+            if let Some(of) = self.first_redirect {
+                table.set("redirect", list(&redirects), of);
+            }
             tables.push(table);
+        } else if let Some(of) = self.first_redirect {
+            findings.add(
+                of,
+                "redirects to TLS, which no server here speaks: add [tls]",
+            );
         }
     }
 }

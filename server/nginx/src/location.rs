@@ -95,7 +95,7 @@ impl<'a> Converted<'a> {
     fn content(&mut self, scope: &Scope<'a>, prefix: &str, table: &mut Table) {
         let pass = scope.here().iter().find(|of| of.name == "proxy_pass");
         let Some(pass) = pass else {
-            let is_served = self.roots.add(scope, prefix, &mut self.findings);
+            let is_served = self.roots.add(scope, prefix, table, &mut self.findings);
             match scope.all(&["root", "alias"]).pop() {
                 Some(of) if !is_served => close(table, of),
                 Some(_) => {}
@@ -297,7 +297,7 @@ impl<'a> Converted<'a> {
 
 /// The remedy for redirects.
 pub(crate) const REDIRECT: &str =
-    "redirects: see `return 301` in from-nginx.md, or keep nginx in front (beside.md)";
+    "redirects to other places are not sent: keep nginx in front (beside.md)";
 
 /// The directive because of which a location serves neither files nor an origin's.
 pub(crate) fn closed<'a>(scope: &Scope<'a>, findings: &mut Findings) -> Option<&'a Directive> {
