@@ -1,7 +1,6 @@
 //! The binary's interface for operators: output streams and exit codes.
 
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -311,10 +310,8 @@ fn converted_nginx_files_pass_check() {
         (
             "jellyfin.conf",
             &[
-                "conf/jellyfin.conf:36: server: redirects",
                 "conf/jellyfin.conf:54: add_header: $host depends on the request",
                 "conf/jellyfin.conf:57: proxy_pass: a program answers there",
-                "conf/jellyfin.conf:76: autoindex: ",
                 "conf/jellyfin.conf:19: ssl_protocols: TLSv1 is not spoken",
                 "conf/jellyfin.conf:25: access_log: the format vhost becomes `combined`",
                 "not needed here: ",
@@ -371,7 +368,6 @@ fn conversion_lists_what_no_url_reaches() {
     symlink("/etc/hostname", root.join("out")).expect("made");
     fs::create_dir(root.join("a")).expect("made");
     symlink("a", root.join("inside")).expect("made");
-    fs::write(root.join(std::ffi::OsStr::from_bytes(b"bad\xff.mp4")), "x").expect("written");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let port = listener.local_addr().expect("bound").port();
     let file = site.path().join("conf/site.conf");
@@ -386,9 +382,8 @@ fn conversion_lists_what_no_url_reaches() {
     let lines = reported(site.path(), &output);
     let begin = [
         "srv/films/out: a link out of its root".to_owned(),
-        "srv/films/bad\u{fffd}.mp4: a name that is not UTF-8".to_owned(),
         format!("127.0.0.1:{port} is in use now"),
-        "warnings: 3; ".to_owned(),
+        "warnings: 2; ".to_owned(),
     ];
     for (line, begin) in lines.iter().zip(&begin) {
         assert!(line.starts_with(begin), "{begin}: {lines:#?}");

@@ -192,32 +192,45 @@ fn cached_origin_becomes_edge() {
 }
 
 #[test]
-fn further_sites_are_named_and_redirects_to_tls_converted() {
-    let text = "http { server { listen 80; server_name a; return 301 https://a$request_uri;\
+fn further_servers_are_sites_and_redirects_to_tls_are_converted() {
+    let text = "http { server { listen 80; server_name a.example; return 301 https://a$request_uri;\
         location /.well-known/acme-challenge/ { root /var/acme; } }\n\
-        server { listen 443 ssl; server_name a; root /srv/a;\
+        server { listen 443 ssl; server_name a.example; root /srv/a;\
         ssl_certificate /c; ssl_certificate_key /k; }\n\
-        server { listen 443 ssl; server_name b; root /srv/b; } }";
+        server { listen 443 ssl; server_name b.example www.b.example *.b.example; root /srv/b;\
+        ssl_certificate /d; ssl_certificate_key /l; location /x/ { deny all; } }\n\
+        server { listen 443 ssl; server_name c.example; root /srv/b/c; }\n\
+        server { listen 443 ssl; root /srv/d; } }";
     let found = convert(&parse("n", text).expect("valid")).expect("a site");
-    assert!(!found.toml.contains("/srv/b"), "{}", found.toml);
+    assert!(!found.toml.contains("/srv/d"), "{}", found.toml);
     assert_eq!(
         table(&found, "[tls]").expect("a table"),
         [
-            "certificate = \"/c\"",
-            "key = \"/k\"",
+            "certificate = [\"/c\", \"/d\"]",
+            "key = [\"/k\", \"/l\"]",
             "redirect = [\"0.0.0.0:80\"]"
         ]
     );
-    let findings = findings(&found);
     assert!(
         found.toml.contains("acme_folder = \"/var/acme\""),
         "{}",
         found.toml
     );
-    assert!(
-        findings.starts_with("n:3: server: a further site (b) is not converted"),
-        "{findings}"
+    assert_eq!(
+        table(&found, "[site.\"b.example\"]").expect("a table"),
+        ["names = [\"www.b.example\"]", "roots = [\"/srv/b\"]"]
     );
+    assert_eq!(
+        table(&found, "[site.\"b.example\".path.\"/x/\"]").expect("a table"),
+        ["access = \"closed\""]
+    );
+    let findings = findings(&found);
+    for named in [
+        "n:4: server: it serves /srv/b/c, as another server does",
+        "n:5: server: a further server without a plain host name",
+    ] {
+        assert!(findings.contains(named), "{findings}");
+    }
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl<'a> Match<'a> {
 }
 
 /// The tables that are collected, and what is reported.
+#[derive(Default)]
 pub(crate) struct Converted<'a> {
     pub(crate) roots: Roots<'a>,
     pub(crate) paths: Vec<Table>,
@@ -125,6 +126,11 @@ impl<'a> Converted<'a> {
     /// Fields of replies, rates, and sites.
     fn settings(&mut self, scope: &Scope<'_>, table: &mut Table) {
         self.expires(scope, table);
+        if let Some(of) = scope.last("autoindex").filter(|of| of.arg(0) == "on") {
+            let format = scope.last("autoindex_format").map(|of| of.arg(0));
+            let format = format.filter(|format| *format == "json").unwrap_or("html");
+            table.set("listing", quote(format), of);
+        }
         self.headers(scope, table);
         if let Some(of) = scope.last("limit_rate") {
             match scope

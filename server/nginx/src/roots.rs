@@ -149,14 +149,36 @@ impl<'a> Roots<'a> {
         nested.is_none()
     }
 
-    /// Writes `roots` and `acme_folder`; returns whether anything is served.
+    /// A folder of others that lies in one of these, or holds it.
+    pub(crate) fn shared_folder(&self, others: &Self) -> Option<String> {
+        let is_apart =
+            |(path, of): &&(String, &Directive)| self.is_apart(path, of, &mut Findings::default());
+        let mut folders = others.roots.iter().chain(&others.aliases);
+        folders
+            .find(|of| !is_apart(of))
+            .map(|(path, _)| path.clone())
+    }
+
+    /// Adds the folders of a site to those that no further one may have. The challenges of ACME are
+    /// of all sites.
+    pub(crate) fn join_all(&mut self, site: Self) {
+        self.aliases
+            .extend(site.roots.into_iter().chain(site.aliases));
+        self.acme = self.acme.take().or(site.acme);
+    }
+
+    /// Writes `acme_folder`.
+    pub(crate) fn write_challenges(&self, top: &mut Table) {
+        if let Some((folder, of)) = &self.acme {
+            top.set("acme_folder", quote(folder), of);
+        }
+    }
+
+    /// Writes `roots`; returns whether anything is served.
     pub(crate) fn write(&self, top: &mut Table) -> bool {
         let paths = self.roots.iter().map(|(path, _)| path);
         if let Some((_, of)) = self.roots.first() {
             top.set("roots", list(paths), of);
-        }
-        if let Some((folder, of)) = &self.acme {
-            top.set("acme_folder", quote(folder), of);
         }
         !self.roots.is_empty() || !self.aliases.is_empty()
     }
