@@ -217,6 +217,9 @@ fn every_verb_of_this_program_has_a_manual_page() {
             "headlong-flash.1",
             "headlong-mount.1",
             "headlong-reception.1",
+            "headlong-root-attach.1",
+            "headlong-root-detach.1",
+            "headlong-root.1",
             "headlong-run.1",
             "headlong-serve.1",
             "headlong-tune.1",
@@ -327,7 +330,6 @@ fn converted_nginx_files_pass_check() {
                 "conf/vod.conf:81: auth_basic: passwords",
                 "conf/vod.conf:84: allow: access by address",
                 "conf/vod.conf:91: location: locations by regular expression",
-                "conf/vod.conf:95: server: a further site (images.example.org)",
                 "conf/vod.conf:34: limit_conn: ",
             ],
         ),
@@ -358,6 +360,23 @@ fn converted_nginx_files_pass_check() {
                 "{said}: {lines:#?}"
             );
         }
+    }
+}
+
+#[test]
+fn redirects_listings_and_further_sites_of_nginx_are_converted() {
+    let site = nginx_site();
+    for (name, expected) in [
+        ("jellyfin.conf", "\nredirect = [\"[::]:80\"]"),
+        ("jellyfin.conf", "\nlisting = \"html\""),
+        (
+            "vod.conf",
+            "\n[site.\"images.example.org\"]\nroots = [\"/srv/images\"]",
+        ),
+    ] {
+        let (first, _) = converted(site.path(), name);
+        let toml = text(&first.stdout);
+        assert!(toml.contains(expected), "{expected}: {toml}");
     }
 }
 
