@@ -126,7 +126,8 @@ fn detached_root_can_be_unmounted_while_others_are_served() {
     assert_eq!(order("detach", point.path()), (true, String::new()));
     // The device closes the files of removed titles on its own thread.
     let unmounted = || unmount(point.path(), UnmountFlags::empty());
-    eventually("the disk is not in use", unmounted, Result::is_ok);
+    let unmounted = eventually("the disk is not in use", unmounted, Result::is_ok);
+    unmounted.expect("unmounted");
     assert!(!is_served(&server, "/1.mp4", 1));
     assert!(is_served(&server, "/2.mp4", 2), "{}", server.output());
 
