@@ -303,7 +303,8 @@ fn films_there_and_back(seed: u64, steps: [u64; 2]) {
     agree(&pairs);
 }
 
-/// Sessions of the last hour are measured only by their number, which must be preserved.
+/// Sessions near the end of a log, a tenth of what it has beyond two hours, are measured only by
+/// their number, which must be preserved.
 #[test]
 fn fitted_specification_keeps_session_count() {
     let (minutes, size) = (180, 3 << 20);
@@ -316,7 +317,7 @@ fn fitted_specification_keeps_session_count() {
     let folder = tempfile::tempdir().expect("a folder");
     let told = characterised(text.as_bytes(), table.as_bytes(), folder.path());
     assert_eq!((told.sessions, told.observed.sessions), (180, 180));
-    assert!((60..=61).contains(&told.sessions_left_out));
+    assert!((5..=7).contains(&told.sessions_left_out));
     let fitted = fit(&told.observed);
     assert_eq!(fitted.sessions.count, 180);
     assert_eq!(fit(&told.observed), fitted, "it depends on the log alone");

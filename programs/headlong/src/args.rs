@@ -12,6 +12,7 @@ use crate::fill::FillArgs;
 use crate::lab_delegation;
 use crate::manual::{CompletionsArgs, ManualArgs};
 use crate::mount::{MountArgs, MountKeeperArgs};
+use crate::root::RootCommand;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ pub(crate) enum Command {
     Flash(FlashCommand),
     /// Have a running server fetch titles of an origin ahead of viewers
     Fill(FillArgs),
+    /// Have a running server stop serving a root, or serve it again
+    #[command(subcommand)]
+    Root(RootCommand),
     /// Print a shell's completion script
     #[command(hide = true)]
     Completions(CompletionsArgs),
@@ -82,7 +86,7 @@ pub fn command() -> clap::Command {
 
 /// The verbs in `headlong --help`, by purpose; clap has one list for all of them.
 const VERB_GROUPS: [(&str, &[&str]); 4] = [
-    ("Serving", &["serve", "check", "fill"]),
+    ("Serving", &["serve", "check", "fill", "root"]),
     ("Other programs", &["mount", "reception", "run"]),
     ("Disks and SSDs", &["disk", "tune", "flash"]),
     (

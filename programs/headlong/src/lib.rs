@@ -20,6 +20,7 @@ mod lab_delegation;
 mod manual;
 mod mount;
 mod nginx;
+mod root;
 mod root_survey;
 mod serve;
 mod settings_page;
@@ -73,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Flash(command) => flash::flash(&command),
         Command::Fill(filling) => fill::fill(&filling),
+        Command::Root(command) => root::root(&command),
         Command::Completions(completing) => manual::complete(&completing, command()),
         Command::Manual(documenting) => manual::write(&documenting, command()),
         Command::Disk(DiskCommand::Probe(probing)) => {

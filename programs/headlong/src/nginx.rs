@@ -60,10 +60,12 @@ fn incomplete(mistakes: &Mistakes, warnings: &mut Warnings) {
     mistakes.iter().for_each(|mistake| warnings.say(mistake));
 }
 
-/// Reports links and names that the server would not serve, and ports in use.
+/// Reports links that the server would not follow, and ports in use.
 fn of_machine(config: &Config, warnings: &mut Warnings) {
-    for root in &config.roots {
-        survey(root).into_iter().for_each(|line| warnings.say(line));
+    for root in config.served() {
+        survey(&root.folder)
+            .into_iter()
+            .for_each(|line| warnings.say(line));
     }
     let viewers = config.listeners().into_iter().map(|on| on.address);
     let admin = match &config.admin {

@@ -1,4 +1,4 @@
-//! Files of a root that no URL reaches: links that leave the root, and names that are not UTF-8.
+//! Links that leave a root, which the server follows only if their targets are listed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use headlong_settings::one_line;
 /// Names that are listed of each kind; a library may have thousands.
 const LISTED_MAX: usize = 20;
 
-/// One kind of name.
+/// The links found.
 #[derive(Default)]
 struct Found {
     names: Vec<PathBuf>,
@@ -34,10 +34,10 @@ impl Found {
     }
 }
 
-/// A line for each name that the server would not serve. Unreadable folders are passed over.
+/// A line for each link that the server would not follow. Unreadable folders are passed over.
 pub(crate) fn survey(root: &Path) -> Vec<String> {
     let real_root = fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
-    let (mut links, mut names) = (Found::default(), Found::default());
+    let mut links = Found::default();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else {
@@ -47,9 +47,7 @@ pub(crate) fn survey(root: &Path) -> Vec<String> {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else {
                 continue;
             };
-            if entry.file_name().to_str().is_none() {
-                names.add(path);
-            } else if kind.is_symlink() {
+            if kind.is_symlink() {
                 if fs::canonicalize(&path).is_ok_and(|target| !target.starts_with(&real_root)) {
                     links.add(path);
                 }
@@ -58,7 +56,7 @@ pub(crate) fn survey(root: &Path) -> Vec<String> {
             }
         }
     }
-    let of_links = "a link out of its root; see symbolic links in from-nginx.md";
-    let of_names = "a name that is not UTF-8; see names in from-nginx.md";
-    [links.lines(of_links), names.lines(of_names)].concat()
+    links.lines(
+        "a link out of its root is not followed; list the folder of its target in link_targets",
+    )
 }

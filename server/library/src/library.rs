@@ -113,6 +113,12 @@ impl Library {
         self.state.roots()[root].trouble()
     }
 
+    /// Takes a root out of service, or back. A detached root has no files: look-ups find none, the
+    /// next scan removes its titles, and nothing keeps its folder open. Accesses no disk.
+    pub fn set_attached(&self, root: usize, is_attached: bool) {
+        self.state.roots()[root].set_attached(is_attached);
+    }
+
     /// Whether a root was missing at the start: its device is then identified by the root's path.
     pub fn had_missing_root(&self) -> bool {
         let mut roots = self.state.roots().iter();

@@ -113,6 +113,8 @@ pub(crate) struct Root {
     opened: RwLock<Option<Arc<OpenRoot>>>,
     /// The path as resolved so far.
     reached: Mutex<PathBuf>,
+    /// Whether the operator took it out of service: it has no files, and is not open.
+    is_detached: AtomicBool,
     /// Whether it was not open yet when the devices were determined.
     is_late: AtomicBool,
     /// Whether it was missing then, so that the mount table does not tell where it lies.
@@ -260,6 +262,7 @@ impl Root {
             place_in_tree: RootPlace::default(),
             opened: RwLock::default(),
             reached: Mutex::new(path.to_path_buf()),
+            is_detached: AtomicBool::new(false),
             is_late: AtomicBool::new(false),
             was_missing: AtomicBool::new(false),
             is_link_target: false,
@@ -267,9 +270,24 @@ impl Root {
         }
     }
 
-    /// Why it cannot be opened, if it is not open and still cannot be. May block.
+    /// Why it cannot be opened, if it is not open and still cannot be; nothing for a detached one.
+    /// May block.
     pub(crate) fn trouble(&self) -> Option<RootError> {
-        self.open().err()
+        self.open().err().filter(|_| !self.is_detached())
+    }
+
+    /// Takes it out of service, and closes it, or back into service. Accesses no disk.
+    pub(crate) fn set_attached(&self, is_attached: bool) {
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        self.is_detached.store(!is_attached, Ordering::Relaxed);
+        if !is_attached {
+            *opened = None;
+        }
+    }
+
+    /// Whether the operator took it out of service.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.is_detached.load(Ordering::Relaxed)
     }
 
     /// Whether it is open.
@@ -320,9 +338,19 @@ impl Root {
         if let Some(opened) = self.held() {
             return Ok(opened);
         }
+        let detached = || RootError::Missing {
+            path: self.path.clone(),
+        };
+        if self.is_detached() {
+            return Err(detached());
+        }
         let opened = Arc::new(OpenRoot::new(&self.path)?);
         // Two threads may get here; either result is valid.
         let mut held = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        // It may have been detached meanwhile, under the lock.
+        if self.is_detached() {
+            return Err(detached());
+        }
         Ok(Arc::clone(held.get_or_insert(opened)))
     }
 
@@ -356,6 +384,9 @@ impl Root {
         }
         first(&new.canonical, new.identity.0);
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_detached() {
+            return false;
+        }
         *opened = Some(Arc::new(new));
         true
     }
@@ -397,6 +428,9 @@ impl Root {
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let below = self.place_in_tree.below(path).ok_or(Errno::NOENT)?;
         let below = if below.is_empty() { "." } else { below };
+        if self.is_detached() {
+            return Err(Errno::NOENT);
+        }
         let opened = self.opened()?;
         match opened.openat2(below, flags) {
             Err(Errno::LOOP) if !self.link_targets.is_empty() => {

@@ -106,9 +106,13 @@ impl LibraryState {
                 false => &mut so_far,
             },
         };
-        let scan = match self.is_served(root) {
+        let is_detached = before.root.is_detached();
+        let scan = match self.is_served(root) && !is_detached {
             true => walk(before, &mut along),
-            false => RootScan::default(),
+            false => RootScan {
+                is_changed: is_detached,
+                ..RootScan::default()
+            },
         };
         if whole {
             last.whole_at = Some(began);

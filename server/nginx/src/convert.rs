@@ -11,7 +11,7 @@ use crate::known::{Treatment, treatment};
 use crate::limits;
 use crate::listen::{Addresses, port};
 use crate::location::{Converted, Match, REDIRECT};
-use crate::roots::Roots;
+use crate::roots::is_of_challenges;
 use crate::scope::Scope;
 use crate::syntax::Directive;
 use crate::table::{Table, list};
@@ -33,7 +33,8 @@ pub struct Conversion {
     pub needless: Vec<String>,
 }
 
-/// Converts the first server that serves files, and those with the same content on other ports.
+/// Converts the first server that serves files, those with the same content on other ports, those
+/// with other names as sites, and those that redirect to TLS.
 ///
 /// # Errors
 /// Why there is nothing to convert.
@@ -41,106 +42,196 @@ pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
     // A file of conf.d alone has its servers at the top.
     let block = directives.iter().find(|of| of.name == "http");
     let http = block.map_or(directives, Directive::inside);
-    let mut findings = Findings::default();
+    let mut converted = Converted::default();
     let servers: Vec<&Directive> = http.iter().filter(|of| of.name == "server").collect();
-    let (main, alike) = chosen(&servers, &mut findings).ok_or(
+    let chosen = chosen(&servers, &mut converted.findings).ok_or(
         "no server block that serves files; name the main file, such as /etc/nginx/nginx.conf",
     )?;
-
     let outer = Scope::new(http);
-    let scope = outer.inside(main.inside());
-    let mut converted = Converted {
-        roots: Roots::default(),
-        paths: Vec::new(),
-        pulls: Vec::new(),
-        cors_headers: BTreeSet::new(),
-        findings,
-    };
     let mut needless = BTreeSet::new();
-    let known =
-        |level: &[Directive], converted: &mut Converted<'_>, needless: &mut BTreeSet<String>| {
-            for of in level {
-                match treatment(&of.name) {
-                    Treatment::Converted => {}
-                    Treatment::Needless => {
-                        needless.insert(of.name.clone());
-                    }
-                    Treatment::Lost(remedy) => converted.findings.add(of, remedy),
-                }
-            }
-        };
     if block.is_some() {
-        known(directives, &mut converted, &mut needless);
+        judge(directives, &mut converted.findings, &mut needless);
     }
-    known(http, &mut converted, &mut needless);
-    known(main.inside(), &mut converted, &mut needless);
+    judge(http, &mut converted.findings, &mut needless);
+    let scope = outer.inside(chosen.main.inside());
+    convert_server(&scope, &mut converted, &mut needless);
+    for server in &chosen.redirecting {
+        let around = outer.inside(server.inside());
+        for location in server.inside().iter().filter(|of| of.name == "location") {
+            if matches!(Match::of(location), Match::Prefix(prefix) if is_of_challenges(prefix)) {
+                let inner = around.inside(location.inside());
+                converted
+                    .roots
+                    .add_challenges(&inner, &mut converted.findings);
+            }
+        }
+    }
+    let mut sites = Vec::new();
+    for server in &chosen.sites {
+        let mut own = Converted::default();
+        convert_server(&outer.inside(server.inside()), &mut own, &mut needless);
+        sites.extend(site(server, own, &mut converted));
+    }
+    finish(converted, &outer, &scope, &chosen, (sites, needless))
+}
+
+/// Reports the directives of a block that have no place, and collects those that are not needed.
+fn judge(level: &[Directive], findings: &mut Findings, needless: &mut BTreeSet<String>) {
+    for of in level {
+        match treatment(&of.name) {
+            Treatment::Converted => {}
+            Treatment::Needless => {
+                needless.insert(of.name.clone());
+            }
+            Treatment::Lost(remedy) => findings.add(of, remedy),
+        }
+    }
+}
+
+/// Converts the locations of a server, whose block is the innermost of `scope`.
+fn convert_server<'a>(
+    scope: &Scope<'a>,
+    converted: &mut Converted<'a>,
+    needless: &mut BTreeSet<String>,
+) {
+    judge(scope.here(), &mut converted.findings, needless);
     let mut tasks = Vec::from([scope.clone()]);
     let (mut patterns, mut has_top) = (Vec::new(), false);
     while let Some(around) = tasks.pop() {
         for location in around.here().iter().filter(|of| of.name == "location") {
             let inner = around.inside(location.inside());
-            known(location.inside(), &mut converted, &mut needless);
+            judge(location.inside(), &mut converted.findings, needless);
             match Match::of(location) {
+                Match::Prefix(prefix) if is_of_challenges(prefix) => {
+                    converted
+                        .roots
+                        .add_challenges(&inner, &mut converted.findings);
+                }
                 Match::Prefix(prefix) => {
                     has_top |= prefix == "/";
                     converted.add(&inner, prefix);
                     tasks.push(inner);
                 }
-                Match::Exact(path) => exact(path, location, &mut converted),
+                Match::Exact(path) => exact(path, location, converted),
                 Match::Pattern(pattern) => patterns.push((pattern, location)),
                 Match::Named => {}
             }
         }
     }
     if !has_top {
-        converted.add(&scope, "/");
+        converted.add(scope, "/");
     }
     for (pattern, location) in patterns {
-        by_pattern(pattern, location, &mut converted);
+        by_pattern(pattern, location, converted);
     }
-    finish(
-        converted,
-        &outer,
-        &scope,
-        [&[main][..], &alike].concat(),
-        needless,
-    )
 }
 
-/// The server to convert, and those that serve the same on other addresses. Reports the others.
-fn chosen<'a>(
-    servers: &[&'a Directive],
-    findings: &mut Findings,
-) -> Option<(&'a Directive, Vec<&'a Directive>)> {
+/// The tables of a site; none, with the reason, if it cannot be one beside the others.
+fn site<'a>(server: &'a Directive, own: Converted<'a>, all: &mut Converted<'a>) -> Vec<Table> {
+    let names = host_names(server);
+    let [first, others @ ..] = names.as_slice() else {
+        return Vec::new();
+    };
+    all.findings.join(own.findings);
+    let mut table = Table::of("site", first);
+    if !others.is_empty() {
+        table.set("names", list(others), server);
+    }
+    if !own.pulls.is_empty() {
+        let text = "sites have no origins: convert it alone, and run a second server";
+        all.findings.add(server, text);
+        return Vec::new();
+    }
+    if let Some(folder) = all.roots.shared_folder(&own.roots) {
+        let text = format!(
+            "it serves {folder}, as another server does, and a folder belongs to one site: write \
+             its names into the `names` of that one (sites.md)"
+        );
+        all.findings.add(server, text);
+        return Vec::new();
+    }
+    if !own.roots.write(&mut table) {
+        let text = "it serves no files: keep nginx in front for it (beside.md)";
+        all.findings.add(server, text);
+        return Vec::new();
+    }
+    let family = table.name.clone();
+    all.cors_headers.extend(own.cors_headers);
+    all.roots.join_all(own.roots);
+    let mut paths = needed(own.paths);
+    for path in &mut paths {
+        path.name = format!("{family}.{}", path.name);
+    }
+    paths.insert(0, table);
+    paths
+}
+
+/// The names of a server that a site can have.
+fn host_names(server: &Directive) -> Vec<String> {
+    let names = server.inside().iter().filter(|of| of.name == "server_name");
+    let names = names.flat_map(|of| &of.args);
+    let is_plain = |name: &&String| name.contains('.') && !name.contains(['*', '~', '$', ':']);
+    let mut plain: Vec<String> = names
+        .filter(is_plain)
+        .map(|name| name.trim_matches('.').to_lowercase())
+        .collect();
+    plain.dedup();
+    plain
+}
+
+/// The servers that are converted.
+struct ChosenServers<'a> {
+    main: &'a Directive,
+    /// Those that serve the same on other addresses.
+    alike: Vec<&'a Directive>,
+    /// Those that redirect everything to TLS.
+    redirecting: Vec<&'a Directive>,
+    /// Those with other names.
+    sites: Vec<&'a Directive>,
+}
+
+/// The servers to convert. Reports the others.
+fn chosen<'a>(servers: &[&'a Directive], findings: &mut Findings) -> Option<ChosenServers<'a>> {
     let is_default = |server: &&Directive| {
         let mut listens = server.inside().iter().filter(|of| of.name == "listen");
         listens.any(|of| of.args.iter().any(|arg| arg == "default_server"))
     };
     let serving = || servers.iter().copied().filter(|server| !redirects(server));
     let main = serving().find(is_default).or_else(|| serving().next())?;
-    let mut alike = Vec::new();
+    let (mut alike, mut redirecting, mut sites) = (Vec::new(), Vec::new(), Vec::new());
     for server in servers
         .iter()
         .copied()
         .filter(|server| !core::ptr::eq(*server, main))
     {
         match () {
+            () if redirects(server) && is_to_tls(server) => redirecting.push(server),
             () if redirects(server) => findings.add(server, REDIRECT),
             () if serves_the_same(main, server) && is_on_other_port(main, server) => {
                 alike.push(server)
             }
+            () if !host_names(server).is_empty() => sites.push(server),
             () => findings.add(
                 server,
-                format!(
-                    "a further site{} is not converted: see sites in from-nginx.md, or \
-                        convert it \
-                     alone and run a second server",
-                    names(server)
-                ),
+                "a further server without a plain host name is not converted: give it one \
+                 (`server_name`), or convert it alone and run a second server",
             ),
         }
     }
-    Some((main, alike))
+    Some(ChosenServers {
+        main,
+        alike,
+        redirecting,
+        sites,
+    })
+}
+
+/// Whether a server redirects to TLS.
+fn is_to_tls(server: &Directive) -> bool {
+    let is_it = |of: &Directive| of.name == "return" && of.arg(1).starts_with("https://");
+    let mut blocks = server.inside().iter().filter(|of| of.name == "location");
+    let mut returns = server.inside().iter();
+    returns.any(is_it) || blocks.any(|of| of.inside().iter().any(is_it))
 }
 
 /// Whether a server answers everything with a redirect, except challenges of ACME.
@@ -157,17 +248,6 @@ fn redirects(server: &Directive) -> bool {
     });
     returns(server.inside(), "")
         || (tops.any(|top| returns(top.inside(), "3")) && others.next().is_none())
-}
-
-fn names(server: &Directive) -> String {
-    let names = server.inside().iter().filter(|of| of.name == "server_name");
-    let names: Vec<&str> = names
-        .flat_map(|of| of.args.iter().map(String::as_str))
-        .collect();
-    match names.as_slice() {
-        [] => String::new(),
-        names => format!(" ({})", names.join(", ")),
-    }
 }
 
 /// Whether two servers differ in addresses and certificates only.
@@ -245,46 +325,8 @@ fn by_pattern(pattern: &str, location: &Directive, converted: &mut Converted<'_>
     }
 }
 
-/// Puts the tables together.
-fn finish(
-    converted: Converted<'_>,
-    outer: &Scope<'_>,
-    scope: &Scope<'_>,
-    servers: Vec<&Directive>,
-    needless: BTreeSet<String>,
-) -> Result<Conversion, &'static str> {
-    let Converted {
-        roots,
-        mut paths,
-        pulls,
-        cors_headers,
-        mut findings,
-    } = converted;
-    let mut tables = Vec::from([Table::new("")]);
-    let has_roots = roots.write(&mut tables[0]);
-    if !has_roots && pulls.is_empty() {
-        return Err("no folder and no origin that could be served; keep nginx, and see beside.md");
-    }
-    let mut addresses = Addresses::default();
-    for server in servers {
-        addresses.add(server.inside(), &mut findings);
-    }
-    addresses.write(outer, &mut tables, &mut findings);
-    limits::convert(scope, &mut tables, &mut findings);
-    let mut cors = Table::new("cors");
-    cors.remark(
-        "origins",
-        "[]",
-        "nginx allows none unless it says so; the library page needs [\"*\"]",
-    );
-    if !cors_headers.is_empty() {
-        cors.remark(
-            "headers",
-            list(cors_headers),
-            "Access-Control-Allow-Headers",
-        );
-    }
-    tables.push(cors);
+/// The tables of paths without those that change nothing, by name.
+fn needed(mut paths: Vec<Table>) -> Vec<Table> {
     paths.sort_by(|one, other| one.name.cmp(&other.name));
     let mut kept: Vec<Table> = Vec::new();
     for table in paths {
@@ -308,13 +350,62 @@ fn finish(
             kept.push(table);
         }
     }
-    tables.extend(kept);
+    kept
+}
+
+/// Puts the tables together.
+fn finish(
+    converted: Converted<'_>,
+    outer: &Scope<'_>,
+    scope: &Scope<'_>,
+    servers: &ChosenServers<'_>,
+    (sites, needless): (Vec<Table>, BTreeSet<String>),
+) -> Result<Conversion, &'static str> {
+    let Converted {
+        roots,
+        paths,
+        pulls,
+        cors_headers,
+        mut findings,
+    } = converted;
+    let mut tables = Vec::from([Table::new("")]);
+    let has_roots = roots.write(&mut tables[0]);
+    roots.write_challenges(&mut tables[0]);
+    if !has_roots && pulls.is_empty() {
+        return Err("no folder and no origin that could be served; keep nginx, and see beside.md");
+    }
+    let mut addresses = Addresses::default();
+    let main = core::iter::once(&servers.main);
+    for server in main.chain(&servers.alike).chain(&servers.sites) {
+        addresses.add(server.inside(), &mut findings);
+    }
+    for server in &servers.redirecting {
+        addresses.add_redirect(server, &mut findings);
+    }
+    addresses.write(outer, &mut tables, &mut findings);
+    limits::convert(scope, &mut tables, &mut findings);
+    let mut cors = Table::new("cors");
+    cors.remark(
+        "origins",
+        "[]",
+        "nginx allows none unless it says so; the library page needs [\"*\"]",
+    );
+    if !cors_headers.is_empty() {
+        cors.remark(
+            "headers",
+            list(cors_headers),
+            "Access-Control-Allow-Headers",
+        );
+    }
+    tables.push(cors);
+    tables.extend(needed(paths));
+    tables.extend(sites);
     tables.extend(pulls);
     let mut toml = HEAD.to_string();
     // An empty table of a path means that the one around it does not apply.
     let shown = tables
         .iter()
-        .filter(|table| !table.is_empty() || table.name.starts_with("path."));
+        .filter(|table| !table.is_empty() || table.name.contains("path."));
     shown.for_each(|table| toml.push_str(&table.show()));
     Ok(Conversion {
         toml,

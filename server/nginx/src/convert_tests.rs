@@ -83,7 +83,7 @@ fn restriction_without_place_closes_its_path() {
                 http://127.0.0.1:9/; }",
             "deny",
         ),
-        ("location /a/ { alias /srv/other/; }", "alias"),
+        ("location /a/ { alias /srv/other; }", "alias"),
         ("location /a/ { root /srv/$host; }", "root"),
         (
             "location /a/ { } location ~ \\.mp4$ { deny all; }",
@@ -192,27 +192,45 @@ fn cached_origin_becomes_edge() {
 }
 
 #[test]
-fn further_sites_and_redirects_are_named_and_not_served() {
-    let text = "http { server { listen 80; server_name a; return 301 https://a; }\n\
-        server { listen 443 ssl; server_name a; root /srv/a;\
+fn further_servers_are_sites_and_redirects_to_tls_are_converted() {
+    let text = "http { server { listen 80; server_name a.example; return 301 https://a$request_uri;\
+        location /.well-known/acme-challenge/ { root /var/acme; } }\n\
+        server { listen 443 ssl; server_name a.example; root /srv/a;\
         ssl_certificate /c; ssl_certificate_key /k; }\n\
-        server { listen 443 ssl; server_name b; root /srv/b; } }";
+        server { listen 443 ssl; server_name b.example www.b.example *.b.example; root /srv/b;\
+        ssl_certificate /d; ssl_certificate_key /l; location /x/ { deny all; } }\n\
+        server { listen 443 ssl; server_name c.example; root /srv/b/c; }\n\
+        server { listen 443 ssl; root /srv/d; } }";
     let found = convert(&parse("n", text).expect("valid")).expect("a site");
+    assert!(!found.toml.contains("/srv/d"), "{}", found.toml);
+    assert_eq!(
+        table(&found, "[tls]").expect("a table"),
+        [
+            "certificate = [\"/c\", \"/d\"]",
+            "key = [\"/k\", \"/l\"]",
+            "redirect = [\"0.0.0.0:80\"]"
+        ]
+    );
     assert!(
-        !found.toml.contains("/srv/b") && !found.toml.contains(":80"),
+        found.toml.contains("acme_folder = \"/var/acme\""),
         "{}",
         found.toml
     );
     assert_eq!(
-        table(&found, "[tls]").expect("a table"),
-        ["certificate = \"/c\"", "key = \"/k\""]
+        table(&found, "[site.\"b.example\"]").expect("a table"),
+        ["names = [\"www.b.example\"]", "roots = [\"/srv/b\"]"]
+    );
+    assert_eq!(
+        table(&found, "[site.\"b.example\".path.\"/x/\"]").expect("a table"),
+        ["access = \"closed\""]
     );
     let findings = findings(&found);
-    assert!(findings.starts_with("n:1: server: redirects"), "{findings}");
-    assert!(
-        findings.contains("n:3: server: a further site (b) is not converted"),
-        "{findings}"
-    );
+    for named in [
+        "n:4: server: it serves /srv/b/c, as another server does",
+        "n:5: server: a further server without a plain host name",
+    ] {
+        assert!(findings.contains(named), "{findings}");
+    }
 }
 
 #[test]
@@ -250,4 +268,16 @@ fn nothing_to_serve_is_an_error() {
         let error = convert(&parse("n", text).expect("valid")).expect_err(text);
         assert!(error.contains("; "), "{error}");
     }
+}
+
+#[test]
+fn alias_of_folder_is_one_of_its_path() {
+    let found = of("root /srv/videos; location /a/ { alias /mnt/other/; }");
+    assert_eq!(findings(&found), "");
+    assert_eq!(
+        table(&found, "[path.\"/a/\"]").expect("a table"),
+        ["alias = \"/mnt/other\""]
+    );
+    let nested = of("root /srv/videos; location /a/ { alias /srv/videos/b/; }");
+    assert!(findings(&nested).contains("lie in each other"));
 }

@@ -45,6 +45,11 @@ impl Findings {
         });
     }
 
+    /// Adds those of another server.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// All of them, in the order of the files.
     pub(crate) fn finish(mut self) -> Vec<Finding> {
         self.0.sort();

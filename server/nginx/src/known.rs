@@ -29,6 +29,8 @@ const KNOWN: &[(&[&str], Treatment)] = &[
             "set",
             "map",
             "if",
+            "autoindex",
+            "autoindex_format",
             "expires",
             "add_header",
             "gzip",
@@ -104,6 +106,8 @@ const KNOWN: &[(&[&str], Treatment)] = &[
             "open_file_cache*",
             "open_log_file_cache",
             "server_tokens",
+            "autoindex_exact_size",
+            "autoindex_localtime",
             "server_names_hash_*",
             "types_hash_*",
             "variables_hash_*",
@@ -210,8 +214,8 @@ const KNOWN: &[(&[&str], Treatment)] = &[
         ),
     ),
     (
-        &["autoindex*", "random_index", "fancyindex*"],
-        Lost("folders are not listed; the operator's page has the titles"),
+        &["random_index", "fancyindex*"],
+        Lost("folders are listed in one form: `listing` (serve.md)"),
     ),
     (
         &["index"],

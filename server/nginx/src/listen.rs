@@ -19,11 +19,13 @@ pub(crate) struct Addresses<'a> {
     plain: Vec<String>,
     tls: Vec<String>,
     proxies: Vec<String>,
+    redirects: Vec<String>,
+    first_redirect: Option<&'a Directive>,
     first: Option<&'a Directive>,
     first_tls: Option<&'a Directive>,
     first_proxies: Option<&'a Directive>,
-    /// The server with the certificate.
-    tls_server: &'a [Directive],
+    /// The servers with certificates.
+    tls_servers: Vec<&'a [Directive]>,
 }
 
 /// The address of a `listen`, as Headlong writes it.
@@ -92,8 +94,8 @@ impl<'a> Addresses<'a> {
                 (false, true) => (&mut self.tls, &mut self.first_tls),
                 (false, false) => (&mut self.plain, &mut self.first),
             };
-            if is_tls && self.tls_server.is_empty() {
-                self.tls_server = server;
+            if is_tls && !self.tls_servers.contains(&server) {
+                self.tls_servers.push(server);
             }
             first.get_or_insert(of);
             if !list.contains(&address) {
@@ -102,9 +104,34 @@ impl<'a> Addresses<'a> {
         }
     }
 
+    /// Adds those of a server that redirects everything to TLS.
+    pub(crate) fn add_redirect(&mut self, server: &'a Directive, findings: &mut Findings) {
+        let listens = server.inside().iter().filter(|of| of.name == "listen");
+        let mut is_any = false;
+        for of in listens {
+            is_any = true;
+            self.first_redirect.get_or_insert(of);
+            match address(of.arg(0)) {
+                Some(address) if !self.redirects.contains(&address) => {
+                    self.redirects.push(address);
+                }
+                Some(_) => {}
+                None => findings.add(
+                    of,
+                    "not a numeric address: write address and port in `redirect` of [tls]",
+                ),
+            }
+        }
+        if !is_any {
+            self.first_redirect.get_or_insert(server);
+            self.redirects.push("0.0.0.0:80".to_owned());
+        }
+    }
+
     /// Writes the addresses, and the certificate of the first server with TLS.
     pub(crate) fn write(self, outer: &Scope<'_>, tables: &mut Vec<Table>, findings: &mut Findings) {
-        let [mut plain, tls, proxies] = [self.plain, self.tls, self.proxies].map(merged);
+        let lists = [self.plain, self.tls, self.proxies, self.redirects];
+        let [mut plain, tls, proxies, redirects] = lists.map(merged);
         let is_none = plain.is_empty() && tls.is_empty() && proxies.is_empty();
         let top = &mut tables[0];
         match (self.first, self.first_tls.or(self.first_proxies)) {
@@ -123,7 +150,7 @@ impl<'a> Addresses<'a> {
             (None, None) => {}
         }
         let taken = |number: &u16| {
-            let all = plain.iter().chain(&tls).chain(&proxies);
+            let all = plain.iter().chain(&tls).chain(&proxies).chain(&redirects);
             all.map(|address| port(address))
                 .any(|taken| taken == number.to_string())
         };
@@ -140,11 +167,28 @@ impl<'a> Addresses<'a> {
         }
         if let Some(of) = self.first_tls {
             let mut table = Table::new("tls");
-            certificate(&outer.inside(self.tls_server), of, &mut table, findings);
+            certificates(outer, &self.tls_servers, of, (&mut table, findings));
             if plain != tls {
                 table.set("listen", list(&tls), of);
             }
+            if let Some(of) = self.first_redirect {
+                let serves = |address: &&String| plain.contains(address) || tls.contains(address);
+                if let Some(address) = redirects.iter().find(serves) {
+                    let text = format!(
+                        "{address} also serves files of another server, and an address either \
+                         serves or redirects: give one of them another address"
+                    );
+                    findings.add(of, text);
+                } else {
+                    table.set("redirect", list(&redirects), of);
+                }
+            }
             tables.push(table);
+        } else if let Some(of) = self.first_redirect {
+            findings.add(
+                of,
+                "redirects to TLS, which no server here speaks: add [tls]",
+            );
         }
     }
 }
@@ -159,34 +203,67 @@ fn merged(addresses: Vec<String>) -> Vec<String> {
     kept.cloned().collect()
 }
 
-fn certificate(scope: &Scope<'_>, listen: &Directive, table: &mut Table, findings: &mut Findings) {
-    for (name, key) in [
-        ("ssl_certificate", "certificate"),
-        ("ssl_certificate_key", "key"),
-    ] {
-        let all = scope.all(&[name]);
-        let Some(of) = all.first() else {
-            findings.add(
-                listen,
-                format!("no {name} applies here: add `{key}` to [tls]"),
-            );
-            continue;
-        };
-        for further in all.iter().skip(1) {
-            findings.add(
-                further,
-                "a second certificate of one server: the first is used",
-            );
+/// Writes the certificates of all servers with TLS: one as a text, several as a list.
+fn certificates(
+    outer: &Scope<'_>,
+    servers: &[&[Directive]],
+    listen: &Directive,
+    (table, findings): (&mut Table, &mut Findings),
+) {
+    let mut pairs: Vec<[(String, &Directive); 2]> = Vec::new();
+    for server in servers {
+        let scope = outer.inside(server);
+        let found = [
+            ("ssl_certificate", "certificate"),
+            ("ssl_certificate_key", "key"),
+        ]
+        .map(|names| file(&scope, names, listen, findings));
+        if let [Some(certificate), Some(key)] = found
+            && !pairs.iter().any(|[known, _]| known.0 == certificate.0)
+        {
+            pairs.push([certificate, key]);
         }
-        match scope.constant(of.arg(0)) {
-            Ok(path) if path.starts_with('/') => table.set(key, quote(&path), of),
-            Ok(_) => findings.add(of, format!("not a whole path: add `{key}` to [tls]")),
-            Err(variable) => findings.add(
-                of,
-                format!("${variable} depends on the request: add `{key}` to [tls]"),
-            ),
+        old_protocols(&scope, findings);
+    }
+    for (place, key) in ["certificate", "key"].into_iter().enumerate() {
+        let files = pairs.iter().map(|pair| &pair[place].0);
+        match pairs.as_slice() {
+            [] => {}
+            [pair] => table.set(key, quote(&pair[place].0), pair[place].1),
+            [pair, ..] => table.set(key, list(files), pair[place].1),
         }
     }
+}
+
+/// The file of a certificate or key.
+fn file<'a>(
+    scope: &Scope<'a>,
+    (name, key): (&str, &str),
+    listen: &Directive,
+    findings: &mut Findings,
+) -> Option<(String, &'a Directive)> {
+    let all = scope.all(&[name]);
+    let Some(of) = all.first() else {
+        let text = format!("no {name} applies here: add `{key}` to [tls]");
+        findings.add(listen, text);
+        return None;
+    };
+    for further in all.iter().skip(1) {
+        let text = "a second certificate of one server: add it to the list in [tls]";
+        findings.add(further, text);
+    }
+    match scope.constant(of.arg(0)) {
+        Ok(path) if path.starts_with('/') => return Some((path, of)),
+        Ok(_) => findings.add(of, format!("not a whole path: add `{key}` to [tls]")),
+        Err(variable) => findings.add(
+            of,
+            format!("${variable} depends on the request: add `{key}` to [tls]"),
+        ),
+    }
+    None
+}
+
+fn old_protocols(scope: &Scope<'_>, findings: &mut Findings) {
     if let Some(of) = scope.last("ssl_protocols")
         && let Some(old) = of
             .args

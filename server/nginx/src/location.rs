@@ -50,6 +50,7 @@ impl<'a> Match<'a> {
 }
 
 /// The tables that are collected, and what is reported.
+#[derive(Default)]
 pub(crate) struct Converted<'a> {
     pub(crate) roots: Roots<'a>,
     pub(crate) paths: Vec<Table>,
@@ -95,7 +96,7 @@ impl<'a> Converted<'a> {
     fn content(&mut self, scope: &Scope<'a>, prefix: &str, table: &mut Table) {
         let pass = scope.here().iter().find(|of| of.name == "proxy_pass");
         let Some(pass) = pass else {
-            let is_served = self.roots.add(scope, prefix, &mut self.findings);
+            let is_served = self.roots.add(scope, prefix, table, &mut self.findings);
             match scope.all(&["root", "alias"]).pop() {
                 Some(of) if !is_served => close(table, of),
                 Some(_) => {}
@@ -125,6 +126,11 @@ impl<'a> Converted<'a> {
     /// Fields of replies, rates, and sites.
     fn settings(&mut self, scope: &Scope<'_>, table: &mut Table) {
         self.expires(scope, table);
+        if let Some(of) = scope.last("autoindex").filter(|of| of.arg(0) == "on") {
+            let format = scope.last("autoindex_format").map(|of| of.arg(0));
+            let format = format.filter(|format| *format == "json").unwrap_or("html");
+            table.set("listing", quote(format), of);
+        }
         self.headers(scope, table);
         if let Some(of) = scope.last("limit_rate") {
             match scope
@@ -297,7 +303,7 @@ impl<'a> Converted<'a> {
 
 /// The remedy for redirects.
 pub(crate) const REDIRECT: &str =
-    "redirects: see `return 301` in from-nginx.md, or keep nginx in front (beside.md)";
+    "redirects to other places are not sent: keep nginx in front (beside.md)";
 
 /// The directive because of which a location serves neither files nor an origin's.
 pub(crate) fn closed<'a>(scope: &Scope<'a>, findings: &mut Findings) -> Option<&'a Directive> {

@@ -14,6 +14,7 @@ mod media_view;
 pub mod pending_scans;
 mod prepared;
 mod reload;
+mod root_attachment;
 pub mod run;
 mod run_error;
 mod running;

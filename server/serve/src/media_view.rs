@@ -17,6 +17,7 @@ use crate::admin::{
 use crate::config::Config;
 use crate::http::MediaState;
 use crate::pending_scans::PendingScans;
+use crate::root_attachment::RootAttachments;
 
 /// What the admin address shows of a running server, besides its library and devices.
 pub(crate) struct AdminSources {
@@ -29,6 +30,7 @@ pub(crate) struct AdminSources {
     pub(crate) unscanned: Arc<PendingScans>,
     pub(crate) degraded: Arc<DegradedParts>,
     pub(crate) certificates: Option<Arc<ReloadingCertificates>>,
+    pub(crate) roots: Arc<RootAttachments>,
 }
 
 /// Builds the admin state over `state`.
@@ -59,6 +61,7 @@ pub(crate) fn admin_state(
         unscanned: sources.unscanned,
         degraded: sources.degraded,
         certificates: sources.certificates,
+        roots: sources.roots,
     }
 }
 

@@ -28,6 +28,7 @@ use crate::media_view::{self, AdminSources};
 use crate::pending_scans::PendingScans;
 use crate::prepared::Prepared;
 use crate::reload::{ReadConfig, Reloader};
+use crate::root_attachment::RootAttachments;
 use crate::run_error::RunError;
 use crate::service_manager::{self, NotifyState};
 use crate::signals::{ServerExit, Signals};
@@ -92,11 +93,13 @@ impl Running {
         let unscanned = Arc::new(PendingScans::new(state.library.roots()));
         let scanned = watch::Sender::new(0);
         let scans = scanned.subscribe();
+        let attachments = Arc::new(RootAttachments::new(&state.library));
         let roots = RootScans {
             rescan: config.time_scale().wall(config.rescan),
             scanned,
             unscanned: Arc::clone(&unscanned),
             degraded: Arc::clone(&degraded),
+            attachments: Arc::clone(&attachments),
         };
         let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), folder.clone(), roots));
         if let Some(predecessor) = &predecessor {
@@ -162,6 +165,7 @@ impl Running {
                     unscanned: Arc::clone(&unscanned),
                     degraded,
                     certificates,
+                    roots: attachments,
                 },
             );
             let address = listener.address();

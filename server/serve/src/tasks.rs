@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::http::MediaState;
 use crate::pending_scans::PendingScans;
+use crate::root_attachment::RootAttachments;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{DeviceIdentity, StateFolder};
 
@@ -54,6 +55,7 @@ pub(crate) struct RootScans {
     /// Roots that have not been scanned yet.
     pub(crate) unscanned: Arc<PendingScans>,
     pub(crate) degraded: Arc<DegradedParts>,
+    pub(crate) attachments: Arc<RootAttachments>,
 }
 
 /// Scans the roots periodically, notifies the devices of removed streams, saves the learned state,
@@ -160,6 +162,7 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
     let name = state.library.roots()[root].display().to_string();
     let began = Instant::now();
     loop {
+        let is_attached = roots.attachments.is_wanted(root);
         let mut pause = roots.rescan;
         if let Some((changes, trouble)) = state.lookups.scan(root, &state.devices).await {
             report_removed_streams(state, changes.gone_streams);
@@ -178,11 +181,9 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
                 }
             }
             scanned.send_modify(|count| *count += 1);
+            roots.attachments.scanned(root, is_attached);
         }
-        if pause.is_zero() {
-            return;
-        }
-        sleep(pause).await;
+        roots.attachments.until_scan(root, pause).await;
     }
 }
 

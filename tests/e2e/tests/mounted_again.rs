@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use std::process::Command;
 
 use headlong_e2e_tests::eventually;
 use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_testkit::client::fetch;
-use headlong_testkit::pattern;
-use headlong_testkit::server::{Server, ServerBuilder};
+use headlong_testkit::server::{Server, ServerBuilder, binary};
+use headlong_testkit::{Scratch, pattern};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 const BYTES: u64 = 300_000;
@@ -87,4 +88,53 @@ fn folder_below_an_unmounted_root_is_not_served() {
     };
     eventually("a search", listed, |titles| titles.contains("2.mp4"));
     assert!(is_served(&server, "/1.mp4", 1), "{}", server.output());
+}
+
+#[test]
+fn detached_root_can_be_unmounted_while_others_are_served() {
+    let test = "a root that is detached";
+    let disks = (disk_or_skip(test, 1), disk_or_skip(test, 2));
+    let (Some(first), Some(second)) = disks else {
+        return;
+    };
+    let point = Scratch::new("detached").expect("a folder");
+    mount_bind(first.root(), point.path()).expect("mounted");
+    let server = ServerBuilder::new([point.path(), second.root()]).memory("32MiB");
+    // Without periodic scans.
+    let server = server.config("rescan = \"0s\"").start().expect("a server");
+    assert!(is_served(&server, "/1.mp4", 1), "{}", server.output());
+    let order = |verb: &str, folder: &Path| {
+        let mut command = Command::new(binary());
+        command.args(["root", verb]).arg(folder);
+        let output = command
+            .args(["--admin", &server.admin().to_string()])
+            .output();
+        let output = output.expect("started");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), errors)
+    };
+    let (is_done, errors) = order("detach", Path::new("/not/a/root"));
+    assert!(
+        !is_done && errors.contains("no root is called /not/a/root"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains(&point.path().display().to_string()),
+        "{errors}"
+    );
+
+    assert_eq!(order("detach", point.path()), (true, String::new()));
+    // The device closes the files of removed titles on its own thread.
+    let unmounted = || unmount(point.path(), UnmountFlags::empty());
+    let unmounted = eventually("the disk is not in use", unmounted, Result::is_ok);
+    unmounted.expect("unmounted");
+    assert!(!is_served(&server, "/1.mp4", 1));
+    assert!(is_served(&server, "/2.mp4", 2), "{}", server.output());
+
+    mount_bind(first.root(), point.path()).expect("mounted again");
+    assert!(!is_served(&server, "/1.mp4", 1), "it is still detached");
+    assert_eq!(order("attach", point.path()), (true, String::new()));
+    assert!(is_served(&server, "/1.mp4", 1), "{}", server.output());
+    drop(server);
+    unmount(point.path(), UnmountFlags::empty()).expect("unmounted");
 }

@@ -29,6 +29,7 @@ mod metrics;
 mod pages;
 mod pull_metrics;
 mod purge;
+mod roots;
 mod router;
 mod server_metrics;
 mod state;

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::exposition::Exposition;
 use super::library_document::DocumentError;
 use super::state::AdminState;
-use super::{fill, host, pages, purge, server_metrics, status};
+use super::{fill, host, pages, purge, roots, server_metrics, status};
 
 /// A device thread that does not respond for this long is stuck. Many clients of this listener time
 /// out after five seconds and should receive the error before.
@@ -89,6 +89,8 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> AdminR
 async fn route(state: &AdminState, request: &http::request::Parts) -> AdminResponse {
     let posted = match (request.uri.path(), &request.method) {
         ("/purge", &Method::POST) => Some(purge::answer(&state.pulls, request).await),
+        ("/attach", &Method::POST) => Some(roots::answer(&state.roots, request, true).await),
+        ("/detach", &Method::POST) => Some(roots::answer(&state.roots, request, false).await),
         ("/fill", &Method::POST) => Some(fill::answer(&state.pulls, request)),
         _ => None,
     };

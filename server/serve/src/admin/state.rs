@@ -15,6 +15,7 @@ use headlong_units::BitRate;
 use super::library_document::LibraryDocument;
 use super::metrics::RequestMetrics;
 use crate::pending_scans::PendingScans;
+use crate::root_attachment::RootAttachments;
 
 /// A future for use through a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -77,6 +78,8 @@ pub struct AdminState {
     pub degraded: Arc<DegradedParts>,
     /// The certificates in use, if there are any.
     pub certificates: Option<Arc<ReloadingCertificates>>,
+    /// Roots that may be taken out of service.
+    pub roots: Arc<RootAttachments>,
 }
 
 impl std::fmt::Debug for AdminState {

@@ -119,6 +119,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         unscanned: Arc::default(),
         degraded: Arc::default(),
         certificates: None,
+        roots: Arc::default(),
     };
     (state, trigger)
 }

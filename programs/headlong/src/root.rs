@@ -1,0 +1,65 @@
+//! `headlong root`: has a running server take a root out of service, and back.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Subcommand;
+
+/// Longer than the server waits for the scan of a root.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Actions on a root of a running server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RootCommand {
+    /// Stop serving a root, so that its disk can be unmounted
+    Detach(RootTarget),
+    /// Serve it again
+    Attach(RootTarget),
+}
+
+/// The root.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct RootTarget {
+    /// Folder, as configured
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// The server's admin address
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8081")]
+    admin: String,
+}
+
+/// Attaches or detaches a root.
+pub(crate) fn root(command: &RootCommand) -> anyhow::Result<()> {
+    let (verb, target) = match command {
+        RootCommand::Detach(target) => ("detach", target),
+        RootCommand::Attach(target) => ("attach", target),
+    };
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(ANSWER_TIMEOUT))
+        // The server is addressed directly, whatever proxies the environment names.
+        .proxy(None)
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .build();
+    let address = target.admin.trim_end_matches('/');
+    let address = address.strip_prefix("http://").unwrap_or(address);
+    let folder = trimmed(&target.folder).display().to_string();
+    let url = format!("http://{address}/{verb}");
+    let failed = |error: ureq::Error| {
+        anyhow::anyhow!("http://{address}/: {error}; name the server's admin address by --admin")
+    };
+    let mut answer = config
+        .new_agent()
+        .post(&url)
+        .query("root", folder)
+        .send_empty()
+        .map_err(failed)?;
+    let text = answer.body_mut().read_to_string().map_err(failed)?;
+    anyhow::ensure!(answer.status().as_u16() == 200, "{}", text.trim());
+    Ok(())
+}
+
+/// The folder without a slash at its end, which a shell's completion adds.
+fn trimmed(folder: &Path) -> PathBuf {
+    folder.components().collect()
+}
