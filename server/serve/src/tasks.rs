@@ -182,6 +182,10 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
             }
             scanned.send_modify(|count| *count += 1);
             roots.attachments.scanned(root, is_attached);
+        } else {
+            // An earlier scan still hangs: the wait below would not wait for a root whose attachment
+            // is to change.
+            sleep(MISSING_ROOT_INTERVAL).await;
         }
         roots.attachments.until_scan(root, pause).await;
     }
