@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use headlong_units::Bytes;
 
+use crate::admin_client::AdminClient;
+
 /// Interval between two polls, at first and later. The server ends a fill without polls after ten
 /// seconds.
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -167,25 +169,17 @@ enum PollError {
 
 /// The server to poll.
 struct FillClient {
-    agent: ureq::Agent,
+    client: AdminClient,
     url: String,
     rate: u64,
 }
 
 impl FillClient {
     fn new(filling: &FillArgs) -> Self {
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(ANSWER_TIMEOUT))
-            // The server is addressed directly, whatever proxies the environment names.
-            .proxy(None)
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .build();
-        let address = filling.admin.trim_end_matches('/');
-        let address = address.strip_prefix("http://").unwrap_or(address);
+        let client = AdminClient::new(&filling.admin, ANSWER_TIMEOUT);
         Self {
-            agent: config.new_agent(),
-            url: format!("http://{address}/fill"),
+            url: client.url("/fill"),
+            client,
             rate: filling.rate,
         }
     }
@@ -193,7 +187,7 @@ impl FillClient {
     fn about(&self, path: &str) -> Result<FillStatus, PollError> {
         let silent =
             |error: ureq::Error| PollError::Silent(anyhow::anyhow!("{}: {error}", self.url));
-        let request = self.agent.post(&self.url).query("path", path);
+        let request = self.client.post(&self.url).query("path", path);
         let request = request.query("rate", self.rate.to_string());
         let mut answer = request.send_empty().map_err(silent)?;
         let status = answer.status().as_u16();

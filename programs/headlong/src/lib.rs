@@ -11,6 +11,7 @@
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
+mod admin_client;
 mod anyprogram;
 mod args;
 mod check;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::admin_client::AdminClient;
+
 /// Longer than the server waits for the scan of a root.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
@@ -34,22 +36,13 @@ pub(crate) fn root(command: &RootCommand) -> anyhow::Result<()> {
         RootCommand::Detach(target) => ("detach", target),
         RootCommand::Attach(target) => ("attach", target),
     };
-    let config = ureq::Agent::config_builder()
-        .timeout_global(Some(ANSWER_TIMEOUT))
-        // The server is addressed directly, whatever proxies the environment names.
-        .proxy(None)
-        .max_redirects(0)
-        .http_status_as_error(false)
-        .build();
-    let address = target.admin.trim_end_matches('/');
-    let address = address.strip_prefix("http://").unwrap_or(address);
+    let client = AdminClient::new(&target.admin, ANSWER_TIMEOUT);
+    let url = client.url(&format!("/{verb}"));
     let folder = trimmed(&target.folder).display().to_string();
-    let url = format!("http://{address}/{verb}");
     let failed = |error: ureq::Error| {
-        anyhow::anyhow!("http://{address}/: {error}; name the server's admin address by --admin")
+        anyhow::anyhow!("{url}: {error}; name the server's admin address by --admin")
     };
-    let mut answer = config
-        .new_agent()
+    let mut answer = client
         .post(&url)
         .query("root", folder)
         .send_empty()
