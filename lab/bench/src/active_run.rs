@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::admin;
 use crate::command_lines::load_words;
 use crate::cpu_usage::{CpuSampler, CpuUsage, WatchedProcesses};
-use crate::disk_trace::DiskPattern;
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::load_result::LoadResult;
 use crate::record::{DiskFacts, ServerFacts};
@@ -126,7 +125,10 @@ impl ActiveRun<'_> {
             Some(_) => Value::Null,
             None => self.status(&serving.status),
         };
+        let phases = &self.experiment.phases;
+        let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
         let mut counters = self.disks.end()?.into_iter();
+        let pattern = self.disks.pattern(&disk_trace, phases.ramp_up, until)?;
         let ssd_counters = self.ssd.as_mut().map(RunningSsd::end).transpose()?;
         // Viewers connect to the cache, so its log explains their failures.
         let cache_words = serving.cache.as_mut().map(|cache| {
@@ -143,9 +145,6 @@ impl ActiveRun<'_> {
             reader.stop();
             reader.last_words()
         });
-        let phases = &self.experiment.phases;
-        let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
-        let pattern = DiskPattern::read(&disk_trace, phases.ramp_up, until);
         let load_died = load
             .ended()
             .filter(|status| !matches!(status.code(), Some(0 | 3 | 4)));
@@ -171,10 +170,7 @@ impl ActiveRun<'_> {
             disk: DiskFacts {
                 counters: counters.next().unwrap_or_default(),
                 others: counters.collect(),
-                pattern: pattern.map_err(|error| RigError::Failed {
-                    what: "reading the drive's trace".into(),
-                    words: error.to_string(),
-                })?,
+                pattern,
                 ssd_counters,
             },
             climbed,
@@ -305,7 +301,7 @@ impl ActiveRun<'_> {
                 load.wait(WallDuration::ZERO)?;
             }
             if ramp_end.take_if(|end| Instant::now() >= *end).is_some() {
-                self.disks.forget_lateness()?;
+                self.disks.begin_steady()?;
                 if let Some(ssd) = &mut self.ssd {
                     ssd.forget_lateness()?;
                 }

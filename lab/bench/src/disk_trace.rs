@@ -100,6 +100,11 @@ impl DiskPattern {
         self.bytes as f64 / self.seconds.max(1e-9)
     }
 
+    /// Mean KiB of a sequence, if sequences were observed: the kernel counts none of a block device.
+    pub fn kib_per_sequence(&self) -> Option<f64> {
+        (self.sequences > 0).then_some(self.bytes_per_sequence / 1024.0)
+    }
+
     /// The excerpt, for a chart.
     pub(crate) fn accesses(&self) -> Vec<DiskAccess> {
         let access = |(lba, sectors): &(u64, u64)| DiskAccess {

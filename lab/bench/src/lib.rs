@@ -51,7 +51,7 @@ pub use diffs::{DiffBenchmark, DiffReader, DiffRun, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
     ApacheSettings, Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind,
-    EmulatedDriveSpec, Experiment, ExperimentCell, FileSet, FlashTier, KeyChange, Mistakes,
+    Experiment, ExperimentCell, ExperimentDrive, FileSet, FlashTier, KeyChange, Mistakes,
     NetworkSettings, NginxSettings, PhaseDurations, SearchRules, ServerKind, ServerSpec,
     Simulation, StepLoad, WorkloadSpec, drive_spec,
 };

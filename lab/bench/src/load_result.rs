@@ -7,6 +7,8 @@ use headlong_units::BitRate;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::verdict::RampViewers;
+
 /// Name and version of the supported format.
 const SCHEMA: &str = "headlong-load-1";
 
@@ -19,6 +21,8 @@ pub(crate) struct LoadResult {
     pub(crate) failure_share: f64,
     /// Sessions that failed before the steady state.
     pub(crate) ramp_failures: u64,
+    /// Sessions outside the steady state.
+    pub(crate) ramp_viewers: RampViewers,
     /// Playback quality.
     pub(crate) viewed: PlaybackQuality,
     /// Bytes requested in the window, per second of model time.
@@ -43,6 +47,7 @@ impl LoadResult {
             refused_because: vec![why],
             failure_share: 0.0,
             ramp_failures: 0,
+            ramp_viewers: RampViewers::default(),
             viewed: PlaybackQuality::default(),
             asked_for: None,
             delivered: 0.0,
@@ -74,6 +79,7 @@ impl LoadResult {
             refused_because,
             failure_share: whole["failure_share"].as_f64().unwrap_or(0.0),
             ramp_failures: ramp_failures(&whole),
+            ramp_viewers: ramp_viewers(&whole["sessions"]),
             viewed: PlaybackQuality::of(&whole),
             asked_for: whole["asked_for_bytes_per_second"].as_f64(),
             delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
@@ -88,6 +94,18 @@ fn ramp_failures(whole: &Value) -> u64 {
     let points = whole["series"].as_array().into_iter().flatten();
     let before = points.filter(|point| point["t_s"].as_f64().is_some_and(|at| at < from));
     before.filter_map(|point| point["failures"].as_u64()).sum()
+}
+
+/// Sessions that did not arrive in the steady state.
+fn ramp_viewers(sessions: &Value) -> RampViewers {
+    let of = |all: &str, steady: &str| {
+        let count = |key: &str| sessions[key].as_u64().unwrap_or(0);
+        count(all).saturating_sub(count(steady))
+    };
+    RampViewers {
+        sessions: of("arrived", "steady"),
+        failed: of("failed", "steady_failed"),
+    }
 }
 
 fn plain(value: &Value) -> String {
@@ -286,6 +304,17 @@ mod tests {
         result["series"] = json!([point(0.0, 3), point(295.0, 4), point(300.0, 5)]);
         assert_eq!(LoadResult::of(result).ramp_failures, 7);
         assert_eq!(LoadResult::of(good()).ramp_failures, 0);
+    }
+
+    #[test]
+    fn ramp_viewers_are_those_outside_steady_state() {
+        let mut result = good();
+        result["sessions"] = json!({ "arrived": 20, "steady": 8, "failed": 5, "steady_failed": 2 });
+        let ramp = RampViewers {
+            sessions: 12,
+            failed: 3,
+        };
+        assert_eq!(LoadResult::of(result).ramp_viewers, ramp);
     }
 
     #[test]

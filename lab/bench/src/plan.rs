@@ -92,6 +92,15 @@ fn disk(
     let (point, socket) = setup.places(folder);
     let words = setup.words(&place, &point, &socket);
     let fill = RunningDisk::fill_command(headlong, &cell.files, &point);
+    if let Some(device) = &cell.workload.drive.device {
+        let _ = writeln!(
+            text,
+            "\n# if {device} does not have these titles: mkfs.{}\n$ {}",
+            cell.files.file_system,
+            fill.join(" ")
+        );
+        return;
+    }
     let _ = writeln!(text, "\n$ {}", words.join(" "));
     if cell.files.is_pool() {
         let pool = PoolDevices {

@@ -7,7 +7,7 @@ use std::time::{Duration as WallDuration, Instant, SystemTime};
 use crate::active_run::ActiveRun;
 use crate::command_lines::{SSD_POINT, generate_words, stretches};
 use crate::cpu_usage::MachineInfo;
-use crate::experiment::{EmulatedDriveSpec, Experiment, ExperimentCell, FileSet};
+use crate::experiment::{Experiment, ExperimentCell, ExperimentDrive, FileSet};
 use crate::record::{LoadFigures, RunRecord, RunSetup, SCHEMA};
 use crate::rig::{
     ChildProcess, CleanupGuard, DiskSetup, PrivateNetwork, RigError, RunningDisks, RunningSsd,
@@ -30,7 +30,7 @@ pub struct Bench {
     build: String,
     machine: MachineInfo,
     /// The running drives, with their content and time scale.
-    disks: Option<((EmulatedDriveSpec, FileSet, u32), RunningDisks)>,
+    disks: Option<((ExperimentDrive, FileSet, u32), RunningDisks)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,

@@ -331,16 +331,17 @@ impl SearchProgress {
         let busy = busy.map_or(String::new(), |share| {
             format!(" and busy {:.0} %", share * 100.0)
         });
+        let in_seeks = pattern.kib_per_sequence();
+        let in_seeks = in_seeks.map_or(String::new(), |kib| format!(" in {kib:.0} KiB a seek"));
         let asked_for = verdict.asked_for.map_or(String::new(), |rate| {
             format!("asked for {:.1}, ", rate / MIB)
         });
         say!(
-            "  offered {:.2} MiB/s: {what}{ramp}; {asked_for}delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek{busy}, \
+            "  offered {:.2} MiB/s: {what}{ramp}; {asked_for}delivered {:.1}, drive {:.1} MiB/s{in_seeks}{busy}, \
              CPU {:.0} %; {how_long}",
             record.rate / MIB,
             verdict.delivered / MIB,
             pattern.rate() / MIB,
-            pattern.bytes_per_sequence / 1024.0,
             record.cpu.machine_share * 100.0,
         );
         if record.is_virtual() && verdict.outcome != OutcomeName::Passed {

@@ -43,8 +43,12 @@ impl FileSystem {
         find_program(&format!("mkfs.{}", self.name()), self.package())
     }
 
-    /// Makes the file system on a device; the disk's timing must be off.
-    pub(crate) fn make(self, device: &Path, size: u64, inodes: Option<u64>) -> Result<(), Error> {
+    /// Makes the file system on a device of `size` bytes; the timing of an emulated disk must be
+    /// off. Whatever was on the device is lost.
+    ///
+    /// # Errors
+    /// If the program is missing or fails.
+    pub fn make(self, device: &Path, size: u64, inodes: Option<u64>) -> Result<(), Error> {
         let program = self
             .program()
             .map_err(|missing| Error::Missing(vec![missing]))?;

@@ -12,8 +12,8 @@ This page is generated from `papers/coverage.toml` (`UPDATE=1 cargo test -p head
 coverage` updates it). It lists every system, mechanism, experiment, table and figure of the five
 papers. *Works* says that the thing exists and does what the paper describes; whether the paper's
 number comes out is on the page of [claims](claims.md). Options are those of `headlong reproduce`,
-`headlong disk probe`, `headlong disk layout`, `headlong simulate`, `headlong bench` and, on an
-operator's machine, of `headlong tune`, `headlong run` and `headlong reception`.
+`headlong disk probe`, `headlong simulate`, `headlong bench` and, on an operator's machine, of
+`headlong tune`, `headlong run` and `headlong reception`.
 
 | | paper |
 |---|---|

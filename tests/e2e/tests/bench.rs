@@ -305,6 +305,97 @@ fn only_server_with_ssd_serves_from_ssd() {
     place.expect_nothing_left(&[]);
 }
 
+/// A block device over a sparse file; detached when dropped.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn new(file: &Path) -> Self {
+        let made = fs::File::create(file).expect("created");
+        made.set_len(1 << 30).expect("sparse");
+        let mut attach = Command::new("losetup");
+        let output = attach.args(["--find", "--show"]).arg(file).output();
+        let output = output.expect("losetup");
+        assert!(output.status.success(), "{output:?}");
+        Self(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn block_device_is_written_once_and_only_if_allowed() {
+    let test = "block_device_is_written_once_and_only_if_allowed";
+    if !can(test) || !have_or_skip(test, "losetup") || !have_or_skip(test, "blkid") {
+        return;
+    }
+    let folder = Scratch::new("bench-device").expect("a folder");
+    let device = LoopDevice::new(&folder.path().join("disk"));
+    let of = |overwrite: bool| {
+        let experiment = EXPERIMENT.replace("time_scale = 20", "time_scale = 1");
+        let experiment = experiment.replace("ramp_up = \"20s\"", "ramp_up = \"2s\"");
+        let experiment = experiment.replace("measured = \"30s\"", "measured = \"4s\"");
+        let experiment = experiment.replace("ramp_down = \"10s\"", "ramp_down = \"1s\"");
+        let experiment = experiment.replace("rate = \"3MiB/s\"", "rate = \"40MiB/s\"");
+        let drive = format!("device = \"{}\"\noverwrite = {overwrite}", device.0);
+        Place::of(&experiment.replace("size = \"1GB\"", &drive))
+    };
+    let run = |place: &Place| place.bench("nginx").output().expect("the binary starts");
+
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-L", "films", &device.0])
+        .status();
+    assert!(made.expect("mkfs").success());
+    let place = of(false);
+    let output = run(&place);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("overwrite = true"), "{stderr}");
+    place.expect_nothing_left(&[]);
+
+    let point = folder.directory("mounted").expect("a folder");
+    let mut mount = Command::new("mount");
+    assert!(
+        mount
+            .arg(&device.0)
+            .arg(&point)
+            .status()
+            .expect("mount")
+            .success()
+    );
+    let output = run(&of(true));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        Command::new("umount")
+            .arg(&point)
+            .status()
+            .expect("umount")
+            .success()
+    );
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("is in use"), "{stderr}");
+
+    for (overwrite, writes) in [(true, true), (false, false)] {
+        let place = of(overwrite);
+        let output = run(&place);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
+        assert_eq!(stderr.contains("writing all titles"), writes, "{stderr}");
+        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(record["load"]["wrong_bytes"], 0);
+        assert!(
+            record["load"]["checked_bytes"].as_u64() > Some(0),
+            "{stderr}"
+        );
+        let read = &record["disk"]["counters"]["counters"]["reads"]["bytes"];
+        assert!(read.as_u64() > Some(0), "{stderr}");
+        place.expect_nothing_left(&[]);
+    }
+}
+
 #[test]
 fn titles_on_two_drives_are_read_from_both() {
     let test = "titles_on_two_drives_are_read_from_both";

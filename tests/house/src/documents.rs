@@ -156,6 +156,38 @@ pub fn too_wide(sources: &[Source]) -> Vec<String> {
     wrong
 }
 
+/// Files and folders that developers' documents and the coverage of the papers name, but that do not
+/// exist: words in backticks with a slash, or with the ending of a source file.
+pub fn unknown_files(sources: &[Source]) -> Vec<String> {
+    let exists = |word: &str| {
+        let (inner, end) = (format!("/{word}/"), format!("/{word}"));
+        sources.iter().any(|source| {
+            let path = format!("/{}", source.path);
+            path.ends_with(&end) || path.contains(&inner)
+        })
+    };
+    let is_file = |word: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        let ending = word.rsplit_once('.').map(|(_, ending)| ending);
+        let is_source = matches!(ending, Some("rs" | "toml" | "csv"));
+        word.chars().all(is_plain) && is_source && !word.starts_with(['/', '.', '-'])
+    };
+    let names_files = |source: &&Source| {
+        source.path == "ARCHITECTURE.md"
+            || source.path == "papers/coverage.toml"
+            || source.path.starts_with("docs/develop/")
+    };
+    let mut wrong = Vec::new();
+    for page in sources.iter().filter(names_files) {
+        for (line, number) in page.text.lines().zip(1..) {
+            let words = line.split('`').skip(1).step_by(2);
+            let words = words.filter(|word| is_file(word) && !exists(word));
+            wrong.extend(words.map(|word| format!("{}:{number}: no file {word}", page.path)));
+        }
+    }
+    wrong
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,12 @@ fn links_in_documents_have_targets() {
 }
 
 #[test]
+fn files_named_for_developers_exist() {
+    let wrong = documents::unknown_files(&sources());
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn summary_of_the_book_lists_every_page() {
     let wrong = documents::wrong_in_summary(&sources());
     assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));

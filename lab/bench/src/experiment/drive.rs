@@ -16,11 +16,19 @@ const ORDERS: [(&str, QueueOrder); 3] = [
     ("sweep", QueueOrder::Sweep),
 ];
 
-/// The emulated drive; a field that is `None` keeps the preset's value.
+/// The drive, emulated unless a block device is named; a field that is `None` keeps the preset's
+/// value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct EmulatedDriveSpec {
-    /// Name of a preset of `headlong disk`, or a file that describes a drive.
+pub struct ExperimentDrive {
+    /// Name of a preset of `headlong disk`, or a file that describes a drive: of a block device,
+    /// its model in virtual time.
     pub preset: String,
+    /// A block device of this machine, such as `/dev/sdb`, in place of an emulated drive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Whether the content of that device may be erased.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub overwrite: bool,
     /// Capacity.
     pub size_bytes: Option<u64>,
     /// Number of drives; one if `None`. Each holds all titles; each title is read from one of
@@ -48,9 +56,11 @@ pub struct EmulatedDriveSpec {
 
 /// `[drive]`, and `[workload.NAME.drive]`.
 #[rustfmt::skip]
-pub(super) fn drive_rows() -> Rows<EmulatedDriveSpec> {
-    let mut rows = Rows::<EmulatedDriveSpec>::default();
+pub(super) fn drive_rows() -> Rows<ExperimentDrive> {
+    let mut rows = Rows::<ExperimentDrive>::default();
     rows.add("preset", text(), |d| &mut d.preset, "");
+    rows.add("device", text().optional(), |d| &mut d.device, "");
+    rows.add("overwrite", flag(), |d| &mut d.overwrite, "");
     rows.add("size", size().optional(), |d| &mut d.size_bytes, "");
     rows.add("count", whole().between(1, COUNT_MAX).optional(), |d| &mut d.count, "");
     let depth = whole().at_least(1).optional();
@@ -87,7 +97,7 @@ pub fn drive_spec(name: &str) -> Result<DriveSpec, String> {
     Ok(spec)
 }
 
-impl EmulatedDriveSpec {
+impl ExperimentDrive {
     fn firmware(&self) -> Firmware {
         Firmware {
             order: self.queue,
@@ -303,12 +313,12 @@ mod tests {
 
     #[test]
     fn changed_firmware_is_written_as_description() {
-        let red = EmulatedDriveSpec {
+        let red = ExperimentDrive {
             preset: "wd-red-wd10efrx".to_owned(),
-            ..EmulatedDriveSpec::default()
+            ..ExperimentDrive::default()
         };
         assert_eq!(red.word("drive.toml"), "wd-red-wd10efrx");
-        let other = EmulatedDriveSpec {
+        let other = ExperimentDrive {
             queue: Some(QueueOrder::Sweep),
             cache_segments: Some(0),
             ..red.clone()

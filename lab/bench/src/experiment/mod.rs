@@ -17,7 +17,7 @@ mod workloads;
 
 pub use changes::KeyChange;
 pub(crate) use drive::is_file;
-pub use drive::{Cache, CacheKind, EmulatedDriveSpec, FlashTier, drive_spec};
+pub use drive::{Cache, CacheKind, ExperimentDrive, FlashTier, drive_spec};
 pub use headlong_settings::Mistakes;
 pub use simulation::Simulation;
 pub use step_load::StepLoad;
@@ -48,7 +48,7 @@ pub struct Experiment {
     /// Memory of the server, page cache included; unlimited if `None`.
     pub memory: Option<u64>,
     /// The emulated drive, unless a workload overrides it.
-    pub drive: EmulatedDriveSpec,
+    pub drive: ExperimentDrive,
     /// The SSD between memory and the drive: for headlong's servers and for third-party caches.
     pub flash: Option<FlashTier>,
     /// The files on the drive.
@@ -197,7 +197,7 @@ pub struct WorkloadSpec {
     /// Division of titles into files, for this workload alone.
     pub form: Option<TitleForm>,
     /// The drive that holds its titles.
-    pub drive: EmulatedDriveSpec,
+    pub drive: ExperimentDrive,
 }
 
 /// A proxy in front of a server.
@@ -372,7 +372,7 @@ impl Default for Experiment {
             seed: 1,
             repeats: 1,
             memory: None,
-            drive: EmulatedDriveSpec::default(),
+            drive: ExperimentDrive::default(),
             flash: None,
             files: FileSet {
                 catalogue: String::new(),
@@ -433,7 +433,7 @@ impl BlockQueueSettings {
     }
 
     /// With requests limited to the largest that the drive accepts.
-    fn limited_by(self, drive: &EmulatedDriveSpec) -> Self {
+    fn limited_by(self, drive: &ExperimentDrive) -> Self {
         let limits = [self.max_sectors_kb, drive.request_kb_max()];
         Self {
             max_sectors_kb: limits.into_iter().flatten().min(),

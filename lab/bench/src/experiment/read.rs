@@ -17,7 +17,7 @@ use super::simulation::simulation;
 use super::step_load;
 use super::{
     Baseline, BlockQueueOverrides, BlockQueueSettings, Cache, CacheKind, Experiment,
-    PhaseDurations, SearchRules, ServerKind, ServerSpec, WorkloadSpec,
+    ExperimentDrive, PhaseDurations, SearchRules, ServerKind, ServerSpec, WorkloadSpec,
 };
 
 /// The manual page that lists all settings.
@@ -173,6 +173,9 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
         workload.drive = experiment.drive.clone();
         let drive = format!("{table}.drive");
         drive_rows().read(document, &drive, &mut workload.drive);
+        if workload.drive.device != experiment.drive.device {
+            document.wrong_too(&format!("{drive}.device"), "belongs into [drive]");
+        }
         if workload.drive.preset != experiment.drive.preset {
             check_drive(document, &format!("{drive}.preset"), &workload.drive.preset);
         }
@@ -218,8 +221,10 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
         ("quick.time_scale", quick.time_scale),
     ] {
         check_pools(document, key, scale, &experiment);
+        check_device_scale(document, key, scale, &experiment.drive);
     }
     check_drives(document, &experiment);
+    check_device(document, &experiment);
     match is_quick {
         true => quick,
         false => experiment,
@@ -236,6 +241,35 @@ fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: 
     if time_scale != 1 && experiment.servers.values().any(|server| is_pool(&server)) {
         let text = "must be 1 with a cache of kind zfs, which works once a second of the clock";
         document.wrong_too(key, text);
+    }
+}
+
+/// A real drive has one speed.
+fn check_device_scale(
+    document: &mut Document,
+    key: &str,
+    time_scale: u32,
+    drive: &ExperimentDrive,
+) {
+    if time_scale != 1 && drive.device.is_some() {
+        document.wrong_too(key, "must be 1 with a block device as the drive");
+    }
+}
+
+/// A block device is one drive with an ordinary file system.
+fn check_device(document: &mut Document, experiment: &Experiment) {
+    let drive = &experiment.drive;
+    if drive.device.is_none() {
+        return;
+    }
+    if drive.drives() > 1 {
+        document.wrong_too("drive.count", "must be 1 with a block device as the drive");
+    }
+    let is_zfs = |cache: Cache| cache.kind == CacheKind::Zfs;
+    let mut servers = experiment.servers.iter();
+    if let Some((name, _)) = servers.find(|(_, server)| server.cache.is_some_and(is_zfs)) {
+        let key = format!("server.{name}.cache.kind");
+        document.wrong_too(&key, "cannot be zfs with a block device as the drive");
     }
 }
 

@@ -427,9 +427,9 @@ fn reports_all_mistakes_with_line_and_remedy() {
 #[test]
 fn request_size_is_limited_by_kernel_and_drive() {
     let limit = |request_bytes_max, max_sectors_kb| {
-        let drive = EmulatedDriveSpec {
+        let drive = ExperimentDrive {
             request_bytes_max,
-            ..EmulatedDriveSpec::default()
+            ..ExperimentDrive::default()
         };
         let kernel = BlockQueueSettings {
             max_sectors_kb,

@@ -31,7 +31,10 @@ pub fn limits_table(compared: &ComparisonResult, workload: &str) -> Table {
             Cell::maybe(best.and_then(|best| in_mib(best.verdict.asked_for)), 1),
             of_best(|best| best.verdict.delivered / MIB, 1),
             of_best(|best| best.disk.pattern.rate() / MIB, 1),
-            of_best(|best| best.disk.pattern.bytes_per_sequence / 1024.0, 0),
+            Cell::maybe(
+                best.and_then(|best| best.disk.pattern.kib_per_sequence()),
+                0,
+            ),
             best.map(busy).into(),
             of_best(|best| best.cpu.machine_share * 100.0, 0),
             limits
@@ -169,7 +172,7 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
             Cell::maybe(in_mib(record.verdict.asked_for), 1),
             Cell::number(record.verdict.delivered / MIB, 1),
             Cell::number(record.disk.pattern.rate() / MIB, 1),
-            Cell::number(record.disk.pattern.bytes_per_sequence / 1024.0, 0),
+            Cell::maybe(record.disk.pattern.kib_per_sequence(), 0),
             busy(record),
             Cell::number(record.cpu.machine_share * 100.0, 0),
         ]);

@@ -14,12 +14,15 @@ use headlong_report::say;
 use headlong_workload::{Catalogue, Title, TitleForm};
 use serde_json::{Value, json};
 
+use super::block_drive::{BlockDrive, titles_label};
 use super::cleanup_guard::CleanupGuard;
 use super::emulated_drive::EmulatedDrive;
 use super::process::{ChildProcess, ReadOnlyMount, StderrHandling, read_metadata};
 use super::queue::{self, QueueSettings};
+use super::store::titles_hash;
 use super::{DriveStore, RigError, make_folder, pool};
-use crate::experiment::{BlockQueueSettings, EmulatedDriveSpec, FileSet};
+use crate::disk_trace::DiskPattern;
+use crate::experiment::{BlockQueueSettings, ExperimentDrive, FileSet};
 use crate::servers::{CommandBuilder, PoolDevices};
 
 /// Folder of the links, below the bench's own.
@@ -90,7 +93,26 @@ impl RunningDisks {
 
     /// Process ids of the emulators.
     pub(crate) fn processes(&self) -> Vec<u32> {
-        self.all().map(RunningDisk::process).collect()
+        self.all().filter_map(RunningDisk::process).collect()
+    }
+
+    /// Requests of the first drive from `from` to `until` of the run; of an emulated drive by the
+    /// trace that [`RunningDisks::begin`] started, which has ended.
+    pub(crate) fn pattern(
+        &self,
+        trace: &Path,
+        from: headlong_units::Duration,
+        until: headlong_units::Duration,
+    ) -> Result<DiskPattern, RigError> {
+        match &self.first.drive {
+            MeasuredDrive::Emulated { .. } => {
+                DiskPattern::read(trace, from, until).map_err(|error| RigError::Failed {
+                    what: "reading the drive's trace".into(),
+                    words: error.to_string(),
+                })
+            }
+            MeasuredDrive::Block(drive) => drive.pattern(),
+        }
     }
 
     /// See [`RunningDisk::prepare`].
@@ -120,9 +142,9 @@ impl RunningDisks {
         self.each(RunningDisk::counters)
     }
 
-    /// Resets the counters of lateness.
-    pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
-        self.each(RunningDisk::forget_lateness).map(drop)
+    /// The steady state begins: the work before it does not count.
+    pub(crate) fn begin_steady(&mut self) -> Result<(), RigError> {
+        self.each(RunningDisk::begin_steady).map(drop)
     }
 
     /// Ends the measurement that [`RunningDisks::begin`] started, and returns the counters.
@@ -159,24 +181,39 @@ const INODES_SPARE: u64 = 20_000;
 /// Timeout for creating a file system on a large drive, with timing off.
 const FILL_PATIENCE: Duration = Duration::from_secs(3600);
 
+/// Timeout for writing all titles to a block device: a drive of 20 TB takes a day and a half.
+const WRITE_PATIENCE: Duration = Duration::from_secs(72 * 3600);
+/// Mount point of a block device's titles, below the bench's folder; the guardian unmounts what is
+/// mounted at such a place.
+const DEVICE_MOUNT: &str = "device/mounted";
+
+/// What the titles are on.
+#[derive(Debug)]
+enum MeasuredDrive {
+    Emulated {
+        drive: EmulatedDrive,
+        /// Locked until the drive has ended.
+        _store: DriveStore,
+    },
+    Block(BlockDrive),
+}
+
 /// A running drive; it is terminated when dropped.
 #[derive(Debug)]
 pub(crate) struct RunningDisk {
-    drive: EmulatedDrive,
+    drive: MeasuredDrive,
     /// `None` with a ZFS pool, which each run imports and exports.
     mount: Option<ReadOnlyMount>,
     point: PathBuf,
     /// The command that started it.
     pub(crate) command: Vec<String>,
-    /// Locked until the drive has ended.
-    store: DriveStore,
 }
 
 /// Parameters of a drive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiskSetup<'a> {
     pub(crate) headlong: &'a Path,
-    pub(crate) drive: &'a EmulatedDriveSpec,
+    pub(crate) drive: &'a ExperimentDrive,
     pub(crate) files: &'a FileSet,
     pub(crate) store_root: &'a Path,
     pub(crate) time_scale: u32,
@@ -201,6 +238,11 @@ impl DiskSetup<'_> {
         )
     }
 
+    /// Chunk files need many more inodes than a file system of this size usually has.
+    fn inodes(&self) -> u64 {
+        self.files.count() / 8 * 9 + INODES_SPARE
+    }
+
     /// The command that starts the drive.
     pub(crate) fn words(&self, store: &Path, point: &Path, socket: &Path) -> Vec<String> {
         let words = CommandBuilder::of(self.headlong, "disk emulate")
@@ -213,8 +255,7 @@ impl DiskSetup<'_> {
         if self.files.is_pool() {
             return words.plain("--file-system none").0;
         }
-        // Chunk files need many more inodes than a file system of this size usually has.
-        let inodes = self.files.count() / 8 * 9 + INODES_SPARE;
+        let inodes = self.inodes();
         words
             .option("--mount", point.display())
             .option("--file-system", &self.files.file_system)
@@ -229,8 +270,15 @@ fn described(socket: &Path) -> String {
 }
 
 impl RunningDisk {
-    /// Starts the drive, and fills it if its store is empty.
+    /// Starts the drive, and fills it if it does not have the titles.
     pub(crate) fn start(guard: &CleanupGuard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
+        match &setup.drive.device {
+            Some(device) => Self::start_block(guard, setup, device),
+            None => Self::start_emulated(guard, setup),
+        }
+    }
+
+    fn start_emulated(guard: &CleanupGuard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
         let store = DriveStore::open(setup.store_root, setup.drive, setup.files, setup.number)?;
         let (point, socket) = setup.places(guard.folder());
         make_folder(&point)?;
@@ -241,20 +289,52 @@ impl RunningDisk {
             written.map_err(|error| RigError::io(described(&socket), error))?;
         }
         let command = setup.words(&store.disk(), &point, &socket);
-        let drive = EmulatedDrive::start(guard, &command, &socket)?;
-        let mut disk = Self {
-            mount: (!setup.files.is_pool()).then(|| {
-                ReadOnlyMount::new(guard, &drive.device, &point, &setup.files.file_system)
-            }),
-            drive,
+        let mut drive = EmulatedDrive::start(guard, &command, &socket)?;
+        let mount = (!setup.files.is_pool())
+            .then(|| ReadOnlyMount::new(guard, &drive.device, &point, &setup.files.file_system));
+        if !store.is_filled() {
+            say!(
+                "filling the drive, once; it is kept in {}",
+                setup.store_root.display()
+            );
+            fill(guard, setup, &mut drive, mount.as_ref(), &point)?;
+            store.set_filled()?;
+        }
+        Ok(Self {
+            drive: MeasuredDrive::Emulated {
+                drive,
+                _store: store,
+            },
+            mount,
             point,
             command,
-            store,
-        };
-        if !disk.store.is_filled() {
-            disk.fill(guard, setup)?;
+        })
+    }
+
+    fn start_block(
+        guard: &CleanupGuard,
+        setup: &DiskSetup<'_>,
+        device: &str,
+    ) -> Result<Self, RigError> {
+        let files = setup.files;
+        let point = guard.folder().join(DEVICE_MOUNT);
+        make_folder(&point)?;
+        let drive = BlockDrive::open(device, &point)?;
+        let label = titles_label(titles_hash(files));
+        if !(drive.content()?).has(&label, device, setup.drive.overwrite)? {
+            say!("writing all titles to {device}, once; on a large drive this takes hours");
+            drive.format(guard, &files.file_system, setup.inodes())?;
+            fill_folder(guard, setup, &point, WRITE_PATIENCE)?;
+            drive.complete(guard, &files.file_system, &label)?;
         }
-        Ok(disk)
+        drive.mount_titles(guard, &files.file_system)?;
+        let mount = ReadOnlyMount::new(guard, &drive.name, &point, &files.file_system);
+        Ok(Self {
+            command: vec![format!("mount {device} {}", point.display())],
+            drive: MeasuredDrive::Block(drive),
+            mount: Some(mount),
+            point,
+        })
     }
 
     /// Folder of the titles.
@@ -262,20 +342,27 @@ impl RunningDisk {
         &self.point
     }
 
-    fn path(&self) -> PathBuf {
-        Path::new("/dev").join(&self.drive.device)
+    fn device(&self) -> &str {
+        match &self.drive {
+            MeasuredDrive::Emulated { drive, .. } => &drive.device,
+            MeasuredDrive::Block(drive) => &drive.name,
+        }
     }
 
     /// The pool on it, if there is one, with this cache device.
     pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<PoolDevices> {
         self.mount.is_none().then(|| PoolDevices {
-            device: self.path(),
+            device: Path::new("/dev").join(self.device()),
             ssd: ssd.map(Path::to_path_buf),
         })
     }
 
-    pub(crate) fn process(&self) -> u32 {
-        self.drive.process()
+    /// Process id of the emulator, if it is emulated.
+    pub(crate) fn process(&self) -> Option<u32> {
+        match &self.drive {
+            MeasuredDrive::Emulated { drive, .. } => Some(drive.process()),
+            MeasuredDrive::Block(_) => None,
+        }
     }
 
     /// The command that fills it, for a plan.
@@ -287,79 +374,102 @@ impl RunningDisk {
             .0
     }
 
-    fn fill(&mut self, guard: &CleanupGuard, setup: &DiskSetup<'_>) -> Result<(), RigError> {
-        say!(
-            "filling the drive, once; it is kept in {}",
-            setup.store_root.display()
-        );
-        self.drive.control.timing(false)?;
-        match &self.mount {
-            Some(mount) => {
-                fill_folder(guard, setup, &self.point)?;
-                // Unmounting flushes the file system; the drive then syncs its own store.
-                mount.make_cold()?;
-            }
-            None => pool::with_new(guard, &self.path(), |folder| {
-                fill_folder(guard, setup, folder)
-            })?,
-        }
-        self.drive.control.ask(&json!({ "do": "sync" }))?;
-        self.store.set_filled()
-    }
-
     /// Drops everything of the drive from memory, reads the metadata again if configured, and sets
-    /// the queue. The drive's timing is off afterwards.
+    /// the queue. The timing of an emulated drive is off afterwards.
     pub(crate) fn prepare(
         &mut self,
         kernel: &BlockQueueSettings,
         warm_metadata: bool,
     ) -> Result<QueueSettings, RigError> {
-        self.drive.control.timing(false)?;
+        if let MeasuredDrive::Emulated { drive, .. } = &mut self.drive {
+            drive.control.timing(false)?;
+        }
         if let Some(mount) = &self.mount {
             mount.make_cold()?;
             if warm_metadata {
                 read_metadata(&self.point)?;
             }
         }
-        queue::set(&self.drive.device, kernel)
+        queue::set(self.device(), kernel)
     }
 
-    /// Turns timing on, resets the counters, and starts a trace at `trace`.
+    /// Resets the counters; of an emulated drive, turns timing on, and starts a trace at `trace`.
     pub(crate) fn begin(&mut self, trace: &Path) -> Result<(), RigError> {
-        self.drive.reset_counters()?;
-        self.drive
-            .control
-            .ask(&json!({ "do": "trace_start", "path": trace }))?;
-        self.drive.control.timing(true)
+        let drive = match &mut self.drive {
+            MeasuredDrive::Block(drive) => return drive.reset_counters(),
+            MeasuredDrive::Emulated { drive, .. } => drive,
+        };
+        drive.reset_counters()?;
+        let trace = json!({ "do": "trace_start", "path": trace });
+        drive.control.ask(&trace)?;
+        drive.control.timing(true)
     }
 
     /// Its current counters.
     pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
-        self.drive.counters()
+        match &mut self.drive {
+            MeasuredDrive::Emulated { drive, .. } => drive.counters(),
+            MeasuredDrive::Block(drive) => drive.counters(),
+        }
     }
 
-    /// Resets the counters of lateness.
-    pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
-        self.drive.control.forget_lateness()
+    /// The steady state begins: lateness and requests before it do not count.
+    pub(crate) fn begin_steady(&mut self) -> Result<(), RigError> {
+        match &mut self.drive {
+            MeasuredDrive::Emulated { drive, .. } => drive.control.forget_lateness(),
+            MeasuredDrive::Block(drive) => drive.begin_steady(),
+        }
     }
 
     /// Ends the measurement that [`RunningDisk::begin`] started, and returns the drive's counters.
     pub(crate) fn end(&mut self) -> Result<Value, RigError> {
-        let counters = self.drive.counters()?;
-        self.drive.control.ask(&json!({ "do": "trace_stop" }))?;
-        self.drive.control.timing(false)?;
+        let counters = self.counters()?;
+        if let MeasuredDrive::Emulated { drive, .. } = &mut self.drive {
+            drive.control.ask(&json!({ "do": "trace_stop" }))?;
+            drive.control.timing(false)?;
+        }
         Ok(counters)
     }
 
     /// Current settings of the queue; a run in which they changed is invalid.
     pub(crate) fn queue(&self) -> Result<QueueSettings, RigError> {
-        queue::look(&self.drive.device)
+        queue::look(self.device())
     }
 }
 
-fn fill_folder(guard: &CleanupGuard, setup: &DiskSetup<'_>, folder: &Path) -> Result<(), RigError> {
+/// Fills an emulated drive without timing.
+fn fill(
+    guard: &CleanupGuard,
+    setup: &DiskSetup<'_>,
+    drive: &mut EmulatedDrive,
+    mount: Option<&ReadOnlyMount>,
+    point: &Path,
+) -> Result<(), RigError> {
+    drive.control.timing(false)?;
+    match mount {
+        Some(mount) => {
+            fill_folder(guard, setup, point, FILL_PATIENCE)?;
+            // Unmounting flushes the file system; the drive then syncs its own store.
+            mount.make_cold()?;
+        }
+        None => {
+            let device = Path::new("/dev").join(&drive.device);
+            pool::with_new(guard, &device, |folder| {
+                fill_folder(guard, setup, folder, FILL_PATIENCE)
+            })?;
+        }
+    }
+    drive.control.ask(&json!({ "do": "sync" })).map(drop)
+}
+
+fn fill_folder(
+    guard: &CleanupGuard,
+    setup: &DiskSetup<'_>,
+    folder: &Path,
+    patience: Duration,
+) -> Result<(), RigError> {
     let words = RunningDisk::fill_command(setup.headlong, setup.files, folder);
-    ChildProcess::complete(guard, &words, StderrHandling::Shown, FILL_PATIENCE)?;
+    ChildProcess::complete(guard, &words, StderrHandling::Shown, patience)?;
     // A catalogue that cannot be read has been reported earlier.
     match setup.files.catalogue() {
         Ok(catalogue) => write_playlists(folder, &catalogue),

@@ -6,6 +6,7 @@
 //! Invariants: only recorded processes are signalled; nothing outside the folder, the store and the
 //! control groups of this bench is changed; every wait has a timeout.
 
+mod block_drive;
 mod cleanup_guard;
 mod control_group;
 mod disks;
@@ -59,7 +60,9 @@ pub fn missing(experiment: &Experiment, cells: &[ExperimentCell]) -> Vec<String>
                 .to_owned(),
         );
     }
-    if !Path::new("/dev/fuse").exists() {
+    let mut drives = cells.iter().map(|cell| &cell.workload.drive);
+    let is_emulated = drives.clone().any(|drive| drive.device.is_none());
+    if is_emulated && !Path::new("/dev/fuse").exists() {
         missing.push("/dev/fuse: drive emulation needs FUSE; load the module `fuse`".to_owned());
     }
     if control_group::version().is_none() {
@@ -97,10 +100,19 @@ pub fn missing(experiment: &Experiment, cells: &[ExperimentCell]) -> Vec<String>
     let fronts = cells.iter().filter_map(|cell| cell.server.front);
     let fronts = fronts.map(|front| -> (&str, &str) { servers::front_program(front) });
     let of_servers = of_servers.chain(caches).chain(fronts);
+    let labels = match experiment.files.file_system.as_str() {
+        "xfs" => ("xfs_admin", "xfsprogs"),
+        _ => ("e2label", "e2fsprogs"),
+    };
+    let is_device = drives.any(|drive| drive.device.is_some());
+    let on_device = [("blkid", "util-linux"), labels]
+        .into_iter()
+        .filter(|_| is_device);
     let own = PROGRAMS
         .iter()
         .copied()
-        .chain([(make_file_system.as_str(), package)]);
+        .chain([(make_file_system.as_str(), package)])
+        .chain(on_device);
     let mut seen = Vec::new();
     for (program, package) in own.chain(of_servers) {
         if seen.contains(&program) || find_program(program).is_some() {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RigError;
 use headlong_workload::TitleForm;
 
-use crate::experiment::{EmulatedDriveSpec, FileSet};
+use crate::experiment::{ExperimentDrive, FileSet};
 
 const LABEL: &str = "label.json";
 
@@ -32,6 +32,31 @@ struct StoreLabel {
     file_system: String,
 }
 
+impl StoreLabel {
+    fn of(drive: &str, size_bytes: Option<u64>, files: &FileSet) -> Self {
+        let specification = fs::read_to_string(&files.catalogue).unwrap_or_default();
+        Self {
+            drive: drive.to_owned(),
+            size_bytes,
+            catalogue: files.catalogue.clone(),
+            catalogue_hash: hash(specification.as_bytes()),
+            set: files.set.clone(),
+            chunk_bytes: files.form.chunk_bytes(),
+            segment_files: files.form == TitleForm::Segments,
+            file_system: files.file_system.clone(),
+        }
+    }
+
+    fn short_hash(&self) -> u32 {
+        hash(serde_json::to_string(self).unwrap_or_default().as_bytes()) as u32
+    }
+}
+
+/// Hash of what `files` contain, whichever drive they are on.
+pub(crate) fn titles_hash(files: &FileSet) -> u32 {
+    StoreLabel::of("", None, files).short_hash()
+}
+
 /// A drive's folder; locked while this value lives.
 #[derive(Debug)]
 pub(crate) struct DriveStore {
@@ -45,22 +70,11 @@ impl DriveStore {
     /// several identical drives.
     pub(crate) fn open(
         root: &Path,
-        drive: &EmulatedDriveSpec,
+        drive: &ExperimentDrive,
         files: &FileSet,
         number: u32,
     ) -> Result<Self, RigError> {
-        let specification = fs::read_to_string(&files.catalogue).unwrap_or_default();
-        let label = StoreLabel {
-            drive: drive.preset.clone(),
-            size_bytes: drive.size_bytes,
-            catalogue: files.catalogue.clone(),
-            catalogue_hash: hash(specification.as_bytes()),
-            set: files.set.clone(),
-            chunk_bytes: files.form.chunk_bytes(),
-            segment_files: files.form == TitleForm::Segments,
-            file_system: files.file_system.clone(),
-        };
-        let text = serde_json::to_string(&label).unwrap_or_default();
+        let label = StoreLabel::of(&drive.preset, drive.size_bytes, files);
         let catalogue = Path::new(&files.catalogue).file_stem().unwrap_or_default();
         let catalogue = catalogue.to_string_lossy();
         let which = match number {
@@ -70,7 +84,7 @@ impl DriveStore {
         let name = format!(
             "{}-{catalogue}-{:08x}{which}",
             drive.preset,
-            hash(text.as_bytes()) as u32
+            label.short_hash()
         );
         let folder = root.join(name);
         let fail = |error| RigError::io(folder.display(), error);
@@ -131,11 +145,11 @@ fn hash(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn drive() -> EmulatedDriveSpec {
-        EmulatedDriveSpec {
+    fn drive() -> ExperimentDrive {
+        ExperimentDrive {
             preset: "wd-red".into(),
             size_bytes: Some(1 << 30),
-            ..EmulatedDriveSpec::default()
+            ..ExperimentDrive::default()
         }
     }
 

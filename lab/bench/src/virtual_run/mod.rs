@@ -32,6 +32,7 @@ use crate::run_identity::{of_run, own_build, settings};
 use crate::run_phases::RunPhase;
 use crate::search::{CompletedSearch, LimitSearch, Probe};
 use crate::search_driver::Runner;
+use crate::verdict::RampViewers;
 
 /// Name of the machine in the record of a virtual run.
 pub(crate) const VIRTUAL: &str = "virtual time";
@@ -274,7 +275,12 @@ impl VirtualCell {
                 QualityShortfall::default(),
             ),
             Some(rules) => {
-                let short = rules.quality.shortfall(&viewed(seen));
+                let mut short = rules.quality.shortfall(&viewed(seen));
+                let ramp = RampViewers {
+                    sessions: figures.ramp_sessions,
+                    failed: figures.ramp_failures,
+                };
+                short.missed.extend(ramp.shortfall());
                 let [steady, failed] = [seen.sessions_steady, seen.sessions_steady_failed];
                 (failed, steady, rules.failures_max, short)
             }
