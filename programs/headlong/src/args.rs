@@ -9,6 +9,7 @@ use headlong_survey::{ProbeOptions, TuneArgs};
 
 use crate::anyprogram::{ReceptionArgs, RunArgs};
 use crate::fill::FillArgs;
+use crate::fleet::FleetCommand;
 use crate::lab_delegation;
 use crate::manual::{CompletionsArgs, ManualArgs};
 use crate::mount::{MountArgs, MountKeeperArgs};
@@ -47,6 +48,9 @@ pub(crate) enum Command {
     /// Have a running server stop serving a root, or serve it again
     #[command(subcommand)]
     Root(RootCommand),
+    /// Several servers as one service: configurations of a balancer
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// Print a shell's completion script
     #[command(hide = true)]
     Completions(CompletionsArgs),
@@ -86,7 +90,7 @@ pub fn command() -> clap::Command {
 
 /// The verbs in `headlong --help`, by purpose; clap has one list for all of them.
 const VERB_GROUPS: [(&str, &[&str]); 4] = [
-    ("Serving", &["serve", "check", "fill", "root"]),
+    ("Serving", &["serve", "check", "fill", "root", "fleet"]),
     ("Other programs", &["mount", "reception", "run"]),
     ("Disks and SSDs", &["disk", "tune", "flash"]),
     (

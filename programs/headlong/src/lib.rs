@@ -17,6 +17,7 @@ mod args;
 mod check;
 mod fill;
 mod flash;
+mod fleet;
 mod lab_delegation;
 mod manual;
 mod mount;
@@ -76,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Flash(command) => flash::flash(&command),
         Command::Fill(filling) => fill::fill(&filling),
         Command::Root(command) => root::root(&command),
+        Command::Fleet(command) => fleet::fleet(&command),
         Command::Completions(completing) => manual::complete(&completing, command()),
         Command::Manual(documenting) => manual::write(&documenting, command()),
         Command::Disk(DiskCommand::Probe(probing)) => {

@@ -1,0 +1,265 @@
+//! The description of a fleet: its boxes, and what a title is.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headlong_settings::{Document, Mistakes, Rejection, Rows, Value, ValueKind, text, whole};
+
+/// The page of the manual that lists all keys.
+const MANUAL: &str = "docs/operate/fleet.md";
+/// HAProxy's largest weight.
+const WEIGHT_MAX: u32 = 256;
+const NAMES_MAX: u32 = 8;
+const WEIGHT_USUAL: u32 = 100;
+const NAME_BYTES_MAX: usize = 32;
+
+/// A fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fleet {
+    /// Addresses on which the balancer listens.
+    pub listen: Vec<String>,
+    /// What of a path names a title.
+    pub title: TitleRule,
+    /// Most requests in progress on one box, percent of the mean over all boxes: a title that more
+    /// viewers watch than that is also read from the next box (consistent hashing with bounded
+    /// loads).
+    pub load_percent_max: u32,
+    /// Boxes that are asked in turn before the viewer gets a refusal.
+    pub tries: u32,
+    /// The boxes, by name.
+    pub boxes: Vec<FleetBox>,
+}
+
+/// What of a path, without a token before it, names a title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TitleRule {
+    /// The whole path: every file is a title.
+    File,
+    /// The folder of the file: all files of a folder are a title.
+    Folder,
+    /// The first names of the path.
+    Names(u32),
+}
+
+/// A server of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FleetBox {
+    /// Its name, from which its place among the others follows.
+    pub name: String,
+    /// Address for viewers' requests.
+    pub address: String,
+    /// Address of its operator's pages.
+    pub admin: String,
+    /// Share of the titles, relative to the other boxes.
+    pub weight: u32,
+}
+
+impl FleetBox {
+    /// A number that stays the same when other boxes come and go: balancers place a box by it.
+    pub fn id(&self) -> u32 {
+        let hash = self.name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        // HAProxy takes positive numbers of 31 bits.
+        (hash & 0x7fff_ffff).max(1)
+    }
+}
+
+/// `"file"`, `"folder"`, or a number of names.
+fn title() -> ValueKind<TitleRule> {
+    let form = format!("\"file\", \"folder\" or a number of names from 1 to {NAMES_MAX}");
+    let read = |value: &Value| match value {
+        Value::Text(text) if text == "file" => Ok(TitleRule::File),
+        Value::Text(text) if text == "folder" => Ok(TitleRule::Folder),
+        Value::Whole(count) => match u32::try_from(*count) {
+            Ok(count @ 1..=NAMES_MAX) => Ok(TitleRule::Names(count)),
+            _ => Err(Rejection::Unfit),
+        },
+        _ => Err(Rejection::Unfit),
+    };
+    ValueKind::new(form, read, |title| match title {
+        TitleRule::File => "\"file\"".to_owned(),
+        TitleRule::Folder => "\"folder\"".to_owned(),
+        TitleRule::Names(count) => count.to_string(),
+    })
+}
+
+/// `HOST:PORT`; nothing that would end a word of a balancer's configuration.
+fn address() -> ValueKind<String> {
+    text().check(|address, _| match split(address) {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "`{address}` is no address; write HOST:PORT, such as \"10.0.0.1:8080\""
+        )),
+    })
+}
+
+/// Host and port.
+fn split(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._*:[]".contains(c);
+    let is_good = !host.is_empty() && host.chars().all(is_plain);
+    port.parse()
+        .ok()
+        .filter(|_| is_good)
+        .map(|port| (host, port))
+}
+
+fn rows() -> Rows<Fleet> {
+    let mut rows = Rows::<Fleet>::default();
+    rows.add("listen", address().list(), |f| &mut f.listen, "");
+    rows.add("title", title(), |f| &mut f.title, "");
+    let percent = whole().between(101, 1000);
+    rows.add("load_percent_max", percent, |f| &mut f.load_percent_max, "");
+    rows.add("tries", whole().between(1, 8), |f| &mut f.tries, "");
+    rows
+}
+
+fn box_rows() -> Rows<FleetBox> {
+    let mut rows = Rows::<FleetBox>::default();
+    rows.add("address", address(), |b| &mut b.address, "");
+    rows.add("admin", address(), |b| &mut b.admin, "");
+    rows.add(
+        "weight",
+        whole().between(1, WEIGHT_MAX),
+        |b| &mut b.weight,
+        "",
+    );
+    rows
+}
+
+impl Fleet {
+    /// Reads a description; `source` is the name of its file.
+    ///
+    /// # Errors
+    /// All mistakes in it, each with its line and remedy.
+    pub fn read(source: &str, text: &str) -> Result<Self, Mistakes> {
+        let mut document = Document::new(source, MANUAL, text);
+        let mut fleet = Self {
+            listen: vec!["*:80".to_owned()],
+            title: TitleRule::File,
+            load_percent_max: 150,
+            tries: 2,
+            boxes: Vec::new(),
+        };
+        if !document.is_written("title") {
+            let text = "is missing; write \"file\" if every file is a title, \"folder\" if the files \
+                of a folder are one (HLS, DASH), or how many names of the path name a title";
+            document.wrong_too("title", text);
+        }
+        rows().read(&mut document, "", &mut fleet);
+        for name in document.children("box") {
+            let table = format!("box.{name}");
+            let mut one = FleetBox {
+                name: name.clone(),
+                weight: WEIGHT_USUAL,
+                ..FleetBox::default()
+            };
+            box_rows().read(&mut document, &table, &mut one);
+            for (key, value) in [("address", &one.address), ("admin", &one.admin)] {
+                let key = format!("{table}.{key}");
+                if value.is_empty() && !document.is_written(&key) {
+                    document.wrong_too(&key, "is missing; write HOST:PORT");
+                }
+            }
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_name) {
+                let text = "is no name for a box; use letters, digits, - and _";
+                document.wrong_too(&table, text);
+            }
+            fleet.boxes.push(one);
+        }
+        fleet.boxes.sort_by(|a, b| a.name.cmp(&b.name));
+        if fleet.boxes.is_empty() {
+            document.wrong_too("box", "there is none; write [box.NAME] with its address");
+        }
+        let mut seen: Vec<(u32, &str)> = Vec::new();
+        let mut equal = Vec::new();
+        for one in &fleet.boxes {
+            match seen.iter().find(|(id, _)| *id == one.id()) {
+                Some((_, other)) => equal.push((one.name.clone(), (*other).to_owned())),
+                None => seen.push((one.id(), &one.name)),
+            }
+        }
+        for (name, other) in equal {
+            let text = format!("has the place of {other} among the boxes; use another name");
+            document.wrong_too(&format!("box.{name}"), text);
+        }
+        document.finish(fleet)
+    }
+}
+
+impl FleetBox {
+    /// Port of the operator's pages.
+    pub(crate) fn admin_port(&self) -> u16 {
+        split(&self.admin).map_or(0, |(_, port)| port)
+    }
+
+    /// Host of the operator's pages.
+    pub(crate) fn admin_host(&self) -> &str {
+        split(&self.admin).map_or("", |(host, _)| host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    const TWO: &str = "title = \"folder\"\n\
+        [box.b]\naddress = \"10.0.0.2:8080\"\nadmin = \"10.0.0.2:8081\"\nweight = 200\n\
+        [box.a]\naddress = \"10.0.0.1:8080\"\nadmin = \"10.0.0.1:8081\"\n";
+
+    #[test]
+    fn boxes_are_in_order_of_name_with_defaults() {
+        let fleet = Fleet::read("fleet.toml", TWO).expect("right");
+        let names: Vec<&str> = fleet.boxes.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!((fleet.boxes[0].weight, fleet.boxes[1].weight), (100, 200));
+        assert_eq!(fleet.title, TitleRule::Folder);
+        assert_eq!(fleet.listen, ["*:80"]);
+        assert_eq!(fleet.boxes[1].admin_port(), 8081);
+    }
+
+    #[test]
+    fn box_keeps_its_id_when_another_comes() {
+        let id = |text: &str| Fleet::read("", text).expect("right").boxes[0].id();
+        let more =
+            std::format!("{TWO}[box.0]\naddress = \"10.0.0.3:80\"\nadmin = \"10.0.0.3:81\"\n");
+        let of_a = Fleet::read("", &more).expect("right");
+        let of_a = of_a.boxes.iter().find(|one| one.name == "a");
+        assert_eq!(id(TWO), of_a.expect("there").id());
+        assert!((1..1 << 31).contains(&id(TWO)));
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_with_their_lines() {
+        let text = "title = 9\nlisten = [\"80\"]\nretries = 2\n[box.\"a b\"]\n\
+            address = \"10.0.0.1:8080; server x\"\nweight = 0\n";
+        let mistakes = Fleet::read("fleet.toml", text).expect_err("wrong");
+        let told: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        let told = told.join("\n");
+        for part in [
+            "fleet.toml:1: ",
+            "fleet.toml:2: ",
+            "retries",
+            "a b",
+            "HOST:PORT",
+            "weight",
+            "admin",
+        ] {
+            assert!(told.contains(part), "{part}:\n{told}");
+        }
+    }
+
+    #[test]
+    fn title_must_be_chosen() {
+        let text = TWO.replace("title = \"folder\"\n", "");
+        let mistakes = Fleet::read("", &text).expect_err("wrong");
+        assert!(mistakes.is_about("title"), "{mistakes:?}");
+    }
+}

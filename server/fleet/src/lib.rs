@@ -1,0 +1,18 @@
+//! Several servers that are one service: the description of a fleet, and the configuration of the
+//! balancer before it.
+//!
+//! Start at [`Fleet::read`]. A balancer hashes requests by *title* ([`TitleRule`]), so that all
+//! requests for one title reach one box, whatever token precedes the path. No service of its own
+//! runs: the description is a file, and everything made of it is text.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod fleet;
+mod haproxy;
+mod nginx;
+
+pub use fleet::{Fleet, FleetBox, TitleRule};
