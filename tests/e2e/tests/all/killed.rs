@@ -53,7 +53,7 @@ fn killed_test_leaves_no_server_mount_or_file() {
     let told = ours.path().join("told");
     let below = ours.directory("below").expect("a folder");
     let mut child = Command::new(std::env::current_exe().expect("our path"))
-        .args(["--exact", "child_that_is_killed"])
+        .args(["--exact", "killed::child_that_is_killed"])
         .env(TOLD, &told)
         .env("TMPDIR", &below)
         .stdout(Stdio::null())

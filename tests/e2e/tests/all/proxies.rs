@@ -19,7 +19,7 @@ const VIEWERS: u64 = 24;
 const CHUNK_BYTES: u64 = 64 * KIB;
 
 /// The page of the manual.
-const PAGE: &str = include_str!("../../../docs/operate/beside.md");
+const PAGE: &str = include_str!("../../../../docs/operate/beside.md");
 
 /// The `number`th example of the page in a language.
 fn example(language: &str, number: usize) -> String {
