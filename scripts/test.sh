@@ -40,11 +40,11 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 HEADLONG_BIN=$target/debug/headlong
 export HEADLONG_BIN
 
-# Runs the tests of the workspace, saves the output, and returns the exit code of cargo: a pipe
+# Runs these tests of the workspace, saves the output, and returns the exit code of cargo: a pipe
 # returns that of its last command. Examples are only checked, by the lints.
 cargo_test() {
-    { cargo test --workspace --lib --bins --tests --no-fail-fast 2>&1 || echo $? >"$work/failed"; } |
-        tee "$work/cargo"
+    { cargo test --workspace --no-fail-fast "$@" 2>&1 || echo $? >"$work/failed"; } |
+        tee -a "$work/cargo"
     [ ! -e "$work/failed" ] || return "$(cat "$work/failed")"
 }
 
@@ -68,11 +68,17 @@ scripts/check.sh
 begin "sample library"
 scripts/sample.sh
 begin "cargo test"
-cargo_test
+cargo_test --lib --bins --test '[!e]*'
+begin "end-to-end tests"
+# All tests whose program has a name in e. These wait most of the time: two for each processor.
+RUST_TEST_THREADS=$((2 * $(nproc)))
+export RUST_TEST_THREADS
+cargo_test --test 'e*'
+unset RUST_TEST_THREADS
 begin "examples in documentation"
 cargo test --workspace --doc
 begin "mutations"
-cargo test --workspace --features headlong-faults/mutants --test mutants
+cargo test --workspace --features headlong-faults/mutants --test faults mutants::
 begin "tests of the soak's checks"
 python3 scripts/soak/tests.py
 if [ -f web/package.json ]; then

@@ -1,5 +1,5 @@
-//! End-to-end tests that compare latencies, or a machine with its model: Cargo runs this program
-//! after the other one has ended, so that other tests do not disturb them.
+//! End-to-end tests that compare latencies, or a machine with its model: a program of their own, so
+//! that no other test disturbs them.
 
 mod bench;
 mod hostile_roots;

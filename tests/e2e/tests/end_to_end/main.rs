@@ -1,5 +1,5 @@
-//! End-to-end tests that share the machine with one another: the test harness runs two at a time.
-//! They compare bytes, states and counts, which a busy machine does not change.
+//! End-to-end tests that share the machine with one another. They compare bytes, states and counts,
+//! which a busy machine does not change.
 //!
 //! One program for all of them, because linking each file by itself takes longer than most files
 //! run. A name selects a file: `cargo test -p headlong-e2e-tests upgrade::`.
