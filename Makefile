@@ -10,7 +10,7 @@ run: ## Build, create a sample library if there is none, serve it, print the add
 test: ## Install the tests' requirements, then run all tests
 	@scripts/test.sh
 
-unit: ## Checks and tests without root, apt or npm; no emulated disks, end-to-end, fuzz or page tests
+unit: ## Checks and tests without root, apt or npm; no emulated disks, end-to-end or page tests
 	@scripts/unit.sh
 
 check: ## Formatting and lints

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the browser tests of web/ against the real server with the sample library. scripts/test.sh
-# calls it after all installations. CHROMIUM selects another browser than Debian's.
+# calls it after all installations. CHROMIUM selects another browser than Debian's, HEADLONG_BIN
+# another server than the one that it builds.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,7 +9,10 @@ cd "$(dirname "$0")/.."
     echo "browser: there are no browser tests in this tree"
     exit 0
 }
-cargo build --package headlong
+if [ -z "${HEADLONG_BIN:-}" ]; then
+    cargo build --package headlong
+    HEADLONG_BIN=${CARGO_TARGET_DIR:-target}/debug/headlong
+fi
 scripts/sample.sh
 
 CHROMIUM=${CHROMIUM:-$(command -v chromium)}
@@ -23,7 +27,7 @@ HEADLONG_PAGE=http://$admin/
 export HEADLONG_PAGE
 
 log=$(mktemp)
-"${CARGO_TARGET_DIR:-target}/debug/headlong" serve sample --memory 128MiB \
+"$HEADLONG_BIN" serve sample --memory 128MiB \
     --listen "$listen" --admin "$admin" >"$log" 2>&1 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; rm -f "$log"' EXIT

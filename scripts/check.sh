@@ -5,9 +5,6 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
-if [ -f fuzz/Cargo.toml ]; then
-    cargo fmt --manifest-path fuzz/Cargo.toml --check
-fi
 for script in scripts/*.sh packaging/debian/test.sh packaging/debian/p* .ci/run; do
     sh -n "$script"
 done

@@ -60,7 +60,7 @@ for package in $packages; do
 done
 ends=
 for filter in "$@"; do
-    ends="$ends --test $filter"
+    ends="$ends $filter::"
 done
 
 # Tests start this binary, instead of checking repeatedly whether it must be built.
@@ -71,9 +71,9 @@ failed=
 # shellcheck disable=SC2086 # the options are words
 cargo test --no-fail-fast --lib --bins --tests $chosen || failed="$failed unit"
 # shellcheck disable=SC2086
-cargo test --no-fail-fast --package headlong-e2e-tests $ends || failed="$failed end-to-end"
+cargo test --no-fail-fast --package headlong-e2e-tests -- $ends || failed="$failed end-to-end"
 # The disk probe's pages are checked there.
-cargo test --no-fail-fast --package headlong-lab --test disk --test disk_measured ||
+cargo test --no-fail-fast --package headlong-lab --test all -- disk:: disk_measured:: ||
     failed="$failed disk"
 
 cargo llvm-cov report --lcov --output-path "$report/lcov.info" 2>"$report/errors.txt"

@@ -34,20 +34,26 @@ begin() {
     printf '\n== %s\n' "$step"
 }
 
-# Runs the tests of the workspace, saves the output, and returns the exit code of cargo: a pipe
-# returns that of its last command.
+# The programs that tests start are those that cargo builds for the tests of all packages. Any other
+# selection of packages has other features of their dependencies, and would be built again.
+target=${CARGO_TARGET_DIR:-$PWD/target}
+HEADLONG_BIN=$target/debug/headlong
+export HEADLONG_BIN
+
+# Runs these tests of the workspace, saves the output, and returns the exit code of cargo: a pipe
+# returns that of its last command. Examples are only checked, by the lints.
 cargo_test() {
-    { cargo test --workspace --no-fail-fast 2>&1 || echo $? >"$work/failed"; } | tee "$work/cargo"
+    { cargo test --workspace --no-fail-fast "$@" 2>&1 || echo $? >"$work/failed"; } |
+        tee -a "$work/cargo"
     [ ! -e "$work/failed" ] || return "$(cat "$work/failed")"
 }
 
 # The ten packages with the slowest tests: the times of their test programs, summed. Cargo names a
-# program by its file, so its package is found by that name, or by `Doc-tests`.
+# program by its file, so its package is found by that name.
 slowest() {
     awk '
         / Running .*\(/ { name = $NF; sub(/.*\//, "", name); sub(/-[0-9a-f]+\)$/, "", name) }
         / Running unittests / { package = name }
-        / Doc-tests / { package = $2 }
         /^test result: .* finished in / { seconds = $NF; sub(/s$/, "", seconds); sum[package] += seconds }
         END { for (package in sum) printf "%8.1f s  %s\n", sum[package], package }
     ' "$work/cargo" | sort -rn | head -n 10
@@ -62,15 +68,19 @@ scripts/check.sh
 begin "sample library"
 scripts/sample.sh
 begin "cargo test"
-cargo_test
+cargo_test --lib --bins --test '[!e]*'
+begin "end-to-end tests"
+# All tests whose program has a name in e. These wait most of the time: two for each processor.
+RUST_TEST_THREADS=$((2 * $(nproc)))
+export RUST_TEST_THREADS
+cargo_test --test 'e*'
+unset RUST_TEST_THREADS
+begin "examples in documentation"
+cargo test --workspace --doc
 begin "mutations"
-cargo test --package headlong-faults --features mutants --test mutants
+cargo test --workspace --features headlong-faults/mutants --test faults mutants::
 begin "tests of the soak's checks"
 python3 scripts/soak/tests.py
-if [ -f fuzz/Cargo.toml ]; then
-    begin "fuzz targets on their corpus"
-    cargo test --manifest-path fuzz/Cargo.toml
-fi
 if [ -f web/package.json ]; then
     begin "web unit tests"
     (cd web && npm test --silent)

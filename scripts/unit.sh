@@ -1,6 +1,6 @@
 #!/bin/sh
 # Formatting, lints and the tests that run anywhere: no root, no apt-get, no npm. Skipped are the
-# packages below, the fuzz targets and the pages; `make test` runs those too.
+# packages below and the pages; `make test` runs those too.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,4 +19,4 @@ if command -v python3 >/dev/null; then
 else
     left_out="$left_out, the soak's own tests"
 fi
-echo "unit: passed; skipped: $left_out, fuzz targets, web pages (make test runs them)"
+echo "unit: passed; skipped: $left_out, web pages (make test runs them)"

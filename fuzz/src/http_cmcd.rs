@@ -2,7 +2,7 @@
 
 use headlong_http::{Cmcd, IdSource, SessionRule, cookie_value, query_value, query_without};
 
-use crate::split_line;
+use crate::input::split_line;
 
 /// Stored values are bounded, and the same request always gives the same viewer.
 pub fn run(data: &[u8]) {

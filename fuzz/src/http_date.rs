@@ -2,7 +2,7 @@
 
 use headlong_http::HttpDate;
 
-use crate::{moment, split_line};
+use crate::input::{moment, split_line};
 
 /// A parsed date is printed in the form that replies use, and parses to the same date.
 pub fn run(data: &[u8]) {

@@ -4,7 +4,7 @@ use headlong_http::{
     Boundary, Method, RangeLimits, Representation, RequestHead, Status, Validators, plan,
 };
 
-use crate::{moment, number, split_line};
+use crate::input::{moment, number, split_line};
 
 /// The reply is as long as its `content-length`, within the file, and has printable fields.
 pub fn run(data: &[u8]) {

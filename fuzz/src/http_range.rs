@@ -2,7 +2,7 @@
 
 use headlong_http::{ByteRangeSet, RangeLimits, RangeSelection};
 
-use crate::{number, split_line};
+use crate::input::{number, split_line};
 
 /// Selected ranges lie within the file, are not empty, and do not overlap.
 pub fn run(data: &[u8]) {

@@ -13,6 +13,7 @@ pub mod http_date;
 pub mod http_path;
 pub mod http_plan;
 pub mod http_range;
+mod input;
 mod manifest;
 pub mod manifest_dash;
 pub mod manifest_hls;
@@ -55,25 +56,4 @@ pub const TARGETS: &[Target] = &[
 
 const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
-}
-
-/// Splits an input into its first line, which holds parameters, and the rest.
-fn split_line(data: &[u8]) -> (&[u8], &[u8]) {
-    match data.iter().position(|byte| *byte == b'\n') {
-        Some(at) => (&data[..at], &data[at + 1..]),
-        None => (data, &[]),
-    }
-}
-
-/// Parses a number; other text is hashed to a number.
-fn number(text: &[u8]) -> u64 {
-    let digits = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    let mixed = |sum: u64, byte: &u8| sum.wrapping_mul(257).wrapping_add(u64::from(*byte));
-    digits.unwrap_or_else(|| text.iter().fold(0, mixed))
-}
-
-/// A date from the number in a text; the epoch if an HTTP date cannot express it.
-fn moment(text: &[u8]) -> headlong_http::HttpDate {
-    let seconds = number(text).cast_signed();
-    headlong_http::HttpDate::from_unix_seconds(seconds).unwrap_or(headlong_http::HttpDate::EPOCH)
 }

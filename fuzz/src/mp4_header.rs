@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     let mut words = data
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
-    let size_min = crate::number(words.next().unwrap_or_default()) % FILE_BYTES_MAX;
+    let size_min = crate::input::number(words.next().unwrap_or_default()) % FILE_BYTES_MAX;
     let bytes = assemble(words);
     let size = size_min.max(bytes.len() as u64);
     let progress = scan(&bytes, size, PIECE_BYTES);

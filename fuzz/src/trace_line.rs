@@ -2,7 +2,7 @@
 
 use headlong_trace::{Format, understand};
 
-use crate::split_line;
+use crate::input::split_line;
 
 /// Every line is a request or dropped, and accepted values are plausible.
 pub fn run(data: &[u8]) {

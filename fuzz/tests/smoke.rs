@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use headlong_fuzz::{TARGETS, Target};
 
-/// Generated inputs per target; all targets together take a few seconds.
-const INPUTS_COUNT: u64 = 20_000;
+/// Generated inputs per target, unless `HEADLONG_FUZZ_INPUTS` is set; all targets together take a few
+/// seconds.
+const INPUTS_COUNT: u64 = 4_000;
 const INPUT_BYTES_MAX: usize = 4096;
 
 /// splitmix64 (Steele, Lea, Flood 2014).
@@ -108,10 +109,12 @@ fn targets_accept_their_corpus() {
 
 #[test]
 fn targets_accept_generated_mutations() {
+    let wanted = std::env::var("HEADLONG_FUZZ_INPUTS").ok();
+    let inputs_count = wanted.map_or(INPUTS_COUNT, |count| count.parse().expect("a count"));
     for (index, target) in TARGETS.iter().enumerate() {
         let seeds = corpus(target);
         let mut generator = Generator(index as u64);
-        for count in 0..INPUTS_COUNT {
+        for count in 0..inputs_count {
             let input = mutate(&mut generator, &seeds);
             try_input(target, &input, &format_args!("generated input {count}"));
         }

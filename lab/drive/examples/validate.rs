@@ -2,7 +2,7 @@
 //! `cargo run --release -p headlong-drive --example validate`
 
 // The tests and this table share one list of figures.
-#[path = "../tests/published/mod.rs"]
+#[path = "../tests/all/published/mod.rs"]
 mod published;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@
 //! ms. The server is a separate process, because both together need more descriptors than one may
 //! have.
 
-#[path = "../tests/toy/mod.rs"]
+#[path = "../tests/all/toy/mod.rs"]
 mod toy;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -5,7 +5,7 @@
 //!
 //!     cargo run --release -p headlong-load --example truth [SECONDS] [K] [REQUESTS PER SECOND]
 
-#[path = "../tests/toy/mod.rs"]
+#[path = "../tests/all/toy/mod.rs"]
 mod toy;
 
 use std::sync::atomic::AtomicBool;

@@ -11,7 +11,7 @@ pub use crate::reload::ReadConfig;
 pub use crate::run_error::RunError;
 use crate::running::Running;
 use crate::signals::{ServerExit, Signals};
-use crate::upgrade::{InheritedSockets, Program};
+use crate::upgrade::{InheritedSockets, Program, Successor};
 
 /// Serves until it is stopped. `config` comes from [`Config::load`], which checked it for this
 /// machine; `read_config` returns the next one on SIGHUP.
@@ -32,27 +32,32 @@ pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
         let signals = Signals::listen()?;
         let prepared = Prepared::open(&config, of_manager).await?;
         let running = Running::start(prepared, config, read_config, daemon_log).await?;
-        serve(running, signals, program).await;
-        Ok(())
+        Ok(serve(running, signals, program).await)
     });
     // A lookup that hangs in a dead file system must not keep the process alive.
     runtime.shutdown_background();
     flush.flush();
-    result
+    // The last act: it closes the channel to the new process, which ends only after this one, as a
+    // service manager kills all others once its main process has ended.
+    result.map(drop)
 }
 
-async fn serve(mut running: Running, mut signals: Signals, program: Program) {
-    match running.until_end(&mut signals, program).await {
+/// Returns the process that has taken over, if one has.
+async fn serve(mut running: Running, mut signals: Signals, program: Program) -> Option<Successor> {
+    let successor = match running.until_end(&mut signals, program).await {
         ServerExit::Stop => {
             running.begin_stop();
             running.drain().await;
             running.save_state().await;
+            None
         }
         // The new process has its own state by now.
         ServerExit::Replaced(successor, pieces) => {
             running.hand_over(&mut signals, &successor, pieces).await;
             running.drain().await;
+            Some(successor)
         }
-    }
+    };
     running.close().await;
+    successor
 }

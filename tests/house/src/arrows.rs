@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::workspace::Member;
 
-/// The wings, from the lowest up; `testkit` and `tests` are outside this order.
+/// The wings, from the lowest up; `testkit`, `tests` and `fuzz` are outside this order.
 pub const WINGS: &[&str] = &[
     "common",
     "server",
@@ -26,9 +26,9 @@ pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
     let mut wrong = Vec::new();
     for member in members {
         let name = &member.name;
-        if height(member).is_none() && !["testkit", "tests"].contains(&member.wing()) {
+        if height(member).is_none() && !["testkit", "tests", "fuzz"].contains(&member.wing()) {
             wrong.push(format!(
-                "{}: {name} is in no wing; move it to one of {}, testkit or tests",
+                "{}: {name} is in no wing; move it to one of {}, testkit, tests or fuzz",
                 member.folder,
                 WINGS.join(", ")
             ));

@@ -13,7 +13,10 @@ pub fn unused(members: &[Member], sources: &[Source]) -> Vec<String> {
                 .iter()
                 .filter(move |s| s.path.starts_with(&path) && s.extension() == "rs")
         };
-        let code: Vec<&Source> = below("src/").chain(below("build.rs")).collect();
+        let code: Vec<&Source> = ["src/", "build.rs", "fuzz_targets/"]
+            .into_iter()
+            .flat_map(below)
+            .collect();
         let folders = ["tests/", "examples/", "benches/"];
         let tests = code
             .iter()

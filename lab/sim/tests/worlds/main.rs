@@ -5,6 +5,7 @@ mod bound;
 mod client_hints;
 mod determinism;
 mod disks;
+mod flash_reads;
 mod load_steps;
 mod loss_bound;
 mod restart;

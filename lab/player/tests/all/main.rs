@@ -1,0 +1,6 @@
+//! Viewers in virtual time.
+
+mod adaptive;
+mod properties;
+mod rig;
+mod script;

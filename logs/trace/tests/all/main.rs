@@ -1,0 +1,4 @@
+//! Log formats and the report.
+
+mod characterised;
+mod real_formats;

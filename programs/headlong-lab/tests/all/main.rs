@@ -1,0 +1,11 @@
+//! Exit codes and output of `headlong-lab`.
+
+mod bench;
+mod disk;
+mod disk_measured;
+mod load;
+mod simulate_chains;
+mod simulate_faults;
+mod trace_chains;
+mod trace_logs;
+mod workload;

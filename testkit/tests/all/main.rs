@@ -1,0 +1,4 @@
+//! The emulated disk and the removal of leftovers.
+
+mod guardian;
+mod slow_disk;
