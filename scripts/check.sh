@@ -8,7 +8,7 @@ cargo clippy --workspace --all-targets -- -D warnings
 if [ -f fuzz/Cargo.toml ]; then
     cargo fmt --manifest-path fuzz/Cargo.toml --check
 fi
-for script in scripts/*.sh packaging/debian/test.sh packaging/debian/p* .ci/run; do
+for script in scripts/*.sh packaging/package/test.sh packaging/package/p* .ci/run; do
     sh -n "$script"
 done
 if command -v cargo-deny >/dev/null; then

@@ -63,6 +63,8 @@ begin "sample library"
 scripts/sample.sh
 begin "cargo test"
 cargo_test
+begin "Kubernetes example"
+scripts/kubernetes.py
 begin "mutations"
 cargo test --package headlong-faults --features mutants --test mutants
 begin "tests of the soak's checks"
