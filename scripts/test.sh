@@ -63,6 +63,8 @@ begin "sample library"
 scripts/sample.sh
 begin "cargo test"
 cargo_test
+begin "HTTP/2 conformance"
+scripts/h2spec.sh
 begin "Kubernetes example"
 scripts/kubernetes.py
 begin "mutations"
