@@ -1,5 +1,5 @@
 # Targets only; the logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build book deb systemd sbom web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build book packages image repo install-test systemd sbom web sample clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -37,14 +37,23 @@ bench-smoke: ## One short bench run on an emulated drive (root), and in virtual 
 bench-hot: ## Cost of a byte from memory, compared with nginx (root): OPTIONS="--sizes 4K,8M"
 	@scripts/bench_hot.sh $(OPTIONS)
 
-build: web ## The programs, optimised: target/release/headlong, headlong-lab and libheadlong.so
-	cargo build --release --package headlong --package headlong-lab --package headlong-deception
+build: ## The programs, optimised: target/release/headlong, headlong-lab, libheadlong.so: ARCH=arm64
+	@scripts/build.sh
 
 book: ## The documents as a searchable site in target/book; installs mdbook if needed
 	@scripts/book.sh
 
-deb: ## Debian packages in target/debian; of existing programs: BIN_DIR=target/debug
-	@scripts/deb.sh
+packages: ## deb and rpm in target/packages: ARCH=arm64 FORMATS=rpm; of existing programs: BIN_DIR=target/debug
+	@scripts/packages.sh
+
+image: ## OCI image for podman and docker in target/image: ARCH=arm64 BIN_DIR=target/debug
+	@scripts/image.sh
+
+repo: ## Signed apt repository of the packages in target/repo: KEY=FINGERPRINT
+	@scripts/repo.sh
+
+install-test: ## Image, arm64 and apt repository, installed and started (root): CHECKS="image repo"
+	@scripts/install_test.sh $(CHECKS)
 
 systemd: ## The package under a real systemd (root; creates a Debian root): PACKAGE=FILE CHECKS="upgrade"
 	@scripts/systemd.sh

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
-for script in scripts/*.sh packaging/debian/test.sh packaging/debian/p* .ci/run; do
+for script in scripts/*.sh packaging/package/test.sh packaging/package/p* .ci/run; do
     sh -n "$script"
 done
 if command -v cargo-deny >/dev/null; then

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Tests the Debian package under a real systemd: boots Debian 12 in separate namespaces, with
+# Tests the deb package under a real systemd: boots Debian 12 in separate namespaces, with
 # systemd as process 1, and performs an operator's tasks there. Needs root; not part of `make test`.
 #
-#   scripts/systemd.sh                        # builds the package (make deb)
+#   scripts/systemd.sh                        # builds the package (make packages)
 #   PACKAGE=FILE.deb scripts/systemd.sh
 #   BOOT_ROOT=DIR                             # the Debian root; created by debootstrap if missing
 #   CHECKS="reload upgrade"                   # a selection of those in scripts/systemd_inside.sh
@@ -104,8 +104,8 @@ done
 
 package=${PACKAGE:-}
 if [ -z "$package" ]; then
-    scripts/deb.sh
-    package=$(ls -t target/debian/headlong_*.deb | head -n 1)
+    FORMATS=deb scripts/packages.sh
+    package=$(ls -t "${CARGO_TARGET_DIR:-target}"/packages/headlong_*.deb | head -n 1)
 fi
 PACKAGE=$(realpath "$package")
 export PACKAGE

@@ -77,6 +77,10 @@ cargo_test --test 'e*'
 unset RUST_TEST_THREADS
 begin "examples in documentation"
 cargo test --workspace --doc
+begin "HTTP/2 conformance"
+scripts/h2spec.sh
+begin "Kubernetes example"
+scripts/kubernetes.py
 begin "mutations"
 cargo test --workspace --features headlong-faults/mutants --test faults mutants::
 begin "tests of the soak's checks"

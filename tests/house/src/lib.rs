@@ -7,7 +7,6 @@
 
 pub mod arrows;
 pub mod circles;
-pub mod containerfile;
 pub mod dependencies;
 pub mod documents;
 pub mod features;

@@ -1,7 +1,7 @@
 //! Checks of the documents of this workspace.
 
 use headlong_house_tests::workspace::{members, root};
-use headlong_house_tests::{containerfile, documents, features, map, source, watching};
+use headlong_house_tests::{documents, features, map, source, watching};
 
 fn sources() -> Vec<source::Source> {
     let sources = source::files(&root()).expect("the files can be read");
@@ -62,18 +62,4 @@ fn alerts_have_summary_runbook_and_examples() {
         "file:/usr/share/doc/headlong/watch.md",
     );
     assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
-}
-
-#[test]
-fn containerfile_is_valid() {
-    let root = root();
-    let text = std::fs::read_to_string(root.join("packaging/Containerfile")).expect("the file");
-    let recipe = containerfile::read(&text, |path| root.join(path).exists());
-    assert!(recipe.wrong.is_empty(), "{:?}", recipe.wrong);
-    assert!(recipe.commands.len() > 2, "{:?}", recipe.commands);
-    for command in recipe.commands {
-        let mut shell = std::process::Command::new("sh");
-        let shell = shell.args(["-n", "-c", &command]);
-        assert!(shell.status().expect("sh starts").success(), "{command}");
-    }
 }

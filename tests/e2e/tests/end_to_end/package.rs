@@ -1,5 +1,5 @@
-//! The Debian package: built from the programs under test, installed in a clean root, run by its
-//! unit's command, and removed while it serves.
+//! The packages as deb and rpm: built from the programs under test, installed in a clean root, run by
+//! the unit's command, and removed while the server serves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,13 +31,14 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn package_installs_serves_and_finishes_replies_at_removal() {
-    let test = "a_package_installs_serves_as_its_unit_says";
+fn packages_install_serve_and_finish_replies_at_removal() {
+    let test = "packages_install_serve_and_finish_replies_at_removal";
     for program in [
         "dpkg-deb",
-        "dpkg-shlibdeps",
         "lintian",
         "man",
+        "pip3",
+        "rpm",
         "systemd-sysusers",
     ] {
         if !have_or_skip(test, program) {
@@ -49,28 +50,32 @@ fn package_installs_serves_and_finishes_replies_at_removal() {
     }
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = Scratch::new("package").expect("a folder");
-    let built = run(Command::new(workspace.join("scripts/deb.sh"))
+    let built = run(Command::new(workspace.join("scripts/packages.sh"))
         .env("BIN_DIR", programs())
         .env("OUT_DIR", scratch.path())
-        .env("MAINTAINER", "A Test <test@debian.org>")
-        .env("LEVEL", "0"));
-    let files = fs::read_dir(scratch.path()).expect("a folder");
-    let mut packages: Vec<PathBuf> = files
-        .map(|file| file.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .collect();
-    packages.sort();
-    assert_eq!(packages.len(), 4, "{built}");
-    for package in &packages {
+        .env("MAINTAINER", "A Test <test@debian.org>"));
+    let packages = |prefix: &str, extension: &str| -> Vec<PathBuf> {
+        let files = fs::read_dir(scratch.path()).expect("a folder");
+        let named = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(prefix) && name.ends_with(extension)
+        };
+        files
+            .map(|file| file.expect("an entry").path())
+            .filter(named)
+            .collect()
+    };
+    assert_eq!(packages("headlong", ".rpm").len(), 4, "{built}");
+    assert_eq!(packages("headlong", ".deb").len(), 4, "{built}");
+    for package in packages("headlong", ".deb") {
         run(Command::new("lintian")
             .args(["--allow-root", "--fail-on", "error"])
             .arg(package));
     }
-    let of_server = packages.iter().find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("headlong_")
-    });
-    let told = run(Command::new(workspace.join("packaging/debian/test.sh"))
-        .arg(of_server.expect("the server's package")));
-    assert!(told.ends_with("test: passed\n"), "{told}");
+    for (prefix, extension) in [("headlong_", ".deb"), ("headlong-0", ".rpm")] {
+        let of_server = packages(prefix, extension);
+        assert_eq!(of_server.len(), 1, "{built}");
+        let told = run(Command::new(workspace.join("packaging/package/test.sh")).args(&of_server));
+        assert!(told.ends_with("test: passed\n"), "{told}");
+    }
 }

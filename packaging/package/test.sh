@@ -2,7 +2,7 @@
 # Installs a package in a clean root, runs the unit's command as the unit's user, downloads a file,
 # then reinstalls and removes the package during replies. As root:
 #
-#   packaging/debian/test.sh PACKAGE.deb
+#   packaging/package/test.sh PACKAGE.deb|PACKAGE.rpm
 #
 # The root is this machine's below an overlay in memory that receives all writes, in separate
 # namespaces: the test leaves no files and uses no port of this machine. systemd does not run in it;
@@ -32,13 +32,14 @@ if [ -z "${HEADLONG_IN_ROOT:-}" ]; then
     mount --rbind /dev "$root/dev"
     mount --rbind /sys "$root/sys"
     mkdir -p "$root/clean"
-    cp "$package" "$root/clean/package.deb"
+    file=/clean/package.${package##*.}
+    cp "$package" "$root$file"
     cp "$0" "$root/clean/test.sh"
     HEADLONG_IN_ROOT=1
     export HEADLONG_IN_ROOT
     # Mounts end with the namespace; the folder is then empty.
     status=0
-    timeout 300 chroot "$root" /clean/test.sh --inside /clean/package.deb || status=$?
+    timeout 300 chroot "$root" /clean/test.sh --inside "$file" || status=$?
     umount -R -l "$over" && rmdir "$over"
     exit $status
 fi
@@ -48,7 +49,7 @@ export PATH
 mkdir -p /run/systemd/system
 told=/clean/told
 : >$told
-cat >/usr/local/sbin/systemctl <<'END'
+cat >/usr/bin/systemctl <<'END'
 #!/bin/sh
 echo "$*" >>/clean/told
 case $* in
@@ -72,16 +73,33 @@ case $* in
     ;;
 esac
 END
-chmod 755 /usr/local/sbin/systemctl
+chmod 755 /usr/bin/systemctl
 
-say "install"
+# put_in, is_as_packed, configuration, take_out
+case $package in
+*.deb)
+    put_in() { DEBIAN_FRONTEND=noninteractive dpkg --force-confnew -i "$package"; }
+    is_as_packed() { ! dpkg --verify headlong | grep .; }
+    configuration() { dpkg-query -W -f '${Conffiles}\n' headlong; }
+    take_out() { dpkg -r headlong; }
+    ;;
+*.rpm)
+    # rpm does not know the packages of this machine.
+    put_in() { rpm -U --force-debian --replacepkgs --nodeps "$package"; }
+    is_as_packed() { rpm -V --nodeps headlong; }
+    configuration() { rpm -qc headlong; }
+    # rpm leaves a changed configuration, under another name.
+    take_out() { echo "# changed" >>/etc/headlong/headlong.toml && rpm -e --force-debian headlong; }
+    ;;
+esac
+
+say "install ${package##*.}"
 rm -rf /etc/headlong
-export DEBIAN_FRONTEND=noninteractive
-dpkg --force-confnew -i /clean/package.deb >/clean/dpkg 2>&1 || fail "dpkg -i: $(cat /clean/dpkg)"
+put_in >/clean/log 2>&1 || fail "installation: $(cat /clean/log)"
 ! grep -E 'start|enable' $told || fail "a service was started before it was configured"
 getent passwd headlong >/dev/null || fail "the user was not created"
-dpkg-query -W -f '${Conffiles}\n' headlong | grep -q /etc/headlong/headlong.toml || fail "headlong.toml is not a conffile"
-dpkg --verify headlong | grep . && fail "installed files differ from the package"
+configuration | grep -q /etc/headlong/headlong.toml || fail "headlong.toml is not marked as configuration"
+is_as_packed || fail "installed files differ from the package"
 for page in headlong headlong-serve headlong-tune; do
     man --warnings -l "/usr/share/man/man1/$page.1.gz" >/clean/page 2>&1 || fail "man rejects the page $page"
     grep -q SYNOPSIS /clean/page || fail "the page $page has no SYNOPSIS"
@@ -144,8 +162,8 @@ say "upgrade during a reply"
 old=$(cat /clean/pid)
 curl -sf --limit-rate 4M -o /clean/slow http://127.0.0.1/title.bin &
 viewer=$!
-dpkg -i /clean/package.deb >/clean/dpkg 2>&1 || fail "dpkg -i: $(cat /clean/dpkg)"
-[ "$(cat /clean/pid)" != "$old" ] || fail "no process took over: $(cat /clean/dpkg /clean/server)"
+put_in >/clean/log 2>&1 || fail "upgrade: $(cat /clean/log)"
+[ "$(cat /clean/pid)" != "$old" ] || fail "no process took over: $(cat /clean/log /clean/server)"
 curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "the title is not served: $(cat /clean/server)"
 cmp /clean/got /srv/videos/title.bin || fail "the bytes differ"
 wait $viewer || fail "the reply was aborted"
@@ -162,14 +180,16 @@ until [ -s /clean/slow ]; do
     [ $tries -gt 0 ] || fail "the reply does not start"
     sleep 0.1
 done
-dpkg -r headlong >/clean/dpkg 2>&1 || fail "dpkg -r: $(cat /clean/dpkg)"
+take_out >/clean/log 2>&1 || fail "removal: $(cat /clean/log)"
 wait $viewer || fail "the reply was aborted"
 cmp /clean/slow /srv/videos/title.bin || fail "the bytes differ"
 ! curl -sf -o /dev/null http://127.0.0.1/title.bin || fail "the server still serves after the removal"
 [ ! -e /usr/bin/headlong ] || fail "the program was not removed"
-[ -e /etc/headlong/headlong.toml ] || fail "the removal deleted the configuration"
-dpkg -P headlong >/clean/dpkg 2>&1 || fail "dpkg -P: $(cat /clean/dpkg)"
-for gone in /etc/headlong/headlong.toml /etc/logrotate.d/headlong /var/log/headlong; do
-    [ ! -e $gone ] || fail "purge left $gone"
-done
+for left in /etc/headlong/headlong.toml*; do [ -e "$left" ] || fail "the removal deleted the configuration"; done
+if [ "${package##*.}" = deb ]; then
+    dpkg -P headlong >/clean/log 2>&1 || fail "dpkg -P: $(cat /clean/log)"
+    for gone in /etc/headlong/headlong.toml /etc/logrotate.d/headlong /var/log/headlong; do
+        [ ! -e $gone ] || fail "purge left $gone"
+    done
+fi
 say "passed"
