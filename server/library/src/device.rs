@@ -79,9 +79,11 @@ pub struct RootsInfo {
 ///
 /// # Errors
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
-pub fn inspect_roots(roots: &[PathBuf], link_targets: usize) -> Result<RootsInfo, Vec<RootError>> {
-    let roots: Vec<_> = roots.iter().map(|root| MountedRoot::at("", root)).collect();
-    let roots = open_roots(&roots, link_targets, LibraryOptions::default().open_timeout)?;
+pub fn inspect_roots(
+    roots: &[MountedRoot],
+    link_targets: usize,
+) -> Result<RootsInfo, Vec<RootError>> {
+    let roots = open_roots(roots, link_targets, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| root.place().map(|(real, _)| real);
     Ok(RootsInfo {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
