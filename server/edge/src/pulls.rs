@@ -53,7 +53,7 @@ impl Pulls {
     /// Finds the path that contains a request path; returns it with the remainder.
     pub fn of<'a>(&self, path: &'a str) -> Option<(&Arc<Pull>, &'a str)> {
         self.0.iter().find_map(|pull| {
-            let rest = pull.below(path)?;
+            let rest = below(&pull.prefix, path)?;
             (!rest.is_empty()).then_some((pull, rest))
         })
     }
@@ -61,7 +61,7 @@ impl Pulls {
     /// Whether a path, of a file or of a folder, is filled from an origin.
     pub fn covers(&self, path: &str) -> bool {
         let mut pulls = self.0.iter();
-        pulls.any(|pull| pull.below(path).is_some())
+        pulls.any(|pull| below(&pull.prefix, path).is_some())
     }
 
     /// The counters of all paths.
@@ -85,5 +85,32 @@ impl Pulls {
             all.bytes += gone.bytes;
         }
         all
+    }
+}
+
+/// The part of a path below a prefix. Paths of a site, which begin with a slash, are not below
+/// prefixes of other hosts.
+fn below<'a>(prefix: &str, path: &'a str) -> Option<&'a str> {
+    let prefix = &prefix[1..];
+    let is_of_one_kind = prefix.starts_with('/') == path.starts_with('/');
+    path.strip_prefix(prefix).filter(|_| is_of_one_kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_site_are_below_its_prefixes_only() {
+        for (prefix, path, expected) in [
+            ("/", "a", Some("a")),
+            ("/", "/a.example/a", None),
+            ("/vod/", "vod/a", Some("a")),
+            ("//a.example/", "/a.example/vod/a", Some("vod/a")),
+            ("//a.example/", "/b.example/a", None),
+            ("//a.example/", "a.example/a", None),
+        ] {
+            assert_eq!(below(prefix, path), expected, "{prefix} {path}");
+        }
     }
 }

@@ -519,13 +519,6 @@ impl Pull {
         purged
     }
 
-    /// The part of a path below the prefix. A path of another site is not below it.
-    pub(super) fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let prefix = &self.prefix[1..];
-        let is_same_kind = prefix.starts_with('/') == path.starts_with('/');
-        path.strip_prefix(prefix).filter(|_| is_same_kind)
-    }
-
     /// The full path of a title, without a leading slash.
     pub fn whole_path(&self, version: &Version) -> String {
         let (path, _) = title::split(&version.about.path);
