@@ -21,6 +21,7 @@ mod program;
 pub mod prometheus;
 pub mod runtime;
 pub mod s3;
+pub mod side_by_side;
 pub mod tier;
 
 pub use haproxy::HaProxy;
