@@ -4,6 +4,7 @@
 //!
 //! Every test starts its own server over its own titles and stops it at the end.
 
+pub mod acme;
 pub mod conformance;
 pub mod edge;
 pub mod haproxy;
@@ -19,6 +20,7 @@ pub mod origin;
 pub mod preload;
 mod program;
 pub mod prometheus;
+mod python;
 pub mod runtime;
 pub mod s3;
 pub mod side_by_side;
