@@ -661,7 +661,8 @@ fn sites_have_origins_and_share_folders() {
     let [one, two] = origins
         .each_ref()
         .map(|origin| format!("http://{}/", origin.address()));
-    let server = ServerBuilder::new([top])
+    let mut server = ServerBuilder::new([top])
+        .replaceable()
         .config(&format!(
             r#"[site."films.example"]
 roots = [{top:?}]
@@ -679,12 +680,16 @@ free_bytes_min = "0B"
         ))
         .start()
         .expect("a server");
+    let address = server.address();
     let ask = |host: &str, target: &str| {
-        let reply = fetch(server.address(), "GET", target, &[("host", host)]);
+        let reply = fetch(address, "GET", target, &[("host", host)]);
         reply.expect("answered")
     };
-    // Twice: from the origin, and from the slices.
-    for _ in 0..2 {
+    // From the origin, from the slices, and by a new process that gets the memory of the old one.
+    for round in 0..3 {
+        if round == 2 {
+            server.replace().expect("replaced");
+        }
         for (host, target, number) in [
             ("other.example", "/x/title.mp4", Ok(0)),
             ("films.example", "/x/title.mp4", Ok(0)),
@@ -721,6 +726,17 @@ free_bytes_min = "0B"
             metrics.contains(&format!("path=\"{path}\"")),
             "{path} in {metrics}"
         );
+    }
+    let folder = top.display();
+    let detach = format!("/detach?root={folder}");
+    let detached = fetch(server.admin(), "POST", &detach, &[]).expect("answered");
+    assert_eq!(detached.status(), 200, "{}", detached.text());
+    for (host, target, status) in [
+        ("other.example", "/x/title.mp4", 404),
+        ("films.example", "/x/title.mp4", 404),
+        ("edge.example", "/x/title.mp4", 200),
+    ] {
+        assert_eq!(ask(host, target).status(), status, "{host}{target}");
     }
 }
 

@@ -185,6 +185,33 @@ mod tests {
     }
 
     #[test]
+    fn origins_of_sites_have_places_and_are_shown_as_written() {
+        let rule = "origin = \"http://o/\"\nfolder = \"/mnt/x\"\n";
+        let text = format!(
+            "[pull.\"/vod/\"]\n{rule}[site.\"A.example\".pull.\"/vod/\"]\n{rule}\
+             [site.\"a.example.org\"]\nroots = [\"/srv/b\"]\n"
+        );
+        let config = load(&text).expect("valid");
+        let tables: Vec<_> = config
+            .pulls()
+            .map(|(table, place, _)| (table, place))
+            .collect();
+        let of_site = "site.A.example.pull./vod/".to_owned();
+        let expected = [
+            (of_site, "//a.example/vod/"),
+            ("pull./vod/".to_owned(), "/vod/"),
+        ];
+        assert_eq!(tables, expected);
+        let shown = config.show();
+        let again = load(&shown).expect("valid");
+        assert_eq!(
+            (again.pull, again.site),
+            (config.pull, config.site),
+            "{shown}"
+        );
+    }
+
+    #[test]
     fn reports_all_mistakes_in_sites() {
         let wrong = load(
             "roots = [\"/srv/a\"]\n[path.\"/x\"]\nalias = \"/mnt/x\"\n\
