@@ -169,7 +169,10 @@ impl Devices {
             };
             devices.write(|table| {
                 let roots = &mut table.devices[place.device].roots;
-                roots.push(root.path.clone());
+                // A folder may be of several sites.
+                if !roots.contains(&root.path) {
+                    roots.push(root.path.clone());
+                }
                 table.of_roots.push(vec![place.device]);
             });
         }

@@ -10,7 +10,7 @@ use crate::finding::{Finding, Findings};
 use crate::known::{Treatment, treatment};
 use crate::limits;
 use crate::listen::{Addresses, port};
-use crate::location::{Converted, Match, REDIRECT};
+use crate::location::{Converted, Match, REDIRECT, SHARED_ZONE};
 use crate::roots::is_of_challenges;
 use crate::scope::Scope;
 use crate::syntax::Directive;
@@ -145,6 +145,13 @@ fn site<'a>(server: &'a Directive, own: Converted<'a>, all: &mut Converted<'a>) 
     let family = table.name.clone();
     all.cors_headers.extend(own.cors_headers);
     all.roots.join_challenges(own.roots);
+    let is_shared = |pull: &Table| {
+        let folder = pull.value("folder");
+        folder.is_some() && all.pulls.iter().any(|of| of.value("folder") == folder)
+    };
+    if own.pulls.iter().any(is_shared) {
+        all.findings.add(server, SHARED_ZONE);
+    }
     let mut paths = needed(own.paths);
     paths.extend(own.pulls);
     for path in &mut paths {

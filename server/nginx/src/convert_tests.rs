@@ -259,12 +259,14 @@ fn map_of_origins_opens_to_none_but_those_it_lists() {
 
 #[test]
 fn further_server_with_an_origin_is_a_site_with_one() {
-    let text = "proxy_cache_path /c keys_zone=z:1m; server { listen 80; root /srv/a; }\n\
+    let text = "proxy_cache_path /c keys_zone=z:1m; server { listen 80; root /srv/a;\n\
+        location /v/ { proxy_cache z; proxy_pass http://10.0.0.2; } }\n\
         server { listen 80; server_name b.example;\n\
         location / { proxy_cache z; proxy_pass http://10.0.0.1; } }";
     let found = convert(&parse("n", text).expect("valid")).expect("a site");
     let pull = table(&found, "[site.\"b.example\".pull.\"/\"]").expect("a table");
     assert_eq!(pull[0], "origin = \"http://10.0.0.1/\"");
+    assert!(findings(&found).contains("n:3: server: several locations share this zone"));
 }
 
 #[test]

@@ -113,9 +113,7 @@ impl<'a> Converted<'a> {
             Some(pull) => {
                 let folder = pull.value("folder");
                 if folder.is_some() && self.pulls.iter().any(|of| of.value("folder") == folder) {
-                    let text = "several locations share this zone: `bytes_max` is that of each, so \
-                                divide it among them";
-                    self.findings.add(pass, text);
+                    self.findings.add(pass, SHARED_ZONE);
                 }
                 self.pulls.push(pull);
             }
@@ -329,6 +327,10 @@ fn allowed_origins(scope: &Scope<'_>, variable: &str) -> (Vec<String>, &'static 
     }
     (listed, LISTED)
 }
+
+/// The remedy for several prefixes with one folder.
+pub(crate) const SHARED_ZONE: &str =
+    "several locations share this zone: `bytes_max` is that of each, so divide it among them";
 
 /// The remedy for redirects.
 pub(crate) const REDIRECT: &str =

@@ -138,11 +138,13 @@ fn field(response: &Response, name: &str) -> String {
 }
 
 /// The parts of a reply with several ranges.
-fn parts(response: &Response) -> Option<Vec<(u64, u64, Option<String>, String)>> {
+fn parts(response: &Response) -> Option<Vec<String>> {
     let parts = response.byte_range_parts().ok()?;
-    let parts = parts
-        .into_iter()
-        .map(|part| (part.first, part.size, part.content_type, sum(&part.body)));
+    let parts = parts.into_iter().map(|part| {
+        let media_type = part.content_type.unwrap_or_default();
+        let (first, size, body) = (part.first, part.size, sum(&part.body));
+        format!("{first}-/{size} {media_type} {body}")
+    });
     Some(parts.collect())
 }
 
