@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use object::elf::{FileHeader64, PT_INTERP, PT_NOTE};
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::elf::{DT_NEEDED, Dyn64, FileHeader64, PT_INTERP, PT_NOTE};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadCache};
 
 /// Longest chain of script interpreters, the same as the kernel's.
@@ -33,8 +33,18 @@ pub enum PreloadObstacle {
     OtherMachine,
     /// A Go program, which makes its system calls without the C library.
     Go,
+    /// It is built with AddressSanitizer, whose runtime library ends the program unless it is the
+    /// first one: the name of that library.
+    Sanitizer(String),
     /// The file cannot be inspected.
     Unreadable(String),
+}
+
+impl PreloadObstacle {
+    /// Whether preloading would end the program, instead of having no effect.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(self, Self::Sanitizer(_))
+    }
 }
 
 impl fmt::Display for PreloadObstacle {
@@ -48,6 +58,13 @@ impl fmt::Display for PreloadObstacle {
             Self::Musl => "its C library is musl, and the library is for glibc",
             Self::OtherMachine => "it is built for another architecture than the library",
             Self::Go => "it is written in Go and makes its system calls past the C library",
+            Self::Sanitizer(runtime) => {
+                return write!(
+                    f,
+                    "it is built with AddressSanitizer, whose {runtime} must be the first library; \
+                     it is not preloaded (LD_PRELOAD={runtime} allows it)"
+                );
+            }
             Self::Unreadable(why) => return write!(f, "it cannot be inspected: {why}"),
         };
         f.write_str(text)
@@ -126,6 +143,10 @@ fn obstacle(path: &Path) -> Result<Option<PreloadObstacle>, String> {
     if header.e_machine(endian) != own_machine() {
         return Ok(Some(PreloadObstacle::OtherMachine));
     }
+    if let Some(runtime) = needed(header, endian, &cache).find(|name| is_sanitizer(name)) {
+        let runtime = String::from_utf8_lossy(runtime).into_owned();
+        return Ok(Some(PreloadObstacle::Sanitizer(runtime)));
+    }
     let programs = header.program_headers(endian, &cache).map_err(no_program)?;
     let mut has_loader = false;
     for program in programs {
@@ -142,6 +163,32 @@ fn obstacle(path: &Path) -> Result<Option<PreloadObstacle>, String> {
         }
     }
     Ok((!has_loader).then_some(PreloadObstacle::Static))
+}
+
+/// The names of the libraries that a program needs (`DT_NEEDED`); none if it has no sections.
+fn needed<'a>(
+    header: &FileHeader64<Endianness>,
+    endian: Endianness,
+    file: &'a ReadCache<File>,
+) -> impl Iterator<Item = &'a [u8]> {
+    let sections = header.sections(endian, file).ok();
+    let dynamic = sections.and_then(|sections| {
+        let (entries, strings) = sections.dynamic(endian, file).ok()??;
+        let strings = sections.strings(endian, file, strings).ok()?;
+        Some((entries, strings))
+    });
+    dynamic.into_iter().flat_map(move |(entries, strings)| {
+        let needed = move |entry: &Dyn64<Endianness>| match entry.tag32(endian) {
+            Some(DT_NEEDED) => strings.get(entry.val32(endian)?).ok(),
+            _ => None,
+        };
+        entries.iter().filter_map(needed)
+    })
+}
+
+/// Whether the library with this file name is a runtime of AddressSanitizer, of GCC or of Clang.
+pub(crate) fn is_sanitizer(name: &[u8]) -> bool {
+    name.starts_with(b"libasan.so") || name.starts_with(b"libclang_rt.asan")
 }
 
 fn own_machine() -> u16 {

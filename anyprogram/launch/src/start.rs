@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::fs::{Access, access};
 
-use crate::program::{PreloadObstacle, find, why_unhelped};
+use crate::program::{PreloadObstacle, find, is_sanitizer, why_unhelped};
 
 /// File name of the library.
 const LIBRARY: &str = "libheadlong.so";
@@ -134,7 +134,11 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
     if access(&file, Access::EXEC_OK).is_err() {
         return LaunchError::NotExecutable(name());
     }
-    if let Some(why) = why_unhelped(&file) {
+    let earlier = std::env::var_os(PRELOAD).unwrap_or_default();
+    let has_sanitizer = has_sanitizer(&earlier);
+    let why = why_unhelped(&file).filter(|why| !(why.is_fatal() && has_sanitizer));
+    let is_preloaded = !why.as_ref().is_some_and(PreloadObstacle::is_fatal);
+    if let Some(why) = why {
         if !what.even_if_unhelped {
             let program = name();
             return LaunchError::Unhelped { program, why };
@@ -146,8 +150,9 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
     }
     let mut command = Command::new(&file);
     command.arg0(&what.program).args(&what.arguments);
-    let earlier = std::env::var_os(PRELOAD);
-    command.env(PRELOAD, chained(&what.library, earlier.as_deref()));
+    if is_preloaded {
+        command.env(PRELOAD, chained(&what.library, &earlier));
+    }
     for (name, value) in &what.environment {
         command.env(name, value);
     }
@@ -163,13 +168,33 @@ fn names_a_file(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }
 
+/// The entries of `LD_PRELOAD`.
+fn entries(preload: &OsStr) -> impl Iterator<Item = &[u8]> {
+    let entries = preload.as_bytes().split(|byte| b": ".contains(byte));
+    entries.filter(|entry| !entry.is_empty())
+}
+
+/// Whether one of the entries is the runtime of AddressSanitizer.
+fn has_sanitizer(preload: &OsStr) -> bool {
+    let name = |entry: &[u8]| -> bool {
+        let name = entry.rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(is_sanitizer)
+    };
+    entries(preload).any(name)
+}
+
 /// Puts this library first, so that it intercepts the program's own calls, then the earlier
-/// entries.
-fn chained(library: &Path, earlier: Option<&OsStr>) -> OsString {
-    let mut all = library.as_os_str().to_owned();
-    if let Some(earlier) = earlier.filter(|earlier| !earlier.is_empty()) {
+/// entries; but behind them if they have a runtime that ends programs unless it is first.
+fn chained(library: &Path, earlier: &OsStr) -> OsString {
+    let library = library.as_os_str();
+    let (first, then) = match has_sanitizer(earlier) {
+        true => (earlier, library),
+        false => (library, earlier),
+    };
+    let mut all = first.to_owned();
+    if !then.is_empty() {
         all.push(":");
-        all.push(earlier);
+        all.push(then);
     }
     all
 }
@@ -190,10 +215,13 @@ mod tests {
 
     #[test]
     fn earlier_preload_entries_are_kept() {
-        let chain = |earlier: &str| chained(Path::new("/a.so"), Some(OsStr::new(earlier)));
+        let chain = |earlier: &str| chained(Path::new("/a.so"), OsStr::new(earlier));
         assert_eq!(chain("/b.so:/c.so"), "/a.so:/b.so:/c.so");
         assert_eq!(chain(""), "/a.so");
-        assert_eq!(chained(Path::new("/a.so"), None), "/a.so");
+        assert_eq!(
+            chain("/lib/libasan.so.8 /c.so"),
+            "/lib/libasan.so.8 /c.so:/a.so"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use headlong_library::inspect_roots;
+use headlong_library::{MountedRoot, inspect_roots};
 use headlong_serve::config::Config;
 use headlong_settings::Document;
 
@@ -41,7 +41,7 @@ pub(crate) fn machine(document: &mut Document, ends: &mut MountPaths, disks: &Co
         }
     }
     if let Some(directory) = directory {
-        match inspect_roots(std::slice::from_ref(&directory), 0) {
+        match inspect_roots(&[MountedRoot::at("", &directory)], 0) {
             Ok(seen) => disks.check_disks(&seen.devices, document),
             Err(errors) => errors
                 .iter()

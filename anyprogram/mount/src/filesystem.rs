@@ -99,6 +99,9 @@ impl Filesystem for HeadlongFilesystem {
             InitFlags::FUSE_POSIX_ACL,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+            // No node is found again by its number once the kernel has forgotten it, so no handle
+            // of a file is given out.
+            InitFlags::FUSE_NO_EXPORT_SUPPORT,
         ];
         for flag in wanted {
             if config.add_capabilities(flag).is_err() {

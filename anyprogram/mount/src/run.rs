@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use headlong_kernel::descriptors::raise_limit;
-use headlong_library::inspect_roots;
+use headlong_library::{MountedRoot, inspect_roots};
 use headlong_serve::config::Mistakes;
 use headlong_serve::devices;
 use headlong_serve::service_manager::{self, NotifyState};
@@ -167,7 +167,7 @@ async fn keep_alive(point: PathBuf) {
 
 /// Starts an engine for each device that the tree lies on.
 fn start_devices(settings: &Settings) -> Result<Vec<Device>, RunError> {
-    let seen = inspect_roots(std::slice::from_ref(&settings.directory), 0);
+    let seen = inspect_roots(&[MountedRoot::at("", &settings.directory)], 0);
     let infos = match seen {
         Ok(seen) => seen.devices,
         Err(errors) => {

@@ -180,6 +180,8 @@ impl AuthSubrequestConfig {
             hash.update(&(text.len() as u64).to_le_bytes());
             hash.update(text);
         };
+        // The server may decide by it, and the client chooses it.
+        add(host(head));
         if self.by_uri {
             add(head.method.as_str().as_bytes());
             add(target(head).as_bytes());
@@ -212,6 +214,7 @@ impl AuthSubrequestConfig {
             .map_or("/", |path| path.as_str());
         let mut request = Request::get(path)
             .header(HOST, self.url.address.to_string())
+            .header("x-original-host", host(head))
             .header("x-original-uri", target(head))
             .header("x-original-method", head.method.as_str())
             .header("x-real-ip", client.host().to_string());
@@ -237,6 +240,13 @@ fn target(head: &Parts) -> &str {
     head.uri
         .path_and_query()
         .map_or("/", |target| target.as_str())
+}
+
+/// The host that the request names, with its port as written; HTTP/2 has it in the target.
+fn host(head: &Parts) -> &[u8] {
+    let of_target = head.uri.authority().map(|of| of.as_str().as_bytes());
+    let of_field = || head.headers.get(HOST).map(|value| value.as_bytes());
+    of_target.or_else(of_field).unwrap_or_default()
 }
 
 impl AuthServerState {

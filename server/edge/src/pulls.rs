@@ -1,9 +1,9 @@
 //! All paths that are filled from origins, and their lookup by request path.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use headlong_library::MountedRoot;
 use headlong_storage::Device;
 
 use super::counters::{PullCounts, PurgeResult};
@@ -16,18 +16,20 @@ pub struct Pulls(Vec<Arc<Pull>>);
 
 impl Pulls {
     /// Recovers the slices of an earlier process and removes invalid ones. May block on disks. A
-    /// path whose folder is not usable is degraded. `folders` are those of the library, in its order.
+    /// path whose folder is not usable is degraded. `folders` are those of the library, in its
+    /// order. Prefixes are those of the tree of all sites, each with a slash in front; those of a
+    /// site begin with two.
     ///
     /// # Errors
     /// If another server uses a path's folder, or an origin's settings are wrong.
     pub fn open(
         rules: &BTreeMap<String, PullRule>,
-        folders: &[PathBuf],
+        folders: &[MountedRoot],
         server: &EdgeServer<'_>,
     ) -> Result<Self, String> {
         let mut pulls = Vec::new();
         for (prefix, rule) in rules {
-            let root = folders.iter().position(|folder| *folder == rule.folder);
+            let root = folders.iter().position(|of| of.folder == rule.folder);
             let pull = Pull::open(prefix, rule, root.unwrap_or(0), server);
             let pull = pull.map_err(|error| format!("pull.{prefix}: {error}"))?;
             pulls.push(Arc::new(pull));
@@ -51,7 +53,7 @@ impl Pulls {
     /// Finds the path that contains a request path; returns it with the remainder.
     pub fn of<'a>(&self, path: &'a str) -> Option<(&Arc<Pull>, &'a str)> {
         self.0.iter().find_map(|pull| {
-            let rest = path.strip_prefix(&pull.prefix[1..])?;
+            let rest = below(&pull.prefix, path)?;
             (!rest.is_empty()).then_some((pull, rest))
         })
     }
@@ -59,7 +61,7 @@ impl Pulls {
     /// Whether a path, of a file or of a folder, is filled from an origin.
     pub fn covers(&self, path: &str) -> bool {
         let mut pulls = self.0.iter();
-        pulls.any(|pull| path.starts_with(&pull.prefix[1..]))
+        pulls.any(|pull| below(&pull.prefix, path).is_some())
     }
 
     /// The counters of all paths.
@@ -83,5 +85,32 @@ impl Pulls {
             all.bytes += gone.bytes;
         }
         all
+    }
+}
+
+/// The part of a path below a prefix. Paths of a site, which begin with a slash, are not below
+/// prefixes of other hosts.
+fn below<'a>(prefix: &str, path: &'a str) -> Option<&'a str> {
+    let prefix = &prefix[1..];
+    let is_of_one_kind = prefix.starts_with('/') == path.starts_with('/');
+    path.strip_prefix(prefix).filter(|_| is_of_one_kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_site_are_below_its_prefixes_only() {
+        for (prefix, path, expected) in [
+            ("/", "a", Some("a")),
+            ("/", "/a.example/a", None),
+            ("/vod/", "vod/a", Some("a")),
+            ("//a.example/", "/a.example/vod/a", Some("vod/a")),
+            ("//a.example/", "/b.example/a", None),
+            ("//a.example/", "a.example/a", None),
+        ] {
+            assert_eq!(below(prefix, path), expected, "{prefix} {path}");
+        }
     }
 }

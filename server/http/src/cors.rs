@@ -3,7 +3,7 @@
 //! An origin may read either everything or nothing, so one fixed list of fields suffices. Cookies
 //! are only accepted from listed origins: for `*` browsers refuse them.
 //!
-//! Invariant: with a list of origins every reply has `vary: origin`, even without an origin in the
+//! Invariant: if any origin is listed, every reply has `vary: origin`, even without an origin in the
 //! request; otherwise a shared cache would apply one origin's permission to another.
 
 use alloc::borrow::Cow;
@@ -146,6 +146,8 @@ impl CorsPolicy {
         let mut fields = FieldList::new();
         let allowed = match &self.origins {
             OriginRule::Any => Some(Cow::Borrowed("*")),
+            // All replies are equal.
+            OriginRule::Only(origins) if origins.is_empty() => None,
             OriginRule::Only(_) => {
                 fields.push(("vary", Cow::Borrowed("origin")));
                 let listed = origin.filter(|_| self.allows(origin));
@@ -224,6 +226,14 @@ mod tests {
         assert_eq!(field(&fields, "vary"), None);
         let exposed = field(&fields, "access-control-expose-headers").unwrap();
         assert!(exposed.contains("Content-Range") && exposed.contains("Server-Timing"));
+    }
+
+    #[test]
+    fn replies_that_no_origin_may_read_do_not_vary() {
+        let policy = CorsPolicy::new(&[], &[], 1).expect("valid");
+        for origin in [None, Some("https://a.example")] {
+            assert_eq!(policy.reply_fields(origin), [], "{origin:?}");
+        }
     }
 
     #[test]

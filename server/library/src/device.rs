@@ -79,9 +79,11 @@ pub struct RootsInfo {
 ///
 /// # Errors
 /// Errors in the list of roots, or common to all of them; a failing disk is no error here.
-pub fn inspect_roots(roots: &[PathBuf], link_targets: usize) -> Result<RootsInfo, Vec<RootError>> {
-    let roots: Vec<_> = roots.iter().map(|root| MountedRoot::at("", root)).collect();
-    let roots = open_roots(&roots, link_targets, LibraryOptions::default().open_timeout)?;
+pub fn inspect_roots(
+    roots: &[MountedRoot],
+    link_targets: usize,
+) -> Result<RootsInfo, Vec<RootError>> {
+    let roots = open_roots(roots, link_targets, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| root.place().map(|(real, _)| real);
     Ok(RootsInfo {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
@@ -167,7 +169,10 @@ impl Devices {
             };
             devices.write(|table| {
                 let roots = &mut table.devices[place.device].roots;
-                roots.push(root.path.clone());
+                // A folder may be of several sites.
+                if !roots.contains(&root.path) {
+                    roots.push(root.path.clone());
+                }
                 table.of_roots.push(vec![place.device]);
             });
         }

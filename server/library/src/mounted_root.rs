@@ -68,6 +68,12 @@ impl RootPlace {
         self.below(&path).is_some().then_some(path)
     }
 
+    /// The site that it belongs to; empty for the tree of no site.
+    pub(crate) fn site(&self) -> &str {
+        let name = self.prefix.strip_prefix('/').unwrap_or_default();
+        name.split('/').next().unwrap_or_default()
+    }
+
     /// Its prefix as the path of a folder.
     pub(crate) fn folder(&self) -> &str {
         let folder = self.prefix.strip_suffix('/');
@@ -125,6 +131,8 @@ mod tests {
             }
         }
         assert_eq!(site.below("/a.example"), Some(""));
+        let sites = [&top, &site, &below, &other].map(RootPlace::site);
+        assert_eq!(sites, ["", "a.example", "a.example", "b.example"]);
         assert_eq!(top.below("/c.example/m.mp4"), None);
     }
 

@@ -391,10 +391,11 @@ impl Root {
         true
     }
 
-    /// The conflict of two roots, as far as both are open. A target of links may contain roots, or
-    /// lie in one.
+    /// The conflict of two roots of one site, as far as both are open. A target of links may contain
+    /// roots, or lie in one.
     pub(crate) fn overlap(&self, other: &Self) -> Option<RootError> {
-        if self.is_link_target || other.is_link_target {
+        let is_of_one_site = self.place_in_tree.site() == other.place_in_tree.site();
+        if self.is_link_target || other.is_link_target || !is_of_one_site {
             return None;
         }
         let (ours, theirs) = (self.held()?, other.held()?);

@@ -10,7 +10,7 @@ use crate::finding::{Finding, Findings};
 use crate::known::{Treatment, treatment};
 use crate::limits;
 use crate::listen::{Addresses, port};
-use crate::location::{Converted, Match, REDIRECT};
+use crate::location::{Converted, Match, REDIRECT, SHARED_ZONE};
 use crate::roots::is_of_challenges;
 use crate::scope::Scope;
 use crate::syntax::Directive;
@@ -137,28 +137,23 @@ fn site<'a>(server: &'a Directive, own: Converted<'a>, all: &mut Converted<'a>) 
     if !others.is_empty() {
         table.set("names", list(others), server);
     }
-    if !own.pulls.is_empty() {
-        let text = "sites have no origins: convert it alone, and run a second server";
-        all.findings.add(server, text);
-        return Vec::new();
-    }
-    if let Some(folder) = all.roots.shared_folder(&own.roots) {
-        let text = format!(
-            "it serves {folder}, as another server does, and a folder belongs to one site: write \
-             its names into the `names` of that one (sites.md)"
-        );
-        all.findings.add(server, text);
-        return Vec::new();
-    }
-    if !own.roots.write(&mut table) {
+    if !own.roots.write(&mut table) && own.pulls.is_empty() {
         let text = "it serves no files: keep nginx in front for it (beside.md)";
         all.findings.add(server, text);
         return Vec::new();
     }
     let family = table.name.clone();
     all.cors_headers.extend(own.cors_headers);
-    all.roots.join_all(own.roots);
+    all.roots.join_challenges(own.roots);
+    let is_shared = |pull: &Table| {
+        let folder = pull.value("folder");
+        folder.is_some() && all.pulls.iter().any(|of| of.value("folder") == folder)
+    };
+    if own.pulls.iter().any(is_shared) {
+        all.findings.add(server, SHARED_ZONE);
+    }
     let mut paths = needed(own.paths);
+    paths.extend(own.pulls);
     for path in &mut paths {
         path.name = format!("{family}.{}", path.name);
     }

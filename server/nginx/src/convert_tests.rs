@@ -224,13 +224,49 @@ fn further_servers_are_sites_and_redirects_to_tls_are_converted() {
         table(&found, "[site.\"b.example\".path.\"/x/\"]").expect("a table"),
         ["access = \"closed\""]
     );
+    // A folder may be of several sites.
+    assert_eq!(
+        table(&found, "[site.\"c.example\"]").expect("a table"),
+        ["roots = [\"/srv/b/c\"]"]
+    );
     let findings = findings(&found);
-    for named in [
-        "n:4: server: it serves /srv/b/c, as another server does",
-        "n:5: server: a further server without a plain host name",
+    let named = "n:5: server: a further server without a plain host name";
+    assert!(findings.contains(named), "{findings}");
+}
+
+#[test]
+fn map_of_origins_opens_to_none_but_those_it_lists() {
+    let site = |map: &str| {
+        let text = format!(
+            "http {{ map $http_origin $ok {{ {map} }} server {{ root /srv;\n\
+             add_header Access-Control-Allow-Origin $ok; }} }}"
+        );
+        let found = convert(&parse("n", &text).expect(&text)).expect(&text);
+        assert!(findings(&found).starts_with("n:2: add_header"), "{map}");
+        table(&found, "[path.\"/\"]").expect(map)
+    };
+    for (map, origins) in [
+        ("default $http_origin;", "[\"*\"]"),
+        (
+            "https://a.example $http_origin; ~b $http_origin; default '';",
+            "[\"https://a.example\"]",
+        ),
+        ("~^https://b $http_origin;", "[]"),
     ] {
-        assert!(findings.contains(named), "{findings}");
+        assert_eq!(site(map), [format!("cors_origins = {origins}")], "{map}");
     }
+}
+
+#[test]
+fn further_server_with_an_origin_is_a_site_with_one() {
+    let text = "proxy_cache_path /c keys_zone=z:1m; server { listen 80; root /srv/a;\n\
+        location /v/ { proxy_cache z; proxy_pass http://10.0.0.2; } }\n\
+        server { listen 80; server_name b.example;\n\
+        location / { proxy_cache z; proxy_pass http://10.0.0.1; } }";
+    let found = convert(&parse("n", text).expect("valid")).expect("a site");
+    let pull = table(&found, "[site.\"b.example\".pull.\"/\"]").expect("a table");
+    assert_eq!(pull[0], "origin = \"http://10.0.0.1/\"");
+    assert!(findings(&found).contains("n:3: server: several locations share this zone"));
 }
 
 #[test]

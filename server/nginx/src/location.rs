@@ -113,9 +113,7 @@ impl<'a> Converted<'a> {
             Some(pull) => {
                 let folder = pull.value("folder");
                 if folder.is_some() && self.pulls.iter().any(|of| of.value("folder") == folder) {
-                    let text = "several locations share this zone: `bytes_max` is that of each, so \
-                                divide it among them";
-                    self.findings.add(pass, text);
+                    self.findings.add(pass, SHARED_ZONE);
                 }
                 self.pulls.push(pull);
             }
@@ -193,13 +191,12 @@ impl<'a> Converted<'a> {
             let value = scope.constant(of.arg(1));
             match (name.as_str(), value) {
                 ("access-control-allow-origin", value) => {
-                    let text = "reads the page's own origin: all pages may read; name the \
-                        origins in cors_origins";
                     match value {
                         Ok(value) => origins.push(value),
-                        Err(_) => {
+                        Err(variable) => {
+                            let (listed, text) = allowed_origins(scope, &variable);
+                            origins.extend(listed);
                             self.findings.add(of, text);
-                            origins.push("*".to_owned());
                         }
                     }
                     table.set("cors_origins", list(&origins), of);
@@ -300,6 +297,40 @@ impl<'a> Converted<'a> {
         }
     }
 }
+
+/// The origins that may read by the value of a variable, and what to report of it.
+fn allowed_origins(scope: &Scope<'_>, variable: &str) -> (Vec<String>, &'static str) {
+    const ALL: &str = "reads the page's own origin: all pages may read; name the origins in \
+        cors_origins";
+    const LISTED: &str = "the origins of the map are listed; patterns, and other conditions, are \
+        not supported: add each origin to cors_origins, or no page of it may read";
+    let any = Vec::from(["*".to_owned()]);
+    if variable == "http_origin" {
+        return (any, ALL);
+    }
+    let is_it = |of: &&Directive| {
+        of.name == "map"
+            && of.arg(0) == "$http_origin"
+            && of.arg(1).strip_prefix('$') == Some(variable)
+    };
+    let Some(map) = scope.everywhere().find(is_it) else {
+        return (Vec::new(), LISTED);
+    };
+    let entries = map.inside().iter().filter(|of| !of.arg(0).is_empty());
+    let mut listed = Vec::new();
+    for entry in entries {
+        match entry.name.as_str() {
+            "default" => return (any, ALL),
+            pattern if pattern.starts_with('~') => {}
+            origin => listed.push(origin.to_owned()),
+        }
+    }
+    (listed, LISTED)
+}
+
+/// The remedy for several prefixes with one folder.
+pub(crate) const SHARED_ZONE: &str =
+    "several locations share this zone: `bytes_max` is that of each, so divide it among them";
 
 /// The remedy for redirects.
 pub(crate) const REDIRECT: &str =

@@ -62,7 +62,8 @@ pub(crate) fn convert(
             table.set("folder", quote(path.arg(0)), path);
             findings.add(
                 path,
-                "nginx's files in this folder are not used: remove them when nginx has stopped",
+                "nginx's files in this folder are not used: remove them when nginx has stopped, and \
+                 give the folder to the server's user",
             );
             for (name, key, least) in [
                 ("max_size", "bytes_max", 512 * MIB),

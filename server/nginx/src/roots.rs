@@ -149,21 +149,8 @@ impl<'a> Roots<'a> {
         nested.is_none()
     }
 
-    /// A folder of others that lies in one of these, or holds it.
-    pub(crate) fn shared_folder(&self, others: &Self) -> Option<String> {
-        let is_apart =
-            |(path, of): &&(String, &Directive)| self.is_apart(path, of, &mut Findings::default());
-        let mut folders = others.roots.iter().chain(&others.aliases);
-        folders
-            .find(|of| !is_apart(of))
-            .map(|(path, _)| path.clone())
-    }
-
-    /// Adds the folders of a site to those that no further one may have. The challenges of ACME are
-    /// of all sites.
-    pub(crate) fn join_all(&mut self, site: Self) {
-        self.aliases
-            .extend(site.roots.into_iter().chain(site.aliases));
+    /// Takes over the folder of challenges of a site: there is one for all.
+    pub(crate) fn join_challenges(&mut self, site: Self) {
         self.acme = self.acme.take().or(site.acme);
     }
 

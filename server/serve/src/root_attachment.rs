@@ -59,19 +59,27 @@ impl RootAttachments {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Attaches or detaches the root with this path, and waits for its scan.
+    /// Attaches or detaches the root with this path, that of each site that has it, and waits for
+    /// its scan.
     pub(crate) async fn set(&self, path: &Path, is_attached: bool) -> AttachmentChange {
-        let mut roots = self.roots.iter().enumerate();
-        let found = roots.find(|(_, root)| root.path == path);
-        let (Some((index, root)), Some(library)) = (found, &self.library) else {
+        let roots = self.roots.iter().enumerate();
+        let found: Vec<_> = roots.filter(|(_, root)| root.path == path).collect();
+        let Some(library) = self.library.as_ref().filter(|_| !found.is_empty()) else {
             return AttachmentChange::Unknown;
         };
-        library.set_attached(index, is_attached);
-        let mut scanned = root.is_scanned.subscribe();
-        root.is_wanted.send_replace(is_attached);
-        let is_scanned = scanned.wait_for(|state| *state == is_attached);
-        match timeout(SCAN_LIMIT, is_scanned).await {
-            Ok(_) => AttachmentChange::Done,
+        for (index, root) in &found {
+            library.set_attached(*index, is_attached);
+            root.is_wanted.send_replace(is_attached);
+        }
+        let scanned = async {
+            for (_, root) in found {
+                // The sender is in `root`.
+                let mut scanned = root.is_scanned.subscribe();
+                let _ = scanned.wait_for(|state| *state == is_attached).await;
+            }
+        };
+        match timeout(SCAN_LIMIT, scanned).await {
+            Ok(()) => AttachmentChange::Done,
             Err(_) => AttachmentChange::Scanning,
         }
     }

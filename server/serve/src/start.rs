@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use headlong_http::{RangeLimits, SessionRule};
-use headlong_library::{Library, LibraryOptions, MountedRoot};
+use headlong_library::{Library, LibraryOptions};
 use headlong_net::{ConnectionLimits, ConnectionThreads, TcpOptions};
 use headlong_storage::flash::{FlashError, FlashTier};
 use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
@@ -17,18 +17,15 @@ use crate::run_error::RunError;
 
 /// Opens the roots; they are scanned while the server runs.
 pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
-    let (mut served, folders) = (config.served(), config.folders());
+    let folders = config.folders();
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
-        unserved_roots: folders.len() - served.len(),
+        unserved_roots: folders.len() - config.served().len(),
         link_targets: config.link_targets.len(),
         server_names: config.server_names.clone(),
         ..LibraryOptions::default()
     };
-    let unserved = folders.iter().skip(served.len());
-    let unserved: Vec<_> = unserved.map(|of| MountedRoot::at("", of)).collect();
-    served.extend(unserved);
-    Library::open_mounted(&served, options).map_err(|errors| {
+    Library::open_mounted(&folders, options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         RunError::Roots(lines.join("\n"))
     })

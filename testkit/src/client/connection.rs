@@ -1,13 +1,16 @@
-//! A blocking HTTP/1.1 connection that sends arbitrary bytes.
+//! A blocking HTTP/1.1 connection that sends arbitrary bytes, also over TLS.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net;
+use rustls::pki_types::ServerName;
 
 use super::ClientError;
 use super::head::{Framing, Head, Response};
+use super::secure::{Version, config};
 
 /// Timeout for the next bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -16,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
+    tls: Option<Box<rustls::ClientConnection>>,
     /// Bytes received and not yet consumed.
     received: Vec<u8>,
 }
@@ -68,8 +72,27 @@ impl Connection {
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self {
             stream,
+            tls: None,
             received: Vec::new(),
         })
+    }
+
+    /// Speaks TLS from now on, with a server of this name; trusts only `certificate` (DER).
+    pub fn secured(mut self, certificate: &[u8], name: &str) -> Result<Self, ClientError> {
+        let config = Arc::new(config(certificate, Version::Http1)?);
+        let name = ServerName::try_from(name.to_owned());
+        let name = name.map_err(|error| ClientError::Unexpected(error.to_string()))?;
+        let tls = rustls::ClientConnection::new(config, name);
+        let mut tls = tls.map_err(|error| ClientError::Unexpected(error.to_string()))?;
+        tls.complete_io(&mut self.stream)?;
+        self.tls = Some(Box::new(tls));
+        Ok(self)
+    }
+
+    /// The server's certificate (DER), over TLS.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        let chain = self.tls.as_ref()?.peer_certificates()?;
+        chain.first().map(|certificate| &**certificate)
     }
 
     /// Sets the timeout for the next bytes.
@@ -90,7 +113,11 @@ impl Connection {
 
     /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
-        Ok(self.stream.write_all(bytes)?)
+        match &mut self.tls {
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).write_all(bytes)?,
+            None => self.stream.write_all(bytes)?,
+        }
+        Ok(())
     }
 
     /// Shuts down the sending direction.
@@ -170,7 +197,11 @@ impl Connection {
     /// Waits until bytes arrive or the connection ends.
     fn read_more(&mut self) -> Result<(), ClientError> {
         let mut buffer = [0; 64 << 10];
-        match self.stream.read(&mut buffer)? {
+        let length = match &mut self.tls {
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(&mut buffer)?,
+            None => self.stream.read(&mut buffer)?,
+        };
+        match length {
             0 => Err(ClientError::Io(std::io::ErrorKind::UnexpectedEof.into())),
             length => {
                 self.received.extend_from_slice(&buffer[..length]);

@@ -31,26 +31,35 @@ pub struct SecureClient {
     version: Version,
 }
 
+/// The settings of a client that trusts only `certificate` (DER).
+pub(super) fn config(
+    certificate: &[u8],
+    version: Version,
+) -> Result<rustls::ClientConfig, ClientError> {
+    let mut roots = rustls::RootCertStore::empty();
+    let unusable = |error: rustls::Error| ClientError::Unexpected(error.to_string());
+    roots
+        .add(CertificateDer::from(certificate.to_vec()))
+        .map_err(unusable)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![match version {
+        Version::Http1 => b"http/1.1".to_vec(),
+        Version::Http2 => b"h2".to_vec(),
+    }];
+    // A resumed session would not present a new certificate.
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(config)
+}
+
 impl SecureClient {
     /// A client that trusts only `certificate` (DER).
     pub fn new(certificate: &[u8], version: Version) -> Result<Self, ClientError> {
-        let mut roots = rustls::RootCertStore::empty();
-        let unusable = |error: rustls::Error| ClientError::Unexpected(error.to_string());
-        roots
-            .add(CertificateDer::from(certificate.to_vec()))
-            .map_err(unusable)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(unusable)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![match version {
-            Version::Http1 => b"http/1.1".to_vec(),
-            Version::Http2 => b"h2".to_vec(),
-        }];
-        // A resumed session would not present a new certificate.
-        config.resumption = rustls::client::Resumption::disabled();
+        let config = config(certificate, version)?;
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config)),
             version,

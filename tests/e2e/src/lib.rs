@@ -4,6 +4,7 @@
 //!
 //! Every test starts its own server over its own titles and stops it at the end.
 
+pub mod acme;
 pub mod conformance;
 pub mod edge;
 pub mod haproxy;
@@ -19,8 +20,10 @@ pub mod origin;
 pub mod preload;
 mod program;
 pub mod prometheus;
+mod python;
 pub mod runtime;
 pub mod s3;
+pub mod side_by_side;
 pub mod tier;
 
 pub use haproxy::HaProxy;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use headlong_testkit::{Scratch, server::free_address};
+use rustix::process::Signal;
 
 use crate::program::Program;
 
@@ -47,6 +48,36 @@ impl Nginx {
         let mut command = scratch.command("/usr/sbin/nginx");
         command.arg("-c").arg(&file).arg("-p").arg(scratch.path());
         Program::start(scratch, &mut command, address).map(Self)
+    }
+
+    /// Starts it with a whole file `conf` in `scratch`, which listens on `address`. Its folders of
+    /// temporary files are in `scratch`, too. `more` are further directives of the whole process.
+    pub fn start_file(
+        scratch: Scratch,
+        conf: &str,
+        address: SocketAddr,
+        more: &str,
+    ) -> std::io::Result<Self> {
+        let (folder, file) = (scratch.path().to_owned(), scratch.path().join(conf));
+        let text = std::fs::read_to_string(&file)?;
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|name| format!("{name}_temp_path {}/{name};", folder.display()));
+        let http = format!("http {{ {}", temporary.concat());
+        std::fs::write(&file, text.replacen("http {", &http, 1))?;
+        let mut command = scratch.command("/usr/sbin/nginx");
+        command.arg("-p").arg(&folder).arg("-c").arg(&file);
+        command.arg("-g").arg(format!("daemon off; {more}"));
+        Program::start(scratch, &mut command, address).map(Self)
+    }
+
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Makes it stop listening, and end when its last reply has ended.
+    pub fn quit(&self) {
+        self.0.signal(Signal::QUIT);
     }
 
     /// Listening address.

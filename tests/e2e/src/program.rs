@@ -49,13 +49,18 @@ impl Program {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // It may have ended.
+        let _ = id.map(|id| kill_process(id, signal));
+    }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         // First a graceful stop, which also stops workers; then SIGKILL.
-        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let _ = id.map(|id| kill_process(id, Signal::TERM));
+        self.signal(Signal::TERM);
         let end = Instant::now() + Duration::from_secs(5);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));

@@ -98,6 +98,21 @@ async fn listed_fields_are_sent_and_answer_is_cached_by_key() {
 }
 
 #[tokio::test]
+async fn host_is_sent_and_each_has_an_answer_of_its_own() {
+    let mut server = answering(YES, true).await;
+    let asked = asked(&server.url, LONG, LONG);
+    let of_field = Request::get("/a").header("Host", "a.example:81").body(());
+    let of_target = Request::get("https://b.example/a").body(());
+    for (request, host) in [(of_field, "a.example:81"), (of_target, "b.example")] {
+        let head = request.expect("a request").into_parts().0;
+        assert_eq!(asked.decide(&head, FROM, &ID).await, AuthDecision::Allowed);
+        let sent = server.requests.recv().await.expect("not from the cache");
+        let line = format!("x-original-host: {host}\r\n");
+        assert!(sent.contains(&line), "{line} in {sent}");
+    }
+}
+
+#[tokio::test]
 async fn concurrent_requests_with_same_key_share_subrequest() {
     let mut server = answering(YES, false).await;
     let asked = asked(&server.url, Duration::ZERO, LONG);

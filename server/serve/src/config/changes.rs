@@ -33,7 +33,12 @@ impl Changes {
         let pulls: BTreeSet<_> = old.pull.keys().chain(new.pull.keys()).collect();
         for prefix in pulls {
             if old.pull.get(prefix) != new.pull.get(prefix) {
-                let text = format!("[pull.{prefix:?}] as the file has it");
+                let text = match prefix.strip_prefix("//") {
+                    Some(of_site) => {
+                        format!("[pull] of the site at {of_site:?}, as the file has it")
+                    }
+                    None => format!("[pull.{prefix:?}] as the file has it"),
+                };
                 changes.needs_restart.push(text);
             }
         }

@@ -38,7 +38,7 @@ impl Config {
                 add(key, text);
             }
         }
-        for (prefix, rule) in &self.pull {
+        for (table, prefix, rule) in self.pulls() {
             // The server's own folder may belong to another user.
             let own = store_folder(&rule.folder, prefix);
             let mut folders = own
@@ -48,7 +48,7 @@ impl Config {
                 && let Err(error) = try_to_write(folder)
             {
                 let text = cannot_write(&rule.folder, &error, "name another folder");
-                add(&format!("pull.{prefix}.folder"), text);
+                add(&format!("{table}.folder"), text);
             }
         }
         if let Some(text) = self.state_trouble() {

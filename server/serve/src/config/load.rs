@@ -214,7 +214,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     config.divide_process_memory(document.is_written("limits.connections_max"));
     config.path = paths::read_rules(&mut document, "path", &config.session, &config.log.headers);
     sites::read(&mut document, &mut config);
-    pulls::read(&mut document, &mut config);
+    pulls::read(&mut document, "pull", "", &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));
     if !flags.roots.is_empty() {
         // Used unchanged, because a path need not be valid text.

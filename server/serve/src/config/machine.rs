@@ -68,9 +68,9 @@ impl Config {
                 }
             }
         }
-        for (prefix, rule) in &self.pull {
+        for (table, _, rule) in self.pulls() {
             if let Err((key, text)) = check_s3(rule) {
-                document.wrong(&format!("pull.{prefix}.{key}"), text);
+                document.wrong(&format!("{table}.{key}"), text);
             }
         }
         if let Err(text) = tcp_options(self).check() {
@@ -243,9 +243,9 @@ impl Config {
                 .iter()
                 .map(|path| ("tls.key".to_owned(), &**path)),
         );
-        for (prefix, rule) in &self.pull {
+        for (table, _, rule) in self.pulls() {
             let keys = rule.s3_keys.iter();
-            own.extend(keys.map(|path| (format!("pull.{prefix}.s3_keys"), &**path)));
+            own.extend(keys.map(|path| (format!("{table}.s3_keys"), &**path)));
         }
         for (key, path) in own {
             let real = real_path(path);

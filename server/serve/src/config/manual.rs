@@ -5,7 +5,7 @@ use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{ManualEntry, Tier, document, quote};
 
 use super::keys::{device_rows, rows};
-use super::path_rule::{PathRule, Site};
+use super::path_rule::{PathRule, Site, site_prefix};
 use super::paths::path_rows;
 use super::pulls::pull_rows;
 use super::settings::{Config, DeviceOverride};
@@ -65,8 +65,8 @@ settings. [access.md](access.md) has examples.
 const SITES: &str = "
 One table for each host name with files of its own, such as `\"films.example\"`. Requests for all
 other hosts, and for addresses, get the roots and the tables at the top. A site has its own tables
-for paths, `[site.\"NAME\".path.\"PREFIX\"]`, with the settings above; those at the top do not
-apply to it. [sites.md](sites.md) has examples.
+for paths, `[site.\"NAME\".path.\"PREFIX\"]`, with the settings above, and for origins,
+`[site.\"NAME\".pull.\"PREFIX\"]`, with those below; those at the top do not apply to it. [sites.md](sites.md) has examples.
 ";
 
 const PULLS: &str = "
@@ -162,8 +162,12 @@ impl Config {
                 text.push_str(&format!("\n[{table}.path.{}]\n", quote(prefix)));
                 path_rows().write(&mut text, "", (rule, &PathRule::default()));
             }
+            for (prefix, rule) in self.pulls_of(&site_prefix(name)) {
+                text.push_str(&format!("\n[{table}.pull.{}]\n", quote(prefix)));
+                pull_rows().write(&mut text, "", (rule, &PullRule::default()));
+            }
         }
-        for (prefix, rule) in &self.pull {
+        for (prefix, rule) in self.pulls_of("") {
             text.push_str(&format!("\n[pull.{}]\n", quote(prefix)));
             pull_rows().write(&mut text, "", (rule, &PullRule::default()));
         }

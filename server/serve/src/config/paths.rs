@@ -46,7 +46,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows.add("jwt_from", token_place().list(), |p| &mut p.jwt_from,
         "Where a request may carry such a token: `query:NAME`, `header:NAME` (with or without the prefix `Bearer`) or `cookie:NAME`. The first one present is used.");
     rows.add("auth_url", text().optional(), |p| &mut p.auth_url,
-        "The server that `auth-request` queries, by a numeric address and without TLS, like `http://127.0.0.1:9000/auth`. It receives a GET with X-Original-URI, X-Original-Method, X-Real-IP and X-Request-Id. 2xx grants access, 401 (with its WWW-Authenticate) and 403 are forwarded, any other status results in 500, and no answer within `auth_timeout` in 503.");
+        "The server that `auth-request` queries, by a numeric address and without TLS, like `http://127.0.0.1:9000/auth`. It receives a GET with X-Original-URI, X-Original-Host, X-Original-Method, X-Real-IP and X-Request-Id. 2xx grants access, 401 (with its WWW-Authenticate) and 403 are forwarded, any other status results in 500, and no answer within `auth_timeout` in 503.");
     rows.add("auth_headers", asked_field().list(), |p| &mut p.auth_headers,
         "Request headers that are forwarded to it. A cached answer applies only to requests with the same values.");
     rows.add("auth_by", named(AuthBy::ALL, AuthBy::name).list(), |p| &mut p.auth_by,

@@ -7,6 +7,7 @@ use headlong_settings::{Document, Rows, ValueKind, flag, size, text, time};
 use headlong_units::{Duration, KIB, MIB};
 
 use super::kinds::{host, of_query, path, region};
+use super::path_rule::site_prefix;
 use super::settings::Config;
 
 /// Lower limit of timeouts.
@@ -86,10 +87,11 @@ const FORMER: &[(&str, &str)] = &[
     ),
 ];
 
-/// Reads every `[pull."PREFIX"]` and reports its mistakes.
-pub(super) fn read(document: &mut Document, config: &mut Config) {
-    for prefix in document.children("pull") {
-        let table = format!("pull.{prefix}");
+/// Reads every `[pull."PREFIX"]` of a table, such as that of a site, and reports its mistakes.
+/// `site` is what the paths of the site begin with; empty for the table at the top.
+pub(super) fn read(document: &mut Document, tables: &str, site: &str, config: &mut Config) {
+    for prefix in document.children(tables) {
+        let table = format!("{tables}.{prefix}");
         let mut rule = PullRule::default();
         document.reject_former(&table, FORMER);
         pull_rows().read(document, &table, &mut rule);
@@ -120,13 +122,49 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
             let text = "holds fewer than four slices; raise it, or lower slice_bytes";
             document.wrong_too(&format!("{table}.bytes_max"), text);
         }
-        config.pull.insert(prefix, rule);
+        let below = prefix.strip_prefix('/').unwrap_or(&prefix);
+        config.pull.insert(format!("/{site}{below}"), rule);
+    }
+}
+
+impl Config {
+    /// The origins of the site whose paths begin with `site`, each with its prefix there; of all
+    /// other hosts, if that is empty.
+    pub(super) fn pulls_of<'a>(
+        &'a self,
+        site: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a PullRule)> {
+        self.pull.iter().filter_map(move |(prefix, rule)| {
+            let below = match site.strip_suffix('/') {
+                None if prefix.starts_with("//") => return None,
+                None => prefix,
+                Some(site) => {
+                    let below = prefix.strip_prefix('/')?.strip_prefix(site)?;
+                    below.starts_with('/').then_some(below)?
+                }
+            };
+            Some((below, rule))
+        })
+    }
+
+    /// All origins, each with the name of its table and its prefix in the tree of all sites.
+    pub(super) fn pulls(&self) -> impl Iterator<Item = (String, &str, &PullRule)> {
+        self.pull.iter().map(|(prefix, rule)| {
+            let table = self.site.keys().find_map(|name| {
+                let below = prefix.strip_prefix('/')?.strip_prefix(&site_prefix(name))?;
+                Some(format!("site.{name}.pull./{below}"))
+            });
+            let table = table.unwrap_or_else(|| format!("pull.{prefix}"));
+            (table, prefix.as_str(), rule)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use headlong_library::MountedRoot;
 
     use crate::config::{Config, Flags};
 
@@ -157,6 +195,6 @@ mod tests {
         let text = "[pull.\"/a/\"]\norigin = \"http://a/\"\nfolder = \"x\"\n";
         let config = Config::from_text(Path::new("y/z.toml"), text, &Flags::default());
         let config = config.expect("right");
-        assert_eq!(config.folders(), [Path::new("y/x")]);
+        assert_eq!(config.folders(), [MountedRoot::at("", Path::new("y/x"))]);
     }
 }

@@ -12,6 +12,7 @@ use headlong_settings::{Document, Rows};
 use super::kinds::{host, path};
 use super::path_rule::{PathRule, Site, site_prefix};
 use super::paths;
+use super::pulls;
 use super::settings::Config;
 
 /// Settings of a site, besides its rules of paths.
@@ -21,7 +22,7 @@ pub(super) fn site_rows() -> Rows<Site> {
     rows.add("names", host().list(), |s| &mut s.names,
         "Further host names of the site, such as that with `www.`.");
     rows.add("roots", path().list(), |s| &mut s.roots,
-        "Folders of this site, as `roots` at the top. A folder belongs to one site: for the same files under several names, use `names`.").restart();
+        "Folders of this site, as `roots` at the top. Other sites may have the same folder, or one in it; its files are then read for each of them.").restart();
     rows
 }
 
@@ -49,9 +50,13 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
             }
             taken.push(host);
         }
+        let pulls = format!("{table}.pull");
+        pulls::read(document, &pulls, &site_prefix(&name), config);
         let has_alias = site.path.values().any(|rule| !rule.alias.is_empty());
-        if site.roots.is_empty() && !has_alias {
-            let text = "names no folder to serve; write roots = [\"/srv/films\"], or remove it";
+        let has_origin = config.pulls_of(&site_prefix(&name)).next().is_some();
+        if site.roots.is_empty() && !has_alias && !has_origin {
+            let text =
+                "names no folder and no origin; write roots = [\"/srv/films\"], or remove it";
             document.wrong_too(&table, text);
         }
         config.site.insert(name, site);
@@ -90,14 +95,15 @@ impl Config {
 
     /// The served folders, followed by those of origins that are not served, and the targets of
     /// links.
-    pub fn folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<PathBuf> = self.served().into_iter().map(|of| of.folder).collect();
+    pub fn folders(&self) -> Vec<MountedRoot> {
+        let mut folders = self.served();
         for rule in self.pull.values() {
-            if !folders.contains(&rule.folder) {
-                folders.push(rule.folder.clone());
+            if !folders.iter().any(|of| of.folder == rule.folder) {
+                folders.push(MountedRoot::at("", &rule.folder));
             }
         }
-        folders.extend(self.link_targets.iter().cloned());
+        let targets = self.link_targets.iter();
+        folders.extend(targets.map(|of| MountedRoot::at("", of)));
         folders
     }
 
@@ -127,11 +133,8 @@ impl Config {
         if let Some((table, _)) = self.rules().find(|(_, rule)| has(&rule.alias)) {
             return format!("{table}.alias");
         }
-        let mut pulls = self.pull.iter();
-        let of_pull = pulls.find(|(_, rule)| rule.folder == folder);
-        of_pull.map_or("roots".to_owned(), |(prefix, _)| {
-            format!("pull.{prefix}.folder")
-        })
+        let of_pull = self.pulls().find(|(_, _, rule)| rule.folder == folder);
+        of_pull.map_or("roots".to_owned(), |(table, ..)| format!("{table}.folder"))
     }
 }
 
@@ -182,6 +185,33 @@ mod tests {
     }
 
     #[test]
+    fn origins_of_sites_have_places_and_are_shown_as_written() {
+        let rule = "origin = \"http://o/\"\nfolder = \"/mnt/x\"\n";
+        let text = format!(
+            "[pull.\"/vod/\"]\n{rule}[site.\"A.example\".pull.\"/vod/\"]\n{rule}\
+             [site.\"a.example.org\"]\nroots = [\"/srv/b\"]\n"
+        );
+        let config = load(&text).expect("valid");
+        let tables: Vec<_> = config
+            .pulls()
+            .map(|(table, place, _)| (table, place))
+            .collect();
+        let of_site = "site.A.example.pull./vod/".to_owned();
+        let expected = [
+            (of_site, "//a.example/vod/"),
+            ("pull./vod/".to_owned(), "/vod/"),
+        ];
+        assert_eq!(tables, expected);
+        let shown = config.show();
+        let again = load(&shown).expect("valid");
+        assert_eq!(
+            (again.pull, again.site),
+            (config.pull, config.site),
+            "{shown}"
+        );
+    }
+
+    #[test]
     fn reports_all_mistakes_in_sites() {
         let wrong = load(
             "roots = [\"/srv/a\"]\n[path.\"/x\"]\nalias = \"/mnt/x\"\n\
@@ -197,7 +227,7 @@ mod tests {
             "site.a b: is not a host name",
             "site.a.example.names: ",
             "site.a.example.rots: unknown key",
-            "site.a.example: names no folder",
+            "site.a.example: names no folder and no origin",
             "site.C.example: c.example is already a name of a site",
             "site.C.example.path./k/.keys: must hold a key",
             "site.C.example.path./k/.expire: unknown key",

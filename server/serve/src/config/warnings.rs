@@ -12,7 +12,7 @@ use headlong_telemetry::LogTarget;
 use headlong_units::{Bytes, Duration, MIB, nearest};
 use rustix::fs::statvfs;
 
-use super::path_rule::PathRule;
+use super::path_rule::{PathRule, site_prefix};
 use super::settings::{Admin, Config};
 
 /// Slowest client that a `send_bytes_min` may reasonably exclude, in bytes per second; mobile
@@ -41,16 +41,17 @@ impl Config {
 
     /// Further warnings, for which folders are read.
     pub fn disk_warnings(&self) -> Vec<String> {
-        let mut paths = self.path_warnings("path", &self.roots, &self.path);
+        let mut paths = self.path_warnings("path", "", (&self.roots, &self.path));
         for (name, site) in &self.site {
             let table = format!("site.{name}.path");
-            paths.extend(self.path_warnings(&table, &site.roots, &site.path));
+            let own = (&site.roots[..], &site.path);
+            paths.extend(self.path_warnings(&table, &site_prefix(name), own));
         }
-        let pulls = self.pull.iter().filter_map(|(prefix, rule)| {
+        let pulls = self.pulls().filter_map(|(table, _, rule)| {
             let bytes = Bytes(rule.bytes_max);
             let disk = disk_bytes(&rule.folder).filter(|disk| bytes > *disk)?;
             Some(format!(
-                "pull.{prefix}.bytes_max: {bytes} is more than the whole disk of {} has ({}); \
+                "{table}.bytes_max: {bytes} is more than the whole disk of {} has ({}); \
                     lower \
                  it, so that titles are evicted before the disk is full",
                 rule.folder.display(),
@@ -120,19 +121,16 @@ impl Config {
     fn path_warnings(
         &self,
         table: &str,
-        roots: &[PathBuf],
-        rules: &BTreeMap<String, PathRule>,
+        site: &str,
+        (roots, rules): (&[PathBuf], &BTreeMap<String, PathRule>),
     ) -> Vec<String> {
         let aliases = rules.iter().filter(|(_, rule)| !rule.alias.is_empty());
-        let others: Vec<&String> = self
-            .pull
-            .keys()
-            .chain(aliases.map(|(prefix, _)| prefix))
-            .collect();
+        let aliases = aliases.map(|(prefix, _)| prefix.as_str());
+        let pulls = self.pulls_of(site).map(|(prefix, _)| prefix);
+        let others: Vec<&str> = pulls.chain(aliases).collect();
         let is_elsewhere = |prefix: &&String| {
-            let is_of = |other: &&String| {
-                prefix.starts_with(other.as_str()) || other.starts_with(prefix.as_str())
-            };
+            let is_of =
+                |other: &&str| prefix.starts_with(*other) || other.starts_with(prefix.as_str());
             others.iter().any(is_of)
         };
         let of_roots = rules.keys().filter(|prefix| !is_elsewhere(prefix));

@@ -93,8 +93,7 @@ async fn follow(state: &MediaState, mut hint: ClientHint) -> Option<()> {
     if access.uses_auth_server(path.as_str()) || access.check(&asks).await.is_err() {
         return None;
     }
-    let pull = state.pulls.of(path.as_str());
-    match pull.filter(|_| !path.is_of_site()) {
+    match state.pulls.of(path.as_str()) {
         Some((pull, below)) => {
             let is_of_viewer = |argument: &str| hint.settings.is_of_viewer(argument);
             let name = pull.name(below, hint.head.uri.query(), is_of_viewer)?;

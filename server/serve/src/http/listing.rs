@@ -51,9 +51,9 @@ struct ListingText {
     next: Option<String>,
 }
 
-/// Whether the files at a path come from an origin. Sites have none.
+/// Whether the files at a path come from an origin.
 pub(super) fn is_pulled(state: &MediaState, path: &str) -> bool {
-    !path.starts_with('/') && state.pulls.covers(path)
+    state.pulls.covers(path)
 }
 
 /// Answers a request for a folder, whose path ends in a slash.

@@ -281,9 +281,7 @@ async fn answer_read(
     if path.is_folder() {
         return listing::answer(state, head, asked, path).await;
     }
-    if !path.is_of_site()
-        && let Some(below) = state.pulls.of(path.as_str())
-    {
+    if let Some(below) = state.pulls.of(path.as_str()) {
         return origin_reply::answer(state, head, asked, below).await;
     }
     for tried in 1.. {

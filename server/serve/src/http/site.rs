@@ -84,11 +84,6 @@ impl TreePath {
     pub(super) fn is_folder(&self) -> bool {
         self.below_site().is_empty() || self.tree.ends_with('/')
     }
-
-    /// Whether it is of a site, not of the files of all other hosts.
-    pub(super) fn is_of_site(&self) -> bool {
-        self.site_bytes > 0
-    }
 }
 
 #[cfg(test)]

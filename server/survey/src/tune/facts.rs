@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use headlong_library::{inspect_roots, read_mounts};
+use headlong_library::{MountedRoot, inspect_roots, read_mounts};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
@@ -155,7 +155,7 @@ impl KernelTrees {
             return Err(none());
         }
         let no_disk = || TuneError::NoDisk(device.to_owned());
-        let found = inspect_roots(&[path.to_path_buf()], 0).map_err(|_| none())?;
+        let found = inspect_roots(&[MountedRoot::at("", path)], 0).map_err(|_| none())?;
         let found = found.devices.iter().find(|info| !info.roots.is_empty());
         of_name(&found.ok_or_else(no_disk)?.name).ok_or_else(no_disk)
     }

@@ -14,7 +14,7 @@ use headlong_e2e_tests::http2::{Client, frame, initial_window, request};
 use headlong_e2e_tests::library::fill_root;
 use headlong_e2e_tests::{BackgroundViewers, Mount, Title, eventually};
 use headlong_testkit::client::{Response, fetch};
-use headlong_testkit::server::{ProcessMemory, ServerBuilder};
+use headlong_testkit::server::{ProcessMemory, ServerBuilder, binary};
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Scratch, Seed, Server, SlowDisk, pattern};
 use rustix::process::Signal;
@@ -466,4 +466,68 @@ fn catalogue_is_right_after_10_000_changes_while_served() {
         old < new + 32 * MIB,
         "{old} bytes resident, a new server {new}"
     );
+}
+
+/// Processor time of a process so far.
+fn processor_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("read");
+    let fields = stat.rsplit(") ").next().expect("fields").split(' ');
+    let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
+    // utime and stime are the 14th and 15th; the state, which is no number, was the third.
+    Duration::from_millis((ticks[10] + ticks[11]) * 10)
+}
+
+#[test]
+fn root_is_detached_while_its_scan_hangs() {
+    if !Mount::available_or_skip("root_is_detached_while_its_scan_hangs") {
+        return;
+    }
+    let scratch = Scratch::new("hung-detach").expect("a folder");
+    let [tree, folder] = ["tree", "good"].map(|name| scratch.directory(name).expect("a folder"));
+    let ill = fill_root(&tree, 2, MIB).expect("titles");
+    let good = Title::create(&folder, "good.bin", 100, MIB).expect("a title");
+    let mount = Mount::start(&tree, &scratch.path().join("point"));
+    let server = ServerBuilder::new([mount.point(), &folder]).config("rescan = \"200ms\"");
+    let server = server.start().expect("a server");
+    let status = |title: &Title| {
+        let reply = fetch(server.address(), "GET", &title.target, &[]);
+        reply.expect("answered").status()
+    };
+    assert_eq!(status(&ill[0]), 200);
+    mount.signal(Signal::STOP);
+    // Longer than the kernel caches names, so that a scan hangs.
+    std::thread::sleep(Duration::from_secs(3));
+    let mut detach = scratch.command(binary());
+    detach.args(["root", "detach"]).arg(mount.point());
+    detach.args(["--admin", &server.admin().to_string()]);
+    let mut detach = detach.spawn().expect("started");
+    eventually(
+        "it has no files",
+        || status(&ill[1]),
+        |status| *status == 404,
+    );
+    let (before, began) = (processor_time(server.pid()), Instant::now());
+    for _ in 0..40 {
+        assert_eq!(status(&good), 200);
+        assert_eq!(status(&ill[0]), 404);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // A busy thread would take all of it, or its share of a busy machine.
+    let took = processor_time(server.pid()) - before;
+    assert!(
+        took < began.elapsed() / 4,
+        "{took:?} of {:?}",
+        began.elapsed()
+    );
+    assert!(
+        detach.try_wait().expect("asked").is_none(),
+        "the scan did not hang"
+    );
+    mount.signal(Signal::CONT);
+    assert!(
+        detach.wait().expect("waited").success(),
+        "{}",
+        server.output()
+    );
+    assert_eq!((status(&good), status(&ill[0])), (200, 404));
 }

@@ -649,6 +649,98 @@ access = "closed"
 }
 
 #[test]
+fn sites_have_origins_and_share_folders() {
+    let trees = trees();
+    let [top, films, other] = trees.each_ref().map(|tree| tree.root());
+    let origins = [films, other].map(|root| {
+        let server = ServerBuilder::new([root]).start();
+        server.expect("an origin")
+    });
+    let folder = Scratch::new("sites").expect("a folder");
+    let store = folder.path();
+    let [one, two] = origins
+        .each_ref()
+        .map(|origin| format!("http://{}/", origin.address()));
+    let mut server = ServerBuilder::new([top])
+        .replaceable()
+        .config(&format!(
+            r#"[site."films.example"]
+roots = [{top:?}]
+[site."films.example".path."/x/"]
+headers = ["X-Of: films"]
+[site."films.example".pull."/vod/"]
+origin = "{one}"
+folder = {store:?}
+free_bytes_min = "0B"
+[site."edge.example".pull."/"]
+origin = "{two}"
+folder = {store:?}
+free_bytes_min = "0B"
+"#
+        ))
+        .start()
+        .expect("a server");
+    let address = server.address();
+    let ask = |host: &str, target: &str| {
+        let reply = fetch(address, "GET", target, &[("host", host)]);
+        reply.expect("answered")
+    };
+    // From the origin, from the slices, and by a new process that gets the memory of the old one.
+    for round in 0..3 {
+        if round == 2 {
+            server.replace().expect("replaced");
+        }
+        for (host, target, number) in [
+            ("other.example", "/x/title.mp4", Ok(0)),
+            ("films.example", "/x/title.mp4", Ok(0)),
+            ("films.example", "/vod/x/title.mp4", Ok(1)),
+            ("edge.example", "/x/title.mp4", Ok(2)),
+            ("other.example", "/vod/x/title.mp4", Err(404)),
+            ("edge.example", "/vod/x/title.mp4", Err(404)),
+        ] {
+            let reply = ask(host, target);
+            match number {
+                Ok(number) => {
+                    assert_eq!(reply.status(), 200, "{host}{target}");
+                    pattern::verify(number, 0, &reply.body).expect("the title of this host");
+                }
+                Err(status) => assert_eq!(reply.status(), status, "{host}{target}"),
+            }
+        }
+    }
+    let of = |host: &str| ask(host, "/x/title.mp4").field("x-of").map(str::to_owned);
+    assert_eq!(
+        (of("films.example"), of("other.example")),
+        (Some("films".to_owned()), None)
+    );
+    let purge = |path: &str| {
+        let target = format!("/purge?path={path}");
+        let reply = fetch(server.admin(), "POST", &target, &[]).expect("answered");
+        reply.text()
+    };
+    assert!(purge("/vod/x/title.mp4").contains("\"titles\":0"));
+    assert!(purge("//films.example/vod/x/title.mp4").contains("\"titles\":1"));
+    let metrics = server.metrics().expect("metrics");
+    for path in ["//films.example/vod/", "//edge.example/"] {
+        assert!(
+            metrics.contains(&format!("path=\"{path}\"")),
+            "{path} in {metrics}"
+        );
+    }
+    let folder = top.display();
+    let detach = format!("/detach?root={folder}");
+    let detached = fetch(server.admin(), "POST", &detach, &[]).expect("answered");
+    assert_eq!(detached.status(), 200, "{}", detached.text());
+    for (host, target, status) in [
+        ("other.example", "/x/title.mp4", 404),
+        ("films.example", "/x/title.mp4", 404),
+        ("edge.example", "/x/title.mp4", 200),
+    ] {
+        assert_eq!(ask(host, target).status(), status, "{host}{target}");
+    }
+}
+
+#[test]
 fn sessions_of_sites_have_their_name_in_front() {
     let trees = trees();
     let [top, films, _] = trees.each_ref().map(|tree| tree.root());

@@ -174,3 +174,43 @@ fn static_program_reads_through_the_engine() {
     assert_eq!(plain.stdout, mounted.stdout);
     assert_eq!(mount.counter("bytes_sent"), title.size_bytes);
 }
+
+/// Asks for a handle of a file as NFS servers and fanotify do; prints the error.
+const HANDLE: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+handle = (ctypes.c_uint * 34)(128, 0)
+result = libc.name_to_handle_at(-100, os.fsencode(sys.argv[1]), handle, ctypes.byref(ctypes.c_int()), 0)
+print('a handle' if result == 0 else os.strerror(ctypes.get_errno()))
+";
+
+#[test]
+fn mount_gives_out_no_file_handles() {
+    let test = "mount_gives_out_no_file_handles";
+    if !have_or_skip(test, "python3") || !Mount::available_or_skip(test) {
+        return;
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("read");
+    let numbers = release
+        .split('.')
+        .filter_map(|number| number.parse::<u32>().ok());
+    let is_new = numbers.take(2).collect::<Vec<_>>() >= vec![6, 9];
+    let scratch = headlong_testkit::Scratch::new("handles").expect("a folder");
+    let (tree, point) = (scratch.path().join("tree"), scratch.path().join("point"));
+    fs::create_dir(&tree).expect("made");
+    fs::write(tree.join("film.mkv"), "film").expect("written");
+    let mount = Mount::start(&tree, &point);
+    let mut command = Command::new("python3");
+    let output = command
+        .args(["-c", HANDLE])
+        .arg(mount.path("film.mkv"))
+        .output();
+    let said = String::from_utf8(output.expect("started").stdout).expect("text");
+    // Older kernels do not know the flag that refuses.
+    let expected = if is_new {
+        "Operation not supported\n"
+    } else {
+        "a handle\n"
+    };
+    assert_eq!(said, expected, "{}", mount.log());
+}

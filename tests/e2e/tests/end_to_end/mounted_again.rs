@@ -1,5 +1,7 @@
-//! A disk that is unmounted while the server runs, and another that is mounted in its place.
+//! A disk that is unmounted while the server runs, and another that is mounted in its place; and
+//! file systems over others.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
@@ -10,7 +12,7 @@ use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_testkit::client::fetch;
 use headlong_testkit::server::{Server, ServerBuilder, binary};
 use headlong_testkit::{Scratch, pattern};
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 const BYTES: u64 = 300_000;
 
@@ -137,4 +139,28 @@ fn detached_root_can_be_unmounted_while_others_are_served() {
     assert!(is_served(&server, "/1.mp4", 1), "{}", server.output());
     drop(server);
     unmount(point.path(), UnmountFlags::empty()).expect("unmounted");
+}
+
+#[test]
+fn title_in_a_layer_of_an_overlay_is_served() {
+    let Some(lower) = disk_or_skip("a title in a layer of an overlay", 1) else {
+        return;
+    };
+    let scratch = Scratch::new("overlay").expect("a folder");
+    let [upper, work, point] =
+        ["upper", "work", "point"].map(|name| scratch.directory(name).expect("a folder"));
+    let layers = [lower.root(), &upper, &work].map(|folder| folder.display().to_string());
+    let [lower_dir, upper_dir, work_dir] = layers;
+    let options = format!("lowerdir={lower_dir},upperdir={upper_dir},workdir={work_dir}");
+    let options = CString::new(options).expect("no NUL");
+    mount("overlay", &point, "overlay", MountFlags::empty(), &*options).expect("mounted");
+    // A layer on another file system.
+    pattern::write_file(&point.join("2.mp4"), 2, BYTES).expect("written");
+    let server = ServerBuilder::new([&point]).memory("32MiB");
+    let server = server.start().expect("a server");
+    for (target, title) in [("/1.mp4", 1), ("/2.mp4", 2)] {
+        assert!(is_served(&server, target, title), "{}", server.output());
+    }
+    drop(server);
+    unmount(&point, UnmountFlags::empty()).expect("unmounted");
 }

@@ -80,3 +80,72 @@ fn ffmpeg_reads_right_bytes_beside_hostile_reception() {
         }
     });
 }
+
+#[test]
+fn program_with_address_sanitizer_runs_and_is_helped_behind_it() {
+    let test = "program_with_address_sanitizer_runs_and_is_helped_behind_it";
+    if !have_or_skip(test, "gcc") {
+        return;
+    }
+    let scratch = Scratch::new("sanitizer").expect("a folder");
+    let program = scratch.path().join("program");
+    let source = scratch.path().join("program.c");
+    let text = "#include <fcntl.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        int main(int count, char **names) { static char bytes[65536];\n\
+        int file = open(names[1], O_RDONLY); long sum = 0, got;\n\
+        while ((got = read(file, bytes, sizeof bytes)) > 0) sum += got;\n\
+        printf(\"%ld\\n\", sum); return 0; }\n";
+    std::fs::write(&source, text).expect("written");
+    let mut gcc = scratch.command("gcc");
+    gcc.arg("-fsanitize=address")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source);
+    if !gcc.output().is_ok_and(|output| output.status.success()) {
+        headlong_testkit::skip(test, "gcc has no AddressSanitizer");
+        return;
+    }
+    let title = scratch.path().join("title");
+    headlong_testkit::pattern::write_file(&title, 1, 8 << 20).expect("written");
+    let socket = scratch.path().join("socket");
+    let reception = Reception::start(&socket);
+    let run = |preload: &str, options: &[&str]| {
+        cool(&title);
+        let mut words = under(&socket);
+        words.retain(|word| word != "--only-if-helped");
+        words.splice(2..2, options.iter().map(|option| (*option).to_owned()));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(&program).arg(&title);
+        if !preload.is_empty() {
+            command
+                .env("LD_PRELOAD", preload)
+                .env("ASAN_OPTIONS", "detect_leaks=0");
+        }
+        let output = command.stdin(Stdio::null()).output().expect("started");
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let size = format!("{}\n", 8 << 20);
+    let (code, sum, said) = run("", &[]);
+    assert_eq!((code, &sum), (Some(0), &size), "{said}");
+    assert!(
+        said.contains("it is built with AddressSanitizer, whose libasan.so"),
+        "{said}"
+    );
+    assert_eq!(reception.calls("asked"), 0);
+    let (code, sum, said) = run("", &["--only-if-helped"]);
+    assert_eq!((code, sum.as_str()), (Some(2), ""), "{said}");
+    assert!(said.contains("was not started"), "{said}");
+    // The file name of the runtime is in the message.
+    let runtime = said
+        .split("whose ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let (code, sum, said) = run(runtime.expect("a name"), &[]);
+    assert_eq!((code, &sum, said.as_str()), (Some(0), &size, ""));
+    assert!(reception.calls("asked") > 0, "helped");
+}
