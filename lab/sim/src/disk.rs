@@ -223,3 +223,58 @@ pub(crate) type FileExtents = Arc<[Vec<Extent>]>;
 pub(crate) fn extents_of_part(source: &FileExtents, part: u32) -> &[Extent] {
     source.get(part as usize).map_or(&[], Vec::as_slice)
 }
+
+#[cfg(test)]
+mod tests {
+    use headlong_drive::preset;
+    use headlong_engine::{ReadCommand, StreamId};
+    use headlong_units::{Duration, MIB};
+
+    use super::*;
+    use crate::extents::extents_of;
+
+    fn run(disk: &mut SimulatedDisk) -> Instant {
+        let mut now = Instant::ZERO;
+        while let Some(at) = disk.poll_timeout() {
+            now = at;
+            disk.handle_timeout(now);
+        }
+        now
+    }
+
+    #[test]
+    fn map_is_read_once_and_bytes_from_their_extents() {
+        let drive = preset("wd-red-wd10efrx").expect("a preset").build();
+        let device = QueuedDrive::new(drive, None, Duration::ZERO);
+        let mut disk = SimulatedDisk::new(device, 8 * MIB);
+        let file = PartId {
+            stream: StreamId(1),
+            part: 0,
+        };
+        let (few, many) = (
+            extents_of(1 << 36, 40 * MIB, 4),
+            extents_of(1 << 37, 40 * MIB, 8),
+        );
+        assert!(disk.look_up(Instant::ZERO, file, &few));
+        assert!(!disk.look_up(Instant::ZERO, file, &many));
+        let now = run(&mut disk);
+        assert_eq!(disk.poll_looked_up(), Some(file));
+        assert!(disk.look_up(now, file, &many), "the kernel has the map");
+        assert_eq!(disk.device().used().bytes, BLOCK_BYTES);
+
+        // The end of the first extent, the second one, and the begin of the third.
+        let job = ReadJob::new(&ReadCommand {
+            id: ReadId(1),
+            stream: file.stream,
+            part: 0,
+            offset: 4 * MIB,
+            length: 7 * MIB,
+            slots: Vec::new(),
+        });
+        disk.read(now, &job, &many);
+        run(&mut disk);
+        assert_eq!(disk.poll_done(), Some(ReadId(1)));
+        let used = disk.device().used();
+        assert_eq!((used.requests, used.bytes), (4, BLOCK_BYTES + 7 * MIB));
+    }
+}

@@ -170,7 +170,14 @@ impl Connection {
     /// Waits until bytes arrive or the connection ends.
     fn read_more(&mut self) -> Result<(), ClientError> {
         let mut buffer = [0; 64 << 10];
-        match self.stream.read(&mut buffer)? {
+        // The kernel does not restart a read with a timeout after a signal.
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read? {
             0 => Err(ClientError::Io(std::io::ErrorKind::UnexpectedEof.into())),
             length => {
                 self.received.extend_from_slice(&buffer[..length]);
