@@ -26,8 +26,9 @@ pub struct DrawnDrive {
     pub request_bytes_max: u64,
     /// From the completion of a request until the host sees it.
     pub turnaround: Duration,
-    /// Whether the host reads the metadata of a file from the drive when it first opens it.
-    pub has_cold_metadata: bool,
+    /// Extents of each file. The host reads the map of a file with many from the drive before the
+    /// first bytes of it.
+    pub extents_per_file: u32,
 }
 
 /// Mechanics of drawn drives: all presets with one arm that hold a library of 1 TB.
@@ -54,6 +55,7 @@ const QUEUE_DEPTHS: [u32; 3] = [1, 4, 32];
 const CACHE_SEGMENTS: [u32; 4] = [0, 8, 16, 32];
 const CACHE_SEGMENT_BYTES: [u64; 4] = [256 * KIB, 512 * KIB, MIB, 2 * MIB];
 const REQUEST_BYTES_MAX: [u64; 5] = [128 * KIB, 256 * KIB, 512 * KIB, 1_280 * KIB, 4 * MIB];
+const EXTENTS_PER_FILE: [u32; 5] = [1, 2, 4, 8, 20];
 /// Delays of completions, microseconds.
 const TURNAROUNDS: [u64; 5] = [0, 200, 1_000, 3_000, 5_000];
 
@@ -86,7 +88,7 @@ impl DrawnDrive {
             drive,
             request_bytes_max: pick(&mut host, &REQUEST_BYTES_MAX),
             turnaround: Duration::from_micros(pick(&mut host, &TURNAROUNDS)),
-            has_cold_metadata: pick(&mut root.fork("metadata"), &[false, true]),
+            extents_per_file: pick(&mut root.fork("metadata"), &EXTENTS_PER_FILE),
         })
     }
 }
@@ -125,7 +127,8 @@ mod tests {
     #[test]
     fn hundred_seeds_cover_every_queue_and_host() {
         let drawn = |seed| DrawnDrive::draw(seed).expect("presets exist");
-        let (mut queues, mut hosts, mut cold) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (mut queues, mut hosts, mut extents) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for drawn in (0..100).map(drawn) {
             let DriveSpec::HardDrive(disk) = drawn.drive else {
                 continue;
@@ -133,10 +136,10 @@ mod tests {
             let order = format!("{:?}", disk.queue.order);
             queues.insert((order, disk.queue.wait_ms_max));
             hosts.insert((drawn.request_bytes_max, drawn.turnaround.0));
-            cold += u32::from(drawn.has_cold_metadata);
+            extents.insert(drawn.extents_per_file);
         }
         assert_eq!(queues.len(), QUEUES.len());
         assert!(hosts.len() > 15, "{hosts:?}");
-        assert!((30..70).contains(&cold), "{cold}");
+        assert_eq!(extents.len(), EXTENTS_PER_FILE.len());
     }
 }

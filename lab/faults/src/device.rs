@@ -4,7 +4,9 @@
 use std::rc::Rc;
 
 use headlong_device::flash::{FlashPort, FlashResult};
-use headlong_device::{DeviceCore, FileState, IoFailure, NextCall, OpenJob, ReadCompletion};
+use headlong_device::{
+    DeviceCore, FileState, IoFailure, NextCall, OpenJob, PartId, ReadCompletion,
+};
 use headlong_engine::{
     AnnouncedRequest, DeviceState, EngineConfig, ReadOutcome, Refusal, Request, RequestId, Shard,
     Slot, StreamSpec,
@@ -138,6 +140,14 @@ impl SimulatedDevice {
         let opened = around.disk.opened(job);
         self.call(around, |core, now, machine| {
             core.handle_opened(now, machine, job.id, opened);
+        });
+    }
+
+    /// A look-up has completed.
+    pub(crate) fn located(&mut self, around: &mut DeviceEnv<'_>, id: PartId) {
+        let extents = around.disk.located();
+        self.call(around, |core, now, machine| {
+            core.handle_location(now, machine, id, extents);
         });
     }
 

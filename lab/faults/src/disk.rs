@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use headlong_device::{BLOCK_BYTES, FileRead, IoFailure, OpenJob, OpenProgress, OpenedFile};
-use headlong_engine::ReadOutcome;
+use headlong_device::{
+    BLOCK_BYTES, FileRead, IoFailure, LookupProgress, OpenJob, OpenProgress, OpenedFile, PartId,
+};
+use headlong_engine::{Extent, ReadOutcome};
 use headlong_units::{BitRate, Duration, Instant};
 
 use crate::fault::DiskFault;
@@ -28,6 +30,7 @@ pub(crate) struct ReadCall {
 pub(crate) enum DiskCompletion {
     Read(ReadCall),
     Open(OpenJob<Rc<StreamSource>>),
+    Lookup(PartId),
 }
 
 /// Support of the file system for direct reads.
@@ -145,6 +148,28 @@ impl SimulatedDisk {
         self.next += 1;
         self.ends.insert((at, self.next), DiskCompletion::Open(job));
         OpenProgress::Pending
+    }
+
+    /// Looks up the location of a file, at once if its map is in the kernel's cache.
+    pub(crate) fn look_up(&mut self, now: Instant, id: PartId) -> LookupProgress {
+        if !self.hangs() && self.chance.percent(50) {
+            return LookupProgress::Ended(self.located());
+        }
+        let at = now + self.look_up_time();
+        self.next += 1;
+        self.ends
+            .insert((at, self.next), DiskCompletion::Lookup(id));
+        LookupProgress::Pending
+    }
+
+    /// The result of a look-up: any place, as a file may be moved at any time.
+    pub(crate) fn located(&mut self) -> Option<Vec<Extent>> {
+        let extent = Extent {
+            offset: 0,
+            physical: self.chance.0.below(1 << 40),
+            length: self.chance.0.below(1 << 24),
+        };
+        (!self.is_away()).then(|| Vec::from([extent]))
     }
 
     /// The result of an open at this moment.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use headlong_device::flash::{BlockJob, SsdJob};
-use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy};
+use headlong_device::{
+    FileRead, Host, LookupJob, LookupProgress, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy,
+};
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
@@ -139,6 +141,12 @@ impl Host<SimulatedResources> for SimulatedHost<'_, '_> {
         self.around
             .note("open", [job.id.stream.0, job.id.part.into(), 0]);
         self.around.disk.open(self.around.now, job)
+    }
+
+    fn look_up(&mut self, job: LookupJob<Rc<StreamSource>, Inode>) -> LookupProgress {
+        self.around
+            .note("look up", [job.id.stream.0, job.id.part.into(), 0]);
+        self.around.disk.look_up(self.around.now, job.id)
     }
 
     fn close(&mut self, files: Vec<Inode>) {

@@ -322,6 +322,7 @@ impl<'a> World<'a> {
             {
                 self.with_device(disk, |device, around| match end {
                     DiskCompletion::Read(reading) => device.read_done(around, reading),
+                    DiskCompletion::Lookup(id) => device.located(around, id),
                     DiskCompletion::Open(job) => device.opened(around, &job),
                 });
                 return self.pass_on(disk);

@@ -18,8 +18,7 @@
 
 use headlong_drive::{DrawnDrive, DriveSpec};
 use headlong_sim::{
-    ColdOpen, LossBound, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WorldSetup,
-    settings,
+    LossBound, MeasuredWindow, Placement, RunFigures, VirtualExperiment, WorldSetup, settings,
 };
 use headlong_units::{Duration, GIB, Instant, KIB};
 use headlong_workload::Specification;
@@ -110,7 +109,7 @@ fn experiment(
         },
         request_bytes_max: drawn.request_bytes_max,
         turnaround: drawn.turnaround,
-        cold_open: drawn.has_cold_metadata.then(ColdOpen::default),
+        extents_per_file: drawn.extents_per_file,
         placement: Placement::Spread,
         ..WorldSetup::default()
     };
@@ -170,17 +169,13 @@ fn name_of(drawn: &DrawnDrive) -> String {
 fn show_drive(drawn: &DrawnDrive) {
     if let DriveSpec::HardDrive(disk) = &drawn.drive {
         eprintln!(
-            "{}: {:?}, requests of {} KiB, {:?} to the host, read cache {:?}, metadata {}",
+            "{}: {:?}, requests of {} KiB, {:?} to the host, read cache {:?}, files in {} extents",
             disk.name,
             disk.queue,
             drawn.request_bytes_max / KIB,
             drawn.turnaround,
             disk.read_cache,
-            if drawn.has_cold_metadata {
-                "cold"
-            } else {
-                "warm"
-            },
+            drawn.extents_per_file,
         );
     }
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use headlong_device::{OpenedFile, PartId, ReadJob, Resources};
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
-use headlong_engine::ReadId;
+use headlong_engine::{Extent, ReadId};
 use headlong_units::Instant;
 
 use crate::device::QueuedDrive;
+use crate::extents::map_of;
 
 /// Alignment of direct reads: the logical block of the file system.
 const BLOCK_BYTES: u64 = 4096;
@@ -55,40 +56,15 @@ pub(crate) struct SimulatedDisk {
     of_request: SmallMap<RequestId, ReadId>,
     done: VecDeque<ReadId>,
     next_id: u64,
-    cold_open: Option<ColdOpen>,
-    /// Files that were opened before, by start address: their metadata is in the kernel's cache.
-    warm: BTreeSet<u64>,
-    opening: SmallMap<ReadId, PartId>,
-    opened: VecDeque<PartId>,
-    opens: u64,
-}
-
-/// Cost of opening a file for the first time: one metadata read near the start of the file's block
-/// group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ColdOpen {
-    /// Bytes of that read.
-    pub bytes: u64,
-    /// Bytes of a block group.
-    pub group_bytes: u64,
-}
-
-impl Default for ColdOpen {
-    /// One ext4 inode block, including the extents.
-    fn default() -> Self {
-        Self {
-            bytes: BLOCK_BYTES,
-            group_bytes: 128 << 20,
-        }
-    }
+    /// Maps in the kernel's cache, by the position of the file.
+    maps: BTreeSet<u64>,
+    looking_up: SmallMap<ReadId, PartId>,
+    looked_up: VecDeque<PartId>,
+    look_ups: u64,
 }
 
 impl SimulatedDisk {
-    pub(crate) fn new(
-        device: QueuedDrive,
-        request_bytes_max: u64,
-        cold_open: Option<ColdOpen>,
-    ) -> Self {
+    pub(crate) fn new(device: QueuedDrive, request_bytes_max: u64) -> Self {
         Self {
             device,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
@@ -96,32 +72,31 @@ impl SimulatedDisk {
             of_request: SmallMap::default(),
             done: VecDeque::new(),
             next_id: 0,
-            cold_open,
-            warm: BTreeSet::new(),
-            opening: SmallMap::default(),
-            opened: VecDeque::new(),
-            opens: 0,
+            maps: BTreeSet::new(),
+            looking_up: SmallMap::default(),
+            looked_up: VecDeque::new(),
+            look_ups: 0,
         }
     }
 
-    /// Opens the file that begins at `start`. Returns whether it is open at once; otherwise
-    /// [`SimulatedDisk::poll_opened`] reports it.
-    pub(crate) fn open(&mut self, now: Instant, file: PartId, start: u64) -> bool {
-        let Some(cold) = self.cold_open.filter(|_| self.warm.insert(start)) else {
+    /// Looks up the extents of a file. Returns whether the kernel has its map; otherwise
+    /// [`SimulatedDisk::poll_looked_up`] reports the end of the read.
+    pub(crate) fn look_up(&mut self, now: Instant, file: PartId, extents: &[Extent]) -> bool {
+        let Some(map) = map_of(extents).filter(|_| self.maps.insert(extents[0].physical)) else {
             return true;
         };
         // The engine never uses these read ids.
-        let id = ReadId(u64::MAX - self.opens);
-        self.opens += 1;
-        self.opening.insert(id, file);
-        let group = start - start % cold.group_bytes.max(1);
-        self.submit(now, id, group, cold.bytes);
+        let id = ReadId(u64::MAX - self.look_ups);
+        self.look_ups += 1;
+        self.looking_up.insert(id, file);
+        self.cut(now, id, map, map + BLOCK_BYTES);
+        self.collect(now);
         false
     }
 
-    /// The next file that finished opening.
-    pub(crate) fn poll_opened(&mut self) -> Option<PartId> {
-        self.opened.pop_front()
+    /// The next file whose look-up has ended.
+    pub(crate) fn poll_looked_up(&mut self) -> Option<PartId> {
+        self.looked_up.pop_front()
     }
 
     pub(crate) fn device(&self) -> &QueuedDrive {
@@ -137,17 +112,18 @@ impl SimulatedDisk {
         self.device.outstanding() + self.reads.0.len()
     }
 
-    /// Reads from the file that begins at `start`.
-    pub(crate) fn read(&mut self, now: Instant, job: &ReadJob, start: u64) {
-        let from = start + job.offset;
-        self.submit(now, job.id, from, job.length);
-    }
-
-    /// Reads `length` bytes at `physical`.
-    fn submit(&mut self, now: Instant, read: ReadId, physical: u64, length: u64) {
-        let from = physical / BLOCK_BYTES * BLOCK_BYTES;
-        let end = (physical + length).next_multiple_of(BLOCK_BYTES);
-        self.cut(now, read, from, end);
+    /// Reads from the file with these extents.
+    pub(crate) fn read(&mut self, now: Instant, job: &ReadJob, extents: &[Extent]) {
+        let (start, end) = (job.offset, job.offset + job.length);
+        for extent in extents {
+            let from = start.max(extent.offset);
+            let to = end.min(extent.offset + extent.length);
+            if from < to {
+                let first = extent.physical + (from - extent.offset);
+                let last = (first + (to - from)).next_multiple_of(BLOCK_BYTES);
+                self.cut(now, job.id, first / BLOCK_BYTES * BLOCK_BYTES, last);
+            }
+        }
         self.collect(now);
     }
 
@@ -178,8 +154,8 @@ impl SimulatedDisk {
         self.reads = SmallMap::default();
         self.of_request = SmallMap::default();
         self.done.clear();
-        self.opening = SmallMap::default();
-        self.opened.clear();
+        self.looking_up = SmallMap::default();
+        self.looked_up.clear();
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
@@ -212,21 +188,20 @@ impl SimulatedDisk {
         *left -= 1;
         if *left == 0 {
             self.reads.remove(read);
-            match self.opening.remove(read) {
-                Some(file) => self.opened.push_back(file),
+            match self.looking_up.remove(read) {
+                Some(file) => self.looked_up.push_back(file),
                 None => self.done.push_back(read),
             }
         }
     }
 }
 
-/// A simulated device: a stream's source is the start address of each file; all other types are
-/// empty.
+/// A simulated device: a stream's source is the extents of each file; all other types are empty.
 #[derive(Debug)]
 pub(crate) struct SimulatedResources;
 
 impl Resources for SimulatedResources {
-    type Source = Arc<[u64]>;
+    type Source = FileExtents;
     type File = ();
     type Memory = ();
     type Client = ();
@@ -242,6 +217,64 @@ pub(crate) const OPENED: OpenedFile<()> = OpenedFile {
     is_current: true,
 };
 
-pub(crate) fn start_of(source: &[u64], part: u32) -> u64 {
-    source.get(part as usize).copied().unwrap_or(0)
+/// The extents of each file of a stream.
+pub(crate) type FileExtents = Arc<[Vec<Extent>]>;
+
+pub(crate) fn extents_of_part(source: &FileExtents, part: u32) -> &[Extent] {
+    source.get(part as usize).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_drive::preset;
+    use headlong_engine::{ReadCommand, StreamId};
+    use headlong_units::{Duration, MIB};
+
+    use super::*;
+    use crate::extents::extents_of;
+
+    fn run(disk: &mut SimulatedDisk) -> Instant {
+        let mut now = Instant::ZERO;
+        while let Some(at) = disk.poll_timeout() {
+            now = at;
+            disk.handle_timeout(now);
+        }
+        now
+    }
+
+    #[test]
+    fn map_is_read_once_and_bytes_from_their_extents() {
+        let drive = preset("wd-red-wd10efrx").expect("a preset").build();
+        let device = QueuedDrive::new(drive, None, Duration::ZERO);
+        let mut disk = SimulatedDisk::new(device, 8 * MIB);
+        let file = PartId {
+            stream: StreamId(1),
+            part: 0,
+        };
+        let (few, many) = (
+            extents_of(1 << 36, 40 * MIB, 4),
+            extents_of(1 << 37, 40 * MIB, 8),
+        );
+        assert!(disk.look_up(Instant::ZERO, file, &few));
+        assert!(!disk.look_up(Instant::ZERO, file, &many));
+        let now = run(&mut disk);
+        assert_eq!(disk.poll_looked_up(), Some(file));
+        assert!(disk.look_up(now, file, &many), "the kernel has the map");
+        assert_eq!(disk.device().used().bytes, BLOCK_BYTES);
+
+        // The end of the first extent, the second one, and the begin of the third.
+        let job = ReadJob::new(&ReadCommand {
+            id: ReadId(1),
+            stream: file.stream,
+            part: 0,
+            offset: 4 * MIB,
+            length: 7 * MIB,
+            slots: Vec::new(),
+        });
+        disk.read(now, &job, &many);
+        run(&mut disk);
+        assert_eq!(disk.poll_done(), Some(ReadId(1)));
+        let used = disk.device().used();
+        assert_eq!((used.requests, used.bytes), (4, BLOCK_BYTES + 7 * MIB));
+    }
 }

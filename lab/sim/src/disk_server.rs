@@ -1,22 +1,20 @@
 //! One disk of the server: its device core, the replies in progress, and the drive below.
 //!
-//! The core is the server's own. Its host here has files at fixed places of the drive that are slow
-//! to open for the first time, memory that is counted but not filled, and the sockets of the
+//! The core is the server's own. Its host here has files at fixed places of the drive, whose maps it
+//! may have to read first, memory that is counted but not filled, and the sockets of the
 //! viewers.
 //!
 //! Invariant: disks share no state except the SSDs of [`ServerShared`].
 
-use std::sync::Arc;
-
 use headlong_device::{DeviceCore, ReadCompletion};
 use headlong_engine::{
-    AnnouncedRequest, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats,
-    StreamId, StreamSpec,
+    AnnouncedRequest, ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId,
+    StreamSpec,
 };
 use headlong_flash::SpecError;
 use headlong_units::Instant;
 
-use crate::disk::{OPEN_FILES_MAX, OPENED, SimulatedDisk, SimulatedResources};
+use crate::disk::{OPEN_FILES_MAX, SimulatedDisk, SimulatedResources};
 use crate::host::SimulatedHost;
 use crate::layout::FileLocation;
 use crate::origin::{OriginEvent, Requester, ServerState};
@@ -330,16 +328,15 @@ impl DiskServer {
         if self.core.sources().contains_key(&stream) {
             return Ok(());
         }
-        let parts = parts_of(place);
-        let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
-        let starts: Arc<[u64]> = parts.iter().map(first).collect();
+        let parts = parts_of(place, shared.extents_per_file);
+        let extents = parts.iter().map(|part| part.extents.clone()).collect();
         let spec = StreamSpec {
             id: stream,
             parts,
             bit_rate: shared.bit_rate_told(place.bit_rate),
         };
         let (core, mut machine) = self.call(now, shared);
-        core.register(now, &mut machine, spec, starts)
+        core.register(now, &mut machine, spec, extents)
             .map_err(|_| 503_u16)?;
         self.settle(now, shared);
         Ok(())
@@ -357,8 +354,8 @@ impl DiskServer {
                     has_read_direct: true,
                 };
                 core.handle_read_ended(now, &mut machine, completion);
-            } else if let Some(id) = machine.disk.poll_opened() {
-                core.handle_opened(now, &mut machine, id, Ok(OPENED));
+            } else if let Some(id) = machine.disk.poll_looked_up() {
+                core.handle_location(now, &mut machine, id, None);
             } else if let Some(end) = machine.flash_ended() {
                 core.handle_flash(now, &mut machine, end);
             } else {

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use headlong_device::flash::SsdJob;
 use headlong_device::{
-    DeviceCore, FileRead, Host, Notice, OpenJob, OpenProgress, ReadCompletion, ReadyPiece, SlotBusy,
+    DeviceCore, FileRead, Host, LookupJob, LookupProgress, Notice, OpenJob, OpenProgress,
+    ReadCompletion, ReadyPiece, SlotBusy,
 };
 use headlong_engine::{
     EngineConfig, Extent, Failure, Hints, PartSpec, ReadOutcome, ReaderIdentity, Request,
@@ -24,8 +25,11 @@ use headlong_units::{BitRate, ByteRange, Instant};
 use headlong_workload::{Catalogue, SessionStream};
 
 use crate::device::{DriveUse, QueuedDrive};
-use crate::disk::{OPEN_FILES_MAX, OPENED, SimulatedDisk, SimulatedResources, start_of};
+use crate::disk::{
+    FileExtents, OPEN_FILES_MAX, OPENED, SimulatedDisk, SimulatedResources, extents_of_part,
+};
 use crate::experiment::VirtualExperiment;
+use crate::extents::extents_of;
 use crate::layout::{FileLocation, TitlePlacement};
 use crate::setup::SetupError;
 
@@ -134,10 +138,11 @@ impl PlannedCalls {
             core: DeviceCore::new(Shard::new(config)?, OPEN_FILES_MAX),
             machine: EngineOnlyHost {
                 now: Instant::ZERO,
-                disk: SimulatedDisk::new(device, setup.request_bytes_max, setup.cold_open),
+                disk: SimulatedDisk::new(device, setup.request_bytes_max),
                 taken: Vec::new(),
             },
             files: &self.files,
+            extents: setup.extents_per_file,
         };
         for (call, number) in self.calls.iter().zip(0..) {
             bare.pass_until(call.at);
@@ -154,6 +159,8 @@ struct EngineOnlyWorld<'a> {
     core: DeviceCore<SimulatedResources>,
     machine: EngineOnlyHost,
     files: &'a [FileLocation],
+    /// Extents of each file.
+    extents: u32,
 }
 
 /// A drive, and sockets that take every piece at once.
@@ -192,11 +199,14 @@ impl EngineOnlyWorld<'_> {
         machine.now = now;
         let stream = StreamId(u64::from(call.file));
         let file = &self.files[call.file as usize];
-        let start: Arc<[u64]> = Arc::new([file.physical]);
+        let extents = extents_of(file.physical, file.size_bytes, self.extents);
         // A full table refuses the call below as well, which the counters show.
-        let _ = self
-            .core
-            .register(now, machine, spec_of(stream, file), start);
+        let _ = self.core.register(
+            now,
+            machine,
+            spec_of(stream, extents.clone()),
+            Arc::new([extents]),
+        );
         let request = Request {
             viewer: ReaderIdentity::Named(ViewerId(u64::from(call.viewer))),
             stream,
@@ -224,8 +234,8 @@ impl EngineOnlyWorld<'_> {
                     has_read_direct: true,
                 };
                 core.handle_read_ended(now, machine, completion);
-            } else if let Some(id) = machine.disk.poll_opened() {
-                core.handle_opened(now, machine, id, Ok(OPENED));
+            } else if let Some(id) = machine.disk.poll_looked_up() {
+                core.handle_location(now, machine, id, None);
             } else {
                 return;
             }
@@ -240,24 +250,28 @@ impl Host<SimulatedResources> for EngineOnlyHost {
 
     fn vacate(&mut self, _: Slot) {}
 
-    fn open(&mut self, job: OpenJob<Arc<[u64]>>) -> OpenProgress<()> {
-        let start = start_of(&job.source, job.id.part);
-        match self.disk.open(self.now, job.id, start) {
-            true => OpenProgress::Ended(Ok(OPENED)),
-            false => OpenProgress::Pending,
+    fn open(&mut self, _: OpenJob<FileExtents>) -> OpenProgress<()> {
+        OpenProgress::Ended(Ok(OPENED))
+    }
+
+    fn look_up(&mut self, job: LookupJob<FileExtents, ()>) -> LookupProgress {
+        let extents = extents_of_part(&job.source, job.id.part);
+        match self.disk.look_up(self.now, job.id, extents) {
+            true => LookupProgress::Ended(None),
+            false => LookupProgress::Pending,
         }
     }
 
     fn close(&mut self, _: Vec<()>) {}
 
     fn read(&mut self, read: FileRead<SimulatedResources>) {
-        let start = start_of(&read.source, read.job.file.part);
-        self.disk.read(self.now, &read.job, start);
+        let extents = extents_of_part(&read.source, read.job.file.part);
+        self.disk.read(self.now, &read.job, extents);
     }
 
     fn forget(&mut self, _: StreamId) {}
 
-    fn lasting_name(&self, _: StreamId, _: &Arc<[u64]>) -> Option<u64> {
+    fn lasting_name(&self, _: StreamId, _: &FileExtents) -> Option<u64> {
         None
     }
 
@@ -282,16 +296,12 @@ impl Host<SimulatedResources> for EngineOnlyHost {
     fn announce(&mut self, _: Notice<'_>) {}
 }
 
-fn spec_of(id: StreamId, file: &FileLocation) -> StreamSpec {
+fn spec_of(id: StreamId, extents: Vec<Extent>) -> StreamSpec {
     StreamSpec {
         id,
         parts: vec![PartSpec {
-            size_bytes: file.size_bytes,
-            extents: vec![Extent {
-                offset: 0,
-                physical: file.physical,
-                length: file.size_bytes,
-            }],
+            size_bytes: extents.iter().map(|extent| extent.length).sum(),
+            extents,
             flash_key: None,
             is_absent: false,
         }],

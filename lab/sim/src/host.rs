@@ -1,24 +1,24 @@
 //! Host of a device core in virtual time: turns the core's actions into requests of modelled drives
 //! and pieces for viewers' sockets.
 
-use std::sync::Arc;
-
 use headlong_device::flash::{FlashResult, SsdJob};
-use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy};
+use headlong_device::{
+    FileRead, Host, LookupJob, LookupProgress, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy,
+};
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
 use headlong_units::Instant;
 
-use crate::disk::{OPENED, SimulatedDisk, SimulatedResources, start_of};
+use crate::disk::{FileExtents, OPENED, SimulatedDisk, SimulatedResources, extents_of_part};
 use crate::origin::{OriginEvent, ReplyPiece};
 use crate::request::{ActiveReply, ServerShared, of_all};
 use crate::slab::Slab;
 
 /// The parts that the simulation imitates, as reports print them.
-pub const IMITATED: &str = "the server's request path (requests, pacing), file systems (a first \
-                            open costs a read as set by `simulation.cold_open`; headers are not \
-                            read), block layer, io_uring, drives, SSDs, network, sockets";
+pub const IMITATED: &str = "the server's request path (requests, pacing), file systems (inodes \
+                            are in memory; the map of a file with more than four extents, as set \
+                            by `simulation.extents`, costs a read; headers are not read), block layer, io_uring, drives, SSDs, network, sockets";
 
 /// Host of one disk during a call of its core.
 pub(crate) struct SimulatedHost<'m> {
@@ -45,24 +45,28 @@ impl Host<SimulatedResources> for SimulatedHost<'_> {
     /// Simulated memory is never given back.
     fn vacate(&mut self, _: Slot) {}
 
-    fn open(&mut self, job: OpenJob<Arc<[u64]>>) -> OpenProgress<()> {
-        let start = start_of(&job.source, job.id.part);
-        match self.disk.open(self.now, job.id, start) {
-            true => OpenProgress::Ended(Ok(OPENED)),
-            false => OpenProgress::Pending,
+    fn open(&mut self, _: OpenJob<FileExtents>) -> OpenProgress<()> {
+        OpenProgress::Ended(Ok(OPENED))
+    }
+
+    fn look_up(&mut self, job: LookupJob<FileExtents, ()>) -> LookupProgress {
+        let extents = extents_of_part(&job.source, job.id.part);
+        match self.disk.look_up(self.now, job.id, extents) {
+            true => LookupProgress::Ended(None),
+            false => LookupProgress::Pending,
         }
     }
 
     fn close(&mut self, _: Vec<()>) {}
 
     fn read(&mut self, read: FileRead<SimulatedResources>) {
-        let start = start_of(&read.source, read.job.file.part);
-        self.disk.read(self.now, &read.job, start);
+        let extents = extents_of_part(&read.source, read.job.file.part);
+        self.disk.read(self.now, &read.job, extents);
     }
 
     fn forget(&mut self, _: StreamId) {}
 
-    fn lasting_name(&self, stream: StreamId, _: &Arc<[u64]>) -> Option<u64> {
+    fn lasting_name(&self, stream: StreamId, _: &FileExtents) -> Option<u64> {
         Some(stream.0)
     }
 

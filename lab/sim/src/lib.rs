@@ -17,6 +17,7 @@ mod disk;
 mod disk_server;
 mod engine_only;
 mod experiment;
+mod extents;
 mod histogram;
 mod host;
 mod layout;
@@ -39,7 +40,6 @@ mod world;
 
 pub use bound::Bound;
 pub use device::{AccessPattern, DriveUse};
-pub use disk::ColdOpen;
 pub use engine_only::{EngineOnlyResult, PlannedCalls};
 pub use experiment::{VirtualExperiment, files_of};
 pub use histogram::{DistributionSummary, Histogram};

@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 
 use headlong_engine::{
-    ConnectionId, Extent, Hints, PartSpec, ReaderIdentity, RequestId, Slot, StreamId, ViewerId,
+    ConnectionId, Hints, PartSpec, ReaderIdentity, RequestId, Slot, StreamId, ViewerId,
 };
 use headlong_http::{Pace, Pacer};
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Instant};
 use headlong_workload::ViewerIdentity;
 
+use crate::extents::extents_of;
 use crate::histogram::Histogram;
 use crate::layout::FileLocation;
 use crate::origin::{OriginEvent, Requester};
@@ -30,6 +31,7 @@ pub(crate) struct ServerShared {
     pub(crate) bit_rates_known: bool,
     pub(crate) bit_rates_told: Vec<(BitRate, BitRate)>,
     pub(crate) checked: bool,
+    pub(crate) extents_per_file: u32,
 }
 
 /// A request for one file.
@@ -45,14 +47,10 @@ pub(crate) struct FileRequest<'p> {
 const TITLES_FROM: u64 = 1 << 40;
 
 /// The files of a stream: a single file, or all files of the title in playlist order.
-pub(crate) fn parts_of(place: &FileLocation) -> Vec<PartSpec> {
+pub(crate) fn parts_of(place: &FileLocation, extents_per_file: u32) -> Vec<PartSpec> {
     let part = |(physical, size_bytes)| PartSpec {
         size_bytes,
-        extents: vec![Extent {
-            offset: 0,
-            physical,
-            length: size_bytes,
-        }],
+        extents: extents_of(physical, size_bytes, extents_per_file),
         flash_key: Some(key_of(physical)),
         is_absent: false,
     };
@@ -73,6 +71,7 @@ impl ServerShared {
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
             checked: setup.checked,
+            extents_per_file: setup.extents_per_file,
         }
     }
 

@@ -8,7 +8,7 @@ use headlong_http::Pace;
 use headlong_units::{BitRate, Duration, Instant, KIB};
 use headlong_workload::ViewerIdentity;
 
-use crate::disk::{ColdOpen, SimulatedResources};
+use crate::disk::SimulatedResources;
 use crate::layout::Placement;
 use crate::measure::MeasuredWindow;
 use crate::page_cache_server::PageCacheServerSetup;
@@ -49,9 +49,9 @@ pub struct WorldSetup {
     pub queue_depth: Option<usize>,
     /// Placement of files.
     pub placement: Placement,
-    /// Cost of opening a file for the first time, Headlong only; nothing if `None`: all metadata is
-    /// in the kernel's cache.
-    pub cold_open: Option<ColdOpen>,
+    /// Extents of each file, Headlong only. With more than four, the kernel reads the map of a file
+    /// before its first bytes, as ext4 does.
+    pub extents_per_file: u32,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
     /// Whether the server knows the playlists of titles in several files, and so the order of the
@@ -94,7 +94,7 @@ impl Default for WorldSetup {
             turnaround: Duration::ZERO,
             queue_depth: None,
             placement: Placement::default(),
-            cold_open: None,
+            extents_per_file: 1,
             bit_rates_known: false,
             playlists_known: true,
             names_next: false,

@@ -533,7 +533,7 @@ fn origin(
                 tier.map(|of| SimulatedTier::new(count as u32, piece_bytes, of, is_restarted));
             let disks = (0..).zip(shards.into_iter().zip(devices));
             let disks = disks.map(|(number, (shard, device))| {
-                let disk = SimulatedDisk::new(device, setup.request_bytes_max, setup.cold_open);
+                let disk = SimulatedDisk::new(device, setup.request_bytes_max);
                 DiskServer::new(number, shard, disk)
             });
             let tier = tier.transpose()?;

@@ -13,6 +13,7 @@ use headlong_units::Instant;
 use crate::files::Files;
 use crate::flash::{FlashPort, FlashResult};
 use crate::host::{Host, Notice};
+use crate::locations::Locations;
 use crate::read::WaitingRead;
 use crate::reply::Reply;
 use crate::resources::Resources;
@@ -21,6 +22,11 @@ use crate::restored_chains::RestoredChains;
 type FilesOf<R> = Files<
     <R as Resources>::File,
     <R as Resources>::Source,
+    WaitingRead<<R as Resources>::Memory, <R as Resources>::Source>,
+>;
+
+type LocationsOf<R> = Locations<
+    <R as Resources>::File,
     WaitingRead<<R as Resources>::Memory, <R as Resources>::Source>,
 >;
 
@@ -35,6 +41,7 @@ pub struct DeviceCore<R: Resources> {
     /// whether their files have moved to other streams.
     pub(crate) gone: BTreeMap<StreamId, bool>,
     pub(crate) files: FilesOf<R>,
+    pub(crate) locations: LocationsOf<R>,
     /// Reads that failed before they were started.
     pub(crate) ended_reads: Vec<(ReadId, ReadOutcome)>,
     pub(crate) flash: Option<FlashPort<R>>,
@@ -54,6 +61,7 @@ impl<R: Resources> DeviceCore<R> {
             running: BTreeMap::new(),
             gone: BTreeMap::new(),
             files: Files::new(files_max),
+            locations: Locations::new(),
             ended_reads: Vec::new(),
             flash: None,
             flash_ended: Vec::new(),
@@ -136,7 +144,7 @@ impl<R: Resources> DeviceCore<R> {
     pub fn drain_queues(&mut self, now: Instant, host: &mut impl Host<R>) {
         loop {
             if let Some(command) = self.shard.poll_command() {
-                self.obey(host, command);
+                self.obey(now, host, command);
             } else if let Some(event) = self.shard.poll_event() {
                 self.pass_on(now, host, event);
             } else if let Some((id, outcome)) = self.ended_reads.pop() {
@@ -162,9 +170,9 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    fn obey(&mut self, host: &mut impl Host<R>, command: Command) {
+    fn obey(&mut self, now: Instant, host: &mut impl Host<R>, command: Command) {
         match command {
-            Command::Read(read) => self.read(host, read),
+            Command::Read(read) => self.read(now, host, read),
             Command::Forget(stream) => self.forget(host, stream),
             Command::Vacate(slot) => host.vacate(slot),
             Command::Flash(command) => {

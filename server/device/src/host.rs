@@ -2,14 +2,16 @@
 
 use alloc::vec::Vec;
 
-use headlong_engine::{DeviceState, Failure, ReadId, RequestId, SizeChange, Slot, StreamId};
+use headlong_engine::{
+    DeviceState, Extent, Failure, ReadId, RequestId, SizeChange, Slot, StreamId,
+};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId, SsdState};
 use headlong_units::Duration;
 
 use crate::flash::SsdJob;
 use crate::io_failure::IoFailure;
-use crate::open_job::{OpenJob, OpenedFile};
+use crate::open_job::{LookupJob, OpenJob, OpenedFile};
 use crate::read::FileRead;
 use crate::resources::Resources;
 
@@ -28,6 +30,13 @@ pub trait Host<R: Resources> {
 
     /// Opens a file, immediately or later.
     fn open(&mut self, job: OpenJob<R::Source>) -> OpenProgress<R::File>;
+
+    /// Looks up where an open file lies on the device, immediately or later. The device may read
+    /// metadata for that, which the first read of the file needs as well.
+    fn look_up(&mut self, job: LookupJob<R::Source, R::File>) -> LookupProgress {
+        let _ = job;
+        LookupProgress::Ended(None)
+    }
 
     /// Closes files without a remaining reader.
     fn close(&mut self, files: Vec<R::File>);
@@ -71,6 +80,15 @@ pub enum OpenProgress<F> {
     Pending,
     /// Completed.
     Ended(Result<OpenedFile<F>, IoFailure>),
+}
+
+/// Progress of a look-up.
+#[derive(Debug)]
+pub enum LookupProgress {
+    /// In flight; completed by [`crate::DeviceCore::handle_location`].
+    Pending,
+    /// Completed. The extents, or `None` if the location of the file is unknown or unchanged.
+    Ended(Option<Vec<Extent>>),
 }
 
 /// A read into the slot is in flight.

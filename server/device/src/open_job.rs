@@ -22,6 +22,18 @@ pub struct OpenJob<S> {
     pub is_direct: bool,
 }
 
+/// An open file whose location is to be looked up; completed by
+/// [`crate::DeviceCore::handle_location`].
+#[derive(Debug, Clone)]
+pub struct LookupJob<S, F> {
+    /// The file.
+    pub id: PartId,
+    /// The stream's source.
+    pub source: S,
+    /// The open file.
+    pub file: F,
+}
+
 /// An opened file.
 #[derive(Debug, Clone)]
 pub struct OpenedFile<F> {

@@ -1,21 +1,23 @@
-//! Disk reads: leases memory, opens the file if necessary, and passes the read to the host.
+//! Disk reads: leases memory, opens the file and looks up its location if necessary, and passes the
+//! read to the host.
 
 use alloc::vec::Vec;
 
-use headlong_engine::{ReadCommand, ReadOutcome};
+use headlong_engine::{Extent, ReadCommand, ReadOutcome};
 use headlong_units::Instant;
 
 use crate::device_core::DeviceCore;
 use crate::files::{FileNotice, OpenFile};
-use crate::host::{Host, Notice, OpenProgress};
+use crate::host::{Host, LookupProgress, Notice, OpenProgress};
 use crate::io_failure::IoFailure;
-use crate::open_job::{OpenedFile, PartId};
+use crate::open_job::{LookupJob, OpenedFile, PartId};
 use crate::read::{FileRead, ReadCompletion, WaitingRead};
 use crate::read_job::ReadJob;
 use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
-    pub(crate) fn read(&mut self, host: &mut impl Host<R>, mut command: ReadCommand) {
+    pub(crate) fn read(&mut self, now: Instant, host: &mut impl Host<R>, command: ReadCommand) {
+        let mut command = command;
         if mutated!(SlotsReversed) {
             command.slots.reverse();
         }
@@ -33,14 +35,19 @@ impl<R: Resources> DeviceCore<R> {
             job,
             source,
         };
-        self.begin(host, read);
-        self.start_opens(host);
+        self.begin(now, host, read);
+        self.start_opens(now, host);
     }
 
-    fn begin(&mut self, host: &mut impl Host<R>, read: WaitingRead<R::Memory, R::Source>) {
+    fn begin(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        read: WaitingRead<R::Memory, R::Source>,
+    ) {
         let id = read.job.file;
         match self.files.get(id) {
-            Some(file) => launch(host, read, file),
+            Some(file) => self.begin_open(now, host, read, file),
             None => {
                 let source = read.source.clone();
                 self.files.open_for(id, &source, read);
@@ -48,18 +55,90 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
+    /// Begins a read of an open file.
+    fn begin_open(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        read: WaitingRead<R::Memory, R::Source>,
+        file: OpenFile<R::File>,
+    ) {
+        let (id, source) = (read.job.file, read.source.clone());
+        if self.locations.is_known(id) {
+            return launch(host, read, file);
+        }
+        if self.locations.wait(id, read, file.clone()) {
+            self.look_up(now, host, id, source, file.file);
+            self.look_up_candidates(now, host);
+        }
+    }
+
+    /// Looks up files of replies that have read nothing yet.
+    fn look_up_candidates(&mut self, now: Instant, host: &mut impl Host<R>) {
+        while let Some(id) = self.locations.next_companion() {
+            match (self.files.get(id), self.sources.get(&id.stream).cloned()) {
+                (Some(file), Some(source)) => self.look_up(now, host, id, source, file.file),
+                _ => drop(self.locations.ended(id, false)),
+            }
+        }
+    }
+
+    fn look_up(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        id: PartId,
+        source: R::Source,
+        file: R::File,
+    ) {
+        let job = LookupJob { id, source, file };
+        if let LookupProgress::Ended(extents) = host.look_up(job) {
+            self.located(now, host, id, extents);
+        }
+    }
+
+    fn located(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        id: PartId,
+        extents: Option<Vec<Extent>>,
+    ) {
+        let is_known = self.sources.contains_key(&id.stream);
+        let waiting = self.locations.ended(id, is_known);
+        if let Some(extents) = extents {
+            self.shard.handle_location(now, id.stream, id.part, extents);
+        }
+        for (read, file) in waiting {
+            launch(host, read, file);
+        }
+    }
+
+    /// The location of a file was looked up; `None` if it is unknown or unchanged.
+    pub fn handle_location(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        id: PartId,
+        extents: Option<Vec<Extent>>,
+    ) {
+        self.located(now, host, id, extents);
+        self.drain_queues(now, host);
+    }
+
     /// Starts queued opens up to the limit of opens in flight.
-    pub(crate) fn start_opens(&mut self, host: &mut impl Host<R>) {
+    pub(crate) fn start_opens(&mut self, now: Instant, host: &mut impl Host<R>) {
         while let Some(job) = self.files.next_open() {
             let id = job.id;
             if let OpenProgress::Ended(opened) = host.open(job) {
-                self.open_ended(host, id, opened);
+                self.open_ended(now, host, id, opened);
             }
         }
     }
 
     fn open_ended(
         &mut self,
+        now: Instant,
         host: &mut impl Host<R>,
         id: PartId,
         opened: Result<OpenedFile<R::File>, IoFailure>,
@@ -73,7 +152,7 @@ impl<R: Resources> DeviceCore<R> {
         };
         for read in waiting {
             match &result {
-                Ok(file) => launch(host, read, file.clone()),
+                Ok(file) => self.begin_open(now, host, read, file.clone()),
                 Err(failure) => self.ended_reads.push((read.job.id, failure.outcome())),
             }
         }
@@ -87,8 +166,8 @@ impl<R: Resources> DeviceCore<R> {
         id: PartId,
         opened: Result<OpenedFile<R::File>, IoFailure>,
     ) {
-        self.open_ended(host, id, opened);
-        self.start_opens(host);
+        self.open_ended(now, host, id, opened);
+        self.start_opens(now, host);
         self.drain_queues(now, host);
     }
 
@@ -128,7 +207,7 @@ impl<R: Resources> DeviceCore<R> {
                 let source = read.source.clone();
                 let news = self.files.open_buffered(id, &source, read);
                 announce(host, news);
-                self.start_opens(host);
+                self.start_opens(now, host);
             }
         }
         self.drain_queues(now, host);

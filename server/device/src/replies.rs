@@ -47,7 +47,8 @@ impl<R: Resources> DeviceCore<R> {
         {
             // Opened before any read, so that the reply is served from this version.
             self.files.open_ahead(file, source);
-            self.start_opens(host);
+            self.locations.add_candidate(file);
+            self.start_opens(now, host);
             self.drain_queues(now, host);
         }
         chain

@@ -42,6 +42,7 @@ impl<R: Resources> DeviceCore<R> {
         id: PartId,
         spec: PartSpec,
     ) {
+        self.locations.forget_part(id);
         if spec.is_absent {
             // Close the file, so that its disk space is freed.
             let file = self.files.remove(id);
@@ -79,6 +80,7 @@ impl<R: Resources> DeviceCore<R> {
     /// The shard has unregistered a stream.
     pub(crate) fn forget(&mut self, host: &mut impl Host<R>, stream: StreamId) {
         self.sources.remove(&stream);
+        self.locations.forget(stream);
         close(host, self.files.forget(stream));
         host.forget(stream);
     }

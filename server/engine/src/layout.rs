@@ -111,6 +111,13 @@ impl Layout {
         }
     }
 
+    /// The location of a part became known; returns whether it differs from the one assumed.
+    pub(crate) fn set_extents(&mut self, part: u32, extents: Vec<Extent>) -> bool {
+        let known = self.parts.get_mut(part as usize);
+        let known = known.filter(|known| known.extents != extents);
+        known.map(|known| known.extents = extents).is_some()
+    }
+
     /// End of the pieces of `from..to` that lie in present parts, up to the first absent part.
     pub(crate) fn present_until(&self, from: u32, to: u32) -> u32 {
         let first = self.parts.partition_point(|part| part.first_piece <= from);
@@ -292,6 +299,21 @@ mod tests {
         .expect("few");
         assert_eq!(layout.physical(0, 19), Some(1019));
         assert_eq!(layout.physical_of_piece(3), Some(510));
+    }
+
+    #[test]
+    fn location_replaces_assumed_one_once() {
+        let mut layout = layout(&[40]);
+        assert_eq!(layout.physical(0, 5), None);
+        let extents = vec![Extent {
+            offset: 0,
+            physical: 700,
+            length: 40,
+        }];
+        assert!(layout.set_extents(0, extents.clone()));
+        assert_eq!(layout.physical(0, 5), Some(705));
+        assert!(!layout.set_extents(0, extents.clone()));
+        assert!(!layout.set_extents(1, extents), "there is no such part");
     }
 
     proptest! {

@@ -160,9 +160,13 @@ impl Queue {
 
     /// Removes all jobs of a stream.
     pub(crate) fn drain_stream(&mut self, stream: StreamId) -> Vec<Job> {
-        let range = (stream, 0, JobId(0))..=(stream, u32::MAX, JobId(u64::MAX));
-        let ids: Vec<JobId> = self.by_stream.range(range).map(|(_, _, id)| *id).collect();
+        let ids = self.of_stream(stream);
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    fn of_stream(&self, stream: StreamId) -> Vec<JobId> {
+        let range = (stream, 0, JobId(0))..=(stream, u32::MAX, JobId(u64::MAX));
+        self.by_stream.range(range).map(|(_, _, id)| *id).collect()
     }
 
     /// Removes all jobs.
@@ -220,6 +224,13 @@ impl Queue {
             Duration((*deadline + allowed).since(now).0 / (before + place))
         };
         (0..).zip(waiting).map(share).min()
+    }
+
+    /// Moves the jobs of a stream to the positions that their first pieces have now.
+    pub(crate) fn relocate(&mut self, stream: StreamId, position: impl Fn(u32) -> u64) {
+        for id in self.of_stream(stream) {
+            self.update(id, |job| job.physical = position(job.from));
+        }
     }
 
     /// The next job under overload. In order of deadline, every job would be done a little too
@@ -324,6 +335,17 @@ mod tests {
         let now = Instant::ZERO + Duration::from_secs(10);
         let latest = (now, Duration::from_secs(2));
         queue.time_for_each((order, SWEEP, GRACE), latest, outstanding)
+    }
+
+    #[test]
+    fn job_of_located_stream_moves_in_the_sweep() {
+        let mut queue = Queue::default();
+        let (moved, other) = (queue.push(job(100, 9_000)), queue.push(job(500, 9_000)));
+        queue.relocate(StreamId(100), |piece| 900 + u64::from(piece));
+        queue.relocate(StreamId(7), |_| 0);
+        assert_eq!(queue.positions().collect::<Vec<_>>(), [500, 900]);
+        assert_eq!(queue.sweep(0), Some(other));
+        assert_eq!(queue.sweep(600), Some(moved));
     }
 
     #[test]

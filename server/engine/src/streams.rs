@@ -11,7 +11,7 @@ use crate::age_queue::{AgeQueue, StayId};
 use crate::id_map::IdMap;
 use crate::ids::StreamId;
 use crate::layout::Layout;
-use crate::stream::PartSpec;
+use crate::stream::{Extent, PartSpec};
 
 /// A registered stream.
 #[derive(Debug)]
@@ -56,6 +56,17 @@ impl Streams {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.layout.set_part(part, spec);
         }
+    }
+
+    /// The location of a part became known. Returns the layout if that changes it.
+    pub(crate) fn set_extents(
+        &mut self,
+        id: StreamId,
+        part: u32,
+        extents: Vec<Extent>,
+    ) -> Option<&Layout> {
+        let layout = &mut self.by_id.get_mut(&id)?.layout;
+        layout.set_extents(part, extents).then_some(layout)
     }
 
     /// Appends parts; returns whether all could be numbered.

@@ -631,6 +631,8 @@ mod tests {
         for extent in &mut within {
             extent.physical += start_sectors * 512;
         }
+        let located = stream.locate(0, &file);
+        assert_eq!(located.unwrap_or_default(), within);
         assert_eq!(stream.spec().parts[0].extents, within);
     }
 }

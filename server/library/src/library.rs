@@ -10,7 +10,6 @@ use headlong_media::encode_path;
 
 use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
-use crate::facts::FactsLoaded;
 use crate::folder::FolderContent;
 use crate::lookup::{PathContent, ResolveError, check_path};
 use crate::mounted_root::MountedRoot;
@@ -182,20 +181,8 @@ impl Library {
         some.flatten()
     }
 
-    /// Loads records of [`Library::take_new_facts`] and [`Library::all_facts`]; to be called before
-    /// the first scan, otherwise files already looked up do not use them.
-    pub fn recall_facts(&self, bytes: &[u8]) -> FactsLoaded {
-        self.state.maker.ground.facts.recall_all(bytes)
-    }
-
-    /// Records of facts learned since the last call, to be appended to the others.
-    pub fn take_new_facts(&self) -> Vec<u8> {
-        self.state.maker.ground.facts.take_new()
-    }
-
-    /// Records of all known facts of media files.
-    pub fn all_facts(&self) -> Vec<u8> {
-        self.state.maker.ground.facts.all()
+    pub(crate) fn context(&self) -> &LibraryContext {
+        &self.state.maker.ground
     }
 
     /// The streams that no path leads to any more, each once.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use headlong_engine::{PartSpec, StreamId, StreamSpec};
+use headlong_engine::{Extent, PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
 use headlong_media::{HeaderFacts, encode_path};
 use headlong_units::BitRate;
@@ -16,14 +16,15 @@ use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::device::{Devices, FileSystemLocation};
-use crate::facts::{FactsKey, FactsTable};
 use crate::header_scan::{HeaderProgress, HeaderScan};
 use crate::identity::{FileIdentity, born_ns};
 use crate::kind::has_header;
 use crate::os_path::os_path;
 use crate::past_versions::PastVersions;
+use crate::places::{FilePlace, PlaceTable};
 use crate::raw;
 use crate::root::Root;
+use crate::version_table::{VersionKey, VersionTable};
 use crate::warning::{RuntimeWarnings, Warning};
 
 /// Context shared by all streams.
@@ -32,7 +33,8 @@ pub(crate) struct LibraryContext {
     pub(crate) roots: Vec<Arc<Root>>,
     pub(crate) devices: Devices,
     pub(crate) late_warnings: RuntimeWarnings,
-    pub(crate) facts: FactsTable,
+    pub(crate) facts: VersionTable<HeaderFacts>,
+    pub(crate) places: PlaceTable,
     pub(crate) past: PastVersions,
 }
 
@@ -42,7 +44,8 @@ impl LibraryContext {
             roots,
             devices,
             late_warnings: RuntimeWarnings::default(),
-            facts: FactsTable::default(),
+            facts: VersionTable::default(),
+            places: PlaceTable::default(),
             past: PastVersions::default(),
         }
     }
@@ -132,7 +135,7 @@ pub struct StreamFiles {
     pub manifest_bit_rate: Option<BitRate>,
     pub(crate) ground: Arc<LibraryContext>,
     header: Mutex<HeaderState>,
-    spec_parts: OnceLock<Vec<PartSpec>>,
+    spec_parts: Mutex<Option<Vec<PartSpec>>>,
     lasting_name: OnceLock<u64>,
 }
 
@@ -153,7 +156,7 @@ impl StreamFiles {
             manifest_bit_rate,
             ground: Arc::clone(ground),
             header: Mutex::default(),
-            spec_parts: OnceLock::new(),
+            spec_parts: Mutex::default(),
             lasting_name: OnceLock::new(),
         }
     }
@@ -163,20 +166,31 @@ impl StreamFiles {
         self.describe(&mut |_, _| ())
     }
 
-    /// The same. The first call opens every part to query its location, and passes the files to
-    /// `opened`; later calls access no disk. No content is read.
+    /// The same. The first call opens the parts whose place is not known from an earlier process,
+    /// and passes the files to `opened`; later calls access no disk. No content is read, nor the
+    /// map of a file: until [`StreamFiles::locate`], its place is the one that it had earlier, or
+    /// an estimate.
     pub fn describe(&self, opened: &mut dyn FnMut(u32, File)) -> StreamSpec {
-        let parts = self.spec_parts.get_or_init(|| {
+        let known = self.spec_parts().clone();
+        let parts = known.unwrap_or_else(|| {
             let indices = 0..self.parts.len() as u32;
-            indices.map(|part| self.spec_part(part, opened)).collect()
+            let parts: Vec<_> = indices.map(|part| self.spec_part(part, opened)).collect();
+            // Another thread may have been faster, and located parts since.
+            self.spec_parts().get_or_insert(parts).clone()
         });
         // Computed here, where time allows.
         self.lasting_name();
         StreamSpec {
             id: StreamId(self.id),
-            parts: parts.clone(),
+            parts,
             bit_rate: self.bit_rate(),
         }
+    }
+
+    fn spec_parts(&self) -> MutexGuard<'_, Option<Vec<PartSpec>>> {
+        // Every change under the lock leaves valid parts.
+        let parts = self.spec_parts.lock();
+        parts.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name of this version that is stable across processes: FNV-1a (64 bits) over the path, the
@@ -202,26 +216,70 @@ impl StreamFiles {
 
     fn spec_part(&self, part: u32, opened: &mut dyn FnMut(u32, File)) -> PartSpec {
         let file = &self.parts[part as usize];
-        let size_bytes = file.size();
+        let places = &self.ground.places;
         let (mut extents, mut born) = (Vec::new(), 0);
-        // A part that cannot be opened now has no known location; its readers get the error.
-        if let Ok(open) = self.open(part) {
+        if let Some(place) = places.recall(self.place_key(file)) {
+            (extents, born) = (self.on_disk(file, place.extents), place.born_ns);
+            if let Some(first) = extents.first() {
+                places.note_start(&file.identity, first.physical);
+            }
+        } else if let Ok(open) = self.open(part) {
+            // A part that cannot be opened now has no place; its readers get the error.
             born = born_ns(&open);
-            extents = raw::extents(&open, size_bytes, raw::FLAG_SYNC).unwrap_or_default();
             opened(part, open);
+            let start = places.estimate(&file.identity);
+            extents.extend(start.map(|physical| Extent {
+                offset: 0,
+                physical,
+                length: file.size(),
+            }));
         }
-        // A file system counts from its own start; convert to positions on the disk.
+        PartSpec {
+            size_bytes: file.size(),
+            extents,
+            flash_key: self.flash_key(file, born),
+            is_absent: false,
+        }
+    }
+
+    /// Looks up where a part lies, given its open file, and remembers it; `None` if the file system
+    /// does not report it. The kernel may read the map of the file.
+    pub fn locate(&self, part: u32, open: &File) -> Option<Vec<Extent>> {
+        let file = self.parts.get(part as usize)?;
+        let within = raw::extents(open, file.size(), raw::FLAG_SYNC).ok()?;
+        if within.is_empty() {
+            return None;
+        }
+        if let Some(key) = self.place_key(file) {
+            let place = FilePlace::new(born_ns(open), &within);
+            self.ground.places.stored.remember(key, place);
+        }
+        let extents = self.on_disk(file, within);
+        if let Some(first) = extents.first() {
+            let places = &self.ground.places;
+            places.note_start(&file.identity, first.physical);
+        }
+        if let Some(known) = &mut *self.spec_parts()
+            && let Some(known) = known.get_mut(part as usize)
+        {
+            known.extents.clone_from(&extents);
+        }
+        Some(extents)
+    }
+
+    fn place_key(&self, file: &PartFile) -> Option<VersionKey> {
+        let root = &self.ground.roots[file.root].path;
+        VersionKey::of_inode(root, &file.path, &file.identity)
+    }
+
+    /// A file system counts from its own start; converts to positions on the disk.
+    fn on_disk(&self, file: &PartFile, mut extents: Vec<Extent>) -> Vec<Extent> {
         let place = self.ground.devices.location(file.identity.dev);
         let start_bytes = place.map_or(0, |place| place.start_bytes);
         for extent in &mut extents {
             extent.physical = extent.physical.saturating_add(start_bytes);
         }
-        PartSpec {
-            size_bytes,
-            extents,
-            flash_key: self.flash_key(file, born),
-            is_absent: false,
-        }
+        extents
     }
 
     /// A key of this version of a file that is stable across processes; `None` while the next
@@ -345,12 +403,12 @@ impl StreamFiles {
     }
 
     /// The version of a single file, as stored across processes.
-    fn version(&self) -> Option<FactsKey> {
+    fn version(&self) -> Option<VersionKey> {
         let [only] = &self.parts[..] else {
             return None;
         };
         let root = &self.ground.roots[only.root].path;
-        FactsKey::of(root, &only.path, &only.identity)
+        VersionKey::of(root, &only.path, &only.identity)
     }
 
     /// The problem with the headers, and its consequence.

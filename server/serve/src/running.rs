@@ -87,8 +87,8 @@ impl Running {
             degraded.lose(DegradedPartKind::State, folder.display(), trouble);
         }
         let folder = StateFolder::new(config.state.clone(), Arc::clone(&degraded));
-        if let Some(facts) = folder.facts() {
-            facts.read(&state.library);
+        for file in folder.records().iter() {
+            file.read(&state.library);
         }
         let unscanned = Arc::new(PendingScans::new(state.library.roots()));
         let scanned = watch::Sender::new(0);

@@ -17,13 +17,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{Control, EngineConfig};
 use headlong_kernel::time_scale::TimeScale;
-use headlong_library::DeviceInfo;
+use headlong_library::{DeviceInfo, RecordKind};
 use headlong_storage::LearnedState;
 use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts, cannot_write};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::facts_file::FactsFile;
+use crate::record_file::RecordFile;
 use crate::state_record::StateRecord;
 use crate::whole_file::write_whole;
 
@@ -72,7 +72,7 @@ impl<'a> DeviceIdentity<'a> {
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
     turns: DeviceWriteLocks,
-    facts: Option<Arc<FactsFile>>,
+    records: Arc<[RecordFile]>,
     degraded: Arc<DegradedParts>,
 }
 
@@ -84,11 +84,12 @@ pub(crate) type DeviceWriteGuard = OwnedMutexGuard<()>;
 
 impl StateFolder {
     pub(crate) fn new(folder: Option<PathBuf>, degraded: Arc<DegradedParts>) -> Self {
-        let facts = folder.as_deref().map(FactsFile::new).map(Arc::new);
+        let files = |folder| RecordKind::ALL.map(|kind| RecordFile::new(folder, kind));
+        let records = folder.as_deref().map(files).into_iter().flatten().collect();
         Self {
             folder,
             turns: DeviceWriteLocks::default(),
-            facts,
+            records,
             degraded,
         }
     }
@@ -98,9 +99,9 @@ impl StateFolder {
         self.folder.is_some()
     }
 
-    /// The facts about media files; `None` without a folder.
-    pub(crate) fn facts(&self) -> Option<&Arc<FactsFile>> {
-        self.facts.as_ref()
+    /// The records about media files; none without a folder.
+    pub(crate) fn records(&self) -> &Arc<[RecordFile]> {
+        &self.records
     }
 
     /// Waits until no write for this device is in progress, so that at most one write per device

@@ -199,17 +199,15 @@ fn report_removed_streams(state: &MediaState, gone: Vec<RemovedStream>) {
     }
 }
 
-/// Saves the learned state of each device and the facts about media files. A device or folder that
+/// Saves the learned state of each device and the records about media files. A device or folder that
 /// hangs does not block serving or stopping.
 pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
     if !folder.is_set() {
         return;
     }
     let mut devices = JoinSet::new();
-    if let Some(facts) = folder.facts() {
-        let (facts, library) = (Arc::clone(facts), state.library.clone());
-        devices.spawn_blocking(move || facts.write(&library));
-    }
+    let (records, library) = (Arc::clone(folder.records()), state.library.clone());
+    devices.spawn_blocking(move || records.iter().for_each(|file| file.write(&library)));
     for (device, info) in state
         .devices
         .clone()

@@ -165,6 +165,7 @@ impl DeviceEngine {
         let (core, host) = (&mut self.core, &mut self.host);
         match completion {
             Completion::Opened(id, opened) => core.handle_opened(now, host, id, opened),
+            Completion::Located(id, extents) => core.handle_location(now, host, id, extents),
             Completion::Refused(read) => core.handle_refused(now, host, read),
             Completion::Ended(completion) => core.handle_read_ended(now, host, completion),
         }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_device::flash::SsdJob;
-use headlong_device::{FileRead, Host, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy};
+use headlong_device::{
+    FileRead, Host, LookupJob, LookupProgress, Notice, OpenJob, OpenProgress, ReadyPiece, SlotBusy,
+};
 use headlong_engine::{DeviceState, Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SsdId, SsdState};
@@ -112,6 +114,11 @@ impl Host<DiskResources> for DiskHost {
     fn open(&mut self, job: OpenJob<Arc<dyn StreamSource>>) -> OpenProgress<Arc<File>> {
         self.opener.open(job, &self.completions);
         OpenProgress::Pending
+    }
+
+    fn look_up(&mut self, job: LookupJob<Arc<dyn StreamSource>, Arc<File>>) -> LookupProgress {
+        self.opener.look_up(job, &self.completions);
+        LookupProgress::Pending
     }
 
     fn close(&mut self, files: Vec<Arc<File>>) {

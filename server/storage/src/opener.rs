@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headlong_device::{IoFailure, OpenJob, OpenedFile, PartId};
-use headlong_engine::StreamId;
+use headlong_device::{IoFailure, LookupJob, OpenJob, OpenedFile, PartId};
+use headlong_engine::{Extent, StreamId};
 use headlong_kernel::thread_pool::ThreadPool;
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -53,6 +53,21 @@ impl Drop for OpenCompletionGuard {
     }
 }
 
+/// Completion guard of a look-up: reports an unknown location when dropped without a result (if a
+/// job panics).
+struct LookupCompletionGuard {
+    id: PartId,
+    extents: Option<Vec<Extent>>,
+    completions: Arc<Mailbox<Completion>>,
+}
+
+impl Drop for LookupCompletionGuard {
+    fn drop(&mut self) {
+        let located = Completion::Located(self.id, self.extents.take());
+        self.completions.post(located);
+    }
+}
+
 impl Opener {
     pub(crate) fn new(device: &str) -> io::Result<Arc<Self>> {
         let threads = ThreadPool::new(&format!("io-{device}"), THREADS_MAX, 0)?;
@@ -90,6 +105,26 @@ impl Opener {
             let offered = opener.take_offered(job.id);
             let opened = open(&job, offered).map_err(|error| opener.failure(&job, &error));
             ticket.end(opened);
+        });
+    }
+
+    /// Looks up the location of a file and posts it to `completions`. Does not block.
+    pub(crate) fn look_up(
+        &self,
+        job: LookupJob<Arc<dyn StreamSource>, Arc<File>>,
+        completions: &Arc<Mailbox<Completion>>,
+    ) {
+        let LookupJob { id, source, file } = job;
+        let mut ticket = LookupCompletionGuard {
+            id,
+            extents: None,
+            completions: Arc::clone(completions),
+        };
+        self.threads.run(move || {
+            ticket.extents = source.locate(id.part, &file);
+            // Closed before the completion, like the file of a read.
+            drop(file);
+            drop(ticket);
         });
     }
 

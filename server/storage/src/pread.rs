@@ -51,7 +51,8 @@ impl DiskIo for PreadIo {
     ) -> io::Result<()> {
         self.waker.sleep(timeout)?;
         self.completions.take(&mut self.ended);
-        let is_read = |of: &&Completion| !matches!(of, Completion::Opened(..));
+        let is_read =
+            |of: &&Completion| !matches!(of, Completion::Opened(..) | Completion::Located(..));
         let ended = self.ended.iter().filter(is_read).count();
         self.under_way = self.under_way.saturating_sub(ended);
         completions.append(&mut self.ended);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use headlong_engine::StreamSpec;
+use headlong_engine::{Extent, StreamSpec};
 use headlong_units::BitRate;
 
 /// One version of one stream: its description and access to its files.
@@ -39,6 +39,13 @@ pub trait StreamSource: Send + Sync {
     /// the error is one of `ENOENT`, `ENOTDIR`, `ESTALE`, `ELOOP`, `EXDEV`, `EACCES` or `EPERM`:
     /// all other errors count against the device.
     fn open(&self, part: u32, direct: bool) -> io::Result<File>;
+
+    /// Looks up where a part lies on the device, given its open file; `None` if this is unknown. The
+    /// file system may read metadata, which the first read of the file needs as well.
+    fn locate(&self, part: u32, file: &File) -> Option<Vec<Extent>> {
+        let _ = (part, file);
+        None
+    }
 
     /// Whether the source allows `O_DIRECT` for its files.
     fn allows_direct(&self) -> bool {

@@ -118,6 +118,7 @@ impl StartIoRig {
                         source,
                     });
                 }
+                Completion::Located(..) => panic!("no look-up was started"),
                 Completion::Opened(id, opened) => {
                     let place = self.pending.iter().position(|of| of.job.file == id);
                     let mut of = self.pending.remove(place.expect("read is pending"));

@@ -197,11 +197,18 @@ impl Connection {
     /// Waits until bytes arrive or the connection ends.
     fn read_more(&mut self) -> Result<(), ClientError> {
         let mut buffer = [0; 64 << 10];
-        let length = match &mut self.tls {
-            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(&mut buffer)?,
-            None => self.stream.read(&mut buffer)?,
+        // The kernel does not restart a read with a timeout after a signal.
+        let read = loop {
+            let read = match &mut self.tls {
+                Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(&mut buffer),
+                None => self.stream.read(&mut buffer),
+            };
+            match read {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
         };
-        match length {
+        match read? {
             0 => Err(ClientError::Io(std::io::ErrorKind::UnexpectedEof.into())),
             length => {
                 self.received.extend_from_slice(&buffer[..length]);

@@ -1,11 +1,12 @@
 //! `[simulation]`: what only a simulated machine can be told. Real runs ignore it.
 
 use headlong_settings::{Document, Rows, choice, flag, named, size, time, whole};
-use headlong_sim::{CacheKind, ColdOpen, PageCacheServerSetup, Placement, Restart, WorldSetup};
+use headlong_sim::{CacheKind, PageCacheServerSetup, Placement, Restart, WorldSetup};
 use headlong_units::{Duration, Instant};
 
 /// Most disks, and most SSDs.
 const DISKS_MAX: u32 = 1000;
+const EXTENTS_MAX: u32 = 1000;
 const SSDS_MAX: u16 = 100;
 /// Concurrent requests of a loop device, behind which emulated drives are.
 const LOOP_TAGS: u32 = 128;
@@ -63,13 +64,7 @@ fn rows() -> Rows<Simulation> {
     rows.add("ssds", whole().between(1, SSDS_MAX), |s| &mut s.ssds, "");
     let placement = choice(&[("spread", Placement::Spread), ("packed", Placement::Packed)]);
     rows.add("placement", placement, |s| &mut s.world.placement, "");
-    rows.add_with(
-        "cold_open",
-        size().at_least(1).optional(),
-        |s| s.world.cold_open.map(|open| open.bytes),
-        |s, bytes| s.world.cold_open = bytes.map(|bytes| ColdOpen { bytes, ..ColdOpen::default() }),
-        "",
-    );
+    rows.add("extents", whole().between(1, EXTENTS_MAX), |s| &mut s.world.extents_per_file, "");
     rows.add("socket", size().at_least(1), |s| &mut s.world.socket_bytes, "");
     rows.add("playlists", flag(), |s| &mut s.world.playlists_known, "");
     rows.add("bit_rates", flag(), |s| &mut s.world.bit_rates_known, "");

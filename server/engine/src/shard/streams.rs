@@ -9,7 +9,7 @@ use crate::command::{Command, Failure, Refusal};
 use crate::ids::{ChainId, JobId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
 use crate::memory::EvictedPiece;
-use crate::stream::{PartSpec, StreamSpec};
+use crate::stream::{Extent, PartSpec, StreamSpec};
 use crate::unread_pieces::UnreadPieces;
 
 impl Shard {
@@ -50,6 +50,23 @@ impl Shard {
     pub fn handle_part(&mut self, now: Instant, stream: StreamId, part: u32, spec: PartSpec) {
         self.begin(now);
         self.streams.set_part(stream, part, spec);
+        self.finish();
+    }
+
+    /// The file system reported where a part lies, or that it lies elsewhere than assumed: jobs of
+    /// the stream move to their places in the queue.
+    pub fn handle_location(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        part: u32,
+        extents: Vec<Extent>,
+    ) {
+        self.begin(now);
+        if let Some(layout) = self.streams.set_extents(stream, part, extents) {
+            self.queue
+                .relocate(stream, |piece| layout.physical_of_piece(piece).unwrap_or(0));
+        }
         self.finish();
     }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::{TempTree, resolve};
-use headlong_library::{FactsLoaded, Library, StreamFiles};
+use headlong_library::{Library, RecordKind, RecordsLoaded, StreamFiles};
 use headlong_units::BitRate;
 
 fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
@@ -65,9 +65,12 @@ fn facts_are_kept_for_same_version_across_processes() {
     for name in ["a.mp4", "b.mp4", "c.mp4"] {
         watch(&resolve(&library, name).stream, &film(8000));
     }
-    let written = library.take_new_facts();
-    assert!(library.take_new_facts().is_empty(), "facts returned twice");
-    assert_eq!(library.all_facts().len(), written.len());
+    let written = library.take_new_records(RecordKind::Facts);
+    assert!(
+        library.take_new_records(RecordKind::Facts).is_empty(),
+        "facts returned twice"
+    );
+    assert_eq!(library.all_records(RecordKind::Facts).len(), written.len());
 
     tree.write("b.mp4", film(9000)).write("b.mp4.tmp", "");
     let file = std::fs::File::options().write(true).open(tree.at("b.mp4"));
@@ -75,8 +78,8 @@ fn facts_are_kept_for_same_version_across_processes() {
     file.and_then(|file| file.set_modified(later)).expect("set");
     let library = tree.scan();
     // The last record is truncated.
-    let recalled = library.recall_facts(&written[..written.len() - 1]);
-    let expected = FactsLoaded {
+    let recalled = library.recall_records(RecordKind::Facts, &written[..written.len() - 1]);
+    let expected = RecordsLoaded {
         records: 2,
         damaged: 1,
     };
@@ -96,7 +99,7 @@ fn facts_of_unsettled_file_are_not_stored() {
     let library = tree.scan();
     watch(&resolve(&library, "new.mp4").stream, &film(8000));
     assert_eq!(durations(&library), [Some(8.0)]);
-    assert!(library.take_new_facts().is_empty());
+    assert!(library.take_new_records(RecordKind::Facts).is_empty());
 }
 
 #[test]
@@ -104,8 +107,8 @@ fn garbage_in_state_folder_makes_no_facts() {
     let tree = TempTree::new();
     tree.write("film.mp4", film(8000));
     let library = tree.scan();
-    let recalled = library.recall_facts(&[0x5a; 4801]);
-    assert_eq!((recalled.records, recalled.damaged), (0, 101));
+    let recalled = library.recall_records(RecordKind::Facts, &[0x5a; 4801]);
+    assert_eq!((recalled.records, recalled.damaged), (0, 1));
     assert_eq!(durations(&library), [None]);
 }
 
@@ -176,7 +179,10 @@ fn truncated_file_causes_warning_and_has_full_bit_rate() {
     is_warned_of(&library);
     // The facts are kept across processes.
     let next = tree.scan();
-    next.recall_facts(&library.take_new_facts());
+    next.recall_records(
+        RecordKind::Facts,
+        &library.take_new_records(RecordKind::Facts),
+    );
     is_warned_of(&next);
     // Other files do not affect the warning; completing the file removes it.
     tree.write("other.txt", "");
@@ -251,7 +257,10 @@ fn webm_has_duration_and_bit_rate() {
     assert_eq!((stream.bit_rate(), stream.wants(0)), (Some(rate), None));
     assert_eq!(durations(&library), [Some(8.0)]);
     assert!(library.warnings().is_empty());
-    assert!(!library.take_new_facts().is_empty(), "facts are not stored");
+    assert!(
+        !library.take_new_records(RecordKind::Facts).is_empty(),
+        "facts are not stored"
+    );
 }
 
 #[test]
@@ -287,7 +296,7 @@ fn estimated_duration_is_named_across_processes() {
     let library = tree.scan();
     watch(&resolve(&library, "recording.mp4").stream, &bytes);
     let of_second = tree.scan();
-    of_second.recall_facts(&library.all_facts());
+    of_second.recall_records(RecordKind::Facts, &library.all_records(RecordKind::Facts));
     for library in [library, of_second] {
         assert_eq!(durations(&library), [Some(8.0)]);
         let odd = library.titles()[0].odd.clone().expect("a reason");

@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{TempTree, fixture, resolve, scan, stream_of};
+use headlong_engine::StreamSpec;
 use headlong_library::{
-    FolderContent, FolderEntryKind, Library, LibraryOptions, ResolveError, RootError, ScanChanges,
+    FolderContent, FolderEntryKind, Library, LibraryOptions, RecordKind, ResolveError, RootError,
+    ScanChanges,
 };
 
 #[test]
@@ -596,16 +598,67 @@ fn extents_lie_within_file_in_order() {
     let tree = TempTree::new();
     tree.write("film.mp4", vec![7; 1_000_001]);
     let library = tree.scan();
-    let spec = resolve(&library, "film.mp4").stream.spec();
+    let stream = resolve(&library, "film.mp4").stream.clone();
+    assert!(stream.spec().parts[0].extents.is_empty(), "no neighbour");
+    let located = stream.locate(0, &stream.open(0).expect("there"));
+    let spec = stream.spec();
     let part = &spec.parts[0];
     assert_eq!(part.size_bytes, 1_000_001);
     // Empty if the file system does not report extents.
+    assert_eq!(part.extents, located.unwrap_or_default());
     let mut end = 0;
     for extent in &part.extents {
         assert!(extent.offset >= end && extent.length > 0);
         end = extent.offset + extent.length;
         assert!(end <= part.size_bytes);
     }
+}
+
+/// Opens made to describe a file.
+fn opens_of(library: &Library, name: &str) -> (StreamSpec, usize) {
+    let mut opens = 0;
+    let stream = &resolve(library, name).stream;
+    let spec = stream.describe(&mut |_, _| opens += 1);
+    (spec, opens)
+}
+
+#[test]
+fn place_is_known_to_next_process_without_an_open() {
+    let tree = TempTree::new();
+    tree.write("a.mp4", vec![7; 100_000])
+        .write("b.mp4", vec![8; 100_000])
+        .write("c.mp4", vec![9; 100_000]);
+    let first = tree.scan();
+    let locate = |name| {
+        let stream = &resolve(&first, name).stream;
+        stream.locate(0, &stream.open(0).expect("there"))
+    };
+    let (Some(place_a), Some(place_b)) = (locate("a.mp4"), locate("b.mp4")) else {
+        return println!("skipped: the file system reports no extents");
+    };
+    let flash_key = resolve(&first, "a.mp4").stream.spec().parts[0].flash_key;
+    let records = first.take_new_records(RecordKind::Places);
+    assert_eq!(first.all_records(RecordKind::Places).len(), records.len());
+
+    // Another version, and a damaged record.
+    tree.write("b.mp4", vec![1; 100_000]);
+    let next = tree.scan();
+    let loaded = next.recall_records(RecordKind::Places, &records[..records.len() - 1]);
+    assert_eq!((loaded.records, loaded.damaged), (1, 1));
+    let next = tree.scan();
+    let loaded = next.recall_records(RecordKind::Places, &records);
+    assert_eq!((loaded.records, loaded.damaged), (2, 0));
+    let (spec, opens) = opens_of(&next, "a.mp4");
+    assert_eq!((&spec.parts[0].extents, opens), (&place_a, 0));
+    assert_eq!(spec.parts[0].flash_key, flash_key);
+    let (spec, opens) = opens_of(&next, "b.mp4");
+    assert_eq!(opens, 1, "another version is described again");
+    assert_ne!(spec.parts[0].extents, place_b);
+    // An unknown file is assumed to lie near its neighbour.
+    let (spec, opens) = opens_of(&next, "c.mp4");
+    assert_eq!(opens, 1);
+    assert_eq!(spec.parts[0].extents[0].physical, place_a[0].physical);
+    assert!(next.take_new_records(RecordKind::Places).is_empty());
 }
 
 #[test]

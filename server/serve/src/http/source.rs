@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use headlong_engine::StreamSpec;
+use headlong_engine::{Extent, StreamSpec};
 use headlong_library::{StreamFiles, is_changed};
 use headlong_units::BitRate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -57,6 +57,10 @@ impl StreamSource for LibrarySource {
             fcntl_setfl(&file, flags | OFlags::DIRECT)?;
         }
         Ok(file)
+    }
+
+    fn locate(&self, part: u32, file: &File) -> Option<Vec<Extent>> {
+        self.files.locate(part, file)
     }
 
     fn allows_direct(&self) -> bool {

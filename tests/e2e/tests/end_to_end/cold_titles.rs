@@ -1,7 +1,8 @@
 //! The first request of a title: its cost on the disk, and the facts that are learned from it.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
@@ -306,6 +307,159 @@ fn facts_about_titles_survive_a_restart_without_a_read() {
     );
     let lost = unknown(&now) - unknown(&before);
     assert!((1..=2).contains(&lost), "{now:?}");
+    let output = server.output();
+    let said = output.matches("are truncated or damaged").count();
+    assert_eq!(said, 1, "{output}");
+}
+
+/// Bytes of an extent, and of the hole behind it.
+const EXTENT_BYTES: u64 = 128 * KIB;
+const HOLE_BYTES: u64 = 64 * KIB;
+
+/// Writes a file of this many extents, filled with `value`; ext4 keeps four in an inode.
+fn write_in_extents(path: &Path, count: u64, value: u8) {
+    let file = File::create(path).expect("created");
+    for number in 0..count {
+        let start = number * (EXTENT_BYTES + HOLE_BYTES);
+        let bytes = vec![value; EXTENT_BYTES as usize];
+        file.write_all_at(&bytes, start).expect("written");
+    }
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    file.set_modified(long_ago).expect("set");
+    file.sync_all().expect("on disk");
+}
+
+/// A library of titles in few extents, whose maps are in their inodes, and in many.
+struct FragmentedLibrary {
+    device: BlockDevice,
+    state: Scratch,
+    titles: Vec<String>,
+}
+
+/// Titles of each kind.
+const KIND_TITLES: u64 = 6;
+
+impl FragmentedLibrary {
+    fn new() -> Self {
+        let device = BlockDevice::new(64 * MIB, DriveModel::WD_RED, 50.0).expect("a device");
+        let mut titles = Vec::new();
+        for number in 0..KIND_TITLES {
+            for extents in [4, 8] {
+                let name = format!("{extents}-extents-{number}.bin");
+                write_in_extents(&device.root().join(&name), extents, 7);
+                titles.push(name);
+            }
+        }
+        Self {
+            device,
+            state: Scratch::new("state").expect("a folder"),
+            titles,
+        }
+    }
+
+    /// A server over the library, after its scan, with cold caches before.
+    fn serve(&self) -> Server {
+        self.device.start().expect("caches are cold");
+        let server = ServerBuilder::new([self.device.root()])
+            .memory("64MiB")
+            .config(&format!("state = {:?}", self.state.path()))
+            .start()
+            .expect("a server");
+        self.device.disk().forget_trace();
+        server
+    }
+
+    fn places(&self) -> PathBuf {
+        self.state.path().join("media-1.places")
+    }
+
+    /// Requests the last extent of a title; returns its bytes.
+    fn last_extent(&self, server: &Server, name: &str) -> Vec<u8> {
+        let extents = if name.starts_with('4') { 4 } else { 8 };
+        let first = (extents - 1) * (EXTENT_BYTES + HOLE_BYTES);
+        let range = format!("bytes={first}-{}", first + EXTENT_BYTES - 1);
+        let target = format!("/{name}");
+        let reply = fetch(server.address(), "GET", &target, &[("range", &range)]).expect("a reply");
+        assert_eq!(reply.status(), 206, "{name}");
+        reply.body
+    }
+
+    /// Requests all titles; returns the number of blocks read besides their bytes.
+    fn metadata_reads(&self, server: &Server) -> usize {
+        let extents = self.titles.iter().flat_map(|name| {
+            let path = self.device.root().join(name);
+            // This reads the maps, too, so it comes after the requests.
+            assert_eq!(
+                self.last_extent(server, name),
+                vec![7; EXTENT_BYTES as usize]
+            );
+            path.exists().then_some(path)
+        });
+        let paths: Vec<_> = extents.collect();
+        let trace = self.device.disk().trace();
+        let extents = paths
+            .iter()
+            .flat_map(|path| self.device.extents(path).expect("extents"));
+        let extents: Vec<_> = extents.collect();
+        let is_of_a_title = |record: &Record| {
+            let holds = |extent: &headlong_testkit::block_device::FileExtent| {
+                (extent.physical..extent.physical + extent.length).contains(&record.offset)
+            };
+            extents.iter().any(holds)
+        };
+        let metadata = trace.records().iter();
+        let metadata = metadata.filter(|record| !record.write && !is_of_a_title(record));
+        metadata.count()
+    }
+}
+
+#[test]
+fn cold_title_costs_one_map_read_if_its_inode_has_no_map() {
+    if !SlowDisk::available_or_skip("metadata reads of cold titles") {
+        return;
+    }
+    let library = FragmentedLibrary::new();
+    let server = library.serve();
+    assert_eq!(library.metadata_reads(&server), KIND_TITLES as usize);
+    server.stop();
+    // 56 bytes for each file, and 24 for each extent.
+    let places = fs::metadata(library.places()).expect("a file").len();
+    assert_eq!(places, KIND_TITLES * (2 * 56 + (4 + 8) * 24));
+
+    // A known library: no file is mapped to be placed, so the reads are the same.
+    let server = library.serve();
+    assert_eq!(library.metadata_reads(&server), KIND_TITLES as usize);
+    server.stop();
+    let length = fs::metadata(library.places()).expect("a file").len();
+    assert_eq!(length, places, "nothing new");
+}
+
+#[test]
+fn stored_place_of_another_version_or_damaged_is_not_believed() {
+    if !SlowDisk::available_or_skip("stored places of titles") {
+        return;
+    }
+    let library = FragmentedLibrary::new();
+    let server = library.serve();
+    library.metadata_reads(&server);
+    server.stop();
+
+    // A title is replaced, one moves to where another was, and a record is damaged.
+    let at = |name: &str| library.device.root().join(name);
+    fs::remove_file(at("4-extents-0.bin")).expect("removed");
+    write_in_extents(&at("8-extents-0.bin"), 8, 9);
+    fs::rename(at("4-extents-1.bin"), at("4-extents-0.bin")).expect("renamed");
+    let mut records = fs::read(library.places()).expect("records");
+    records[100] ^= 1;
+    fs::write(library.places(), records).expect("written");
+
+    let server = library.serve();
+    let whole = |value: u8| vec![value; EXTENT_BYTES as usize];
+    assert_eq!(library.last_extent(&server, "4-extents-0.bin"), whole(7));
+    assert_eq!(library.last_extent(&server, "8-extents-0.bin"), whole(9));
+    for name in &library.titles[4..] {
+        assert_eq!(library.last_extent(&server, name), whole(7), "{name}");
+    }
     let output = server.output();
     let said = output.matches("are truncated or damaged").count();
     assert_eq!(said, 1, "{output}");

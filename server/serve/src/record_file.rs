@@ -1,7 +1,8 @@
-//! The file in the state folder that stores facts from the headers of media files.
+//! The files in the state folder with records about media files: durations from their headers, and
+//! their places on the disk.
 //!
 //! New records are appended. A file with damaged records, or in which most records are outdated, is
-//! rewritten as a whole. The library validates each record; see its `facts.rs`.
+//! rewritten as a whole. The library validates each record; see its `version_table.rs`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,72 +10,81 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, TryLockError};
 
-use headlong_library::{FACTS_MAX, FACTS_RECORD_BYTES, FactsLoaded, Library};
+use headlong_library::{Library, RecordKind, RecordsLoaded};
 
 use crate::whole_file::{MODE, write_whole};
 
-/// Limit of the file: twice the size of the live records.
-const FILE_BYTES_MAX: u64 = 2 * (FACTS_MAX * FACTS_RECORD_BYTES) as u64;
-
 /// The file, with the state of its content.
 #[derive(Debug)]
-pub(crate) struct FactsFile {
+pub(crate) struct RecordFile {
+    kind: RecordKind,
     path: PathBuf,
     /// Locked by the writer.
-    written: Mutex<FactsFileState>,
+    written: Mutex<RecordFileState>,
 }
 
 #[derive(Debug, Default)]
-struct FactsFileState {
+struct RecordFileState {
     bytes: u64,
     /// Whether the next write replaces the whole file.
     is_to_be_rewritten: bool,
 }
 
-impl FactsFile {
-    pub(crate) fn new(folder: &Path) -> Self {
+impl RecordFile {
+    pub(crate) fn new(folder: &Path, kind: RecordKind) -> Self {
+        let name = match kind {
+            RecordKind::Facts => "media-1.facts",
+            RecordKind::Places => "media-1.places",
+        };
         Self {
-            path: folder.join("media-1.facts"),
+            kind,
+            path: folder.join(name),
             written: Mutex::default(),
         }
     }
 
-    /// Loads the facts of earlier processes into the library. Blocks.
+    /// Limit of the file: twice the size of the live records.
+    fn bytes_max(&self) -> u64 {
+        2 * self.kind.bytes_max() as u64
+    }
+
+    /// Loads the records of earlier processes into the library. Blocks.
     pub(crate) fn read(&self, library: &Library) {
         let path = self.path.display();
         let mut bytes = Vec::new();
         let read = File::open(&self.path);
-        match read.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)) {
+        match read.and_then(|file| file.take(self.bytes_max()).read_to_end(&mut bytes)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 tracing::warn!(
                     %path, %error,
-                    "cannot read facts about media files; they are learned again as files are \
+                    "cannot read records about media files; they are learned again as files are \
                      played"
                 );
                 return;
             }
         }
-        let FactsLoaded { records, damaged } = library.recall_facts(&bytes);
+        let loaded = library.recall_records(self.kind, &bytes);
+        let RecordsLoaded { records, damaged } = loaded;
         if damaged > 0 {
             tracing::warn!(
                 %path, damaged,
-                "some facts about media files are truncated or damaged; they are ignored, and \
+                "some records about media files are truncated or damaged; they are ignored, and \
                  learned again as files are played"
             );
         }
-        let known = library.all_facts().len() as u64;
-        tracing::debug!(%path, records, "loaded facts about media files");
+        let known = library.all_records(self.kind).len() as u64;
+        tracing::debug!(%path, records, "loaded records about media files");
         if let Ok(mut written) = self.written.lock() {
-            *written = FactsFileState {
+            *written = RecordFileState {
                 bytes: bytes.len() as u64,
                 is_to_be_rewritten: damaged > 0 || bytes.len() as u64 > 2 * known,
             };
         }
     }
 
-    /// Writes the facts learned since the last time; logs an error. Blocks, but never waits for
+    /// Writes the records learned since the last time; logs an error. Blocks, but never waits for
     /// another writer.
     pub(crate) fn write(&self, library: &Library) {
         let mut written = match self.written.try_lock() {
@@ -82,21 +92,21 @@ impl FactsFile {
             Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let new = library.take_new_facts();
+        let new = library.take_new_records(self.kind);
         if new.is_empty() && !written.is_to_be_rewritten {
             return;
         }
         let appended = written.bytes + new.len() as u64;
-        let outcome = match written.is_to_be_rewritten || appended > FILE_BYTES_MAX {
+        let outcome = match written.is_to_be_rewritten || appended > self.bytes_max() {
             true => {
-                let all = library.all_facts();
+                let all = library.all_records(self.kind);
                 write_whole(&self.path, &all).map(|()| all.len() as u64)
             }
             false => append(&self.path, &new).map(|()| appended),
         };
         match outcome {
             Ok(bytes) => {
-                *written = FactsFileState {
+                *written = RecordFileState {
                     bytes,
                     is_to_be_rewritten: false,
                 };
@@ -107,7 +117,7 @@ impl FactsFile {
                 let path = self.path.display();
                 tracing::warn!(
                     %path, %error,
-                    "cannot write facts about media files; make the state folder writable"
+                    "cannot write records about media files; make the state folder writable"
                 );
             }
         }
@@ -170,14 +180,14 @@ mod tests {
     fn facts_are_loaded_by_the_next_process() {
         let folder = tempfile::tempdir().expect("a folder");
         let (root, first) = library(&[("a.mp4", film(5)), ("b.mp4", film(6))]);
-        let file = FactsFile::new(folder.path());
+        let file = RecordFile::new(folder.path(), RecordKind::Facts);
         file.read(&first);
         for (name, seconds) in [("a.mp4", 5), ("b.mp4", 6)] {
             watch(&first, name, &film(seconds));
             file.write(&first);
         }
         let next = again(&root);
-        FactsFile::new(folder.path()).read(&next);
+        RecordFile::new(folder.path(), RecordKind::Facts).read(&next);
         assert_eq!(durations(&next), [Some(5.0), Some(6.0)]);
     }
 
@@ -185,31 +195,31 @@ mod tests {
     fn truncated_file_is_repaired_and_keeps_whole_records() {
         let folder = tempfile::tempdir().expect("a folder");
         let (root, first) = library(&[("a.mp4", film(5)), ("b.mp4", film(6))]);
-        let file = FactsFile::new(folder.path());
+        let file = RecordFile::new(folder.path(), RecordKind::Facts);
         watch(&first, "a.mp4", &film(5));
         watch(&first, "b.mp4", &film(6));
         file.write(&first);
-        let length = 2 * FACTS_RECORD_BYTES as u64;
+        let length = 2 * 48;
         let cut = File::options().write(true).open(&file.path);
         let cut = cut.and_then(|file| file.set_len(length - 5));
         cut.expect("cut");
 
         let second = again(&root);
-        let file = FactsFile::new(folder.path());
+        let file = RecordFile::new(folder.path(), RecordKind::Facts);
         file.read(&second);
         assert_eq!(durations(&second), [Some(5.0), None]);
         watch(&second, "b.mp4", &film(6));
         file.write(&second);
         assert_eq!(std::fs::metadata(&file.path).expect("there").len(), length);
         let third = again(&root);
-        FactsFile::new(folder.path()).read(&third);
+        RecordFile::new(folder.path(), RecordKind::Facts).read(&third);
         assert_eq!(durations(&third), [Some(5.0), Some(6.0)]);
     }
 
     #[test]
     fn failed_write_is_retried_with_all_facts() {
         let (root, first) = library(&[("a.mp4", film(5))]);
-        let file = FactsFile::new(&root.path().join("no folder"));
+        let file = RecordFile::new(&root.path().join("no folder"), RecordKind::Facts);
         file.read(&first);
         watch(&first, "a.mp4", &film(5));
         file.write(&first);
