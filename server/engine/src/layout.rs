@@ -208,6 +208,13 @@ impl Layout {
         let place = self.place(piece);
         self.physical(place.part, place.offset)
     }
+
+    /// Position on the device of the end of a piece.
+    pub(crate) fn physical_end_of_piece(&self, piece: u32) -> Option<u64> {
+        let place = self.place(piece);
+        let start = self.physical(place.part, place.offset)?;
+        Some(start + place.length)
+    }
 }
 
 #[cfg(test)]

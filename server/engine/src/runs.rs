@@ -288,6 +288,19 @@ impl Runs {
         id
     }
 
+    /// A stream lies elsewhere than assumed: the device is where its reads really end. `end_of`
+    /// gives the position at which a piece ends.
+    pub(crate) fn relocate(&mut self, stream: StreamId, end_of: impl Fn(u32) -> Option<u64>) {
+        for read in self.reads.values().filter(|read| read.stream == stream) {
+            let end = end_of(read.end_piece() - 1);
+            if let (Some(run), Some(end)) = (self.by_id.get_mut(&read.run), end)
+                && run.end.replace(end) == Some(self.head)
+            {
+                self.head = end;
+            }
+        }
+    }
+
     /// Whether a run has a remainder.
     pub(crate) fn goes_on(&self, id: RunId) -> bool {
         self.continuing.iter().any(|(run, _)| *run == id)
@@ -459,6 +472,29 @@ mod tests {
         assert!(runs.whole(one).is_some());
         runs.failed(one);
         assert!(runs.whole(one).is_none());
+    }
+
+    #[test]
+    fn run_continues_where_its_stream_really_lies() {
+        let mut runs = Runs::default();
+        let (run, _) = a_run_of_two_reads(&mut runs, 0);
+        runs.relocate(StreamId(2), |_| Some(7));
+        assert_eq!((runs.end_of(run), runs.head()), (Some(0), 0));
+        runs.relocate(StreamId(1), |piece| Some(900 + u64::from(piece)));
+        assert_eq!((runs.end_of(run), runs.head()), (Some(901), 901));
+        // Another run was issued since.
+        let of = Job {
+            stream: StreamId(3),
+            ..job(0, 1)
+        };
+        let other = runs.begin(&of, vec![RunClaim::of(&of)]);
+        let far = OutstandingRead {
+            stream: StreamId(3),
+            ..read(other, 0, Instant::ZERO)
+        };
+        runs.issue(far, 5_000);
+        runs.relocate(StreamId(1), |_| Some(40));
+        assert_eq!((runs.end_of(run), runs.head()), (Some(40), 5_000));
     }
 
     #[test]

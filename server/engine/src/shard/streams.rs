@@ -54,7 +54,7 @@ impl Shard {
     }
 
     /// The file system reported where a part lies, or that it lies elsewhere than assumed: jobs of
-    /// the stream move to their places in the queue.
+    /// the stream move to their places in the queue, and its reads in flight end there.
     pub fn handle_location(
         &mut self,
         now: Instant,
@@ -64,6 +64,8 @@ impl Shard {
     ) {
         self.begin(now);
         if let Some(layout) = self.streams.set_extents(stream, part, extents) {
+            self.runs
+                .relocate(stream, |piece| layout.physical_end_of_piece(piece));
             self.queue
                 .relocate(stream, |piece| layout.physical_of_piece(piece).unwrap_or(0));
         }
