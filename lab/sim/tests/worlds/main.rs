@@ -7,6 +7,7 @@ mod determinism;
 mod disks;
 mod load_steps;
 mod loss_bound;
+mod phases;
 mod restart;
 mod world;
 
