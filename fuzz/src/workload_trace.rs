@@ -11,9 +11,9 @@ pub fn run(data: &[u8]) {
     assert!(!trace.sessions.is_empty() && !trace.classes.is_empty());
     for session in &trace.sessions {
         assert!((session.class as usize) < trace.classes.len());
-        for call in session.calls() {
-            assert!((call.object.0 as usize) < trace.objects.len());
-            assert!(call.range.is_none_or(|range| range.start < range.end));
+        for (object, range) in session.asked() {
+            assert!((object.0 as usize) < trace.objects.len());
+            assert!(range.is_none_or(|range| range.start < range.end));
         }
         if let SessionPlan::Adaptive(plan) = &session.plan {
             assert_eq!(plan.check(), []);

@@ -5,7 +5,7 @@
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 
-use headlong_player::{CallId, ObjectId};
+use headlong_player::{CallId, ObjectId, PartialRead};
 use headlong_units::{ByteRange, Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -42,12 +42,26 @@ pub(crate) struct CurrentCall {
     pub(crate) range: Option<ByteRange>,
     /// Whether the number of bytes requested is known before the reply.
     pub(crate) is_sized: bool,
+    /// The part of the reply that is read.
+    pub(crate) reading: Option<PartialRead>,
+    /// Time of the run at which the player sent it.
+    pub(crate) sent: Instant,
     /// Bytes of the body read from the socket.
     pub(crate) received: u64,
     /// Status of the reply, 0 before its head.
     pub(crate) status: u16,
     /// Schedule error: actual minus intended time of sending.
     pub(crate) late: Duration,
+}
+
+impl CurrentCall {
+    /// When the viewer has room for `slice` more bytes.
+    pub(crate) fn room_at(&self, slice: u64) -> Option<Instant> {
+        let reading = self.reading?;
+        let most = reading.bytes.max(self.received.saturating_add(1));
+        let wanted = self.received.saturating_add(slice).min(most);
+        Some(self.sent + reading.room_at(wanted))
+    }
 }
 
 /// Parameters of new connections.
@@ -74,6 +88,8 @@ pub(crate) struct Connection {
     unsent: Vec<u8>,
     /// Whether it has had a reply: then the server may have closed it unnoticed.
     pub(crate) used: bool,
+    /// Nothing is read before, because the viewer has no room: flow control.
+    pub(crate) paused_until: Option<Instant>,
 }
 
 impl Connection {
@@ -88,6 +104,7 @@ impl Connection {
             reply: ReplyParser::new(),
             unsent: Vec::new(),
             used: false,
+            paused_until: None,
         }
     }
 
@@ -98,7 +115,7 @@ impl Connection {
 
     /// Whether there may be data to read without a pending epoll notification.
     pub(crate) fn is_hungry(&self) -> bool {
-        self.stage == ConnectionStage::Reading && !self.armed
+        self.stage == ConnectionStage::Reading && !self.armed && self.paused_until.is_none()
     }
 
     /// Closes the socket; the current call is kept.
@@ -107,6 +124,7 @@ impl Connection {
         self.registered = false;
         self.armed = false;
         self.used = false;
+        self.paused_until = None;
         self.stage = ConnectionStage::Closed;
         self.unsent = Vec::new();
     }
@@ -150,6 +168,7 @@ impl Connection {
     /// Writes a request, as far as it fits.
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.reply = ReplyParser::new();
+        self.paused_until = None;
         self.unsent.clear();
         self.unsent.extend_from_slice(self.write(request)?);
         self.stage = match self.unsent.is_empty() {

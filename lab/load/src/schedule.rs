@@ -3,7 +3,7 @@
 
 use std::ops::Add;
 
-use headlong_player::{ScriptCall, SessionPlan, ViewerAction};
+use headlong_player::{ObjectId, ScriptCall, SessionPlan, ViewerAction};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{NetworkClass, Ramp, Session, Trace};
 
@@ -58,8 +58,12 @@ pub(crate) fn window(
 
 /// Lower bound of a session's length with an ideal server. Zero for an adaptive viewer.
 pub(crate) fn shortest(plan: &SessionPlan) -> Duration {
-    let SessionPlan::Script(script) = plan else {
-        return Duration::ZERO;
+    let script = match plan {
+        SessionPlan::Script(script) => script,
+        SessionPlan::Phases(plan) => {
+            return plan.calls.last().map_or(Duration::ZERO, |call| call.at);
+        }
+        SessionPlan::Adaptive(_) => return Duration::ZERO,
     };
     let mut length = Duration::ZERO;
     for call in script.calls.iter().skip(1).filter(|c| !c.with_previous) {
@@ -68,9 +72,9 @@ pub(crate) fn shortest(plan: &SessionPlan) -> Duration {
     length
 }
 
-/// Expected upper bound of a session's length: every call of a script takes until its timeout
-/// (calls without a timeout as long as their bytes need on the viewer's line), and an adaptive
-/// viewer waits three times as long as it watches.
+/// Expected upper bound of a session's length: every call of a script or of a phased plan takes until
+/// its timeout (calls without a timeout as long as their bytes need on the viewer's line), and an
+/// adaptive viewer waits three times as long as it watches.
 pub(crate) fn longest(plan: &SessionPlan, class: &NetworkClass) -> Duration {
     let sum = |lengths: &mut dyn Iterator<Item = Duration>| lengths.fold(Duration::ZERO, Add::add);
     match plan {
@@ -90,6 +94,7 @@ pub(crate) fn longest(plan: &SessionPlan, class: &NetworkClass) -> Duration {
             });
             sum(&mut { acts }).times(4)
         }
+        SessionPlan::Phases(plan) => plan.length() + plan.timeout.times(plan.calls.len() as u64),
     }
 }
 
@@ -122,6 +127,7 @@ pub(crate) fn width(plan: &SessionPlan) -> u64 {
             let duplicate = probing.is_some_and(|probing| probing.duplicate);
             u64::from(plan.make.connections).max(1 + u64::from(duplicate))
         }
+        SessionPlan::Phases(plan) => u64::from(plan.connections()),
     }
 }
 
@@ -142,14 +148,14 @@ pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
                 "{width} concurrent connections; the maximum is {CONNECTIONS_MAX}"
             )));
         }
+        let objects = trace.objects.len();
+        let missing = |(object, _): &(ObjectId, _)| object.0 as usize >= objects;
+        if let Some((object, _)) = session.asked().find(missing) {
+            return Err(wrong(format!("there is no object {}", object.0)));
+        }
         match &session.plan {
-            SessionPlan::Script(script) => {
-                let mut calls = script.calls.iter();
-                let objects = trace.objects.len();
-                if let Some(call) = calls.find(|call| call.object.0 as usize >= objects) {
-                    return Err(wrong(format!("there is no object {}", call.object.0)));
-                }
-            }
+            SessionPlan::Script(_) => {}
+            SessionPlan::Phases(plan) => plan.check().map_err(|error| wrong(error.to_string()))?,
             SessionPlan::Adaptive(plan) => {
                 if let Some(error) = plan.check().first() {
                     return Err(wrong(error.to_string()));
@@ -190,7 +196,7 @@ pub(crate) fn connections_min(sessions: &[Session]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_player::{ObjectId, Script};
+    use headlong_player::Script;
     use headlong_units::BitRate;
 
     /// One session every ten seconds, with two calls `pace` seconds apart.

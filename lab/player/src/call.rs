@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use headlong_units::{BitRate, ByteRange, Duration};
 use serde::{Deserialize, Serialize};
 
-use crate::AdaptivePlan;
 use crate::object::ObjectId;
+use crate::{AdaptivePlan, PhasedPlan};
 
 /// One request of a script (one line of a wsesslog, thesis 3.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,4 +77,7 @@ pub enum SessionPlan {
     Script(Script),
     /// A player with adaptive bit rate.
     Adaptive(AdaptivePlan),
+    /// A device of a phased workload: sends its requests at their times, and leaves at the first
+    /// failure.
+    Phases(PhasedPlan),
 }

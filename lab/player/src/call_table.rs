@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use crate::{CallEnd, CallId, CallRecord, Command, ObjectId, TransportEnd};
+use crate::{CallEnd, CallId, CallRecord, Command, ObjectId, PartialRead, TransportEnd};
 
 /// A request.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,7 @@ pub(crate) struct CallRequest {
     pub(crate) range: Option<ByteRange>,
     pub(crate) expected_bytes: Option<u64>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) reading: Option<PartialRead>,
 }
 
 /// A call in progress.
@@ -148,6 +149,7 @@ impl CallTable {
             object: ask.object,
             range: ask.range,
             expected_bytes: ask.expected_bytes,
+            reading: ask.reading,
         });
         call
     }

@@ -47,6 +47,8 @@ mod adaptive;
 mod call;
 mod call_table;
 mod object;
+mod phased_plan;
+mod phases;
 mod player;
 mod playout;
 mod record;
@@ -58,5 +60,8 @@ pub use adaptive::{
 };
 pub use call::{PlaybackSpec, Script, ScriptCall, SessionPlan};
 pub use object::ObjectId;
+pub use phased_plan::{
+    BufferRoom, PartialRead, PhasedCall, PhasedPlan, PhasedPlanError, SOCKET_BYTES,
+};
 pub use player::Player;
 pub use record::{CallEnd, CallId, CallRecord, Command, ExportedCall, SessionEnd, TransportEnd};

@@ -10,11 +10,12 @@ use headlong_units::{BitRate, ByteRange, Instant};
 
 use crate::adaptive::{AdaptivePlayer, EventContext, EventTime};
 use crate::call_table::CallTable;
+use crate::phases::PhasedPlayer;
 use crate::record::ViewingOutcome;
 use crate::script::ScriptPlayer;
 use crate::{
-    AdaptivePlan, CallEnd, CallId, CallRecord, Command, ObjectId, Script, SessionEnd, SessionPlan,
-    TransportEnd,
+    AdaptivePlan, CallEnd, CallId, CallRecord, Command, ObjectId, PhasedPlan, Script, SessionEnd,
+    SessionPlan, TransportEnd,
 };
 
 /// The state of the plan.
@@ -23,12 +24,14 @@ enum PlayerState {
     Script(ScriptPlayer),
     // Boxed: much larger and rarer.
     Adaptive(Box<AdaptivePlayer>),
+    Phases(PhasedPlayer),
 }
 
 /// A state together with the plan it belongs to.
 enum PlannedState<'a> {
     Script(&'a mut ScriptPlayer, &'a Script),
     Adaptive(&'a mut AdaptivePlayer, &'a AdaptivePlan),
+    Phases(&'a mut PhasedPlayer, &'a PhasedPlan),
     /// The caller's plan has changed its kind.
     Nothing,
 }
@@ -65,6 +68,7 @@ impl<P: Borrow<SessionPlan>> Player<P> {
             SessionPlan::Adaptive(plan) => {
                 PlayerState::Adaptive(Box::new(AdaptivePlayer::new(plan)))
             }
+            SessionPlan::Phases(plan) => PlayerState::Phases(PhasedPlayer::new(plan)),
         };
         Self {
             plan,
@@ -87,6 +91,7 @@ impl<P: Borrow<SessionPlan>> Player<P> {
         match &mut self.machine {
             PlayerState::Script(player) => player.start(self.intended_start),
             PlayerState::Adaptive(player) => player.start(self.intended_start),
+            PlayerState::Phases(player) => player.start(self.intended_start),
         }
         self.handle_timeout(now);
     }
@@ -126,6 +131,10 @@ impl<P: Borrow<SessionPlan>> Player<P> {
                 call,
                 count,
             ),
+            PlannedState::Phases(player, plan) => match end {
+                Some(_) => None,
+                None => player.arrive(now, (call, count), plan, &mut self.calls),
+            },
             PlannedState::Nothing => None,
         };
         if let Some(end) = end {
@@ -191,6 +200,7 @@ impl<P: Borrow<SessionPlan>> Player<P> {
         match (&self.machine, self.plan.borrow()) {
             (PlayerState::Script(player), SessionPlan::Script(script)) => player.upcoming(script),
             (PlayerState::Adaptive(player), SessionPlan::Adaptive(plan)) => player.upcoming(plan),
+            (PlayerState::Phases(player), SessionPlan::Phases(plan)) => player.upcoming(plan),
             _ => None,
         }
     }
@@ -200,6 +210,7 @@ impl<P: Borrow<SessionPlan>> Player<P> {
         match self.plan.borrow() {
             SessionPlan::Script(script) => script.playback.map(|playback| playback.bit_rate),
             SessionPlan::Adaptive(plan) => plan.title.bit_rate_of(object),
+            SessionPlan::Phases(_) => None,
         }
     }
 
@@ -237,6 +248,7 @@ impl<P: Borrow<SessionPlan>> Player<P> {
                 PlannedState::Adaptive(player, plan) => {
                     player.ring(&mut EventContext::new(moment, plan, &mut self.calls))
                 }
+                PlannedState::Phases(player, plan) => player.ring(now, plan, &mut self.calls),
                 PlannedState::Nothing => Some(CallEnd::Abandoned),
             };
             if let Some(end) = over {
@@ -250,7 +262,8 @@ impl<P: Borrow<SessionPlan>> Player<P> {
         let due = match (&self.machine, self.plan.borrow()) {
             (PlayerState::Script(player), _) => player.due(),
             (PlayerState::Adaptive(player), SessionPlan::Adaptive(plan)) => player.due(plan),
-            (PlayerState::Adaptive(_), SessionPlan::Script(_)) => self.now,
+            (PlayerState::Phases(player), SessionPlan::Phases(plan)) => player.due(plan),
+            _ => self.now,
         };
         due.min(self.calls.deadline())
     }
@@ -268,19 +281,23 @@ impl<P: Borrow<SessionPlan>> Player<P> {
                 call,
                 end,
             ),
+            PlannedState::Phases(player, _) => player.call_ended(now, call, end),
             PlannedState::Nothing => Some(end),
         };
         match over {
             Some(end) => self.finish(moment, end),
-            None => self.ring_scripts(now),
+            None => self.ring_at_once(now),
         }
     }
 
-    /// Sends the due calls of a script at once, not only at the next timeout.
-    fn ring_scripts(&mut self, now: Instant) {
-        if let PlannedState::Script(player, script) = playing(&self.plan, &mut self.machine)
-            && let Some(end) = player.ring(now, script, &mut self.calls)
-        {
+    /// Sends calls that are due after the end of another at once, not only at the next timeout.
+    fn ring_at_once(&mut self, now: Instant) {
+        let over = match playing(&self.plan, &mut self.machine) {
+            PlannedState::Script(player, script) => player.ring(now, script, &mut self.calls),
+            PlannedState::Phases(player, plan) => player.ring(now, plan, &mut self.calls),
+            PlannedState::Adaptive(..) | PlannedState::Nothing => None,
+        };
+        if let Some(end) = over {
             self.finish(EventTime { at: now, now }, end);
         }
     }
@@ -296,6 +313,7 @@ impl<P: Borrow<SessionPlan>> Player<P> {
                 player.outcome(now, end, script, self.intended_start)
             }
             PlannedState::Adaptive(player, _) => player.outcome(moment.at, self.intended_start),
+            PlannedState::Phases(player, _) => player.outcome(self.intended_start),
             PlannedState::Nothing => ViewingOutcome::default(),
         };
         self.end = Some(SessionEnd {
@@ -322,6 +340,9 @@ fn playing<'a, P: Borrow<SessionPlan>>(
         }
         (PlayerState::Adaptive(player), SessionPlan::Adaptive(plan)) => {
             PlannedState::Adaptive(player, plan)
+        }
+        (PlayerState::Phases(player), SessionPlan::Phases(plan)) => {
+            PlannedState::Phases(player, plan)
         }
         _ => PlannedState::Nothing,
     }

@@ -2,7 +2,7 @@
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::ObjectId;
+use crate::{ObjectId, PartialRead};
 
 /// A call within its session, from 0 in order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,10 @@ pub enum Command {
         range: Option<ByteRange>,
         /// Bytes of a correct reply, if known.
         expected_bytes: Option<u64>,
+        /// The part of the reply that the player reads, and how fast; `None` if it reads all of it
+        /// as it arrives. A shell stops reading where there is no room, so that flow control
+        /// reaches the server.
+        reading: Option<PartialRead>,
     },
     /// Abandon a call and close its connection: the player has ended it, and the session continues
     /// or is about to be closed. Not issued for a call whose transport has ended.

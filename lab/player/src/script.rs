@@ -148,5 +148,6 @@ fn ask(call: &ScriptCall) -> CallRequest {
         range: call.range,
         expected_bytes: call.expected_bytes,
         timeout: call.timeout,
+        reading: None,
     }
 }

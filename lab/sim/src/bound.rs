@@ -186,7 +186,7 @@ impl VirtualExperiment {
 
     /// Whether bounds are known for this setup.
     fn check_bound(&self, specification: &Specification) -> Result<(), SetupError> {
-        if specification.has_adaptive_players() {
+        if specification.has_adaptive_players() || specification.phases.is_some() {
             return Err(SetupError::NoBound);
         }
         if self.setup.flash.is_some() {
@@ -483,7 +483,7 @@ impl<'s> CallTimes<'s> {
         Self {
             rest: match &session.plan {
                 SessionPlan::Script(script) => &script.calls,
-                SessionPlan::Adaptive(_) => &[],
+                SessionPlan::Adaptive(_) | SessionPlan::Phases(_) => &[],
             },
             class,
             sent: (arrival, arrival),

@@ -74,11 +74,11 @@ impl VirtualExperiment {
 
     /// The workload at a rate, for the length of the run.
     pub(crate) fn specification(&self, rate_mib_s: f64) -> Specification {
-        let mut specification = self.workload.clone();
-        specification.sessions.rate = ArrivalRate::Bytes(rate_mib_s * MIB as f64);
+        let rate = ArrivalRate::Bytes(rate_mib_s * MIB as f64);
         let length = self.setup.window.to.since(Instant::ZERO) + self.setup.ramp_down;
-        specification.sessions.extent = TraceExtent::Time(length);
-        specification
+        self.workload
+            .clone()
+            .at_rate(rate, TraceExtent::Time(length))
     }
 }
 

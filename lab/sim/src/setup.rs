@@ -148,8 +148,8 @@ pub enum SetupError {
     NotWarm,
     /// There is no bound for adaptive players.
     #[error(
-        "the requests of adaptive players are not known in advance, so there is no bound; \
-         choose simple players (--set player.kind=simple)"
+        "the deadlines of requests of adaptive players, and of workloads of phases, are not known \
+         in advance, so there is no bound; choose simple players (--set player.kind=simple)"
     )]
     NoBound,
     /// There is no bound for servers with an SSD.

@@ -94,9 +94,9 @@ impl WarmInputs {
         disks: DiskArray,
         bytes: u64,
     ) -> Self {
-        let mut specification = specification.clone();
-        specification.sessions.rate = ArrivalRate::Sessions(1.0);
-        specification.sessions.extent = TraceExtent::Sessions(viewers_before(bytes));
+        let extent = TraceExtent::Sessions(viewers_before(bytes));
+        let specification = specification.clone();
+        let mut specification = specification.at_rate(ArrivalRate::Sessions(1.0), extent);
         specification.sessions.resume_time = Duration::ZERO;
         Self {
             specification,
@@ -146,13 +146,13 @@ fn most_read(
     let mut sessions = sessions;
     let mut read: HashMap<SegmentKey, (u64, u64)> = HashMap::new();
     while let Some(session) = sessions.next() {
-        for call in session.calls() {
-            let place = sessions.object(call.object).and_then(|of| ground.place(of));
+        for (object, range) in session.asked() {
+            let place = sessions.object(object).and_then(|of| ground.place(of));
             if let Some(place) = place {
                 count(
                     &mut read,
                     &place,
-                    call.range.map(|range| (range.start, range.end)),
+                    range.map(|range| (range.start, range.end)),
                 );
             }
         }

@@ -13,7 +13,9 @@ use std::collections::BinaryHeap;
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
-use headlong_player::{CallId, Command, ObjectId, Player, SessionEnd, SessionPlan, TransportEnd};
+use headlong_player::{
+    CallId, Command, ObjectId, PartialRead, Player, SessionEnd, SessionPlan, TransportEnd,
+};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
@@ -43,6 +45,8 @@ enum WorldEvent {
         /// The request that the player announces as its next.
         next: Option<(ObjectId, Option<ByteRange>)>,
     },
+    /// A viewer has room for a piece that waited for it.
+    Room(ReplyPiece),
     /// A socket has accepted a piece.
     Taken(RequestId, Slot),
     /// Bytes reach a viewer.
@@ -102,8 +106,20 @@ struct ActiveViewer {
     open: Vec<(CallId, u32)>,
     /// Calls that the server is working on.
     asked: Vec<(CallId, RequestId)>,
+    /// Calls whose replies are read gradually.
+    readings: Vec<GradualReading>,
     /// The earliest planned timeout of the player.
     timer: Option<Instant>,
+}
+
+/// A reply that its viewer reads gradually.
+#[derive(Debug)]
+struct GradualReading {
+    call: CallId,
+    sent: Instant,
+    reading: PartialRead,
+    /// Bytes passed on to the viewer, or that wait for room.
+    given: u64,
 }
 
 /// A world.
@@ -279,6 +295,14 @@ impl<'a> World<'a> {
                 range,
                 next,
             } => self.request((session, call), (object, range), next),
+            WorldEvent::Room(piece) => {
+                let visit = self.visits.get_mut(u64::from(piece.asker.session));
+                let waits = (piece.asker.call, piece.request);
+                // Otherwise the viewer has closed the call meanwhile.
+                if visit.is_some_and(|visit| visit.asked.contains(&waits)) {
+                    self.pass(piece);
+                }
+            }
             WorldEvent::Taken(request, slot) => {
                 self.server.taken(now, request, slot);
                 self.pass_on();
@@ -382,6 +406,7 @@ impl<'a> World<'a> {
             link: Link::new(class.bandwidth, class.delay, socket_bytes),
             open: Vec::new(),
             asked: Vec::new(),
+            readings: Vec::new(),
             timer: None,
         };
         let number = self.visits.add(visit) as u32;
@@ -422,11 +447,19 @@ impl<'a> World<'a> {
                     object,
                     range,
                     expected_bytes,
+                    reading,
                     ..
                 } => {
                     let range_bytes = range.filter(|range| range.end < u64::MAX);
-                    let bytes = expected_bytes.or(range_bytes.map(ByteRange::len));
+                    let bytes = reading.map(|reading| reading.bytes);
+                    let bytes = bytes.or(expected_bytes).or(range_bytes.map(ByteRange::len));
                     self.measure.asked(self.now, bytes.unwrap_or(0));
+                    visit.readings.extend(reading.map(|reading| GradualReading {
+                        call,
+                        sent: self.now,
+                        reading,
+                        given: 0,
+                    }));
                     visit.open.push((call, self.server.disk_of(object)));
                     let request = WorldEvent::Request {
                         session,
@@ -459,6 +492,7 @@ impl<'a> World<'a> {
             let place = visit.open.iter().position(|(call, _)| *call == record.call);
             let disk = place.map_or(0, |place| visit.open.remove(place).1);
             visit.asked.retain(|(call, _)| *call != record.call);
+            visit.readings.retain(|gradual| gradual.call != record.call);
             failed |= record.end.is_failure();
             self.measure.call_ended(number, class, disk, &record);
         }
@@ -606,7 +640,33 @@ impl World<'_> {
         }
     }
 
-    fn send(&mut self, piece: ReplyPiece) {
+    /// Hands a piece to the socket, as soon as the viewer has room for it.
+    fn send(&mut self, mut piece: ReplyPiece) {
+        let Requester { session, call, .. } = piece.asker;
+        let visit = self.visits.get_mut(u64::from(session));
+        let gradual = visit.and_then(|visit| {
+            let mut readings = visit.readings.iter_mut();
+            readings.find(|gradual| gradual.call == call)
+        });
+        if let Some(gradual) = gradual {
+            // Bytes that the viewer does not read stay in the socket until it closes the connection.
+            let left = gradual.reading.bytes - gradual.given;
+            piece.is_last &= piece.bytes <= left;
+            piece.bytes = piece.bytes.min(left);
+            gradual.given += piece.bytes;
+            let at = gradual.sent + gradual.reading.room_at(gradual.given);
+            if left == 0 {
+                return;
+            }
+            if at > self.now {
+                self.events.plan(at, WorldEvent::Room(piece));
+                return;
+            }
+        }
+        self.pass(piece);
+    }
+
+    fn pass(&mut self, piece: ReplyPiece) {
         let Requester { session, call, .. } = piece.asker;
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             // The viewer has left; the server will receive the disconnect.

@@ -13,12 +13,14 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
 use crate::TitleForm;
+use crate::phased::{ContentKind, PhasedCatalogue};
 use crate::specification::{Specification, TitleGroup};
 
 /// Content consists of words of this size.
@@ -106,12 +108,18 @@ pub struct Catalogue {
     pub creation_order: Vec<u32>,
     /// Division of titles into files.
     pub form: TitleForm,
+    /// For a workload of phases: its titles, each of which has a file, a [`Title`] above, for every
+    /// bit rate.
+    pub phased: Option<Arc<PhasedCatalogue>>,
 }
 
 impl Catalogue {
     /// The catalogue of a specification. It depends on the groups' titles, the padding and the
     /// catalogue's seed; not on weights, sessions, or the form of storage.
     pub fn of(specification: &Specification) -> Self {
+        if let Some(phases) = &specification.phases {
+            return Self::of_phases(PhasedCatalogue::of(&phases.catalogue));
+        }
         let root = Generator::new(specification.catalogue_seed).fork("catalogue");
         let mut titles = Vec::new();
         for (index, group) in specification.groups.iter().enumerate() {
@@ -134,6 +142,39 @@ impl Catalogue {
             titles,
             creation_order,
             form: specification.storage.form,
+            phased: None,
+        }
+    }
+
+    /// The files of a workload of phases: a title for each, in a folder for each kind.
+    fn of_phases(phased: PhasedCatalogue) -> Self {
+        let ms = |seconds: f64| Duration::from_millis(libm::round(seconds * 1000.0) as u64);
+        let segment_s = phased.segment_s();
+        let titles = (0..).zip(&phased.files).map(|(number, file)| Title {
+            number,
+            group: u32::from(file.kind.number()),
+            rank: number,
+            rendition: 0,
+            duration: ms(phased.titles[file.title as usize].duration_s),
+            segment_time: ms(segment_s),
+            segment_bytes: libm::round(file.bytes_per_s * segment_s).max(1.0) as u64,
+            segment_ends: Vec::new(),
+            header_bytes: 0,
+            bytes: file.size,
+            file_bytes: file.size,
+        });
+        let titles: Vec<Title> = titles.collect();
+        let mut creation_order: Vec<u32> = (0..titles.len() as u32).collect();
+        Generator::new(phased.seed)
+            .fork("creation order")
+            .shuffle(&mut creation_order);
+        let kinds = ContentKind::ALL.iter();
+        Self {
+            groups: kinds.map(|kind| kind.name().into()).collect(),
+            titles,
+            creation_order,
+            form: TitleForm::Whole,
+            phased: Some(Arc::new(phased)),
         }
     }
 

@@ -7,6 +7,7 @@
 //! methods").
 
 mod adaptive;
+mod phases;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -20,6 +21,9 @@ use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, Title};
 use crate::ideal_server;
+use crate::phased::log::ArrivalTimes;
+use crate::phased::session::SessionContext;
+use crate::phased::{PhasedCatalogue, PhasedSpecification};
 use crate::specification::{
     ArrivalDistribution, ArrivalRate, PlayerKind, RequestSize, SESSIONS_MAX, Specification,
     StartPosition, TraceExtent, request_bytes,
@@ -62,9 +66,13 @@ pub struct SessionStream<'a> {
     index: u64,
     /// Arrival of the next new viewer.
     next: Option<Duration>,
-    resumed: Peekable<alloc::vec::IntoIter<ResumedViewer>>,
+    resumed: Peekable<alloc::vec::IntoIter<ArrivingViewer>>,
     /// Load factors, each with the time from which it applies.
     steps: Vec<(Duration, f64)>,
+    /// Arrivals of a log, if they are to be played.
+    logged: Option<ArrivalTimes>,
+    /// When that log ends.
+    log_end_ms: Option<i64>,
 }
 
 impl<'a> SessionStream<'a> {
@@ -75,7 +83,13 @@ impl<'a> SessionStream<'a> {
 
     fn of(director: SessionPlanner<'a>) -> Self {
         let gap_s = director.mean_gap();
-        let of = (director.specification, director.catalogue);
+        let (specification, phases) = (director.specification, director.phases());
+        let logged =
+            phases.filter(|_| specification.sessions.arrivals == ArrivalDistribution::Logged);
+        let end_ms = |(phases, _): (&PhasedSpecification, _)| phases.sessions.end_ms();
+        let log_end_ms = logged.map(end_ms);
+        let logged = logged.map(|(phases, _)| ArrivalTimes::new(phases, director.seed));
+        let of = (specification, director.catalogue);
         let chance = director.arrivals.fork("resumed");
         let goes_on = |index, seen| director.goes_on(index, seen);
         let resumed = resumed(of, gap_s, chance, goes_on);
@@ -88,6 +102,8 @@ impl<'a> SessionStream<'a> {
             index: 0,
             next: None,
             steps: Vec::new(),
+            logged,
+            log_end_ms,
         }
     }
 
@@ -113,11 +129,15 @@ impl<'a> SessionStream<'a> {
         if self.index >= SESSIONS_MAX {
             return None;
         }
+        if let Some(logged) = &mut self.logged {
+            self.now_s = logged.next()?;
+            return Some(Duration(libm::round(self.now_s * 1e9) as u64));
+        }
         let gap_s = self.gap_s / self.load();
         let sessions = &self.director.specification.sessions;
         self.now_s += match sessions.arrivals {
-            ArrivalDistribution::Poisson => self.director.arrivals.exponential(gap_s),
             ArrivalDistribution::Constant => gap_s,
+            _ => self.director.arrivals.exponential(gap_s),
         };
         let arrival = Duration(libm::round(self.now_s * 1e9) as u64);
         let is_over = match sessions.extent {
@@ -148,19 +168,44 @@ impl Iterator for SessionStream<'_> {
     type Item = Session;
 
     fn next(&mut self) -> Option<Session> {
+        loop {
+            // A viewer of a workload of phases may leave before its first request is answered.
+            let session = self.draw()?;
+            if !matches!(&session.plan, SessionPlan::Phases(plan) if plan.calls.is_empty()) {
+                return Some(session);
+            }
+        }
+    }
+}
+
+impl SessionStream<'_> {
+    fn draw(&mut self) -> Option<Session> {
         if self.next.is_none() {
             self.next = self.arrival();
         }
         let is_first =
-            |resumed: &ResumedViewer| self.next.is_none_or(|next| resumed.arrival < next);
-        let (arrival, index, seen) = match self.resumed.next_if(is_first) {
-            Some(resumed) => (resumed.arrival, resumed.index, resumed.seen),
+            |resumed: &ArrivingViewer| self.next.is_none_or(|next| resumed.arrival < next);
+        let viewer = match self.resumed.next_if(is_first) {
+            Some(resumed) => resumed,
             None => {
                 let arrival = self.next.take()?;
                 self.index += 1;
-                (arrival, self.index - 1, Duration::ZERO)
+                ArrivingViewer {
+                    arrival,
+                    index: self.index - 1,
+                    seen: Duration::ZERO,
+                }
             }
         };
+        let (objects, log_end_ms) = (&mut self.objects, self.log_end_ms);
+        if let Some(session) = self.director.phased(viewer, log_end_ms, objects) {
+            return Some(session);
+        }
+        let ArrivingViewer {
+            arrival,
+            index,
+            seen,
+        } = viewer;
         Some(Session {
             arrival,
             class: self.director.class(index),
@@ -182,8 +227,11 @@ struct SessionPlanner<'a> {
     catalogue: &'a Catalogue,
     /// Of each group: number of its first title, titles per work, and popularity.
     groups: Vec<(u32, u32, Zipf)>,
+    seed: u64,
     sessions: Generator,
     arrivals: Generator,
+    /// Draws the sessions of a workload of phases.
+    phased: Option<SessionContext<'a>>,
 }
 
 impl<'a> SessionPlanner<'a> {
@@ -196,13 +244,24 @@ impl<'a> SessionPlanner<'a> {
             (start, group.files_per_work(), popularity)
         });
         let root = Generator::new(seed);
-        Self {
+        let mut planner = Self {
             specification,
             catalogue,
             groups: groups.collect(),
+            seed,
             sessions: root.fork("sessions"),
             arrivals: root.fork("arrivals"),
-        }
+            phased: None,
+        };
+        let phases = planner.phases();
+        planner.phased = phases.map(|(of, titles)| SessionContext::new(of, titles, seed));
+        planner
+    }
+
+    /// The specification and the titles of a workload of phases.
+    fn phases(&self) -> Option<(&'a PhasedSpecification, &'a PhasedCatalogue)> {
+        let titles = self.catalogue.phased.as_deref();
+        self.specification.phases.as_deref().zip(titles)
     }
 
     fn trace(self, seed: u64) -> Trace {
@@ -224,6 +283,9 @@ impl<'a> SessionPlanner<'a> {
         };
         let mut stream = SessionStream::of(self);
         trace.sessions.extend(&mut stream);
+        if specification.phases.is_some() {
+            share_out(&mut trace);
+        }
         trace.objects = stream.objects.paths;
         trace.about.warming = warming(&trace, specification.sessions.warming_count);
         trace
@@ -234,7 +296,8 @@ impl<'a> SessionPlanner<'a> {
         match self.specification.sessions.rate {
             ArrivalRate::Sessions(rate) => 1.0 / rate,
             ArrivalRate::Bytes(rate) => {
-                let sample = match self.specification.has_adaptive_players() {
+                let is_played = self.phased.is_some() || self.specification.has_adaptive_players();
+                let sample = match is_played {
                     true => SAMPLE_SESSIONS_PLAYED,
                     false => SAMPLE_SESSIONS,
                 };
@@ -246,6 +309,13 @@ impl<'a> SessionPlanner<'a> {
 
     /// Bytes requested by session `index`; for an adaptive player, from an ideal server.
     fn asked_bytes(&self, index: u64) -> u64 {
+        if let Some(session) = self.phased_session(index, Duration::ZERO) {
+            return session
+                .requests
+                .iter()
+                .map(|request| request.sent_bytes)
+                .sum();
+        }
         if self.player(index).make.is_none() {
             let (_, requests) = self.session(index, Duration::ZERO);
             let bytes = requests.iter().map(|request| request.range.len());
@@ -258,6 +328,10 @@ impl<'a> SessionPlanner<'a> {
 
     /// Whether session `index` continues after `seen` of it has been watched.
     fn goes_on(&self, index: u64, seen: Duration) -> bool {
+        if let Some(session) = self.phased_session(index, Duration::ZERO) {
+            let ends = session.requests.iter().map(|request| request.completed_ms);
+            return ends.max() > Some(seen.as_millis() as i64);
+        }
         match self.player(index).make {
             Some(_) => !self.acts(index, seen).1.is_empty(),
             None => !self.session(index, seen).1.is_empty(),
@@ -468,7 +542,7 @@ impl<'a> SessionPlanner<'a> {
                     false => wanted.end - start,
                 };
                 calls.push(ScriptCall {
-                    object: objects.id((title.number, start), file.path),
+                    object: objects.id((title.number, start), || file.path),
                     range: (!is_whole).then(|| ByteRange::new(wanted.start - start, end)),
                     expected_bytes: Some(wanted.len()),
                     timeout: self.specification.requests.timeout,
@@ -486,6 +560,17 @@ fn happens(generator: &mut Generator, chance: f64) -> bool {
     chance > 0.0 && generator.unit() < chance
 }
 
+/// Sets the shares of classes to those of the sessions.
+fn share_out(trace: &mut Trace) {
+    let count = trace.sessions.len().max(1) as f64;
+    for class in &mut trace.classes {
+        class.share = 0.0;
+    }
+    for session in &trace.sessions {
+        trace.classes[session.class as usize].share += 1.0 / count;
+    }
+}
+
 /// Ids of requested objects, in order of first use.
 #[derive(Default)]
 struct RequestedObjects {
@@ -500,9 +585,9 @@ struct RequestedObjects {
 
 impl RequestedObjects {
     /// The id of an object; assigns a new one at its first use.
-    fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
+    fn id(&mut self, key: (u32, u64), path: impl FnOnce() -> String) -> ObjectId {
         *self.ids.entry(key).or_insert_with(|| {
-            self.paths.push(path);
+            self.paths.push(path());
             self.keys.push(key);
             ObjectId(self.paths.len() as u32 - 1)
         })
@@ -570,14 +655,14 @@ impl<'a> TitleRequests<'a> {
     }
 }
 
-/// A viewer that resumes.
+/// A viewer as it arrives or resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct ResumedViewer {
-    /// Time of its arrival, from the start of the trace.
+struct ArrivingViewer {
+    /// From the start of the trace.
     arrival: Duration,
-    /// Index of its session: above those of all new sessions.
+    /// Index of its session; if it resumes, above those of all new sessions.
     index: u64,
-    /// How long it would have watched by then.
+    /// How long it would have watched by then; zero for a new viewer.
     seen: Duration,
 }
 
@@ -593,7 +678,7 @@ fn resumed(
     mean_gap_s: f64,
     mut chance: Generator,
     goes_on: impl Fn(u64, Duration) -> bool,
-) -> Vec<ResumedViewer> {
+) -> Vec<ArrivingViewer> {
     let sessions = &specification.sessions;
     let within_s = sessions.resume_time.as_secs_f64();
     let longest_s = longest_s(specification, catalogue);
@@ -605,8 +690,8 @@ fn resumed(
     // Newest first: a viewer who began longer ago than the longest session has left.
     for index in SESSIONS_MAX..2 * SESSIONS_MAX {
         age_s += match sessions.arrivals {
-            ArrivalDistribution::Poisson => chance.exponential(mean_gap_s),
             ArrivalDistribution::Constant => mean_gap_s,
+            _ => chance.exponential(mean_gap_s),
         };
         if age_s > longest_s {
             break;
@@ -615,7 +700,7 @@ fn resumed(
         let seen = Duration(libm::round((age_s + arrival_s) * 1e9) as u64);
         if goes_on(index, seen) {
             let arrival = Duration(libm::round(arrival_s * 1e9) as u64);
-            found.push(ResumedViewer {
+            found.push(ArrivingViewer {
                 arrival,
                 index,
                 seen,
@@ -628,6 +713,9 @@ fn resumed(
 
 /// Upper bound of a session's length: the longest title, and a pause before each further request.
 fn longest_s(specification: &Specification, catalogue: &Catalogue) -> f64 {
+    if let Some(phases) = &specification.phases {
+        return phases.session_s_max();
+    }
     let viewing = &specification.viewing;
     let pauses = viewing.pause_time.law.points();
     let pause_s = match viewing.pause > 0.0 {
@@ -658,8 +746,8 @@ fn warming(trace: &Trace, count: u64) -> Vec<WarmupRange> {
         index += 1;
     };
     for session in &trace.sessions {
-        for call in session.calls() {
-            note(call.object, call.range);
+        for (object, range) in session.asked() {
+            note(object, range);
         }
         if let SessionPlan::Adaptive(_) = session.plan {
             let class = &trace.classes[session.class as usize];

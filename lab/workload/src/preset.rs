@@ -11,6 +11,10 @@ const PRESETS: &[(&str, &str)] = &[
     ),
     ("flashstream", include_str!("presets/flashstream.toml")),
     ("dash-vod", include_str!("presets/dash-vod.toml")),
+    (
+        "netflix-2014-catalog",
+        include_str!("presets/netflix-2014-catalog.toml"),
+    ),
 ];
 
 /// Names of all presets.
@@ -26,20 +30,3 @@ pub fn text(name: &str) -> Option<&'static str> {
 
 /// Value of `model` in a specification of phases.
 pub(crate) const PHASED_MODEL: &str = "phases";
-
-/// Name and text of each preset of phases ([`crate::phased`]).
-const PHASED: &[(&str, &str)] = &[(
-    "netflix-2014-catalog",
-    include_str!("presets/netflix-2014-catalog.toml"),
-)];
-
-/// Names of all presets of phases.
-pub fn phased_names() -> impl Iterator<Item = &'static str> {
-    PHASED.iter().map(|(name, _)| *name)
-}
-
-/// The TOML text of a preset of phases.
-pub fn phased_text(name: &str) -> Option<&'static str> {
-    let (_, text) = PHASED.iter().find(|(known, _)| *known == name)?;
-    Some(text)
-}

@@ -133,6 +133,12 @@ impl TraceSummary {
             }
             let asked = match &session.plan {
                 SessionPlan::Script(script) => SessionRequests::by_script(script),
+                SessionPlan::Phases(plan) => SessionRequests {
+                    calls: session.asked().collect(),
+                    bytes: plan.bytes(),
+                    seconds: None,
+                    waits: plan.length(),
+                },
                 SessionPlan::Adaptive(_) => {
                     SessionRequests::by_player(trace, session, &mut summary.adaptive)
                 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use headlong_units::Bytes;
 use headlong_workload::specification::{
@@ -20,7 +21,7 @@ use crate::mistake::Mistakes;
 use crate::output::print;
 use crate::phased;
 use crate::plot::plot;
-use crate::spec_args::SpecOverrides;
+use crate::spec_args::{SpecOverrides, not_of_phases};
 use crate::trace_file::read_trace;
 
 /// Arguments of `workload describe`.
@@ -38,7 +39,7 @@ pub(crate) struct DescribeArgs {
     #[arg(long)]
     json: bool,
     /// Number of viewers; for workloads with `model = "phases"` only
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
     /// Print the text of a preset, as a template for a custom specification
     #[arg(long, conflicts_with = "json")]
@@ -58,10 +59,8 @@ struct DescribedWorkload {
 /// Runs the verb.
 pub(crate) fn describe(arguments: &DescribeArgs) -> anyhow::Result<()> {
     if arguments.text {
-        let text = preset::text(&arguments.name);
-        let text = text.or_else(|| preset::phased_text(&arguments.name));
-        let text = text.ok_or_else(|| {
-            let names: Vec<&str> = preset::names().chain(preset::phased_names()).collect();
+        let text = preset::text(&arguments.name).ok_or_else(|| {
+            let names: Vec<&str> = preset::names().collect();
             Mistakes(vec![format!(
                 "--text: {} is not a preset; the presets are {}",
                 arguments.name,
@@ -70,23 +69,24 @@ pub(crate) fn describe(arguments: &DescribeArgs) -> anyhow::Result<()> {
         })?;
         return print(text);
     }
-    if let Some(specification) = phased::read(&arguments.name, &arguments.changes.overrides()?)? {
-        let (sessions, seed) = (arguments.sessions, arguments.seed);
-        return print(&phased::describe(
-            specification,
-            sessions,
-            seed,
-            arguments.json,
-        )?);
-    }
-    if arguments.sessions.is_some() {
-        let text = format!(
-            "--sessions: {} is not a workload of phases; write --set sessions.count=100",
-            arguments.name
-        );
-        return Err(Mistakes(vec![text]).into());
-    }
-    let subject = DescribedWorkload::read(arguments)?;
+    let (name, seed) = (&arguments.name, arguments.seed);
+    let is_trace =
+        preset::text(name).is_none() && !name.ends_with(".toml") && Path::new(name).exists();
+    let subject = match is_trace {
+        true => DescribedWorkload::of_trace(name)?,
+        false => {
+            let specification = arguments.changes.read(name, &[])?;
+            if let Some(phases) = specification.phases {
+                let phases = Arc::unwrap_or_clone(phases);
+                let (sessions, is_json) = (arguments.sessions, arguments.json);
+                return print(&phased::describe(phases, sessions, seed, is_json));
+            }
+            if let Some(count) = arguments.sessions {
+                return Err(not_of_phases(name, count).into());
+            }
+            DescribedWorkload::of(specification, seed)
+        }
+    };
     print(&if arguments.json {
         subject.json()
     } else {
@@ -95,34 +95,31 @@ pub(crate) fn describe(arguments: &DescribeArgs) -> anyhow::Result<()> {
 }
 
 impl DescribedWorkload {
-    fn read(arguments: &DescribeArgs) -> anyhow::Result<Self> {
-        let name = &arguments.name;
-        let is_trace =
-            preset::text(name).is_none() && !name.ends_with(".toml") && Path::new(name).exists();
-        if is_trace {
-            let trace = read_trace(Path::new(name)).map_err(Mistakes)?;
-            return Ok(Self {
-                name: trace.about.name.clone(),
-                specification: None,
-                groups: Vec::new(),
-                durations: Vec::new(),
-                trace: TraceSummary::of(&trace),
-            });
-        }
-        let specification = arguments.changes.read(name, &[])?;
-        let workload = generate(&specification, arguments.seed);
+    fn of_trace(name: &str) -> anyhow::Result<Self> {
+        let trace = read_trace(Path::new(name)).map_err(Mistakes)?;
+        Ok(Self {
+            name: trace.about.name.clone(),
+            specification: None,
+            groups: Vec::new(),
+            durations: Vec::new(),
+            trace: TraceSummary::of(&trace),
+        })
+    }
+
+    fn of(specification: Specification, seed: u64) -> Self {
+        let workload = generate(&specification, seed);
         let durations = workload
             .catalogue
             .titles
             .iter()
             .map(|title| title.duration.as_secs_f64());
-        Ok(Self {
+        Self {
             name: specification.name.clone(),
             groups: CatalogueSummary::of(&workload.catalogue),
             durations: durations.collect(),
             trace: TraceSummary::of(&workload.trace),
             specification: Some(specification),
-        })
+        }
     }
 
     /// The groups with viewers, to which published figures refer.
@@ -343,6 +340,7 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
         match sessions.arrivals {
             ArrivalDistribution::Poisson => format!("Poisson, {}", sessions.rate),
             ArrivalDistribution::Constant => format!("constant, {}", sessions.rate),
+            ArrivalDistribution::Logged => "as in a log".to_owned(),
         },
     );
     row(

@@ -8,9 +8,7 @@ use headlong_fill::{FillProgress, VerifyScope};
 use headlong_workload::Catalogue;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::mistake::Mistakes;
 use crate::output::print;
-use crate::phased;
 use crate::spec_args::SpecOverrides;
 use crate::stop::stop_on_signals;
 
@@ -32,7 +30,7 @@ pub(crate) struct FillArgs {
     changes: SpecOverrides,
     /// Number of viewers, as for generate; for workloads with `model = "phases"`: the number of
     /// titles is scaled
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
     /// Cut titles into chunk files of this size, such as 512KiB
     #[arg(long, value_name = "BYTES")]
@@ -86,28 +84,11 @@ pub(crate) fn fill(arguments: &FillArgs) -> anyhow::Result<()> {
 impl FillArgs {
     /// Name and catalogue of the specification.
     fn catalogue(&self) -> anyhow::Result<(String, Catalogue)> {
-        let refused = |text: String| Err(Mistakes(vec![text]).into());
-        if let Some(specification) = phased::read(&self.spec, &self.changes.overrides()?)? {
-            if self.chunked.is_some() {
-                return refused(format!(
-                    "--chunked: {} has one file for each bit rate of a title; remove it",
-                    self.spec
-                ));
-            }
-            let specification = phased::scaled(specification, self.sessions)?;
-            let catalogue =
-                headlong_workload::phased::PhasedCatalogue::of(&specification.catalogue);
-            return Ok((specification.name, catalogue.to_files()));
-        }
-        if self.sessions.is_some() {
-            return refused(format!(
-                "--sessions: {} is not a workload of phases, its catalogue is fixed; remove it",
-                self.spec
-            ));
-        }
         let chunked = self.chunked.iter().cloned();
         let changes: Vec<_> = chunked.map(|bytes| ("catalogue.chunk", bytes)).collect();
-        let specification = self.changes.read(&self.spec, &changes)?;
+        let specification = self
+            .changes
+            .read_scaled(&self.spec, &changes, self.sessions)?;
         let catalogue = Catalogue::of(&specification);
         Ok((specification.name, catalogue))
     }

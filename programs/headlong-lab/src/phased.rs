@@ -9,58 +9,14 @@ use std::path::{Path, PathBuf};
 use headlong_characterise::comparison;
 use headlong_trace::{Columns, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
-    self, FILES_HEADER, LOG_HEADER, LogEntry, PhasedCatalogue, PhasedSpecification, RequestForm,
+    FILES_HEADER, LOG_HEADER, LogEntry, MODEL, PhasedCatalogue, PhasedSpecification, RequestForm,
     RequestLog, characterise,
 };
-use headlong_workload::{Trace, preset};
+use headlong_workload::preset;
 use serde_json::json;
-
-use crate::mistake::Mistakes;
 
 /// Default number of sessions generated and measured to describe a specification.
 const DESCRIBED_SESSIONS: u64 = 10_000;
-/// Largest number of sessions of a trace, which is held in memory.
-const PLAYED_SESSIONS_MAX: u64 = 20_000;
-
-/// The specification of phases named by `name`: a preset, or a file that declares itself one.
-/// `None` if it is of another kind or unreadable.
-///
-/// # Errors
-/// If it is one and invalid.
-pub(crate) fn read(
-    name: &str,
-    overrides: &[(String, String)],
-) -> anyhow::Result<Option<PhasedSpecification>> {
-    let read = match preset::phased_text(name) {
-        Some(text) => PhasedSpecification::read(name, text, overrides),
-        None if preset::text(name).is_some() => return Ok(None),
-        None => match std::fs::read_to_string(name) {
-            Ok(text) if PhasedSpecification::is_meant(&text) => {
-                PhasedSpecification::read(name, &text, overrides)
-            }
-            // Errors are reported by the reader of the other kind.
-            _ => return Ok(None),
-        },
-    };
-    read.map(Some)
-        .map_err(|errors| Mistakes(errors.to_string().lines().map(String::from).collect()).into())
-}
-
-/// Scales the specification to this number of sessions.
-pub(crate) fn scaled(
-    specification: PhasedSpecification,
-    sessions: Option<u64>,
-) -> anyhow::Result<PhasedSpecification> {
-    match sessions {
-        Some(0) => Err(Mistakes(vec![
-            "--sessions 0: there would be no viewers; write 1 or more".into(),
-        ])
-        .into()),
-        Some(sessions) => Ok(specification.scaled(sessions)),
-        None => Ok(specification),
-    }
-}
-
 /// Output files of a log and its files table.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogFiles {
@@ -180,21 +136,6 @@ pub(crate) fn written(
     }
 }
 
-/// The trace for `headlong load`.
-pub(crate) fn trace(specification: &PhasedSpecification, seed: u64) -> anyhow::Result<Trace> {
-    let count = specification.sessions.count;
-    if count > PLAYED_SESSIONS_MAX {
-        let text = format!(
-            "{}: a trace of {count} sessions does not fit in memory; write --sessions 1000 (at most \
-             {PLAYED_SESSIONS_MAX}), or a log with --log",
-            specification.name
-        );
-        return Err(Mistakes(vec![text]).into());
-    }
-    let catalogue = PhasedCatalogue::of(&specification.catalogue);
-    Ok(phased::trace(specification, &catalogue, seed))
-}
-
 /// `workload describe` for a specification of phases: its parameters, and the statistics of a log
 /// of it compared with the thesis.
 pub(crate) fn describe(
@@ -202,14 +143,14 @@ pub(crate) fn describe(
     sessions: Option<u64>,
     seed: u64,
     as_json: bool,
-) -> anyhow::Result<String> {
+) -> String {
     let count = sessions.unwrap_or(DESCRIBED_SESSIONS.min(specification.sessions.count));
     let full = specification.sessions.count;
-    let specification = scaled(specification, Some(count))?;
+    let specification = specification.scaled(count);
     let catalogue = PhasedCatalogue::of(&specification.catalogue);
     let result = characterise(&specification, &catalogue, seed);
     let figures = comparison(&result);
-    let is_published = preset::phased_text(&specification.name).is_some();
+    let is_published = preset::text(&specification.name).is_some();
     if as_json {
         let rows: Vec<_> = figures
             .iter()
@@ -226,12 +167,12 @@ pub(crate) fn describe(
         let value = json!({
             "version": 1,
             "name": specification.name,
-            "model": phased::MODEL,
+            "model": MODEL,
             "sessions": result.sessions,
             "seed": seed,
             "figures": rows,
         });
-        return Ok(format!("{value:#}\n"));
+        return format!("{value:#}\n");
     }
     let mut page = String::new();
     let bytes: u64 = catalogue.files.iter().map(|file| file.size).sum();
@@ -297,5 +238,5 @@ pub(crate) fn describe(
         );
         let _ = writeln!(page, "{}", line.trim_end());
     }
-    Ok(page)
+    page
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use headlong_workload::phased::PhasedSpecification;
 use headlong_workload::{Specification, preset};
 
 use crate::mistake::Mistakes;
@@ -22,13 +23,6 @@ pub(crate) struct SpecOverrides {
     /// Override a key of SPEC, such as requests.size=512KiB; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-}
-
-impl SpecArgs {
-    /// Reads the specification, with `changes` in addition to the command line's overrides.
-    pub(crate) fn read(&self, changes: &[(&str, String)]) -> anyhow::Result<Specification> {
-        self.changes.read(&self.name, changes)
-    }
 }
 
 /// Keys with their own options, and the prefix of errors about them.
@@ -63,20 +57,9 @@ impl SpecOverrides {
                 .iter()
                 .map(|(key, value)| (key.to_string(), value.clone())),
         );
-        let is_file = name.contains(['/', '.']) || Path::new(name).exists();
-        let read = match is_file && preset::text(name).is_none() {
+        let read = match is_file(name) {
             false => Specification::preset(name, &overrides),
-            true => {
-                let text = std::fs::read_to_string(name).map_err(|error| {
-                    let presets = preset::names().chain(preset::phased_names());
-                    let presets: Vec<&str> = presets.collect();
-                    let presets = presets.join(", ");
-                    Mistakes(vec![format!(
-                        "{name}: cannot be read: {error}; name a file, or one of {presets}"
-                    )])
-                })?;
-                Specification::read(name, &text, &overrides)
-            }
+            true => Specification::read(name, &file_text(name)?, &overrides),
         };
         read.map_err(|errors| {
             let mut text = errors.to_string();
@@ -89,4 +72,51 @@ impl SpecOverrides {
             Mistakes(text.lines().map(String::from).collect()).into()
         })
     }
+
+    /// The same, scaled to `sessions` if it is a workload of phases.
+    pub(crate) fn read_scaled(
+        &self,
+        name: &str,
+        changes: &[(&str, String)],
+        sessions: Option<u64>,
+    ) -> anyhow::Result<Specification> {
+        let specification = self.read(name, changes)?;
+        match sessions {
+            None => Ok(specification),
+            Some(count) if specification.phases.is_some() => Ok(specification.scaled(count)),
+            Some(count) => Err(not_of_phases(name, count).into()),
+        }
+    }
+}
+
+/// The mistake of scaling another workload.
+pub(crate) fn not_of_phases(name: &str, count: u64) -> Mistakes {
+    let remedy = format!("write --set sessions.count={count}");
+    let told = format!("--sessions: {name} is not a workload of phases; {remedy}");
+    Mistakes(vec![told])
+}
+
+/// Whether a name is that of a file rather than of a preset.
+fn is_file(name: &str) -> bool {
+    let is_path = name.contains(['/', '.']) || Path::new(name).exists();
+    is_path && preset::text(name).is_none()
+}
+
+fn file_text(name: &str) -> Result<String, Mistakes> {
+    std::fs::read_to_string(name).map_err(|error| {
+        let presets: Vec<&str> = preset::names().collect();
+        let presets = presets.join(", ");
+        Mistakes(vec![format!(
+            "{name}: cannot be read: {error}; name a file, or one of {presets}"
+        )])
+    })
+}
+
+/// Whether a specification is of phases; mistakes are those of its reader.
+pub(crate) fn is_of_phases(name: &str) -> bool {
+    let text = match preset::text(name) {
+        Some(text) => Some(text.to_owned()),
+        None => file_text(name).ok(),
+    };
+    text.is_some_and(|text| PhasedSpecification::is_meant(&text))
 }

@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
-use headlong_workload::{Dialect, Trace, generate};
+use headlong_workload::specification::ArrivalDistribution;
+use headlong_workload::{Dialect, Specification, generate};
 
 use crate::describe::{DescribeArgs, describe};
 use crate::fill::{FillArgs, fill};
 use crate::mistake::Mistakes;
 use crate::phased::{self, LogFiles};
-use crate::spec_args::SpecArgs;
+use crate::spec_args::{SpecArgs, is_of_phases};
+
+/// Largest number of sessions of a log as a trace, which is held in memory.
+const PLAYED_SESSIONS_MAX: u64 = 20_000;
 
 /// Generate viewers (traces) and the files that they request.
 ///
@@ -66,7 +70,7 @@ pub(crate) struct GenerateArgs {
     )]
     length: Option<String>,
     /// Number of viewers
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
     /// Another seed gives other viewers and choices with the same titles
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -102,24 +106,12 @@ pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
 }
 
 impl GenerateArgs {
-    /// The specification of phases, if it is one.
-    fn phased(&self) -> anyhow::Result<Option<headlong_workload::phased::PhasedSpecification>> {
-        let overrides = self.spec.changes.overrides()?;
-        let Some(specification) = phased::read(&self.spec.name, &overrides)? else {
-            return Ok(None);
-        };
+    /// The specification with the values of the options.
+    fn specification(&self) -> anyhow::Result<Specification> {
+        let name = &self.spec.name;
+        let is_phased = is_of_phases(name);
         let mut wrong = Vec::new();
         for (is_given, flag, remedy) in [
-            (
-                self.rate.is_some(),
-                "--rate",
-                "it has --sessions in the time of sessions.length",
-            ),
-            (
-                self.length.is_some(),
-                "--length",
-                "write --set sessions.length=1h",
-            ),
             (
                 self.no_pacing,
                 "--no-pacing",
@@ -131,23 +123,14 @@ impl GenerateArgs {
                 "write --set network.headroom=1000",
             ),
         ] {
-            if is_given {
-                wrong.push(format!(
-                    "{flag}: {} is a workload of phases; {remedy}",
-                    self.spec.name
-                ));
+            if is_given && is_phased {
+                wrong.push(format!("{flag}: {name} is a workload of phases; {remedy}"));
             }
         }
         if !wrong.is_empty() {
             return Err(Mistakes(wrong).into());
         }
-        phased::scaled(specification, self.sessions).map(Some)
-    }
-
-    fn trace(&self) -> anyhow::Result<Trace> {
-        if let Some(specification) = self.phased()? {
-            return phased::trace(&specification, self.seed);
-        }
+        let scaled = self.sessions.filter(|_| is_phased);
         let mut changes = Vec::new();
         let mut change =
             |key, value: Option<String>| changes.extend(value.map(|value| (key, value)));
@@ -155,7 +138,9 @@ impl GenerateArgs {
         change("sessions.length", self.length.clone());
         change(
             "sessions.count",
-            self.sessions.map(|count| count.to_string()),
+            self.sessions
+                .filter(|_| !is_phased)
+                .map(|count| count.to_string()),
         );
         change(
             "requests.pacing",
@@ -165,13 +150,14 @@ impl GenerateArgs {
             "requests.throttled",
             self.unthrottled.then(|| "false".to_string()),
         );
-        Ok(generate(&self.spec.read(&changes)?, self.seed).trace)
+        self.spec.changes.read_scaled(name, &changes, scaled)
     }
 }
 
 fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
+    let specification = arguments.specification()?;
     if arguments.log.is_asked() {
-        let Some(specification) = arguments.phased()? else {
+        let Some(phases) = specification.phases else {
             let text = format!(
                 "--log, --files: {} is not a workload of phases and has no log; \
                  try netflix-2014-catalog",
@@ -179,9 +165,20 @@ fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
             );
             return Err(Mistakes(vec![text]).into());
         };
-        return arguments.log.write(&specification, arguments.seed);
+        return arguments.log.write(&phases, arguments.seed);
     }
-    let trace = arguments.trace()?;
+    let is_logged = specification.sessions.arrivals == ArrivalDistribution::Logged;
+    let sessions = specification.phases.as_ref().filter(|_| is_logged);
+    let count = sessions.map_or(0, |phases| phases.sessions.count);
+    if count > PLAYED_SESSIONS_MAX {
+        let text = format!(
+            "{}: a trace of {count} sessions does not fit in memory; write --sessions 1000 (at most \
+             {PLAYED_SESSIONS_MAX}), --rate and --length, or a log with --log",
+            specification.name
+        );
+        return Err(Mistakes(vec![text]).into());
+    }
+    let trace = generate(&specification, arguments.seed).trace;
     let dialect = Dialect::ALL
         .iter()
         .find(|(name, _)| *name == arguments.dialect);

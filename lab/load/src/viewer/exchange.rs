@@ -33,9 +33,11 @@ impl Viewer {
                     object,
                     range,
                     expected_bytes,
+                    reading,
                 } => {
                     let range_bytes = range.filter(|range| range.end < u64::MAX);
-                    let bytes = expected_bytes.or(range_bytes.map(ByteRange::len));
+                    let bytes = reading.map(|reading| reading.bytes);
+                    let bytes = bytes.or(expected_bytes).or(range_bytes.map(ByteRange::len));
                     if let Some(bytes) = bytes {
                         world.recording.count_asked(at, bytes);
                     }
@@ -44,6 +46,8 @@ impl Viewer {
                         object,
                         range,
                         is_sized: bytes.is_some(),
+                        reading,
+                        sent: at,
                         received: 0,
                         status: 0,
                         late: Duration::ZERO,
@@ -254,6 +258,10 @@ impl Viewer {
         let Some(found) = self.take_apart(world, index, available, input) else {
             return;
         };
+        let slice = self.kind(world).slice_bytes() as u64;
+        let connection = &mut self.connections[index];
+        let room_at = connection.asked.and_then(|asked| asked.room_at(slice));
+        connection.paused_until = room_at.filter(|at| *at > available);
         // The first packet arrives before the rest of the slice.
         let at_once = match is_first && through > available {
             true => found.bytes.min(PACKET_BYTES),

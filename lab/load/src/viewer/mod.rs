@@ -164,6 +164,7 @@ impl Viewer {
                     self.settle(world, at);
                 }
                 TimerEvent::Departure(connection) => self.depart(world, connection, at, now),
+                TimerEvent::Room(connection) => self.connections[connection].paused_until = None,
             }
         }
         self.set_timer(world, now, reads);
@@ -182,7 +183,12 @@ impl Viewer {
             ConnectionStage::Departing(at) => Some((at, TimerEvent::Departure(index))),
             _ => None,
         });
-        let others = held.into_iter().chain(player);
+        let pauses = self.connections.iter().enumerate();
+        let pauses = pauses.filter_map(|(index, connection)| {
+            let at = connection.paused_until.filter(|at| *at < Instant::NEVER)?;
+            Some((at, TimerEvent::Room(index)))
+        });
+        let others = held.into_iter().chain(player).chain(pauses);
         others.chain(departures).min_by_key(|(at, _)| *at)
     }
 
@@ -210,4 +216,6 @@ enum TimerEvent {
     Player,
     /// A request of a connection reaches the socket.
     Departure(usize),
+    /// The viewer has room for more of a reply.
+    Room(usize),
 }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::rig::net::TestNetwork;
 use crate::rig::{PlayerRig, TimedCommand, at, ms};
 use headlong_player::{
-    AdaptivePlan, CallEnd, CallId, ObjectId, ObjectRange, PlaybackSpec, PlayerConfig,
-    ProbeSettings, RateRule, Rendition, RequestExtent, Script, ScriptCall, SegmentTable,
-    SessionPlan, ThroughputEstimate, Title, TransportEnd, ViewerAction,
+    AdaptivePlan, BufferRoom, CallEnd, CallId, ObjectId, ObjectRange, PartialRead, PhasedCall,
+    PhasedPlan, PlaybackSpec, PlayerConfig, ProbeSettings, RateRule, Rendition, RequestExtent,
+    Script, ScriptCall, SegmentTable, SessionPlan, ThroughputEstimate, Title, TransportEnd,
+    ViewerAction,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use proptest::option;
@@ -262,6 +263,37 @@ fn any_make() -> impl Strategy<Value = PlayerConfig> {
     })
 }
 
+fn phased() -> impl Strategy<Value = PhasedPlan> {
+    let rate = || {
+        option::of(prop_oneof![
+            Just(BitRate(8000)),
+            any::<u64>().prop_map(BitRate)
+        ])
+    };
+    let room = rate().prop_map(|drain| drain.map(|drain| BufferRoom { bytes: 500, drain }));
+    let reading = (0..1500_u64, 0..1500_u64, rate(), room);
+    let reading = reading.prop_map(|(bytes, needed_bytes, speed, buffer)| PartialRead {
+        reply_bytes: 1000,
+        bytes,
+        needed_bytes,
+        speed,
+        buffer,
+    });
+    let call = (0..3_u32, 0..9000_u64, 0..9000_u64, option::of(reading));
+    let call = call.prop_map(|(connection, at, takes, reading)| PhasedCall {
+        object: ObjectId(connection),
+        connection,
+        at: ms(at),
+        takes: ms(takes),
+        range: ByteRange::new(0, if reading.is_some() { u64::MAX } else { 1000 }),
+        reading: reading.map(Box::new),
+    });
+    proptest::collection::vec(call, 0..8).prop_map(|calls| PhasedPlan {
+        timeout: ms(10_000),
+        calls,
+    })
+}
+
 fn steps() -> impl Strategy<Value = Vec<ShellEvent>> {
     proptest::collection::vec(step(), 0..80)
 }
@@ -272,6 +304,18 @@ proptest! {
         script in script(), intended in 0..3000_u32, steps in steps(),
     ) {
         let plan = SessionPlan::Script(script);
+        let (given, rig) = run(&plan, intended, &steps);
+        let (again, other) = run(&plan, intended, &steps);
+        prop_assert_eq!(given, again);
+        prop_assert_eq!(rig.end(), other.end());
+        prop_assert_eq!(rig.records, other.records);
+    }
+
+    #[test]
+    fn phased_player_survives_any_events(
+        plan in phased(), intended in 0..3000_u32, steps in steps(),
+    ) {
+        let plan = SessionPlan::Phases(plan);
         let (given, rig) = run(&plan, intended, &steps);
         let (again, other) = run(&plan, intended, &steps);
         prop_assert_eq!(given, again);

@@ -8,6 +8,7 @@ mod disks;
 mod flash_reads;
 mod load_steps;
 mod loss_bound;
+mod phases;
 mod restart;
 mod world;
 

@@ -155,7 +155,7 @@ impl RequestedObjects {
     /// One rendition in the player's form.
     fn rendition(&mut self, catalogue: &Catalogue, title: &Title) -> Rendition {
         let mut files = catalogue.files(title).map(|file| {
-            let object = self.id((title.number, file.range.start), file.path);
+            let object = self.id((title.number, file.range.start), || file.path);
             ObjectRange::whole(object, file.range.len())
         });
         if catalogue.form == TitleForm::Segments {

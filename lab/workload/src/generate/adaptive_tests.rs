@@ -36,7 +36,7 @@ fn plans(trace: &Trace) -> impl Iterator<Item = (&Session, &AdaptivePlan)> {
         .iter()
         .filter_map(|session| match &session.plan {
             SessionPlan::Adaptive(plan) => Some((session, plan)),
-            SessionPlan::Script(_) => None,
+            _ => None,
         })
 }
 

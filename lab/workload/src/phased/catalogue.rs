@@ -9,12 +9,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_random::Generator;
-use headlong_units::Duration;
 
 use super::ContentKind;
 use super::specification::{RateSelection, TitleSettings};
-use crate::Title;
-use crate::catalogue::Catalogue;
 
 /// One title.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +54,7 @@ pub struct PhasedCatalogue {
     pub files: Vec<PhasedFile>,
     segment_s: f64,
     variation: f64,
-    seed: u64,
+    pub(crate) seed: u64,
     /// Cumulative share of sessions, by title.
     popularity: Vec<f64>,
 }
@@ -174,39 +171,6 @@ impl PhasedCatalogue {
         let title = &self.titles[title as usize];
         let all = title.first_file..title.first_file + title.files;
         all.filter(move |file| self.files[*file as usize].kind == kind)
-    }
-
-    /// The same files as a plain catalogue: a title for each file, in a folder for each kind, as
-    /// `fill` creates and a server serves them.
-    pub fn to_files(&self) -> Catalogue {
-        let titles = self.files.iter().enumerate().map(|(number, file)| Title {
-            number: number as u32,
-            group: u32::from(file.kind.number()),
-            rank: number as u32,
-            rendition: 0,
-            duration: Duration::from_millis(libm::round(
-                self.titles[file.title as usize].duration_s * 1000.0,
-            ) as u64),
-            segment_time: Duration::from_millis(libm::round(self.segment_s * 1000.0) as u64),
-            segment_bytes: libm::round(file.bytes_per_s * self.segment_s).max(1.0) as u64,
-            segment_ends: Vec::new(),
-            header_bytes: 0,
-            bytes: file.size,
-            file_bytes: file.size,
-        });
-        let mut creation_order: Vec<u32> = (0..self.files.len() as u32).collect();
-        Generator::new(self.seed)
-            .fork("creation order")
-            .shuffle(&mut creation_order);
-        Catalogue {
-            groups: ContentKind::ALL
-                .iter()
-                .map(|kind| kind.name().into())
-                .collect(),
-            titles: titles.collect(),
-            creation_order,
-            form: crate::TitleForm::Whole,
-        }
     }
 }
 

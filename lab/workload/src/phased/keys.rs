@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
@@ -10,6 +11,7 @@ use headlong_random::Empirical;
 use headlong_settings::{
     Document, Mistakes, Rejection, Value, ValueKind, choice, number, seconds, size, text, whole,
 };
+use headlong_units::Duration;
 
 use super::ContentKind;
 use super::specification::{
@@ -18,8 +20,11 @@ use super::specification::{
 use crate::keys::{
     KeyVisitor, TomlWriter, curve_within, document, list, no_new_tables, no_preset, real, share,
 };
-use crate::specification::{SESSIONS_MAX, TITLES_MAX, is_of_phases};
-use crate::{Curve, preset};
+use crate::specification::{
+    ArrivalDistribution, SESSIONS_MAX, TITLES_MAX, TraceExtent, arrival_rate, is_of_phases,
+    take_playing,
+};
+use crate::{ArrivalRate, Curve, Specification, TitleForm, ViewerIdentity, preset};
 
 /// Value of `model` in a specification of this kind.
 pub const MODEL: &str = preset::PHASED_MODEL;
@@ -50,9 +55,8 @@ impl PhasedSpecification {
         text: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Mistakes> {
-        let base = preset::phased_text(BASE).unwrap_or_default();
-        let base = overlay(Self::default(), BASE, base, &[])?;
-        overlay(base, source, text, overrides)
+        let read = read(source, text, overrides)?.phases;
+        Ok(read.map(Arc::unwrap_or_clone).unwrap_or_default())
     }
 
     /// The preset of that name, with overrides.
@@ -60,8 +64,7 @@ impl PhasedSpecification {
     /// # Errors
     /// If there is none, with the nearest name; or if an override is invalid.
     pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
-        let text = preset::phased_text(name);
-        let text = text.ok_or_else(|| no_preset(name, preset::phased_names()))?;
+        let text = preset::text(name).ok_or_else(|| no_preset(name, preset::names()))?;
         Self::read(name, text, overrides)
     }
 
@@ -79,12 +82,24 @@ impl PhasedSpecification {
     }
 }
 
+/// Reads a specification with its sessions as they are played.
+pub(crate) fn read(
+    source: &str,
+    text: &str,
+    overrides: &[(String, String)],
+) -> Result<Specification, Mistakes> {
+    let base = preset::text(BASE).unwrap_or_default();
+    let base = overlay(PhasedSpecification::default(), BASE, base, &[])?.phases;
+    let base = base.map(Arc::unwrap_or_clone).unwrap_or_default();
+    overlay(base, source, text, overrides)
+}
+
 fn overlay(
     mut specification: PhasedSpecification,
     source: &str,
     text: &str,
     overrides: &[(String, String)],
-) -> Result<PhasedSpecification, Mistakes> {
+) -> Result<Specification, Mistakes> {
     let mut table = document(source, text, overrides);
     let model = table.get("model", &headlong_settings::text());
     if model.is_some_and(|model| model != MODEL) {
@@ -94,7 +109,68 @@ fn overlay(
     take_devices(&mut specification, &mut table, text);
     visit(&mut specification, &mut table);
     check(&specification, &mut table);
-    table.finish(specification)
+    let mut played = Specification {
+        name: specification.name.clone(),
+        catalogue_seed: specification.catalogue.seed,
+        ..Specification::default()
+    };
+    take_sessions(&specification, &mut played, &mut table);
+    let played = Specification {
+        phases: Some(Arc::new(specification)),
+        ..played
+    };
+    table.finish(played).map(Specification::with_phased_classes)
+}
+
+impl Specification {
+    fn with_phased_classes(mut self) -> Self {
+        if let Some(phases) = &self.phases {
+            self.classes = super::plan::classes(phases);
+        }
+        self
+    }
+
+    /// The same with another number of sessions, if it is one of phases (see
+    /// [`PhasedSpecification::scaled`]).
+    #[must_use]
+    pub fn scaled(mut self, sessions: u64) -> Self {
+        if let Some(phases) = self.phases {
+            let phases = Arc::unwrap_or_clone(phases).scaled(sessions);
+            if self.sessions.arrivals == ArrivalDistribution::Logged {
+                self.sessions.rate = ArrivalRate::Sessions(phases.sessions.per_second());
+            }
+            self.phases = Some(Arc::new(phases));
+        }
+        self
+    }
+}
+
+/// How the sessions are played: as in the log, or at a constant rate if one is given.
+fn take_sessions(
+    specification: &PhasedSpecification,
+    played: &mut Specification,
+    table: &mut Document,
+) {
+    let log = &specification.sessions;
+    let sessions = &mut played.sessions;
+    let rate = table.get("sessions.rate", &arrival_rate());
+    sessions.arrivals = match rate {
+        Some(_) => ArrivalDistribution::Poisson,
+        None => ArrivalDistribution::Logged,
+    };
+    sessions.rate = rate.unwrap_or(ArrivalRate::Sessions(log.per_second()));
+    let is_passed = |key| table.is_overridden(key);
+    sessions.extent = match is_passed("sessions.count") && !is_passed("sessions.length") {
+        true => TraceExtent::Sessions(log.count),
+        false => TraceExtent::Time(Duration(libm::round(log.length_s * 1e9) as u64)),
+    };
+    take_playing(&mut table.section("sessions"), sessions);
+    let mut keys = table.section("requests");
+    let identity = &mut played.requests.identity;
+    keys.key("identity", choice(&ViewerIdentity::ALL), identity);
+    // Each bit rate of a title is one file.
+    let forms = [("off", TitleForm::Whole)];
+    table.key("catalogue.chunk", choice(&forms), &mut played.storage.form);
 }
 
 /// Devices in the text replace those of the base; keys that they omit are taken from the base's

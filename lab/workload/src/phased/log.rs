@@ -99,7 +99,7 @@ fn put(line: &mut Vec<u8>, mut number: u64, end: u8) {
 }
 
 /// Sorted arrivals: order statistics of a density that is constant within each part.
-struct ArrivalTimes {
+pub(crate) struct ArrivalTimes {
     generator: Generator,
     left: u64,
     sum: f64,
@@ -108,7 +108,7 @@ struct ArrivalTimes {
 }
 
 impl ArrivalTimes {
-    fn new(specification: &PhasedSpecification, seed: u64) -> Self {
+    pub(crate) fn new(specification: &PhasedSpecification, seed: u64) -> Self {
         let visits = &specification.sessions;
         let generator = Generator::new(seed).fork("phased arrivals");
         let weight: f64 = visits.arrivals.iter().sum();
@@ -166,7 +166,7 @@ impl<'a> PhasedSessions<'a> {
             director: SessionContext::new(specification, catalogue, seed),
             arrivals: ArrivalTimes::new(specification, seed),
             next: 0,
-            end_ms: libm::round(specification.sessions.length_s * 1000.0) as i64,
+            end_ms: specification.sessions.end_ms(),
             spare: Vec::new(),
         }
     }

@@ -14,13 +14,13 @@
 mod calibration;
 mod catalogue;
 mod fit;
-mod keys;
-mod log;
+pub(crate) mod keys;
+pub(crate) mod log;
+pub(crate) mod plan;
 mod requests;
-mod session;
+pub(crate) mod session;
 mod session_statistics;
 mod specification;
-mod to_trace;
 mod visit;
 
 pub use headlong_chains::ContentKind;
@@ -29,14 +29,13 @@ pub use catalogue::{PhasedCatalogue, PhasedFile, PhasedTitle};
 pub use fit::fit;
 pub use keys::MODEL;
 pub use log::{FILES_HEADER, LOG_HEADER, LogEntry, PhasedSessions, RequestLog};
-pub use requests::{PhasedRequest, SOCKET_BYTES};
+pub use requests::PhasedRequest;
 pub use session::PhasedSession;
 pub use session_statistics::{SessionStatistics, characterise, observe};
 pub use specification::{
     DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing, RequestForm,
     SESSIONS_FULL, SessionSettings, TitleSettings,
 };
-pub use to_trace::{PIECE_S, trace};
 
 #[cfg(test)]
 mod tests;

@@ -6,25 +6,22 @@
 
 use alloc::vec::Vec;
 
+use headlong_player::SOCKET_BYTES;
 use headlong_random::Generator;
 
 use super::ContentKind;
 use super::catalogue::PhasedCatalogue;
 use super::specification::{DeviceType, RequestForm};
 
-/// Bytes of an open-ended reply that the server has written to its socket before a client that
-/// needs little can close it (thesis 5.3.2: 84 % of open-ended chains at offset zero have this
-/// length).
-pub const SOCKET_BYTES: u64 = 768 * 1024;
 /// Relative variation of a chunk request's service time, in both directions.
-const SERVICE_VARIATION: f64 = 0.3;
+pub(super) const SERVICE_VARIATION: f64 = 0.3;
 /// Relative variation of a device's wait with a full buffer, in both directions.
 const SPACING_VARIATION: f64 = 0.3;
 /// Largest number of connections of one device.
 const CONNECTIONS_MAX: usize = 16;
 
 /// One request as in a log, without names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PhasedRequest {
     /// Time of receipt, ms from the start of the log.
     pub received_ms: i64,
@@ -38,6 +35,22 @@ pub struct PhasedRequest {
     pub asked_bytes: Option<u64>,
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Connection of the device; it carries one request at a time.
+    pub connection: u8,
+    /// How an open-ended reply is read.
+    pub(super) reading: OpenReading,
+}
+
+/// How a device reads an open-ended reply; zeros for other requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct OpenReading {
+    /// Bytes that it plays; more may be sent.
+    pub(super) needed_bytes: u64,
+    /// Bytes per second of the network.
+    pub(super) speed: u64,
+    /// Bytes for which its buffer has room when it sends the request; `None` if it reads at full
+    /// speed.
+    pub(super) room_bytes: Option<u64>,
 }
 
 /// A period of watching without skips or pauses: the playback position follows from the clock.
@@ -74,6 +87,8 @@ pub(super) struct ReadStyle {
     resume_share: f64,
     /// As a share of the session's bandwidth.
     speed: f64,
+    /// First of its connections.
+    connection: u8,
 }
 
 impl ReadStyle {
@@ -119,6 +134,12 @@ impl ReadStyle {
             table_bytes: device.table_bytes,
             resume_share: device.resume_share,
             speed: 1.0,
+            // Sound has the connection after those of the content.
+            connection: if is_audio {
+                device.connections.clamp(1, CONNECTIONS_MAX as u64) as u8
+            } else {
+                0
+            },
         }
     }
 }
@@ -201,7 +222,19 @@ impl<'a> RequestGenerator<'a> {
         match manner.form {
             RequestForm::Open => {
                 let end = now + self.delay_s + table as f64 / (self.bandwidth * manner.speed);
-                self.push(file, 0, None, SOCKET_BYTES.min(size), (now, end));
+                let reading = OpenReading {
+                    needed_bytes: table.max(1),
+                    speed: (self.bandwidth * manner.speed) as u64,
+                    room_bytes: None,
+                };
+                let request = PhasedRequest {
+                    file,
+                    sent_bytes: SOCKET_BYTES.min(size),
+                    connection: manner.connection,
+                    reading,
+                    ..PhasedRequest::default()
+                };
+                self.push(request, (now, end));
                 end
             }
             RequestForm::Chunk => {
@@ -210,7 +243,13 @@ impl<'a> RequestGenerator<'a> {
                     0 => (table / 1024 + 1) * 1024,
                     fixed => fixed,
                 };
-                self.chunk(file, 0, asked.min(size), (now, until), 1.0 / manner.speed)
+                let request = PhasedRequest {
+                    file,
+                    sent_bytes: asked.min(size),
+                    connection: manner.connection,
+                    ..PhasedRequest::default()
+                };
+                self.chunk(request, (now, until), 1.0 / manner.speed)
             }
         }
     }
@@ -278,13 +317,14 @@ impl<'a> RequestGenerator<'a> {
                     is_over = true;
                     break;
                 }
-                let done = self.chunk(
-                    run.file,
-                    from,
-                    to - from,
-                    (begin, run.until),
-                    share as f64 / manner.speed,
-                );
+                let request = PhasedRequest {
+                    file: run.file,
+                    offset: from,
+                    sent_bytes: to - from,
+                    connection: manner.connection + slot as u8,
+                    ..PhasedRequest::default()
+                };
+                let done = self.chunk(request, (begin, run.until), share as f64 / manner.speed);
                 free[slot] = done;
                 last = libm::fmax(last, done);
             }
@@ -299,27 +339,30 @@ impl<'a> RequestGenerator<'a> {
         ReadEnd { head, now: last }
     }
 
-    /// One chunk request in the interval `times`; it gets one of `sharing` equal parts of the
-    /// bandwidth. Returns its end.
-    fn chunk(
-        &mut self,
-        file: u32,
-        offset: u64,
-        bytes: u64,
-        times: (f64, f64),
-        sharing: f64,
-    ) -> f64 {
+    /// One chunk request of `sent_bytes` in the interval `times`; it gets one of `sharing` equal
+    /// parts of the bandwidth. Returns its end.
+    fn chunk(&mut self, request: PhasedRequest, times: (f64, f64), sharing: f64) -> f64 {
+        let bytes = request.sent_bytes;
+        let asked_bytes = Some(bytes);
         let vary = 1.0 + SERVICE_VARIATION * (2.0 * self.generator.unit() - 1.0);
         let (begin, until) = times;
         let transfer = bytes as f64 * sharing / self.bandwidth * vary;
         let end = begin + self.delay_s + transfer;
         if end <= until {
-            self.push(file, offset, Some(bytes), bytes, (begin, end));
+            let request = PhasedRequest {
+                asked_bytes,
+                ..request
+            };
+            self.push(request, (begin, end));
             return end;
         }
         let share = (until - begin - self.delay_s) / libm::fmax(transfer, 1e-9);
-        let sent = libm::floor(bytes as f64 * share.clamp(0.0, 1.0)) as u64;
-        self.push(file, offset, Some(bytes), sent, (begin, until));
+        let request = PhasedRequest {
+            asked_bytes,
+            sent_bytes: libm::floor(bytes as f64 * share.clamp(0.0, 1.0)) as u64,
+            ..request
+        };
+        self.push(request, (begin, until));
         until
     }
 
@@ -380,17 +423,63 @@ impl<'a> RequestGenerator<'a> {
             .saturating_sub(offset)
             .max(SOCKET_BYTES)
             .min(file.size - offset);
+        let wanted = wanted.saturating_sub(offset).max(1);
+        // The formulas above are for mean segments: speed and room are raised to fit this read.
+        let lasts = end - run.now;
+        let transfer_s = libm::fmax(lasts - self.delay_s, 1e-3);
+        let speed = libm::fmax(self.bandwidth * manner.speed, wanted as f64 / transfer_s);
+        let room_bytes = run.screen.map(|screen| {
+            let room_s = screen.reach(run.now, manner.buffer_s) - from_s;
+            let room = libm::fmax(room_s, 0.0) * file.bytes_per_s;
+            libm::fmax(room, wanted as f64 - lasts * file.bytes_per_s) as u64
+        });
+        let reading = OpenReading {
+            needed_bytes: wanted.min(sent),
+            speed: libm::ceil(speed) as u64,
+            room_bytes,
+        };
         let resumes = sent > 2 * SOCKET_BYTES && self.generator.unit() < manner.resume_share;
+        let request = PhasedRequest {
+            file: run.file,
+            offset,
+            sent_bytes: sent,
+            connection: manner.connection,
+            reading,
+            ..PhasedRequest::default()
+        };
         if resumes {
             let between = libm::fmin(
                 run.now + self.delay_s + SOCKET_BYTES as f64 / self.bandwidth,
                 (run.now + end) / 2.0,
             );
-            self.push(run.file, offset, None, SOCKET_BYTES, (run.now, between));
-            let rest = (offset + SOCKET_BYTES, sent - SOCKET_BYTES);
-            self.push(run.file, rest.0, None, rest.1, (between, end));
+            let first = OpenReading {
+                needed_bytes: SOCKET_BYTES,
+                speed: reading
+                    .speed
+                    .max((SOCKET_BYTES as f64 / libm::fmax(between - run.now, 1e-3)) as u64 + 1),
+                room_bytes: None,
+            };
+            let freed = ((between - run.now) * file.bytes_per_s) as u64;
+            let rest = OpenReading {
+                needed_bytes: reading.needed_bytes.saturating_sub(SOCKET_BYTES).max(1),
+                room_bytes: room_bytes.map(|room| (room + freed).saturating_sub(SOCKET_BYTES)),
+                ..reading
+            };
+            let first = PhasedRequest {
+                sent_bytes: SOCKET_BYTES,
+                reading: first,
+                ..request
+            };
+            self.push(first, (run.now, between));
+            let rest = PhasedRequest {
+                offset: offset + SOCKET_BYTES,
+                sent_bytes: sent - SOCKET_BYTES,
+                reading: rest,
+                ..request
+            };
+            self.push(rest, (between, end));
         } else {
-            self.push(run.file, offset, None, sent, (run.now, end));
+            self.push(request, (run.now, end));
         }
         ReadEnd {
             head: head.max(run.from),
@@ -398,16 +487,14 @@ impl<'a> RequestGenerator<'a> {
         }
     }
 
-    fn push(&mut self, file: u32, offset: u64, asked: Option<u64>, sent: u64, times: (f64, f64)) {
+    /// Adds a request that is received and completed at `times`.
+    fn push(&mut self, request: PhasedRequest, times: (f64, f64)) {
         let ms = |seconds: f64| libm::round(seconds * 1000.0) as i64;
         let received_ms = ms(times.0);
         self.requests.push(PhasedRequest {
             received_ms,
             completed_ms: ms(times.1).max(received_ms),
-            file,
-            offset,
-            asked_bytes: asked,
-            sent_bytes: sent,
+            ..request
         });
     }
 }

@@ -53,7 +53,7 @@ impl PhasedSession {
 }
 
 /// Data shared by all sessions.
-pub(super) struct SessionContext<'a> {
+pub(crate) struct SessionContext<'a> {
     specification: &'a PhasedSpecification,
     catalogue: &'a PhasedCatalogue,
     sessions: Generator,
@@ -62,7 +62,7 @@ pub(super) struct SessionContext<'a> {
 }
 
 impl<'a> SessionContext<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         specification: &'a PhasedSpecification,
         catalogue: &'a PhasedCatalogue,
         seed: u64,
@@ -81,7 +81,7 @@ impl<'a> SessionContext<'a> {
     }
 
     /// Session `number`. `requests` is cleared and reused for its memory.
-    pub(super) fn session(
+    pub(crate) fn session(
         &self,
         number: u64,
         arrival_s: f64,

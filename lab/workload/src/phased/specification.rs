@@ -104,6 +104,18 @@ pub struct SessionSettings {
     pub arrivals: Vec<f64>,
 }
 
+impl SessionSettings {
+    /// Mean arrival rate.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.count as f64 / self.length_s
+    }
+
+    /// The end of the log, ms.
+    pub(crate) fn end_ms(&self) -> i64 {
+        libm::round(self.length_s * 1000.0) as i64
+    }
+}
+
 /// Behaviour of the viewers (thesis 5.2.2).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PhasedViewing {
@@ -219,6 +231,12 @@ impl DeviceType {
 }
 
 impl PhasedSpecification {
+    /// Bound of a session's length, s: twice the longest title, for skips backwards and short
+    /// pauses, and the longest pause.
+    pub(crate) fn session_s_max(&self) -> f64 {
+        2.0 * self.catalogue.durations.quantile(1.0) + self.viewing.pause_s.quantile(1.0)
+    }
+
     /// The same with another number of sessions: titles, and those at their head, are scaled in
     /// proportion, so that views per title stay the same. The number of drives stays: each has less
     /// load.

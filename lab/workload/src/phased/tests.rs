@@ -1,6 +1,6 @@
 //! Properties of a generated log, and of the specification fitted to it.
 
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
 use headlong_characterise::{Observations, Popularity, comparison};
@@ -101,57 +101,6 @@ fn segments_are_consecutive_to_end_of_file() {
         }
         assert_eq!(before, file.size);
     }
-}
-
-#[test]
-fn files_match_fill_and_trace() {
-    let specification = preset(40);
-    let catalogue = PhasedCatalogue::of(&specification.catalogue);
-    let files = catalogue.to_files();
-    let trace = trace(&specification, &catalogue, 1);
-    assert_eq!(trace.about.catalogue, Some(files.fingerprint()));
-    let mut paths: alloc::collections::BTreeMap<String, u64> = Default::default();
-    for title in &files.titles {
-        paths.extend(files.files(title).map(|file| (file.path, title.file_bytes)));
-    }
-    assert_eq!(paths.len(), catalogue.files.len());
-    for session in &trace.sessions {
-        assert!(!session.calls()[0].with_previous && session.calls()[0].pace.is_none());
-        for call in session.calls() {
-            let path = &trace.objects[call.object.0 as usize];
-            let size = paths.get(path).copied().expect("a file of the catalogue");
-            let range = call.range.expect("every call is for a range");
-            let end = range.start + call.expected_bytes.expect("every call has a size");
-            assert!(
-                end <= size && (range.end == u64::MAX || range.end == end),
-                "{call:?}"
-            );
-            assert_eq!(
-                crate::locate(path, None).map(|(title, _)| title < 1 << 32),
-                Some(true)
-            );
-        }
-    }
-    let text = trace
-        .to_text(crate::Dialect::Headlong)
-        .expect("the dialect can express it");
-    let read = crate::Trace::read(text.as_bytes()).expect("the trace parses");
-    assert_eq!(read.sessions, trace.sessions);
-}
-
-#[test]
-fn trace_requests_bytes_of_log() {
-    let specification = preset(80);
-    let catalogue = PhasedCatalogue::of(&specification.catalogue);
-    let sent: u64 = RequestLog::new(&specification, &catalogue, 2)
-        .map(|entry| entry.request.sent_bytes)
-        .sum();
-    let trace = trace(&specification, &catalogue, 2);
-    let calls = trace.sessions.iter().flat_map(|session| session.calls());
-    assert_eq!(
-        calls.filter_map(|call| call.expected_bytes).sum::<u64>(),
-        sent
-    );
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! sessions' titles from [`ViewingRange`] and the sessions' seed; their arrivals from
 //! [`SessionArrivals`].
 
+mod arrivals;
 mod check;
 mod players;
 mod read;
@@ -19,11 +20,12 @@ use core::str::FromStr;
 use headlong_player::PlayerConfig;
 use headlong_units::{BitRate, Bytes, Duration, KIB, MIB};
 
+use crate::phased::PhasedSpecification;
 pub use crate::player_keys::player_text;
 use crate::{Curve, NetworkClass, Ramp, TitleForm, ViewerIdentity};
+pub(crate) use arrivals::{arrival_rate, is_of_phases, take_playing};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use headlong_settings::Mistakes;
-pub(crate) use read::is_of_phases;
 
 /// Largest number of sessions of a trace.
 pub const SESSIONS_MAX: u64 = 10_000_000;
@@ -52,6 +54,9 @@ pub struct Specification {
     pub players: Vec<PlayerKind>,
     /// Networks of the viewers; shares add up to 1.
     pub classes: Vec<NetworkClass>,
+    /// A workload of phases (`model = "phases"`): its titles, viewers and devices, instead of those
+    /// above.
+    pub phases: Option<Arc<PhasedSpecification>>,
 }
 
 /// Titles of one kind.
@@ -172,6 +177,9 @@ pub enum ArrivalDistribution {
     Poisson,
     /// Constant (FlashStream 5.1).
     Constant,
+    /// As in a log: a number of sessions in a time, by the weights of its parts
+    /// ([`SessionSettings`](crate::phased::SessionSettings)).
+    Logged,
 }
 
 /// Number and arrivals of the viewers.
@@ -313,7 +321,21 @@ impl Default for Specification {
             },
             players: Vec::new(),
             classes: Vec::new(),
+            phases: None,
         }
+    }
+}
+
+impl Specification {
+    /// The same viewers at another rate, for as long as said.
+    #[must_use]
+    pub fn at_rate(mut self, rate: ArrivalRate, extent: TraceExtent) -> Self {
+        let sessions = &mut self.sessions;
+        (sessions.rate, sessions.extent) = (rate, extent);
+        if sessions.arrivals == ArrivalDistribution::Logged {
+            sessions.arrivals = ArrivalDistribution::Poisson;
+        }
+        self
     }
 }
 

@@ -1,6 +1,5 @@
 //! Parses a [`Specification`] from TOML: every key with its kind.
 
-use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -8,11 +7,12 @@ use alloc::vec::Vec;
 use core::str::FromStr;
 
 use headlong_settings::{
-    Document, Mistakes, Rejection, Value, ValueKind, ValueLocation, bit_rate, choice, flag, number,
-    parsed, size, text, time, whole,
+    Document, Mistakes, Rejection, Value, ValueKind, bit_rate, choice, flag, number, parsed, size,
+    text, time, whole,
 };
 use headlong_units::{Bytes, Duration};
 
+use super::arrivals::{arrival_rate, is_of_phases, take_playing};
 use super::check::{BYTES_MAX, BYTES_MIN, DURATION_SECONDS_MAX, check};
 use super::players::{check_players, players};
 use super::{
@@ -20,20 +20,10 @@ use super::{
     Specification, StartPosition, TITLES_MAX, TitleGroup, TraceExtent, ViewingRange,
 };
 use crate::keys::{KeyVisitor, curve_within, document, no_new_tables, no_preset, real, share};
-use crate::{NetworkClass, ViewerIdentity, preset};
+use crate::{NetworkClass, ViewerIdentity, phased, preset};
 
 /// Largest number of bytes per segment in a table of offsets.
 const ENTRY_BYTES_MAX: u64 = 4096;
-
-/// Error for a workload of the other kind; all its keys would be unknown here.
-const OF_PHASES: &str = "is a workload of phases, which cannot be used here; `headlong simulate plan` \
-                         and `headlong workload generate` take it";
-
-/// Whether a text declares itself a specification of the other kind.
-pub(crate) fn is_of_phases(text: &str) -> bool {
-    let model = document("", text, &[]).take("model");
-    model.is_some_and(|model| model.text() == Some(preset::PHASED_MODEL))
-}
 
 impl Specification {
     /// Reads a specification from TOML. `source` is the name of the text in errors; each of
@@ -47,8 +37,7 @@ impl Specification {
         overrides: &[(String, String)],
     ) -> Result<Self, Mistakes> {
         if is_of_phases(text) {
-            let place = ValueLocation::File(source.to_owned());
-            return Err(Mistakes::at(&place, [OF_PHASES.to_owned()]));
+            return phased::keys::read(source, text, overrides);
         }
         let mut table = document(source, text, overrides);
         no_new_tables(&mut table, &["title", "network"], text, overrides);
@@ -63,9 +52,7 @@ impl Specification {
     /// # Errors
     /// If there is none, with the nearest name; or if an override is invalid.
     pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
-        let text = preset::text(name).or_else(|| preset::phased_text(name));
-        let presets = preset::names().chain(preset::phased_names());
-        let text = text.ok_or_else(|| no_preset(name, presets))?;
+        let text = preset::text(name).ok_or_else(|| no_preset(name, preset::names()))?;
         Self::read(name, text, overrides)
     }
 
@@ -136,20 +123,13 @@ fn take_sessions(table: &mut Document, it: &mut SessionArrivals) {
         (None, None) => it.extent,
     };
     let mut keys = table.section("sessions");
-    let rate = "sessions such as \"2.5/s\", or bytes that they ask for such as \"60MiB/s\"";
-    keys.key("rate", parsed(rate), &mut it.rate);
+    keys.key("rate", arrival_rate(), &mut it.rate);
     let arrivals = [
         ("poisson", ArrivalDistribution::Poisson),
         ("constant", ArrivalDistribution::Constant),
     ];
     keys.key("arrivals", choice(&arrivals), &mut it.arrivals);
-    for (end, ramp) in [("up", &mut it.ramp_up), ("down", &mut it.ramp_down)] {
-        keys.key(&format!("ramp_{end}"), whole(), &mut ramp.sessions);
-        keys.key(&format!("ramp_{end}_time"), time(), &mut ramp.time);
-    }
-    keys.key("resume_time", time(), &mut it.resume_time);
-    let warming = whole().at_most(1_000_000);
-    keys.key("warming", warming, &mut it.warming_count);
+    take_playing(&mut keys, it);
 }
 
 fn take_viewing(keys: &mut impl KeyVisitor, it: &mut ViewingRange) {

@@ -304,16 +304,3 @@ fn resume_time_needs_paced_requests() {
         "{mistakes}"
     );
 }
-
-#[test]
-fn reports_phased_file_as_other_kind() {
-    let text = preset::phased_text("netflix-2014-catalog").expect("a preset");
-    for read in [
-        Specification::read("mine.toml", text, &[]),
-        Specification::preset("netflix-2014-catalog", &[]),
-    ] {
-        let told = read.expect_err("the other kind").to_string();
-        assert!(told.contains("simulate plan"), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
-    }
-}

@@ -80,12 +80,13 @@ impl core::error::Error for TraceErrors {}
 /// Features that a dialect cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DialectLimit {
-    /// A session that adapts its bit rate has no calls before it is played.
+    /// A session that adapts its bit rate has no calls before it is played, and one of a workload of
+    /// phases closes replies in the middle.
     #[error(
-        "a session adapts its bit rate, and this dialect can only hold calls known in advance; \
-         write the trace in the dialect headlong"
+        "a session adapts its bit rate or closes replies, and this dialect can only hold calls \
+         known in advance, which are read to their end; write the trace in the dialect headlong"
     )]
-    Adaptive,
+    NoScript,
     /// httperf 0.9.1 requests whole files only.
     #[error("this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB")]
     Ranges,

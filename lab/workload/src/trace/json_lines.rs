@@ -14,7 +14,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_player::{
-    AdaptivePlan, ObjectId, PlayerConfig, Script, SegmentTable, SessionPlan, Title, ViewerAction,
+    AdaptivePlan, ObjectId, PhasedPlan, PlayerConfig, Script, SegmentTable, SessionPlan, Title,
+    ViewerAction,
 };
 use headlong_settings::{Document, Value};
 use headlong_units::Duration;
@@ -61,6 +62,7 @@ enum Plan<'a> {
         title: usize,
         acts: Cow<'a, [ViewerAction]>,
     },
+    Phases(Cow<'a, PhasedPlan>),
 }
 
 /// The trace as JSON lines.
@@ -82,6 +84,7 @@ pub(super) fn write(trace: &Trace) -> String {
     for session in &trace.sessions {
         let plan = match &session.plan {
             SessionPlan::Script(script) => Plan::Script(Cow::Borrowed(script)),
+            SessionPlan::Phases(plan) => Plan::Phases(Cow::Borrowed(plan)),
             SessionPlan::Adaptive(plan) => {
                 let next = makes.len();
                 let player = *makes.entry(Arc::as_ptr(&plan.make)).or_insert_with(|| {
@@ -279,6 +282,12 @@ impl LineReader {
                     script.calls.iter().map(|call| call.object),
                 )?;
                 return Ok(SessionPlan::Script(script.into_owned()));
+            }
+            Plan::Phases(plan) => {
+                plan.check().map_err(|error| format!("phases: {error}"))?;
+                let objects = plan.calls.iter().map(|call| call.object);
+                exist(&self.trace.objects, objects)?;
+                return Ok(SessionPlan::Phases(plan.into_owned()));
             }
             Plan::Adaptive {
                 player,

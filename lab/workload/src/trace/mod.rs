@@ -35,8 +35,23 @@ impl Session {
     pub fn calls(&self) -> &[ScriptCall] {
         match &self.plan {
             SessionPlan::Script(script) => &script.calls,
-            SessionPlan::Adaptive(_) => &[],
+            SessionPlan::Adaptive(_) | SessionPlan::Phases(_) => &[],
         }
+    }
+
+    /// What it requests, as far as it is known in advance: nothing for an adaptive viewer. The part
+    /// that is read of a reply, if its player closes it.
+    pub fn asked(&self) -> impl Iterator<Item = (ObjectId, Option<ByteRange>)> {
+        let phased = match &self.plan {
+            SessionPlan::Phases(plan) => plan.calls.as_slice(),
+            _ => &[],
+        };
+        let calls = self.calls().iter().map(|call| (call.object, call.range));
+        calls.chain(phased.iter().map(|call| {
+            let start = call.range.start;
+            let read = ByteRange::new(start, start.saturating_add(call.bytes()));
+            (call.object, Some(read))
+        }))
     }
 }
 
@@ -53,6 +68,7 @@ pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> 
             let bytes = script.calls.iter().filter_map(asked_bytes);
             bytes.fold(0, u64::saturating_add)
         }
+        SessionPlan::Phases(plan) => plan.bytes(),
         SessionPlan::Adaptive(_) => class.map_or(0, |class| {
             ideal_server::watch(&session.plan, class, &mut |_| {}).bytes
         }),

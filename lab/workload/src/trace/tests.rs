@@ -285,8 +285,8 @@ fn parses_adaptive_session() {
         panic!("{trace:?}");
     };
     assert!(Arc::ptr_eq(&plan.title, &other.title) && Arc::ptr_eq(&plan.make, &other.make));
-    assert_eq!(trace.to_text(Dialect::Thesis), Err(DialectLimit::Adaptive));
-    assert_eq!(trace.to_text(Dialect::Httperf), Err(DialectLimit::Adaptive));
+    assert_eq!(trace.to_text(Dialect::Thesis), Err(DialectLimit::NoScript));
+    assert_eq!(trace.to_text(Dialect::Httperf), Err(DialectLimit::NoScript));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use core::fmt::{self, Write as _};
 use headlong_player::{ScriptCall, SessionPlan};
 use headlong_units::{ByteRange, Duration};
 
-use super::{Dialect, DialectLimit, Trace};
+use super::{Dialect, DialectLimit, Session, Trace};
 
 /// Session limit of httperf 0.9.1 (`MAX_SESSION_TEMPLATES`).
 const HTTPERF_SESSIONS_MAX: usize = 1000;
@@ -15,13 +15,9 @@ const VIDEOPERF_SESSIONS_MAX: usize = 250_000;
 
 /// The trace in a foreign dialect.
 pub(super) fn write(trace: &Trace, dialect: Dialect) -> Result<String, DialectLimit> {
-    let is_adaptive = |plan: &SessionPlan| matches!(plan, SessionPlan::Adaptive(_));
-    if trace
-        .sessions
-        .iter()
-        .any(|session| is_adaptive(&session.plan))
-    {
-        return Err(DialectLimit::Adaptive);
+    let is_script = |session: &Session| matches!(session.plan, SessionPlan::Script(_));
+    if !trace.sessions.iter().all(is_script) {
+        return Err(DialectLimit::NoScript);
     }
     let mut calls = trace.sessions.iter().flat_map(|session| session.calls());
     if dialect == Dialect::Httperf && calls.any(|call| call.range.is_some()) {

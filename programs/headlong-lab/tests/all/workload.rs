@@ -179,7 +179,7 @@ fn reports_limits_of_phased_workload_with_remedy() {
                 "2/s",
                 "--no-pacing",
             ][..],
-            "--rate: netflix-2014-catalog is a workload of phases; it has --sessions",
+            "--no-pacing: netflix-2014-catalog is a workload of phases; its devices fill",
         ),
         (
             &["generate", "netflix-2014-catalog"],
@@ -188,6 +188,10 @@ fn reports_limits_of_phased_workload_with_remedy() {
         (
             &["generate", "youtube-sd", "--log", "-"],
             "youtube-sd is not a workload of phases and has no log",
+        ),
+        (
+            &["generate", "netflix-2014-catalog", "--rate", "-2/s"],
+            "--rate: `-2/s` is not a rate",
         ),
         (
             &[

@@ -289,6 +289,7 @@ impl AdaptivePlayer {
             range: place.range,
             expected_bytes: place.bytes,
             timeout: turn.plan.make.timeout,
+            reading: None,
         };
         let call = turn.calls.send(turn.now, turn.at, connection, ask);
         self.going.push(OpenCall {
