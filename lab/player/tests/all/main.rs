@@ -1,6 +1,7 @@
 //! Viewers in virtual time.
 
 mod adaptive;
+mod phases;
 mod properties;
 mod rig;
 mod script;

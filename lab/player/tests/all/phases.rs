@@ -1,13 +1,11 @@
 //! Devices of phased workloads, request by request.
 
-mod rig;
-
+use crate::rig::{PlayerRig, at, ms};
 use headlong_player::{
     BufferRoom, CallEnd, Command, ObjectId, PartialRead, PhasedCall, PhasedPlan, SOCKET_BYTES,
     SessionPlan, TransportEnd,
 };
 use headlong_units::{BitRate, ByteRange};
-use rig::{PlayerRig, at, ms};
 
 /// A request for 1,000 bytes that takes 500 ms.
 fn call(connection: u32, at_ms: u64) -> PhasedCall {
