@@ -33,8 +33,8 @@ pub use requests::{PhasedRequest, SOCKET_BYTES};
 pub use session::PhasedSession;
 pub use session_statistics::{SessionStatistics, characterise, observe};
 pub use specification::{
-    DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing, RequestForm,
-    SESSIONS_FULL, SessionSettings, TitleSettings,
+    BytesKnown, DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing,
+    RequestForm, SESSIONS_FULL, SessionSettings, TitleSettings,
 };
 pub use to_trace::{PIECE_S, trace};
 
