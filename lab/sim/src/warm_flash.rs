@@ -7,15 +7,18 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use headlong_drive::DriveSpec;
 use headlong_flash::{
     BlockId, FileKey, FlashSpec, PieceId, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
     SEGMENT_BYTES,
 };
-use headlong_units::Duration;
+use headlong_player::ObjectId;
+use headlong_units::{ByteRange, Duration};
 use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::layout::{DiskArray, FileLocation, TitlePlacement};
+use crate::WorldSetup;
+use crate::layout::{DiskArray, FileLocation, Layout, LayoutFile, TitlePlacement};
 
 /// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
@@ -58,6 +61,42 @@ impl PartialEq for WarmContent {
 impl WarmContent {
     pub(crate) fn kept(&self) -> &[WarmRange] {
         &self.kept
+    }
+
+    /// The content that many viewers with these calls leave on the SSDs of a setup, whose disks
+    /// hold these files.
+    ///
+    /// # Errors
+    /// The needed and the available bytes, if the files do not fit.
+    pub fn of_calls(
+        calls: impl IntoIterator<Item = (ObjectId, Option<ByteRange>)>,
+        files: &[LayoutFile],
+        drive: &DriveSpec,
+        setup: &WorldSetup,
+    ) -> Result<Self, String> {
+        let disks = DiskArray {
+            count: setup.disks,
+            capacity_bytes: drive.capacity_bytes(),
+            placement: setup.placement,
+        };
+        let layout = Layout::new(files, disks)?;
+        let mut read = HashMap::new();
+        for (object, range) in calls {
+            if let Some(place) = layout.place(object) {
+                count(
+                    &mut read,
+                    &place,
+                    range.map(|range| (range.start, range.end)),
+                );
+            }
+        }
+        let flash = setup.flash.as_ref();
+        let bytes = flash.map_or(0, |flash| flash.bytes * u64::from(flash.ssds));
+        let kept = kept_of(read, disks.count, bytes / u64::from(disks.count.max(1)));
+        Ok(Self {
+            kept: kept.into(),
+            ..Self::default()
+        })
     }
 
     /// Computes the content that the earlier population leaves.
@@ -157,6 +196,11 @@ fn most_read(
             }
         }
     }
+    kept_of(read, disks, bytes)
+}
+
+/// The segments with the most bytes read for each byte of theirs, up to `bytes` for each disk.
+fn kept_of(read: HashMap<SegmentKey, (u64, u64)>, disks: u32, bytes: u64) -> Vec<WarmRange> {
     let mut read: Vec<_> = read.into_iter().collect();
     // Sorts by reads per byte of the segment.
     read.sort_unstable_by_key(|(segment, (bytes, of))| {
