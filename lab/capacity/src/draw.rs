@@ -282,7 +282,7 @@ mod tests {
     /// Sessions of a megabyte each 4 s; every third watches a title of its own.
     pub(crate) fn sample(count: u32) -> ViewerSample {
         let session = |number: u32| {
-            let file = if number % 3 == 0 {
+            let file = if number.is_multiple_of(3) {
                 10 + number
             } else {
                 number % 10

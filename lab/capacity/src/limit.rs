@@ -232,7 +232,9 @@ impl SampledLimit<'_> {
             content: WarmContent::default(),
         });
         let calls = draw.shared_calls(self.sample, self.times);
-        let content = WarmContent::of_calls(calls, &draw.files, &self.machine.drive, setup);
+        let bytes = u64::from(flash.count) * (flash.drive.capacity_bytes() / MIB * MIB);
+        let disks = (setup.disks, &self.machine.drive);
+        let content = WarmContent::of_calls(calls, &draw.files, disks, setup.placement, bytes);
         if let Some(flash) = &mut setup.flash {
             flash.content = content.map_err(LimitError::Titles)?;
         }

@@ -17,8 +17,7 @@ use headlong_units::{ByteRange, Duration};
 use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::WorldSetup;
-use crate::layout::{DiskArray, FileLocation, Layout, LayoutFile, TitlePlacement};
+use crate::layout::{DiskArray, FileLocation, Layout, LayoutFile, Placement, TitlePlacement};
 
 /// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
@@ -63,36 +62,32 @@ impl WarmContent {
         &self.kept
     }
 
-    /// The content that many viewers with these calls leave on the SSDs of a setup, whose disks
-    /// hold these files.
+    /// The content that many viewers with these calls leave on SSDs of `bytes` in all, for `count`
+    /// disks of a kind that hold these files.
     ///
     /// # Errors
     /// The needed and the available bytes, if the files do not fit.
     pub fn of_calls(
         calls: impl IntoIterator<Item = (ObjectId, Option<ByteRange>)>,
         files: &[LayoutFile],
-        drive: &DriveSpec,
-        setup: &WorldSetup,
+        (count, drive): (u32, &DriveSpec),
+        placement: Placement,
+        bytes: u64,
     ) -> Result<Self, String> {
         let disks = DiskArray {
-            count: setup.disks,
+            count,
             capacity_bytes: drive.capacity_bytes(),
-            placement: setup.placement,
+            placement,
         };
         let layout = Layout::new(files, disks)?;
         let mut read = HashMap::new();
         for (object, range) in calls {
             if let Some(place) = layout.place(object) {
-                count(
-                    &mut read,
-                    &place,
-                    range.map(|range| (range.start, range.end)),
-                );
+                let range = range.map(|range| (range.start, range.end));
+                self::count(&mut read, &place, range);
             }
         }
-        let flash = setup.flash.as_ref();
-        let bytes = flash.map_or(0, |flash| flash.bytes * u64::from(flash.ssds));
-        let kept = kept_of(read, disks.count, bytes / u64::from(disks.count.max(1)));
+        let kept = kept_of(read, count, bytes / u64::from(count.max(1)));
         Ok(Self {
             kept: kept.into(),
             ..Self::default()

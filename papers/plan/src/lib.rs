@@ -22,7 +22,7 @@ use headlong_chain_sim::{
 };
 
 pub use figure::PlannedFigure;
-use planner::Planner;
+pub use planner::plan;
 use prices::GB;
 pub use prices::{DriveCost, DriveKind, DrivePrice, PriceTable, RamPrice};
 pub use table::text;
@@ -31,8 +31,6 @@ pub use table::text;
 pub const SESSIONS_MIN: usize = 200;
 /// Fewest sessions for a plan without a remark.
 pub const SESSIONS_NARROW: usize = 2_000;
-/// Demands that are more times the log's busiest minute get a remark.
-const GROWTH_REMARKED: f64 = 20.0;
 
 /// Assumptions of a plan.
 pub const ASSUMPTIONS: &[&str] = &[
@@ -201,75 +199,6 @@ pub struct PlanSearch<'t> {
     pub sizes_mb: &'t [f64],
     /// Definition of MB, and number of threads.
     pub settings: &'t SimulationSettings,
-}
-
-/// Plans for a demand with every rule at its cheapest size, on each kind of drive alone and on each
-/// hard drive with each kind of flash as a tier. `size_of` returns a file's bytes, if known.
-///
-/// # Errors
-/// If the log has too few sessions, or a size is too large.
-pub fn plan(
-    log: LogReadings<'_>,
-    size_of: impl Fn(u32) -> Option<u64>,
-    demand: &PeakDemand,
-    offers: &[DriveOffer],
-    prices: &PriceTable,
-    search: &PlanSearch<'_>,
-) -> Result<PurchasePlan, PlanError> {
-    let sessions = log.table.session_count();
-    if sessions < SESSIONS_MIN {
-        return Err(PlanError::Sessions { sessions });
-    }
-    let busiest = log.table.consumed_by_minute().into_iter().max();
-    let table_bytes_per_s = busiest.unwrap_or(0) as f64 / 60.0;
-    let planner = Planner::new(log, size_of, demand, prices, search);
-    let mut needs = Vec::new();
-    for main in offers {
-        needs.extend(planner.cheapest(main, None)?);
-        let flashes = offers.iter().filter(|other| other.is_flash());
-        for flash in flashes.filter(|_| !main.is_flash()) {
-            needs.extend(planner.cheapest(main, Some(flash))?);
-        }
-    }
-    needs.sort_by(|one, other| one.cost.value.total_cmp(&other.cost.value));
-    let catalogue = planner.catalogue();
-    Ok(PurchasePlan {
-        demand_bytes_per_s: demand.bytes_per_s,
-        viewers: planner.viewers()?,
-        sessions,
-        table_bytes_per_s,
-        catalogue_bytes: catalogue.bytes,
-        catalogue_is_least: catalogue.is_least,
-        utilisation_max: demand.utilisation_max,
-        currency: prices.currency.clone(),
-        price_sources: prices.told(),
-        remarks: remarks(log, sessions, demand.bytes_per_s / table_bytes_per_s),
-        assumptions: ASSUMPTIONS,
-        needs,
-    })
-}
-
-fn remarks(log: LogReadings<'_>, sessions: usize, growth: f64) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if sessions < SESSIONS_NARROW {
-        remarks.push(format!(
-            "the log has {sessions} sessions, fewer than {SESSIONS_NARROW}: intervals are wide"
-        ));
-    }
-    if growth > GROWTH_REMARKED {
-        remarks.push(format!(
-            "the demand is {growth:.0} times that of the log's busiest minute: so many more viewers \
-             may watch other titles in another way, which no interval here covers"
-        ));
-    }
-    if log.scattered.is_some() {
-        remarks.push(
-            "the log has no byte ranges: estimates are for one sequential chain of each session and \
-             file; intervals extend to those of one chain for each request"
-                .to_owned(),
-        );
-    }
-    remarks
 }
 
 #[cfg(test)]
