@@ -16,6 +16,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod bootstrap;
 mod cdf;
 mod comparison;
 mod interval;
@@ -26,6 +27,7 @@ mod sequence;
 mod student;
 mod summary;
 
+pub use bootstrap::Resamples;
 pub use cdf::Cdf;
 pub use comparison::Comparison;
 pub use interval::{ConfidenceInterval, USUAL_CONFIDENCE};

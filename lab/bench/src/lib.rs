@@ -70,6 +70,7 @@ pub use run::Bench;
 pub use run_phases::RunPhase;
 pub use search::{CompletedSearch, LimitSearch, Probe, RunOutcome, SearchResult, in_parallel};
 pub use search_driver::{Runner, SearchDriver, ServerLimit};
+pub use servers::pool_memory;
 pub use step_load::{DriveWork, LoadStep, StepLoadResult};
 pub use virtual_command::{VirtualOptions, limits, simulate, simulate_runs};
 pub use virtual_run::{NotSimulatable, VirtualBench, VirtualCell};

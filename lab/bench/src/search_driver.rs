@@ -19,6 +19,8 @@ const RUN_OVERHEAD: Duration = Duration::from_secs(8);
 const PROBES: f64 = 5.0;
 /// Typical duration of a virtual run.
 const VIRTUAL_RUN: Duration = Duration::from_secs(3);
+/// Share of the offered bytes that viewers of a steady state request at least.
+const ASKED_SHARE_MIN: f64 = 0.8;
 const MIB: f64 = 1_048_576.0;
 
 /// Makes runs: the bench, or a stand-in for it.
@@ -344,6 +346,15 @@ impl SearchProgress {
             pattern.rate() / MIB,
             record.cpu.machine_share * 100.0,
         );
+        let is_short = verdict
+            .asked_for
+            .is_some_and(|asked| asked < ASKED_SHARE_MIN * record.rate);
+        if is_short && verdict.outcome == OutcomeName::Passed {
+            say!(
+                "    too few viewers had arrived, which flatters the server: use a longer ramp \
+                 (phases.ramp_up), or sessions.resume_time"
+            );
+        }
         if record.is_virtual() && verdict.outcome != OutcomeName::Passed {
             say!("    again: {}", record.setup.commands.join("; "));
         }
@@ -359,6 +370,6 @@ impl SearchProgress {
             (_, true) => "; the machine was the limit, not the drive".to_owned(),
             _ => "; not settled".to_owned(),
         };
-        say!("  = {rate}{how}");
+        say!("  = {rate}{how} ({}, {})", limit.server, limit.workload);
     }
 }

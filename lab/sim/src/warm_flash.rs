@@ -7,15 +7,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use headlong_drive::DriveSpec;
 use headlong_flash::{
     BlockId, FileKey, FlashSpec, PieceId, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
     SEGMENT_BYTES,
 };
-use headlong_units::Duration;
+use headlong_player::ObjectId;
+use headlong_units::{ByteRange, Duration};
 use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::layout::{DiskArray, FileLocation, TitlePlacement};
+use crate::layout::{DiskArray, FileLocation, Layout, LayoutFile, Placement, TitlePlacement};
 
 /// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
@@ -58,6 +60,38 @@ impl PartialEq for WarmContent {
 impl WarmContent {
     pub(crate) fn kept(&self) -> &[WarmRange] {
         &self.kept
+    }
+
+    /// The content that many viewers with these calls leave on SSDs of `bytes` in all, for `count`
+    /// disks of a kind that hold these files.
+    ///
+    /// # Errors
+    /// The needed and the available bytes, if the files do not fit.
+    pub fn of_calls(
+        calls: impl IntoIterator<Item = (ObjectId, Option<ByteRange>)>,
+        files: &[LayoutFile],
+        (count, drive): (u32, &DriveSpec),
+        placement: Placement,
+        bytes: u64,
+    ) -> Result<Self, String> {
+        let disks = DiskArray {
+            count,
+            capacity_bytes: drive.capacity_bytes(),
+            placement,
+        };
+        let layout = Layout::new(files, disks)?;
+        let mut read = HashMap::new();
+        for (object, range) in calls {
+            if let Some(place) = layout.place(object) {
+                let range = range.map(|range| (range.start, range.end));
+                self::count(&mut read, &place, range);
+            }
+        }
+        let kept = kept_of(read, count, bytes / u64::from(count.max(1)));
+        Ok(Self {
+            kept: kept.into(),
+            ..Self::default()
+        })
     }
 
     /// Computes the content that the earlier population leaves.
@@ -157,6 +191,11 @@ fn most_read(
             }
         }
     }
+    kept_of(read, disks, bytes)
+}
+
+/// The segments with the most bytes read for each byte of theirs, up to `bytes` for each disk.
+fn kept_of(read: HashMap<SegmentKey, (u64, u64)>, disks: u32, bytes: u64) -> Vec<WarmRange> {
     let mut read: Vec<_> = read.into_iter().collect();
     // Sorts by reads per byte of the segment.
     read.sort_unstable_by_key(|(segment, (bytes, of))| {

@@ -35,8 +35,8 @@ pub use characterise::{
 pub use drop_counts::{DropCounts, DroppedLine, DroppedLines};
 pub use files::{FilesError, KnownProperties};
 pub use intake::{
-    Intake, IntakeError, IntakeProgress, IntakeResult, LogError, LogSummary, MemoryBound,
-    SessionIdentification, SilentProgress, take_in,
+    CatalogueBytes, Intake, IntakeError, IntakeProgress, IntakeResult, LogError, LogSummary,
+    MemoryBound, SessionIdentification, SilentProgress, take_in,
 };
 pub use names::{Name, Names};
 pub use page::{page, text};

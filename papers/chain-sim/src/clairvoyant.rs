@@ -375,6 +375,7 @@ mod tests {
         let times = (0_i64..3_000_000, 0_i64..900_000);
         (times, 1_u64..80_000_000, 0_u16..2).prop_map(|((start_ms, lasts_ms), length, disk)| {
             ChainRow {
+                session: 0,
                 file: 0,
                 start: 1,
                 length,
@@ -422,6 +423,7 @@ mod tests {
     #[test]
     fn clairvoyant_rule_is_near_bound_for_many_chains() {
         let rows = (0..4_000_i64).map(|index| ChainRow {
+            session: 0,
             file: 0,
             start: 1,
             length: 1_000_000 + (index as u64 * 7_919 % 40) * 1_500_000,
@@ -448,6 +450,7 @@ mod tests {
     #[test]
     fn figures_do_not_depend_on_thread_count() {
         let rows = (0..40_000_i64).map(|index| ChainRow {
+            session: 0,
             file: 0,
             start: 1,
             length: 1 + index as u64 * 997,

@@ -22,6 +22,7 @@ mod claims;
 mod clairvoyant;
 mod drive;
 mod first_sizes;
+mod load;
 mod log;
 mod page;
 mod point;
@@ -36,13 +37,15 @@ mod table;
 #[cfg(test)]
 mod naive_tests;
 
+pub use headlong_trace::CatalogueBytes;
+
 pub use claims::{Claim, claims};
 pub use clairvoyant::{Frontier, FrontierPoint, LowerBound, frontier};
 pub use drive::{DriveRates, Megabyte};
 pub use first_sizes::{FirstSize, FirstSizes, first_sizes};
-pub use log::chains_of;
+pub use load::{LoadSums, RuleLoad, SessionGroups};
+pub use log::{chains_of, read_bytes_per_s};
 pub use page::{page, sections, text};
-pub use point::RuleLoad;
 pub use point::{CostPoint, SimulationError, SimulationSettings};
 pub use read::{
     DroppedLines, FileFacts, FilesTable, ParsedTable, ReadError, read_chains, read_files,

@@ -146,6 +146,7 @@ fn chain() -> impl Strategy<Value = ChainRow> {
     let rest = (any::<bool>(), 0_u16..5);
     (start, length, start_ms, lasts_ms, kbps, rest).prop_map(
         |(start, length, start_ms, lasts_ms, kbps, (is_open, disk))| ChainRow {
+            session: 0,
             file: 0,
             start,
             length,
@@ -225,6 +226,7 @@ proptest! {
 fn many_prefetches_per_minute_equal_single_accounting() {
     // 64 bytes each in a chain of five minutes, and in one of zero length in time.
     let row = ChainRow {
+        session: 0,
         file: 0,
         start: 1,
         length: 100_003,
@@ -263,6 +265,7 @@ fn many_prefetches_per_minute_equal_single_accounting() {
 fn single_chain_matches_manual_result() {
     // 20 MB in two minutes, read in 8 MB prefetches at 0 s, 48 s and 96 s; freed at 160 s.
     let row = ChainRow {
+        session: 0,
         file: 0,
         start: 5,
         length: 20_000_000,

@@ -431,6 +431,7 @@ mod tests {
 
     fn report() -> SimulationReport {
         let rows = (0..300_i64).map(|index| ChainRow {
+            session: 0,
             file: index as u32 % 7,
             start: index as u64 % 3,
             length: 1 + index as u64 * index as u64 * 800,

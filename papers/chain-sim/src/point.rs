@@ -207,10 +207,8 @@ pub(crate) fn account(
     if drives == 0 {
         return Err(SimulationError::NoDrive);
     }
-    let (chains, size_bytes) = (table.len(), sizes.size_max());
-    if chains as u128 * u128::from(size_bytes) > HELD_MAX {
-        return Err(SimulationError::Size { size_bytes, chains });
-    }
+    let chains = table.len();
+    refuse_overflow(chains, sizes)?;
     let hold_ms = sizes.hold_ms();
     let part = |chains: Range<usize>| {
         let mut accounts = Accounts::new(table, drives, hold_ms);
@@ -226,6 +224,18 @@ pub(crate) fn account(
         .unwrap_or_else(|| Accounts::new(table, drives, hold_ms));
     parts.for_each(|part| whole.add(&part));
     Ok(whole)
+}
+
+/// Refuses sizes with which sums over this many chains could overflow.
+pub(crate) fn refuse_overflow(
+    chains: usize,
+    sizes: &impl SizeProvider,
+) -> Result<(), SimulationError> {
+    let size_bytes = sizes.size_max();
+    match chains as u128 * u128::from(size_bytes) > HELD_MAX {
+        true => Err(SimulationError::Size { size_bytes, chains }),
+        false => Ok(()),
+    }
 }
 
 /// Processes `0..count` in consecutive parts, one per thread; returns the results in order.
@@ -256,12 +266,7 @@ pub(crate) fn in_parts<T: Send>(
 #[inline]
 fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl SizeProvider) {
     let plan = sizes.plan(table, chain);
-    let course = Consumption {
-        disk: table.disks[chain],
-        length: table.lengths[chain],
-        start_ms: table.starts_ms[chain],
-        lasts_ms: table.ends_ms[chain] - table.starts_ms[chain],
-    };
+    let course = Consumption::of(table, chain);
     let mut position = 0;
     let mut held = 0;
     for size in plan.growing {
@@ -298,7 +303,7 @@ fn hold(accounts: &mut Accounts, ms: u64, held: &mut u64, size: u64) {
 }
 
 /// Even consumption of a chain.
-struct Consumption {
+pub(crate) struct Consumption {
     disk: u16,
     length: u64,
     start_ms: u64,
@@ -306,9 +311,18 @@ struct Consumption {
 }
 
 impl Consumption {
+    pub(crate) fn of(table: &ChainTable, chain: usize) -> Self {
+        Self {
+            disk: table.disks[chain],
+            length: table.lengths[chain],
+            start_ms: table.starts_ms[chain],
+            lasts_ms: table.ends_ms[chain] - table.starts_ms[chain],
+        }
+    }
+
     /// When a position is reached, rounded down.
     #[inline]
-    fn at(&self, position: u64) -> u64 {
+    pub(crate) fn at(&self, position: u64) -> u64 {
         let into = match position.checked_mul(self.lasts_ms) {
             Some(product) => product / self.length,
             None => {
@@ -377,42 +391,5 @@ impl Consumption {
         // At most the length, because `until_ms` is at most `lasts_ms`.
         let first_late = product.div_ceil(u128::from(self.lasts_ms)) as u64;
         first_late.saturating_sub(from).div_ceil(size)
-    }
-}
-
-/// Work by minute and peak memory of a rule, for planning.
-#[derive(Debug)]
-pub struct RuleLoad {
-    accounts: Accounts,
-    /// Highest mean over a minute of memory, bytes.
-    pub memory_bytes: f64,
-}
-
-impl RuleLoad {
-    /// Simulates a rule on all chains.
-    ///
-    /// # Errors
-    /// As [`CostPoint::simulate`].
-    pub fn of(
-        table: &ChainTable,
-        rule: &SizingRule,
-        settings: &SimulationSettings,
-    ) -> Result<Self, SimulationError> {
-        let accounts = account(table, &ShapePlans::new(table, rule), settings)?;
-        let memory_bytes = accounts.memory().mean;
-        Ok(Self {
-            accounts,
-            memory_bytes,
-        })
-    }
-
-    /// Number of fully busy drives with these rates that the work on a drive number corresponds to,
-    /// in its busiest minute.
-    pub fn busiest(&self, number: usize, drive: &DriveRates) -> f64 {
-        let busy = self.accounts.work_by_minute().map(|(_, drives)| {
-            let work = drives.get(number).copied().unwrap_or_default();
-            drive.utilisation(work.bytes, work.seeks, 60.0)
-        });
-        busy.fold(0.0, f64::max)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use headlong_trace::CatalogueBytes;
 use headlong_units::{BitRate, nearest};
 use serde::Serialize;
 
@@ -36,6 +37,15 @@ impl DroppedLines {
 pub struct ParsedTable {
     /// The chains.
     pub table: ChainTable,
+    /// Whether chains have sessions; else all have the same.
+    pub has_sessions: bool,
+    /// Whether they were generated from a specification.
+    pub is_generated: bool,
+    /// The same requests with each as a chain of its own, if their offsets are unknown; `table`
+    /// then has one chain for each session and file.
+    pub scattered: Option<ChainTable>,
+    /// Bytes of all titles; `None` if only the chains tell.
+    pub catalogue: Option<CatalogueBytes>,
     /// Names of files, by number.
     pub files: Vec<String>,
     /// Chains whose file is missing in the files table.
@@ -66,7 +76,7 @@ pub struct FilesTable {
 
 impl FilesTable {
     /// Total bytes of all files, requested or not; `None` if a size is unknown.
-    pub fn bytes(&self) -> Option<u64> {
+    fn bytes(&self) -> Option<u64> {
         let mut sizes = self.files.values().map(|facts| facts.size_bytes);
         sizes.try_fold(0_u64, |sum, size| sum.checked_add(size?))
     }
@@ -230,6 +240,7 @@ fn row(
     on: Option<&[u8]>,
 ) -> Result<ChainRow, &'static str> {
     let row = ChainRow {
+        session: 0,
         file: 0,
         start: bytes(start).ok_or("`start` is not a number of bytes")?,
         length: bytes(length).ok_or("`length` is not a number of bytes")?,
@@ -251,7 +262,7 @@ fn row(
 }
 
 /// Parses a chain table called `name`: `start,length,t_start,t_end,open`, and optionally
-/// `file,kbps,disk`; `files` provides the last two if they are missing. A bad line is counted and
+/// `session,file,kbps,disk`; `files` provides the last two if they are missing. A bad line is counted and
 /// dropped.
 ///
 /// # Errors
@@ -261,17 +272,21 @@ pub fn read_chains(
     input: impl Read,
     files: Option<&FilesTable>,
 ) -> Result<ParsedTable, ReadError> {
-    let mut names = NameNumbers::default();
+    let (mut names, mut sessions) = (NameNumbers::default(), NameNumbers::default());
+    let mut has_sessions = true;
     let mut dropped = DroppedLines::default();
     let mut unlisted = 0;
     let mut rows = Vec::new();
     let required = ["start", "length", "t_start", "t_end", "open"];
-    let columns = (required, ["file", "kbps", "disk"]);
-    each_line(name, input, columns, |line, fields, [file, kbps, on]| {
+    let columns = (required, ["session", "file", "kbps", "disk"]);
+    each_line(name, input, columns, |line, fields, optional| {
+        let [session, file, kbps, on] = optional;
         let mut row = match row(fields, kbps, on) {
             Ok(row) => row,
             Err(why) => return dropped.note(name, line, why),
         };
+        has_sessions &= session.is_some();
+        row.session = sessions.number(session.unwrap_or_default().trim_ascii());
         if let Some(file) = file {
             row.file = names.number(file.trim_ascii());
         }
@@ -286,6 +301,12 @@ pub fn read_chains(
         }
         rows.push(row);
     })?;
+    let (session_order, _) = sessions.sorted();
+    let (file_order, files_named) = names.sorted();
+    for row in &mut rows {
+        row.session = session_order[row.session as usize];
+        row.file = file_order.get(row.file as usize).copied().unwrap_or(0);
+    }
     let table = ChainTable::new(rows).map_err(|source| ReadError::Table {
         table: name.to_owned(),
         source,
@@ -294,9 +315,18 @@ pub fn read_chains(
             Some(first) => format!(" ({} bad lines, the first {first})", dropped.lines),
         },
     })?;
+    // Files without a row have an unknown size.
+    let bytes = files.filter(|_| unlisted == 0).and_then(FilesTable::bytes);
     Ok(ParsedTable {
         table,
-        files: names.names,
+        has_sessions,
+        is_generated: false,
+        scattered: None,
+        catalogue: bytes.map(|bytes| CatalogueBytes {
+            bytes,
+            is_least: false,
+        }),
+        files: files_named,
         unlisted,
         dropped,
     })
@@ -323,6 +353,26 @@ impl NameNumbers {
 
     fn of(&self, number: u32) -> Option<&str> {
         self.names.get(number as usize).map(String::as_str)
+    }
+
+    /// Numbers in the order of names (numbers first, by value), by the numbers so far; and the
+    /// names in that order. They do not depend on the order of lines.
+    fn sorted(self) -> (Vec<u32>, Vec<String>) {
+        let mut order: Vec<u32> = (0..).take(self.names.len()).collect();
+        order.sort_by_cached_key(|number| {
+            let name = &self.names[*number as usize];
+            let value = name.parse::<u64>().ok();
+            (value.is_none(), value, name.clone())
+        });
+        let mut number_of = vec![0; order.len()];
+        for (number, former) in (0..).zip(&order) {
+            number_of[*former as usize] = number;
+        }
+        let mut names = self.names;
+        let sorted = order
+            .iter()
+            .map(|former| std::mem::take(&mut names[*former as usize]));
+        (number_of, sorted.collect())
     }
 }
 

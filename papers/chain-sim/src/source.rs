@@ -11,11 +11,12 @@ use std::path::Path;
 
 use headlong_chains::{Chain, Joiner};
 use headlong_characterise::SCHEMA;
-use headlong_trace::{PartitionsError, TableLines};
+use headlong_trace::{CatalogueBytes, PartitionsError, TableLines};
 use headlong_units::BitRate;
-use headlong_workload::phased::{PhasedCatalogue, PhasedSessions, PhasedSpecification};
+use headlong_workload::phased::{BytesKnown, PhasedCatalogue, PhasedSessions, PhasedSpecification};
 use serde_json::Value;
 
+use crate::load::present_ms;
 use crate::read::{
     DroppedLines, FileFacts, FilesTable, ParsedTable, ReadError, read_chains, read_files,
 };
@@ -23,6 +24,9 @@ use crate::table::{ChainRow, ChainTable};
 
 /// Seed of a log generated from a characterisation; fixed, for reproducible results.
 const SEED: u64 = 1;
+/// Passes of [`stretch`]: overlaps and gaps make a session's time a nonlinear function of its
+/// chains' times.
+const STRETCHES: usize = 4;
 /// Table of chains in the folder of `trace characterise --tables`.
 const CHAINS: &str = "chains.parquet";
 
@@ -155,6 +159,24 @@ fn specification_in(json: &[u8]) -> Result<String, String> {
     })
 }
 
+/// Stretches the times of chains until their sessions read as many bytes in a second as those of
+/// the log that the specification was fitted to: memory and viewers of a plan depend on it, and the
+/// fit of buffers does not aim at it. Chains of a session are consecutive.
+fn stretch(rows: &mut [ChainRow], bytes_per_s: f64) {
+    for _ in 0..STRETCHES {
+        let (mut bytes, mut present) = (0_u64, 0_u64);
+        for session in rows.chunk_by(|one, other| one.session == other.session) {
+            bytes += session.iter().map(|row| row.length).sum::<u64>();
+            present += present_ms(session.iter().map(|row| (row.start_ms, row.end_ms)));
+        }
+        let factor = bytes as f64 * 1000.0 / present.max(1) as f64 / bytes_per_s;
+        for row in &mut *rows {
+            let lasts_ms = (row.end_ms - row.start_ms) as f64 * factor;
+            row.end_ms = row.start_ms + lasts_ms.round() as i64;
+        }
+    }
+}
+
 /// The chains of a log generated from a specification.
 fn generated(name: &str, text: &str) -> Result<(ParsedTable, Option<FilesTable>), ChainsError> {
     let specification = PhasedSpecification::read(name, text, &[]);
@@ -171,6 +193,9 @@ fn generated(name: &str, text: &str) -> Result<(ParsedTable, Option<FilesTable>)
         rows.extend(chains.iter().map(row));
         sessions.recycle(session);
     }
+    if let Some(pace) = Some(specification.sessions.read_bytes_per_s).filter(|pace| *pace > 0.0) {
+        stretch(&mut rows, pace);
+    }
     let table = ChainTable::new(rows).map_err(|error| ChainsError::of(name, &error))?;
     let facts = (0..).zip(&catalogue.files).map(|(number, file)| {
         let facts = FileFacts {
@@ -184,8 +209,16 @@ fn generated(name: &str, text: &str) -> Result<(ParsedTable, Option<FilesTable>)
         files: facts.collect(),
         dropped: DroppedLines::default(),
     };
+    let at_least = specification.catalogue.bytes_are == BytesKnown::AtLeast;
     let read = ParsedTable {
         table,
+        has_sessions: true,
+        is_generated: true,
+        scattered: None,
+        catalogue: (specification.catalogue.bytes > 0).then_some(CatalogueBytes {
+            bytes: specification.catalogue.bytes,
+            is_least: at_least,
+        }),
         files: (0..catalogue.files.len())
             .map(|file| file.to_string())
             .collect(),

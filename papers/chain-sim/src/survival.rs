@@ -128,6 +128,7 @@ mod tests {
         let rows = (1..4_000_u32).map(|index| {
             let share = f64::from(index) / 4_000.0;
             ChainRow {
+                session: 0,
                 file: 0,
                 start: 1,
                 length: (1e6 * share.powf(-1.0 / c)) as u64,
@@ -165,6 +166,7 @@ mod tests {
     #[test]
     fn single_chain_uses_published_growth() {
         let row = ChainRow {
+            session: 0,
             file: 0,
             start: 0,
             length: 10,

@@ -16,6 +16,8 @@ const DRIVE_MINUTES_MAX: u64 = 1 << 25;
 /// One line of a chain table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainRow {
+    /// Its session; any number that identifies sessions.
+    pub session: u32,
     /// Its file; any number that identifies files.
     pub file: u32,
     /// Its lowest offset, bytes.
@@ -38,6 +40,7 @@ impl ChainRow {
     /// A chain of a log, of a file with this bit rate.
     pub fn of(chain: &Chain, bit_rate: Option<BitRate>) -> Self {
         Self {
+            session: chain.session,
             file: chain.file,
             start: chain.start,
             length: chain.length,
@@ -102,6 +105,7 @@ pub enum TableError {
 /// time update neighbouring accounts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChainTable {
+    pub(crate) sessions: Vec<u32>,
     pub(crate) files: Vec<u32>,
     pub(crate) lengths: Vec<u64>,
     pub(crate) starts_ms: Vec<u64>,
@@ -125,7 +129,12 @@ impl ChainTable {
             .filter(|row| row.length > 0)
             .map(ChainRow::clamped)
             .collect();
-        rows.sort_by_key(|row| row.start_ms);
+        // By all that tells rows apart, so that the order of a log or a table has no effect.
+        rows.sort_unstable_by_key(|row| {
+            let bits = row.bit_rate.map(|rate| rate.0);
+            let what = (row.session, row.file, row.start, row.length, row.end_ms);
+            (row.start_ms, what, bits, row.disk, row.is_open)
+        });
         let mut table = Self::default();
         let mut known = HashMap::new();
         for row in &rows {
@@ -154,6 +163,7 @@ impl ChainTable {
         if index == next {
             self.shapes.push(shape);
         }
+        self.sessions.push(row.session);
         self.files.push(row.file);
         self.lengths.push(row.length);
         // Clamped to zero.
@@ -224,6 +234,14 @@ impl ChainTable {
         let all = self.lengths.iter().zip(&self.shape_of);
         all.filter(move |(_, shape)| self.shapes[**shape as usize].class == class)
             .map(|(length, _)| *length)
+    }
+
+    /// Number of sessions.
+    pub fn session_count(&self) -> usize {
+        let mut sessions = self.sessions.clone();
+        sessions.sort_unstable();
+        sessions.dedup();
+        sessions.len()
     }
 
     /// Lengths of all chains, bytes.
@@ -322,6 +340,7 @@ mod tests {
 
     fn row(start_ms: i64, end_ms: i64, length: u64) -> ChainRow {
         ChainRow {
+            session: 0,
             file: 7,
             start: 100,
             length,

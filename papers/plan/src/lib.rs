@@ -1,12 +1,16 @@
 //! Capacity planning: drives and memory for a demand, and their cost (thesis 6.2.3).
 //!
-//! The chain simulation gives the work of drives and the memory for a table's own demand; a greater
-//! demand of the same kind scales both. The number of drives follows from their two rates and their
-//! capacity.
+//! The chain simulation gives the work of drives and the memory for every byte that a log's viewers
+//! consume; a demand of the same kind scales both. Every figure is a ratio of sums over sessions and
+//! has an interval, from the same figure of sessions drawn with replacement.
 //!
-//! [`ASSUMPTIONS`] lists the assumptions, which are printed with every plan.
+//! [`ASSUMPTIONS`] lists the assumptions, which are printed with every plan. A log of few sessions
+//! gives no plan ([`SESSIONS_MIN`]).
 
+mod figure;
+mod planner;
 mod prices;
+mod ranked_files;
 mod table;
 
 use headlong_drive::DriveSpec;
@@ -14,34 +18,37 @@ use headlong_engine::Policy;
 use serde::Serialize;
 
 use headlong_chain_sim::{
-    Algorithm, ChainTable, DriveRates, FileUse, RuleLoad, SimulationError, SimulationSettings,
-    SizingRule,
+    CatalogueBytes, ChainTable, DriveRates, SimulationError, SimulationSettings,
 };
 
+pub use figure::PlannedFigure;
+pub use planner::plan;
 use prices::GB;
 pub use prices::{DriveCost, DriveKind, DrivePrice, PriceTable, RamPrice};
 pub use table::text;
 
+/// Fewest sessions for a plan: with fewer, single viewers decide.
+pub const SESSIONS_MIN: usize = 200;
+/// Fewest sessions for a plan without a remark.
+pub const SESSIONS_NARROW: usize = 2_000;
+
 /// Assumptions of a plan.
 pub const ASSUMPTIONS: &[&str] = &[
-    "The demand has the table's composition: the same chains, scaled; work and memory grow in \
-     proportion to the bytes that viewers consume in the table's busiest minute.",
+    "The demand has the log's composition: the same chains, scaled; work and memory grow in \
+     proportion to the bytes that viewers consume.",
     "Drives of a kind share their work evenly. The utilisation limit leaves room for imbalance and \
      for bursts.",
     "A drive is busy for bytes / t_max + seeks / s_max, both from its model in the middle of its \
      addresses (thesis Eq. 5.4); ordering of work and caches would do better.",
-    "Memory is that of prefetch buffers, its highest mean over a minute; the operating system and \
-     sockets need additional memory.",
-    "Files on flash are those with the most bytes consumed per byte of size over the whole table, \
+    "Memory is that of prefetch buffers, in the mean of the time at the peak; the operating system \
+     and sockets need additional memory.",
+    "Files on flash are those with the most bytes consumed per byte of size over the whole log, \
      known in advance; their chains use the same rule and the same buffers.",
+    "A viewer is a session while it reads, with gaps of up to 40 s.",
     "Cost covers drives and memory only, energy their active state: no machines, cooling or space.",
+    "Intervals are of 95 %, from sessions drawn with replacement: another log of the same viewers. \
+     They do not cover the other assumptions.",
 ];
-
-/// Largest number of flash drive counts that are evaluated.
-const FLASH_STEPS: usize = 12;
-/// Drive numbers of a divided table: files on hard drives, and files on flash.
-const COLD: usize = 0;
-const HOT: usize = 1;
 
 /// The demand to plan for.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +56,7 @@ pub struct PeakDemand {
     /// Total consumption at the peak, bytes per second.
     pub bytes_per_s: f64,
     /// Bytes of all titles; by default the parts of their files that chains reached.
-    pub catalogue_bytes: Option<u64>,
+    pub catalogue: Option<CatalogueBytes>,
     /// Utilisation limit of a drive, from 0 to 1.
     pub utilisation_max: f64,
 }
@@ -89,13 +96,13 @@ pub struct DriveCount {
     /// The kind of drive.
     pub drive: String,
     /// Number of drives needed.
-    pub count: u64,
+    pub count: PlannedFigure,
     /// Number needed for the work.
-    pub for_rate: u64,
+    pub for_rate: PlannedFigure,
     /// Number needed for the capacity.
     pub for_capacity: u64,
-    /// Utilisation at the peak, from 0 to 1.
-    pub utilisation: f64,
+    /// Utilisation of `count` drives at the peak, from 0 to 1.
+    pub utilisation: PlannedFigure,
 }
 
 /// Needs of a rule at its cheapest size with certain kinds of drives.
@@ -110,16 +117,22 @@ pub struct PlannedOption {
     /// Flash drives for the most popular files, if any.
     pub flash: Option<DriveCount>,
     /// Share of the bytes consumed that come from flash.
-    pub flash_share: f64,
+    pub flash_share: PlannedFigure,
     /// Memory for prefetches, GB of 10^9 bytes.
-    pub ram_gb: f64,
+    pub ram_gb: PlannedFigure,
     /// In the price table's currency.
-    pub cost: f64,
+    pub cost: PlannedFigure,
     /// Watts.
-    pub watts: f64,
+    pub watts: PlannedFigure,
     /// MB (10^6 bytes) delivered per joule at the peak; nothing if the prices have no watts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mb_per_joule: Option<f64>,
+    pub mb_per_joule: Option<PlannedFigure>,
+    /// Cost for each viewer at the peak; nothing if the log has no durations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_per_viewer: Option<PlannedFigure>,
+    /// Watts for each viewer at the peak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watts_per_viewer: Option<PlannedFigure>,
 }
 
 /// A plan.
@@ -127,69 +140,54 @@ pub struct PlannedOption {
 pub struct PurchasePlan {
     /// Peak demand, bytes per second.
     pub demand_bytes_per_s: f64,
-    /// Bytes consumed in the table's busiest minute, per second.
+    /// Viewers at the peak, by their consumption in the log; nothing if it has no durations.
+    pub viewers: Option<PlannedFigure>,
+    /// Sessions of the log.
+    pub sessions: usize,
+    /// Bytes consumed in the log's busiest minute, per second.
     pub table_bytes_per_s: f64,
     /// Bytes of all titles.
     pub catalogue_bytes: u64,
-    /// Whether that is a lower bound from the bytes reached by chains.
+    /// Whether there may be more, so that drive counts for the capacity are lower bounds.
     pub catalogue_is_least: bool,
     /// Utilisation limit.
     pub utilisation_max: f64,
     /// Currency of costs.
     pub currency: String,
-    /// Source of the prices.
+    /// Date and source of the prices.
     pub price_sources: String,
+    /// What makes this plan less certain than its intervals.
+    pub remarks: Vec<String>,
     /// Assumptions.
     pub assumptions: &'static [&'static str],
     /// The cheapest point of each rule with each choice of drives, cheapest first.
     pub needs: Vec<PlannedOption>,
 }
 
-/// Plans for a demand with every rule at its cheapest size, on each kind of drive alone and on each
-/// hard drive with each kind of flash as a tier. `size_of` returns a file's bytes, if known.
-///
-/// # Errors
-/// Like [`headlong_chain_sim::CostPoint::simulate`].
-pub fn plan(
-    table: &ChainTable,
-    size_of: impl Fn(u32) -> Option<u64>,
-    demand: &PeakDemand,
-    offers: &[DriveOffer],
-    prices: &PriceTable,
-    try_out: &PlanSearch<'_>,
-) -> Result<PurchasePlan, SimulationError> {
-    let busiest = table.consumed_by_minute().into_iter().max().unwrap_or(0);
-    let table_bytes_per_s = busiest as f64 / 60.0;
-    let files = RankedFiles::new(table, size_of);
-    let planner = Planner {
-        table,
-        demand,
-        prices,
-        try_out,
-        growth: demand.bytes_per_s / table_bytes_per_s,
-        catalogue_bytes: demand.catalogue_bytes.unwrap_or(files.bytes).max(1),
-        files,
-    };
-    let mut needs = Vec::new();
-    for main in offers {
-        needs.extend(planner.cheapest(main, None)?);
-        let flashes = offers.iter().filter(|other| other.is_flash());
-        for flash in flashes.filter(|_| !main.is_flash()) {
-            needs.extend(planner.cheapest(main, Some(flash))?);
-        }
-    }
-    needs.sort_by(|one, other| one.cost.total_cmp(&other.cost));
-    Ok(PurchasePlan {
-        demand_bytes_per_s: demand.bytes_per_s,
-        table_bytes_per_s,
-        catalogue_bytes: planner.catalogue_bytes,
-        catalogue_is_least: demand.catalogue_bytes.is_none() && !planner.files.are_sized,
-        utilisation_max: demand.utilisation_max,
-        currency: prices.currency.clone(),
-        price_sources: prices.sources.clone(),
-        assumptions: ASSUMPTIONS,
-        needs,
-    })
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Single viewers would decide.
+    #[error(
+        "no plan: it needs at least {SESSIONS_MIN} sessions ({SESSIONS_NARROW} for narrow \
+         intervals), and the log has {sessions}; give a longer log"
+    )]
+    Sessions {
+        /// Sessions of the log.
+        sessions: usize,
+    },
+    /// The simulation has no result.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+}
+
+/// The readings of a log to plan from.
+#[derive(Debug, Clone, Copy)]
+pub struct LogReadings<'t> {
+    /// Its chains.
+    pub table: &'t ChainTable,
+    /// The chains at the other bound, if offsets are unknown: figures then lie between both.
+    pub scattered: Option<&'t ChainTable>,
 }
 
 /// Rules and sizes to evaluate.
@@ -203,282 +201,227 @@ pub struct PlanSearch<'t> {
     pub settings: &'t SimulationSettings,
 }
 
-/// Files, sorted by bytes consumed per byte of size, highest first.
-struct RankedFiles {
-    ranked: Vec<(FileUse, u64)>,
-    bytes: u64,
-    taken_bytes: u64,
-    /// Whether all sizes are known.
-    are_sized: bool,
-}
-
-impl RankedFiles {
-    fn new(table: &ChainTable, size_of: impl Fn(u32) -> Option<u64>) -> Self {
-        let mut are_sized = true;
-        let mut ranked: Vec<(FileUse, u64)> = table
-            .files()
-            .into_iter()
-            .map(|file| {
-                let known = size_of(file.file);
-                are_sized &= known.is_some();
-                // A file that was read beyond its listed size has another size.
-                let size = known.unwrap_or(0).max(file.reached_bytes);
-                (file, size.max(1))
-            })
-            .collect();
-        let heat = |(file, size): &(FileUse, u64)| file.taken_bytes as f64 / *size as f64;
-        ranked.sort_by(|one, other| heat(other).total_cmp(&heat(one)));
-        Self {
-            bytes: ranked.iter().map(|(_, size)| size).sum(),
-            taken_bytes: ranked.iter().map(|(file, _)| file.taken_bytes).sum(),
-            ranked,
-            are_sized,
-        }
-    }
-
-    /// Assigns files to drive [`HOT`] up to the given bytes; returns the table, their bytes, and
-    /// their share of the consumption.
-    fn parted(&self, table: &ChainTable, flash_bytes: u64) -> (ChainTable, u64, f64) {
-        let (mut bytes, mut taken) = (0_u64, 0);
-        let mut hot = std::collections::HashSet::new();
-        for (file, size) in &self.ranked {
-            if bytes + size > flash_bytes {
-                break;
-            }
-            bytes += size;
-            taken += file.taken_bytes;
-            hot.insert(file.file);
-        }
-        let place = |file| if hot.contains(&file) { HOT } else { COLD };
-        let share = taken as f64 / self.taken_bytes.max(1) as f64;
-        (table.placed(|file| place(file) as u16), bytes, share)
-    }
-}
-
-struct Planner<'p> {
-    table: &'p ChainTable,
-    demand: &'p PeakDemand,
-    prices: &'p PriceTable,
-    try_out: &'p PlanSearch<'p>,
-    /// Ratio of the demand to that of the table.
-    growth: f64,
-    catalogue_bytes: u64,
-    files: RankedFiles,
-}
-
-impl Planner<'_> {
-    /// The cheapest point of each rule, with the best amount of flash.
-    fn cheapest(
-        &self,
-        main: &DriveOffer,
-        flash: Option<&DriveOffer>,
-    ) -> Result<Vec<PlannedOption>, SimulationError> {
-        let mut cheapest: Vec<Option<PlannedOption>> = vec![None; self.try_out.policies.len()];
-        for flash_count in self.flash_counts(flash) {
-            let flash_bytes = flash.map_or(0, |flash| flash.spec.capacity_bytes() * flash_count);
-            let (parted, hot_bytes, share) = self.files.parted(self.table, flash_bytes);
-            for (policy, cheapest) in self.try_out.policies.iter().zip(&mut cheapest) {
-                for size_mb in self.try_out.sizes_mb {
-                    let load = self.load(&parted, *policy, *size_mb)?;
-                    let cold_bytes = self.catalogue_bytes.saturating_sub(hot_bytes);
-                    let drives = self.drives(main, load.busiest(COLD, &main.rates), cold_bytes);
-                    let flash = flash.map(|flash| {
-                        let busy = load.busiest(HOT, &flash.rates);
-                        (flash, self.drives(flash, busy, hot_bytes))
-                    });
-                    // If either kind has nothing to store, the plan equals that of the other kind
-                    // alone.
-                    let has_both =
-                        |of: &(&DriveOffer, DriveCount)| of.1.count > 0 && drives.count > 0;
-                    if !flash.as_ref().is_none_or(has_both) {
-                        continue;
-                    }
-                    let need = self.need(&ChosenRule {
-                        policy: *policy,
-                        size_mb: *size_mb,
-                        memory_bytes: load.memory_bytes,
-                        main: (main, drives),
-                        flash,
-                        flash_share: share,
-                    });
-                    if cheapest.as_ref().is_none_or(|best| need.cost < best.cost) {
-                        *cheapest = Some(need);
-                    }
-                }
-            }
-        }
-        Ok(cheapest.into_iter().flatten().collect())
-    }
-
-    /// Numbers of flash drives to evaluate: none without flash, else one, two, four and so on until
-    /// they hold everything.
-    fn flash_counts(&self, flash: Option<&DriveOffer>) -> Vec<u64> {
-        let Some(flash) = flash else {
-            return vec![0];
-        };
-        let all = self
-            .files
-            .bytes
-            .div_ceil(flash.spec.capacity_bytes().max(1));
-        let mut counts: Vec<u64> = (0..FLASH_STEPS as u32).map(|power| 1 << power).collect();
-        counts.retain(|count| *count < all);
-        counts.push(all.max(1));
-        counts.truncate(FLASH_STEPS);
-        counts
-    }
-
-    fn load(
-        &self,
-        parted: &ChainTable,
-        policy: Policy,
-        size_mb: f64,
-    ) -> Result<RuleLoad, SimulationError> {
-        let settings = SimulationSettings {
-            disks: Some(2),
-            ..*self.try_out.settings
-        };
-        let rule = SizingRule::new(Algorithm::plain(policy), size_mb, settings.megabyte);
-        RuleLoad::of(parted, &rule, &settings)
-    }
-
-    /// Number of drives for work that would keep `busy` drives busy, and for this many bytes.
-    fn drives(&self, offer: &DriveOffer, busy: f64, bytes: u64) -> DriveCount {
-        let busy = busy * self.growth;
-        let for_rate = (busy / self.demand.utilisation_max).ceil() as u64;
-        let for_capacity = bytes.div_ceil(offer.spec.capacity_bytes().max(1));
-        let count = for_rate.max(for_capacity);
-        DriveCount {
-            drive: offer.spec.name().to_owned(),
-            count,
-            for_rate,
-            for_capacity,
-            utilisation: busy / count.max(1) as f64,
-        }
-    }
-
-    fn need(&self, chosen: &ChosenRule<'_>) -> PlannedOption {
-        let ram_gb = chosen.memory_bytes * self.growth / GB;
-        let ram = self.prices.ram;
-        let modules = (ram_gb / ram.module_gb).ceil();
-        let mut cost = ram_gb * ram.cost_per_gb;
-        let mut watts = modules * ram.module_watts;
-        for (offer, drives) in std::iter::once(&chosen.main).chain(&chosen.flash) {
-            cost += drives.count as f64 * offer.priced.cost;
-            watts += drives.count as f64 * offer.priced.watts;
-        }
-        PlannedOption {
-            policy: chosen.policy.name(),
-            size: chosen.size_mb,
-            drives: chosen.main.1.clone(),
-            flash: chosen.flash.as_ref().map(|(_, drives)| drives.clone()),
-            flash_share: chosen.flash_share,
-            ram_gb,
-            cost,
-            watts,
-            mb_per_joule: (watts > 0.0).then(|| self.demand.bytes_per_s / 1e6 / watts),
-        }
-    }
-}
-
-/// A rule with its size and its drives.
-struct ChosenRule<'o> {
-    policy: Policy,
-    size_mb: f64,
-    memory_bytes: f64,
-    main: (&'o DriveOffer, DriveCount),
-    flash: Option<(&'o DriveOffer, DriveCount)>,
-    flash_share: f64,
-}
-
 #[cfg(test)]
 mod tests {
+    use headlong_chain_sim::ChainRow;
     use headlong_units::BitRate;
 
     use super::*;
-    use headlong_chain_sim::ChainRow;
 
-    /// A hundred files of 100 MB; the first is requested as often as all others together.
-    fn table() -> ChainTable {
-        let rows = (0..2_000_i64).map(|index| ChainRow {
-            file: if index % 2 == 0 {
-                0
-            } else {
-                (index % 100) as u32
+    fn row(index: i64, sessions: i64) -> ChainRow {
+        ChainRow {
+            session: (index % sessions) as u32,
+            file: match index % 2 {
+                0 => 0,
+                _ => (index % 100) as u32,
             },
             start: 0,
-            length: 100_000_000,
+            length: 60_000_000 + index.unsigned_abs() * 7_919 % 80_000_000,
             start_ms: index * 500,
             end_ms: index * 500 + 400_000,
             is_open: true,
             bit_rate: Some(BitRate::from_kbps(2_000)),
             disk: 0,
-        });
-        ChainTable::new(rows).expect("chains")
+        }
     }
 
-    fn offer(name: &str, prices: &PriceTable) -> DriveOffer {
-        let spec = headlong_drive::preset(name).expect("a preset");
-        DriveOffer::new(spec, prices).expect("a price")
+    /// A hundred files of about 100 MB; the first is requested as often as all others together.
+    pub(crate) fn table() -> ChainTable {
+        ChainTable::new((0..2_000).map(|index| row(index, 500))).expect("chains")
     }
 
-    fn planned(gigabits: f64, limit: f64, names: &[&str]) -> PurchasePlan {
-        planned_of(100_000_000, gigabits, limit, names)
-    }
-
-    /// A plan for files of this size.
-    fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> PurchasePlan {
-        let prices = PriceTable::flashstream().expect("prices");
-        planned_for(file_bytes, gigabits, limit, names, &prices)
-    }
-
-    fn planned_for(
+    /// A demand in Gbit/s and the drives to choose from.
+    struct Wanted<'w> {
         file_bytes: u64,
         gigabits: f64,
-        limit: f64,
-        names: &[&str],
+        utilisation_max: f64,
+        drives: &'w [&'w str],
+    }
+
+    const RED: Wanted<'_> = Wanted {
+        file_bytes: 100_000_000,
+        gigabits: 10.0,
+        utilisation_max: 0.8,
+        drives: &["wd-red-wd10efrx"],
+    };
+
+    fn planned_from(
+        log: LogReadings<'_>,
+        wanted: &Wanted<'_>,
         prices: &PriceTable,
-    ) -> PurchasePlan {
-        let offers: Vec<DriveOffer> = names.iter().map(|name| offer(name, prices)).collect();
+    ) -> Result<PurchasePlan, PlanError> {
+        let offer = |name: &&str| {
+            let spec = headlong_drive::preset(name).expect("a preset");
+            DriveOffer::new(spec, prices).expect("a price")
+        };
+        let offers: Vec<DriveOffer> = wanted.drives.iter().map(offer).collect();
         let demand = PeakDemand {
-            bytes_per_s: gigabits * 1e9 / 8.0,
-            catalogue_bytes: None,
-            utilisation_max: limit,
+            bytes_per_s: wanted.gigabits * 1e9 / 8.0,
+            catalogue: None,
+            utilisation_max: wanted.utilisation_max,
         };
         let settings = SimulationSettings::default();
-        let try_out = PlanSearch {
+        let search = PlanSearch {
             policies: &[Policy::Fixed, Policy::FirstGrowSr],
             sizes_mb: &[1.0, 4.0, 8.0],
             settings: &settings,
         };
-        let size_of = |_| Some(file_bytes);
-        plan(&table(), size_of, &demand, &offers, prices, &try_out).expect("a plan")
+        let size_of = |_| Some(wanted.file_bytes);
+        plan(log, size_of, &demand, &offers, prices, &search)
+    }
+
+    fn planned(wanted: &Wanted<'_>) -> PurchasePlan {
+        let prices = PriceTable::flashstream().expect("prices");
+        let log = LogReadings {
+            table: &table(),
+            scattered: None,
+        };
+        planned_from(log, wanted, &prices).expect("a plan")
     }
 
     #[test]
     fn doubled_demand_doubles_drives_and_memory() {
-        let one = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
-        let two = planned(20.0, 0.8, &["wd-red-wd10efrx"]);
+        let one = planned(&RED);
+        let two = planned(&Wanted {
+            gigabits: 20.0,
+            ..RED
+        });
         assert_eq!(one.needs.len(), 2);
         let of = |plan: &PurchasePlan| {
             let need = plan.needs.iter().find(|need| need.policy == "fixed");
             need.expect("a need").clone()
         };
+        let viewers = |plan: &PurchasePlan| plan.viewers.expect("durations").value;
+        assert!((viewers(&two) / viewers(&one) - 2.0).abs() < 1e-9);
         let (one, two) = (of(&one), of(&two));
+        let count = one.drives.count.value;
+        assert!(count >= 10.0 && one.drives.for_capacity == 1, "{one:?}");
+        assert!((two.drives.count.value - 2.0 * count).abs() <= 1.0);
+        assert!((two.ram_gb.value / one.ram_gb.value - 2.0).abs() < 1e-9 || two.size != one.size);
+        assert!(one.drives.utilisation.value <= 0.8);
+    }
+
+    #[test]
+    fn every_figure_lies_in_its_interval() {
+        let plan = planned(&Wanted {
+            drives: &["wd-red-wd10efrx", "ssd-qlc-consumer"],
+            ..RED
+        });
+        let mut wide = 0;
+        for need in &plan.needs {
+            let optional = [
+                need.cost_per_viewer,
+                need.watts_per_viewer,
+                need.mb_per_joule,
+            ];
+            let drives = std::iter::once(&need.drives).chain(&need.flash);
+            let of_drives = drives.flat_map(|of| [of.count, of.for_rate, of.utilisation]);
+            let all = [need.flash_share, need.ram_gb, need.cost, need.watts];
+            let all = all.into_iter().chain(of_drives);
+            for figure in all
+                .chain(optional.into_iter().flatten())
+                .chain(plan.viewers)
+            {
+                assert!(
+                    figure.low <= figure.value && figure.value <= figure.high,
+                    "{figure:?}"
+                );
+                wide += u32::from(figure.low < figure.value && figure.value < figure.high);
+            }
+        }
+        assert!(wide > 10, "{wide} figures have a real interval");
+    }
+
+    #[test]
+    fn order_of_chains_changes_nothing() {
+        let prices = PriceTable::flashstream().expect("prices");
+        let plan = |rows: Vec<ChainRow>| {
+            let table = ChainTable::new(rows).expect("chains");
+            let log = LogReadings {
+                table: &table,
+                scattered: None,
+            };
+            planned_from(log, &RED, &prices).expect("a plan")
+        };
+        let rows: Vec<ChainRow> = (0..2_000).map(|index| row(index, 500)).collect();
+        let reversed = rows.iter().rev().copied().collect();
+        assert_eq!(plan(rows), plan(reversed));
+    }
+
+    #[test]
+    fn too_few_sessions_give_no_plan_and_few_a_remark() {
+        let prices = PriceTable::flashstream().expect("prices");
+        let plan = |sessions: i64| {
+            let rows = (0..3_000).map(|index| row(index, sessions));
+            let table = ChainTable::new(rows).expect("chains");
+            let log = LogReadings {
+                table: &table,
+                scattered: None,
+            };
+            planned_from(log, &RED, &prices)
+        };
+        assert_eq!(plan(199), Err(PlanError::Sessions { sessions: 199 }));
+        let width = |plan: &PurchasePlan| {
+            let ram = plan.needs[0].ram_gb;
+            (ram.high - ram.low) / ram.value
+        };
+        let (few, many) = (plan(200).expect("a plan"), plan(2_000).expect("a plan"));
+        assert!(few.remarks[0].contains("fewer than 2000"), "{few:?}");
         assert!(
-            one.drives.count >= 10 && one.drives.for_capacity == 1,
-            "{one:?}"
+            many.remarks
+                .iter()
+                .all(|remark| !remark.contains("sessions"))
         );
-        assert!(two.drives.count.abs_diff(2 * one.drives.count) <= 1);
-        assert!((two.ram_gb / one.ram_gb - 2.0).abs() < 1e-9 || two.size != one.size);
-        assert!(one.drives.utilisation <= 0.8);
+        assert!(width(&few) > 0.0 && width(&many) > 0.0);
+    }
+
+    #[test]
+    fn unknown_offsets_widen_every_interval() {
+        let prices = PriceTable::flashstream().expect("prices");
+        let joined = table();
+        let parts = (0..2_000).flat_map(|index| {
+            let whole = row(index, 500);
+            (0..10).map(move |part| ChainRow {
+                length: whole.length / 10,
+                start_ms: whole.start_ms + part * 40_000,
+                end_ms: whole.start_ms + part * 40_000 + 39_000,
+                ..whole
+            })
+        });
+        let scattered = ChainTable::new(parts).expect("chains");
+        let plan = |scattered| {
+            let log = LogReadings {
+                table: &joined,
+                scattered,
+            };
+            planned_from(log, &RED, &prices).expect("a plan")
+        };
+        let (known, unknown) = (plan(None), plan(Some(&scattered)));
+        let drives = |plan: &PurchasePlan| plan.needs[0].drives.for_rate;
+        assert_eq!(drives(&known).value, drives(&unknown).value);
+        assert!(
+            drives(&unknown).high > 1.1 * drives(&known).high,
+            "{unknown:?}"
+        );
+        assert!(
+            unknown
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("no byte ranges"))
+        );
     }
 
     #[test]
     fn lower_limit_needs_more_drives_and_cost() {
-        let loose = planned(10.0, 0.9, &["wd-red-wd10efrx"]);
-        let tight = planned(10.0, 0.45, &["wd-red-wd10efrx"]);
-        assert!(tight.needs[0].drives.count > loose.needs[0].drives.count);
-        assert!(tight.needs[0].cost > loose.needs[0].cost);
+        let of = |utilisation_max| {
+            planned(&Wanted {
+                utilisation_max,
+                ..RED
+            })
+        };
+        let (loose, tight) = (of(0.9), of(0.45));
+        assert!(tight.needs[0].drives.count.value > loose.needs[0].drives.count.value);
+        assert!(tight.needs[0].cost.value > loose.needs[0].cost.value);
     }
 
     #[test]
@@ -486,38 +429,50 @@ mod tests {
         let prices = "sources = \"none\"\ncurrency = \"EUR\"\n[ram]\ncost_per_gb = 1\n\
             module_gb = 1\nmodule_watts = 0\n[[drive]]\nkind = \"hard-drive\"\ncost = 60\nwatts = 0\n";
         let prices = PriceTable::read("prices.toml", prices).expect("prices");
-        let plan = planned_for(100_000_000, 10.0, 0.8, &["wd-red-wd10efrx"], &prices);
+        let log = LogReadings {
+            table: &table(),
+            scattered: None,
+        };
+        let plan = planned_from(log, &RED, &prices).expect("a plan");
         assert_eq!(plan.needs[0].mb_per_joule, None);
-        assert!(!text(&plan).contains("inf"));
+        let text = text(&plan);
+        assert!(
+            !text.contains("inf") && text.contains("none (no date)"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn flash_holds_most_popular_files() {
-        let files = RankedFiles::new(&table(), |_| Some(100_000_000));
-        let (parted, bytes, share) = files.parted(&table(), 150_000_000);
-        assert_eq!(bytes, 100_000_000);
-        assert!((share - 0.5).abs() < 0.02, "{share}");
-        assert_eq!(parted.files().len(), table().files().len());
+    fn flash_and_disks_are_planned_unless_flash_holds_all() {
         let drives = ["wd-red-wd10efrx", "ssd-qlc-consumer"];
         for (file_bytes, rows, both) in [(100_000_000_000, 6, 2), (100_000_000, 4, 0)] {
-            let plan = planned_of(file_bytes, 10.0, 0.8, &drives);
+            let plan = planned(&Wanted {
+                file_bytes,
+                drives: &drives,
+                ..RED
+            });
             let with_flash = plan.needs.iter().filter(|need| need.flash.is_some());
             // Each rule on the disk, on the flash, and on both, unless the flash holds everything.
             assert_eq!((plan.needs.len(), with_flash.count()), (rows, both));
-            assert!(plan.needs.is_sorted_by(|one, other| one.cost <= other.cost));
+            let is_cheaper =
+                |one: &PlannedOption, other: &PlannedOption| one.cost.value <= other.cost.value;
+            assert!(plan.needs.is_sorted_by(is_cheaper));
         }
     }
 
     #[test]
-    fn text_lists_assumptions() {
-        let plan = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
+    fn text_lists_assumptions_and_what_is_only_known_at_least() {
+        let plan = planned(&RED);
+        assert!(plan.catalogue_is_least);
         let text = text(&plan);
         for part in [
             "first-grow-sr",
             "wd-red-wd10efrx",
-            "FlashStream",
+            "Prices of 2013: FlashStream",
             "USD",
             "80 %",
+            "5.1 GB of titles at least",
+            "| at least 1 |",
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// FlashStream's figures.
 const FLASHSTREAM: &str = include_str!("prices-2013.toml");
+/// Current figures.
+const CURRENT: &str = include_str!("prices-2026.toml");
 /// A GB in a price table.
 pub(super) const GB: f64 = 1e9;
 
@@ -14,6 +16,8 @@ pub(super) const GB: f64 = 1e9;
 pub struct PriceTable {
     /// Source of the figures.
     pub sources: String,
+    /// When they were valid, such as `2026-02`.
+    pub date: Option<String>,
     /// Currency of costs.
     pub currency: String,
     /// Memory.
@@ -95,6 +99,22 @@ impl PriceTable {
     /// None in practice: the file is part of the program.
     pub fn flashstream() -> Result<Self, Vec<String>> {
         Self::read("prices-2013.toml", FLASHSTREAM)
+    }
+
+    /// Current figures, with their dates.
+    ///
+    /// # Errors
+    /// None in practice: the file is part of the program.
+    pub fn current() -> Result<Self, Vec<String>> {
+        Self::read("prices-2026.toml", CURRENT)
+    }
+
+    /// Date and source in words, for every output.
+    pub fn told(&self) -> String {
+        match &self.date {
+            Some(date) => format!("{date}: {}", self.sources),
+            None => format!("{} (no date)", self.sources),
+        }
     }
 
     /// Parses a table called `name`.
@@ -186,6 +206,22 @@ mod tests {
         let priced = prices.of(&red).expect("a price");
         assert_eq!((priced.cost, priced.watts), (90.0, 12.0));
         assert_eq!(prices.ram.cost_per_gb, 8.0);
+    }
+
+    #[test]
+    fn current_prices_have_dates_and_cover_every_drive() {
+        let prices = PriceTable::current().expect("prices");
+        assert!(
+            prices.told().starts_with("2022-11 to 2026-02: "),
+            "{}",
+            prices.told()
+        );
+        for preset in headlong_drive::presets() {
+            let cost = prices.of(&preset.spec()).expect(preset.name);
+            assert!(cost.cost > 0.0 && cost.watts > 0.0);
+        }
+        let nearline = headlong_drive::preset("nearline-20tb").expect("a preset");
+        assert!((prices.of(&nearline).expect("a price").cost - 280.0).abs() < 1.0);
     }
 
     #[test]

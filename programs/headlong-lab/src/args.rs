@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::Bench;
+use crate::capacity::CapacityArgs;
 use crate::disk::DiskCommand;
 use crate::load::LoadArgs;
 use crate::reproduce::ReproduceArgs;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Simulate(Box<SimulateArgs>),
     #[command(subcommand)]
     Bench(Bench),
+    Capacity(Box<CapacityArgs>),
     Reproduce(ReproduceArgs),
     #[command(subcommand)]
     Trace(Trace),

@@ -4,12 +4,13 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use headlong_chain_sim::read_bytes_per_s;
 use headlong_characterise::Characterisation;
 use headlong_trace::{
     CHARACTERISE_TABLES, CharacteriseSettings, Intake, characterise as characterise_log,
     characterise_bytes_max, page,
 };
-use headlong_workload::phased::fit;
+use headlong_workload::phased::{BytesKnown, fit};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
@@ -133,7 +134,16 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     }
     if let Some(path) = &arguments.spec {
         // The fit takes some seconds: it generates trial logs.
-        let specification = fit(&result.observed).to_toml();
+        let mut specification = fit(&result.observed);
+        let known = taken.catalogue_bytes();
+        specification.catalogue.bytes = known.bytes;
+        specification.catalogue.bytes_are = match known.is_least {
+            true => BytesKnown::AtLeast,
+            false => BytesKnown::Exact,
+        };
+        let pace = read_bytes_per_s(&taken, intake.threads)?;
+        specification.sessions.read_bytes_per_s = pace.map_or(0.0, f64::round);
+        let specification = specification.to_toml();
         std::fs::write(path, &specification).with_context(|| {
             format!("{}: the specification could not be written", path.display())
         })?;

@@ -4,7 +4,7 @@
 //! Exit codes: 0 for success, 64 for a usage error in the command line or the configuration
 //! (nothing was started), 2 for a run-time failure, 3 for an invalid result, 4 for a result that
 //! misses a goal, 5 for a log without requests or with more than a tenth of its lines
-//! unreadable. Results go to standard output, everything else to standard error.
+//! unreadable, or with too few sessions. Results go to standard output, everything else to standard error.
 
 // A reader may close the pipe, and then `println!` panics: use `output::print`.
 #![deny(clippy::print_stdout)]
@@ -13,6 +13,7 @@
 
 mod args;
 mod bench;
+mod capacity;
 mod characterise;
 mod claims;
 mod describe;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Reproduce(command) => reproduce::again(&command),
         Command::Bench(command) => bench::bench(&command),
         Command::Load(command) => load::load(&command),
+        Command::Capacity(arguments) => capacity::answer(&arguments),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;

@@ -22,7 +22,7 @@ const CHECKED_LINES: u64 = 10_000;
 
 /// Arguments that select the logs and their format.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Logs {
+pub(crate) struct LogSource {
     /// Logs, plain or compressed (gz, zst): access logs, CSV, JSON lines or Parquet; - is standard
     /// input
     #[arg(value_name = "LOG", required = true)]
@@ -48,24 +48,31 @@ pub(crate) struct Logs {
     /// Regular expression on file names whose single group is the title, such as '^/([^/]+)/'
     #[arg(long, value_name = "REGEX")]
     title_rule: Option<String>,
-    /// Read the first 10,000 lines of each log, report how they were understood, and exit
-    #[arg(long)]
-    check: bool,
     /// Continue even if more than a tenth of the lines were dropped
     #[arg(long)]
     allow_dropped: bool,
     /// Seconds without a request after which a viewer without a session id starts a new session
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     session_idle: u64,
-    /// Memory for reading and for pending requests; the rest is spilled to a file
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    memory: Bytes,
     /// Threads [default: one for each core, as far as half of the memory suffices]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
     /// Folder for spilled requests [default: that for temporary files]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
+}
+
+/// Arguments of a command that reports on logs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logs {
+    #[command(flatten)]
+    source: LogSource,
+    /// Read the first 10,000 lines of each log, report how they were understood, and exit
+    #[arg(long)]
+    check: bool,
+    /// Memory for reading and for pending requests; the rest is spilled to a file
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: Bytes,
 }
 
 /// Arguments for joining requests to chains.
@@ -100,9 +107,9 @@ impl JoinArgs {
     }
 }
 
-impl Logs {
-    /// The parameters of the intake.
-    pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
+impl LogSource {
+    /// The parameters of the intake, with this memory for reading.
+    pub(crate) fn intake(&self, memory_bytes_max: u64) -> anyhow::Result<Intake> {
         let configured = self.log_format.as_deref().map(Format::from_configuration);
         let format = configured.or(self.format.as_ref().map(|text| text.parse()));
         let usual = Intake::default();
@@ -114,19 +121,16 @@ impl Logs {
             trusted: self.trusted.clone().unwrap_or_default(),
             session_idle: Duration::from_secs(self.session_idle),
             title_rule: self.title_rule.clone(),
-            lines_max: self.check.then_some(CHECKED_LINES),
-            memory_bytes_max: self.memory.0,
+            memory_bytes_max,
             threads: self
                 .threads
-                .unwrap_or_else(|| Intake::threads_for(self.memory.0))
+                .unwrap_or_else(|| Intake::threads_for(memory_bytes_max))
                 .max(1),
             spill: self.spill.clone(),
             ..usual
         })
     }
-}
 
-impl Logs {
     /// An error if a result would overwrite an input.
     pub(crate) fn are_kept<'a>(
         &'a self,
@@ -136,13 +140,42 @@ impl Logs {
     }
 
     /// Reads the logs, and reports how they were understood: on standard output, or on standard
-    /// error if standard output is in use. `None` for a check only.
+    /// error if standard output is in use.
+    pub(crate) fn take_in(
+        &self,
+        intake: &Intake,
+        is_output_taken: bool,
+    ) -> anyhow::Result<IntakeResult> {
+        taken_in(intake, self.allow_dropped, is_output_taken)
+    }
+}
+
+impl Logs {
+    /// The parameters of the intake.
+    pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
+        Ok(Intake {
+            lines_max: self.check.then_some(CHECKED_LINES),
+            ..self.source.intake(self.memory.0)?
+        })
+    }
+
+    /// An error if a result would overwrite an input.
+    pub(crate) fn are_kept<'a>(
+        &'a self,
+        outputs: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> anyhow::Result<()> {
+        self.source.are_kept(outputs)
+    }
+
+    /// Reads the logs, and reports how they were understood. `None` for a check only.
     pub(crate) fn take_in(
         &self,
         intake: &Intake,
         is_output_taken: bool,
     ) -> anyhow::Result<Option<IntakeResult>> {
-        let log = taken_in(intake, self.allow_dropped, is_output_taken && !self.check)?;
+        let log = self
+            .source
+            .take_in(intake, is_output_taken && !self.check)?;
         Ok((!self.check).then_some(log))
     }
 }

@@ -206,7 +206,7 @@ pub(crate) fn simulate(simulating: &SimulateChainsArgs) -> anyhow::Result<()> {
     let table = &simulating.table;
     let inputs = table.chains.iter().chain(&table.log).chain(&table.files);
     inputs_are_kept(&simulating.html, inputs)?;
-    let (read, _) = table.read(simulating.sweep.threads)?;
+    let (read, _) = table.read(simulating.sweep.threads, false)?;
     let settings = simulating.sweep.settings();
     let source = source(&simulating.table.name(), &read, &settings);
     let wanted = SweepOptions {
@@ -275,10 +275,12 @@ impl TableArgs {
         names.join(", ")
     }
 
-    /// Reads the chains, a log with this number of threads.
+    /// Reads the chains, a log with this number of threads. Requests whose offset is unknown are
+    /// kept or dropped.
     pub(crate) fn read(
         &self,
         threads: Option<NonZeroUsize>,
+        keeps_unplaced: bool,
     ) -> anyhow::Result<(ParsedTable, Option<FilesTable>)> {
         let read = if self.log.is_empty() {
             // A required argument.
@@ -287,6 +289,7 @@ impl TableArgs {
         } else {
             let fitting = || Intake::threads_for(self.memory.0);
             let intake = Intake {
+                keep_unplaced: keeps_unplaced,
                 logs: self.log.clone(),
                 files: self.files.clone(),
                 memory_bytes_max: self.memory.0,

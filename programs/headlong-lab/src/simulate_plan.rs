@@ -3,15 +3,18 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use headlong_chain_sim::SimulationSettings;
+use headlong_chain_sim::{CatalogueBytes, SimulationSettings};
 use headlong_engine::Policy;
-use headlong_plan::{DriveOffer, PeakDemand, PlanSearch, PriceTable, plan, text};
+use headlong_plan::{
+    DriveOffer, LogReadings, PeakDemand, PlanError, PlanSearch, PriceTable, plan, text,
+};
 use headlong_units::{ByteRate, Bytes};
 
 use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::simulate_chains::{MegabyteSizes, TableArgs, algorithm, sizes};
+use crate::verdict::{EXIT_DROPPED, Verdict};
 
 /// Plan drives, memory and flash for a peak demand, with their cost
 ///
@@ -32,10 +35,10 @@ pub(crate) struct PlanArgs {
     /// docs/lab/drives.md, or drive description files (FILE.toml)
     #[arg(long, value_name = "DRIVE,...", value_delimiter = ',', required = true)]
     drives: Vec<String>,
-    /// Prices of drives and memory, as TOML [default: FlashStream's Table 6, of 2013]
-    #[arg(long, value_name = "PRICES.toml")]
-    prices: Option<PathBuf>,
-    /// Bytes of all titles, such as 80TiB [default: the sizes in --files, or the parts read]
+    #[command(flatten)]
+    prices: PriceArgs,
+    /// Bytes of all titles, such as 80TiB [default: the sizes in --files, or the parts read, which
+    /// are a lower bound]
     #[arg(long, value_name = "SIZE")]
     catalogue: Option<Bytes>,
     /// Utilisation limit of drives at the peak, in per cent: the rest is headroom for bursts
@@ -60,7 +63,38 @@ const EXAMPLES: &str = "Examples:
   headlong simulate plan ours.toml --peak 40Gbit/s --drives wd-red-wd10efrx
   headlong simulate plan chains.csv --peak 40Gbit/s --drives wd-red-wd10efrx
   headlong simulate plan chains.csv --files files.csv --peak 10Gbit/s --utilisation-max 70 \\
-    --drives wd-red-wd10efrx,ssd-qlc-consumer --prices prices.toml --json";
+    --drives wd-red-wd10efrx,ssd-qlc-consumer --prices prices.toml --json
+
+Exit codes: 0 done, 64 a mistake in the command line or an input, 5 fewer than 200 sessions or no
+usable log, 2 a failure.";
+
+/// Where prices come from.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PriceArgs {
+    /// Prices of drives and memory: 2026, 2013 (FlashStream's Table 6), or a TOML file
+    #[arg(long, value_name = "YEAR|FILE.toml", default_value = "2026")]
+    prices: PathBuf,
+}
+
+impl PriceArgs {
+    /// The price table.
+    pub(crate) fn table(&self) -> Result<PriceTable, Vec<String>> {
+        match self.prices.to_str() {
+            Some("2026") => return PriceTable::current(),
+            Some("2013") => return PriceTable::flashstream(),
+            _ => {}
+        }
+        let name = self.prices.display().to_string();
+        let text = std::fs::read_to_string(&self.prices)
+            .map_err(|error| vec![format!("{name}: {error}; write 2026, 2013 or a file")])?;
+        PriceTable::read(&name, &text)
+    }
+}
+
+/// A remark on plans from a specification.
+const GENERATED: &str = "the chains are generated from a specification: figures differ from those \
+    of the log by what its fit misses (docs/lab/trace-characterise.md); --log or the folder of \
+    --tables has the chains themselves";
 
 fn peak(text: &str) -> Result<ByteRate, String> {
     match text.parse::<ByteRate>() {
@@ -71,20 +105,14 @@ fn peak(text: &str) -> Result<ByteRate, String> {
 }
 
 impl PlanArgs {
-    fn prices(&self) -> Result<PriceTable, Vec<String>> {
-        let Some(path) = &self.prices else {
-            return PriceTable::flashstream();
-        };
-        let name = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|error| vec![format!("{name}: {error}")])?;
-        PriceTable::read(&name, &text)
-    }
-
     /// The drives with their prices, or all mistakes.
     fn offers(&self) -> Result<(PriceTable, Vec<DriveOffer>), Mistakes> {
         let mut mistakes = Vec::new();
-        let prices = self.prices().map_err(|wrong| mistakes.extend(wrong)).ok();
+        let prices = self
+            .prices
+            .table()
+            .map_err(|wrong| mistakes.extend(wrong))
+            .ok();
         let mut offers = Vec::new();
         for name in &self.drives {
             match drive_spec(name.trim()) {
@@ -110,7 +138,7 @@ impl PlanArgs {
 /// Runs the verb.
 pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
     let (prices, offers) = planning.offers()?;
-    let (read, files) = planning.table.read(planning.threads)?;
+    let (read, files) = planning.table.read(planning.threads, true)?;
     let default = SimulationSettings::default();
     let settings = SimulationSettings {
         threads: planning.threads.unwrap_or(default.threads),
@@ -120,29 +148,52 @@ pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
         [] => Policy::ALL,
         some => some,
     };
-    // Titles without requests need capacity, too.
-    let listed = || match read.unlisted {
-        0 => files.as_ref()?.bytes(),
-        _ => None,
-    };
+    if !read.has_sessions {
+        let mistake = "the table has no column `session`, without which no interval is known; \
+                       `headlong trace chains` writes one";
+        return Err(Mistakes(vec![mistake.to_owned()]).into());
+    }
+    let exact = planning.catalogue.map(|bytes| CatalogueBytes {
+        bytes: bytes.0,
+        is_least: false,
+    });
     let demand = PeakDemand {
         bytes_per_s: planning.peak.0 as f64,
-        catalogue_bytes: planning.catalogue.map(|bytes| bytes.0).or_else(listed),
+        catalogue: exact.or(read.catalogue),
         utilisation_max: f64::from(planning.utilisation_max) / 100.0,
     };
     let size_of = |file: u32| {
         let name = read.files.get(file as usize)?;
         files.as_ref()?.files.get(name)?.size_bytes
     };
-    let try_out = PlanSearch {
+    let search = PlanSearch {
         policies,
         sizes_mb: &planning.size.0,
         settings: &settings,
     };
-    let plan = plan(&read.table, size_of, &demand, &offers, &prices, &try_out)?;
+    let log = LogReadings {
+        table: &read.table,
+        scattered: read.scattered.as_ref(),
+    };
+    let mut plan = plan(log, size_of, &demand, &offers, &prices, &search).map_err(refusal)?;
+    if read.is_generated {
+        plan.remarks.push(GENERATED.to_owned());
+    }
     let told = match planning.json {
         true => serde_json::to_string_pretty(&plan)?,
         false => text(&plan),
     };
     print_line(told.trim_end())
+}
+
+/// A log with too few sessions has its own exit code.
+fn refusal(error: PlanError) -> anyhow::Error {
+    match error {
+        PlanError::Sessions { .. } => {
+            let reasons = vec![error.to_string()];
+            let code = EXIT_DROPPED;
+            Verdict { code, reasons }.into()
+        }
+        PlanError::Simulation(error) => error.into(),
+    }
 }

@@ -101,6 +101,7 @@ const VERB_GROUPS: [(&str, &[&str]); 4] = [
             "load",
             "workload",
             "trace",
+            "capacity",
             "reproduce",
         ],
     ),

@@ -15,7 +15,7 @@ use headlong_report::say;
 const PROGRAM: &str = "headlong-lab";
 
 /// Its verbs, each with its text in `headlong --help`.
-pub(crate) const VERBS: [(&str, &str); 6] = [
+pub(crate) const VERBS: [(&str, &str); 7] = [
     (
         "workload",
         "Make workloads: catalogues, sessions, and the files they watch",
@@ -28,6 +28,10 @@ pub(crate) const VERBS: [(&str, &str); 6] = [
     (
         "bench",
         "Run experiments: servers, emulated drives, viewers",
+    ),
+    (
+        "capacity",
+        "Answer how many viewers a machine bears, from a request log",
     ),
     ("reproduce", "Make the figures of published papers again"),
     ("trace", "Read request logs: reports, chains, tables"),

@@ -15,7 +15,7 @@ const OWN_PART: u64 = 8;
 const OWN_MIN: u64 = 64 * MIB;
 
 /// Memory for pieces, out of a limit on the whole server's memory.
-pub(crate) fn pool_memory(limit: u64) -> Bytes {
+pub fn pool_memory(limit: u64) -> Bytes {
     let own = (limit / OWN_PART).max(OWN_MIN).min(limit / 2);
     Bytes((limit - own) / MIB * MIB)
 }

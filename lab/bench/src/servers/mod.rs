@@ -10,7 +10,7 @@ mod headlong;
 mod launch;
 mod third_party;
 
-pub(crate) use self::headlong::pool_memory;
+pub use self::headlong::pool_memory;
 use self::launch::text;
 pub(crate) use self::launch::{
     ADMIN_PORT, CacheSpace, CommandBuilder, LaunchSpec, ListenAddress, PORT, PoolDevices,

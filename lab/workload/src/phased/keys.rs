@@ -15,7 +15,7 @@ use headlong_units::Duration;
 
 use super::ContentKind;
 use super::specification::{
-    DeviceType, PhasedRendition, PhasedSpecification, RateSelection, RequestForm,
+    BytesKnown, DeviceType, PhasedRendition, PhasedSpecification, RateSelection, RequestForm,
 };
 use crate::keys::{
     KeyVisitor, TomlWriter, curve_within, document, list, no_new_tables, no_preset, real, share,
@@ -38,6 +38,10 @@ const BASE: &str = "netflix-2014-catalog";
 const FORMS: [(&str, RequestForm); 2] =
     [("chunk", RequestForm::Chunk), ("open", RequestForm::Open)];
 const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
+const BYTES: [(&str, BytesKnown); 2] = [
+    ("exact", BytesKnown::Exact),
+    ("at-least", BytesKnown::AtLeast),
+];
 const RATES: [(&str, RateSelection); 2] = [
     ("several", RateSelection::Several),
     ("one", RateSelection::One),
@@ -273,6 +277,8 @@ fn visit(specification: &mut PhasedSpecification, visitor: &mut impl KeyVisitor)
     let entry = &mut it.table_entry_bytes;
     keys.key("table_entry_bytes", real(0.0, 1e6), entry);
     keys.key("rates", choice(&RATES), &mut it.rates);
+    keys.key("bytes", size().between(0, 1 << 60), &mut it.bytes);
+    keys.key("bytes_are", choice(&BYTES), &mut it.bytes_are);
     for (kind, all) in ContentKind::ALL.iter().zip(&mut it.renditions) {
         keys.key(kind.name(), renditions(), all);
     }
@@ -281,6 +287,8 @@ fn visit(specification: &mut PhasedSpecification, visitor: &mut impl KeyVisitor)
     keys.key("count", count(1, SESSIONS_MAX), &mut it.count);
     keys.key("length", length(60.0, 1e8), &mut it.length_s);
     keys.key("arrivals", weights(), &mut it.arrivals);
+    let pace = &mut it.read_bytes_per_s;
+    keys.key("read_bytes_per_s", real(0.0, 1e12), pace);
     let mut keys = visitor.section("viewing");
     let it = &mut specification.viewing;
     keys.key("start", law(0.0, 1.0), &mut it.start);

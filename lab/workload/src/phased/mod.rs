@@ -33,8 +33,8 @@ pub use requests::PhasedRequest;
 pub use session::PhasedSession;
 pub use session_statistics::{SessionStatistics, characterise, observe};
 pub use specification::{
-    DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing, RequestForm,
-    SESSIONS_FULL, SessionSettings, TitleSettings,
+    BytesKnown, DeviceType, NetworkSettings, PhasedRendition, PhasedSpecification, PhasedViewing,
+    RequestForm, SESSIONS_FULL, SessionSettings, TitleSettings,
 };
 
 #[cfg(test)]

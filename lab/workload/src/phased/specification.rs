@@ -69,9 +69,23 @@ pub struct TitleSettings {
     pub table_entry_bytes: f64,
     /// Whether a title has several bit rates or a single one.
     pub rates: RateSelection,
+    /// Bytes of all titles of the log that this was fitted to; 0 if there was none.
+    pub bytes: u64,
+    /// Whether those are all.
+    pub bytes_are: BytesKnown,
     /// Bit rates of sound, video and combined content, each ascending; indexed by
     /// [`ContentKind::number`].
     pub renditions: [Vec<PhasedRendition>; 3],
+}
+
+/// How well the bytes of a catalogue are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BytesKnown {
+    /// Those of all titles.
+    #[default]
+    Exact,
+    /// Those that a log has seen; there may be more.
+    AtLeast,
 }
 
 /// Number of files of a kind per title.
@@ -102,6 +116,9 @@ pub struct SessionSettings {
     pub length_s: f64,
     /// Weights of equal parts of that time: arrivals are uniform within a part.
     pub arrivals: Vec<f64>,
+    /// Bytes that a session of the log that this was fitted to read in a second, in the mean; 0 if
+    /// there was none. For plans; the sessions themselves do not depend on it.
+    pub read_bytes_per_s: f64,
 }
 
 impl SessionSettings {

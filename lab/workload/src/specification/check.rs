@@ -8,7 +8,7 @@ use headlong_units::{BitRate, Bytes, Duration};
 use super::{
     ArrivalRate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup, TraceExtent,
 };
-use crate::TitleForm;
+use crate::{Curve, TitleForm};
 
 /// Longest title, in seconds: eleven days.
 pub(super) const DURATION_SECONDS_MAX: f64 = 1e6;
@@ -76,6 +76,14 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Do
     let longest = group.durations.law.quantile(1.0);
     let text = format!("durations are seconds above 0 and up to {DURATION_SECONDS_MAX}");
     table.wrong_if(longest <= 0.0, &key("durations"), text);
+    let curve = &group.durations;
+    let is_fraction = longest <= 1.0 && Curve::named(&curve.name).is_some();
+    let text = format!(
+        "`{}` is a curve of shares, and durations are seconds; write one like 120s, points, or \
+         youtube-2011-duration",
+        curve.name
+    );
+    table.wrong_if(is_fraction, &key("durations"), text);
     if !check_renditions(specification, group, table) {
         return;
     }

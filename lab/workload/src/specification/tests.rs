@@ -253,6 +253,10 @@ fn rejects_inconsistent_values() {
             ],
             "more than a million requests",
         ),
+        (
+            vec![("title.sd.durations", "whole")],
+            "`whole` is a curve of shares",
+        ),
     ] {
         let message = errors(preset::text("youtube-2011").expect("a preset"), &overrides);
         assert!(message.contains(expected), "{overrides:?}: {message}");

@@ -13,7 +13,7 @@ mod worker;
 
 pub use error::{IntakeError, LogError};
 pub use options::{Intake, IntakeProgress, MemoryBound, SilentProgress};
-pub use result::{IntakeResult, LogSummary, SessionIdentification};
+pub use result::{CatalogueBytes, IntakeResult, LogSummary, SessionIdentification};
 
 /// Reads logs.
 ///

@@ -75,11 +75,29 @@ impl IntakeResult {
         self.unplaced as f64 <= UNPLACED_SHARE_MAX * self.requests as f64
     }
 
+    /// Bytes of all files: exact with a files table that has all sizes, else a lower bound.
+    pub fn catalogue_bytes(&self) -> CatalogueBytes {
+        let is_sized = self.files_told.iter().all(|told| told.size);
+        CatalogueBytes {
+            bytes: self.files.iter().map(|file| file.size_bytes).sum(),
+            is_least: !(self.has_files_table && is_sized),
+        }
+    }
+
     /// Whether too many lines were dropped for the rest to be meaningful.
     pub fn is_mostly_dropped(&self) -> bool {
         let dropped = self.dropped.count();
         dropped as f64 > DROPPED_SHARE_MAX * (dropped + self.requests) as f64
     }
+}
+
+/// Bytes of all titles, as far as known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogueBytes {
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether there may be more: titles without requests, or parts that no request reached.
+    pub is_least: bool,
 }
 
 /// The logs after intake.

@@ -48,6 +48,7 @@ pub(crate) fn rows(chains: usize, seed: u64) -> Vec<ChainRow> {
         let start_ms = (day as f64 * 24.0 + days.sample(&mut generator)) * 3.6e6;
         let file = (generator.unit().powi(3) * FILES as f64) as u32;
         ChainRow {
+            session: 0,
             file,
             start: if is_at_zero {
                 0

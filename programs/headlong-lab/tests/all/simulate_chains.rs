@@ -135,7 +135,7 @@ fn reports_missing_column_and_nearest_rule() {
 }
 
 #[test]
-fn writes_page_and_plan_lists_assumptions() {
+fn writes_page() {
     let folder = folder();
     let output = headlong(
         folder.path(),
@@ -144,21 +144,14 @@ fn writes_page_and_plan_lists_assumptions() {
     assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let html = fs::read_to_string(folder.path().join("report.html")).expect("it was written");
     assert!(html.contains("Figure 5.23") && html.contains("clairvoyant"));
-    let arguments = "plan chains.csv --peak 10Gbit/s --drives wd-red-wd10efrx,ssd-qlc-consumer";
-    let output = headlong(folder.path(), arguments);
-    let stdout = utf8(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-    assert!(
-        stdout.contains("Assumptions") && stdout.contains("square-root"),
-        "{stdout}"
-    );
 }
 
-/// Twelve viewers of three titles, 40 chunks each.
+/// 240 viewers of three titles, 20 chunks each.
 fn log() -> String {
     let mut log = String::from("ts,service_ms,session,device,file,offset,size,bytes,disk\n");
-    for (session, chunk) in (0..12).flat_map(|session| (0..40).map(move |chunk| (session, chunk))) {
-        let (ts, offset) = (10 + session * 60 + chunk * 4, chunk * 1_000_000);
+    for (session, chunk) in (0..240).flat_map(|session| (0..20).map(move |chunk| (session, chunk)))
+    {
+        let (ts, offset) = (10 + session * 6 + chunk * 4, chunk * 1_000_000);
         let (file, disk) = (session % 3, session % 2);
         log += &format!("{ts},500,{session},tv,{file},{offset},1000000,1000000,{disk}\n");
     }
@@ -197,13 +190,13 @@ fn plan_accepts_all_outputs_of_characterisation() {
         );
         serde_json::from_slice(&output.stdout).expect("JSON")
     };
-    let drives = |plan: &Value| plan["needs"][0]["drives"]["count"].as_u64();
+    let drives = |plan: &Value| plan["needs"][0]["drives"]["count"]["value"].as_f64();
     let of_table = plan("c.csv");
-    assert!(drives(&of_table) >= Some(1), "{of_table}");
+    assert!(drives(&of_table) >= Some(1.0), "{of_table}");
     assert_eq!(plan("tables"), of_table, "the folder has the same chains");
     assert_eq!(plan("tables/chains.parquet"), of_table);
     let of_spec = plan("s.toml");
-    assert!(drives(&of_spec) >= Some(1), "{of_spec}");
+    assert!(drives(&of_spec) >= Some(1.0), "{of_spec}");
     assert_eq!(plan("told.json"), of_spec, "the JSON has the specification");
 
     fs::create_dir(path("empty")).expect("made");

@@ -1,0 +1,243 @@
+//! The search for the highest rate without a failed request.
+
+use headlong_bench::{LimitSearch, Probe, QualityRules, RunOutcome, SearchRules, pool_memory};
+use headlong_engine::EngineConfig;
+use headlong_sim::{
+    FlashSetup, MeasuredWindow, PageCacheServerSetup, Placement, RunMeasurements, ServerModel,
+    SetupError, WarmContent, World, WorldSetup,
+};
+use headlong_units::{Duration, Instant, MIB};
+
+use crate::draw::{Draw, DrawSettings};
+use crate::machine::Machine;
+use crate::sample::ViewerSample;
+
+/// A search ends when the lowest rate that fails is above the highest that passes by at most this.
+const RESOLUTION: f64 = 0.03;
+/// No rate above so many times that of random blocks of 2 MiB is tried.
+const CEILING: f64 = 8.0;
+/// Most runs of a search.
+const PROBES_MAX: u32 = 24;
+/// Block of a flash tier, as in the bench.
+const FLASH_BLOCK_BYTES: u32 = 16 << 20;
+
+/// Why a run cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// The world cannot be built.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// Memory holds what viewers request, so that the disks do not limit.
+    #[error(
+        "no request fails up to {mbit_s} Mbit/s, {CEILING} times what the disks read at random: \
+         memory and flash hold nearly all that these viewers request, and the processor or the \
+         network card decides"
+    )]
+    Unlimited {
+        /// The highest rate that was tried.
+        mbit_s: u64,
+    },
+    /// The requested titles do not fit on the disks.
+    #[error("{0}")]
+    Titles(String),
+}
+
+/// A server on a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Server {
+    /// Headlong with default settings.
+    Headlong,
+    /// nginx with `sendfile` and `aio threads`, above a kernel with this readahead, bytes.
+    Nginx {
+        /// `read_ahead_kb`, in bytes.
+        read_ahead_bytes: u64,
+    },
+}
+
+/// Times of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunLengths {
+    /// Before the measured window; demand is steady from the start, caches are empty.
+    pub ramp: Duration,
+    /// The measured window.
+    pub window: Duration,
+}
+
+impl Default for RunLengths {
+    fn default() -> Self {
+        Self {
+            ramp: Duration::from_secs(120),
+            window: Duration::from_secs(240),
+        }
+    }
+}
+
+/// A server on a machine with the viewers of a sample.
+#[derive(Debug, Clone)]
+pub struct SampledLimit<'s> {
+    /// The viewers.
+    pub sample: &'s ViewerSample,
+    /// How often each session counts.
+    pub times: &'s [u32],
+    /// The machine.
+    pub machine: &'s Machine,
+    /// The server.
+    pub server: Server,
+    /// Times of each run.
+    pub lengths: RunLengths,
+    /// Seed of the arrivals.
+    pub seed: u64,
+}
+
+/// A run at a rate, with the measurements of its worlds: one, or one for each disk.
+#[derive(Debug)]
+pub struct RateRun {
+    /// Bytes per second that viewers request.
+    pub bytes_per_s: f64,
+    /// What was measured.
+    pub worlds: Vec<RunMeasurements>,
+}
+
+impl RateRun {
+    /// Failed requests in the window.
+    pub fn failures(&self) -> u64 {
+        self.worlds.iter().map(|seen| seen.calls.failures()).sum()
+    }
+
+    /// Requests that ended in the window.
+    pub fn ended(&self) -> u64 {
+        self.worlds.iter().map(|seen| seen.calls.ended).sum()
+    }
+}
+
+impl SampledLimit<'_> {
+    /// The highest rate without a failed request, bytes per second, and the run at that rate;
+    /// nothing if even a small part of `start` fails.
+    ///
+    /// # Errors
+    /// If a run cannot be made.
+    pub fn search(&self, start: f64) -> Result<Option<(f64, RateRun)>, LimitError> {
+        let rules = SearchRules {
+            failures_max: 0.0,
+            quality: QualityRules::default(),
+            step: 0.25,
+            resolution: RESOLUTION,
+            confirm: 1,
+            probes_max: PROBES_MAX,
+        };
+        let ceiling = CEILING * self.machine.random_bytes_per_s();
+        let run = |probes: &[Probe]| {
+            let runs = probes.iter().map(|probe| match probe.rate > ceiling {
+                true => Err(LimitError::Unlimited {
+                    mbit_s: (ceiling * 8.0 / 1e6) as u64,
+                }),
+                false => self.run(probe.rate, true),
+            });
+            runs.collect::<Result<Vec<RateRun>, LimitError>>()
+        };
+        let outcome = |run: &RateRun| match run.failures() {
+            0 => RunOutcome::Passed,
+            _ => RunOutcome::Failed,
+        };
+        let mut searched = LimitSearch::new(start, rules).run(1, run, outcome)?;
+        let passed = searched.passed.pop();
+        Ok(searched.found.rate.zip(passed))
+    }
+
+    /// A run at a rate, to its end or to its first failure.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn run(&self, bytes_per_s: f64, stops_at_failure: bool) -> Result<RateRun, LimitError> {
+        let disks = self.machine.disks;
+        let mut run = RateRun {
+            bytes_per_s,
+            worlds: Vec::new(),
+        };
+        // The model of a page-cache server has one disk: each is a world of its own, with its
+        // viewers and its part of the memory.
+        let parts: Vec<Option<u32>> = match self.server {
+            Server::Headlong => vec![None],
+            Server::Nginx { .. } => (0..disks).map(Some).collect(),
+        };
+        for only_disk in parts {
+            let draw = Draw::new(self.sample, self.draw_settings(bytes_per_s, only_disk));
+            let setup = self.setup(stops_at_failure, &draw)?;
+            let drives = (0..setup.disks)
+                .map(|_| self.machine.drive.build())
+                .collect();
+            let world = World::of_disks(setup, &draw.files, &draw.trace, drives)?;
+            run.worlds.push(world.run());
+            if stops_at_failure && run.failures() > 0 {
+                break;
+            }
+        }
+        Ok(run)
+    }
+
+    fn draw_settings(&self, bytes_per_s: f64, only_disk: Option<u32>) -> DrawSettings<'_> {
+        DrawSettings {
+            times: self.times,
+            bytes_per_s,
+            length: self.lengths.ramp + self.lengths.window,
+            disks: self.machine.disks,
+            has_library: self.machine.flash.is_some(),
+            only_disk,
+            seed: self.seed,
+        }
+    }
+
+    fn setup(&self, stops_at_failure: bool, draw: &Draw) -> Result<WorldSetup, LimitError> {
+        let from = Instant::ZERO + self.lengths.ramp;
+        let machine = self.machine;
+        let mut setup = WorldSetup {
+            placement: Placement::Spread,
+            window: MeasuredWindow {
+                from,
+                to: from + self.lengths.window,
+            },
+            stops_at_failure,
+            ..WorldSetup::default()
+        };
+        match self.server {
+            Server::Headlong => {
+                setup.disks = machine.disks;
+                setup.engine = EngineConfig {
+                    memory_bytes: pool_memory(machine.memory_bytes).0,
+                    ..setup.engine
+                };
+                self.add_flash(&mut setup, draw)?;
+            }
+            Server::Nginx { read_ahead_bytes } => {
+                setup.server = ServerModel::Vanilla(PageCacheServerSetup {
+                    memory_bytes: machine.memory_bytes / u64::from(machine.disks.max(1)),
+                    read_ahead_bytes,
+                    ..PageCacheServerSetup::default()
+                });
+            }
+        }
+        Ok(setup)
+    }
+
+    fn add_flash(&self, setup: &mut WorldSetup, draw: &Draw) -> Result<(), LimitError> {
+        let Some(flash) = &self.machine.flash else {
+            return Ok(());
+        };
+        setup.flash = Some(FlashSetup {
+            drive: flash.drive.clone(),
+            ssds: flash.count,
+            bytes: flash.drive.capacity_bytes() / MIB * MIB,
+            block_bytes: FLASH_BLOCK_BYTES,
+            is_warm: true,
+            content: WarmContent::default(),
+        });
+        let calls = draw.shared_calls(self.sample, self.times);
+        let bytes = u64::from(flash.count) * (flash.drive.capacity_bytes() / MIB * MIB);
+        let disks = (setup.disks, &self.machine.drive);
+        let content = WarmContent::of_calls(calls, &draw.files, disks, setup.placement, bytes);
+        if let Some(flash) = &mut setup.flash {
+            flash.content = content.map_err(LimitError::Titles)?;
+        }
+        Ok(())
+    }
+}
