@@ -54,6 +54,7 @@ slowest() {
     awk '
         / Running .*\(/ { name = $NF; sub(/.*\//, "", name); sub(/-[0-9a-f]+\)$/, "", name) }
         / Running unittests / { package = name }
+        / Running tests\/end_to_end/ { package = name }
         /^test result: .* finished in / { seconds = $NF; sub(/s$/, "", seconds); sum[package] += seconds }
         END { for (package in sum) printf "%8.1f s  %s\n", sum[package], package }
     ' "$work/cargo" | sort -rn | head -n 10
