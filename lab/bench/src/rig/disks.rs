@@ -191,9 +191,9 @@ const DEVICE_MOUNT: &str = "device/mounted";
 #[derive(Debug)]
 enum MeasuredDrive {
     Emulated {
-        drive: EmulatedDrive,
+        drive: Box<EmulatedDrive>,
         /// Locked until the drive has ended.
-        _store: DriveStore,
+        _store: Box<DriveStore>,
     },
     Block(BlockDrive),
 }
@@ -302,8 +302,8 @@ impl RunningDisk {
         }
         Ok(Self {
             drive: MeasuredDrive::Emulated {
-                drive,
-                _store: store,
+                drive: Box::new(drive),
+                _store: Box::new(store),
             },
             mount,
             point,
