@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headlong_serve::config::{Config, Flags};
+use headlong_config::{Config, Flags};
 
 /// A parsed configuration is shown as an equivalent file; every error is one line.
 pub fn run(data: &[u8]) {

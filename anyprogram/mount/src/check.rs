@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use headlong_config::Config;
 use headlong_library::{MountedRoot, inspect_roots};
-use headlong_serve::config::Config;
 use headlong_settings::Document;
 
 use crate::point::{self, RecoveryResult};

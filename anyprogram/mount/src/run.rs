@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use headlong_config::Mistakes;
 use headlong_kernel::descriptors::raise_limit;
 use headlong_library::{MountedRoot, inspect_roots};
-use headlong_serve::config::Mistakes;
 use headlong_serve::devices;
 use headlong_serve::service_manager::{self, NotifyState};
 use headlong_storage::{Device, StartError};

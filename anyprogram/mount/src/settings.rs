@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use headlong_engine::Admission;
-use headlong_serve::config::{
+use headlong_config::{
     Config, DeviceOverride, FORMER_OF_DEVICES, LogLevel, device_rows, disk_rows, memory_available,
     page_of, time_scale,
 };
+use headlong_engine::Admission;
 use headlong_settings::{
     Document, Mistakes, Rows, Tier, Value, ValueLocation, document, flag, named, size, text, time,
 };

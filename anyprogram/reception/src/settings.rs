@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use headlong_config::{Config, page_of, time_scale};
 use headlong_engine::{Admission, Control, EngineConfig, knobs};
 use headlong_protocol::{REQUEST_BYTES_MAX, SOCKET_DEFAULT};
-use headlong_serve::config::{Config, page_of, time_scale};
 use headlong_settings::{
     Document, Mistakes, Rows, Tier, Value, ValueLocation, document, flag, named, text, time,
 };

@@ -7,8 +7,6 @@ use headlong_units::BitRate;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::verdict::RampViewers;
-
 /// Name and version of the supported format.
 const SCHEMA: &str = "headlong-load-1";
 
@@ -85,6 +83,33 @@ impl LoadResult {
             delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
             whole,
         }
+    }
+}
+
+/// With a larger share of failed viewers outside the steady state, fewer are present in it than the
+/// offered rate stands for, and a pass would not be a limit of that rate.
+const RAMP_LOSS_MAX: f64 = 0.05;
+
+/// Viewers that arrived outside the steady state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RampViewers {
+    /// All of them.
+    pub(crate) sessions: u64,
+    /// Those that failed, and left.
+    pub(crate) failed: u64,
+}
+
+impl RampViewers {
+    /// Why a run is no pass although its steady state is.
+    pub(crate) fn shortfall(self) -> Option<String> {
+        let share = self.failed as f64 / (self.sessions as f64).max(1.0);
+        (share > RAMP_LOSS_MAX).then(|| {
+            format!(
+                "{:.0} % of the viewers of the ramps failed, so that fewer than the offered rate \
+                 remained",
+                share.min(1.0) * 100.0
+            )
+        })
     }
 }
 
@@ -304,6 +329,18 @@ mod tests {
         result["series"] = json!([point(0.0, 3), point(295.0, 4), point(300.0, 5)]);
         assert_eq!(LoadResult::of(result).ramp_failures, 7);
         assert_eq!(LoadResult::of(good()).ramp_failures, 0);
+    }
+
+    #[test]
+    fn more_than_a_twentieth_lost_in_the_ramps_is_no_pass() {
+        let of = |failed| RampViewers {
+            sessions: 200,
+            failed,
+        };
+        assert_eq!(of(10).shortfall(), None);
+        let text = of(31).shortfall().expect("too many");
+        assert!(text.starts_with("16 % of the viewers"), "{text}");
+        assert_eq!(RampViewers::default().shortfall(), None);
     }
 
     #[test]

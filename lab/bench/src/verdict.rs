@@ -10,33 +10,6 @@ use crate::step_load::StepLoadResult;
 /// With a busier machine, the result may be the machine's limit.
 const MACHINE_SHARE_MAX: f64 = 0.9;
 
-/// With a larger share of failed viewers outside the steady state, fewer are present in it than the
-/// offered rate stands for, and a pass would not be a limit of that rate.
-const RAMP_LOSS_MAX: f64 = 0.05;
-
-/// Viewers that arrived outside the steady state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct RampViewers {
-    /// All of them.
-    pub(crate) sessions: u64,
-    /// Those that failed, and left.
-    pub(crate) failed: u64,
-}
-
-impl RampViewers {
-    /// Why a run is no pass although its steady state is.
-    pub(crate) fn shortfall(self) -> Option<String> {
-        let share = self.failed as f64 / (self.sessions as f64).max(1.0);
-        (share > RAMP_LOSS_MAX).then(|| {
-            format!(
-                "{:.0} % of the viewers of the ramps failed, so that fewer than the offered rate \
-                 remained",
-                share.min(1.0) * 100.0
-            )
-        })
-    }
-}
-
 /// From the results of a run, and the drives' queue settings before and after.
 pub(crate) fn verdict(
     experiment: &Experiment,
@@ -112,22 +85,5 @@ pub(crate) fn verdict(
         missed: short.missed,
         asked_for: seen.load.asked_for,
         delivered: seen.load.delivered,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_than_a_twentieth_lost_in_the_ramps_is_no_pass() {
-        let of = |failed| RampViewers {
-            sessions: 200,
-            failed,
-        };
-        assert_eq!(of(10).shortfall(), None);
-        let text = of(31).shortfall().expect("too many");
-        assert!(text.starts_with("16 % of the viewers"), "{text}");
-        assert_eq!(RampViewers::default().shortfall(), None);
     }
 }

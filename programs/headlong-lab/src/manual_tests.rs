@@ -94,6 +94,7 @@ fn options_named_in_manual_exist() {
                     "mount",
                     "flash",
                     "fill",
+                    "fleet",
                 ]
                 .contains(&verb.get_name())
             })

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use headlong_serve::config::{Config, Flags, Mistakes};
+use headlong_config::{Config, Flags, Mistakes};
 
 use headlong_survey::{ProbeOptions, TuneArgs};
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use headlong_config::Config;
 use headlong_library::{DeviceInfo, inspect_roots, links_out};
-use headlong_serve::config::Config;
 use headlong_serve::now_unix_s;
 use headlong_units::Bytes;
 

@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use headlong_config::{Admin, Config, Flags, Mistakes};
 use headlong_net::{ListenAddress, PortUse};
 use headlong_nginx::Directive;
-use headlong_serve::config::{Admin, Config, Flags, Mistakes};
 use headlong_units::Bytes;
 
 use crate::root_survey::survey;

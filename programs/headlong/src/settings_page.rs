@@ -1,7 +1,7 @@
 //! The manual page headlong.toml(5), generated from the table of settings.
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
-use headlong_serve::config::{Section, sections};
+use headlong_config::{Section, sections};
 use headlong_settings::{ManualEntry, Tier};
 
 const DESCRIPTION: &str = "`headlong serve --config FILE` reads its settings from one TOML file. \

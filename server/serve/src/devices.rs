@@ -9,8 +9,8 @@ use headlong_library::DeviceInfo;
 use headlong_storage::flash::{FlashShare, FlashTier};
 use headlong_storage::{Device, DeviceConfig, StartError};
 
-use crate::config::{Config, Mistakes};
 use crate::state_folder::{DeviceIdentity, StateFolder};
+use headlong_config::{Config, Mistakes, names};
 
 /// Persistent names of disks, which identify their shares of the flash tier.
 pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
@@ -118,12 +118,6 @@ pub fn engines(
         }
     }
     Ok(engines)
-}
-
-/// Names of the devices, and whether they rotate, as the configuration expects them.
-pub fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
-    let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
-    devices.iter().map(name).collect()
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use headlong_telemetry::degraded_parts::DegradedParts;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::config::Config;
 use crate::devices;
 use crate::http::MediaState;
 use crate::start;
 use crate::tasks;
+use headlong_config::Config;
 
 /// Interval between checks whether the tier is free.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);

@@ -1,8 +1,7 @@
-//! The server: executes the decisions of the pure crates. Sockets, disks, configuration, logs.
+//! The server: executes the decisions of the pure crates. Sockets, disks, logs.
 
 pub mod admin;
 mod certificate_expiry;
-pub mod config;
 mod core_dumps;
 pub mod devices;
 mod flash_attachment;

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use headlong_net::{BindError, ListenAddress, Listener, SocketFile, adopt, bind};
 
-use crate::config::{Config, ListenSetting};
 use crate::upgrade::{InheritedSocket, InheritedSockets};
+use headlong_config::{Config, ListenSetting};
 
 /// The listening sockets of this process.
 pub(crate) struct Listeners {

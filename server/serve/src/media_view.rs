@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use crate::admin::{
     AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, StreamName, StreamNames,
 };
-use crate::config::Config;
 use crate::http::MediaState;
 use crate::pending_scans::PendingScans;
 use crate::root_attachment::RootAttachments;
+use headlong_config::Config;
 
 /// What the admin address shows of a running server, besides its library and devices.
 pub(crate) struct AdminSources {

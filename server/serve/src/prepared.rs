@@ -7,7 +7,6 @@ use headlong_kernel::descriptors::{self, DescriptorLimits};
 use headlong_net::{ConnectionThreads, Encryption, Listener, ReloadingCertificates};
 use headlong_telemetry::degraded_parts::DegradedParts;
 
-use crate::config::{Admin, Config, ListenSetting};
 use crate::devices;
 use crate::flash_attachment::TierHolder;
 use crate::http::{LookupThreads, MediaState};
@@ -15,6 +14,7 @@ use crate::listeners::Listeners;
 use crate::run_error::RunError;
 use crate::start;
 use crate::upgrade::{InheritedSockets, Predecessor};
+use headlong_config::{Admin, Config, ListenSetting};
 
 /// Everything that may fail at a start, opened before the service begins or the old process is asked
 /// to hand it over.

@@ -12,11 +12,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::certificate_expiry;
-use crate::config::{Changes, Config, Mistakes};
 use crate::devices;
 use crate::http::{HttpSettings, MediaState};
 use crate::service_manager::{self, NotifyState};
 use crate::start;
+use headlong_config::{Changes, Config, Mistakes};
 
 /// Reads the configuration again, as at the start; errors name file, line, key and remedy.
 pub type ReadConfig = Arc<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
@@ -74,7 +74,7 @@ impl Reloader {
 
     async fn apply(&self, config: &Config) {
         let infos = self.state.library.devices();
-        let found = devices::names(&infos);
+        let found = headlong_config::names(&infos);
         let are_all = !self.state.library.had_missing_root();
         let engines = match devices::engines(config, &infos, are_all) {
             Ok(engines) => engines,

@@ -4,7 +4,6 @@
 //! owns what runs, and stops it in the reverse order of its start. Signals at run time: HUP reloads,
 //! USR1 reopens the logs, USR2 upgrades to the installed program, TERM and INT drain and stop.
 
-use crate::config::Config;
 use crate::core_dumps;
 use crate::prepared::Prepared;
 pub use crate::reload::ReadConfig;
@@ -12,6 +11,7 @@ pub use crate::run_error::RunError;
 use crate::running::Running;
 use crate::signals::{ServerExit, Signals};
 use crate::upgrade::{InheritedSockets, Program, Successor};
+use headlong_config::Config;
 
 /// Serves until it is stopped. `config` comes from [`Config::load`], which checked it for this
 /// machine; `read_config` returns the next one on SIGHUP.

@@ -5,8 +5,8 @@ use headlong_storage::StartError;
 use headlong_storage::flash::FlashError;
 use headlong_telemetry::{DaemonLogError, SinkError};
 
-use crate::config::Mistakes;
 use crate::upgrade::UpgradeError;
+use headlong_config::Mistakes;
 
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]

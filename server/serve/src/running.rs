@@ -19,7 +19,6 @@ use tokio::time::timeout;
 
 use crate::admin::serve_admin;
 use crate::certificate_expiry;
-use crate::config::{Config, ListenSetting};
 use crate::flash_attachment::{self, TierHolder};
 use crate::handover::Handover;
 use crate::http::{MediaService, MediaState};
@@ -36,6 +35,7 @@ use crate::start;
 use crate::state_folder::StateFolder;
 use crate::tasks::{self, RootScans};
 use crate::upgrade::{Predecessor, Program, Successor};
+use headlong_config::{Config, ListenSetting};
 
 /// Allowance for bookkeeping beyond the drain itself.
 const DRAIN_SPARE: Duration = Duration::from_secs(5);
@@ -125,7 +125,7 @@ impl Running {
             connections_max: prepared.connections_max,
             ..start::limits(&config)
         };
-        let tcp = start::tcp_options(&config);
+        let tcp = config.tcp_options();
         let mut context = ListenerContext::new(limits, tcp, Arc::clone(&connections));
         context.threads = Some(Arc::new(prepared.threads));
         let (trusting, service) = (Arc::clone(&state), MediaService::new(Arc::clone(&state)));

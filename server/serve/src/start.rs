@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use headlong_http::{RangeLimits, SessionRule};
 use headlong_library::{Library, LibraryOptions};
-use headlong_net::{ConnectionLimits, ConnectionThreads, TcpOptions};
+use headlong_net::{ConnectionLimits, ConnectionThreads};
 use headlong_storage::flash::{FlashError, FlashTier};
 use headlong_telemetry::degraded_parts::{DegradedPartKind, DegradedParts};
 use headlong_telemetry::{AccessLog, LogConfig, SessionLimits, SinkError};
 use headlong_units::Duration;
 
-use crate::config::Config;
 use crate::http::{AccessRules, HttpSettings, SharedRates, Sites};
 use crate::run_error::RunError;
+use headlong_config::Config;
 
 /// Opens the roots; they are scanned while the server runs.
 pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
@@ -104,13 +104,6 @@ pub(crate) fn limits(config: &Config) -> ConnectionLimits {
     }
 }
 
-/// Options of viewers' sockets.
-pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
-    TcpOptions {
-        congestion_control: config.tcp.congestion_control.clone(),
-    }
-}
-
 /// Starts one connection thread per available processor.
 pub(crate) fn connection_threads() -> io::Result<ConnectionThreads> {
     ConnectionThreads::start(std::thread::available_parallelism().map_or(1, usize::from))
@@ -140,10 +133,10 @@ pub(crate) fn open_log(
 #[cfg(test)]
 pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
     use crate::devices;
-    let flags = crate::config::Flags {
+    let flags = headlong_config::Flags {
         roots: vec![root.to_path_buf()],
         memory: Some("64MiB".to_string()),
-        ..crate::config::Flags::default()
+        ..headlong_config::Flags::default()
     };
     let config = Config::load(None, &flags).expect("valid");
     let library = library(&config).expect("a library");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use headlong_config::{Config, Flags};
 use headlong_engine::{EngineConfig, knobs};
-use headlong_serve::config::{Config, Flags};
 use headlong_settings::{
     Document, Mistakes, Rows, Tier, Value, ValueKind, choice, flag, key_part, quote, rate, size,
     suggestion, text, whole,

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::cpu_usage::{CpuUsage, MachineInfo};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{BlockQueueSettings, Experiment, ExperimentCell, SearchRules};
-use crate::load_result::{PlaybackQuality, QualityShortfall};
+use crate::load_result::{PlaybackQuality, QualityShortfall, RampViewers};
 use crate::record::{
     DiskFacts, LoadFigures, OutcomeName, RunRecord, RunSetup, RunVerdict, SCHEMA, ServerFacts,
 };
@@ -32,7 +32,6 @@ use crate::run_identity::{of_run, own_build, settings};
 use crate::run_phases::RunPhase;
 use crate::search::{CompletedSearch, LimitSearch, Probe};
 use crate::search_driver::Runner;
-use crate::verdict::RampViewers;
 
 /// Name of the machine in the record of a virtual run.
 pub(crate) const VIRTUAL: &str = "virtual time";

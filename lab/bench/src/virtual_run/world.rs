@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use headlong_config::{Config, Flags};
 use headlong_engine::{Control, Policy};
 use headlong_http::Pace;
 use headlong_reception::{Mode as ReceptionMode, Settings as ReceptionSettings};
-use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
     AccessMethod, FlashSetup, MeasuredWindow, PageCacheServerSetup, Scheduler, ServerModel,
     TierLayout, VirtualExperiment, WarmContent, WorldSetup,

@@ -190,7 +190,7 @@ fn reports_limits_of_phased_workload_with_remedy() {
             "youtube-sd is not a workload of phases and has no log",
         ),
         (
-            &["generate", "netflix-2014-catalog", "--rate", "-2/s"],
+            &["generate", "netflix-2014-catalog", "--rate=-2/s"],
             "--rate: `-2/s` is not a rate",
         ),
         (

@@ -16,7 +16,7 @@ use http::request::Parts;
 
 use super::host::requested_host;
 use super::site::TreePath;
-use crate::config::{self, AuthBy, PathRule, TokenLocation};
+use headlong_config::{AuthBy, PathRule, TokenLocation};
 
 /// A request for access to a file.
 #[derive(Debug, Clone, Copy)]
@@ -66,11 +66,11 @@ impl AccessCheck {
     /// and is logged.
     pub(super) fn new(prefix: &str, rule: &PathRule) -> Self {
         match rule.door() {
-            Ok(config::AccessCheckRule::Gate(gate)) => Self::Gate(gate),
-            Ok(config::AccessCheckRule::Server(url)) => {
+            Ok(headlong_config::AccessCheckRule::Gate(gate)) => Self::Gate(gate),
+            Ok(headlong_config::AccessCheckRule::Server(url)) => {
                 Self::Server(AuthServer::new(asking(url, rule)))
             }
-            Ok(config::AccessCheckRule::Jwt) => match JwtCheck::new(rule) {
+            Ok(headlong_config::AccessCheckRule::Jwt) => match JwtCheck::new(rule) {
                 Ok(door) => Self::Jwt(Box::new(door)),
                 Err(error) => {
                     tracing::error!(

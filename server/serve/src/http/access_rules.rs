@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
 use super::site::TreePath;
-use crate::config::{Config, ListingFormat, Pacing, PathRule, site_prefix};
+use headlong_config::{Config, ListingFormat, Pacing, PathRule, site_prefix};
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
@@ -314,7 +314,7 @@ mod tests {
     use http::request::Parts;
 
     use super::*;
-    use crate::config::Flags;
+    use headlong_config::Flags;
 
     const RULES: &str = r#"
 roots = ["/srv"]

@@ -30,7 +30,7 @@ use super::parsed_request::{PlainRequest, fields_of, plain_account};
 use super::shared_pace::SharedRates;
 use super::small_texts::may_be_compressed;
 use super::state::{HttpSettings, MediaState};
-use crate::config::ReplyField;
+use headlong_config::ReplyField;
 
 /// Fields that differ between replies to the same request.
 const DIFFERING: [ReplyField; 3] = [

@@ -22,7 +22,7 @@ use super::prepared_reply::{PreparedReply, ReplyError};
 use super::site::TreePath;
 use super::state::{HttpSettings, MediaState};
 use super::webdav::{self, Depth};
-use crate::config::ListingFormat;
+use headlong_config::ListingFormat;
 
 /// Scripts, frames and other sources have no place in a listing.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \

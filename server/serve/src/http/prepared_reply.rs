@@ -16,7 +16,7 @@ use super::gzip::GzipBody;
 use super::head_cache::CopiedRange;
 use super::parsed_request::{ParsedRequest, fields_of};
 use super::range_request::{FirstBytes, RangeError, RangeRequester};
-use crate::config::EtagTime;
+use headlong_config::EtagTime;
 
 /// Attempts when the file changes during the request.
 pub(super) const VERSIONS_TRIED_MAX: u32 = 3;

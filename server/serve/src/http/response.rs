@@ -16,7 +16,7 @@ use super::parsed_request::ParsedRequest;
 use super::prepared_reply::PreparedReply;
 use super::range_request::FirstBytes;
 use super::state::HttpSettings;
-use crate::config::ReplyField;
+use headlong_config::ReplyField;
 
 /// Usual number of header fields with those of CORS; avoids growing the table.
 const FIELDS_USUAL: usize = 12;

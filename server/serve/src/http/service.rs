@@ -39,7 +39,7 @@ use super::small_texts::{gzip_turn, is_up_to_date, may_be_compressed, ready_made
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use super::webdav;
-use crate::config::{ListenSetting, ListingFormat, ReplyField};
+use headlong_config::{ListenSetting, ListingFormat, ReplyField};
 
 /// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]

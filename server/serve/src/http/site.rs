@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headlong_http::{PathError, RelativePath, host_name};
 
-use crate::config::{Site, site_prefix};
+use headlong_config::{Site, site_prefix};
 
 /// The configured sites.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -8,7 +8,7 @@ use http::header;
 use super::gzip::GzipSlot;
 use super::parsed_request::{ParsedRequest, fields_of};
 use super::state::{HttpSettings, MediaState};
-use crate::config::Gzip;
+use headlong_config::Gzip;
 
 /// Largest text that is compressed as it is sent: it is in memory as a whole, and takes
 /// milliseconds of a processor.

@@ -23,7 +23,7 @@ use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use super::site::Sites;
 use crate::admin::RequestMetrics;
-use crate::config::{EtagTime, Gzip, Proxies, ReplyField};
+use headlong_config::{EtagTime, Gzip, Proxies, ReplyField};
 
 /// Concurrent reads of ACME challenges; further requests get 503.
 const CHALLENGES_MAX: usize = 8;

@@ -6,7 +6,7 @@ use headlong_settings::{Mistakes, ValueLocation};
 use headlong_storage::IoMode;
 use headlong_units::{Bytes, nearest};
 
-use super::settings::{Config, DeviceOverride};
+use crate::settings::{Config, DeviceOverride};
 
 impl Config {
     /// Speed of the server's clocks.
@@ -109,7 +109,7 @@ impl Config {
     }
 
     /// Devices with a table but without a root.
-    pub(super) fn absent<'a>(
+    pub(crate) fn absent<'a>(
         &'a self,
         devices: &'a [(String, bool)],
     ) -> impl Iterator<Item = &'a String> {

@@ -2,7 +2,7 @@
 
 use headlong_units::{Bytes, KIB, MIB};
 
-use super::settings::Config;
+use crate::settings::Config;
 
 /// The program, its threads, the logs' queues, and a catalogue of some ten thousand titles: a server
 /// of 10,000 small files has 40 MiB resident after its catalogue was requested.
@@ -92,13 +92,13 @@ impl Config {
 
     /// Memory of one device's sendfile cache if the machine has enough, on top of its share of
     /// `memory`.
-    pub(super) fn sendfile_bytes_max(share: u64) -> u64 {
+    pub(crate) fn sendfile_bytes_max(share: u64) -> u64 {
         share / SENDFILE_PART
     }
 
     /// Derives `memory` from `process_memory`, and `limits.connections_max` unless it
     /// `is_written`.
-    pub(super) fn divide_process_memory(&mut self, connections_max_is_written: bool) {
+    pub(crate) fn divide_process_memory(&mut self, connections_max_is_written: bool) {
         let Some(whole) = self.process_memory else {
             return;
         };

@@ -6,12 +6,12 @@ use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{Document, Mistakes, Value, ValueLocation, whole};
 use headlong_telemetry::LogTarget;
 
-use super::check;
-use super::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
-use super::paths;
-use super::pulls;
-use super::settings::{Config, DeviceOverride};
-use super::sites;
+use crate::check;
+use crate::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
+use crate::paths;
+use crate::pulls;
+use crate::settings::{Config, DeviceOverride};
+use crate::sites;
 
 /// The manual page that lists all settings.
 const MANUAL: &str = "/usr/share/doc/headlong/configuration.md";

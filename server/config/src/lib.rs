@@ -35,6 +35,7 @@ pub use headlong_net::ValidityProblem;
 pub use headlong_settings::Mistakes;
 pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
+pub use machine::names;
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
 pub use path_rule::{

@@ -11,16 +11,16 @@ use headlong_storage::IoMode;
 use headlong_telemetry::LogFormat;
 use headlong_units::{Duration, KIB};
 
-use super::kinds::{
+use crate::kinds::{
     address, admin, congestion_control, field_value, host, logged_field, media_url, mode, network,
     of_query, one_or_more_paths, origin, path, sink, token,
 };
-use super::path_rule::ListingFormat;
-use super::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
+use crate::path_rule::ListingFormat;
+use crate::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
 
 /// All settings except those of single devices.
 #[rustfmt::skip]
-pub(super) fn rows() -> Rows<Config> {
+pub(crate) fn rows() -> Rows<Config> {
     let mut rows = Rows::<Config>::default();
     rows.add("roots", path().list(), |c| &mut c.roots,
         "Folders to serve; folders named on the command line replace them. A URL's path is looked up in each folder in order; the first match is served.").restart().tier(Basic);
@@ -188,7 +188,7 @@ pub fn page_of(tier: Tier) -> Option<&'static str> {
 }
 
 /// Former settings of the server, each with its remedy.
-pub(super) const FORMER: &[(&str, &str)] = &[
+pub(crate) const FORMER: &[(&str, &str)] = &[
     (
         "server_timing",
         "write \"server-timing\" in the list reply_fields",

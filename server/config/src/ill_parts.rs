@@ -14,8 +14,8 @@ use headlong_telemetry::LogTarget;
 use headlong_telemetry::degraded_parts::cannot_write;
 use rustix::fs::{Access, Mode, OFlags, access, open};
 
-use super::machine::{folder_of, is_pipe};
-use super::settings::Config;
+use crate::machine::{folder_of, is_pipe};
+use crate::settings::Config;
 
 impl Config {
     /// A message for each part that is unavailable now: roots, SSDs of the flash tier, logs,
@@ -65,7 +65,7 @@ impl Config {
     }
 
     /// Why the `state` folder cannot be used, if it cannot.
-    pub(crate) fn state_trouble(&self) -> Option<String> {
+    pub fn state_trouble(&self) -> Option<String> {
         let folder = self.state.as_ref()?;
         if !folder.is_dir() {
             let name = folder.display();

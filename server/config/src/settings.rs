@@ -13,7 +13,7 @@ use headlong_telemetry::{LogFormat, LogTarget};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
-use super::path_rule::{ListingFormat, PathRule, Site};
+use crate::path_rule::{ListingFormat, PathRule, Site};
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
@@ -101,7 +101,7 @@ pub struct Config {
 impl Config {
     /// Whether a number of connections or files differs from the default, or from that derived from
     /// `process_memory`.
-    pub(crate) fn has_chosen_descriptors(&self) -> bool {
+    pub fn has_chosen_descriptors(&self) -> bool {
         let usual = Self::default();
         let connections = self.limits.connections_max != usual.limits.connections_max;
         (connections && self.process_memory.is_none())
@@ -207,7 +207,7 @@ pub struct ClientLimits {
 
 impl ClientLimits {
     /// The rate below which a client is too slow.
-    pub(super) fn send_bytes_per_second(&self) -> u64 {
+    pub(crate) fn send_bytes_per_second(&self) -> u64 {
         let milliseconds = u128::from(self.send_timeout.as_millis().max(1));
         let rate = u128::from(self.send_bytes_min) * 1000 / milliseconds;
         u64::try_from(rate).unwrap_or(u64::MAX)
@@ -338,7 +338,7 @@ pub struct Log {
 
 impl Log {
     /// The logs' destinations, each with the name of its setting.
-    pub(super) fn sinks(&self) -> [(&'static str, &LogTarget); 3] {
+    pub(crate) fn sinks(&self) -> [(&'static str, &LogTarget); 3] {
         [
             ("log.access", &self.access),
             ("log.sessions", &self.sessions),

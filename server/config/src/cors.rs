@@ -3,8 +3,8 @@
 use headlong_http::CorsPolicy;
 use headlong_settings::Document;
 
-use super::path_rule::{AccessPolicy, PathRule, TokenLocation};
-use super::settings::Config;
+use crate::path_rule::{AccessPolicy, PathRule, TokenLocation};
+use crate::settings::Config;
 
 /// How long a browser may cache the answer to a preflight request. Browsers themselves limit it to
 /// two hours or a day.
@@ -67,7 +67,7 @@ impl Config {
 }
 
 /// Reports lists of origins with which browsers send no cookies.
-pub(super) fn contradictions(document: &mut Document, config: &Config) {
+pub(crate) fn contradictions(document: &mut Document, config: &Config) {
     let is_any = |origins: &[String]| origins.iter().any(|origin| origin == "*");
     if !config.cors.credentials {
         return;
@@ -93,7 +93,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Flags, Mistakes};
+    use crate::{Flags, Mistakes};
 
     fn load(text: &str) -> Result<Config, Mistakes> {
         Config::from_text(Path::new("/etc/h.toml"), text, &Flags::default())

@@ -8,10 +8,10 @@ use headlong_settings::{Rejection, Value, ValueKind, quote, text};
 use headlong_telemetry::LogTarget;
 use ipnet::IpNet;
 
-use super::path_rule::{TokenLocation, secure_link_arguments};
-use super::settings::Admin;
+use crate::path_rule::{TokenLocation, secure_link_arguments};
+use crate::settings::Admin;
 
-pub(super) fn address() -> ValueKind<ListenAddress> {
+pub(crate) fn address() -> ValueKind<ListenAddress> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Rejection::Unfit)?;
         text.parse().map_err(|error: String| error.into())
@@ -24,7 +24,7 @@ pub(super) fn address() -> ValueKind<ListenAddress> {
 }
 
 /// A file mode in octal.
-pub(super) fn mode() -> ValueKind<u32> {
+pub(crate) fn mode() -> ValueKind<u32> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Rejection::Unfit)?;
         let mode = u32::from_str_radix(text, 8).ok();
@@ -38,7 +38,7 @@ pub(super) fn mode() -> ValueKind<u32> {
 }
 
 /// A network, or a single address.
-pub(super) fn network() -> ValueKind<IpNet> {
+pub(crate) fn network() -> ValueKind<IpNet> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Rejection::Unfit)?;
         let address = text.parse::<IpAddr>().map(IpNet::from);
@@ -58,7 +58,7 @@ pub(super) fn network() -> ValueKind<IpNet> {
     ValueKind::new(form, read, |network: &IpNet| quote(&network.to_string()))
 }
 
-pub(super) fn admin() -> ValueKind<Admin> {
+pub(crate) fn admin() -> ValueKind<Admin> {
     // `off` has no address and is shown as the word.
     let from = |admin: &Admin| match admin {
         Admin::Off => SocketAddr::from(([0, 0, 0, 0], 0)).into(),
@@ -69,7 +69,7 @@ pub(super) fn admin() -> ValueKind<Admin> {
         .or_word("off", Admin::Off)
 }
 
-pub(super) fn path() -> ValueKind<PathBuf> {
+pub(crate) fn path() -> ValueKind<PathBuf> {
     let read = |value: &Value| match value.text() {
         Some("") => Err("the path is empty; name a file or folder".into()),
         Some(text) if text.contains('\0') => {
@@ -83,7 +83,7 @@ pub(super) fn path() -> ValueKind<PathBuf> {
 }
 
 /// A path, or a list of paths.
-pub(super) fn one_or_more_paths() -> ValueKind<Vec<PathBuf>> {
+pub(crate) fn one_or_more_paths() -> ValueKind<Vec<PathBuf>> {
     let (one, list) = (path(), path().list());
     let (shown_alone, shown) = (path(), path().list());
     let read = move |value: &Value| match value.text() {
@@ -104,7 +104,7 @@ pub(super) fn one_or_more_paths() -> ValueKind<Vec<PathBuf>> {
     )
 }
 
-pub(super) fn sink() -> ValueKind<LogTarget> {
+pub(crate) fn sink() -> ValueKind<LogTarget> {
     let file = path().map(LogTarget::File, |sink| match sink {
         LogTarget::File(path) => path.clone(),
         LogTarget::Off | LogTarget::Stdout => PathBuf::new(),
@@ -142,7 +142,7 @@ fn is_origin(text: &str) -> bool {
     text == "*" || host.is_some_and(is_host)
 }
 
-pub(super) fn token() -> ValueKind<String> {
+pub(crate) fn token() -> ValueKind<String> {
     text_that(
         is_token,
         "cannot be a name in HTTP; use letters, digits and hyphens",
@@ -163,7 +163,7 @@ const OF_CONNECTION: &[&str] = &[
 ];
 
 /// A request field that may be forwarded to the auth server.
-pub(super) fn asked_field() -> ValueKind<String> {
+pub(crate) fn asked_field() -> ValueKind<String> {
     text_that(
         |text| {
             let is_own = OF_CONNECTION
@@ -179,7 +179,7 @@ pub(super) fn asked_field() -> ValueKind<String> {
 const CREDENTIALS: &[&str] = &["authorization", "cookie", "proxy-authorization"];
 
 /// A request field for the access log.
-pub(super) fn logged_field() -> ValueKind<String> {
+pub(crate) fn logged_field() -> ValueKind<String> {
     text_that(
         |text| {
             let is_secret = CREDENTIALS
@@ -191,7 +191,7 @@ pub(super) fn logged_field() -> ValueKind<String> {
     )
 }
 
-pub(super) fn of_query() -> ValueKind<String> {
+pub(crate) fn of_query() -> ValueKind<String> {
     text_that(
         |text| !text.is_empty(),
         "is empty; name a key of the query, or remove it",
@@ -199,7 +199,7 @@ pub(super) fn of_query() -> ValueKind<String> {
 }
 
 /// Where a request may carry a token.
-pub(super) fn token_place() -> ValueKind<TokenLocation> {
+pub(crate) fn token_place() -> ValueKind<TokenLocation> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Rejection::Unfit)?;
         let place = match text.split_once(':') {
@@ -221,21 +221,21 @@ pub(super) fn token_place() -> ValueKind<TokenLocation> {
 }
 
 /// The expression of nginx's `secure_link`.
-pub(super) fn secure_link() -> ValueKind<String> {
+pub(crate) fn secure_link() -> ValueKind<String> {
     text_that(
         |text| secure_link_arguments(text).is_some(),
         "is not an expression of secure_link; write it like \"$arg_md5,$arg_expires\"",
     )
 }
 
-pub(super) fn congestion_control() -> ValueKind<String> {
+pub(crate) fn congestion_control() -> ValueKind<String> {
     text_that(
         is_token,
         "is not a name; write one such as \"cubic\", or remove it",
     )
 }
 
-pub(super) fn host() -> ValueKind<String> {
+pub(crate) fn host() -> ValueKind<String> {
     text_that(
         |text| {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
@@ -245,7 +245,7 @@ pub(super) fn host() -> ValueKind<String> {
     )
 }
 
-pub(super) fn region() -> ValueKind<String> {
+pub(crate) fn region() -> ValueKind<String> {
     text_that(
         |text| {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -278,7 +278,7 @@ fn is_own(name: &str) -> bool {
 }
 
 /// A field of a reply, `Name: value`.
-pub(super) fn field() -> ValueKind<String> {
+pub(crate) fn field() -> ValueKind<String> {
     text_that(
         |text| {
             text.split_once(':').is_some_and(|(name, value)| {
@@ -292,7 +292,7 @@ pub(super) fn field() -> ValueKind<String> {
 }
 
 /// A site in a Referer rule.
-pub(super) fn site() -> ValueKind<String> {
+pub(crate) fn site() -> ValueKind<String> {
     text_that(
         |text| {
             let host = text.strip_prefix("*.").unwrap_or(text);
@@ -303,7 +303,7 @@ pub(super) fn site() -> ValueKind<String> {
     )
 }
 
-pub(super) fn field_value() -> ValueKind<String> {
+pub(crate) fn field_value() -> ValueKind<String> {
     text_that(
         is_value,
         "holds characters that no header may; write it like \"max-age=3600\"",
@@ -311,14 +311,14 @@ pub(super) fn field_value() -> ValueKind<String> {
 }
 
 /// A URL of a server, without a path.
-pub(super) fn media_url() -> ValueKind<String> {
+pub(crate) fn media_url() -> ValueKind<String> {
     text_that(
         |text| text != "*" && is_origin(text),
         "is not the URL of a server; write scheme and host, such as \"https://films.example\"",
     )
 }
 
-pub(super) fn origin() -> ValueKind<String> {
+pub(crate) fn origin() -> ValueKind<String> {
     text_that(
         is_origin,
         "is not an origin; write \"*\", or scheme and host such as \"https://example.org\"",

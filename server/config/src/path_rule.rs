@@ -84,7 +84,7 @@ impl std::fmt::Display for TokenLocation {
 }
 
 /// The names of the arguments of MD5 and expiry time in an expression of `secure_link`.
-pub(super) fn secure_link_arguments(expression: &str) -> Option<(&str, &str)> {
+pub(crate) fn secure_link_arguments(expression: &str) -> Option<(&str, &str)> {
     let (md5, expires) = expression.split_once(',')?;
     Some((argument_of(md5)?, argument_of(expires)?))
 }

@@ -8,22 +8,29 @@ use std::path::{Path, PathBuf};
 use headlong_access::tokens::PublicKey;
 use headlong_edge::check_s3;
 use headlong_library::{DeviceInfo, RootError, inspect_roots};
-use headlong_net::{ListenAddress, ValidityProblem, check_pair, family_trouble, is_socket};
+use headlong_net::{
+    ListenAddress, TcpOptions, ValidityProblem, check_pair, family_trouble, is_socket,
+};
 use headlong_settings::{Document, ValueLocation};
 use headlong_storage::flash::{self, FlashErrorKind};
 use headlong_telemetry::LogTarget;
 use headlong_units::Bytes;
 
-use super::check;
-use super::memory;
-use super::settings::{Admin, Config};
-use crate::devices;
-use crate::start::tcp_options;
+use crate::check;
+use crate::memory;
+use crate::settings::{Admin, Config};
 
 impl Config {
+    /// Options of viewers' sockets.
+    pub fn tcp_options(&self) -> TcpOptions {
+        TcpOptions {
+            congestion_control: self.tcp.congestion_control.clone(),
+        }
+    }
+
     /// Reports missing folders, certificates, logs, devices and memory. Reads folders and files;
     /// binds no port, leaves no file behind and reads no title.
-    pub(super) fn check_machine(&self, document: &mut Document) {
+    pub(crate) fn check_machine(&self, document: &mut Document) {
         let seen = match inspect_roots(&self.folders(), self.link_targets.len()) {
             Ok(seen) => {
                 self.check_devices(&seen.devices, seen.missing.is_empty(), document);
@@ -73,7 +80,7 @@ impl Config {
                 document.wrong(&format!("{table}.{key}"), text);
             }
         }
-        if let Err(text) = tcp_options(self).check() {
+        if let Err(text) = self.tcp_options().check() {
             document.wrong("tcp.congestion_control", text);
         }
         self.check_memory(document);
@@ -178,7 +185,7 @@ impl Config {
 
     /// Additional memory for a device's sendfile cache: a part of its share of `memory`, but at
     /// most a quarter of the memory that `memory` leaves free.
-    pub(crate) fn hot_bytes(&self, share: u64) -> u64 {
+    pub fn hot_bytes(&self, share: u64) -> u64 {
         if !self.copies {
             return 0;
         }
@@ -192,7 +199,7 @@ impl Config {
 
     /// Warns if less than a tenth of the available memory is left for connections, the kernel and
     /// the file system, as the kernel may then kill the server.
-    pub(super) fn memory_warning(&self) -> Option<String> {
+    pub(crate) fn memory_warning(&self) -> Option<String> {
         let ((key, bytes), there) = (self.memory_setting(), memory::available()?);
         (bytes > there.bytes - there.bytes / 10).then(|| {
             format!(
@@ -207,7 +214,7 @@ impl Config {
 
     /// Warns about each log that is a pipe: only at run time is it known whether a process reads
     /// it.
-    pub(super) fn pipe_warnings(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn pipe_warnings(&self) -> impl Iterator<Item = String> {
         self.log
             .sinks()
             .into_iter()
@@ -221,7 +228,7 @@ impl Config {
     }
 
     /// The setting that names the folder of an error.
-    pub(super) fn key_of_folder(&self, error: &RootError) -> String {
+    pub(crate) fn key_of_folder(&self, error: &RootError) -> String {
         let folder = error.path();
         folder.map_or("roots".to_owned(), |folder| self.key_of(folder))
     }
@@ -284,7 +291,7 @@ impl Config {
         if document.mistakes.is_about("process_memory") {
             return;
         }
-        if let Err(mistakes) = self.engines_for(&devices::names(devices), are_all) {
+        if let Err(mistakes) = self.engines_for(&names(devices), are_all) {
             for mistake in mistakes.iter() {
                 match document.is_written(&mistake.key) {
                     true => document.wrong_too(&mistake.key, &mistake.text),
@@ -299,11 +306,17 @@ impl Config {
     }
 }
 
-pub(super) fn is_pipe(path: &Path) -> bool {
+/// Names of the devices, and whether they rotate, as the configuration expects them.
+pub fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
+    let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
+    devices.iter().map(name).collect()
+}
+
+pub(crate) fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-pub(super) fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent();
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

@@ -4,12 +4,12 @@ use headlong_edge::PullRule;
 use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{ManualEntry, Tier, document, quote};
 
-use super::keys::{device_rows, rows};
-use super::path_rule::{PathRule, Site, site_prefix};
-use super::paths::path_rows;
-use super::pulls::pull_rows;
-use super::settings::{Config, DeviceOverride};
-use super::sites::site_rows;
+use crate::keys::{device_rows, rows};
+use crate::path_rule::{PathRule, Site, site_prefix};
+use crate::paths::path_rows;
+use crate::pulls::pull_rows;
+use crate::settings::{Config, DeviceOverride};
+use crate::sites::site_rows;
 
 const HEAD: &str = "\
 # Configuration

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_settings::Rows;
 
-use super::keys::{device_rows, rows};
-use super::path_rule::{PathRule, Site};
-use super::settings::{Config, DeviceOverride};
-use super::sites::site_rows;
+use crate::keys::{device_rows, rows};
+use crate::path_rule::{PathRule, Site};
+use crate::settings::{Config, DeviceOverride};
+use crate::sites::site_rows;
 
 /// Settings that differ, as `key = value` with the new value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use headlong_library::MountedRoot;
 use headlong_settings::{Document, Rows};
 
-use super::kinds::{host, path};
-use super::path_rule::{PathRule, Site, site_prefix};
-use super::paths;
-use super::pulls;
-use super::settings::Config;
+use crate::kinds::{host, path};
+use crate::path_rule::{PathRule, Site, site_prefix};
+use crate::paths;
+use crate::pulls;
+use crate::settings::Config;
 
 /// Settings of a site, besides its rules of paths.
 #[rustfmt::skip]
-pub(super) fn site_rows() -> Rows<Site> {
+pub(crate) fn site_rows() -> Rows<Site> {
     let mut rows = Rows::<Site>::default();
     rows.add("names", host().list(), |s| &mut s.names,
         "Further host names of the site, such as that with `www.`.");
@@ -27,7 +27,7 @@ pub(super) fn site_rows() -> Rows<Site> {
 }
 
 /// Reads every `[site."NAME"]` and reports its mistakes.
-pub(super) fn read(document: &mut Document, config: &mut Config) {
+pub(crate) fn read(document: &mut Document, config: &mut Config) {
     let mut taken: Vec<String> = Vec::new();
     for name in document.children("site") {
         let table = format!("site.{name}");
@@ -119,7 +119,7 @@ impl Config {
     }
 
     /// The setting that names a folder.
-    pub(super) fn key_of(&self, folder: &Path) -> String {
+    pub(crate) fn key_of(&self, folder: &Path) -> String {
         let has = |folders: &[PathBuf]| folders.iter().any(|one| one == folder);
         if has(&self.roots) {
             return "roots".to_owned();
@@ -141,7 +141,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, Mistakes};
+    use crate::{Flags, Mistakes};
 
     fn load(text: &str) -> Result<Config, Mistakes> {
         Config::from_text(Path::new("/etc/h.toml"), text, &Flags::default())

@@ -6,9 +6,9 @@ use headlong_settings::Tier::Expert;
 use headlong_settings::{Document, Rows, ValueKind, flag, size, text, time};
 use headlong_units::{Duration, KIB, MIB};
 
-use super::kinds::{host, of_query, path, region};
-use super::path_rule::site_prefix;
-use super::settings::Config;
+use crate::kinds::{host, of_query, path, region};
+use crate::path_rule::site_prefix;
+use crate::settings::Config;
 
 /// Lower limit of timeouts.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -40,7 +40,7 @@ fn query_key() -> ValueKind<QueryKey> {
 
 /// Settings of a path that is filled from an origin.
 #[rustfmt::skip]
-pub(super) fn pull_rows() -> Rows<PullRule> {
+pub(crate) fn pull_rows() -> Rows<PullRule> {
     let mut rows = Rows::<PullRule>::default();
     rows.add("origin", origin(), |p| &mut p.origin,
         "The URL of a folder of the origin, `http` or `https`; the rest of a request's path after the prefix is appended to it. Queries, cookies and headers of viewers are not forwarded.").restart();
@@ -89,7 +89,7 @@ const FORMER: &[(&str, &str)] = &[
 
 /// Reads every `[pull."PREFIX"]` of a table, such as that of a site, and reports its mistakes.
 /// `site` is what the paths of the site begin with; empty for the table at the top.
-pub(super) fn read(document: &mut Document, tables: &str, site: &str, config: &mut Config) {
+pub(crate) fn read(document: &mut Document, tables: &str, site: &str, config: &mut Config) {
     for prefix in document.children(tables) {
         let table = format!("{tables}.{prefix}");
         let mut rule = PullRule::default();
@@ -130,7 +130,7 @@ pub(super) fn read(document: &mut Document, tables: &str, site: &str, config: &m
 impl Config {
     /// The origins of the site whose paths begin with `site`, each with its prefix there; of all
     /// other hosts, if that is empty.
-    pub(super) fn pulls_of<'a>(
+    pub(crate) fn pulls_of<'a>(
         &'a self,
         site: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a PullRule)> {
@@ -148,7 +148,7 @@ impl Config {
     }
 
     /// All origins, each with the name of its table and its prefix in the tree of all sites.
-    pub(super) fn pulls(&self) -> impl Iterator<Item = (String, &str, &PullRule)> {
+    pub(crate) fn pulls(&self) -> impl Iterator<Item = (String, &str, &PullRule)> {
         self.pull.iter().map(|(prefix, rule)| {
             let table = self.site.keys().find_map(|name| {
                 let below = prefix.strip_prefix('/')?.strip_prefix(&site_prefix(name))?;
@@ -166,7 +166,7 @@ mod tests {
 
     use headlong_library::MountedRoot;
 
-    use crate::config::{Config, Flags};
+    use crate::{Config, Flags};
 
     #[test]
     fn reports_all_mistakes_in_pull_rules() {

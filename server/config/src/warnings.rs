@@ -12,8 +12,8 @@ use headlong_telemetry::LogTarget;
 use headlong_units::{Bytes, Duration, MIB, nearest};
 use rustix::fs::statvfs;
 
-use super::path_rule::{PathRule, site_prefix};
-use super::settings::{Admin, Config};
+use crate::path_rule::{PathRule, site_prefix};
+use crate::settings::{Admin, Config};
 
 /// Slowest client that a `send_bytes_min` may reasonably exclude, in bytes per second; mobile
 /// networks are slower than this for seconds.

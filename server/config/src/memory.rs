@@ -6,10 +6,10 @@ use std::path::Path;
 
 /// A memory limit and its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MemoryLimit {
-    pub(super) bytes: u64,
+pub(crate) struct MemoryLimit {
+    pub(crate) bytes: u64,
     /// Used in messages of the form "than … has".
-    pub(super) owner: &'static str,
+    pub(crate) owner: &'static str,
 }
 
 /// Memory available to this process in bytes; `None` if unknown.
@@ -18,7 +18,7 @@ pub fn memory_available() -> Option<u64> {
 }
 
 /// Memory available to this process; `None` if unknown.
-pub(super) fn available() -> Option<MemoryLimit> {
+pub(crate) fn available() -> Option<MemoryLimit> {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
     let machine = Some(machine).filter(|bytes| *bytes > 0);

@@ -7,14 +7,14 @@ use headlong_net::ListenAddress;
 use headlong_settings::Document;
 use headlong_units::Bytes;
 
-use super::cors;
-use super::settings::{Admin, Config};
+use crate::cors;
+use crate::settings::{Admin, Config};
 
 /// A link of 10 Gbit/s in bytes per second: as the least rate of a client it ends every reply.
 const SEND_RATE_MAX: u64 = 1_250_000_000;
 
 /// Reports every contradiction. A setting with an earlier mistake is not reported again.
-pub(super) fn contradictions(document: &mut Document, config: &Config) {
+pub(crate) fn contradictions(document: &mut Document, config: &Config) {
     disks(document, config);
     addresses(document, config);
     cors::contradictions(document, config);
@@ -63,7 +63,7 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
 }
 
 /// Contradictions between the settings of disks.
-pub(super) fn disks(document: &mut Document, config: &Config) {
+pub(crate) fn disks(document: &mut Document, config: &Config) {
     engine(document, config);
     memory(document, config);
 }

@@ -12,16 +12,16 @@ use headlong_settings::Tier::Expert;
 use headlong_settings::{Document, Rows, flag, named, size, text, time, whole};
 use headlong_units::Duration;
 
-use super::kinds::{
+use crate::kinds::{
     asked_field, field, field_value, of_query, one_or_more_paths, origin, path, secure_link, site,
     token_place,
 };
-use super::path_rule::{AccessPolicy, AuthBy, ListingFormat, PathRule, TokenLocation};
-use super::settings::SessionKeys;
+use crate::path_rule::{AccessPolicy, AuthBy, ListingFormat, PathRule, TokenLocation};
+use crate::settings::SessionKeys;
 
 /// Settings of one path.
 #[rustfmt::skip]
-pub(super) fn path_rows() -> Rows<PathRule> {
+pub(crate) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
     rows.add("alias", one_or_more_paths(), |p| &mut p.alias,
         "Folder that is served at this path, or a list of several, as nginx's `alias`: with `[path.\"/films/\"]` and `alias = \"/mnt/films\"`, `/films/a.mp4` is `/mnt/films/a.mp4`. `roots` are not searched there. Applies to everything below the path, whatever other tables there are.").restart();
@@ -153,7 +153,7 @@ const FORMER: &[(&str, &str)] = &[
 ];
 
 /// Reads the rules below a table, such as every `[path."PREFIX"]`, and reports their mistakes.
-pub(super) fn read_rules(
+pub(crate) fn read_rules(
     document: &mut Document,
     above: &str,
     session: &SessionKeys,
@@ -198,7 +198,7 @@ pub(super) fn read_rules(
 mod tests {
     use std::path::Path;
 
-    use crate::config::{Config, Flags};
+    use crate::{Config, Flags};
 
     #[test]
     fn reports_all_mistakes_in_path_rules_without_secrets() {

@@ -10,9 +10,9 @@ use headlong_telemetry::LogTarget;
 use headlong_units::{Duration, MIB};
 use proptest::prelude::*;
 
-use super::keys::{device_rows, rows};
-use super::settings::{Admin, Config};
-use super::{Flags, manual, manual_expert};
+use crate::keys::{device_rows, rows};
+use crate::settings::{Admin, Config};
+use crate::{Flags, manual, manual_expert};
 
 fn load(text: &str) -> Result<Config, super::Mistakes> {
     let flags = Flags {
