@@ -27,11 +27,11 @@ pub enum LimitError {
     /// The world cannot be built.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// Memory holds what viewers request, so that the disks do not limit.
+    /// The disks do not limit, or the log does not show that they do.
     #[error(
         "no request fails up to {mbit_s} Mbit/s, {CEILING} times what the disks read at random: \
-         memory and flash hold nearly all that these viewers request, and the processor or the \
-         network card decides"
+         either memory and flash hold nearly all that these viewers request, or their replies last \
+         so long that no disk makes them late; the log gives no limit for this machine"
     )]
     Unlimited {
         /// The highest rate that was tried.

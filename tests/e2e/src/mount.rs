@@ -120,13 +120,20 @@ impl Mount {
         counts.flatten().sum()
     }
 
-    /// Sends a signal.
+    /// Sends a signal. Returns after `SIGSTOP` once no thread can answer any more: on a busy machine
+    /// some go on for a while.
     ///
     /// # Panics
     /// If the process has ended.
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("an id"), signal).expect("sent");
+        if signal == Signal::STOP {
+            let states = || thread_states(self.id());
+            eventually("a stopped process", states, |states| {
+                states.chars().all(|state| "TDZ".contains(state))
+            });
+        }
     }
 
     /// Waits until the process ends.
@@ -162,4 +169,18 @@ impl Drop for Mount {
         }
         let _ = unmount(&self.point, UnmountFlags::DETACH);
     }
+}
+
+/// A letter for the state of each thread, as in `/proc/PID/stat`.
+fn thread_states(id: u32) -> String {
+    let threads = fs::read_dir(format!("/proc/{id}/task"))
+        .into_iter()
+        .flatten();
+    let stats =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    let state = |stat: String| {
+        stat.rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next())
+    };
+    stats.filter_map(state).collect()
 }
