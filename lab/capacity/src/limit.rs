@@ -30,8 +30,8 @@ pub enum LimitError {
     /// The disks do not limit, or the log does not show that they do.
     #[error(
         "no request fails up to {mbit_s} Mbit/s, {CEILING} times what the disks read at random: \
-         either memory and flash hold nearly all that these viewers request, or their replies last \
-         so long that no disk makes them late; the log gives no limit for this machine"
+         memory and flash hold nearly all that these viewers request, or the log has too few titles \
+         for viewers of such a rate; it gives no limit for this machine"
     )]
     Unlimited {
         /// The highest rate that was tried.
