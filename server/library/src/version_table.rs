@@ -98,6 +98,8 @@ struct RecordsByFile<V> {
     by_file: HashMap<u128, StoredRecord<V>>,
     /// Bytes of all records.
     bytes: usize,
+    /// Records that this process has not used: those that a full table may drop.
+    unused: usize,
     /// Records not yet handed out for writing.
     unwritten: Vec<u8>,
     is_other_version_logged: bool,
@@ -114,6 +116,7 @@ impl<V> Default for RecordsByFile<V> {
         Self {
             by_file: HashMap::new(),
             bytes: 0,
+            unused: 0,
             unwritten: Vec::new(),
             is_other_version_logged: false,
         }
@@ -124,12 +127,12 @@ impl<V: StoredValue> VersionTable<V> {
     /// The value of a version of a file, if known.
     pub(crate) fn recall(&self, of: VersionKey) -> Option<V> {
         let mut table = self.lock();
-        let known = table.by_file.get_mut(&of.file)?;
-        if known.version == of.version {
-            known.is_used = true;
-            return Some(known.value.clone());
+        if let Some(value) = table.find(of, |_| true) {
+            return Some(value);
         }
-        table.remove(of.file);
+        if !table.remove(of.file) {
+            return None;
+        }
         if !std::mem::replace(&mut table.is_other_version_logged, true) {
             tracing::info!("{}", V::OTHER_VERSION);
         }
@@ -139,12 +142,7 @@ impl<V: StoredValue> VersionTable<V> {
     /// The value of a version of a file became known.
     pub(crate) fn remember(&self, of: VersionKey, value: V) {
         let mut table = self.lock();
-        let known = table.by_file.get_mut(&of.file);
-        if let Some(known) = known
-            && known.version == of.version
-            && known.value == value
-        {
-            known.is_used = true;
+        if table.find(of, |known| *known == value).is_some() {
             return;
         }
         let record = encode(of, &value);
@@ -201,10 +199,25 @@ impl<V: StoredValue> VersionTable<V> {
 }
 
 impl<V: StoredValue> RecordsByFile<V> {
-    fn remove(&mut self, file: u128) {
-        if let Some(known) = self.by_file.remove(&file) {
-            self.bytes -= bytes_of(&known.value);
+    /// The value of a version of a file, which counts as used then.
+    fn find(&mut self, of: VersionKey, is_wanted: impl Fn(&V) -> bool) -> Option<V> {
+        let known = self.by_file.get_mut(&of.file)?;
+        if known.version != of.version || !is_wanted(&known.value) {
+            return None;
         }
+        self.unused -= usize::from(!known.is_used);
+        known.is_used = true;
+        Some(known.value.clone())
+    }
+
+    /// Removes the record of a file; returns whether there was one.
+    fn remove(&mut self, file: u128) -> bool {
+        let known = self.by_file.remove(&file);
+        if let Some(known) = &known {
+            self.bytes -= bytes_of(&known.value);
+            self.unused -= usize::from(!known.is_used);
+        }
+        known.is_some()
     }
 
     fn insert(&mut self, of: VersionKey, value: V, is_used: bool) -> bool {
@@ -212,6 +225,11 @@ impl<V: StoredValue> RecordsByFile<V> {
         let bytes = bytes_of(&value);
         self.remove(file);
         if self.bytes + bytes > V::BYTES_MAX {
+            // Without this, each new file of a full table would look at all of it.
+            if self.unused == 0 {
+                return false;
+            }
+            self.unused = 0;
             self.by_file.retain(|_, known| known.is_used);
             let left = self.by_file.values().map(|known| bytes_of(&known.value));
             self.bytes = left.sum();
@@ -225,6 +243,7 @@ impl<V: StoredValue> RecordsByFile<V> {
             is_used,
         };
         self.bytes += bytes;
+        self.unused += usize::from(!is_used);
         self.by_file.insert(file, known);
         true
     }
@@ -367,5 +386,23 @@ mod tests {
         }
         let (of, value) = record(40);
         assert!(!table.insert(of, value, true), "all are in use");
+    }
+
+    #[test]
+    fn unused_records_are_counted_through_all_changes() {
+        let table = VersionTable::default();
+        let stored = (0..6).flat_map(|n| encode(record(n).0, &record(n).1));
+        table.recall_all(&stored.collect::<Vec<u8>>());
+        table.recall(record(0).0);
+        table.remember(record(1).0, record(1).1);
+        table.remember(record(2).0, Words(vec![99]));
+        let other = VersionKey {
+            version: 9,
+            ..record(3).0
+        };
+        assert_eq!(table.recall(other), None);
+        let table = table.lock();
+        let unused = table.by_file.values().filter(|known| !known.is_used);
+        assert_eq!((table.unused, unused.count()), (2, 2));
     }
 }
