@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use headlong_fleet::Fleet;
 
@@ -36,7 +35,8 @@ enum Balancer {
 pub(crate) fn fleet(command: &FleetCommand) -> anyhow::Result<()> {
     let FleetCommand::Config(args) = command;
     let source = args.file.display().to_string();
-    let text = std::fs::read_to_string(&args.file).with_context(|| source.clone())?;
+    let text = std::fs::read_to_string(&args.file)
+        .map_err(|error| anyhow::anyhow!("{source}: {error}; name the description of the fleet"))?;
     let fleet = Fleet::read(&source, &text)?;
     let text = match args.balancer {
         Balancer::Haproxy => fleet.haproxy(&source),
