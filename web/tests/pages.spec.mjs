@@ -56,25 +56,29 @@ test('4,000 titles open as folders, and are found by a search over all', async (
   await page.goto(home);
   const cards = page.locator('.card');
   const named = (name) => page.locator('.card', { has: page.getByRole('heading', { name, exact: true }) });
+  // The cards of a folder's parent count titles too, so only its heading says that it is open.
+  const opened = (path) => page.locator('.tools h1').getByText(path, { exact: true }).waitFor();
   await page.getByText('4000 titles').waitFor();
   assert.equal(await cards.count(), 2);
   await named('Shows').locator('.poster img').waitFor();
   // Only what is in view is made, however many titles there are.
   await named('Films').click();
+  await opened('Library / Films');
   await page.getByText('1000 titles').waitFor();
   assert.equal(await cards.count(), 60);
   await page.goBack();
   await named('Shows').click();
   await named('Show 7').click();
   await named('Season 02').click();
+  await opened('Library / Shows / Show 7 / Season 02');
   await page.getByText('10 titles').waitFor();
-  assert.equal(await page.locator('.tools h1').textContent(), 'Library / Shows / Show 7 / Season 02');
   assert.equal(await page.locator('.poster img').count(), 0, 'a picture of all shows is that of no title');
   await page.getByRole('searchbox', { name: 'Search titles' }).fill('s01e01');
   await page.getByText('100 of 4000 titles').waitFor();
   await page.getByText('Shows / Show 42 / Season 01').waitFor();
   await page.getByRole('searchbox', { name: 'Search titles' }).fill('');
   await page.getByRole('heading').getByRole('link', { name: 'Shows' }).click();
+  await opened('Library / Shows');
   await page.getByText('3000 titles').waitFor();
   assert.equal(page.url(), `${home}#/folder/Shows`);
   await page.goto(`${home}#/folder/Elsewhere`);
