@@ -13,6 +13,8 @@ if [ -n "$tools" ]; then
     rustup target add "$machine-unknown-linux-gnu"
     upper=$(echo "$machine" | tr a-z A-Z)
     export "CARGO_TARGET_${upper}_UNKNOWN_LINUX_GNU_LINKER=${tools}gcc"
+    # The page size is not known here, and kernels of arm64 have pages of 4, 16 or 64 KiB.
+    [ "$ARCH" != arm64 ] || export JEMALLOC_SYS_WITH_LG_PAGE=16
     set -- "$@" --target "$machine-unknown-linux-gnu"
 fi
 exec cargo build "$@"

@@ -7,7 +7,7 @@
 //! Each drive of the seeds `FROM..TO` ([`DrawnDrive`]) runs with each set of engine settings, or
 //! with the defaults if no set is given. Admission control is off; viewers have no session ids.
 //!
-//! - `limit`: the highest rate, in steps of 4 %, without a failure in 600 s after a ramp of 300 s.
+//! - `limit`: the highest rate, in steps of 4 %, without a failure in 1,800 s after a ramp of 900 s.
 //! - `cold`: 300 s after a restart in which all viewers return within 225 s, at 60, 80 and 95 % of
 //!   the limit of the first set, beside the least number that any server must lose
 //!   ([`LossBound`]).
@@ -100,7 +100,7 @@ fn experiment(
     engine: &SettingList,
     is_start: bool,
 ) -> VirtualExperiment {
-    let (ramp, measured) = if is_start { (1, 300) } else { (300, 600) };
+    let (ramp, measured) = if is_start { (1, 300) } else { (900, 1_800) };
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let mut setup = WorldSetup {
         window: MeasuredWindow {

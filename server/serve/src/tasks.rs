@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
-use headlong_kernel::raw::trim_heap;
 use headlong_kernel::time_scale::TimeScale;
 use headlong_library::RemovedStream;
 use headlong_net::ThreadResponsiveness;
@@ -42,9 +41,6 @@ const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 /// default `chain_gap`, so that viewers are recognised after a crash.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Interval at which the heap is trimmed: memory of a flood of requests is returned within it.
-const TRIM_INTERVAL: Duration = Duration::from_secs(20);
-
 /// Settings and results of scans.
 #[derive(Clone)]
 pub(crate) struct RootScans {
@@ -58,8 +54,8 @@ pub(crate) struct RootScans {
     pub(crate) attachments: Arc<RootAttachments>,
 }
 
-/// Scans the roots periodically, notifies the devices of removed streams, saves the learned state,
-/// and returns unused memory to the kernel.
+/// Scans the roots periodically, notifies the devices of removed streams, and saves the learned
+/// state.
 pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: RootScans) {
     let mut scans = JoinSet::new();
     for root in 0..state.library.roots().len() {
@@ -72,14 +68,7 @@ pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: R
             remember(&state, &folder).await;
         }
     };
-    let trim = async {
-        loop {
-            sleep(TRIM_INTERVAL).await;
-            // A failed join means that the runtime ends.
-            let _ = spawn_blocking(trim_heap).await;
-        }
-    };
-    tokio::join!(sweep(&state), save, trim);
+    tokio::join!(sweep(&state), save);
 }
 
 /// Sends watchdog notifications as often as the service manager requires (`WatchdogSec=`), provided

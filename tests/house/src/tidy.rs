@@ -9,6 +9,8 @@ pub const LINES_MAX: usize = 1_000;
 pub const UNSAFE_PLACES: &[&str] = &[
     // The memory pool, copies for sockets, io_uring and page placement.
     "server/kernel/src/raw/",
+    // Options of the allocator, which are a symbol of the program.
+    "programs/headlong/src/main.rs",
     // FIEMAP, for which no safe library exists.
     "server/library/src/raw.rs",
     // C functions that interpose libc's, and system calls.

@@ -10,7 +10,6 @@
     reason = "memory that the kernel writes to behind the compiler's back"
 )]
 
-mod heap;
 mod inherited_descriptors;
 #[cfg(not(miri))]
 mod mapping;
@@ -22,7 +21,6 @@ mod ring;
 mod sendfile_cache;
 mod socket;
 
-pub use heap::trim_heap;
 pub use sendfile_cache::SendfileCacheUse;
 pub use sendfile_cache::{BlockPin, PieceIdentity, SendfileCacheSize};
 

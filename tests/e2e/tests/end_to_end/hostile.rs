@@ -232,3 +232,40 @@ fn one_address_cannot_take_all_request_memory() {
     let left = || counted(&server, "headlong_requests_active");
     eventually("the end of all requests", left, |active| *active == 0);
 }
+
+#[test]
+fn memory_of_flood_returns_after_it() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()]).memory("1GiB");
+    let server = server.start().expect("a server");
+    let resident = || server.memory().expect("/proc").resident_bytes;
+    // Four fields of 1,000 bytes; 127 and 873 are the length of each in HPACK.
+    let field = [&[0, 1, b'x', 0x7f, 0xe9, 0x06][..], &[b'y'; 1000]].concat();
+    let requests: Vec<u8> = (0..100)
+        .flat_map(|n| {
+            let short = request(2 * n + 1, "/title-0.bin", "bytes=0-");
+            frame(1, 5, 2 * n + 1, &[&short[9..], &field.repeat(4)].concat())
+        })
+        .collect();
+    let wave = |resident_min: u64| {
+        let open = |_| {
+            let mut client = Client::open(&server, &initial_window(0));
+            client.say(&requests);
+            client
+        };
+        let clients: Vec<Client> = (0..60).map(open).collect();
+        eventually("memory of the flood", resident, |now| *now > resident_min);
+        drop(clients);
+        let left = || counted(&server, "headlong_requests_active");
+        eventually("the end of all requests", left, |active| *active == 0);
+    };
+    // Code and tables that the first requests bring into memory stay.
+    wave(0);
+    // The allocator returns its pages after a second.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = resident();
+    for _ in 0..3 {
+        wave(before * 6 / 5);
+    }
+    eventually("resident bytes", resident, |now| *now < before * 11 / 10);
+}
