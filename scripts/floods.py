@@ -8,6 +8,7 @@ flood's connections and requests. Server, viewer and flood share the machine's c
 viewer's latency is the flood's own work; compare rows, and `before` with `during`.
 
     scripts/floods.py [--headlong PROGRAM] [--seconds 10] [FLOOD...]
+    scripts/floods.py --port PORT [FLOOD...]      # only the floods, of a running server with such files
 """
 
 import argparse
@@ -412,10 +413,34 @@ def flood(which, over, told):
     told.put(dict(count))
 
 
+class Flooding:
+    """A flood in a process of its own."""
+
+    def __init__(self, which):
+        self.over, self.told = multiprocessing.Event(), multiprocessing.Queue()
+        self.process = multiprocessing.Process(target=flood, args=(which, self.over, self.told), daemon=True)
+        self.process.start()
+
+    def end(self):
+        """Stops it; returns what became of its connections and requests, as text."""
+        self.over.set()
+        became = self.told.get(timeout=60)
+        self.process.join(60)
+        return ", ".join(f"{number} {what}" for what, number in sorted(became.items()))
+
+
+def write_title(root, file):
+    """A file that the floods request."""
+    os.makedirs(f"{root}/title{file}")
+    with open(f"{root}/title{file}/video.mp4", "wb") as video:
+        video.write(served.content(file, 0, FILE_BYTES))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--headlong", default="target/release/headlong")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--port", type=int, help="flood this port of 127.0.0.1 and start no server")
     parser.add_argument("floods", nargs="*", metavar="FLOOD", help=" ".join(f.__name__ for f in FLOODS))
     asked = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -424,11 +449,17 @@ def main():
     if unknown := set(asked.floods) - set(by_name):
         parser.error(f"{', '.join(unknown)} unknown; use some of {' '.join(by_name)}")
     chosen = [by_name[name] for name in asked.floods] or FLOODS
+    if asked.port:
+        global PORT  # pylint: disable=global-statement
+        PORT = asked.port
+        for which in chosen:
+            flooding = Flooding(which)
+            time.sleep(asked.seconds)
+            print(f"{which.__name__}: {flooding.end()}", flush=True)
+        return
     with tempfile.TemporaryDirectory() as folder:
         for file in range(FILE_COUNT):
-            os.makedirs(f"{folder}/library/title{file}")
-            with open(f"{folder}/library/title{file}/video.mp4", "wb") as video:
-                video.write(served.content(file, 0, FILE_BYTES))
+            write_title(f"{folder}/library", file)
         with open(f"{folder}/headlong.toml", "w", encoding="utf-8") as config:
             config.write(CONFIG.format(dir=folder, port=PORT))
         with open(f"{folder}/output", "w", encoding="utf-8") as output:
@@ -459,19 +490,14 @@ def table(server, chosen, seconds):
     for which in chosen:
         viewer.watch(seconds)
         before = viewer.seen()
-        over, told = multiprocessing.Event(), multiprocessing.Queue()
-        flooder = multiprocessing.Process(target=flood, args=(which, over, told))
-        flooder.start()
+        flooding = Flooding(which)
         viewer.watch(seconds)
         during = viewer.seen()
         process = served.of_process(server.pid)
         memory = process["resident_bytes"] >> 20
         # A flood may not have noticed yet that the server has closed some of its connections.
         descriptors = process["descriptors"]
-        over.set()
-        became = told.get(timeout=60)
-        flooder.join(60)
-        became = ", ".join(f"{number} {what}" for what, number in sorted(became.items()))
+        became = flooding.end()
         name = which.__name__.replace("_", " ")
         print(
             f"| {name} | {before[1]:.2f}, {during[1]:.2f} | {before[2]:.2f}, {during[2]:.2f} "

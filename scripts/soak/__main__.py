@@ -7,7 +7,7 @@ serves TLS. Viewers use HTTP/1.1, HTTP/2 and TLS: players, whole titles, clients
 random ranges; every byte is compared. Meanwhile processes are killed about every minute, stopped,
 replaced, and deprived of descriptors; one disk fails, hangs, slows down or vanishes, and recovers;
 titles are replaced, added, removed and renamed; valid and invalid settings are reloaded, logs rotated,
-certificates changed. In the last two fifths of each 20 minutes no process is ended, to measure growth.
+certificates changed; hostile clients flood main. In the last two fifths of each 20 minutes no process is ended, to measure growth.
 
 Failures: a byte of a version that did not exist; a failed request without an explaining fault; missing
 recovery; a panic; a growing process. The exit code is then 1.
@@ -32,6 +32,7 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+import floods
 import report
 import served
 import troubles
@@ -105,6 +106,8 @@ class World:
         stack.callback(well.end)
         self.titles = Titles(self.history, [self.ill, well], self.seed)
         self.titles.fill(TITLES_PER_DISK)
+        for number in range(floods.FILE_COUNT):
+            floods.write_title(well.root, number)
         with open(f"{well.root}/sentinel.mp4", "wb") as file:
             file.write(served.content(0, 0, 100_000))
         self.ill.tell(do="remount")
@@ -195,7 +198,7 @@ def watch(world):
         seed = f"{world.seed} {number}"
         viewer = Viewer(world.desk, world.titles, servers[name], style, seed, is_far)
         workers.append(threading.Thread(target=viewer.watch, args=(world.is_over,), daemon=True))
-    kinds = (troubles.Processes, troubles.Titles, troubles.Settings, troubles.Disks)
+    kinds = (troubles.Processes, troubles.Titles, troubles.Settings, troubles.Disks, troubles.Floods)
     for kind in kinds:
         workers.append(threading.Thread(target=kind(world, world.seed).run, daemon=True))
     for worker in workers:

@@ -6,8 +6,10 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 
+import floods
 import served
 import viewers
 
@@ -114,6 +116,25 @@ class Processes(Trouble):
             self.until(f"{server.name} after its descriptor shortage", lambda: self.head(server)[0] == 200)
             trouble.end()
         self.did("descriptor shortage", server=server.name)
+
+
+class Floods(Trouble):
+    """Hostile clients of another address. They fail no request of others, so they explain nothing."""
+
+    SECONDS = 8
+
+    def wait(self):
+        return min(self.random.uniform(15, 30), self.world.seconds / 12)
+
+    def once(self):
+        server = self.world.servers[0]
+        which = self.random.choice(floods.FLOODS).__name__
+        script = os.path.abspath(floods.__file__)
+        words = [sys.executable, script, "--port", str(server.port), "--seconds", str(self.SECONDS), which]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=150, check=False)
+        if ended.returncode:
+            raise RuntimeError(f"{which}: {ended.stderr[-500:]}")
+        self.did("flood", which=which, became=ended.stdout.strip())
 
 
 class Titles(Trouble):
