@@ -189,7 +189,6 @@ class Settings(Trouble):
             "prefetch": self.random.choice(["auto", "512KiB", "2MiB", "6MiB"]),
             "order": self.random.choice(["fcfs", "elevator", "deadline-elevator"]),
             "retention": self.random.choice(["lru", "interval", "page-cache"]),
-            "send_window": self.random.choice(["128KiB", "512KiB", "1MiB"]),
             "direct": self.random.choice([True, True, False]),
         }
         server.settings = settings
