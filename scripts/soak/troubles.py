@@ -234,6 +234,9 @@ class Settings(Trouble):
 class Disks(Trouble):
     """The disk with fault injection fails, hangs, slows down or vanishes, and recovers."""
 
+    # The answer to the latest request.
+    last = ""
+
     def wait(self):
         return min(self.random.uniform(40, 80), self.world.seconds / 8)
 
