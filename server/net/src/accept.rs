@@ -176,8 +176,8 @@ async fn accept(
             tracing::warn!(
                 max,
                 left_out,
-                "connection limit reached: the oldest idle connections are closed, new ones wait; \
-                raise connections_max"
+                "connection limit reached: idle connections are closed, new ones wait; raise \
+                connections_max"
             );
         });
     }
@@ -190,7 +190,7 @@ async fn slot_for(
 ) -> (Socket, OwnedSemaphorePermit) {
     loop {
         if context.slots.available_permits() == 0 {
-            context.open.shed_oldest();
+            context.shed_idle();
         }
         let slots = Arc::clone(&context.slots);
         // The semaphore is never closed.

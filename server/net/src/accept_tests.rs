@@ -6,13 +6,15 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
 use crate::{ConnectionCounters, ConnectionLimits, TcpOptions, TrustedProxies};
 use crate::{ConnectionInfo, ShutdownTrigger, bind_local, shutdown};
 use crate::{NoBody, WithoutHeadCache};
+
+const HELLO: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 struct AcceptServer {
     address: SocketAddr,
@@ -123,11 +125,10 @@ async fn connection_at_limit_closes_oldest_idle_one() {
         ..ConnectionLimits::default()
     };
     let server = serve(limits);
-    let hello = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut idle = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(server.address).await.expect("accepted");
-        stream.write_all(hello).await.expect("taken");
+        stream.write_all(HELLO).await.expect("taken");
         let mut heard = [0; 256];
         assert!(stream.read(&mut heard).await.expect("served") > 0);
         idle.push(stream);
@@ -140,9 +141,36 @@ async fn connection_at_limit_closes_oldest_idle_one() {
     let mut rest = Vec::new();
     idle[0].read_to_end(&mut rest).await.expect("closed");
     assert_eq!(server.counters.counts().idle_timeouts, 1);
-    idle[1].write_all(hello).await.expect("open");
+    idle[1].write_all(HELLO).await.expect("open");
     let mut heard = [0; 256];
     assert!(idle[1].read(&mut heard).await.expect("served") > 0);
+}
+
+#[tokio::test]
+async fn address_with_most_connections_loses_its_idle_ones_first() {
+    let limits = ConnectionLimits {
+        connections_max: 4,
+        ..ConnectionLimits::default()
+    };
+    let server = serve(limits);
+    let open = async |source: &str| {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        let source = format!("{source}:0").parse().expect("an address");
+        socket.bind(source).expect("bound");
+        let mut stream = socket.connect(server.address).await.expect("accepted");
+        stream.write_all(HELLO).await.expect("taken");
+        let mut heard = [0; 256];
+        assert!(stream.read(&mut heard).await.expect("served") > 0);
+        stream
+    };
+    let mut viewer = open("127.0.0.2").await;
+    let mut flood = Vec::new();
+    for _ in 0..10 {
+        flood.push(open("127.0.0.3").await);
+    }
+    assert!(server.counters.counts().idle_timeouts >= 7);
+    viewer.write_all(HELLO).await.expect("open");
+    assert!(viewer.read(&mut [0; 256]).await.expect("served") > 0);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! State shared by all listeners of one server: limits, slots, counters, trust in proxies, open
 //! connections.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,7 +11,7 @@ use headlong_telemetry::{LimitedKind, LimitedLog};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
-use super::address_limits::{AddressLimits, AddressShare};
+use super::address_limits::{AddressLimits, AddressShare, Subscriber};
 use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
 use super::limits::ConnectionLimits;
@@ -76,6 +77,34 @@ impl ListenerContext {
         (!self.exempt.as_ref().is_some_and(is_exempt)).then_some(address)
     }
 
+    /// Asks idle connections to close, a few at a time, so that the scan of all connections is
+    /// amortised: those of the address with the most connections first, so that a client that opens
+    /// all of them closes its own, and of equal ones the oldest. Does nothing while earlier ones are
+    /// still closing.
+    pub(super) fn shed_idle(&self) {
+        let all = self.open.all();
+        if all.iter().any(|info| info.is_shed()) {
+            return;
+        }
+        let subscriber = |info: &ConnectionInfo| self.counted(info.remote()).map(Subscriber::of);
+        let mut connections = HashMap::<Subscriber, usize>::new();
+        for subscriber in all.iter().filter_map(|info| subscriber(info)) {
+            *connections.entry(subscriber).or_default() += 1;
+        }
+        let of_address = |info: &ConnectionInfo| {
+            let subscriber = subscriber(info);
+            subscriber.and_then(|subscriber| connections.get(&subscriber).copied())
+        };
+        let mut idle: Vec<_> = all
+            .iter()
+            .filter_map(|info| Some((Reverse(of_address(info)), info.idle_since()?, info)))
+            .collect();
+        idle.sort_by_key(|(most, since, _)| (*most, *since));
+        for (_, _, info) in idle.iter().take(all.len().div_ceil(SHED_PART)) {
+            info.shed();
+        }
+    }
+
     /// Reserves memory for one more HTTP/2 request; `None` if the budget is used up.
     pub(super) fn share(&self, remote: Remote, fields: &HeaderMap) -> Option<RequestShare> {
         let bytes_max = self.limits.request_bytes_max;
@@ -101,7 +130,7 @@ impl ListenerContext {
         let Some(address) = self.counted(remote) else {
             return Some(None);
         };
-        let max = self.limits.connections_per_address_max;
+        let max = self.limits.address_connections();
         match self.by_address.hold(address, 1, max as u64) {
             Some(held) => Some(Some(held)),
             None => {
@@ -149,25 +178,9 @@ impl OpenConnections {
         }
     }
 
-    /// Asks the connections that have been idle for the longest time to close, a few at a time, so
-    /// that the scan of all connections is amortised. Does nothing while earlier ones are still
-    /// closing.
-    pub(super) fn shed_oldest(&self) {
-        let known = self.lock();
-        let count = known.len().div_ceil(SHED_PART);
-        let all: Vec<_> = known.values().filter_map(Weak::upgrade).collect();
-        drop(known);
-        if all.iter().any(|info| info.is_shed()) {
-            return;
-        }
-        let idle = all.into_iter();
-        let mut idle: Vec<_> = idle
-            .filter_map(|info| Some((info.idle_since()?, info)))
-            .collect();
-        idle.sort_by_key(|(since, _)| *since);
-        for (_, info) in idle.iter().take(count) {
-            info.shed();
-        }
+    /// The open connections.
+    fn all(&self) -> Vec<Arc<ConnectionInfo>> {
+        self.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<ConnectionInfo>>> {

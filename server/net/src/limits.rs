@@ -8,10 +8,11 @@ pub(super) const FIELDS_MAX: usize = 100;
 /// Limits of a listener and its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections open at once. Beyond that, the oldest idle ones are closed, or new ones wait in
-    /// the kernel's backlog.
+    /// Connections open at once. Beyond that, idle ones of the address with the most are closed, or
+    /// new ones wait in the kernel's backlog.
     pub connections_max: usize,
-    /// Connections from one address, or one IPv6 /64 network. Further ones are closed on accept.
+    /// Connections from one address, or one IPv6 /64 network; at most seven eighths of all. Further
+    /// ones are closed on accept.
     pub connections_per_address_max: usize,
     /// Bytes of a request's head. A longer head gets 431, or 414 if its request line alone exceeds
     /// the limit. HTTP/2 announces the limit to the client: a longer head gets 431, and GOAWAY from
@@ -36,6 +37,14 @@ pub struct ConnectionLimits {
     pub keep_alive_interval: Duration,
     /// Time that requests in progress have to finish once the server drains.
     pub drain_timeout: Duration,
+}
+
+impl ConnectionLimits {
+    /// Connections that one address may have: the others have an eighth of all at least.
+    pub(super) fn address_connections(&self) -> usize {
+        let most = self.connections_max - self.connections_max / 8;
+        self.connections_per_address_max.min(most)
+    }
 }
 
 impl Default for ConnectionLimits {
