@@ -194,7 +194,14 @@ where
             self.hold = None;
             self.is_suspended = false;
             if self.piece.is_none() {
-                match ready!(self.poll_body(cx)) {
+                let Poll::Ready(next) = self.poll_body(cx) else {
+                    // The body may wait until the bytes that it has yielded are sent.
+                    if !self.progress.has_left_all() {
+                        self.buffered.wait(cx);
+                    }
+                    return Poll::Pending;
+                };
+                match next {
                     Ok(Some(data)) if data.has_remaining() => {
                         self.piece = Some((Arc::new(data), 0));
                     }
