@@ -220,8 +220,6 @@ impl Audience {
 
     fn failures_table(&self, failures: &[DroppedLines], captions: &Captions) -> Table {
         let mut table = captions.table("table-failures");
-        let failed: u64 = failures.iter().map(|lines| lines.count).sum();
-        let all = self.bounded.max(1).saturating_add(failed);
         for lines in failures {
             table.push(
                 &lines.reason,
@@ -229,7 +227,7 @@ impl Audience {
                 [lines.count.into(), lines.sample.as_str().into()],
             );
         }
-        let share = per_cent(self.short as f64, all as f64);
+        let share = per_cent(self.short as f64, self.bounded as f64);
         let told = format!("{share:.2} % of the requests with both ends");
         table.push(
             "short",

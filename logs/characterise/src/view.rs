@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_hours_of_the_first_day_and_other_times_since_the_start() {
+    fn dates_are_hours_of_the_day_and_other_times_since_the_start() {
         let at = |ms| LogContext::new(Vec::new(), (ms, ms + 1)).clock();
         let ten = 1_795_773_600_000;
         let clock = at(ten);

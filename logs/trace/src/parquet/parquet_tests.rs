@@ -234,7 +234,7 @@ fn cloudfront_table_has_date_and_time_in_two_columns() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("E2.parquet");
     // As CloudFront's standard logging, version 2, writes them: all columns are texts.
-    let values = [
+    const VALUES: [(&str, &str); 13] = [
         ("date", "2026-11-27"),
         ("time", "10:00:00"),
         ("x-edge-location", "FRA1"),
@@ -249,10 +249,10 @@ fn cloudfront_table_has_date_and_time_in_two_columns() {
         ("sc-range-start", "2000000"),
         ("sc-range-end", "2999999"),
     ];
-    let columns = values
-        .iter()
+    let columns = VALUES
+        .into_iter()
         .fold(Columns::empty(), |columns, (name, value)| {
-            columns.text(name, |_: &()| Some(*value))
+            columns.text(name, move |_: &()| Some(value))
         });
     let file = std::fs::File::create(&path).expect("created");
     let mut table = TableWriter::into_file(file, &path, columns).expect("a table");
