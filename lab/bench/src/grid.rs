@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use headlong_sim::RunFigures;
+use headlong_stats::{ConfidenceInterval, Summary, USUAL_CONFIDENCE};
 
 use crate::record::{LoadFigures, RunRecord};
 use crate::rig::RigError;
@@ -87,6 +88,15 @@ impl GridRow {
         let figures = self.records.iter().filter_map(RunRecord::figures);
         let sum: f64 = figures.map(figure).sum();
         (!self.records.is_empty()).then(|| sum / self.records.len() as f64)
+    }
+
+    /// The 95 % confidence interval of that mean; `None` for fewer than two seeds.
+    pub fn interval(&self, figure: impl Fn(&RunFigures) -> f64) -> Option<ConfidenceInterval> {
+        let figures = self.records.iter().filter_map(RunRecord::figures);
+        figures
+            .map(figure)
+            .collect::<Summary>()
+            .interval(USUAL_CONFIDENCE)
     }
 }
 
@@ -327,12 +337,15 @@ pub const FIGURES: &[RecordFigure] = &[
     ("response_max_ms", |r| r.response_ms.max),
 ];
 
-/// The rows as comma-separated values with a header line.
+/// The rows as comma-separated values with a header line: means over the seeds, and behind all of
+/// them half the width of the interval of each, in columns `NAME_ci95`.
 pub fn to_csv(axes: &[GridAxis], rows: &[GridRow]) -> String {
     let heads = axes.iter().map(|axis| quoted(&axis.name));
     let fixed = ["offered_mib_s", "failed_mib_s", "failures", "worlds"];
     let figures = FIGURES.iter().map(|(name, _)| *name);
     let named = fixed.into_iter().chain(figures).map(str::to_owned);
+    let intervals = FIGURES.iter().map(|(name, _)| format!("{name}_ci95"));
+    let named = named.chain(intervals);
     let mut lines = vec![heads.chain(named).collect::<Vec<_>>()];
     for row in rows {
         let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!("{rate:.3}"));
@@ -342,6 +355,10 @@ pub fn to_csv(axes: &[GridAxis], rows: &[GridRow]) -> String {
         cells.extend(FIGURES.iter().map(|(_, figure)| {
             let mean = row.mean(figure);
             mean.map_or(String::new(), |mean| format!("{mean:.4}"))
+        }));
+        cells.extend(FIGURES.iter().map(|(_, figure)| {
+            let interval = row.interval(figure);
+            interval.map_or(String::new(), |of| format!("{:.4}", of.half_width()))
         }));
         lines.push(cells);
     }

@@ -111,6 +111,40 @@ fn journalled_points_are_not_run_again() {
 }
 
 #[test]
+fn several_seeds_have_intervals_in_table_and_csv() {
+    let rows = |seeds| {
+        let sweep = Sweep {
+            seeds,
+            ..sweep(SweepQuantity::Rates(vec![4.0]), 2)
+        };
+        let rows = sweep.run(&points()[..1], None, |_, _| {});
+        rows.expect("runs")
+    };
+    let axes = [axis("prefetch", &["1MiB"])];
+    let of_seeds = |seeds| {
+        let rows = rows(seeds);
+        let csv = to_csv(&axes, &rows);
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (head, cells) = (lines.next().expect("a head"), lines.next().expect("a row"));
+        let place = head.iter().position(|name| *name == "delivered_mib_s_ci95");
+        let half = cells[place.expect("a column")].to_owned();
+        let table = crate::report::grid_table(&axes, &rows).to_markdown();
+        (half, table, rows[0].interval(|r| r.delivered_mib_s))
+    };
+    let (half, table, interval) = of_seeds(1);
+    assert!(
+        half.is_empty() && !table.contains('±') && interval.is_none(),
+        "{table}"
+    );
+    let (half, table, interval) = of_seeds(3);
+    let interval = interval.expect("three seeds");
+    assert!(interval.half_width() > 0.0);
+    assert_eq!(half, format!("{:.4}", interval.half_width()));
+    let shown = format!("{:.3} ± {:.3}", interval.estimate, interval.half_width());
+    assert!(table.contains(&shown), "{shown}: {table}");
+}
+
+#[test]
 fn values_with_commas_are_quoted() {
     let row = GridRow {
         values: vec!["a,b".to_owned()],

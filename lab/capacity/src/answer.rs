@@ -161,6 +161,8 @@ pub struct Change {
     pub gain: CapacityFigure,
     /// The limit with it, Mbit/s: the gain applied to the estimate.
     pub mbit_s: f64,
+    /// Whether it brings more: no request failed up to the highest rate that is tried.
+    pub is_least: bool,
 }
 
 /// Another server on the same machine.
@@ -339,22 +341,49 @@ impl Answering<'_> {
         }
     }
 
-    /// The limits of all searches; an error names the machine without one.
+    /// The limits of all searches, each with its error; one without a limit names the machine.
+    fn each_limit(
+        &self,
+        searches: &[Search<'_>],
+        progress: &mut dyn FnMut(),
+    ) -> impl Iterator<Item = Result<(f64, RateRun), AnswerError>> {
+        let find = |search: &Search<'_>| self.limit(search).search(search.start);
+        let found = in_parallel(searches, self.options.threads, find, |_, _| progress());
+        let machines = searches.iter().map(|search| search.machine);
+        let pairs: Vec<_> = found.into_iter().zip(machines).collect();
+        pairs.into_iter().map(|(found, machine)| {
+            found?.ok_or_else(|| AnswerError::NoRate {
+                machine: machine.told(),
+                timeout: 10,
+            })
+        })
+    }
+
+    /// The limits of all searches.
     fn limits(
         &self,
         searches: &[Search<'_>],
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<(f64, RateRun)>, AnswerError> {
-        let find = |search: &Search<'_>| self.limit(search).search(search.start);
-        let found = in_parallel(searches, self.options.threads, find, |_, _| progress());
-        let pairs = found.into_iter().zip(searches);
-        let limits = pairs.map(|(found, search)| {
-            found?.ok_or_else(|| AnswerError::NoRate {
-                machine: search.machine.told(),
-                timeout: 10,
+        self.each_limit(searches, progress).collect()
+    }
+
+    /// The limits of changed machines. One that fails at no rate that is tried has that of the
+    /// highest, and is marked.
+    fn limits_with_changes(
+        &self,
+        searches: &[Search<'_>],
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<(f64, bool)>, AnswerError> {
+        let limits = self.each_limit(searches, progress);
+        limits
+            .map(|found| match found {
+                Err(AnswerError::Limit(LimitError::Unlimited { mbit_s })) => {
+                    Ok((mbit_s as f64 * 1e6 / 8.0, true))
+                }
+                found => found.map(|(rate, _)| (rate, false)),
             })
-        });
-        limits.collect()
+            .collect()
     }
 
     /// Viewers for each byte per second of a sample.
@@ -484,7 +513,7 @@ pub fn capacity(
             .iter()
             .flat_map(|(_, machine)| searches(&samples, machine, &Server::Headlong, pairs))
             .collect();
-        let found = answering.limits(&all, progress)?;
+        let found = answering.limits_with_changes(&all, progress)?;
         for ((what, _), found) in variants.iter().zip(found.chunks(pairs.len())) {
             let with: Vec<f64> = found.iter().map(|(rate, _)| *rate).collect();
             let gain = CapacityFigure::ratio(&with, pairs).ok_or_else(none)?;
@@ -492,6 +521,7 @@ pub fn capacity(
                 what: what.clone(),
                 gain,
                 mbit_s: limit.value * gain.value,
+                is_least: found.iter().any(|(_, is_least)| *is_least),
             });
         }
         changes.sort_by(|one, other| other.gain.value.total_cmp(&one.gain.value));
@@ -631,6 +661,7 @@ mod tests {
                 high: 1.4,
             },
             mbit_s: 1.0,
+            is_least: false,
         };
         assert!(limited_by(&state, &[change(1.1)]).starts_with("one more disk brings most"));
         assert!(limited_by(&state, &[change(0.9)]).starts_with("the disks: the busiest is 97 %"));

@@ -74,7 +74,10 @@ pub(crate) fn changes(answer: &CapacityAnswer) -> Option<Table> {
         &answer.changes,
         &[
             ("With", &|change| change.what.as_str().into()),
-            ("Limit (Mbit/s)", &|change| Cell::number(change.mbit_s, 0)),
+            ("Limit (Mbit/s)", &|change| match change.is_least {
+                true => Cell::Number(format!("at least {:.0}", change.mbit_s)),
+                false => Cell::number(change.mbit_s, 0),
+            }),
             ("of that without", &|change| {
                 Cell::ends(&interval(&change.gain), 2)
             }),

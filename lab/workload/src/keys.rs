@@ -138,7 +138,8 @@ pub(crate) fn no_preset<'a>(name: &str, presets: impl Iterator<Item = &'a str>) 
     let meant = nearest(name, presets.iter().copied());
     let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
     let names = presets.join(", ");
-    let text = format!("no such preset; {meant}the presets are {names}");
+    let text =
+        format!("no such preset; {meant}the presets are {names}; the name of a file ends in .toml");
     Mistakes::at(&ValueLocation::File(name.to_owned()), [text])
 }
 

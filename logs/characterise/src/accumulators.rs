@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use headlong_chains::LengthCounts;
 
 use crate::assemble::AccumulatorRefs;
+use crate::audience::Audience;
 use crate::behaviour::Behaviour;
 use crate::bit_rates::TransientRates;
 use crate::catalogue::CatalogueUse;
@@ -29,6 +30,7 @@ sums! {
     #[derive(Debug, Clone)]
     pub struct Accumulators {
         volume: LogVolume,
+        audience: Audience,
         catalogue: CatalogueUse,
         viewing: ViewingPortions,
         examples: ExampleSessions,
@@ -46,6 +48,7 @@ impl Accumulators {
     pub fn new(log: &LogContext) -> Self {
         Self {
             volume: LogVolume::new(log),
+            audience: Audience::new(log),
             catalogue: CatalogueUse::new(log),
             viewing: ViewingPortions::default(),
             examples: ExampleSessions::default(),
@@ -63,14 +66,15 @@ impl Accumulators {
         let classes = log.rates.classes().len() as u64;
         let by_second = 16 * 8 * SECONDS_MAX as u64;
         let lengths = 3 * LengthCounts::BYTES_MAX as u64;
-        let by_file = 16 * (log.files.len() + log.titles) as u64;
+        let by_file = 40 * (log.files.len() + log.titles) as u64;
         by_second + lengths + by_file + 64 * classes * classes + (2 << 20)
     }
 
     /// Adds a session.
     pub fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.volume.add(log, view);
-        if view.span.start_ms >= log.kept_before_ms {
+        self.audience.add(log, view);
+        if log.is_left_out(view.span) {
             return;
         }
         self.catalogue.add(log, view);
@@ -88,7 +92,13 @@ impl Accumulators {
         self.behaviour.add(log, view);
     }
 
-    /// Produces all tables and figures, in the order of the thesis.
+    /// The titles whose names the report shows; the caller puts them into
+    /// [`LogContext::title_names`].
+    pub fn top_titles(&self) -> Vec<u32> {
+        self.audience.top_titles()
+    }
+
+    /// Produces all tables and figures, in the order of the thesis behind those for operators.
     pub fn finish(mut self, log: &LogContext, about: Provenance) -> Characterisation {
         let captions = &Captions::new();
         let (sessions, left_out) = self.volume.sessions();
@@ -109,7 +119,9 @@ impl Accumulators {
         let rates = self.rates.finish(log, captions);
         phases.tables.extend(rates.tables);
         phases.figures.extend(rates.figures);
+        let audience = self.audience.finish(log, &about.failures, captions);
         let sections = [
+            ("audience", "Viewers, titles and failures", audience),
             (
                 "volume",
                 "How much, and when",
@@ -136,7 +148,7 @@ impl Accumulators {
             ("phases", "Phases", phases),
         ];
         let needs_no_offsets = |(key, ..): &(&str, &str, ReportItems)| {
-            log.has_offsets || matches!(*key, "volume" | "catalogue")
+            log.has_offsets || matches!(*key, "audience" | "volume" | "catalogue")
         };
         let sections = sections.into_iter().filter(needs_no_offsets);
         let mut sections: Vec<ReportSection> = sections.map(ReportSection::new).collect();

@@ -6,7 +6,8 @@
 //! over threads. Real and generated logs are measured by the same code.
 //!
 //! Invariants: pure; memory does not grow with the number of requests; sessions that start in the
-//! last hour of a long log count in Table 5.1 and Figure 5.1 only (A16).
+//! last hour of a long log and still run at its end count in the sections of viewers and of volume
+//! only (A16).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ extern crate std;
 
 mod accumulators;
 mod assemble;
+mod audience;
 mod behaviour;
 mod bit_rates;
 mod catalogue;

@@ -434,7 +434,7 @@ fn empty_log_gives_a_report() {
 }
 
 #[test]
-fn sessions_of_the_last_hour_count_in_the_volume_only() {
+fn sessions_that_still_run_count_in_the_volume_only() {
     let mut requests = small_log();
     let late = requests[4..].to_vec();
     requests.extend(late.iter().map(|r| Request {
@@ -448,6 +448,46 @@ fn sessions_of_the_last_hour_count_in_the_volume_only() {
     assert_eq!((told.sessions, told.sessions_left_out), (2, 1));
     assert_eq!(told.number("table-5.1", "requests", "value"), Some(46.0));
     assert_eq!(told.number("table-5.2", "total", "requests"), Some(25.0));
+}
+
+#[test]
+fn store_of_two_files_sends_their_further_readings() {
+    // Three viewers of a file of 42 MB and one of a file of 131 MB, all of it.
+    let request = |session, file, sent_bytes| Request {
+        line: u64::from(session),
+        session,
+        file,
+        received_ms: 1000,
+        completed_ms: 61_000,
+        offset: 0,
+        asked_bytes: Some(sent_bytes + u64::from(session == 3)),
+        sent_bytes,
+        disk: 0,
+        device: 0,
+    };
+    let requests = [
+        request(0, 1, 42_000_000),
+        request(1, 1, 42_000_000),
+        request(2, 1, 42_000_000),
+        request(3, 2, 100_000_000),
+        request(4, 4, 7_000_000),
+    ];
+    for parts in [1, 3] {
+        let (_, told) = in_parts(&requests, parts);
+        let number = |table, row, column| told.number(table, row, column).expect("a number");
+        assert!(near(
+            number("table-stores", "1-gb", "share"),
+            84.0 / 233.0 * 100.0
+        ));
+        assert_eq!(number("table-viewers", "peak", "value"), 5.0);
+        assert_eq!(number("table-titles", "0", "gb"), 0.226);
+        assert_eq!(number("table-titles", "0", "sessions"), 4.0);
+        assert_eq!(number("table-titles", "1", "sessions"), 1.0);
+        // Those that stop within the file before the requested end.
+        assert_eq!(number("table-failures", "short", "requests"), 1.0);
+        let viewers = series(&told, "figure-viewers", "viewers");
+        assert!(viewers.iter().all(|point| point[1] <= 5.0), "{viewers:?}");
+    }
 }
 
 #[test]

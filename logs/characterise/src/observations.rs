@@ -27,7 +27,7 @@ pub struct Observations {
     /// Sessions in the log.
     pub sessions: u64,
     /// Sessions on which everything except [`arrivals`](Self::arrivals) is measured: without those
-    /// that start in the last hour of a long log (A16).
+    /// that still run at the end of a long log (A16).
     pub sessions_kept: u64,
     /// Sessions by the interval in which their first request arrived: equal intervals of
     /// [`length_s`](Self::length_s), usually hours.

@@ -45,6 +45,8 @@ pub struct Provenance {
     pub requests: u64,
     /// Dropped lines by reason.
     pub dropped: Vec<DroppedLines>,
+    /// Replies that failed, by status.
+    pub failures: Vec<DroppedLines>,
     /// Files whose kind, bit rate and size were estimated, because no table has them.
     pub files_estimated: u64,
     /// Number of files.
@@ -88,7 +90,7 @@ pub struct Characterisation {
     pub about: Provenance,
     /// Sessions in the log.
     pub sessions: u64,
-    /// Sessions excluded because they start too near the end of the log (A16).
+    /// Sessions excluded because they still run at the end of the log (A16).
     pub sessions_left_out: u64,
     /// Tables and figures.
     pub sections: Vec<ReportSection>,

@@ -1,13 +1,16 @@
 //! Input of the accumulators: one session at a time, and the constants of the log.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use headlong_chains::{Chain, ContentKind, FileInfo, Request};
+use headlong_http::HttpDate;
 
 use crate::segments::{FileRole, roles};
+use crate::tables::Axis;
 
 /// A chain that lasts longer is long (A11), ms.
 pub(crate) const LONG_MS: i64 = 40_000;
@@ -143,28 +146,34 @@ pub struct LogContext {
     /// Numbers of the device types counted separately, ascending, if there are too many; empty
     /// otherwise.
     devices_kept: Vec<u16>,
+    /// Names of titles, by number: of [`crate::Accumulators::top_titles`]; others are not shown.
+    pub title_names: BTreeMap<u32, String>,
     /// The bit rates of the files.
     pub rates: LogRates,
     /// First arrival and last completion, ms.
     pub span_ms: (i64, i64),
     /// Whether requests have offsets; if most do not, only sections that need none are produced.
     pub has_offsets: bool,
-    /// Sessions that start at or after this time are left out of statistics, because the log ends
-    /// before they do (A16).
-    pub kept_before_ms: i64,
+    /// Sessions that start at or after this time, and still run at the end of the log, are left out
+    /// of statistics (A16).
+    kept_before_ms: i64,
+    /// Whether sessions that start so late are left out even if they have ended, as in the thesis.
+    pub leaves_out_ended: bool,
     /// The role of each file, by number; empty if there are no streams.
     roles: Vec<FileRole>,
 }
 
-/// Sessions that start this near the end of the log are left out (A16, thesis 5.1.2).
+/// Sessions that start this near the end of the log may be left out (A16, thesis 5.1.2).
 pub(crate) const LEFT_OUT_MS: i64 = 3_600_000;
+/// A session whose last reply ends this near the end of the log still runs.
+const RUNNING_MS: i64 = 300_000;
 /// A log of this length keeps all its sessions; of the time beyond it, a tenth is left out.
 const KEPT_MS: i64 = 2 * LEFT_OUT_MS;
 
 impl LogContext {
     /// A log of these files with this first arrival and last completion. A log of up to two hours
-    /// keeps all its sessions, and from twelve hours on those of the last hour are left out: of a
-    /// shorter one too few would be left.
+    /// keeps all its sessions, and from twelve hours on those are left out that start in the last
+    /// hour and still run: of a shorter one too few would be left.
     pub fn new(files: Vec<FileInfo>, span_ms: (i64, i64)) -> Self {
         let titles = files.iter().map(|file| file.title as usize + 1).max();
         let beyond_ms = span_ms.1.saturating_sub(span_ms.0).saturating_sub(KEPT_MS);
@@ -174,13 +183,36 @@ impl LogContext {
             rates: LogRates::of(&files),
             files,
             devices: Vec::new(),
+            title_names: BTreeMap::new(),
             devices_kept: Vec::new(),
             has_offsets: true,
             span_ms,
             roles: Vec::new(),
+            leaves_out_ended: false,
             kept_before_ms: match left_out_ms > 0 {
                 true => span_ms.1 - left_out_ms,
                 false => i64::MAX,
+            },
+        }
+    }
+
+    /// Whether statistics leave out a session, because the log ends before it does.
+    pub fn is_left_out(&self, span: TimeSpan) -> bool {
+        let runs = span.end_ms >= self.span_ms.1.saturating_sub(RUNNING_MS);
+        span.start_ms >= self.kept_before_ms && (runs || self.leaves_out_ended)
+    }
+
+    /// The clock of its time axes.
+    pub(crate) fn clock(&self) -> LogClock {
+        let first_ms = self.span_ms.0;
+        match first_ms > CALENDAR_MS_MIN {
+            true => LogClock {
+                origin_ms: first_ms.div_euclid(DAY_MS) * DAY_MS,
+                is_calendar: true,
+            },
+            false => LogClock {
+                origin_ms: first_ms,
+                is_calendar: false,
             },
         }
     }
@@ -271,6 +303,46 @@ impl LogContext {
             is_estimated: true,
         };
         self.files.get(file as usize).unwrap_or(&UNKNOWN)
+    }
+}
+
+/// A day, ms.
+const DAY_MS: i64 = 86_400_000;
+/// Times before 1990 are on a clock of the log's own.
+const CALENDAR_MS_MIN: i64 = 631_152_000_000;
+
+/// The clock of the time axes: hours of the log's first day (UTC), or since the log began if its
+/// times are no dates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogClock {
+    origin_ms: i64,
+    is_calendar: bool,
+}
+
+impl LogClock {
+    /// A time as hours on the axis.
+    pub(crate) fn hours(&self, ms: i64) -> f64 {
+        (ms - self.origin_ms).max(0) as f64 / 3.6e6
+    }
+
+    /// Names an axis after its day.
+    pub(crate) fn name(&self, axis: &mut Axis) {
+        if let Some(date) = self.date(self.origin_ms) {
+            // Without the time.
+            axis.quantity = format!("Time of day, UTC; 0 is {}", &date[..16]);
+        }
+    }
+
+    /// A time in words.
+    pub(crate) fn told(&self, ms: i64) -> String {
+        let date = self.date(ms);
+        date.unwrap_or_else(|| format!("{:.2} h", self.hours(ms)))
+    }
+
+    fn date(&self, ms: i64) -> Option<String> {
+        let date = HttpDate::from_unix_seconds(ms.div_euclid(1000));
+        date.filter(|_| self.is_calendar)
+            .map(|date| date.to_string())
     }
 }
 
@@ -420,5 +492,33 @@ mod tests {
         assert_eq!(kept(3 * hour), 3 * hour - hour / 10);
         assert_eq!(kept(12 * hour), 11 * hour);
         assert_eq!(kept(24 * hour), 23 * hour);
+    }
+
+    #[test]
+    fn only_sessions_that_still_run_are_left_out() {
+        let hour = 3_600_000;
+        let log = LogContext::new(Vec::new(), (0, 24 * hour));
+        let is_left_out = |start_ms, end_ms| log.is_left_out(TimeSpan { start_ms, end_ms });
+        assert!(is_left_out(23 * hour + 1, 24 * hour - 1000));
+        assert!(!is_left_out(23 * hour + 1, 24 * hour - 400_000));
+        assert!(!is_left_out(22 * hour, 24 * hour));
+        let mut thesis = log.clone();
+        thesis.leaves_out_ended = true;
+        let ended = TimeSpan {
+            start_ms: 23 * hour,
+            end_ms: 23 * hour + 1,
+        };
+        assert!(thesis.is_left_out(ended) && !log.is_left_out(ended));
+    }
+
+    #[test]
+    fn dates_are_hours_of_the_day_and_other_times_since_the_start() {
+        let at = |ms| LogContext::new(Vec::new(), (ms, ms + 1)).clock();
+        let ten = 1_795_773_600_000;
+        let clock = at(ten);
+        assert_eq!(clock.hours(ten + 15 * 3_600_000), 25.0);
+        assert_eq!(clock.told(ten), "Fri, 27 Nov 2026 10:00:00 GMT");
+        assert_eq!(at(5_000).hours(3_605_000), 1.0);
+        assert_eq!(at(5_000).told(3_605_000), "1.00 h");
     }
 }

@@ -18,6 +18,16 @@ const BINS_WANTED: i64 = 288;
 /// date, which turns a day into centuries, costs no memory.
 pub(crate) const BINS_MAX: i64 = 20_000;
 
+/// Bins over the time of a log: their width and the start of the first, ms, and their number.
+pub(crate) fn bins(log: &LogContext) -> (i64, i64, usize) {
+    let span = (log.span_ms.1 - log.span_ms.0).max(1);
+    let fits = |width: &i64| span / width < BINS_WANTED;
+    let width_ms = WIDTHS_MS.into_iter().find(fits);
+    let width_ms = width_ms.unwrap_or_else(|| WIDTHS_MS[6].max(span / BINS_MAX + 1));
+    let origin_ms = log.span_ms.0.div_euclid(width_ms) * width_ms;
+    (width_ms, origin_ms, (span / width_ms + 2) as usize)
+}
+
 sums! {
     /// Requests, sessions and bytes over the time of the log.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,16 +48,12 @@ sums! {
 impl LogVolume {
     /// An empty accumulator.
     pub(crate) fn new(log: &LogContext) -> Self {
-        let span = (log.span_ms.1 - log.span_ms.0).max(1);
-        let fits = |width: &i64| span / width < BINS_WANTED;
-        let width_ms = WIDTHS_MS.into_iter().find(fits);
-        let width_ms = width_ms.unwrap_or_else(|| WIDTHS_MS[6].max(span / BINS_MAX + 1));
-        let bins = (span / width_ms + 1) as usize;
+        let (width_ms, origin_ms, count) = bins(log);
         Self {
             width_ms,
-            origin_ms: log.span_ms.0.div_euclid(width_ms) * width_ms,
-            bytes: vec![0; bins + 1],
-            starts: vec![0; bins + 1],
+            origin_ms,
+            bytes: vec![0; count],
+            starts: vec![0; count],
             titles: vec![false; log.titles],
             files: vec![false; log.files.len()],
             ..Self::default()
@@ -57,7 +63,7 @@ impl LogVolume {
     /// Adds a session.
     pub(crate) fn add(&mut self, log: &LogContext, view: &SessionView<'_>) {
         self.sessions += 1;
-        self.left_out += u64::from(view.span.start_ms >= log.kept_before_ms);
+        self.left_out += u64::from(log.is_left_out(view.span));
         self.requests += view.requests.len() as u64;
         let start = (view.span.start_ms - self.origin_ms).max(0) / self.width_ms;
         if let Some(starts) = self.starts.get_mut(start as usize) {
@@ -112,10 +118,16 @@ impl LogVolume {
             [self.requests.into()],
             [(span_ms as f64 / 3.6e6).into()],
         ]);
+        let clock = log.clock();
         let over_time = |figure: Figure, name, counts: &[u64], rate: &dyn Fn(u64) -> f64| {
             let points = counts.iter().enumerate();
-            let points = points.map(|(bin, n)| (self.hours(log, bin), rate(*n)));
-            figure.series(Series::new(name, self.until_end(points)))
+            let points = points.map(|(bin, n)| {
+                let start_ms = self.origin_ms + bin as i64 * self.width_ms;
+                (clock.hours(start_ms), rate(*n))
+            });
+            let mut figure = figure.series(Series::new(name, self.until_end(points)));
+            clock.name(&mut figure.x);
+            figure
         };
         let sent = captions.figure("figure-5.1").telling(&format!("{bin_s}"));
         let starts = captions.figure("figure-arrivals");
@@ -126,11 +138,6 @@ impl LogVolume {
                 over_time(starts, "starts", &self.starts, &|n| n as f64 * 60.0 / bin_s),
             ],
         }
-    }
-
-    fn hours(&self, log: &LogContext, bin: usize) -> f64 {
-        let ms = self.origin_ms + bin as i64 * self.width_ms - log.span_ms.0;
-        ms.max(0) as f64 / 3.6e6
     }
 
     /// Without the bins beyond the end of the log.

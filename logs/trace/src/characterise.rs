@@ -13,6 +13,7 @@ use headlong_characterise::{
 };
 
 use crate::names::QuickMap;
+use crate::read::DropReason;
 use crate::summary::summary;
 use crate::{
     ChainRow, IntakeResult, Partitions, PartitionsError, PhaseRow, RequestRow, SessionRow,
@@ -84,6 +85,10 @@ pub fn characterise(
     if let Some(tables) = tables {
         tables.into_inner().finish()?;
     }
+    let names = all.top_titles().into_iter();
+    log.title_names = names
+        .map(|title| (title, taken.title_names.get(title).to_string()))
+        .collect();
     let mut told = all.finish(&log, about(taken, settings));
     told.observed.name = name_of(taken, settings);
     Ok(told)
@@ -173,21 +178,11 @@ fn name_of(taken: &IntakeResult, settings: &CharacteriseSettings) -> String {
 
 fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> Provenance {
     let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
-    let dropped = taken.dropped.by_reason().iter();
     // Lines that are left out as intended are in the notes.
-    let dropped = dropped.filter(|lines| !lines.reason.is_other());
-    let mut notes = summary(taken);
-    if taken.requests == 0 {
-        notes.push("no request can be used; every table is empty".into());
-    }
-    Provenance {
-        title: settings.title.clone(),
-        logs,
-        format: taken.told_format.clone(),
-        sessions_by: taken.sessions_by.to_string(),
-        bytes: taken.bytes,
-        requests: taken.requests,
-        dropped: dropped
+    let lines_of = |is_meant: fn(DropReason) -> bool| {
+        let lines = taken.dropped.by_reason().iter();
+        let lines = lines.filter(|lines| is_meant(lines.reason));
+        lines
             .map(|lines| DroppedLines {
                 reason: lines.reason.to_string(),
                 count: lines.count,
@@ -199,7 +194,21 @@ fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> Provenance {
                     }
                 }),
             })
-            .collect(),
+            .collect()
+    };
+    let mut notes = summary(taken);
+    if taken.requests == 0 {
+        notes.push("no request can be used; every table is empty".into());
+    }
+    Provenance {
+        title: settings.title.clone(),
+        logs,
+        format: taken.told_format.clone(),
+        sessions_by: taken.sessions_by.to_string(),
+        bytes: taken.bytes,
+        requests: taken.requests,
+        dropped: lines_of(|reason| !reason.is_other()),
+        failures: lines_of(DropReason::is_failure),
         files_estimated: u64::from(taken.files_estimated),
         files: taken.files.len() as u64,
         notes,
@@ -311,7 +320,7 @@ impl<'a> TableWriters<'a> {
             } else {
                 0.0
             },
-            is_left_out: view.span.start_ms >= log.kept_before_ms,
+            is_left_out: log.is_left_out(view.span),
         })
     }
 

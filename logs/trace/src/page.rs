@@ -97,6 +97,10 @@ fn summary(told: &Characterisation, is_beside: bool) -> Section {
         ("Titles", shown(of("titles"))),
         ("Sent", scaled(of("sent") * 1e12, "B")),
         ("Peak", scaled(of("peak") * 1e9, "bit/s")),
+        (
+            "Viewers at once, peak",
+            shown(number_of(told, "table-viewers", "peak", "value")),
+        ),
     ];
     let chains = [
         (
@@ -135,9 +139,9 @@ fn summary(told: &Characterisation, is_beside: bool) -> Section {
     say(
         "Left out of statistics",
         match told.sessions_left_out {
-            0 => "no session; a log of up to two hours keeps all".into(),
+            0 => "no session".into(),
             count => format!(
-                "{} sessions that start near the end of the log, which ends before they do",
+                "{} sessions that start near the end of the log and still run there",
                 shown(count as f64)
             ),
         },

@@ -312,7 +312,7 @@ impl NetflixResult {
                 Section::new("Statistics of the log")
                     .text(
                         "Figures of chapter 5 compared with those of the generated log, measured \
-                         like headlong trace characterise: without the sessions that begin in its \
+                         like headlong trace characterise, but without all sessions that begin in its \
                          last hour. Counts that grow with the number of sessions are scaled to \
                          that of the thesis' log.",
                     )

@@ -153,12 +153,24 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     print(&result, arguments.json)
 }
 
+/// Tables of the text; the page and JSON have all.
+const TEXT_TABLES: [&str; 8] = [
+    "table-5.1",
+    "table-viewers",
+    "table-titles",
+    "table-failures",
+    "table-stores",
+    "table-5.2",
+    "table-5.4",
+    "table-phases",
+];
+
 fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_line(&serde_json::to_string_pretty(result)?);
     }
     let mut text = String::from("\n");
-    for id in ["table-5.1", "table-5.2", "table-5.4", "table-phases"] {
+    for id in TEXT_TABLES {
         for table in result.tables().filter(|table| table.id == id) {
             text.push_str(&headlong_trace::text(table));
             text.push('\n');
@@ -166,8 +178,8 @@ fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
     }
     if result.sessions_left_out > 0 {
         text.push_str(&format!(
-            "All but the first table and the volume are without the {} sessions that start near the \
-             end of the log, which ends before they do.\n",
+            "Tables of requests, chains and phases are without the {} sessions that start near the \
+             end of the log and still run there.\n",
             result.sessions_left_out
         ));
     }

@@ -1,4 +1,4 @@
-//! The table of features: every feature marked as present names an existing test.
+//! The table of features and the list of reports: the tests that they name exist.
 
 use crate::source::Source;
 
@@ -32,6 +32,43 @@ pub fn without_test(sources: &[Source]) -> Vec<String> {
     wrong
 }
 
+/// Path of the list of reports.
+pub const REPORTS: &str = "docs/develop/reports.md";
+
+/// Tests in the last column of the list of reports that do not exist.
+pub fn reports_without_test(sources: &[Source]) -> Vec<String> {
+    let page = sources.iter().find(|source| source.path == REPORTS);
+    let Some(page) = page else {
+        return vec![format!("{REPORTS}: is not there")];
+    };
+    let is_code = |source: &&Source| source.extension() == "rs";
+    let is_there = |test: &str| {
+        let named = format!("fn {test}(");
+        let mut code = sources.iter().filter(is_code);
+        code.any(|source| source.text.contains(&named))
+    };
+    let rows = page.text.lines().filter(|line| line.starts_with("| "));
+    let mut wrong = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_end_matches(['|', ' ']).split(" | ").collect();
+        let last = cells.last().copied().unwrap_or_default();
+        // Between the backticks of the last column; other names are those of files and sentences.
+        for test in last.split('`').skip(1).step_by(2) {
+            let is_name = test.contains('_')
+                && test
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
+            if is_name && !is_there(test) {
+                wrong.push(format!(
+                    "{REPORTS}: {}: no test {test}; name an existing one",
+                    cells[0].trim_start_matches("| ")
+                ));
+            }
+        }
+    }
+    wrong
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +78,16 @@ mod tests {
             path: path.to_owned(),
             text: text.to_owned(),
         }
+    }
+
+    #[test]
+    fn missing_test_of_a_report_is_named_with_its_row() {
+        let page = "| report | behaviour now | test |\n|---|---|---|\n\
+                    | A | x `no_test` | `there_is`, `there_is_not` |\n| B | y | a sentence, `a.rs` |\n";
+        let sources = [file(REPORTS, page), file("a.rs", "fn there_is() {}")];
+        let wrong = reports_without_test(&sources);
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert!(wrong[0].contains("A: no test there_is_not"), "{wrong:?}");
     }
 
     #[test]

@@ -200,7 +200,8 @@ pub fn sweep_page(
     if !matches!(aim, SweepQuantity::Rates(_)) {
         let maximum = |row: &GridRow| row.rate_mib_s;
         let y = || ChartAxis::new("Highest failure-free rate", "MiB/s");
-        section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum));
+        let bar = |row: &GridRow| row.rate_mib_s.map(Bar::new);
+        section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum, bar));
     }
     type Shown = (
         &'static str,
@@ -222,16 +223,19 @@ pub fn sweep_page(
     ];
     for (title, quantity, unit, value) in shown {
         let y = || ChartAxis::new(quantity, unit);
-        section = section.figure(figure(title, y, &axes, &rows, |row: &GridRow| {
-            row.mean(value)
-        }));
+        let mean = |row: &GridRow| row.mean(value);
+        let bar = |row: &GridRow| match row.interval(value) {
+            Some(interval) => Some(Bar::from(interval)),
+            None => row.mean(value).map(Bar::new),
+        };
+        section = section.figure(figure(title, y, &axes, &rows, mean, bar));
     }
     Page::new(title)
         .section(section)
         .section(Section::new("Numbers").table(grid_table(&axes, &rows)))
 }
 
-/// The rows as a table.
+/// The rows as a table: means over the seeds, with 95 % intervals if there are several.
 pub fn grid_table(axes: &[GridAxis], rows: &[GridRow]) -> Table {
     let heads = axes.iter().map(|axis| axis.name.clone());
     let fixed = ["Offered (MiB/s)", "Fails at", "Failures"].map(str::to_owned);
@@ -246,7 +250,10 @@ pub fn grid_table(axes: &[GridAxis], rows: &[GridRow]) -> Table {
         ];
         let figures = FIGURES
             .iter()
-            .map(|(_, figure)| Cell::maybe(row.mean(figure), 3));
+            .map(|(_, figure)| match row.interval(figure) {
+                Some(interval) => Cell::interval(&interval, 3),
+                None => Cell::maybe(row.mean(figure), 3),
+            });
         table.push(values.chain(fixed).chain(figures));
     }
     table
@@ -292,6 +299,7 @@ fn figure(
     axes: &[GridAxis],
     rows: &[GridRow],
     value: impl Fn(&GridRow) -> Option<f64>,
+    bar: impl Fn(&GridRow) -> Option<Bar>,
 ) -> Figure {
     let numbers = |axis: &GridAxis| axis.values.iter().all(|value| number(value).is_some());
     let places = 0..axes.len();
@@ -308,7 +316,7 @@ fn figure(
     let Some(along) = along.max_by_key(|place| axes[*place].values.len()) else {
         let mut bars = Bars::new(title, y()).series("mean over the seeds");
         for row in rows {
-            bars = bars.group(others(row, None), [value(row).map(Bar::new)]);
+            bars = bars.group(others(row, None), [bar(row)]);
         }
         return bars.into();
     };
@@ -372,11 +380,13 @@ mod tests {
             .map(|values| row(&values.iter().map(String::as_str).collect::<Vec<_>>(), 1.0))
             .collect();
         let y = || ChartAxis::new("Rate", "MiB/s");
-        let drawn = figure("t", y, &axes, &rows, |row| row.rate_mib_s);
+        let rate = |row: &GridRow| row.rate_mib_s;
+        let bar = |row: &GridRow| row.rate_mib_s.map(Bar::new);
+        let drawn = figure("t", y, &axes, &rows, rate, bar);
         assert!(matches!(&drawn, Figure::Chart(_)));
         let svg = drawn.to_svg();
         assert!(svg.contains("drive a") && svg.contains("drive b"), "{svg}");
-        let drawn = figure("t", y, &axes[..1], &rows, |row| row.rate_mib_s);
+        let drawn = figure("t", y, &axes[..1], &rows, rate, bar);
         assert!(matches!(drawn, Figure::Bars(_)));
     }
 

@@ -47,6 +47,8 @@ impl<'a> SessionStatistics<'a> {
         });
         let length_ms = (specification.sessions.length_s * 1000.0) as i64;
         let mut log = LogContext::new(files.collect(), (0, length_ms));
+        // Their numbers are compared with those of the thesis.
+        log.leaves_out_ended = true;
         let names = specification.devices.iter();
         log.devices = names.map(|device| device.name.clone()).collect();
         Self {
@@ -70,7 +72,7 @@ impl<'a> SessionStatistics<'a> {
         let (log, sums) = (&self.log, &mut self.sums);
         self.splitter.split(log, &mut self.lines, |view| {
             sums.add(log, view);
-            if view.span.start_ms < log.kept_before_ms {
+            if !log.is_left_out(view.span) {
                 each(view);
             }
         });

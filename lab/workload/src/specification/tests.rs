@@ -281,7 +281,8 @@ fn unknown_preset_suggests_nearest() {
         .expect_err("unknown")
         .to_string();
     assert!(
-        message.starts_with("yuotube-sd: no such preset; did you mean youtube-sd?"),
+        message.starts_with("yuotube-sd: no such preset; did you mean youtube-sd?")
+            && message.ends_with("the name of a file ends in .toml"),
         "{message}"
     );
 }

@@ -115,6 +115,23 @@ fn plain_request_log_is_read_with_its_files_table() {
 }
 
 #[test]
+fn archive_is_named_with_the_command_that_unpacks_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = put(
+        folder.path(),
+        "a.zip",
+        b"PK\x03\x04\x14\0\0\0\x08\0".to_vec(),
+    );
+    let intake = Intake {
+        logs: vec![archive.clone()],
+        ..Intake::default()
+    };
+    let error = take_in(&intake, &SilentProgress).expect_err("an archive");
+    let told = format!("decompress it: unzip -p {}", archive.display());
+    assert!(error.to_string().contains(&told), "{error}");
+}
+
+#[test]
 fn bad_lines_are_counted_and_sampled() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut text = HEADER.as_bytes().to_vec();

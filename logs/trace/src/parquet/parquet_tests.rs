@@ -230,6 +230,49 @@ fn error_lists_the_columns_of_a_foreign_table() {
 }
 
 #[test]
+fn cloudfront_table_has_date_and_time_in_two_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("E2.parquet");
+    // As CloudFront's standard logging, version 2, writes them: all columns are texts.
+    const VALUES: [(&str, &str); 13] = [
+        ("date", "2026-11-27"),
+        ("time", "10:00:00"),
+        ("x-edge-location", "FRA1"),
+        ("sc-bytes", "1000400"),
+        ("c-ip", "192.0.2.10"),
+        ("cs-method", "GET"),
+        ("cs-uri-stem", "/films/t.mp4"),
+        ("sc-status", "206"),
+        ("cs(User-Agent)", "P/1"),
+        ("time-taken", "0.500"),
+        ("sc-content-len", "1000000"),
+        ("sc-range-start", "2000000"),
+        ("sc-range-end", "2999999"),
+    ];
+    let columns = VALUES
+        .into_iter()
+        .fold(Columns::empty(), |columns, (name, value)| {
+            columns.text(name, move |_: &()| Some(value))
+        });
+    let file = std::fs::File::create(&path).expect("created");
+    let mut table = TableWriter::into_file(file, &path, columns).expect("a table");
+    table.push(&()).expect("a row");
+    table.finish().expect("finished");
+    let taken = taken(path);
+    let [request] = requests(&taken)[..] else {
+        panic!("{taken:?}");
+    };
+    assert_eq!(taken.told_format, "parquet");
+    assert_eq!(request.completed_ms, 1_795_773_600_000);
+    assert_eq!(request.received_ms, 1_795_773_599_500);
+    assert_eq!((request.offset, request.sent_bytes), (2_000_000, 1_000_000));
+    assert_eq!(
+        taken.file_names.get(request.file).to_string(),
+        "/films/t.mp4"
+    );
+}
+
+#[test]
 fn missing_folder_of_a_table_is_named() {
     let outcome = TableWriter::<SessionRow<'_>>::create(std::path::Path::new("/none/a.parquet"));
     let error = outcome.expect_err("no folder").to_string();

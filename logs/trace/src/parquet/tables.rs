@@ -148,7 +148,7 @@ pub struct SessionRow<'a> {
     pub bytes: u64,
     /// Mean bit rate, weighted by bytes, kbit/s.
     pub kbps_mean: f64,
-    /// Whether statistics exclude it (it started in the last hour, A16).
+    /// Whether statistics exclude it (it still runs at the end of the log, A16).
     pub is_left_out: bool,
 }
 

@@ -63,8 +63,9 @@ pub(crate) fn interpret<'a>(
         }
         Some(_) => return Err(DropReason::NotGet),
     }
-    if !status.is_none_or(|status| matches!(status, 200 | 206)) {
-        return Err(DropReason::Status);
+    if let Some(status) = status.filter(|status| !matches!(status, 200 | 206)) {
+        // At most 599.
+        return Err(DropReason::Status(status as u16));
     }
     let file = file(row, target)?;
     if is_of_page(&file) {

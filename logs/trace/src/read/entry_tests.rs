@@ -132,9 +132,12 @@ fn other_methods_and_statuses_are_skipped() {
         with(&[(Field::RequestLine, "POST /a HTTP/1.1")]),
         Err(DropReason::NotGet)
     );
-    assert_eq!(with(&[(Field::Status, "304")]), Err(DropReason::Status));
-    assert_eq!(with(&[(Field::Status, "-1")]), Err(DropReason::Status));
-    assert_eq!(with(&[(Field::Status, "-")]), Err(DropReason::Status));
+    assert_eq!(
+        with(&[(Field::Status, "304")]),
+        Err(DropReason::Status(304))
+    );
+    assert_eq!(with(&[(Field::Status, "-1")]), Err(DropReason::Status(0)));
+    assert_eq!(with(&[(Field::Status, "-")]), Err(DropReason::Status(0)));
     let broken = [(Field::RequestLine, "\\x16\\x03"), (Field::Status, "400")];
     assert_eq!(with(&broken), Err(DropReason::NotGet));
     assert!(with(&[(Field::Status, "TCP_HIT/200")]).is_ok());

@@ -42,9 +42,9 @@ pub enum DropReason {
     /// Its method is not GET.
     #[error("a method other than GET")]
     NotGet,
-    /// Its status is neither 200 nor 206.
-    #[error("a status other than 200 and 206")]
-    Status,
+    /// Its status, which is neither 200 nor 206; 0 is no reply.
+    #[error("status {0}")]
+    Status(u16),
     /// The file is a resource of a web page: an image, a style sheet, a script.
     #[error("a web page, or an image, style sheet or script of one")]
     PageFile,
@@ -69,7 +69,7 @@ impl DropReason {
             self,
             Self::NotARequest
                 | Self::NotGet
-                | Self::Status
+                | Self::Status(_)
                 | Self::PageFile
                 | Self::ManyRanges
                 | Self::UnknownOffset
@@ -77,11 +77,16 @@ impl DropReason {
         )
     }
 
+    /// Whether the server failed to answer the request, or refused it.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Status(0 | 400..))
+    }
+
     /// Whether the line is not of the requests examined, so that nothing was lost.
     pub const fn is_other(self) -> bool {
         matches!(
             self,
-            Self::NotARequest | Self::NotGet | Self::Status | Self::PageFile | Self::Repeated
+            Self::NotARequest | Self::NotGet | Self::Status(_) | Self::PageFile | Self::Repeated
         )
     }
 }

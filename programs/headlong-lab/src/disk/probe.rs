@@ -4,18 +4,24 @@ use headlong_drive::DriveSpec;
 use headlong_survey::{ProbeOptions, ProbedDrive, probe_page};
 use headlong_vdisk::ModelTarget;
 
-use super::fit::model;
+use super::fit::{model, model_of_model};
 use super::{mark_mistakes, mistake};
 use crate::drive_args::drive_spec;
 
 /// Measures a drive and prints the result.
 pub(crate) fn probe(probing: &ProbeOptions) -> anyhow::Result<()> {
     probing.check().map_err(mark_mistakes)?;
-    let subject = match probing.is_of_model() {
-        true => modelled(&spec(probing.drive())?),
-        false => probing.device().map_err(mark_mistakes)?,
+    let done = match probing.is_of_model() {
+        true => {
+            let subject = modelled(&spec(probing.drive())?);
+            headlong_survey::probe(probing, subject, &model_of_model, &probe_page)
+        }
+        false => {
+            let subject = probing.device().map_err(mark_mistakes)?;
+            headlong_survey::probe(probing, subject, &model, &probe_page)
+        }
     };
-    headlong_survey::probe(probing, subject, &model, &probe_page).map_err(mark_mistakes)
+    done.map_err(mark_mistakes)
 }
 
 fn spec(name: &str) -> anyhow::Result<DriveSpec> {

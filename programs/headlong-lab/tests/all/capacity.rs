@@ -1,23 +1,24 @@
-//! `headlong capacity` from the command line: logs and machines without an answer.
+//! `headlong capacity` from the command line: an answer, and logs and machines without one.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Viewers of `titles` titles, 250 kB every 4 s, in the suggested format of nginx.
-fn log(viewers: u32, titles: u32) -> String {
+/// Viewers of `titles` titles, `kilobytes` every 4 s, in the suggested format of nginx.
+fn log(viewers: u32, titles: u32, kilobytes: u32) -> String {
     let mut lines = Vec::new();
     for viewer in 0..viewers {
         let title = viewer * viewer * 7 % titles;
         for part in 0..20 + viewer * 53 % 60 {
             let second = viewer * 37 % 2_000 + part * 4;
-            let (start, end) = (part * 250_000, part * 250_000 + 249_999);
+            let bytes = kilobytes * 1000;
+            let (start, end) = (part * bytes, (part + 1) * bytes - 1);
             let mut line = String::new();
             let _ = write!(
                 line,
                 "198.51.{}.{} - - [26/Oct/2026:10:{:02}:{:02} +0000] \"GET /f/t{title:02}.mp4 \
-                 HTTP/1.1\" 206 250000 \"-\" \"P/1\" rt=0.200 range=\"bytes={start}-{end}\"",
+                 HTTP/1.1\" 206 {bytes} \"-\" \"P/1\" rt=0.200 range=\"bytes={start}-{end}\"",
                 viewer / 250,
                 viewer % 250,
                 second / 60,
@@ -46,8 +47,8 @@ fn logs_without_an_answer_have_exit_codes_and_remedies() {
     let write = |name: &str, text: &str| {
         fs::write(folder.path().join(name), text).expect("written");
     };
-    write("few.log", &log(150, 40));
-    let whole = log(250, 40);
+    write("few.log", &log(150, 40, 250));
+    let whole = log(250, 40, 250);
     write("whole.log", &whole);
     let plain = whole.lines().map(|line| {
         let end = line.find(" rt=").expect("a time");

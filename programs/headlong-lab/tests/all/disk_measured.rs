@@ -64,6 +64,11 @@ fn printed_model_measures_the_same() {
     std::fs::write(&printed, &output.stdout).expect("written");
     let spec: DriveSpec = toml::from_str(&text(&output.stdout)).expect("a drive");
     spec.check().expect("a drive that makes sense");
+    let sources = spec.sources();
+    assert!(
+        sources.starts_with("Fitted to the model hp-146-10k-sas in virtual time, not to a drive"),
+        "{sources}"
+    );
     let output = headlong(&["disk", "probe", "hp-146-10k-sas", "-o", name(&written)]);
     assert!(!text(&output.stdout).contains("kind ="));
     let model = std::fs::read_to_string(&written).expect("read");

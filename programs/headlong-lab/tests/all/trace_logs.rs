@@ -231,24 +231,24 @@ fn lists_unused_columns_once() {
 }
 
 #[test]
-fn times_are_hours_since_start_of_log() {
+fn times_are_hours_of_the_first_day() {
     let (_, json, _) = run_trace(&with_ranges(), &["--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let sections = told["sections"].as_array().expect("a list").iter();
     let figures = sections.filter_map(|section| section["figures"].as_array());
     let mut places = 0;
     for figure in figures.flatten() {
-        if figure["x"]["quantity"] != "Time since the log began" {
+        if figure["x"]["quantity"] != "Time of day, UTC; 0 is Tue, 24 Nov 2026" {
             continue;
         }
         let series = figure["series"].as_array().expect("a list").iter();
         for point in series.flat_map(|one| one["points"].as_array().expect("points")) {
             let hours = point[0].as_f64().expect("a number");
-            assert!((0.0..0.1).contains(&hours), "{figure}");
+            assert!((9.99..10.1).contains(&hours), "{figure}");
             places += 1;
         }
     }
-    assert!(places > 1, "{json}");
+    assert!(places > 2, "{json}");
 }
 
 #[test]
@@ -275,6 +275,64 @@ fn log_without_requests_gives_one_line() {
     assert_eq!(code, Some(5));
     assert!(err.contains("there is no request in the log"), "{err}");
     assert!(!out.contains("Sessions"), "{out}");
+}
+
+#[test]
+fn failures_are_counted_by_status_and_numbers_agree() {
+    let mut log = with_ranges();
+    let first = log.lines().next().expect("a line").to_owned();
+    for (status, count) in [(" 404 ", 3), (" 503 ", 1), (" 304 ", 2)] {
+        log.push_str(&format!("{}\n", first.replace(" 206 ", status)).repeat(count));
+    }
+    log.push_str(&format!("{}\n", first.replace("\"GET ", "\"HEAD ")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (code, text, err) = run(folder.path(), &log, &["--html", "page.html"]);
+    assert_eq!(code, Some(0), "{err}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("written");
+    assert!(!page.contains("-0 %"), "a share that is not negative");
+    let (_, json, _) = run(folder.path(), &log, &["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    // What is left out as intended is not dropped.
+    assert_eq!(told["about"]["dropped"], serde_json::json!([]));
+    let sections = told["sections"].as_array().expect("a list").iter();
+    let tables: Vec<&serde_json::Value> = sections
+        .flat_map(|section| section["tables"].as_array().expect("a list"))
+        .collect();
+    let value = |id: &str, row: &str, column: usize| {
+        let mut tables = tables.iter().filter(|table| table["id"] == id);
+        let rows = tables.next().expect("a table")["rows"].as_array();
+        let mut rows = rows.expect("rows").iter();
+        let row = rows.find(|known| known["key"] == row).expect("a row");
+        row["values"][column].as_f64().expect("a number")
+    };
+    assert_eq!(value("table-failures", "status 404", 0), 3.0);
+    assert_eq!(value("table-failures", "status 503", 0), 1.0);
+    let requests = [
+        value("table-5.1", "requests", 0),
+        value("table-5.2", "total", 0),
+    ];
+    assert_eq!(requests, [300.0; 2]);
+    // 30 viewers, 10 s apart, of 9.1 s each.
+    let peak = value("table-viewers", "peak", 0);
+    assert!((0.9..=1.0).contains(&peak), "{peak}");
+    // Each row of a table of the text is a row of the page.
+    let mut rows = 0;
+    for line in text.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        if cells[0].is_empty() || cells[0].starts_with("--") {
+            continue;
+        }
+        let number = cells[1];
+        let has_both = page.lines().any(|row| {
+            row.contains(&format!(">{}<", cells[0])) && row.contains(&format!(">{number}<"))
+        });
+        assert!(has_both || number.contains('"'), "{line}");
+        rows += 1;
+    }
+    assert!(rows > 40, "{text}");
+    for told in ["status 404", "/films/film0.mp4", "Peak of viewers at once"] {
+        assert!(text.contains(told) && page.contains(told), "{told}");
+    }
 }
 
 #[test]
