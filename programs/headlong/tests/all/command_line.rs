@@ -354,7 +354,6 @@ fn converted_nginx_files_pass_check() {
             &[
                 "conf/edge.conf:24: upstream: an edge has one origin",
                 "conf/edge.conf:41: proxy_set_header: the origin receives its own name",
-                "conf/conf.d/slices.conf:9: proxy_cache_valid: ",
                 "conf/conf.d/slices.conf:17: proxy_ignore_headers: ",
                 "conf/edge.conf:37: limit_req: ",
             ],
