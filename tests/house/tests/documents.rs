@@ -38,6 +38,12 @@ fn each_feature_has_a_test() {
 }
 
 #[test]
+fn each_report_has_a_test_or_a_reason() {
+    let wrong = features::reports_without_test(&sources());
+    assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn lines_of_documents_are_not_too_long() {
     let wrong = documents::too_wide(&sources());
     assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
