@@ -294,7 +294,10 @@ fn answer(server: &Directive) -> Answer {
     let mut tops = locations().filter(|of| Match::of(of) == Match::Prefix("/"));
     let mut others = locations().filter(|of| match Match::of(of) {
         Match::Prefix(prefix) => prefix != "/" && !prefix.starts_with("/.well-known"),
-        Match::Exact(_) | Match::Pattern(_) | Match::Named => false,
+        Match::Exact(path) | Match::Pattern(path) => {
+            !path.contains("well-known") && may_have_files(of.inside())
+        }
+        Match::Named => false,
     });
     let is_rejecting = |of: &Directive| of.name == "ssl_reject_handshake" && of.arg(0) == "on";
     let answers_all = returns(server.inside(), "")
@@ -413,17 +416,16 @@ fn by_pattern(
     let answers = |of: &Directive| of.name.ends_with("_pass") || of.name == "return";
     if access::refuses(block) || block.iter().any(answers) {
         let below = beginning(pattern, folder);
-        let is_below = |table: &Table| {
-            let name = Table::of("path", &below).name;
+        let last = last.iter().filter(|prefix| !folder.starts_with(**prefix));
+        if last.clone().any(|prefix| below.starts_with(*prefix)) {
+            return;
+        }
+        let starts = |table: &Table, prefix: &str| {
+            let name = Table::of("path", prefix).name;
             table.name.starts_with(name.trim_end_matches('"'))
         };
-        let is_last = |table: &Table| {
-            let mut last = last.iter().filter(|prefix| !folder.starts_with(**prefix));
-            last.any(|prefix| {
-                let name = Table::of("path", prefix).name;
-                table.name.starts_with(name.trim_end_matches('"'))
-            })
-        };
+        let is_below = |table: &Table| starts(table, &below);
+        let is_last = |table: &Table| last.clone().any(|prefix| starts(table, prefix));
         let is_it = |table: &&mut Table| is_below(table) && !is_last(table);
         let mut tables: Vec<_> = converted.paths.iter_mut().filter(is_it).collect();
         let mut access = tables.iter().filter_map(|table| table.value("access"));

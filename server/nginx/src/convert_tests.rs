@@ -423,6 +423,11 @@ fn pattern_closes_only_paths_that_it_may_match() {
         assert_eq!(paths(&found), expected, "{pattern}");
         assert!(findings(&found).contains("regular expression"), "{pattern}");
     }
+    let found = of(&format!(
+        "root /srv; {folders} location ~ ^/b/x/ {{ deny all; }}"
+    ));
+    assert_eq!(paths(&found), ["/a/: expires=1h", "/b/: expires=2h"]);
+    assert_eq!(findings(&found), "");
 }
 
 #[test]
@@ -481,6 +486,11 @@ fn hosts_without_files_in_nginx_get_none() {
             "{other}"
         );
     }
+    // Other hosts get files of the first server if it has any.
+    let other = "server { listen 80; location / { return 404; } location ~ ^/b/ { root /b; } }";
+    let found = convert(&parse("n", &format!("{other} {site}")).expect("valid")).expect("a site");
+    assert!(!found.toml.contains("[path.\"/b/\"]"), "{}", found.toml);
+    assert!(findings(&found).contains("regular expression"));
     // The first server answers for the names of the second pattern, too.
     let text = "server { root /srv/b; } server { server_name a.example *.a.example; root /srv; }";
     let found = convert(&parse("n", text).expect("valid")).expect("a site");
