@@ -409,13 +409,17 @@ fn by_pattern(
     converted: &mut Converted<'_>,
 ) {
     // Names with a leading dot are not served.
-    if pattern.contains("/\\.") {
+    if is_of_dots(pattern) {
         return;
     }
     let block = location.inside();
     let answers = |of: &Directive| of.name.ends_with("_pass") || of.name == "return";
     if access::refuses(block) || block.iter().any(answers) {
-        let below = beginning(pattern, folder);
+        let below = match location.arg(0).starts_with("~*") {
+            // A table is for one case of letters.
+            true => folder.to_string(),
+            false => beginning(pattern, folder),
+        };
         let last = last.iter().filter(|prefix| !folder.starts_with(**prefix));
         if last.clone().any(|prefix| below.starts_with(*prefix)) {
             return;
@@ -460,22 +464,52 @@ fn by_pattern(
     }
 }
 
+/// Whether a pattern matches names with a leading dot only.
+fn is_of_dots(pattern: &str) -> bool {
+    let plain = pattern.strip_prefix('^').unwrap_or(pattern);
+    let starts = ["/\\.", "(^|/)\\.", "(?:^|/)\\."];
+    let mut rest = starts.iter().filter_map(|start| plain.strip_prefix(start));
+    rest.next().is_some_and(|rest| !rest.starts_with(OPTIONAL)) && !has_alternatives(pattern)
+}
+
+/// What makes the character before it optional.
+const OPTIONAL: [char; 3] = ['?', '*', '{'];
+
+/// Whether a pattern has alternatives outside of parentheses.
+fn has_alternatives(pattern: &str) -> bool {
+    let mut depth = 0_usize;
+    pattern.chars().any(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '|' && depth == 0
+    })
+}
+
 /// The folder below which all paths lie that a pattern in a folder matches.
 fn beginning(pattern: &str, folder: &str) -> String {
     let Some(rest) = pattern
         .strip_prefix("^/")
-        .filter(|rest| !rest.contains('|') || rest.contains('('))
+        .filter(|_| !has_alternatives(pattern))
     else {
         return folder.to_string();
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
-    let end = rest.find(|c: char| !is_plain(c)).unwrap_or(rest.len());
-    let plain = rest.get(..end).unwrap_or_default();
-    // The last name may go on, or be optional.
-    let whole = plain
-        .rfind('/')
-        .map_or("", |slash| plain.get(..=slash).unwrap_or_default());
-    let below = format!("/{whole}");
+    let (plain, after) = rest.split_at(rest.find(|c| !is_plain(c)).unwrap_or(rest.len()));
+    let plain = match after.starts_with(OPTIONAL) {
+        true => plain
+            .get(..plain.len().saturating_sub(1))
+            .unwrap_or_default(),
+        false => plain,
+    };
+    // The last name may go on.
+    let whole = plain.rsplit_once('/').map_or("", |(whole, _)| whole);
+    let below = match whole {
+        "" => "/".to_string(),
+        whole => format!("/{whole}/"),
+    };
     match below.starts_with(folder) {
         true => below,
         false => folder.to_string(),

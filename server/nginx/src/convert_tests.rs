@@ -410,8 +410,13 @@ fn pattern_closes_only_paths_that_it_may_match() {
     for (pattern, expected) in [
         ("~ \\.php$ { fastcgi_pass a; }", &all[..]),
         ("~ ^/(a|c)/ { deny all; }", &all),
-        ("~ ^/x|y { deny all; }", &all),
-        ("~* ^/a/(.*)/x { proxy_pass http://a; }", &of_a),
+        ("~ ^/a/|^/c { deny all; }", &all),
+        ("~ ^/a/(b)|^/c { deny all; }", &all),
+        ("~ ^/a/?c { deny all; }", &all),
+        ("~* ^/a/c { deny all; }", &all),
+        ("~ (/\\.git|/c) { deny all; }", &all),
+        ("~ /\\.?c { deny all; }", &all),
+        ("~ ^/a/(.*)/x { proxy_pass http://a; }", &of_a),
         ("~ ^/a/x/y { auth_ldap x; }", &inside),
         ("~ ^/a/x/y { location ~ z { deny all; } }", &inside),
         (
@@ -423,11 +428,17 @@ fn pattern_closes_only_paths_that_it_may_match() {
         assert_eq!(paths(&found), expected, "{pattern}");
         assert!(findings(&found).contains("regular expression"), "{pattern}");
     }
-    let found = of(&format!(
-        "root /srv; {folders} location ~ ^/b/x/ {{ deny all; }}"
-    ));
-    assert_eq!(paths(&found), ["/a/: expires=1h", "/b/: expires=2h"]);
-    assert_eq!(findings(&found), "");
+    for pattern in ["^/b/x/", "/\\.", "/\\.(ht|git)", "(^|/)\\."] {
+        let found = of(&format!(
+            "root /srv; {folders} location ~ {pattern} {{ deny all; }}"
+        ));
+        assert_eq!(
+            paths(&found),
+            ["/a/: expires=1h", "/b/: expires=2h"],
+            "{pattern}"
+        );
+        assert_eq!(findings(&found), "", "{pattern}");
+    }
 }
 
 #[test]
