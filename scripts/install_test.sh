@@ -64,7 +64,7 @@ run_image() {
     for profile in default open; do
         # Limits that a machine without CAP_SYS_RESOURCE grants, too.
         set -- --name "$profile" --ulimit "nofile=$(ulimit -Hn)" --ulimit nproc=4096 --read-only --memory 2g -v "$titles:/srv/videos:ro" -v state:/var/lib/headlong \
-            -p 127.0.0.1::8080 -p 127.0.0.1::8081
+            -p 127.0.0.1::8080 -p 127.0.0.1::8081 --health-cmd 'CMD headlong health' --health-interval disable
         if [ $profile = open ]; then
             jq '.syscalls += [{names: ["io_uring_setup", "io_uring_enter", "io_uring_register"],
                 action: "SCMP_ACT_ALLOW"}]' /usr/share/containers/seccomp.json >"$work/seccomp.json"
@@ -73,6 +73,7 @@ run_image() {
         pod run --detach "$@" "$image" >/dev/null
         at=$(pod port $profile 8080)
         is_served "$at" "$(pod port $profile 8081)" || fail "no title: $(pod logs $profile 2>&1)"
+        pod healthcheck run $profile >/dev/null || fail "the health command fails"
         [ "$(pod top $profile user | tail -n 1)" = headlong ] || fail "the user is not headlong"
         # A reply in progress ends before the server does.
         curl -sf --limit-rate 8M -o "$work/slow" "http://$at/films/a.mp4" &

@@ -17,6 +17,7 @@ run="ffmpeg:ffmpeg node:nodejs npm:npm gcc:gcc pkg-config:pkg-config curl:curl"
 test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
     nginx:nginx-light apache2:apache2 haproxy:haproxy ip:iproute2 f2py3:python3-numpy
     traffic_server:trafficserver varnishd:varnish
+    mount.davfs:davfs2 vlc:vlc-bin cvlc:vlc-plugin-base unshare:util-linux
     certbot:certbot rsync:rsync wget:wget rclone:rclone git:git sqlite3:sqlite3 strace:strace
     promtool:prometheus openssl:openssl lintian:lintian rpm:rpm pip3:python3-pip man:man-db systemd-sysusers:systemd"
 bench="fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs ip:iproute2 nginx:nginx-light

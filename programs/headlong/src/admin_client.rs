@@ -31,8 +31,27 @@ impl AdminClient {
         format!("{}{path}", self.base)
     }
 
+    /// The reply to a GET of a URL of [`Self::url`].
+    ///
+    /// # Errors
+    /// There is no server, or it does not answer in time.
+    pub(crate) fn get(&self, url: &str) -> anyhow::Result<ureq::http::Response<ureq::Body>> {
+        self.agent
+            .get(url)
+            .call()
+            .map_err(|error| silent(url, &error))
+    }
+
     /// A POST to a URL of [`Self::url`].
     pub(crate) fn post(&self, url: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
         self.agent.post(url)
     }
+}
+
+/// The message for a server that does not answer.
+pub(crate) fn silent(url: &str, error: &ureq::Error) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{url}: {error}; if the server runs, name its admin address by --admin (`admin` in its \
+         configuration)"
+    )
 }

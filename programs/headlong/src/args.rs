@@ -10,6 +10,7 @@ use headlong_survey::{ProbeOptions, TuneArgs};
 use crate::anyprogram::{ReceptionArgs, RunArgs};
 use crate::fill::FillArgs;
 use crate::fleet::FleetCommand;
+use crate::health::HealthArgs;
 use crate::lab_delegation;
 use crate::manual::{CompletionsArgs, ManualArgs};
 use crate::mount::{MountArgs, MountKeeperArgs};
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     /// Have a running server stop serving a root, or serve it again
     #[command(subcommand)]
     Root(RootCommand),
+    /// Ask a running server whether it can serve, as health checks do
+    Health(HealthArgs),
     /// Several servers as one service: configurations of a balancer
     #[command(subcommand)]
     Fleet(FleetCommand),
@@ -90,7 +93,10 @@ pub fn command() -> clap::Command {
 
 /// The verbs in `headlong --help`, by purpose; clap has one list for all of them.
 const VERB_GROUPS: [(&str, &[&str]); 4] = [
-    ("Serving", &["serve", "check", "fill", "root", "fleet"]),
+    (
+        "Serving",
+        &["serve", "check", "health", "fill", "root", "fleet"],
+    ),
     ("Other programs", &["mount", "reception", "run"]),
     ("Disks and SSDs", &["disk", "tune", "flash"]),
     (

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use headlong_units::Bytes;
 
-use crate::admin_client::AdminClient;
+use crate::admin_client::{AdminClient, silent};
 
 /// Interval between two polls, at first and later. The server ends a fill without polls after ten
 /// seconds.
@@ -185,8 +185,7 @@ impl FillClient {
     }
 
     fn about(&self, path: &str) -> Result<FillStatus, PollError> {
-        let silent =
-            |error: ureq::Error| PollError::Silent(anyhow::anyhow!("{}: {error}", self.url));
+        let silent = |error| PollError::Silent(silent(&self.url, &error));
         let request = self.client.post(&self.url).query("path", path);
         let request = request.query("rate", self.rate.to_string());
         let mut answer = request.send_empty().map_err(silent)?;

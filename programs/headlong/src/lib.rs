@@ -18,6 +18,7 @@ mod check;
 mod fill;
 mod flash;
 mod fleet;
+mod health;
 mod lab_delegation;
 mod manual;
 mod mount;
@@ -77,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Flash(command) => flash::flash(&command),
         Command::Fill(filling) => fill::fill(&filling),
         Command::Root(command) => root::root(&command),
+        Command::Health(asking) => health::health(&asking),
         Command::Fleet(command) => fleet::fleet(&command),
         Command::Completions(completing) => manual::complete(&completing, command()),
         Command::Manual(documenting) => manual::write(&documenting, command()),

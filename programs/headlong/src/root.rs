@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use crate::admin_client::AdminClient;
+use crate::admin_client::{AdminClient, silent};
 
 /// Longer than the server waits for the scan of a root.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
@@ -39,9 +39,7 @@ pub(crate) fn root(command: &RootCommand) -> anyhow::Result<()> {
     let client = AdminClient::new(&target.admin, ANSWER_TIMEOUT);
     let url = client.url(&format!("/{verb}"));
     let folder = trimmed(&target.folder).display().to_string();
-    let failed = |error: ureq::Error| {
-        anyhow::anyhow!("{url}: {error}; name the server's admin address by --admin")
-    };
+    let failed = |error| silent(&url, &error);
     let mut answer = client
         .post(&url)
         .query("root", folder)

@@ -28,7 +28,7 @@ pub struct Preconditions<'a> {
 /// Validators of the current version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// Strong entity tag, with its quotes ([`crate::entity_tag()`]).
+    /// Entity tag, with its quotes ([`crate::entity_tag()`]).
     pub entity_tag: &'a str,
     /// Modification time; `None` if it is missing or not representable in HTTP.
     pub modified: Option<HttpDate>,
@@ -73,7 +73,7 @@ pub fn evaluate(
 
     // Steps 1 and 2: is it still the version that the client expects?
     if let Some(value) = preconditions.if_match {
-        if !TagList::parse(value).any(|t| t.matches_strongly(tag)) {
+        if !TagList::parse(value).any(|t| t.expects(tag)) {
             return PreconditionResult::PreconditionFailed;
         }
     } else if let Some((since, modified)) = dates(preconditions.if_unmodified_since)

@@ -76,6 +76,13 @@ impl<'a> EntityTag<'a> {
         !self.weak && self.quoted == ours
     }
 
+    /// Whether `if-match` with this tag accepts a version of ours: strong comparison; and VLC sends
+    /// a weak tag without its mark, or it could not seek in a file that is new, or has no usable
+    /// time.
+    pub(crate) fn expects(self, ours: &str) -> bool {
+        !self.weak && self.matches_weakly(ours)
+    }
+
     /// Weak comparison.
     pub(crate) fn matches_weakly(self, ours: &str) -> bool {
         self.quoted == ours.strip_prefix("W/").unwrap_or(ours)
@@ -182,6 +189,9 @@ mod tests {
         let early = tag(Some(7));
         let sent = EntityTag::parse(&early).unwrap();
         assert!(sent.matches_weakly(&early) && !sent.matches_strongly(&early));
+        let unmarked = EntityTag::parse("\"1-2-7\"").unwrap();
+        assert!(unmarked.expects(&early) && !unmarked.matches_strongly(&early));
+        assert!(!sent.expects(&early) && !unmarked.expects(&tag(Some(8))));
         for later in [tag(None), tag(Some(8))] {
             assert!(!sent.matches_weakly(&later), "{later}");
         }

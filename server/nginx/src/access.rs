@@ -46,15 +46,39 @@ pub(crate) fn has_check(scope: &Scope<'_>, of: Condition) -> bool {
         .any(|found| found.name == "if" && condition(found) == of)
 }
 
+/// Whether a directive of another module decides on access.
+pub(crate) fn is_foreign_check(of: &Directive) -> bool {
+    let name = of.name.as_str();
+    let is_known = ["auth_request", "auth_basic", "auth_jwt", "auth_delay"]
+        .iter()
+        .any(|known| name.starts_with(known));
+    let is_check = name.starts_with("access_by_lua")
+        || name.starts_with("rewrite_by_lua")
+        || (name.starts_with("auth_") && !is_known)
+        || ["akamai_token_validate", "secure_token_validate"].contains(&name);
+    is_check && of.arg(0) != "off"
+}
+
 /// Whether a block refuses some requests.
 pub(crate) fn refuses(block: &[Directive]) -> bool {
     block.iter().any(|of| match of.name.as_str() {
         "deny" | "secure_link" | "secure_link_md5" | "secure_link_secret" | "internal" => true,
         "auth_request" | "auth_basic" | "auth_jwt" | "ssl_verify_client" => of.arg(0) != "off",
         "return" => of.arg(0).starts_with('4'),
-        "if" => refuses(of.inside()),
-        _ => false,
+        "if" | "location" => refuses(of.inside()),
+        _ => is_foreign_check(of),
     })
+}
+
+/// Whether a block refuses requests because of their signed links, and no others.
+pub(crate) fn refuses_by_link_only(block: &[Directive]) -> bool {
+    let is_link = |of: &Directive| of.name == "if" && condition(of) == Condition::SecureLink;
+    let others: Vec<Directive> = block.iter().filter(|of| !is_link(of)).cloned().collect();
+    others.len() < block.len()
+        && !refuses(&others)
+        && !others
+            .iter()
+            .any(|of| of.name.ends_with("_pass") || of.name == "return")
 }
 
 /// Sets the path's access to closed.
@@ -125,6 +149,14 @@ pub(crate) fn convert(scope: &Scope<'_>, table: &mut Table, findings: &mut Findi
         }
     }
     kinds.extend(by_address(scope, table, findings));
+    if let Some(of) = scope.everywhere().find(|of| is_foreign_check(of)) {
+        findings.add(
+            of,
+            "a check of another module: use a rule of access.md; the path is closed",
+        );
+        kinds.push(of);
+        close(table, of);
+    }
     for of in scope.everywhere().filter(|of| of.name == "if") {
         let is_other = matches!(condition(of), Condition::Other | Condition::Scheme);
         if is_other && refuses(of.inside()) {

@@ -10,7 +10,7 @@ use crate::finding::{Finding, Findings};
 use crate::known::{Treatment, treatment};
 use crate::limits;
 use crate::listen::{Addresses, port};
-use crate::location::{Converted, Match, REDIRECT, SHARED_ZONE};
+use crate::location::{Converted, Match, PROGRAM, REDIRECT, SHARED_ZONE};
 use crate::roots::is_of_challenges;
 use crate::scope::Scope;
 use crate::syntax::Directive;
@@ -53,8 +53,9 @@ pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
         judge(directives, &mut converted.findings, &mut needless);
     }
     judge(http, &mut converted.findings, &mut needless);
-    let scope = outer.inside(chosen.main.inside());
-    convert_server(&scope, &mut converted, &mut needless);
+    if let Some(main) = chosen.main {
+        convert_server(&outer.inside(main.inside()), &mut converted, &mut needless);
+    }
     for server in &chosen.redirecting {
         let around = outer.inside(server.inside());
         for location in server.inside().iter().filter(|of| of.name == "location") {
@@ -72,7 +73,7 @@ pub fn convert(directives: &[Directive]) -> Result<Conversion, &'static str> {
         convert_server(&outer.inside(server.inside()), &mut own, &mut needless);
         sites.extend(site(server, own, &mut converted));
     }
-    finish(converted, &outer, &scope, &chosen, (sites, needless))
+    finish(converted, &outer, &chosen, (sites, needless))
 }
 
 /// Reports the directives of a block that have no place, and collects those that are not needed.
@@ -95,10 +96,15 @@ fn convert_server<'a>(
     needless: &mut BTreeSet<String>,
 ) {
     judge(scope.here(), &mut converted.findings, needless);
-    let mut tasks = Vec::from([scope.clone()]);
-    let (mut patterns, mut has_top) = (Vec::new(), false);
-    while let Some(around) = tasks.pop() {
-        for location in around.here().iter().filter(|of| of.name == "location") {
+    let locations = |block: &'a [Directive]| block.iter().filter(|of| of.name == "location");
+    let top = locations(scope.here()).find(|of| Match::of(of) == Match::Prefix("/"));
+    let top = top.map(|top| scope.inside(top.inside()));
+    converted.roots.set_tree(top.as_ref().unwrap_or(scope));
+    let has_top = top.is_some();
+    let mut tasks = Vec::from([(scope.clone(), "/")]);
+    let (mut patterns, mut last) = (Vec::new(), Vec::new());
+    while let Some((around, folder)) = tasks.pop() {
+        for location in locations(around.here()) {
             let inner = around.inside(location.inside());
             judge(location.inside(), &mut converted.findings, needless);
             match Match::of(location) {
@@ -108,12 +114,14 @@ fn convert_server<'a>(
                         .add_challenges(&inner, &mut converted.findings);
                 }
                 Match::Prefix(prefix) => {
-                    has_top |= prefix == "/";
                     converted.add(&inner, prefix);
-                    tasks.push(inner);
+                    tasks.push((inner, prefix));
+                    if location.arg(0).starts_with("^~") {
+                        last.push(prefix);
+                    }
                 }
-                Match::Exact(path) => exact(path, location, converted),
-                Match::Pattern(pattern) => patterns.push((pattern, location)),
+                Match::Exact(path) => exact(path, location, &around, converted),
+                Match::Pattern(pattern) => patterns.push((pattern, folder, location)),
                 Match::Named => {}
             }
         }
@@ -121,8 +129,8 @@ fn convert_server<'a>(
     if !has_top {
         converted.add(scope, "/");
     }
-    for (pattern, location) in patterns {
-        by_pattern(pattern, location, converted);
+    for (pattern, folder, location) in patterns {
+        by_pattern((pattern, folder), location, &last, converted);
     }
 }
 
@@ -133,6 +141,17 @@ fn site<'a>(server: &'a Directive, own: Converted<'a>, all: &mut Converted<'a>) 
         return Vec::new();
     };
     all.findings.join(own.findings);
+    let all_names = server.inside().iter().filter(|of| of.name == "server_name");
+    for of in all_names {
+        let is_lost = |name: &&String| name.contains(['*', '~']) || name.starts_with('.');
+        if let Some(name) = of.args.iter().find(is_lost) {
+            let text = format!(
+                "{name} is a pattern: other hosts than {first} get the files of the first server; \
+                 add their names to `names`"
+            );
+            all.findings.add(of, text);
+        }
+    }
     let mut table = Table::of("site", first);
     if !others.is_empty() {
         table.set("names", list(others), server);
@@ -176,7 +195,8 @@ fn host_names(server: &Directive) -> Vec<String> {
 
 /// The servers that are converted.
 struct ChosenServers<'a> {
-    main: &'a Directive,
+    /// That for all hosts without a site; none if nginx refuses them, or a program answers them.
+    main: Option<&'a Directive>,
     /// Those that serve the same on other addresses.
     alike: Vec<&'a Directive>,
     /// Those that redirect everything to TLS.
@@ -185,28 +205,59 @@ struct ChosenServers<'a> {
     sites: Vec<&'a Directive>,
 }
 
+/// What a server does with all of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Files, an origin's or those of a program.
+    Content,
+    RedirectToTls,
+    RedirectElsewhere,
+    Refusal,
+}
+
 /// The servers to convert. Reports the others.
 fn chosen<'a>(servers: &[&'a Directive], findings: &mut Findings) -> Option<ChosenServers<'a>> {
     let is_default = |server: &&Directive| {
         let mut listens = server.inside().iter().filter(|of| of.name == "listen");
-        listens.any(|of| of.args.iter().any(|arg| arg == "default_server"))
+        let marks = ["default_server", "default"];
+        listens.any(|of| of.args.iter().any(|arg| marks.contains(&arg.as_str())))
     };
-    let serving = || servers.iter().copied().filter(|server| !redirects(server));
-    let main = serving().find(is_default).or_else(|| serving().next())?;
+    let all = || servers.iter().copied();
+    let serving = || all().filter(|server| answer(server) == Answer::Content);
+    let has_files = |server: &&Directive| may_have_files(server.inside());
+    let is_for_others =
+        |server: &&Directive| [Answer::Content, Answer::Refusal].contains(&answer(server));
+    let mut for_others = all().filter(is_for_others);
+    let first = for_others.clone().next();
+    let for_others = for_others.find(is_default).or(first)?;
+    let has_site = serving().any(|server| has_files(&server) && !host_names(server).is_empty());
+    // Other hosts get nothing if they get no files from nginx either.
+    let main = match has_files(&for_others) && answer(for_others) == Answer::Content {
+        true => Some(for_others),
+        false if has_site => None,
+        false => Some(serving().find(has_files).or_else(|| serving().next())?),
+    };
     let (mut alike, mut redirecting, mut sites) = (Vec::new(), Vec::new(), Vec::new());
-    for server in servers
-        .iter()
-        .copied()
-        .filter(|server| !core::ptr::eq(*server, main))
-    {
-        match () {
-            () if redirects(server) && is_to_tls(server) => redirecting.push(server),
-            () if redirects(server) => findings.add(server, REDIRECT),
-            () if serves_the_same(main, server) && is_on_other_port(main, server) => {
-                alike.push(server)
+    let is_main = |server: &Directive| main.is_some_and(|main| core::ptr::eq(server, main));
+    for server in all().filter(|server| !is_main(server)) {
+        match answer(server) {
+            Answer::RedirectToTls => redirecting.push(server),
+            Answer::RedirectElsewhere => findings.add(server, REDIRECT),
+            Answer::Refusal if main.is_none() => {}
+            Answer::Refusal => findings.add(
+                server,
+                "hosts that are refused here get the files of the first server: close them by a \
+                 [site] with `access = \"closed\"`",
+            ),
+            Answer::Content
+                if main.is_some_and(|main| {
+                    serves_the_same(main, server) && is_on_other_port(main, server)
+                }) =>
+            {
+                alike.push(server);
             }
-            () if !host_names(server).is_empty() => sites.push(server),
-            () => findings.add(
+            Answer::Content if !host_names(server).is_empty() => sites.push(server),
+            Answer::Content => findings.add(
                 server,
                 "a further server without a plain host name is not converted: give it one \
                  (`server_name`), or convert it alone and run a second server",
@@ -221,17 +272,21 @@ fn chosen<'a>(servers: &[&'a Directive], findings: &mut Findings) -> Option<Chos
     })
 }
 
-/// Whether a server redirects to TLS.
-fn is_to_tls(server: &Directive) -> bool {
-    let is_it = |of: &Directive| of.name == "return" && of.arg(1).starts_with("https://");
-    let mut blocks = server.inside().iter().filter(|of| of.name == "location");
-    let mut returns = server.inside().iter();
-    returns.any(is_it) || blocks.any(|of| of.inside().iter().any(is_it))
+/// Whether a block names a folder or an origin with a cache, so that there are files to serve.
+fn may_have_files(block: &[Directive]) -> bool {
+    block.iter().any(|of| match of.name.as_str() {
+        "root" | "alias" | "proxy_cache" => true,
+        "location" => {
+            !matches!(Match::of(of), Match::Prefix(prefix) if is_of_challenges(prefix))
+                && may_have_files(of.inside())
+        }
+        _ => false,
+    })
 }
 
-/// Whether a server answers everything with a redirect, except challenges of ACME.
-fn redirects(server: &Directive) -> bool {
-    let returns = |block: &[Directive], code: &str| {
+/// What a server answers.
+fn answer(server: &Directive) -> Answer {
+    let returns = |block: &'_ [Directive], code: &str| {
         let mut returns = block.iter().filter(|of| of.name == "return");
         returns.any(|of| of.arg(0).starts_with(code))
     };
@@ -239,10 +294,35 @@ fn redirects(server: &Directive) -> bool {
     let mut tops = locations().filter(|of| Match::of(of) == Match::Prefix("/"));
     let mut others = locations().filter(|of| match Match::of(of) {
         Match::Prefix(prefix) => prefix != "/" && !prefix.starts_with("/.well-known"),
-        Match::Exact(_) | Match::Pattern(_) | Match::Named => false,
+        Match::Exact(path) | Match::Pattern(path) => {
+            !path.contains("well-known") && may_have_files(of.inside())
+        }
+        Match::Named => false,
     });
-    returns(server.inside(), "")
-        || (tops.any(|top| returns(top.inside(), "3")) && others.next().is_none())
+    let is_rejecting = |of: &Directive| of.name == "ssl_reject_handshake" && of.arg(0) == "on";
+    let answers_all = returns(server.inside(), "")
+        || server.inside().iter().any(is_rejecting)
+        || (tops.any(|top| returns(top.inside(), "")) && others.next().is_none());
+    match answers_all {
+        false => Answer::Content,
+        true if redirects(server.inside(), "https://") => Answer::RedirectToTls,
+        true if redirects(server.inside(), "") => Answer::RedirectElsewhere,
+        true => Answer::Refusal,
+    }
+}
+
+/// Whether a block, or one in it as certbot writes them, redirects to a URL with this beginning.
+fn redirects(block: &[Directive], beginning: &str) -> bool {
+    block.iter().any(|of| match of.name.as_str() {
+        "return" => {
+            let url = of.args.last().map_or("", String::as_str);
+            let is_redirect = of.arg(0).starts_with('3') || of.args.len() == 1;
+            is_redirect && url.contains("://") && url.starts_with(beginning)
+        }
+        "rewrite" => of.arg(1).contains("://") && of.arg(1).starts_with(beginning),
+        "if" | "location" => redirects(of.inside(), beginning),
+        _ => false,
+    })
 }
 
 /// Whether two servers differ in addresses and certificates only.
@@ -275,48 +355,164 @@ fn is_on_other_port(one: &Directive, other: &Directive) -> bool {
 }
 
 /// A location for one path: it is closed if it is in nginx, and otherwise its settings are lost.
-fn exact(path: &str, location: &Directive, converted: &mut Converted<'_>) {
+fn exact<'a>(
+    path: &str,
+    location: &'a Directive,
+    around: &Scope<'a>,
+    converted: &mut Converted<'_>,
+) {
     let block = location.inside();
+    let has = |names: &[&str]| block.iter().find(|of| names.contains(&of.name.as_str()));
+    let is_named = |name: &str, arg: &str| {
+        let mut all = around.everywhere().filter(|of| of.name == name);
+        all.any(|of| of.args.last().is_some_and(|last| last == arg))
+    };
     // Locations of other content have no file of this name.
-    let is_file = !block
-        .iter()
-        .any(|of| of.name == "internal" || of.name.ends_with("_pass"));
-    if is_file && access::refuses(block) {
+    let pass = block.iter().find(|of| of.name.ends_with("_pass"));
+    if let Some(of) = has(&["return"]).filter(|of| !of.arg(0).starts_with('4')) {
+        let text = match of.arg(0).starts_with('3') || of.args.len() == 1 {
+            true => REDIRECT,
+            false => "no reply but files: keep nginx in front for this (beside.md)",
+        };
+        converted.findings.add(of, text);
+    } else if has(&["internal"]).is_some() || is_named("error_page", path) {
+    } else if let Some(of) = pass {
+        if !has_check_at(around, path) {
+            converted.findings.add(of, PROGRAM);
+        }
+    } else if access::refuses(block) {
         let mut table = Table::of("path", path);
         close(&mut table, location);
         converted.paths.push(table);
-    } else if is_file && !path.ends_with('/') && !["/favicon.ico", "/robots.txt"].contains(&path) {
+    } else if !["/favicon.ico", "/robots.txt"].contains(&path) {
         let text = "a [path] is a prefix: write one for this path if its settings matter";
         converted.findings.add(location, text);
     }
 }
 
-/// A location by a regular expression. If it refuses requests, or answers them by other means, all
-/// paths are closed, as it may match below each.
-fn by_pattern(pattern: &str, location: &Directive, converted: &mut Converted<'_>) {
+/// Whether a location is that of an `auth_request`.
+fn has_check_at(around: &Scope<'_>, path: &str) -> bool {
+    fn is_in(block: &[Directive], path: &str) -> bool {
+        block
+            .iter()
+            .any(|of| (of.name == "auth_request" && of.arg(0) == path) || is_in(of.inside(), path))
+    }
+    is_in(around.here(), path)
+}
+
+/// A location by a regular expression in a folder. If it refuses requests, or answers them by other
+/// means, the paths that it may match are closed; nginx does not try it below those of `last`.
+fn by_pattern(
+    (pattern, folder): (&str, &str),
+    location: &Directive,
+    last: &[&str],
+    converted: &mut Converted<'_>,
+) {
     // Names with a leading dot are not served.
-    if pattern.contains("/\\.") {
+    if is_of_dots(pattern) {
         return;
     }
     let block = location.inside();
     let answers = |of: &Directive| of.name.ends_with("_pass") || of.name == "return";
     if access::refuses(block) || block.iter().any(answers) {
-        for table in &mut converted.paths {
-            close(table, location);
+        let below = match location.arg(0).starts_with("~*") {
+            // A table is for one case of letters.
+            true => folder.to_string(),
+            false => beginning(pattern, folder),
+        };
+        let last = last.iter().filter(|prefix| !folder.starts_with(**prefix));
+        if last.clone().any(|prefix| below.starts_with(*prefix)) {
+            return;
         }
-        let text = "locations by regular expression are not supported, and this one refuses \
-            or answers \
-                    requests: all paths are closed; open folders by [path] tables with rules \
-                    of their own";
+        let starts = |table: &Table, prefix: &str| {
+            let name = Table::of("path", prefix).name;
+            table.name.starts_with(name.trim_end_matches('"'))
+        };
+        let is_below = |table: &Table| starts(table, &below);
+        let is_last = |table: &Table| last.clone().any(|prefix| starts(table, prefix));
+        let is_it = |table: &&mut Table| is_below(table) && !is_last(table);
+        let mut tables: Vec<_> = converted.paths.iter_mut().filter(is_it).collect();
+        let mut access = tables.iter().filter_map(|table| table.value("access"));
+        let has_links = access.clone().any(|of| of == "\"secure-link\"");
+        let is_open = |of| !["\"secure-link\"", "\"closed\""].contains(&of);
+        if access::refuses_by_link_only(block) && has_links && !access.any(is_open) {
+            let text = "here all files of the path need a link, not only those of this pattern; \
+                        for playlists and their segments see tokens in the path (access.md)";
+            converted.findings.add(location, text);
+            return;
+        }
+        tables.iter_mut().for_each(|table| close(table, location));
+        let name = Table::of("path", &below).name;
+        if !converted.paths.iter().any(|table| table.name == name) {
+            let mut table = Table::of("path", &below);
+            close(&mut table, location);
+            converted.paths.push(table);
+        }
+        let text = format!(
+            "locations by regular expression are not supported, and this one refuses or answers \
+             requests: all paths below {below} are closed; open folders by [path] tables with \
+             rules of their own"
+        );
         converted.findings.add(location, text);
         return;
     }
     let is_set = |of: &Directive| treatment(&of.name) == Treatment::Converted;
     if block.iter().any(is_set) {
-        let text = "locations by regular expression are not supported: write its settings in \
-            a [path] for \
-                    each folder, and its `root` in `roots`";
+        let text = "locations by regular expression are not supported: write its settings in a \
+                    [path] for each folder, and its folder in `alias`";
         converted.findings.add(location, text);
+    }
+}
+
+/// Whether a pattern matches names with a leading dot only.
+fn is_of_dots(pattern: &str) -> bool {
+    let plain = pattern.strip_prefix('^').unwrap_or(pattern);
+    let starts = ["/\\.", "(^|/)\\.", "(?:^|/)\\."];
+    let mut rest = starts.iter().filter_map(|start| plain.strip_prefix(start));
+    rest.next().is_some_and(|rest| !rest.starts_with(OPTIONAL)) && !has_alternatives(pattern)
+}
+
+/// What makes the character before it optional.
+const OPTIONAL: [char; 3] = ['?', '*', '{'];
+
+/// Whether a pattern has alternatives outside of parentheses.
+fn has_alternatives(pattern: &str) -> bool {
+    let mut depth = 0_usize;
+    pattern.chars().any(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '|' && depth == 0
+    })
+}
+
+/// The folder below which all paths lie that a pattern in a folder matches.
+fn beginning(pattern: &str, folder: &str) -> String {
+    let Some(rest) = pattern
+        .strip_prefix("^/")
+        .filter(|_| !has_alternatives(pattern))
+    else {
+        return folder.to_string();
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
+    let (plain, after) = rest.split_at(rest.find(|c| !is_plain(c)).unwrap_or(rest.len()));
+    let plain = match after.starts_with(OPTIONAL) {
+        true => plain
+            .get(..plain.len().saturating_sub(1))
+            .unwrap_or_default(),
+        false => plain,
+    };
+    // The last name may go on.
+    let whole = plain.rsplit_once('/').map_or("", |(whole, _)| whole);
+    let below = match whole {
+        "" => "/".to_string(),
+        whole => format!("/{whole}/"),
+    };
+    match below.starts_with(folder) {
+        true => below,
+        false => folder.to_string(),
     }
 }
 
@@ -352,7 +548,6 @@ fn needed(mut paths: Vec<Table>) -> Vec<Table> {
 fn finish(
     converted: Converted<'_>,
     outer: &Scope<'_>,
-    scope: &Scope<'_>,
     servers: &ChosenServers<'_>,
     (sites, needless): (Vec<Table>, BTreeSet<String>),
 ) -> Result<Conversion, &'static str> {
@@ -366,19 +561,26 @@ fn finish(
     let mut tables = Vec::from([Table::new("")]);
     let has_roots = roots.write(&mut tables[0]);
     roots.write_challenges(&mut tables[0]);
-    if !has_roots && pulls.is_empty() {
+    let is_empty = !has_roots && pulls.is_empty();
+    if is_empty && sites.is_empty() {
         return Err("no folder and no origin that could be served; keep nginx, and see beside.md");
     }
     let mut addresses = Addresses::default();
-    let main = core::iter::once(&servers.main);
-    for server in main.chain(&servers.alike).chain(&servers.sites) {
+    let main = servers.main.iter();
+    let sites_of = servers
+        .sites
+        .iter()
+        .filter(|of| may_have_files(of.inside()));
+    for server in main.chain(&servers.alike).chain(sites_of) {
         addresses.add(server.inside(), &mut findings);
     }
     for server in &servers.redirecting {
         addresses.add_redirect(server, &mut findings);
     }
     addresses.write(outer, &mut tables, &mut findings);
-    limits::convert(scope, &mut tables, &mut findings);
+    if let Some(first) = servers.main.or(servers.sites.first().copied()) {
+        limits::convert(&outer.inside(first.inside()), &mut tables, &mut findings);
+    }
     let mut cors = Table::new("cors");
     cors.remark(
         "origins",
@@ -393,7 +595,9 @@ fn finish(
         );
     }
     tables.push(cors);
-    tables.extend(needed(paths));
+    if !is_empty {
+        tables.extend(needed(paths));
+    }
     tables.extend(sites);
     tables.extend(pulls);
     let mut toml = HEAD.to_string();

@@ -143,7 +143,9 @@ fn root_of_one_location_is_not_open_elsewhere() {
     let found = of("location /films/ { root /srv; }");
     let closed = String::from("access = \"closed\"");
     assert_eq!(table(&found, "[path.\"/\"]"), Some([closed].into()));
-    assert_eq!(table(&found, "[path.\"/films/\"]"), Some(Vec::new()));
+    let folder = String::from("alias = \"/srv/films\"");
+    assert_eq!(table(&found, "[path.\"/films/\"]"), Some([folder].into()));
+    assert!(!found.toml.contains("roots"), "{}", found.toml);
 }
 
 #[test]
@@ -316,4 +318,302 @@ fn alias_of_folder_is_one_of_its_path() {
     );
     let nested = of("root /srv/videos; location /a/ { alias /srv/videos/b/; }");
     assert!(findings(&nested).contains("lie in each other"));
+}
+
+/// The entries of paths, without quotes and spaces: `/a/: alias=/srv/a`.
+fn paths(found: &Conversion) -> Vec<String> {
+    let (mut paths, mut at) = (Vec::new(), None);
+    for line in lines(found) {
+        if line.starts_with('[') || line.is_empty() {
+            let name = line
+                .strip_prefix("[path.")
+                .map(|name| name.replace(['"', ']'], ""));
+            at = name.inspect(|name| paths.push(format!("{name}:")));
+        } else if at.is_some() {
+            let entry = line.replace([' ', '"'], "");
+            paths
+                .last_mut()
+                .expect("a path")
+                .push_str(&format!(" {entry}"));
+        }
+    }
+    paths
+}
+
+#[test]
+fn each_path_has_the_files_of_one_folder() {
+    for (server, roots, expected) in [
+        // Nothing else of /mnt is served.
+        (
+            "root /srv; location /hls { root /mnt; }",
+            Some("/srv"),
+            &["/hls: access=closed", "/hls/: alias=/mnt/hls"][..],
+        ),
+        (
+            "location / { root /srv; } location /hls { alias /tmp/x/; }",
+            Some("/srv"),
+            &["/hls: access=closed", "/hls/: alias=/tmp/x"],
+        ),
+        (
+            "root /srv; location /a/ { alias /mnt/b/; location /a/c/ { expires 1h; } }",
+            Some("/srv"),
+            &["/a/: alias=/mnt/b", "/a/c/: expires=1h"],
+        ),
+        (
+            "root /srv; location /a/ { alias /srv/a/; } location /b/ { root /srv; }",
+            Some("/srv"),
+            &[],
+        ),
+        (
+            "location /a/ { root /srv/; } location /b/ { root /srv/; }",
+            None,
+            &["/: access=closed", "/a/: alias=/srv/a", "/b/: alias=/srv/b"],
+        ),
+        (
+            "root /srv; location / { root /mnt; } location /b/ { }",
+            Some("/mnt"),
+            &["/b/: alias=/srv/b"],
+        ),
+        (
+            "root /srv; location /a.mp4 { root /mnt; }",
+            Some("/srv"),
+            &["/a.mp4: access=closed"],
+        ),
+        (
+            "root /srv; location /a/ { alias /mnt/b; }",
+            Some("/srv"),
+            &["/a/: access=closed"],
+        ),
+    ] {
+        let found = of(server);
+        let all = lines(&found);
+        let root = all.iter().find_map(|line| line.strip_prefix("roots = "));
+        assert_eq!(
+            root,
+            roots.map(|root| format!("[\"{root}\"]")).as_deref(),
+            "{server}"
+        );
+        assert_eq!(paths(&found), expected, "{server}");
+    }
+}
+
+#[test]
+fn pattern_closes_only_paths_that_it_may_match() {
+    let folders = "location /a/ { expires 1h; } location ^~ /b/ { expires 2h; }";
+    let all = [
+        "/: access=closed",
+        "/a/: expires=1h access=closed",
+        "/b/: expires=2h",
+    ];
+    let of_a = ["/a/: expires=1h access=closed", "/b/: expires=2h"];
+    let inside = ["/a/: expires=1h", "/a/x/: access=closed", "/b/: expires=2h"];
+    for (pattern, expected) in [
+        ("~ \\.php$ { fastcgi_pass a; }", &all[..]),
+        ("~ ^/(a|c)/ { deny all; }", &all),
+        ("~ ^/a/|^/c { deny all; }", &all),
+        ("~ ^/a/(b)|^/c { deny all; }", &all),
+        ("~ ^/a/?c { deny all; }", &all),
+        ("~* ^/a/c { deny all; }", &all),
+        ("~ (/\\.git|/c) { deny all; }", &all),
+        ("~ /\\.?c { deny all; }", &all),
+        ("~ ^/a/(.*)/x { proxy_pass http://a; }", &of_a),
+        ("~ ^/a/x/y { auth_ldap x; }", &inside),
+        ("~ ^/a/x/y { location ~ z { deny all; } }", &inside),
+        (
+            "~ \\.mp4$ { expires 3h; }",
+            &["/a/: expires=1h", "/b/: expires=2h"],
+        ),
+    ] {
+        let found = of(&format!("root /srv; {folders} location {pattern}"));
+        assert_eq!(paths(&found), expected, "{pattern}");
+        assert!(findings(&found).contains("regular expression"), "{pattern}");
+    }
+    for pattern in ["^/b/x/", "/\\.", "/\\.(ht|git)", "(^|/)\\."] {
+        let found = of(&format!(
+            "root /srv; {folders} location ~ {pattern} {{ deny all; }}"
+        ));
+        assert_eq!(
+            paths(&found),
+            ["/a/: expires=1h", "/b/: expires=2h"],
+            "{pattern}"
+        );
+        assert_eq!(findings(&found), "", "{pattern}");
+    }
+}
+
+#[test]
+fn pattern_in_a_location_concerns_that_only() {
+    let link = "secure_link $arg_md5,$arg_expires; secure_link_md5 \"$secure_link_expires$uri s\";";
+    let refuse = "if ($secure_link = \"\") { return 403; }";
+    let found = of(&format!(
+        "root /srv; location /a/ {{ {link} location ~ m3u8$ {{ {refuse} }} }}"
+    ));
+    let expected = "/a/: access=secure-link secure_link_md5=$secure_link_expires$uris";
+    assert_eq!(paths(&found), [expected]);
+    assert!(findings(&found).contains("all files of the path need a link"));
+    let found = of("root /srv; location ^~ /a/ { location ~ mp4$ { deny all; } }");
+    assert_eq!(paths(&found), ["/a/: access=closed"]);
+}
+
+#[test]
+fn redirect_as_certbot_writes_it_is_converted() {
+    let text = "server { server_name a.example; root /srv; listen 443 ssl;\n\
+        ssl_certificate /c; ssl_certificate_key /k; }\n\
+        server { if ($host = a.example) { return 301 https://$host$request_uri; }\n\
+        listen 80; listen [::]:80; server_name a.example; return 404; }";
+    let found = convert(&parse("n", text).expect("valid")).expect("a site");
+    assert!(
+        found.toml.contains("redirect = [\"[::]:80\"]"),
+        "{}",
+        found.toml
+    );
+    assert_eq!(findings(&found), "");
+}
+
+#[test]
+fn hosts_without_files_in_nginx_get_none() {
+    let site = "server { listen 80; server_name a.example; root /srv; location /x/ { deny all; } }";
+    for other in [
+        "server { listen 80 default_server; return 444; }",
+        "server { listen 80 default; server_name _; location / { return 404; } }",
+        "server { listen 80; server_name b.example; location / { proxy_pass http://b; } }",
+        "server { listen 443 ssl default_server; ssl_reject_handshake on; }",
+    ] {
+        let text = format!("{other} {site}");
+        let found = convert(&parse("n", &text).expect("valid")).expect(other);
+        let all = lines(&found);
+        assert!(
+            !all.iter().any(|line| line.starts_with("[path.")),
+            "{}",
+            found.toml
+        );
+        assert_eq!(all[0], "listen = [\"0.0.0.0:80\"]", "{}", found.toml);
+        let own = table(&found, "[site.\"a.example\"]").expect(other);
+        assert_eq!(own, ["roots = [\"/srv\"]"]);
+        let closed = table(&found, "[site.\"a.example\".path.\"/x/\"]");
+        assert_eq!(
+            closed,
+            Some([String::from("access = \"closed\"")].into()),
+            "{other}"
+        );
+    }
+    // Other hosts get files of the first server if it has any.
+    let other = "server { listen 80; location / { return 404; } location ~ ^/b/ { root /b; } }";
+    let found = convert(&parse("n", &format!("{other} {site}")).expect("valid")).expect("a site");
+    assert!(!found.toml.contains("[path.\"/b/\"]"), "{}", found.toml);
+    assert!(findings(&found).contains("regular expression"));
+    // The first server answers for the names of the second pattern, too.
+    let text = "server { root /srv/b; } server { server_name a.example *.a.example; root /srv; }";
+    let found = convert(&parse("n", text).expect("valid")).expect("a site");
+    assert!(findings(&found).contains("*.a.example is a pattern"));
+}
+
+#[test]
+fn fields_set_by_method_are_those_of_get() {
+    let found = of("root /srv; add_header X-Outer 1; location /a/ {\n\
+        if ($request_method = 'OPTIONS') { add_header Access-Control-Allow-Origin *;\n\
+        add_header Access-Control-Allow-Headers 'Range,X-Token'; return 204; }\n\
+        if ($request_method = 'GET') { add_header Access-Control-Allow-Origin * always; } }");
+    assert_eq!(paths(&found)[1], "/a/: cors_origins=[*]");
+    assert!(lines(&found).contains(&String::from("headers = [\"X-Token\"]")));
+}
+
+#[test]
+fn rate_is_that_of_a_variable_too() {
+    let found = of("root /srv; location /a/ { set $limit_rate 2m; }");
+    assert_eq!(paths(&found), ["/a/: bytes_per_second_max=2MiB"]);
+}
+
+#[test]
+fn nothing_of_a_usual_file_is_lost_in_silence() {
+    for (server, said) in [
+        ("location = / { return 302 /web/; }", "return: redirects"),
+        (
+            "location = /up { return 200 ok; }",
+            "return: no reply but files",
+        ),
+        (
+            "location = /api { proxy_pass http://a; }",
+            "proxy_pass: a program",
+        ),
+        (
+            "location = /a.mp4 { expires 1h; }",
+            "location: a [path] is a prefix",
+        ),
+        ("access_log /l combined if=$x;", "access_log: if=$x: "),
+        (
+            "location /a/ { access_log /m; }",
+            "access_log: there is one",
+        ),
+        (
+            "location /a/ { auth_ldap x; }",
+            "auth_ldap: a check of another module",
+        ),
+        (
+            "location /a/ { access_by_lua_file x; }",
+            "access_by_lua_file: a check",
+        ),
+        (
+            "location /a/ { limit_except PUT { deny all; } }",
+            "limit_except: only GET",
+        ),
+        ("location /a/ { vod hls; }", "vod: files are sent"),
+        (
+            "location /a/ { if (-f $request_filename) { break; } }",
+            "if: this condition",
+        ),
+    ] {
+        let found = of(&format!("root /srv; {server}"));
+        let found = findings(&found);
+        assert!(
+            found.starts_with(&format!("n:1: {said}")),
+            "{server}: {found}"
+        );
+    }
+    // What is reported elsewhere, or what nginx does for itself.
+    for server in [
+        "error_page 500 /50x.html; location = /50x.html { root /srv; internal; }",
+        "location = /q { internal; proxy_pass http://127.0.0.1:9; } location /a/ { auth_request /q; }",
+        "location = /favicon.ico { access_log off; log_not_found off; }",
+    ] {
+        let found = of(&format!("root /srv; {server}"));
+        let found = findings(&found);
+        assert!(!found.contains(": location"), "{server}: {found}");
+        assert!(!found.contains("proxy_pass"), "{server}: {found}");
+    }
+}
+
+#[test]
+fn origin_that_cannot_be_asked_is_named() {
+    let edge = |location: &str| {
+        let text = format!(
+            "proxy_cache_path /c keys_zone=z:1m; upstream u {{ server 10.0.0.1 backup;\n\
+             server 10.0.0.2 down; server 10.0.0.3 weight=2; }}\n\
+             server {{ proxy_cache z; location /v/ {{ proxy_pass http://u; }}\n\
+             location /w/ {{ {location} }} }}"
+        );
+        convert(&parse("n", &text).expect("valid")).expect(location)
+    };
+    let found = edge("proxy_pass http://unix:/run/a:/x/; ");
+    assert_eq!(
+        table(&found, "[pull.\"/v/\"]").expect("a table")[0],
+        "origin = \"http://10.0.0.3/v/\""
+    );
+    assert!(!found.toml.contains("[pull.\"/w/\"]"), "{}", found.toml);
+    assert!(findings(&found).contains("an origin on a unix socket"));
+    let found = edge(
+        "proxy_pass http://u/; proxy_cache_valid any 1m;\n\
+        proxy_set_header Authorization x; proxy_set_header X-Real-IP $remote_addr;",
+    );
+    let findings = findings(&found);
+    assert_eq!(
+        findings.matches("proxy_set_header").count(),
+        1,
+        "{findings}"
+    );
+    let of_w = table(&found, "[pull.\"/w/\"]").expect("a table");
+    assert!(
+        of_w.contains(&String::from("negative = \"1min\"")),
+        "{of_w:?}"
+    );
 }

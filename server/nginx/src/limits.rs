@@ -91,6 +91,9 @@ fn log(scope: &Scope<'_>, findings: &mut Findings) -> Table {
             );
         }
         (_, Ok(path)) if path.starts_with('/') => {
+            if let Some(condition) = of.args.iter().find(|arg| arg.starts_with("if=")) {
+                findings.add(of, format!("{condition}: here all requests are logged"));
+            }
             table.set("access", quote(&path), of);
             log_format(scope, of, &mut table, findings);
         }

@@ -12,7 +12,7 @@ use crate::access::{self, Condition, close, condition, has_check};
 use crate::finding::Findings;
 use crate::origin;
 use crate::quantity;
-use crate::roots::Roots;
+use crate::roots::{Place, Roots};
 use crate::scope::Scope;
 use crate::syntax::Directive;
 use crate::table::{Table, list};
@@ -68,12 +68,17 @@ const PROGRAMS: [&str; 5] = [
     "grpc_pass",
     "memcached_pass",
 ];
-const OTHER_CONTENT: [&str; 5] = [
+const OTHER_CONTENT: [&str; 10] = [
     "stub_status",
     "empty_gif",
     "js_content",
     "perl",
-    "content_by_lua_block",
+    "rtmp_stat",
+    "rtmp_control",
+    "vhost_traffic_status_display",
+    "flv_live",
+    "vod",
+    "hls",
 ];
 
 impl<'a> Converted<'a> {
@@ -96,12 +101,15 @@ impl<'a> Converted<'a> {
     fn content(&mut self, scope: &Scope<'a>, prefix: &str, table: &mut Table) {
         let pass = scope.here().iter().find(|of| of.name == "proxy_pass");
         let Some(pass) = pass else {
-            let is_served = self.roots.add(scope, prefix, table, &mut self.findings);
-            match scope.all(&["root", "alias"]).pop() {
-                Some(of) if !is_served => close(table, of),
-                Some(_) => {}
+            let place = self.roots.add(scope, prefix, &mut self.findings);
+            match (place, scope.all(&["root", "alias"]).pop()) {
+                (Place::Tree, _) => {}
+                (Place::Alias(folder), _) => self.set_alias(&folder, prefix, table),
+                (Place::Nowhere, Some(of)) => close(table, of),
                 // nginx serves its own folder of pages here, and not the roots of other locations.
-                None => table.remark("access", quote("closed"), "no `root` applies to it"),
+                (Place::Nowhere, None) => {
+                    table.remark("access", quote("closed"), "no `root` applies to it");
+                }
             }
             return;
         };
@@ -121,6 +129,22 @@ impl<'a> Converted<'a> {
         }
     }
 
+    /// Names the folder of a path. An `alias` is for paths with a slash at their end; others with
+    /// the same beginning, which nginx would look up beside the folder, are closed.
+    fn set_alias(&mut self, path: &str, prefix: &str, table: &mut Table) {
+        let Some((folder, of)) = self.roots.alias(path) else {
+            return;
+        };
+        if path != prefix {
+            let mut beside = Table::of("path", prefix);
+            let remark = format!("files beside the folder {path}");
+            beside.remark("access", quote("closed"), &remark);
+            self.paths.push(beside);
+            table.name = Table::of("path", path).name;
+        }
+        table.set("alias", quote(folder), of);
+    }
+
     /// Fields of replies, rates, and sites.
     fn settings(&mut self, scope: &Scope<'_>, table: &mut Table) {
         self.expires(scope, table);
@@ -130,9 +154,11 @@ impl<'a> Converted<'a> {
             table.set("listing", quote(format), of);
         }
         self.headers(scope, table);
-        if let Some(of) = scope.last("limit_rate") {
+        let is_rate = |of: &&Directive| of.name == "set" && of.arg(0) == "$limit_rate";
+        let variable = scope.here().iter().rfind(is_rate).map(|of| (of, of.arg(1)));
+        if let Some((of, rate)) = variable.or(scope.last("limit_rate").map(|of| (of, of.arg(0)))) {
             match scope
-                .constant(of.arg(0))
+                .constant(rate)
                 .ok()
                 .and_then(|rate| quantity::size(&rate))
             {
@@ -186,7 +212,35 @@ impl<'a> Converted<'a> {
     fn headers(&mut self, scope: &Scope<'_>, table: &mut Table) {
         let (mut fields, mut origins) = (Vec::new(), Vec::new());
         let mut last = None;
-        for of in scope.all(&["add_header"]) {
+        // Fields of an `if` that holds for GET replace those around it.
+        let by_method = |method: &'static str| {
+            let is_it = move |of: &&Directive| {
+                let words = of.args.join(" ");
+                of.name == "if"
+                    && condition(of) == Condition::Method
+                    && words.contains(method)
+                    && !words.contains('!')
+            };
+            let blocks = scope.here().iter().filter(is_it);
+            let all = blocks.flat_map(Directive::inside);
+            all.filter(|of| of.name == "add_header").collect::<Vec<_>>()
+        };
+        for of in by_method("OPTIONS") {
+            if of
+                .arg(0)
+                .eq_ignore_ascii_case("access-control-allow-headers")
+            {
+                let names = of.arg(1).split([',', ' ']);
+                let names = names.filter(|name| !is_always_allowed(name));
+                self.cors_headers.extend(names.map(ToOwned::to_owned));
+            }
+        }
+        let of_get = by_method("GET");
+        let fields_of = match of_get.is_empty() {
+            true => scope.all(&["add_header"]),
+            false => of_get,
+        };
+        for of in fields_of {
             let name = of.arg(0).to_ascii_lowercase();
             let value = scope.constant(of.arg(1));
             match (name.as_str(), value) {
@@ -281,6 +335,11 @@ impl<'a> Converted<'a> {
                         for each folder, or keep nginx in front (beside.md)",
                     );
                 }
+                // The server's own is converted.
+                "access_log" if of.arg(0) != "off" && scope.depth() > 2 => self.findings.add(
+                    of,
+                    "there is one access log, with all paths: that of the server is converted",
+                ),
                 "try_files" => {
                     let is_plain = |arg: &String| ["$uri", "$uri/", "=404"].contains(&arg.as_str());
                     if !of.args.iter().all(is_plain) {
@@ -332,6 +391,10 @@ fn allowed_origins(scope: &Scope<'_>, variable: &str) -> (Vec<String>, &'static 
 pub(crate) const SHARED_ZONE: &str =
     "several locations share this zone: `bytes_max` is that of each, so divide it among them";
 
+/// The remedy for programs.
+pub(crate) const PROGRAM: &str =
+    "a program answers there: keep nginx in front of it (beside.md); the path is closed";
+
 /// The remedy for redirects.
 pub(crate) const REDIRECT: &str =
     "redirects to other places are not sent: keep nginx in front (beside.md)";
@@ -352,11 +415,16 @@ pub(crate) fn closed<'a>(scope: &Scope<'a>, findings: &mut Findings) -> Option<&
                     paths of \
                  videos here; the path is closed"
             }
-            name if PROGRAMS.contains(&name) => {
-                "a program answers there: keep nginx in front of it (beside.md); the path is \
-                    closed"
+            name if PROGRAMS.contains(&name) => PROGRAM,
+            name if OTHER_CONTENT.contains(&name) || name.starts_with("content_by_lua") => {
+                return Some(of);
             }
-            name if OTHER_CONTENT.contains(&name) => return Some(of),
+            "limit_except"
+                if access::refuses(of.inside())
+                    && !of.args.iter().any(|arg| arg == "GET" || arg == "HEAD") =>
+            {
+                return Some(of);
+            }
             _ => continue,
         };
         findings.add(of, text);

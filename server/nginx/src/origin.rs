@@ -32,7 +32,8 @@ pub(crate) fn upstream_url<'a>(scope: &Scope<'a>, url: &str) -> (String, Option<
             .flat_map(Directive::inside)
             .filter(|of| of.name == "server")
     };
-    match servers().next() {
+    let is_in_use = |of: &&Directive| !of.args.iter().any(|arg| arg == "down" || arg == "backup");
+    match servers().find(is_in_use).or_else(|| servers().next()) {
         Some(server) => {
             let several = upstream.filter(|_| servers().count() > 1);
             (format!("{scheme}://{}{path}", server.arg(0)), several)
@@ -159,6 +160,14 @@ fn origin(
         );
     }
     let authority = url.split_once("://").map_or("", |(_, rest)| rest);
+    if authority.starts_with("unix:") {
+        findings.add(
+            pass,
+            "an origin on a unix socket is not supported: let it listen on a port of 127.0.0.1, \
+             and write that in `origin`; the path is closed",
+        );
+        return None;
+    }
     let url = match authority.contains('/') {
         true => url.clone(),
         false => format!("{url}{prefix}"),
@@ -179,10 +188,42 @@ fn origin(
             );
         }
     }
+    for of in scope.all(&["proxy_set_header"]) {
+        if !is_of_proxies(of.arg(0)) && !of.arg(1).is_empty() {
+            findings.add(
+                of,
+                "an edge sends no fields of its own to the origin: if the origin requires this \
+                 one, keep an nginx between them",
+            );
+        }
+    }
     Some(match url.ends_with('/') {
         true => url,
         false => format!("{url}/"),
     })
+}
+
+/// Fields that an edge sends itself, or that describe the viewer to a program.
+fn is_of_proxies(name: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "host",
+        "connection",
+        "upgrade",
+        "range",
+        "if-range",
+        "accept-encoding",
+        "forwarded",
+        "cookie",
+        "user-agent",
+        "referer",
+        "origin",
+        "via",
+    ];
+    let name = name.to_ascii_lowercase();
+    NAMES.contains(&name.as_str())
+        || name.starts_with("x-forwarded-")
+        || name == "x-real-ip"
+        || name == "x-request-id"
 }
 
 /// `NAME` of `NAME=VALUE`.
@@ -192,7 +233,10 @@ fn option<'a>(of: &'a Directive, name: &str) -> Option<&'a str> {
 }
 
 fn valid(scope: &Scope<'_>, table: &mut Table, findings: &mut Findings) {
-    for of in scope.all(&["proxy_cache_valid"]) {
+    let mut all = scope.all(&["proxy_cache_valid"]);
+    // Times of single codes replace that of any.
+    all.sort_by_key(|of| !of.args.iter().any(|arg| arg == "any"));
+    for of in all {
         let Some((time, codes)) = of.args.split_last() else {
             continue;
         };
@@ -203,6 +247,10 @@ fn valid(scope: &Scope<'_>, table: &mut Table, findings: &mut Findings) {
         let time = quote(&time.to_string());
         let has = |code: &str| codes.iter().any(|of| of == code);
         match () {
+            () if has("any") => {
+                table.set("fresh", time.clone(), of);
+                table.set("negative", time, of);
+            }
             () if codes.is_empty() || has("200") || has("206") => table.set("fresh", time, of),
             () if has("404") => table.set("negative", time, of),
             () => findings.add(

@@ -29,6 +29,11 @@ impl<'a> Scope<'a> {
         self.0.last().copied().unwrap_or_default()
     }
 
+    /// The number of blocks: 2 in a server.
+    pub(crate) fn depth(&self) -> usize {
+        self.0.len()
+    }
+
     /// The directives of all blocks, the outermost first.
     pub(crate) fn everywhere(&self) -> impl Iterator<Item = &'a Directive> {
         self.0.iter().flat_map(|level| level.iter())

@@ -457,3 +457,52 @@ fn to_json(probe: &ProbeReport) -> Value {
         "model": probe.model.as_deref().and_then(|text| toml::from_str::<Value>(text).ok()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use headlong_disk::Request;
+    use headlong_units::Duration;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        probing: ProbeOptions,
+    }
+
+    /// A drive without an arm.
+    struct Flash;
+
+    impl Target for Flash {
+        fn sectors(&self) -> u64 {
+            (1 << 34) / SECTOR_BYTES
+        }
+
+        fn perform(&mut self, _: Request) -> Result<Duration, ProbeError> {
+            Ok(Duration::from_micros(100))
+        }
+    }
+
+    #[test]
+    fn wrong_flag_of_the_kernel_is_named_with_the_remedy() {
+        let probing = CommandLine::parse_from(["probe", "/dev/sdz"]).probing;
+        for (rotational, is_wrong) in [(Some(true), true), (Some(false), false), (None, false)] {
+            let drive = ProbedDrive {
+                name: "sdz".to_owned(),
+                kind: "a disk",
+                target: Box::new(Flash),
+                rotational,
+                rpm: None,
+                finds_blocks: false,
+                settle: 0.0,
+            };
+            let probe = measure(&probing, drive, None, &|_, _| None).expect("measured");
+            let text = render(&probe, false);
+            assert!(text.contains(", does not rotate"), "{text}");
+            let remedy = "write `rotational = false` in its table [device.\"NAME\"]";
+            assert_eq!(text.contains(remedy), is_wrong, "{text}");
+        }
+    }
+}

@@ -38,7 +38,7 @@ fn each_feature_has_a_test() {
 }
 
 #[test]
-fn each_test_of_a_report_exists() {
+fn each_report_has_a_test_or_a_reason() {
     let wrong = features::reports_without_test(&sources());
     assert!(wrong.is_empty(), "failures:\n{}", wrong.join("\n"));
 }

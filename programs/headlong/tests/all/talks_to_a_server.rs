@@ -108,3 +108,36 @@ fn fill_ends_with_reason_when_refused_or_not_understood() {
     let why = text(&headlong(&list, "").stderr);
     assert!(why.contains("/nonexistent/list"), "{why}");
 }
+
+#[test]
+fn health_is_the_word_of_the_server() {
+    for (answer, code, said) in [
+        ((200, "ok\n"), 0, "ok\n"),
+        (
+            (503, "every disk is out of service\n"),
+            2,
+            "503: every disk is out",
+        ),
+    ] {
+        let (address, asked) = server(vec![Some(answer)]);
+        let ended = headlong(&["health", "--admin", &address], "");
+        let all = text(&ended.stdout) + &text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{all}");
+        assert!(all.contains(said), "{all}");
+        assert_eq!(asked.join().expect("no panic"), ["GET /healthz HTTP/1.1"]);
+    }
+}
+
+#[test]
+fn verbs_without_a_server_name_its_address_and_the_remedy() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    drop(listener);
+    for verb in [&["health"][..], &["root", "detach", "/x"]] {
+        let ended = headlong(&[verb, &["--admin", &address]].concat(), "");
+        let why = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{why}");
+        assert!(why.contains(&address), "{why}");
+        assert!(why.contains("name its admin address by --admin"), "{why}");
+    }
+}

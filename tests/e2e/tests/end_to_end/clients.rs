@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use headlong_e2e_tests::{Library, eventually, have_or_skip};
+use headlong_e2e_tests::{Library, Mount, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, pattern};
@@ -141,6 +141,9 @@ fn request_with_quotes_in_its_url_is_answered_and_logged() {
     });
 }
 
+/// What is odd about the playlist of the next test.
+const NAMED: [&str; 2] = ["the EXTINF of 1 of its segments", "read as Latin-1"];
+
 #[test]
 fn playlist_with_urls_of_own_host_is_a_title_and_odd_ones_are_named() {
     let folder = Scratch::new("packager").expect("a folder");
@@ -168,8 +171,9 @@ fn playlist_with_urls_of_own_host_is_a_title_and_odd_ones_are_named() {
     assert_eq!(title["poster"], "/film-poster.jpg");
     let odd = library["odd"].as_array().expect("a list").iter();
     let odd: Vec<&str> = odd.filter_map(|one| one["reason"].as_str()).collect();
-    let output = server.output();
-    for named in ["the EXTINF of 1 of its segments", "read as Latin-1"] {
+    let has_both = |output: &String| NAMED.iter().all(|named| output.contains(named));
+    let output = eventually("both warnings", || server.output(), has_both);
+    for named in NAMED {
         let times = odd.iter().filter(|reason| reason.contains(named)).count();
         assert_eq!(
             (times, output.matches(named).count()),
@@ -282,6 +286,75 @@ fn rclone_copies_tree_by_listings_and_webdav() {
         assert!(ok, "rclone {remote}: {errors}");
         assert_eq!(tree(copy.path()), tree(root.path()), "{remote}");
     }
+}
+
+/// davfs2 mounts the listing in a mount namespace of its own. Files are read by their names: Debian's
+/// version lists no folder on Linux 6.18, whatever the server.
+#[test]
+fn davfs_mounts_tree_and_reads_its_files() {
+    let test = "davfs_mounts_tree_and_reads_its_files";
+    if !have_or_skip(test, "mount.davfs")
+        || !have_or_skip(test, "unshare")
+        || !Mount::available_or_skip(test)
+    {
+        return;
+    }
+    let root = named_files();
+    let server = ServerBuilder::new([root.path()])
+        .config("listing = \"html\"")
+        .start()
+        .expect("a server");
+    let scratch = Scratch::new("davfs").expect("a folder");
+    let script = r#"set -e
+        cd "$1"; install -d -g davfs2 -m 775 cache; mkdir mnt copy
+        printf 'use_locks 0\nask_auth 0\ncache_dir %s/cache\n' "$1" >conf
+        mount.davfs -o "ro,conf=$1/conf" "$2" "$1/mnt" </dev/null
+        trap 'umount "$1/mnt"' EXIT
+        cd "$3"; find . -type f ! -name '.*' -exec sh -c '
+            for file; do mkdir -p "$0/copy/${file%/*}"; cat "$0/mnt/$file" >"$0/copy/$file"; done
+        ' "$1" {} +"#;
+    let folder = scratch.path().display().to_string();
+    let url = format!("http://{}/", server.address());
+    let files = root.path().display().to_string();
+    let command = [
+        "-m", "timeout", "60", "sh", "-c", script, "sh", &folder, &url, &files,
+    ];
+    let (ok, _, errors) = run("unshare", &command);
+    assert!(ok, "davfs2: {errors}");
+    assert_eq!(tree(&scratch.path().join("copy")), tree(root.path()));
+}
+
+#[test]
+fn vlc_plays_a_film_of_the_server() {
+    let test = "vlc_plays_a_film_of_the_server";
+    if !have_or_skip(test, "vlc") || !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let library = Library::new(0, 0).expect("a library");
+    make_film(&library.root().join("film.mp4"), true);
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    let copy = Scratch::new("vlc").expect("a folder");
+    let copied = copy.path().join("film.ts");
+    let target = copied.display();
+    let output = format!("#std{{access=file,mux=ts,dst={target}}}");
+    let url = format!("http://{}/film.mp4", server.address());
+    // As root it refuses to start, unless its user id is that of a user namespace.
+    let vlc = ["-I", "dummy", "--play-and-exit", "--sout", &output, &url];
+    let home = format!("HOME={}", copy.path().display());
+    let as_user = [
+        "-U",
+        "--map-user=1000",
+        "env",
+        &home,
+        "timeout",
+        "60",
+        "vlc",
+    ];
+    let (ok, _, errors) = run("unshare", &[&as_user[..], &vlc].concat());
+    let size = fs::metadata(&copied).map_or(0, |found| found.len());
+    assert!(ok && size > 10_000, "{size} bytes: {errors}");
 }
 
 /// The links of a page that lead to entries of its folder, as Kodi finds them: one on each line, and

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use headlong_e2e_tests::Library;
+use headlong_e2e_tests::{Library, have_or_skip};
 use headlong_testkit::Scratch;
 use headlong_testkit::server::{ServerBuilder, free_address};
 
@@ -143,4 +143,61 @@ fn names_missing_certificate() {
         text.contains("/no/chain.pem") && text.contains("/no/key.pem"),
         "{text}"
     );
+}
+
+/// Runs `scripts/run.sh` with scripts in place of the programs that build; returns its exit code,
+/// its messages and the calls of `make`.
+fn make_run(listen: &str, has_crates: bool) -> (Option<i32>, String, String) {
+    let scratch = Scratch::new("run").expect("a folder");
+    let calls = scratch.path().join("calls");
+    let programs = [
+        ("rustc", "echo host: x86_64-unknown-linux-gnu".to_owned()),
+        ("cargo", format!("test $1 = fetch && {has_crates}")),
+        (
+            "make",
+            format!("echo make $* >>{}; exit 3", calls.display()),
+        ),
+    ];
+    for (name, text) in programs {
+        let file = scratch.path().join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&file, mode).expect("executable");
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/run.sh");
+    let ended = std::process::Command::new(script)
+        .env("PATH", format!("{}:{path}", scratch.path().display()))
+        .env("LISTEN", listen)
+        .env("ADMIN", free_address().to_string())
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let calls = std::fs::read_to_string(calls).unwrap_or_default();
+    (ended.status.code(), said, calls)
+}
+
+#[test]
+fn make_run_names_obstacles_before_it_builds_and_builds_once() {
+    let test = "make_run_names_obstacles_before_it_builds_and_builds_once";
+    for program in ["ss", "ffmpeg", "npm", "pkg-config"] {
+        if !have_or_skip(test, program) {
+            return;
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = listener.local_addr().expect("bound");
+    let (code, said, calls) = make_run(&taken.to_string(), true);
+    assert_eq!((code, calls.as_str()), (Some(1), ""), "{said}");
+    let port = format!("port {} is taken", taken.port());
+    assert!(said.contains(&port) && said.contains("LISTEN="), "{said}");
+    drop(listener);
+    let (code, said, calls) = make_run(&free_address().to_string(), false);
+    assert_eq!((code, calls.as_str()), (Some(1), ""), "{said}");
+    assert!(said.contains("crates of Cargo.lock are missing"), "{said}");
+    // The same packages as `make build`: others would be compiled with other features.
+    let (code, said, calls) = make_run(&free_address().to_string(), true);
+    assert_eq!(code, Some(3), "{said}");
+    assert_eq!(calls, "make --no-print-directory build\n");
 }

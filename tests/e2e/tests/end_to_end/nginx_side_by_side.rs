@@ -138,6 +138,9 @@ const OF_CASES: &[Named] = &[
         "challenges of ACME are sent without validators",
         |d| ["accept-ranges", "cache-control", "etag", "last-modified"].contains(&d.aspect),
     ),
+    named("field of GET", "Fields that an `if` sets for GET", |d| {
+        d.aspect == "access-control-allow-origin" && d.nginx.is_empty()
+    }),
     named("password", "`auth_basic`", in_status),
     named("pattern", "locations by regular expression", |d| {
         d.aspect == "status" || d.aspect == "cache-control"
@@ -450,6 +453,76 @@ fn sign(text: &str) -> String {
         .expect("text")
         .trim()
         .to_owned()
+}
+
+#[test]
+fn site_of_many_locations_answers_as_nginx() {
+    if !have_nginx("site_of_many_locations_answers_as_nginx") {
+        return;
+    }
+    let ground = ground();
+    fill(&ground, "mnt/hls");
+    for name in [
+        "www/a.mp4",
+        "www/hlsx.mp4",
+        "www/hls/a.mp4",
+        "www/last/a.mp4",
+        "www/last/secret/a.mp4",
+        "www/members/a.mp4",
+        "mnt/other/a.mp4",
+        "shared/open/a.mp4",
+        "shared/b.mp4",
+        "uploads/a.mp4",
+        "uploads/hd/a.mp4",
+        "uploads/private/a.mp4",
+        "private/a.mp4",
+    ] {
+        ground.write_title(name).expect(name);
+    }
+    let sides = start(&ground, "usual.conf", &[(8100, Use::Plain)], &[]);
+    let at = Places {
+        port: 8100,
+        host: "media.example.net",
+        folder: "/hls/",
+    };
+    let mut cases = usual_cases(&at);
+    for (name, path) in [
+        ("file of the server's root", "/a.mp4"),
+        ("file beside a location's folder", "/hlsx.mp4"),
+        ("file of the other root", "/hls/a.mp4"),
+        ("rest of a location's root", "/other/a.mp4"),
+        ("alias without a slash", "/open/a.mp4"),
+        ("rest of an alias", "/b.mp4"),
+        ("alias", "/posts/a.mp4"),
+        ("location in an alias", "/posts/hd/a.mp4"),
+        ("closed location in an alias", "/posts/private/a.mp4"),
+        ("last location", "/last/a.mp4"),
+        ("pattern below the last location", "/last/secret/a.mp4"),
+        ("refusing pattern", "/members/a.mp4"),
+        ("missing file of a refusing pattern", "/members/none.mp4"),
+        ("internal", "/protected/a.mp4"),
+        ("start page", "/"),
+    ] {
+        cases.push(at.get(name, path));
+    }
+    cases.extend([
+        at.get("page of a player", "/hls/title.mp4")
+            .field("Origin", "https://tv.example"),
+        at.get("refused host", "/hls/title.mp4")
+            .host(Some("x.example")),
+    ]);
+    let expected = [
+        ("overlapping ranges", "one range for two"),
+        ("folder", "no index"),
+        ("folder without a slash", "no slash"),
+        ("sub-folder without a slash", "no slash"),
+        ("HEAD of a file", "field of GET"),
+        ("HEAD of a playlist", "field of GET"),
+        ("file beside a location's folder", "closed"),
+        ("internal", "closed"),
+        ("start page", "redirect"),
+    ];
+    assert_same(&sides, &cases, &[USUAL, &expected].concat());
 }
 
 #[test]
