@@ -29,6 +29,8 @@ pub struct Fleet {
     pub load_percent_max: u32,
     /// Boxes that are asked in turn before the viewer gets a refusal.
     pub tries: u32,
+    /// Address of the balancer's own counters, if they are wanted.
+    pub stats: Option<String>,
     /// The boxes, by name.
     pub boxes: Vec<FleetBox>,
 }
@@ -53,6 +55,8 @@ pub struct FleetBox {
     pub address: String,
     /// Address of its operator's pages.
     pub admin: String,
+    /// Address of its agent, if it has one.
+    pub agent: Option<String>,
     /// Share of the titles, relative to the other boxes.
     pub weight: u32,
 }
@@ -98,7 +102,7 @@ fn address() -> ValueKind<String> {
 }
 
 /// Host and port.
-fn split(address: &str) -> Option<(&str, u16)> {
+pub(crate) fn split(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._*:[]".contains(c);
     let is_good = !host.is_empty() && host.chars().all(is_plain);
@@ -115,6 +119,7 @@ fn rows() -> Rows<Fleet> {
     let percent = whole().between(101, 1000);
     rows.add("load_percent_max", percent, |f| &mut f.load_percent_max, "");
     rows.add("tries", whole().between(1, 8), |f| &mut f.tries, "");
+    rows.add("stats", address().optional(), |f| &mut f.stats, "");
     rows
 }
 
@@ -122,6 +127,7 @@ fn box_rows() -> Rows<FleetBox> {
     let mut rows = Rows::<FleetBox>::default();
     rows.add("address", address(), |b| &mut b.address, "");
     rows.add("admin", address(), |b| &mut b.admin, "");
+    rows.add("agent", address().optional(), |b| &mut b.agent, "");
     rows.add(
         "weight",
         whole().between(1, WEIGHT_MAX),
@@ -143,6 +149,7 @@ impl Fleet {
             title: TitleRule::File,
             load_percent_max: 150,
             tries: 2,
+            stats: None,
             boxes: Vec::new(),
         };
         if !document.is_written("title") {
@@ -192,18 +199,6 @@ impl Fleet {
     }
 }
 
-impl FleetBox {
-    /// Port of the operator's pages.
-    pub(crate) fn admin_port(&self) -> u16 {
-        split(&self.admin).map_or(0, |(_, port)| port)
-    }
-
-    /// Host of the operator's pages.
-    pub(crate) fn admin_host(&self) -> &str {
-        split(&self.admin).map_or("", |(host, _)| host)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::string::ToString;
@@ -222,7 +217,6 @@ mod tests {
         assert_eq!((fleet.boxes[0].weight, fleet.boxes[1].weight), (100, 200));
         assert_eq!(fleet.title, TitleRule::Folder);
         assert_eq!(fleet.listen, ["*:80"]);
-        assert_eq!(fleet.boxes[1].admin_port(), 8081);
     }
 
     #[test]

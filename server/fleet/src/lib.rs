@@ -11,8 +11,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod agent;
 mod fleet;
 mod haproxy;
 mod nginx;
 
+pub use agent::{AgentAnswer, BearableShare, DiskSample};
 pub use fleet::{Fleet, FleetBox, TitleRule};
