@@ -18,6 +18,7 @@ mod check;
 mod fill;
 mod flash;
 mod fleet;
+mod fleet_plan;
 mod lab_delegation;
 mod manual;
 mod mount;

@@ -15,6 +15,12 @@ mod agent;
 mod fleet;
 mod haproxy;
 mod nginx;
+mod plan;
+mod rendezvous;
 
 pub use agent::{AgentAnswer, BearableShare, DiskSample};
-pub use fleet::{Fleet, FleetBox, TitleRule};
+pub use fleet::{Fleet, FleetBox, FleetDisk, TitleRule};
+pub use plan::{
+    CopyStep, DiskId, DiskLoad, Plan, PlanChanges, PlanDemand, PlanDisk, PlanTitle, plan,
+};
+pub use rendezvous::{RendezvousNode, first_nodes, hash};
