@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -90,7 +90,8 @@ struct DiskSamples {
 }
 
 impl DiskSamples {
-    /// `lost` are the roots out of service. One whose device is unknown counts as a disk.
+    /// A sample for each root, usually a disk. `lost` are those out of service, which may have no
+    /// known device.
     fn take(&mut self, devices: &[DeviceSnapshot], lost: &[String]) -> Vec<DiskSample> {
         let is_lost = |root: &Path| lost.iter().any(|name| root.as_os_str() == &**name);
         let mut disks = Vec::with_capacity(devices.len());
@@ -98,14 +99,20 @@ impl DiskSamples {
             let counted = (device.stats.jobs, device.stats.jobs_late);
             let before = self.before.insert(device.name.clone(), counted);
             let before = before.unwrap_or(counted);
-            let is_rootless =
-                !device.roots.is_empty() && device.roots.iter().all(|root| is_lost(root));
-            disks.push(DiskSample {
-                is_gone: device.state == DeviceState::Offline || is_rootless,
+            let sample = DiskSample {
+                is_gone: device.state == DeviceState::Offline,
                 is_refusing: device.is_overloaded,
                 jobs: counted.0.saturating_sub(before.0),
                 jobs_late: counted.1.saturating_sub(before.1),
-            });
+            };
+            let of_root = |root: &PathBuf| DiskSample {
+                is_gone: sample.is_gone || is_lost(root),
+                ..sample
+            };
+            match device.roots.is_empty() {
+                true => disks.push(sample),
+                false => disks.extend(device.roots.iter().map(of_root)),
+            }
         }
         let is_known = |name: &&String| {
             let mut roots = devices.iter().flat_map(|device| &device.roots);
