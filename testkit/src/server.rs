@@ -114,6 +114,7 @@ pub struct ServerBuilder {
     environment: HashMap<OsString, OsString>,
     program: Option<PathBuf>,
     is_replaceable: bool,
+    address: Option<SocketAddr>,
 }
 
 /// A running server.
@@ -144,7 +145,14 @@ impl ServerBuilder {
             environment: HashMap::new(),
             program: None,
             is_replaceable: false,
+            address: None,
         }
+    }
+
+    /// Serves at this address instead of a free one, so that other servers can name it before.
+    pub fn address(mut self, address: SocketAddr) -> Self {
+        self.address = Some(address);
+        self
     }
 
     /// Receives the server's notifications of its service manager, for [`Server::replace`].
@@ -212,7 +220,8 @@ impl ServerBuilder {
         let scratch = Scratch::new("server").map_err(|error| error.to_string())?;
         let config_path = scratch.path().join("headlong.toml");
         std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
-        let (address, admin) = (free_address(), free_address());
+        let address = self.address.unwrap_or_else(free_address);
+        let admin = free_address();
         let heirs = Replacements::listen(scratch.path()).map_err(|error| error.to_string())?;
         let program = self.program.as_deref().unwrap_or_else(|| binary());
         let mut command = match self.open_files_max {

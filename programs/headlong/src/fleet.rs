@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 use headlong_fleet::Fleet;
 
+use crate::fleet_plan::{PlanArgs, plan};
+
 /// Actions on the description of a fleet.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
     /// Print the configuration of the balancer before the boxes
     Config(ConfigArgs),
+    /// Print where each title lives, and what has to be copied
+    Plan(PlanArgs),
 }
 
 /// The description, and the balancer.
@@ -33,7 +37,10 @@ enum Balancer {
 
 /// Executes the command.
 pub(crate) fn fleet(command: &FleetCommand) -> anyhow::Result<()> {
-    let FleetCommand::Config(args) = command;
+    let args = match command {
+        FleetCommand::Config(args) => args,
+        FleetCommand::Plan(args) => return plan(args),
+    };
     let source = args.file.display().to_string();
     let text = std::fs::read_to_string(&args.file)
         .map_err(|error| anyhow::anyhow!("{source}: {error}; name the description of the fleet"))?;

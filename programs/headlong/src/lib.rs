@@ -19,6 +19,7 @@ mod fill;
 mod flash;
 mod fleet;
 mod health;
+mod fleet_plan;
 mod lab_delegation;
 mod manual;
 mod mount;

@@ -182,17 +182,24 @@ fn addresses(document: &mut Document, config: &Config) {
         }
         seen.push(address);
     }
-    let Admin::Address(admin) = &config.admin else {
-        return;
+    let taken = keys.iter();
+    let mut taken: Vec<_> = taken
+        .flat_map(|(key, all)| all.iter().map(move |address| (*key, address)))
+        .collect();
+    let admin = match &config.admin {
+        Admin::Off => None,
+        Admin::Address(admin) => Some(("admin", admin, "the operator's pages one of their own")),
     };
-    for (key, addresses) in keys {
-        let taken = addresses.iter().find(|address| collide(address, admin));
-        if let Some(address) = taken.filter(|_| !document.mistakes.is_about(key)) {
-            let text = format!(
-                "{admin} is taken by {key} = {address}; give the operator's pages one of their own"
-            );
-            document.wrong_too("admin", text);
+    let agent = config.agent.as_ref();
+    let agent = agent.map(|agent| ("agent", agent, "the agent one of its own"));
+    for (own, wanted, remedy) in admin.into_iter().chain(agent) {
+        for (key, address) in &taken {
+            if collide(address, wanted) && !document.mistakes.is_about(key) {
+                let text = format!("{wanted} is taken by {key} = {address}; give {remedy}");
+                document.wrong_too(own, text);
+            }
         }
+        taken.push((own, wanted));
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) fn rows() -> Rows<Config> {
         "Mode of the files of all unix sockets. A process with write permission may connect, and its statement of the client address is trusted as that of the proxies in `proxies.trusted`. The group is the server's, or that of a folder with the setgid bit.").restart();
     rows.add("admin", admin(), |c| &mut c.admin,
         "Address and port, or unix socket, of metrics, status and the operator's pages. They have no password: keep them on loopback or behind a proxy with one.").restart().tier(Basic);
+    rows.add("agent", address().optional(), |c| &mut c.agent,
+        "Address and port of the answers to HAProxy's agent check, by which a balancer gives this server less while its disks are late, refuse viewers or are missing, and nothing while it stops; see fleet.md. A connection there gets one line, such as `up 87%`.").restart();
     rows.add("media_url", media_url().optional(), |c| &mut c.media_url,
         "URL at which the browsers of operators reach the media, such as \"https://films.example\", for the player of the operator's pages. If not set: an address of `listen` without TLS, or else the name in the first certificate.").restart();
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,

@@ -105,6 +105,7 @@ impl Config {
         for (key, addresses) in [
             ("listen", &self.listen[..]),
             ("admin", admin),
+            ("agent", self.agent.as_slice()),
             ("proxies.listen", &self.proxies.listen),
             ("tls.listen", &self.tls.listen),
             ("tls.redirect", &self.tls.redirect),

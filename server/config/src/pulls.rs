@@ -17,12 +17,8 @@ const SLICE_BYTES_MAX: u64 = 64 * MIB;
 
 fn origin() -> ValueKind<String> {
     text().check(|text, written| {
-        let rule = PullRule {
-            origin: text.clone(),
-            ..PullRule::default()
-        };
         let wrong = |error| format!("{} {error}", written.quoted());
-        rule.target().map(drop).map_err(wrong)
+        PullRule::target_of_url(text).map(drop).map_err(wrong)
     })
 }
 
@@ -44,6 +40,8 @@ pub(crate) fn pull_rows() -> Rows<PullRule> {
     let mut rows = Rows::<PullRule>::default();
     rows.add("origin", origin(), |p| &mut p.origin,
         "The URL of a folder of the origin, `http` or `https`; the rest of a request's path after the prefix is appended to it. Queries, cookies and headers of viewers are not forwarded.").restart();
+    rows.add("peers", origin().list(), |p| &mut p.peers,
+        "URLs of the same path at the other boxes of a fleet, such as \"http://10.0.0.2:8080/vod/\"; this box may be among them, so that all boxes have one list. For a title that is not stored here, up to four of them are asked for what they have stored, before the origin is. See fleet.md.").restart();
     rows.add("s3_region", region().optional(), |p| &mut p.s3_region,
         "The region of the origin's S3 bucket, or of a compatible server: requests are signed with the keys of the bucket (AWS Signature Version 4).").restart();
     rows.add("s3_keys", path().optional(), |p| &mut p.s3_keys,

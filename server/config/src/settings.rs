@@ -29,6 +29,8 @@ pub struct Config {
     pub unix_mode: u32,
     /// Address of the operator's pages.
     pub admin: Admin,
+    /// Address of the answers to HAProxy's agent check.
+    pub agent: Option<ListenAddress>,
     /// URL of the media for the operator's pages.
     pub media_url: Option<String>,
     /// Host names of `admin`, besides addresses and `localhost`.
@@ -436,6 +438,7 @@ impl Default for Config {
             unix_mode: 0o660,
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),
             media_url: None,
+            agent: None,
             admin_hosts: Vec::new(),
             server_names: Vec::new(),
             engine,

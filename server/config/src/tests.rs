@@ -148,6 +148,10 @@ const WRONG: &[(&str, &str)] = &[
         "listen = [\"0.0.0.0:8081\"]\nadmin = \"127.0.0.1:8081\"\n",
     ),
     (
+        "operator and agent on one port",
+        "agent = \"127.0.0.1:8081\"\n",
+    ),
+    (
         "a certificate without a key",
         "[tls]\ncertificate = \"cert.pem\"\n",
     ),

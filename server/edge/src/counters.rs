@@ -10,6 +10,7 @@ use headlong_pull::ResponseFault;
 #[derive(Debug, Default)]
 pub(super) struct PullCounters {
     pub(super) fetched_bytes: AtomicU64,
+    pub(super) peer_bytes: AtomicU64,
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
     pub(super) in_flight: AtomicU64,
@@ -48,6 +49,7 @@ impl PullCounters {
         PullCounts {
             path: path.to_owned(),
             fetched_bytes: self.fetched_bytes.load(Relaxed),
+            peer_bytes: self.peer_bytes.load(Relaxed),
             hits: self.hits.load(Relaxed),
             misses: self.misses.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
@@ -81,6 +83,8 @@ pub struct PullCounts {
     pub path: String,
     /// Bytes fetched from the origin.
     pub fetched_bytes: u64,
+    /// Bytes fetched from other boxes of the fleet.
+    pub peer_bytes: u64,
     /// Slices that were present when a reply needed them.
     pub hits: u64,
     /// Slices that a reply had to wait for.

@@ -343,7 +343,8 @@ impl Pull {
     ) -> Result<(), ResponseFault> {
         let range = part.range(version.slices);
         let mut tried = 0;
-        loop {
+        let mut has_all = self.fetch_from_peer(version, range, by, slice).await;
+        while !has_all {
             if version.is_retired() {
                 return Err(ResponseFault::Changed);
             }
@@ -358,7 +359,10 @@ impl Pull {
                 PullCounters::add(&self.counters.filled_bytes, more);
             }
             match fetched {
-                Ok(()) => break,
+                Ok(()) => {
+                    has_all = true;
+                    continue;
+                }
                 // Keep the received bytes and request the rest.
                 Err(fault) if fault.is_passing() && tried + 1 < TRIES_MAX => tried += 1,
                 Err(fault) => return Err(fault),
@@ -375,6 +379,36 @@ impl Pull {
             self.touch(version, part.index);
         }
         Ok(())
+    }
+
+    /// Fetches a range from the peers, if one of them has the version: first from that one, which
+    /// may lack the slice. Returns whether all of it has come; the origin is asked for the rest.
+    async fn fetch_from_peer(
+        &self,
+        version: &Version,
+        range: ByteRange,
+        by: Option<&RequestId>,
+        slice: &watch::Sender<IncomingSlice>,
+    ) -> bool {
+        let Some(known) = version.peer() else {
+            return false;
+        };
+        let name = &version.about.path;
+        let mut peers: Vec<_> = self.peers.order(name).collect();
+        peers.sort_by_key(|(number, _)| *number != known);
+        for (number, peer) in peers {
+            let before = slice.borrow().received();
+            let fetched = peer.fetch(name, &version.told, range, by, slice).await;
+            PullCounters::add(
+                &self.counters.peer_bytes,
+                slice.borrow().received() - before,
+            );
+            if fetched.is_ok() {
+                version.set_peer(Some(number));
+                return true;
+            }
+        }
+        false
     }
 
     /// Counts a read of a stored slice.

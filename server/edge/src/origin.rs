@@ -5,16 +5,17 @@
 //! allow.
 
 use std::error::Error as _;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use headlong_kernel::time_scale::TimeScale;
-use headlong_pull::{OriginVersion, ResponseFault, TargetRules, fresh_for};
-use headlong_telemetry::{REQUEST_ID, RequestId, TRACEPARENT};
+use headlong_pull::{OriginBackoff, OriginVersion, ResponseFault, TargetRules, fresh_for};
+use headlong_telemetry::{CDN_LOOP, REQUEST_ID, RequestId, TRACEPARENT};
 use headlong_units::{ByteRange, path_bytes};
 use http::header::{self, HeaderValue};
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -60,9 +61,32 @@ pub(super) struct Origin {
     /// URL as configured.
     written: String,
     trouble: OriginHealth,
+    backoff: Mutex<OriginBackoff>,
+    scale: TimeScale,
+    started: std::time::Instant,
+    /// Whether it is another box of the fleet, which is asked for stored bytes only.
+    is_peer: bool,
+}
+
+/// The header field of a peer's answer: for how many more seconds its version is fresh.
+pub const FRESH_FOR: &str = "headlong-fresh-for";
+
+/// The name of this process in `CDN-Loop`.
+pub fn own_cdn_id() -> &'static str {
+    static OWN: OnceLock<String> = OnceLock::new();
+    OWN.get_or_init(|| format!("headlong-{:016x}", RandomState::new().hash_one(0_u8)))
 }
 
 impl Origin {
+    /// Creates the client for a peer: the origin of the rule.
+    pub(super) fn of_peer(rule: &PullRule, scale: TimeScale) -> Result<Self, String> {
+        let origin = Self::new(rule, scale)?;
+        Ok(Self {
+            is_peer: true,
+            ..origin
+        })
+    }
+
     /// Creates the client for a checked rule.
     pub(super) fn new(rule: &PullRule, scale: TimeScale) -> Result<Self, String> {
         let (base, origin) = rule.target()?;
@@ -97,6 +121,10 @@ impl Origin {
             signer,
             written: rule.origin.clone(),
             trouble: OriginHealth::default(),
+            backoff: Mutex::default(),
+            scale,
+            started: std::time::Instant::now(),
+            is_peer: false,
         })
     }
 
@@ -109,6 +137,11 @@ impl Origin {
         let response = self.request(&Method::HEAD, name, &[], by).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
+        if self.is_peer {
+            let fresh_for = headers.get(FRESH_FOR).and_then(|value| value.to_str().ok());
+            let seconds = fresh_for.and_then(|text| text.parse().ok()).unwrap_or(0);
+            return Ok((version, headlong_units::Duration::from_secs(seconds)));
+        }
         let control = field(headers, header::CACHE_CONTROL);
         let fresh = fresh_for(control, field(headers, header::AGE), self.usual_freshness);
         Ok((version, fresh))
@@ -169,8 +202,21 @@ impl Origin {
         fields: &[(header::HeaderName, &str)],
         by: Option<&RequestId>,
     ) -> Result<Response<Incoming>, ResponseFault> {
+        let backoff = || self.backoff.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = || headlong_units::Instant::ZERO + self.scale.model(self.started.elapsed());
+        if !backoff().admit(now()) {
+            return Err(ResponseFault::Unreachable);
+        }
         let answer = self.request_uncached(method, name, fields, by).await;
         match &answer {
+            Err(ResponseFault::Unreachable | ResponseFault::TimedOut) => {
+                backoff().note_failure(now(), RandomState::new().hash_one(0_u8));
+            }
+            _ => backoff().note_answer(),
+        }
+        match &answer {
+            // The title is not stored there.
+            Ok(response) if self.is_peer && response.status() == StatusCode::GATEWAY_TIMEOUT => {}
             Err(fault) => self.trouble.failed(&self.written, fault.name()),
             Ok(response) if response.status().is_server_error() => {
                 let what = response.status();
@@ -206,6 +252,14 @@ impl Origin {
                 );
             for (name, value) in fields {
                 request = request.header(name, *value);
+            }
+            let passed = by.and_then(RequestId::passed);
+            request = match passed {
+                Some(passed) => request.header(CDN_LOOP, format!("{passed}, {}", own_cdn_id())),
+                None => request.header(CDN_LOOP, own_cdn_id()),
+            };
+            if self.is_peer {
+                request = request.header(header::CACHE_CONTROL, "only-if-cached");
             }
             if let Some(by) = by {
                 request = request.header(REQUEST_ID, by.to_string());

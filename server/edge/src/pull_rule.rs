@@ -11,6 +11,8 @@ use headlong_units::{Duration, GIB, MIB};
 pub struct PullRule {
     /// URL that replaces the prefix.
     pub origin: String,
+    /// URLs of the path at other boxes of the fleet, which may include this one.
+    pub peers: Vec<String>,
     /// The region of an S3 bucket, if requests are signed.
     pub s3_region: Option<String>,
     /// The file with its keys; without it, the environment holds them.
@@ -45,6 +47,7 @@ impl Default for PullRule {
     fn default() -> Self {
         Self {
             origin: String::new(),
+            peers: Vec::new(),
             s3_region: None,
             s3_keys: None,
             query: QueryKey::Ignored,
@@ -88,7 +91,15 @@ impl PullRule {
     /// # Errors
     /// If the URL is invalid.
     pub fn target(&self) -> Result<(http::Uri, Target), &'static str> {
-        let uri: http::Uri = self.origin.parse().map_err(|_| WRONG_ORIGIN)?;
+        Self::target_of_url(&self.origin)
+    }
+
+    /// The URL of an origin or a peer, and its host and port.
+    ///
+    /// # Errors
+    /// If it is invalid.
+    pub fn target_of_url(url: &str) -> Result<(http::Uri, Target), &'static str> {
+        let uri: http::Uri = url.parse().map_err(|_| WRONG_ORIGIN)?;
         let target = target_of(&uri).ok_or(WRONG_ORIGIN)?;
         let is_plain = uri.query().is_none() && uri.path().ends_with('/');
         is_plain.then_some((uri, target)).ok_or(WRONG_ORIGIN)

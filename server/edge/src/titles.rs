@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use headlong_kernel::time_scale::TimeScale;
 use headlong_library::Library;
 use headlong_pull::{
-    CacheDecision, Freshness, FreshnessRules, NegativeCache, ResponseFault, SliceCache, SliceKey,
-    Slices,
+    CacheDecision, Freshness, FreshnessRules, NegativeCache, OriginVersion, ResponseFault,
+    SliceCache, SliceKey, Slices,
 };
 use headlong_storage::Device;
 use headlong_telemetry::RequestId;
@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, watch};
 use super::counters::{PullCounters, PullCounts, PurgeResult};
 use super::fills::Fills;
 use super::origin::{CONNECT_TIMEOUT, FETCHES_MAX, Origin};
+use super::peers::Peers;
 use super::state::PullState;
 use super::store::{self, LeftoverVersion, OpenError, Store, VersionDescription};
 use super::store_health::StoreHealth;
@@ -57,6 +58,7 @@ pub struct Pull {
     pub(super) prefix: String,
     pub(super) rule: PullRule,
     pub(super) origin: Origin,
+    pub(super) peers: Peers,
     pub(super) store: Store,
     pub(super) health: StoreHealth,
     pub(super) library: Library,
@@ -86,6 +88,15 @@ pub struct ServableVersion {
     pub is_asked: bool,
 }
 
+/// A version that an origin or a peer has.
+#[derive(Debug, Clone)]
+struct FoundVersion {
+    version: OriginVersion,
+    fresh_for: Duration,
+    /// The peer that has it; none if the origin told of it.
+    peer: Option<usize>,
+}
+
 impl std::fmt::Debug for Pull {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pull")
@@ -111,6 +122,7 @@ impl Pull {
         let pull = Self {
             prefix: prefix.to_owned(),
             origin: Origin::new(rule, scale)?,
+            peers: Peers::open(rule, scale)?,
             store: store.map_err(|error| format!("no thread for its disk: {error}"))?,
             health: StoreHealth::new(prefix, Arc::clone(degraded)),
             library: library.clone(),
@@ -360,7 +372,7 @@ impl Pull {
             if pull.state().gives_up(&path, &say) {
                 return;
             }
-            let told = pull.origin.query_version(&path, by.as_ref()).await;
+            let told = pull.ask(&path, by.as_ref()).await;
             let outcome = pull.take_in(&path, told);
             if let Err(fault) = outcome {
                 pull.counters.fault(fault);
@@ -376,18 +388,57 @@ impl Pull {
         answer
     }
 
+    /// Asks the peers about a title, then the origin. While that does not answer, an outdated
+    /// version of a peer is better than none.
+    async fn ask(&self, path: &str, by: Option<&RequestId>) -> Result<FoundVersion, ResponseFault> {
+        let of_peer = self.peers.find(path, by).await.map(|found| FoundVersion {
+            version: found.version,
+            fresh_for: found.fresh_for,
+            peer: Some(found.peer),
+        });
+        if let Some(found) = of_peer.as_ref().filter(|of| of.fresh_for > Duration::ZERO) {
+            return Ok(found.clone());
+        }
+        match (self.origin.query_version(path, by).await, of_peer) {
+            (Ok((version, fresh_for)), _) => Ok(FoundVersion {
+                version,
+                fresh_for,
+                peer: None,
+            }),
+            (Err(fault), Some(found)) if fault.is_passing() => Ok(found),
+            (Err(fault), _) => Err(fault),
+        }
+    }
+
+    /// The version of a title that this box can serve alone, and how much longer it is fresh: the
+    /// answer to a peer.
+    pub fn stored(&self, path: &str) -> Option<(ServableVersion, Duration)> {
+        let now = self.now();
+        let state = self.state();
+        let (version, fresh) = state.titles.get(path)?.version.as_ref()?;
+        let has_some = version.table().present.contains(&true);
+        let is_shared = version.told.validators.strong_tag().is_some();
+        let is_young = fresh.age(now) < self.rule.stale_max;
+        (has_some && is_shared && is_young)
+            .then(|| (servable(version, fresh, now), fresh.left(now)))
+    }
+
     /// Applies the result of a query about a title.
     fn take_in(
         &self,
         path: &Arc<str>,
-        told: Result<(headlong_pull::OriginVersion, Duration), ResponseFault>,
+        told: Result<FoundVersion, ResponseFault>,
     ) -> Result<(), ResponseFault> {
         let now = self.now();
         let mut state = self.state();
         if let Some(title) = state.titles.get_mut(path) {
             title.asking = None;
         }
-        let (told, fresh_for) = match told {
+        let FoundVersion {
+            version: told,
+            fresh_for,
+            peer,
+        } = match told {
             Ok(told) => told,
             Err(fault) => {
                 self.note_fault(&mut state, path, fault, now);
@@ -401,6 +452,7 @@ impl Pull {
         let is_the_same = |version: &Version| version.told == told && told.validators.are_any();
         if let Some((version, fresh)) = known.filter(|(version, _)| is_the_same(version)) {
             *fresh = Freshness::new(now, fresh_for);
+            version.set_peer(peer);
             let folder = version.folder.clone();
             self.store.begin(move || store::note_confirmed(&folder));
             return Ok(());
@@ -422,6 +474,7 @@ impl Pull {
         };
         let folder = self.store.new_folder(about.key());
         let version = self.version(about, slices, folder);
+        version.set_peer(peer);
         state.by_key.insert(version.key, Arc::clone(&version));
         let title = state.titles.entry(Arc::clone(path)).or_default();
         let before = title

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
@@ -80,6 +80,8 @@ pub struct Version {
     /// Held for writing while slices are removed: the folder is removed with the last one, which
     /// must not happen while another is written. Only disk jobs take it.
     pub(super) files: RwLock<()>,
+    /// One more than the number of the peer that has it; zero for none.
+    peer: AtomicUsize,
     table: Mutex<SliceTable>,
 }
 
@@ -120,6 +122,7 @@ impl Version {
             stream: StreamId(stream),
             is_retired: AtomicBool::new(false),
             files: RwLock::default(),
+            peer: AtomicUsize::new(0),
             table: Mutex::new(table),
         }
     }
@@ -153,6 +156,16 @@ impl Version {
     pub(super) fn table(&self) -> MutexGuard<'_, SliceTable> {
         // No code under the lock can panic in the middle of a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The peer that has it, as far as is known.
+    pub(super) fn peer(&self) -> Option<usize> {
+        self.peer.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    pub(super) fn set_peer(&self, peer: Option<usize>) {
+        let number = peer.map_or(0, |peer| peer + 1);
+        self.peer.store(number, Ordering::Relaxed);
     }
 
     pub(super) fn is_retired(&self) -> bool {

@@ -6,7 +6,9 @@ use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_settings::{Document, Mistakes, Rejection, Rows, Value, ValueKind, text, whole};
+use headlong_settings::{
+    Document, Mistakes, Rejection, Rows, Value, ValueKind, rate, size, text, whole,
+};
 
 /// The page of the manual that lists all keys.
 const MANUAL: &str = "docs/operate/fleet.md";
@@ -29,6 +31,10 @@ pub struct Fleet {
     pub load_percent_max: u32,
     /// Boxes that are asked in turn before the viewer gets a refusal.
     pub tries: u32,
+    /// Least number of copies of each title, for a plan.
+    pub replicas: u32,
+    /// Address of the balancer's own counters, if they are wanted.
+    pub stats: Option<String>,
     /// The boxes, by name.
     pub boxes: Vec<FleetBox>,
 }
@@ -53,8 +59,27 @@ pub struct FleetBox {
     pub address: String,
     /// Address of its operator's pages.
     pub admin: String,
+    /// Address of its agent, if it has one.
+    pub agent: Option<String>,
     /// Share of the titles, relative to the other boxes.
     pub weight: u32,
+    /// What fails together with it: copies of a title are in different zones.
+    pub zone: Option<String>,
+    /// Its disks, for a plan.
+    pub disks: Vec<FleetDisk>,
+}
+
+/// A disk of a box.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FleetDisk {
+    /// Its name, from which its titles follow.
+    pub name: String,
+    /// Its capacity.
+    pub bytes: u64,
+    /// What it delivers to viewers.
+    pub bytes_per_s: u64,
+    /// Folder of its titles.
+    pub root: String,
 }
 
 impl FleetBox {
@@ -98,7 +123,7 @@ fn address() -> ValueKind<String> {
 }
 
 /// Host and port.
-fn split(address: &str) -> Option<(&str, u16)> {
+pub(crate) fn split(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._*:[]".contains(c);
     let is_good = !host.is_empty() && host.chars().all(is_plain);
@@ -115,6 +140,17 @@ fn rows() -> Rows<Fleet> {
     let percent = whole().between(101, 1000);
     rows.add("load_percent_max", percent, |f| &mut f.load_percent_max, "");
     rows.add("tries", whole().between(1, 8), |f| &mut f.tries, "");
+    rows.add("replicas", whole().between(1, 8), |f| &mut f.replicas, "");
+    rows.add("stats", address().optional(), |f| &mut f.stats, "");
+    rows
+}
+
+fn disk_rows() -> Rows<FleetDisk> {
+    let mut rows = Rows::<FleetDisk>::default();
+    rows.add("bytes", size().at_least(1), |d| &mut d.bytes, "");
+    let rate = rate().map(|rate| rate as u64, |rate: &u64| *rate as f64);
+    rows.add("rate", rate, |d| &mut d.bytes_per_s, "");
+    rows.add("root", root(), |d| &mut d.root, "");
     rows
 }
 
@@ -122,6 +158,8 @@ fn box_rows() -> Rows<FleetBox> {
     let mut rows = Rows::<FleetBox>::default();
     rows.add("address", address(), |b| &mut b.address, "");
     rows.add("admin", address(), |b| &mut b.admin, "");
+    rows.add("agent", address().optional(), |b| &mut b.agent, "");
+    rows.add("zone", text().optional(), |b| &mut b.zone, "");
     rows.add(
         "weight",
         whole().between(1, WEIGHT_MAX),
@@ -129,6 +167,65 @@ fn box_rows() -> Rows<FleetBox> {
         "",
     );
     rows
+}
+
+/// The folder of a disk; nothing that would end a word of a copy list.
+fn root() -> ValueKind<String> {
+    text().check(|root, _| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._".contains(c);
+        match root.starts_with('/') && root.chars().all(is_plain) {
+            true => Ok(()),
+            false => Err(format!(
+                "`{root}` is no folder; write a path of letters, digits, - . _ and /"
+            )),
+        }
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_plain)
+}
+
+fn read_disks(document: &mut Document, table: &str, of: &mut FleetBox) {
+    for name in document.children(&format!("{table}.disk")) {
+        let table = format!("{table}.disk.{name}");
+        let mut disk = FleetDisk {
+            name: name.clone(),
+            ..FleetDisk::default()
+        };
+        disk_rows().read(document, &table, &mut disk);
+        for key in ["bytes", "rate", "root"] {
+            let key = format!("{table}.{key}");
+            if !document.is_written(&key) {
+                document.wrong_too(&key, "is missing; see fleet.md");
+            }
+        }
+        if !is_name(&name) {
+            let text = "is no name for a disk; use letters, digits, - and _";
+            document.wrong_too(&table, text);
+        }
+        of.disks.push(disk);
+    }
+    of.disks.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+impl TitleRule {
+    /// What of a path below the roots names its title.
+    pub fn of(self, path: &str) -> &str {
+        let end = match self {
+            Self::File => None,
+            Self::Folder => path.rfind('/'),
+            Self::Names(count) => path
+                .match_indices('/')
+                .nth(count as usize - 1)
+                .map(|at| at.0),
+        };
+        match (self, end) {
+            (Self::Folder, None) => "",
+            (_, end) => &path[..end.unwrap_or(path.len())],
+        }
+    }
 }
 
 impl Fleet {
@@ -143,6 +240,8 @@ impl Fleet {
             title: TitleRule::File,
             load_percent_max: 150,
             tries: 2,
+            replicas: 1,
+            stats: None,
             boxes: Vec::new(),
         };
         if !document.is_written("title") {
@@ -159,14 +258,14 @@ impl Fleet {
                 ..FleetBox::default()
             };
             box_rows().read(&mut document, &table, &mut one);
+            read_disks(&mut document, &table, &mut one);
             for (key, value) in [("address", &one.address), ("admin", &one.admin)] {
                 let key = format!("{table}.{key}");
                 if value.is_empty() && !document.is_written(&key) {
                     document.wrong_too(&key, "is missing; write HOST:PORT");
                 }
             }
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_name) {
+            if !is_name(&name) {
                 let text = "is no name for a box; use letters, digits, - and _";
                 document.wrong_too(&table, text);
             }
@@ -192,18 +291,6 @@ impl Fleet {
     }
 }
 
-impl FleetBox {
-    /// Port of the operator's pages.
-    pub(crate) fn admin_port(&self) -> u16 {
-        split(&self.admin).map_or(0, |(_, port)| port)
-    }
-
-    /// Host of the operator's pages.
-    pub(crate) fn admin_host(&self) -> &str {
-        split(&self.admin).map_or("", |(host, _)| host)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::string::ToString;
@@ -222,7 +309,6 @@ mod tests {
         assert_eq!((fleet.boxes[0].weight, fleet.boxes[1].weight), (100, 200));
         assert_eq!(fleet.title, TitleRule::Folder);
         assert_eq!(fleet.listen, ["*:80"]);
-        assert_eq!(fleet.boxes[1].admin_port(), 8081);
     }
 
     #[test]
@@ -253,6 +339,41 @@ mod tests {
             "admin",
         ] {
             assert!(told.contains(part), "{part}:\n{told}");
+        }
+    }
+
+    #[test]
+    fn disks_are_read_in_order_of_name() {
+        let disks = "[box.a.disk.d1]\nbytes = \"2TB\"\nrate = \"200MiB/s\"\nroot = \"/srv/1\"\n\
+            [box.a.disk.d0]\nbytes = \"1TB\"\nrate = \"100MiB/s\"\nroot = \"/srv/0\"\n";
+        let fleet = Fleet::read("", &std::format!("{TWO}{disks}")).expect("right");
+        let found = |disk: usize| {
+            let disk = &fleet.boxes[0].disks[disk];
+            (&*disk.name, disk.bytes, disk.bytes_per_s, &*disk.root)
+        };
+        assert_eq!(found(0), ("d0", 1_000_000_000_000, 100 << 20, "/srv/0"));
+        assert_eq!(found(1), ("d1", 2_000_000_000_000, 200 << 20, "/srv/1"));
+        let wrong = std::format!("{TWO}[box.a.disk.d1]\nroot = \"/srv/a b\"\n");
+        let mistakes = Fleet::read("", &wrong).expect_err("wrong");
+        for key in ["bytes", "rate", "root"] {
+            assert!(
+                mistakes.is_about(&std::format!("box.a.disk.d1.{key}")),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn title_of_a_path_follows_the_rule() {
+        for (rule, path, title) in [
+            (TitleRule::File, "a/b/c.mp4", "a/b/c.mp4"),
+            (TitleRule::Folder, "a/b/c.ts", "a/b"),
+            (TitleRule::Folder, "c.ts", ""),
+            (TitleRule::Names(1), "a/b/c.ts", "a"),
+            (TitleRule::Names(2), "a/b/c.ts", "a/b"),
+            (TitleRule::Names(4), "a/b/c.ts", "a/b/c.ts"),
+        ] {
+            assert_eq!(rule.of(path), title, "{rule:?} {path}");
         }
     }
 

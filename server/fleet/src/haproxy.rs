@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::Write as _;
 
-use crate::fleet::{Fleet, TitleRule};
+use crate::fleet::{Fleet, TitleRule, split};
 
 impl Fleet {
     /// A complete configuration of HAProxy; `source` is the name of the description.
@@ -21,7 +21,7 @@ impl Fleet {
         }
         let _ = write!(
             text,
-            "    default_backend boxes\n\n\
+            "    default_backend boxes\n\n{}\
              backend boxes\n    \
                  # Requests for one title reach one box; those beyond its bound, the next one.\n    \
                  balance hash {}\n    \
@@ -32,25 +32,30 @@ impl Fleet {
                  # Another box is asked before the viewer learns that one is down or full (503).\n    \
                  option redispatch 1\n    \
                  retries {}\n    \
-                 retry-on conn-failure empty-response response-timeout 503\n    \
+                 # 500 and 504: its disk failed or did not answer.\n    \
+                 retry-on conn-failure empty-response response-timeout 500 503 504\n    \
                  http-request disable-l7-retry unless METH_GET\n    \
                  option httpchk GET /healthz\n    \
                  default-server check inter 1s fall 2 rise 2 slowstart 30s\n",
+            self.stats.as_deref().map(stats).unwrap_or_default(),
             title(self.title),
             self.load_percent_max,
             self.tries - 1,
         );
         for one in &self.boxes {
-            let _ = writeln!(
+            let (name, address, id, weight) = (&one.name, &one.address, one.id(), one.weight);
+            let (host, port) = split(&one.admin).unwrap_or_default();
+            let _ = write!(
                 text,
-                "    server {} {} id {} weight {} addr {} port {}",
-                one.name,
-                one.address,
-                one.id(),
-                one.weight,
-                one.admin_host(),
-                one.admin_port()
+                "    server {name} {address} id {id} weight {weight} addr {host} port {port}"
             );
+            if let Some((host, port)) = one.agent.as_deref().and_then(split) {
+                let _ = write!(
+                    text,
+                    " agent-check agent-addr {host} agent-port {port} agent-inter 1s"
+                );
+            }
+            text.push('\n');
         }
         text
     }
@@ -67,6 +72,17 @@ defaults
 
 frontend videos
 ";
+
+/// A page for operators, and metrics.
+fn stats(address: &str) -> String {
+    format!(
+        "frontend stats\n    \
+             bind {address}\n    \
+             stats enable\n    \
+             stats uri /\n    \
+             http-request use-service prometheus-exporter if {{ path /metrics }}\n\n"
+    )
+}
 
 /// The expression of a title. A token before the path (`/t/TOKEN/`) is left out, or each viewer of a
 /// title would be sent to another box.
@@ -91,6 +107,11 @@ mod tests {
         let made = fleet.haproxy("fleet.toml");
         let id = fleet.boxes[0].id();
         let server = format!("    server a 10.0.0.1:80 id {id} weight 50 addr 10.0.1.1 port 81\n");
+        let agent = text.replace("weight", "agent = \"10.0.1.1:82\"\nweight");
+        let made_with = Fleet::read("", &agent).expect("right").haproxy("");
+        let check = "port 81 agent-check agent-addr 10.0.1.1 agent-port 82 agent-inter 1s\n";
+        assert!(made_with.contains(check), "{made_with}");
+        assert!(!made.contains("stats"), "{made}");
         for part in [
             "    bind *:8080\n    bind [::]:8080\n",
             "    balance hash path,regsub(^/t/[^/]+,),field(2,/,2)\n",

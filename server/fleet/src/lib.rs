@@ -11,8 +11,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod agent;
 mod fleet;
 mod haproxy;
 mod nginx;
+mod plan;
+mod rendezvous;
 
-pub use fleet::{Fleet, FleetBox, TitleRule};
+pub use agent::{AgentAnswer, BearableShare, DiskSample};
+pub use fleet::{Fleet, FleetBox, FleetDisk, TitleRule};
+pub use plan::{
+    CopyStep, DiskId, DiskLoad, Plan, PlanChanges, PlanDemand, PlanDisk, PlanTitle, plan,
+};
+pub use rendezvous::{RendezvousNode, first_nodes, hash};

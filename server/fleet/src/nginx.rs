@@ -55,7 +55,7 @@ impl Fleet {
                  proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n        \
                  proxy_buffering off;\n        \
                  # Another box is asked before the viewer learns that one is down or full (503).\n        \
-                 proxy_next_upstream error timeout http_503;\n        \
+                 proxy_next_upstream error timeout http_500 http_503 http_504;\n        \
                  proxy_next_upstream_tries {};\n        \
                  proxy_next_upstream_timeout 10s;\n    \
              }}\n\

@@ -63,6 +63,11 @@ impl Freshness {
         now.since(self.confirmed)
     }
 
+    /// How much longer it is fresh.
+    pub fn left(&self, now: Instant) -> Duration {
+        Duration(self.fresh_for.0.saturating_sub(self.age(now).0))
+    }
+
     /// How to handle a request now.
     pub fn judge(&self, now: Instant, rules: &FreshnessRules) -> CacheDecision {
         let age = self.age(now);

@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod backoff;
 mod eviction;
 mod fill;
 mod freshness;
@@ -23,6 +24,7 @@ mod response;
 mod slices;
 mod target;
 
+pub use backoff::OriginBackoff;
 pub use eviction::{FOLDER_BYTES, SliceCache, SliceKey, file_bytes};
 pub use fill::{FillSchedule, FillStep, ViewerState};
 pub use freshness::{CacheDecision, Freshness, FreshnessRules, fresh_for};

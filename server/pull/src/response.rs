@@ -84,6 +84,10 @@ headlong_units::names! {
         TimedOut => "origin-timed-out",
         /// The connection was closed in the middle of the body.
         Short => "origin-short",
+        /// The request came from this server, through others.
+        Loop => "origin-loop",
+        /// A peer was asked for what is not stored here.
+        NotStored => "not-stored",
         /// The disk is full.
         NoSpace => "no-space",
         /// The disk failed.

@@ -25,6 +25,7 @@ pub(crate) struct Prepared {
     pub(crate) doors: Listeners,
     pub(crate) media_listeners: Vec<(ListenSetting, Listener)>,
     pub(crate) admin_listener: Option<Listener>,
+    pub(crate) agent_listener: Option<Listener>,
     /// Reloaded on SIGHUP.
     pub(crate) certificates: Option<Arc<ReloadingCertificates>>,
     /// Uses `certificates`.
@@ -74,6 +75,9 @@ impl Prepared {
             Admin::Off => None,
             Admin::Address(address) => Some(doors.open(address, &mut inherited)?),
         };
+        let agent = config.agent.as_ref();
+        let agent_listener = agent.map(|address| doors.open(address, &mut inherited));
+        let agent_listener = agent_listener.transpose()?;
         match &predecessor {
             // Addresses no longer configured end with the old process.
             Some(_) => doors.close(inherited),
@@ -111,6 +115,7 @@ impl Prepared {
             doors,
             media_listeners,
             admin_listener,
+            agent_listener,
             certificates,
             encryption,
             connections_max: shares.connections_max,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::admin::serve_admin;
+use crate::admin::{serve_admin, serve_agent};
 use crate::certificate_expiry;
 use crate::flash_attachment::{self, TierHolder};
 use crate::handover::Handover;
@@ -56,8 +56,9 @@ pub(crate) struct Running {
     /// One task for each listener; it ends with the last connection of its listener.
     serving: JoinSet<()>,
     connections: Arc<ConnectionCounters>,
-    /// Outlives the other listeners, so that the operator can watch the drain to its end.
-    admin: Option<(ShutdownTrigger, JoinHandle<()>)>,
+    /// The operator's listener and the agent. They outlive the other listeners, so that the operator
+    /// and the balancer can watch the drain to its end.
+    operators: (ShutdownTrigger, [Option<JoinHandle<()>>; 2]),
     /// Watchdog messages to the service manager.
     alive: JoinHandle<()>,
     /// Tasks that end when the server no longer serves alone.
@@ -150,31 +151,36 @@ impl Running {
             ));
         }
         let is_ready = Arc::new(AtomicBool::new(false));
-        let admin = prepared.admin_listener.map(|listener| {
-            let view = media_view::admin_state(
-                &state,
-                &config,
-                AdminSources {
-                    connections: Arc::clone(&connections),
-                    media_addresses: match &config.media_url {
-                        Some(url) => vec![url.clone()],
-                        None => addresses.for_browsers,
-                    },
-                    draining: signal,
-                    is_ready: Arc::clone(&is_ready),
-                    unscanned: Arc::clone(&unscanned),
-                    degraded,
-                    certificates,
-                    roots: attachments,
+        let view = media_view::admin_state(
+            &state,
+            &config,
+            AdminSources {
+                connections: Arc::clone(&connections),
+                media_addresses: match &config.media_url {
+                    Some(url) => vec![url.clone()],
+                    None => addresses.for_browsers,
                 },
-            );
+                draining: signal,
+                is_ready: Arc::clone(&is_ready),
+                unscanned: Arc::clone(&unscanned),
+                degraded,
+                certificates,
+                roots: attachments,
+            },
+        );
+        let view = Arc::new(view);
+        let (admin_trigger, admin_signal) = shutdown();
+        let agent = prepared.agent_listener.map(|listener| {
+            let (view, signal) = (Arc::clone(&view), admin_signal.clone());
+            tokio::spawn(serve_agent(listener, view, signal))
+        });
+        let admin = prepared.admin_listener.map(|listener| {
             let address = listener.address();
-            let (trigger, signal) = shutdown();
-            let task = tokio::spawn(serve_admin(listener, Arc::new(view), signal));
+            let task = tokio::spawn(serve_admin(listener, view, admin_signal));
             if let Ok(address) = address {
                 tracing::info!(%address, "operator's pages: http://{address}/");
             }
-            (trigger, task)
+            task
         });
         tracing::info!(addresses = addresses.all, "serving");
         let ready = tokio::spawn(tasks::say_ready(
@@ -207,7 +213,7 @@ impl Running {
             trigger,
             serving,
             connections,
-            admin,
+            operators: (admin_trigger, [admin, agent]),
             alive,
             tasks,
         })
@@ -250,9 +256,7 @@ impl Running {
         // The service manager now listens to the new process.
         self.alive.abort();
         self.trigger.retire();
-        if let Some((admin, _)) = &self.admin {
-            admin.retire();
-        }
+        self.operators.0.retire();
         self.state.devices.iter().for_each(Device::replaced);
         let passing = memory_transfer::send_pieces(&self.state.devices, pieces).await;
         // Awaited together with the last replies.
@@ -316,8 +320,9 @@ impl Running {
         self.tier.finish().await;
         let log = Arc::clone(&self.state);
         tasks::finish(move || log.log.finish()).await;
-        if let Some((trigger, task)) = self.admin {
-            trigger.drain();
+        let (trigger, tasks) = self.operators;
+        trigger.drain();
+        for task in tasks.into_iter().flatten() {
             let _ = timeout(DRAIN_SPARE, task).await;
         }
         tracing::info!("stopped");

@@ -29,7 +29,7 @@ pub use daemon::{DaemonLog, DaemonLogError, init_daemon_log};
 pub use format::LogFormat;
 pub use limited_log::{LimitedKind, LimitedLog};
 pub use record::{LoggedHeader, RequestRecord, SessionKey, SessionSource};
-pub use request_id::{REQUEST_ID, RequestId, RequestIds, TRACEPARENT};
+pub use request_id::{CDN_LOOP, REQUEST_ID, RequestId, RequestIds, TRACEPARENT};
 pub use server_timing::ServerTiming;
 pub use session::{SessionEnd, SessionLimits, SessionLog, SessionSummary};
 pub use sink::{LogTarget, SinkError};

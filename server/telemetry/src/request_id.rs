@@ -11,6 +11,10 @@ pub const REQUEST_ID: &str = "x-request-id";
 /// Longest accepted id of a proxy: exemplars in metrics have a limited length.
 const NAME_BYTES_MAX: usize = 64;
 
+/// The header field that names the servers that a request has passed.
+pub const CDN_LOOP: &str = "cdn-loop";
+const PASSED_MAX: usize = 1024;
+
 /// The header field of W3C Trace Context with the trace and the span of a request.
 pub const TRACEPARENT: &str = "traceparent";
 
@@ -19,6 +23,7 @@ pub const TRACEPARENT: &str = "traceparent";
 pub struct RequestId {
     assigned: AssignedId,
     trace: Option<Box<str>>,
+    passed: Option<Box<str>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +40,7 @@ impl RequestId {
         Self {
             assigned: AssignedId::Own(number),
             trace: None,
+            passed: None,
         }
     }
 
@@ -50,6 +56,19 @@ impl RequestId {
         self.trace.as_deref()
     }
 
+    /// With the servers that a request has passed, its `CDN-Loop` (RFC 8586). A longer list than
+    /// any chain of servers needs is cut off.
+    pub fn with_passed(mut self, value: Option<&[u8]>) -> Self {
+        let value = value.and_then(|value| str::from_utf8(value).ok());
+        self.passed = value.map(|value| value.chars().take(PASSED_MAX).collect());
+        self
+    }
+
+    /// The servers that the request has passed.
+    pub fn passed(&self) -> Option<&str> {
+        self.passed.as_deref()
+    }
+
     /// An id in a proxy's header field, if it is short and free of special characters.
     pub fn named(value: &HeaderValue) -> Option<Self> {
         let name = value.to_str().ok()?;
@@ -58,6 +77,7 @@ impl RequestId {
         is_fit.then(|| Self {
             assigned: AssignedId::Named(name.into()),
             trace: None,
+            passed: None,
         })
     }
 }

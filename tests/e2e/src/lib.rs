@@ -5,6 +5,7 @@
 //! Every test starts its own server over its own titles and stops it at the end.
 
 pub mod acme;
+pub mod cluster;
 pub mod conformance;
 pub mod edge;
 pub mod haproxy;
@@ -26,6 +27,7 @@ pub mod s3;
 pub mod side_by_side;
 pub mod tier;
 
+pub use cluster::Cluster;
 pub use haproxy::HaProxy;
 pub use library::{Library, Title};
 pub use mount::Mount;

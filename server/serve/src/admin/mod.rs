@@ -16,6 +16,7 @@
 //! a page of another site cannot read this listener through a name that resolves to loopback (see
 //! `host.rs`).
 
+mod agent;
 mod counters;
 mod device_metrics;
 mod encode;
@@ -35,6 +36,7 @@ mod server_metrics;
 mod state;
 mod status;
 
+pub use agent::serve_agent;
 pub use library_document::{LibraryDocument, LibraryRenderer};
 pub use metrics::{RequestMetrics, RequestTotals};
 pub use router::serve_admin;

@@ -12,12 +12,13 @@ use super::encode::{
 };
 
 #[rustfmt::skip]
-const ROWS: [MetricRow<PullCounts>; 11] = [
+const ROWS: [MetricRow<PullCounts>; 12] = [
     gauge_bytes("used", "Disk usage of an origin's titles, with their folders", |of| of.used_bytes),
     gauge("titles", "Titles of an origin that are known", |of| of.titles),
     gauge("fetches_running", "Slices being fetched", |of| of.in_flight),
     gauge("fills_running", "Titles being filled ahead of viewers", |of| of.fills_running),
     count_bytes("fetched", "Bytes fetched from the origin", |of| of.fetched_bytes),
+    count_bytes("peer", "Bytes fetched from other boxes of the fleet", |of| of.peer_bytes),
     count("hits", "Slices that were present when a reply needed them", |of| of.hits),
     count("misses", "Slices that a reply had to wait for", |of| of.misses),
     count_bytes("evicted", "Bytes evicted for lack of space", |of| of.evicted_bytes),

@@ -13,6 +13,10 @@ use super::prepared_reply::ReplyError;
 /// Detail for a device that is offline.
 const OFFLINE: &str = "the disk is out of service; try again later";
 
+/// Field that tells a refusal, which another server may not share, from an error. Its value is the
+/// `failure` of the access log.
+const REFUSED: &str = "headlong-refused";
+
 /// Builds the error reply, and the time after which the client may retry.
 pub(super) fn explain(
     none: ReplyError,
@@ -41,7 +45,8 @@ pub(super) fn explain(
                 Refusal::Full => "too many requests wait for the disk; try again later",
                 Refusal::UnknownStream | Refusal::OutOfBounds => CHANGING,
             };
-            let reply = error_reply(Status::Unavailable, method, Some(detail));
+            let mut reply = error_reply(Status::Unavailable, method, Some(detail));
+            reply.fields.push((REFUSED, refusal_name(refusal).into()));
             (reply, Some(after))
         }
         ReplyError::Origin(fault) => {
@@ -55,10 +60,9 @@ pub(super) fn explain(
         ReplyError::TooMany => {
             record.failure = Some("address");
             let detail = "too many requests from this address are in progress; try again later";
-            (
-                error_reply(Status::Unavailable, method, Some(detail)),
-                Some(soon),
-            )
+            let mut reply = error_reply(Status::Unavailable, method, Some(detail));
+            reply.fields.push((REFUSED, "address".into()));
+            (reply, Some(soon))
         }
         ReplyError::Denied(AccessDenial::Status(status)) => {
             let detail = denied_detail(status);

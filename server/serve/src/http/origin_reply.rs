@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use headlong_edge::{Pull, ServableVersion, SliceSource};
+use headlong_edge::{FRESH_FOR, Pull, ServableVersion, SliceSource, own_cdn_id};
 use headlong_engine::{Failure, Refusal, Request as EngineRequest};
 use headlong_http::{HttpDate, Status};
 use headlong_pull::ResponseFault;
 use headlong_telemetry::Stage;
+use headlong_units::Duration;
 
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
@@ -35,13 +36,28 @@ pub(super) async fn answer(
         let held = state.hold(&asked.settings, device, client);
         asked.account.held = held.ok_or(ReplyError::TooMany)?;
     }
+    let passed = asked.account.record.id.passed();
+    if passed.is_some_and(|passed| passed.contains(own_cdn_id())) {
+        return Err(ReplyError::Origin(ResponseFault::Loop));
+    }
+    let is_peer = is_only_if_cached(head);
     let mut tried = 1;
     let mut why = RangeReason::New;
     loop {
         asked.account.turn(Stage::Origin);
-        let found = pull.find(&name, Some(&asked.account.record.id)).await;
+        let found = match is_peer {
+            true => pull.stored(&name).ok_or(ResponseFault::NotStored),
+            false => {
+                let found = pull.find(&name, Some(&asked.account.record.id)).await;
+                found.map(|found| (found, Duration::ZERO))
+            }
+        };
         asked.account.turn(Stage::Other);
-        let found = found.map_err(ReplyError::Origin)?;
+        let (found, fresh_for) = found.map_err(ReplyError::Origin)?;
+        let found = AskedVersion {
+            found,
+            for_peer: is_peer.then_some(fresh_for),
+        };
         match begin(state, head, asked, pull, found, why).await {
             Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => {
                 tried += 1;
@@ -53,6 +69,20 @@ pub(super) async fn answer(
             answer => return answer,
         }
     }
+}
+
+/// A version to serve, and for whom.
+struct AskedVersion {
+    found: ServableVersion,
+    /// How much longer it is fresh, if a peer asked, which gets stored bytes only.
+    for_peer: Option<Duration>,
+}
+
+/// Whether a request is that of a peer (RFC 9111, 5.2.1.7).
+fn is_only_if_cached(head: &http::request::Parts) -> bool {
+    let fields = head.headers.get_all(http::header::CACHE_CONTROL).iter();
+    let mut directives = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b','));
+    directives.any(|of| of.trim_ascii().eq_ignore_ascii_case(b"only-if-cached"))
 }
 
 fn is_passing(none: &ReplyError) -> bool {
@@ -69,7 +99,7 @@ async fn begin(
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
     pull: &Arc<Pull>,
-    found: ServableVersion,
+    AskedVersion { found, for_peer }: AskedVersion,
     why: RangeReason,
 ) -> Result<PreparedReply, ReplyError> {
     let version = &found.version;
@@ -84,7 +114,20 @@ async fn begin(
         modified: modified.and_then(|text| HttpDate::parse(text, received)),
         number: version.stream.0,
     };
-    let plan = plan_for(head, asked, &shown);
+    let mut plan = plan_for(head, asked, &shown);
+    if let Some(fresh_for) = for_peer {
+        let slices = version.slices();
+        let mut parts = plan.body.parts.iter();
+        let are_stored = parts.all(|part| {
+            let (first, last) = (slices.at(part.range.start), slices.at(part.range.end - 1));
+            (first..=last).all(|index| version.has(index))
+        });
+        if !are_stored {
+            return Err(ReplyError::Origin(ResponseFault::NotStored));
+        }
+        let seconds = (fresh_for.as_millis() / 1000).to_string();
+        plan.fields.push((FRESH_FOR, seconds.into()));
+    }
     let mut from = OriginCacheState {
         age_s: found.age.as_millis() / 1000,
         is_stale: found.is_stale,
@@ -165,6 +208,13 @@ async fn begin(
 pub(super) fn explain(fault: ResponseFault) -> (Status, Option<&'static str>, Option<u64>) {
     match fault {
         ResponseFault::Absent => (Status::NotFound, None, None),
+        // The answer of RFC 9111 to a request for stored bytes only.
+        ResponseFault::NotStored => (Status::GatewayTimeout, None, None),
+        ResponseFault::Unreachable => (
+            Status::BadGateway,
+            Some("the origin does not answer; try again later"),
+            Some(5),
+        ),
         ResponseFault::TimedOut => (
             Status::GatewayTimeout,
             Some("the origin did not answer in time; try again later"),

@@ -8,7 +8,8 @@ use headlong_engine::{ConnectionId, Hints, ReaderIdentity, ViewerId};
 use headlong_http::{Cmcd, IdSource, Method, Peer, Viewer};
 use headlong_net::{ConnectionInfo, Remote};
 use headlong_telemetry::{
-    LoggedHeader, REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource, TRACEPARENT,
+    CDN_LOOP, LoggedHeader, REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource,
+    TRACEPARENT,
 };
 use headlong_units::Duration;
 use http::header;
@@ -93,7 +94,9 @@ impl ParsedRequest {
         let named = is_proxy.then(|| head.headers.get(REQUEST_ID)).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
-        let id = id.with_trace(trace);
+        let passed = head.headers.get(CDN_LOOP);
+        let passed = passed.map(http::HeaderValue::as_bytes);
+        let id = id.with_trace(trace).with_passed(passed);
         let record = record(id, said, head.version, ends, &cmcd);
         let account = begin(state, &settings, record, connection);
         Self {

@@ -22,6 +22,7 @@ mod fill;
 mod flash;
 mod flash_faults;
 mod fleet;
+mod fleet_chaos;
 mod foreign_formats;
 mod history;
 mod history_mount;

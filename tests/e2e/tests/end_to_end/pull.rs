@@ -414,8 +414,10 @@ fn serves_stored_slices_while_the_origin_is_down() {
     let begun = range(&edge, path, 100_000, 400_000);
     assert!(begun.is_err_and(|error| error.is_cut()));
     origin.be(Mode::Well);
-    let reply = range(&edge, path, 100_000, 400_000).expect("a reply");
-    assert_right(&reply, 3, 100_000, 400_000);
+    // After several failures the origin is asked again only after a pause.
+    let again = || range(&edge, path, 100_000, 400_000).ok();
+    let reply = eventually("the origin is asked again", again, Option::is_some);
+    assert_right(&reply.expect("a reply"), 3, 100_000, 400_000);
     let said = eventually(
         "the log message",
         || edge.output(),
