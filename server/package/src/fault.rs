@@ -27,10 +27,8 @@ pub enum PackageFault {
     Gap(u64),
     /// The samples of one segment lie too far apart in the file.
     Scattered,
-    /// It consists of fragments and has no index of them.
-    NoFragmentIndex,
-    /// Its fragments refer to positions in the whole file.
-    AbsoluteFragments,
+    /// Its samples are in fragments already.
+    Fragmented,
 }
 
 impl fmt::Display for PackageFault {
@@ -57,11 +55,8 @@ impl fmt::Display for PackageFault {
             Self::Scattered => {
                 f.write_str("video and audio of the same time lie too far apart in the file")
             }
-            Self::NoFragmentIndex => {
-                f.write_str("it consists of fragments and has neither a sidx nor an mfra box")
-            }
-            Self::AbsoluteFragments => f.write_str(
-                "its fragments have absolute positions; write them with default_base_moof",
+            Self::Fragmented => f.write_str(
+                "it consists of fragments; join them with `ffmpeg -c copy -movflags +faststart`",
             ),
         }
     }

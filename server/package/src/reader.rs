@@ -12,13 +12,9 @@ use crate::title::Title;
 pub const MOOV_BYTES_MAX: u64 = 48 * MIB;
 /// Boxes before `moov`.
 const BOXES_MAX: u32 = 1000;
-/// Size of the first read: `moov` takes a six-hundredth of usual films, and the media after it is
-/// wanted next.
-const FIRST_SHARE: u64 = 512;
-const FIRST_BYTES_MIN: u64 = 256 * KIB;
-const FIRST_BYTES_MAX: u64 = 8 * MIB;
-/// Size of a read after other boxes: `moov` as a whole if the file ends soon.
-const LAST_BYTES_MAX: u64 = 16 * MIB;
+/// Most bytes that are wanted before `moov` was found.
+const SEARCH_BYTES_MAX: u64 = MIB;
+/// Size of a read in the midst of the file.
 const NEXT_BYTES: u64 = 64 * KIB;
 
 /// What a reader does next.
@@ -114,8 +110,10 @@ impl HeaderReader {
 
     fn header_range(&self, left: u64) -> ByteRange {
         let bytes = match self.next {
-            0 => (self.size / FIRST_SHARE).clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX),
-            _ if left <= LAST_BYTES_MAX => left,
+            // What follows is wanted next: the rest of `moov`, or the first segment.
+            0 => SEARCH_BYTES_MAX,
+            // Probably `moov` as a whole.
+            _ if left <= SEARCH_BYTES_MAX => left,
             _ => NEXT_BYTES,
         };
         ByteRange::new(self.next, self.next + bytes.min(left))

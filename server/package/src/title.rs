@@ -9,7 +9,7 @@ use headlong_units::Duration;
 
 use crate::cuts::{Boundary, Cut, cut_follower, cut_leader};
 use crate::fault::PackageFault;
-use crate::fields::{broken, require, u32_at};
+use crate::fields::{broken, find, require, u32_at};
 use crate::resource::Rendition;
 use crate::sample_table::{Cursor, SAMPLES_MAX};
 use crate::track::{DELAY_MAX_SECONDS, Track, TrackKind};
@@ -64,6 +64,10 @@ impl Title {
             let at = child.whole.as_ptr() as usize - moov.as_ptr() as usize;
             let whole = at..at + child.whole.len();
             found.extend(Track::read(&moov, whole, movie_timescale, file_bytes)?);
+        }
+        let is_empty = found.iter().all(|track| track.table.count == 0);
+        if is_empty && find(&moov, b"mvex")?.is_some() {
+            return Err(PackageFault::Fragmented);
         }
         found.retain(|track| track.table.count > 0);
         // Further video tracks are other views or pictures, which no player chooses among.

@@ -110,6 +110,26 @@ fn encrypted_and_unknown_codecs_are_named() {
 }
 
 #[test]
+fn fragmented_file_is_named_as_such() {
+    let film = Film {
+        tracks: vec![video(0, 1)],
+        chunks: Vec::new(),
+        ..film()
+    };
+    let mut file = film.bytes();
+    assert_eq!(fault(&file), PackageFault::NoTrack);
+    // A box of `moov` that is not needed takes the place of `mvex`.
+    let moov = file.windows(4).position(|window| window == b"moov");
+    let moov = moov.expect("there is one") - 4;
+    let mvex = boxed("mvex", &[]);
+    let length = u32::from_be_bytes(file[moov..moov + 4].try_into().expect("four bytes"));
+    let end = moov + length as usize;
+    file.splice(end..end, mvex.iter().copied());
+    file[moov..moov + 4].copy_from_slice(&(length + 8).to_be_bytes());
+    assert_eq!(fault(&file), PackageFault::Fragmented);
+}
+
+#[test]
 fn other_speeds_and_repeats_are_errors() {
     for edits in [vec![(1000, 0), (1000, 2000)], vec![(1000, -2)]] {
         let mut film = film();

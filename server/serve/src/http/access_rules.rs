@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
 use super::site::TreePath;
-use headlong_config::{Config, ListingFormat, Packaging, Pacing, PathRule, site_prefix};
+use headlong_config::{Config, ListingFormat, Pacing, Packaging, PathRule, site_prefix};
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
