@@ -64,7 +64,7 @@ pub(crate) fn rows() -> Rows<Config> {
     rows.add("package_segment", time().at_least(Duration::from_secs(1)), |c| &mut c.package_segment,
         "Length of their segments: each ends at the key frame nearest to it. A change gives the segments new names; players that have begun load their playlist again, or stop.").tier(Expert);
     rows.add("package_memory", size().at_least(64 * MIB), |c| &mut c.package_memory,
-        "Memory for the sample tables of titles that are being played as HLS or DASH, on top of `memory`: some 5 MB for a film of two hours. If it is used up, tables are read again when a player asks for its next segment.").tier(Expert);
+        "Memory for the sample tables of titles that are being played as HLS or DASH, on top of `memory`: 3 to 8 MB for a film of two hours. If it is used up, tables are read again when a player asks for its next segment.").tier(Expert);
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.").tier(Basic);
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,
