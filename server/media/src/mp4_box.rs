@@ -1,6 +1,6 @@
 //! Boxes of ISO base media files (ISO/IEC 14496-12, 4.2): headers, and the boxes inside a box.
 
-use crate::mp4::Mp4Fault;
+use crate::mp4_fault::Mp4Fault;
 
 /// Size of a box header; 16 bytes with a 64-bit length.
 pub(crate) const HEADER_BYTES: u64 = 8;
