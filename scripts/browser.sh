@@ -27,10 +27,12 @@ HEADLONG_PAGE=http://$admin/
 export HEADLONG_PAGE
 
 log=$(mktemp)
-"$HEADLONG_BIN" serve sample --memory 128MiB \
+config=$(mktemp)
+echo 'package = "on"' >"$config"
+"$HEADLONG_BIN" serve sample --config "$config" --memory 128MiB \
     --listen "$listen" --admin "$admin" >"$log" 2>&1 &
 server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; rm -f "$log"' EXIT
+trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; rm -f "$log" "$config"' EXIT
 trap 'exit 1' HUP INT TERM
 
 tries=0

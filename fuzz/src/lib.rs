@@ -18,6 +18,7 @@ mod manifest;
 pub mod manifest_dash;
 pub mod manifest_hls;
 pub mod mp4_header;
+pub mod mp4_package;
 pub mod server_config;
 pub mod trace_format;
 pub mod trace_line;
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     target("manifest_dash", manifest_dash::run),
     target("manifest_hls", manifest_hls::run),
     target("mp4_header", mp4_header::run),
+    target("mp4_package", mp4_package::run),
     target("server_config", server_config::run),
     target("trace_format", trace_format::run),
     target("trace_line", trace_line::run),

@@ -52,7 +52,8 @@ fn scan(bytes: &[u8], size: u64, piece_bytes: usize) -> Mp4Progress {
     scan.progress()
 }
 
-fn assemble<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+/// The bytes of a file that is given as words.
+pub(crate) fn assemble<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut open = Vec::new();
     for word in words {

@@ -364,7 +364,8 @@ test('reports the status of a refused plain file', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
-test('another player, hls.js, plays the same title', async () => {
+/** Plays a playlist of the media address with hls.js, beyond these seconds. */
+async function playsWithHlsJs(path, seconds) {
   const { page, complaints } = await open('');
   // A page of this server without our code. It must really come from there: Chromium blocks access
   // to loopback addresses from pages of unknown origin.
@@ -379,22 +380,35 @@ test('another player, hls.js, plays the same title', async () => {
   );
   await page.addScriptTag({ url: script });
   await page.evaluate(
-    (url) => {
+    ([url, from]) => {
       const video = document.querySelector('video');
-      const hls = new window.Hls({ enableWorker: false, cmcd: {} });
+      const hls = new window.Hls({ enableWorker: false, cmcd: {}, startPosition: from });
       window.fatal = [];
       hls.on(window.Hls.Events.ERROR, (_event, data) => {
-        if (data.fatal) window.fatal.push(data.details);
+        if (data.fatal) window.fatal.push(`${data.details} ${data.error ?? ''}`);
       });
       hls.on(window.Hls.Events.MANIFEST_PARSED, () => video.play());
       hls.loadSource(url);
       hls.attachMedia(video);
       window.headlong = { video };
     },
-    new URL(adaptive().path, media).href,
+    [new URL(path, media).href, seconds.from ?? -1],
   );
-  await playsBeyond(page, 5);
+  await playsBeyond(page, seconds.to);
   assert.deepEqual(await page.evaluate(() => window.fatal), []);
   await page.close();
   assert.deepEqual(complaints.filter((one) => !/favicon/.test(one)), []);
+}
+
+test('another player, hls.js, plays the same title', async () => {
+  await playsWithHlsJs(adaptive().path, { to: 5 });
+});
+
+test('hls.js plays a plain MP4 as HLS, from its beginning and from its midst', async (t) => {
+  if (process.env.HEADLONG_PAGE === undefined) return t.skip('the mock server does not package');
+  const plain = titles.find((one) => one.path.endsWith('.mp4'));
+  assert.ok(plain, 'the library needs an MP4 file for this test');
+  const playlist = `${plain.path}/master.m3u8`;
+  await playsWithHlsJs(playlist, { to: 5 });
+  await playsWithHlsJs(playlist, { from: 31, to: 34 });
 });

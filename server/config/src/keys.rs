@@ -9,13 +9,13 @@ use headlong_settings::Tier::{Basic, Expert};
 use headlong_settings::{Rows, Tier, flag, named, size, time, whole};
 use headlong_storage::IoMode;
 use headlong_telemetry::LogFormat;
-use headlong_units::{Duration, KIB};
+use headlong_units::{Duration, KIB, MIB};
 
 use crate::kinds::{
     address, admin, congestion_control, field_value, host, logged_field, media_url, mode, network,
     of_query, one_or_more_paths, origin, path, sink, token,
 };
-use crate::path_rule::ListingFormat;
+use crate::path_rule::{ListingFormat, Packaging};
 use crate::settings::{Config, DeviceOverride, EtagTime, Gzip, LogLevel, ReplyField};
 
 /// All settings except those of single devices.
@@ -61,6 +61,12 @@ pub(crate) fn rows() -> Rows<Config> {
         "The modification time in ETags. `nanoseconds`: all of it. `seconds`: without the fraction, so that servers whose copies of a file were made by programs that drop it, such as `tar`, send the same ETag.");
     rows.add("listing", named(ListingFormat::ALL, ListingFormat::name), |c| &mut c.listing,
         "Listings of folders, for URLs that end in `/`: none, a page with links, or the array of nginx's `autoindex_format json`. Clients may then also read by WebDAV. A listing names what a request would be served, and is checked by the rule of its path: no hidden name, no link, no folder that is not listed itself, and no entry that another rule protects. See serve.md.");
+    rows.add("package", named(Packaging::ALL, Packaging::name), |c| &mut c.package,
+        "Whether HLS and DASH are made from MP4 files at the time of a request: `/films/film.mp4/master.m3u8` and `/films/film.mp4/manifest.mpd`, with segments that are ranges of the file. The rule of the path of the file applies to them. See package.md.");
+    rows.add("package_segment", time().at_least(Duration::from_secs(1)), |c| &mut c.package_segment,
+        "Length of their segments: each ends at the key frame nearest to it. A change gives the segments new names; players that have begun load their playlist again, or stop.").tier(Expert);
+    rows.add("package_memory", size().at_least(64 * MIB), |c| &mut c.package_memory,
+        "Memory for the sample tables of titles that are being played as HLS or DASH, on top of `memory`: 3 to 8 MB for a film of two hours. If it is used up, tables are read again when a player asks for its next segment.").tier(Expert);
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.").tier(Basic);
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,

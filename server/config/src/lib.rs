@@ -39,10 +39,10 @@ pub use machine::names;
 pub use manual::{Section, manual, manual_expert, sections};
 pub use memory::memory_available;
 pub use path_rule::{
-    AccessCheckRule, AccessPolicy, AuthBy, ListingFormat, PathRule, Site, TokenLocation,
+    AccessCheckRule, AccessPolicy, AuthBy, ListingFormat, Packaging, PathRule, Site, TokenLocation,
     site_prefix,
 };
-pub use process_memory::MemoryParts;
+pub use process_memory::{MemoryParts, PACKAGE_READING_BYTES};
 pub use settings::{
     Admin, ClientLimits, Config, Cors, DeviceOverride, EtagTime, Gzip, ListenSetting, Log,
     LogLevel, Pacing, Proxies, ReplyField, SessionKeys, Tcp, Tls,

@@ -51,6 +51,17 @@ headlong_units::names! {
     }
 }
 
+headlong_units::names! {
+    /// Whether playlists and segments are made from MP4 files.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Packaging {
+        /// Files are served unchanged only.
+        Off => "off",
+        /// Below the path of each MP4 file there are playlists of HLS and DASH.
+        On => "on",
+    }
+}
+
 /// A place of a request that may hold a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenLocation {
@@ -148,6 +159,8 @@ pub struct PathRule {
     pub cache_control: Option<String>,
     /// Overrides the global `listing`.
     pub listing: Option<ListingFormat>,
+    /// Overrides the global `package`.
+    pub package: Option<Packaging>,
     /// Additional fields of replies with files, each `Name: value`.
     pub headers: Vec<String>,
     /// How long caches may keep files.
@@ -187,6 +200,7 @@ impl Default for PathRule {
             clock_skew: Duration::ZERO,
             cache_control: None,
             listing: None,
+            package: None,
             headers: Vec::new(),
             expires: None,
             referers: Vec::new(),

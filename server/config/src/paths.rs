@@ -16,7 +16,7 @@ use crate::kinds::{
     asked_field, field, field_value, of_query, one_or_more_paths, origin, path, secure_link, site,
     token_place,
 };
-use crate::path_rule::{AccessPolicy, AuthBy, ListingFormat, PathRule, TokenLocation};
+use crate::path_rule::{AccessPolicy, AuthBy, ListingFormat, Packaging, PathRule, TokenLocation};
 use crate::settings::SessionKeys;
 
 /// Settings of one path.
@@ -61,6 +61,8 @@ pub(crate) fn path_rows() -> Rows<PathRule> {
         "The Cache-Control sent with files below this path, overriding the global one; empty for none.");
     rows.add("listing", named(ListingFormat::ALL, ListingFormat::name).optional(), |p| &mut p.listing,
         "As at the top, for this folder and those below it.");
+    rows.add("package", named(Packaging::ALL, Packaging::name).optional(), |p| &mut p.package,
+        "As at the top, for files below this path.");
     rows.add("headers", field().list(), |p| &mut p.headers,
         "Additional fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.");
     rows.add("expires", time().optional(), |p| &mut p.expires,

@@ -2,6 +2,7 @@
 
 use headlong_units::{Bytes, KIB, MIB};
 
+use crate::path_rule::Packaging;
 use crate::settings::Config;
 
 /// The program, its threads, the logs' queues, and a catalogue of some ten thousand titles: a server
@@ -18,6 +19,8 @@ const REQUEST_PART: u64 = 8;
 const REQUEST_BYTES_MIN: u64 = 8 * MIB;
 /// The sendfile cache uses at most one part in this many of `memory`, on top of it.
 const SENDFILE_PART: u64 = 8;
+/// Sample tables of MP4 files that are being read, on top of `package_memory`.
+pub const PACKAGE_READING_BYTES: u64 = 64 * MIB;
 /// Unless `limits.connections_max` is set, connections get one part in this many of
 /// `process_memory`.
 const CONNECTIONS_PART: u64 = 8;
@@ -33,6 +36,8 @@ pub struct MemoryParts {
     pub requests: u64,
     /// All connections that `limits.connections_max` permits.
     pub connections: u64,
+    /// Sample tables of titles that are packaged: `package_memory`, and those being read.
+    pub package: u64,
     /// Everything else.
     pub program: u64,
 }
@@ -45,6 +50,7 @@ impl MemoryParts {
             self.sendfile,
             self.requests,
             self.connections,
+            self.package,
             self.program,
         ];
         parts.into_iter().fold(0, u64::saturating_add)
@@ -57,11 +63,22 @@ impl std::fmt::Display for MemoryParts {
         write!(
             f,
             "{} for file data (memory), {} for the sendfile cache, {} for HTTP/2 requests, {} for \
-             connections (limits.connections_max), {} for the program and its catalogue: {}",
+             connections (limits.connections_max), ",
             whole(self.files),
             whole(self.sendfile),
             whole(self.requests),
             whole(self.connections),
+        )?;
+        if self.package > 0 {
+            write!(
+                f,
+                "{} for packaging (package_memory), ",
+                whole(self.package)
+            )?;
+        }
+        write!(
+            f,
+            "{} for the program and its catalogue: {}",
             whole(self.program),
             whole(self.sum())
         )
@@ -81,8 +98,19 @@ impl Config {
             requests: self.request_bytes_max(),
             connections: u64::from(self.limits.connections_max)
                 .saturating_mul(self.connection_bytes()),
+            package: match self.packages() {
+                true => self.package_memory.saturating_add(PACKAGE_READING_BYTES),
+                false => 0,
+            },
             program: PROGRAM_BYTES,
         }
+    }
+
+    /// Whether playlists and segments are made from some MP4 files.
+    fn packages(&self) -> bool {
+        let of_rules = self.rules().filter_map(|(_, rule)| rule.package);
+        let mut all = std::iter::once(self.package).chain(of_rules);
+        all.any(|package| package == Packaging::On)
     }
 
     /// Memory that HTTP/2 requests in progress may use on top of `memory`.

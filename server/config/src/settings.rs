@@ -10,10 +10,10 @@ use headlong_http::ForwardedField;
 use headlong_net::{CertificateFiles, ListenAddress};
 use headlong_storage::IoMode;
 use headlong_telemetry::{LogFormat, LogTarget};
-use headlong_units::{Duration, KIB};
+use headlong_units::{Duration, KIB, MIB};
 use ipnet::IpNet;
 
-use crate::path_rule::{ListingFormat, PathRule, Site};
+use crate::path_rule::{ListingFormat, Packaging, PathRule, Site};
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
@@ -70,6 +70,12 @@ pub struct Config {
     pub etag: EtagTime,
     /// Form of the listings of folders.
     pub listing: ListingFormat,
+    /// Whether playlists and segments are made from MP4 files.
+    pub package: Packaging,
+    /// Length of their segments.
+    pub package_segment: Duration,
+    /// Memory for the indexes of titles that they are made from.
+    pub package_memory: u64,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -457,6 +463,9 @@ impl Default for Config {
             gzip: vec![Gzip::Dynamic],
             etag: EtagTime::Nanoseconds,
             listing: ListingFormat::Off,
+            package: Packaging::Off,
+            package_segment: Duration::from_secs(6),
+            package_memory: 64 * MIB,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: ClientLimits::default(),

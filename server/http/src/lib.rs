@@ -119,7 +119,7 @@ pub use pace::{Pace, Pacer, SharedPacer};
 pub use path::{PathError, RelativePath};
 pub use path_token::PathToken;
 pub use peer::Peer;
-pub use plan::{Representation, RequestHead, plan};
+pub use plan::{Representation, RequestHead, plan, plan_assembled};
 pub use query::{QueryKey, query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, RangeSelection, SelectedRange};
 pub use redirect::redirect_to_https;

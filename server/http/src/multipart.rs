@@ -8,6 +8,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
 use headlong_units::ByteRange;
@@ -41,18 +42,19 @@ impl Boundary {
         media_type: &str,
         range: ByteRange,
         size: u64,
-    ) -> String {
+    ) -> Vec<u8> {
         let line_break = if is_first { "" } else { "\r\n" };
         let content_range = content_range(range, size);
         format!(
             "{line_break}--{self}\r\nContent-Type: {media_type}\r\n\
              Content-Range: {content_range}\r\n\r\n"
         )
+        .into_bytes()
     }
 
     /// The text after the last part.
-    pub(crate) fn closing(self) -> String {
-        format!("\r\n--{self}--\r\n")
+    pub(crate) fn closing(self) -> Vec<u8> {
+        format!("\r\n--{self}--\r\n").into_bytes()
     }
 }
 

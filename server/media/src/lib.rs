@@ -25,6 +25,8 @@ mod dash;
 mod header_facts;
 mod hls;
 mod mp4;
+mod mp4_box;
+mod mp4_fault;
 mod mp4_fragments;
 mod note;
 mod plan;
@@ -46,7 +48,9 @@ pub use hls::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
     PlaylistReference, master_title, media_title, playlists,
 };
-pub use mp4::{Mp4Fault, Mp4Progress, Mp4Scan};
+pub use mp4::{Mp4Progress, Mp4Scan};
+pub use mp4_box::{Mp4Box, Mp4BoxHeader, mp4_boxes};
+pub use mp4_fault::Mp4Fault;
 pub use note::{NOTES_PER_TITLE_MAX, TitleNotes};
 pub use plan::{FileFacts, Plan, PlannedStream, StreamPosition, plan};
 pub use run::{numbered_run, run_of};

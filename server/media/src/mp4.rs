@@ -7,45 +7,18 @@
 //! two pieces.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use headlong_units::Duration;
 
 use crate::header_facts::HeaderFacts;
+use crate::mp4_box::{HEADER_BYTES, LONG_HEADER_BYTES, Mp4BoxHeader, array};
+use crate::mp4_fault::Mp4Fault;
 use crate::mp4_fragments::Mp4Fragments;
 
 /// Boxes inspected before the scan gives up.
 const BOXES_MAX: u32 = 10_000;
 /// Largest box decoded: a `sidx` of some 5,000 segments.
 const BOX_BYTES_MAX: u64 = 64 << 10;
-/// Why the headers are unusable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mp4Fault {
-    /// Another format under an MP4 name.
-    NotMp4,
-    /// There is no `moov`.
-    NoMoov,
-    /// A box is truncated or its contents are invalid.
-    Broken([u8; 4]),
-    /// More boxes than any real file has there.
-    TooLarge,
-}
-
-impl fmt::Display for Mp4Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotMp4 => f.write_str("it is not an MP4 file: it does not consist of boxes"),
-            Self::NoMoov => {
-                f.write_str("it has no moov box; it may be truncated, or still being written")
-            }
-            // In a broken file a box name may be any four bytes, including a line break.
-            Self::Broken(kind) => write!(f, "its `{}` box is broken", kind.escape_ascii()),
-            Self::TooLarge => f.write_str("its headers are larger than any real file's"),
-        }
-    }
-}
-
-impl core::error::Error for Mp4Fault {}
 
 /// Progress of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,17 +59,6 @@ struct EnclosingBox {
     start: u64,
     end: u64,
 }
-
-/// A box: its header begins at the scan's position.
-struct BoxHeader {
-    kind: [u8; 4],
-    header_bytes: u64,
-    end: u64,
-}
-
-/// Size of a box header; 16 bytes with a 64-bit length.
-const HEADER_BYTES: u64 = 8;
-const LONG_HEADER_BYTES: u64 = 16;
 
 impl Mp4Scan {
     /// A scan of a file of `size` bytes.
@@ -181,7 +143,9 @@ impl Mp4Scan {
 
     fn try_step(&mut self, bytes: &[u8]) -> Result<(), Mp4Fault> {
         let limit = self.around.last().map_or(self.size, |around| around.end);
-        let Some(found) = self.header(bytes, limit)? else {
+        let is_nested = !self.around.is_empty();
+        let found = Mp4BoxHeader::read(bytes, self.next, limit, is_nested)?;
+        let Some(found) = found else {
             self.needed = LONG_HEADER_BYTES;
             return Ok(());
         };
@@ -213,44 +177,11 @@ impl Mp4Scan {
         Ok(())
     }
 
-    /// The header of the box at `next`; `None` if it is a long one and more bytes are needed.
-    fn header(&self, bytes: &[u8], limit: u64) -> Result<Option<BoxHeader>, Mp4Fault> {
-        let kind = array(bytes, 4).ok_or(Mp4Fault::NotMp4)?;
-        let short = u32::from_be_bytes(array(bytes, 0).unwrap_or_default());
-        // Detects other formats: names of boxes are printable.
-        if self.next == 0 && !kind.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-            return Err(Mp4Fault::NotMp4);
-        }
-        let broken = match self.next {
-            0 => Mp4Fault::NotMp4,
-            _ => Mp4Fault::Broken(kind),
-        };
-        let (header_bytes, length) = match short {
-            0 => (HEADER_BYTES, limit - self.next),
-            1 if limit - self.next < LONG_HEADER_BYTES => return Err(broken),
-            1 => match array(bytes, 8) {
-                Some(length) => (LONG_HEADER_BYTES, u64::from_be_bytes(length)),
-                None => return Ok(None),
-            },
-            length => (HEADER_BYTES, u64::from(length)),
-        };
-        let end = self.next.checked_add(length).ok_or(broken)?;
-        let goes_beyond = end > limit && !self.around.is_empty();
-        if length < header_bytes || goes_beyond {
-            return Err(broken);
-        }
-        Ok(Some(BoxHeader {
-            kind,
-            header_bytes,
-            end,
-        }))
-    }
-
     /// Evaluates a box, and continues inside it or after it.
     fn inspect(
         &mut self,
         inside: Option<[u8; 4]>,
-        found: &BoxHeader,
+        found: &Mp4BoxHeader,
         body: &[u8],
     ) -> Result<(), Mp4Fault> {
         let broken = Mp4Fault::Broken(found.kind);
@@ -366,11 +297,6 @@ impl Mp4Scan {
             self.ended = Some(Ok(()));
         }
     }
-}
-
-/// `N` bytes from `at` on.
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
 }
 
 /// Time scale and duration of `mvhd` and `mdhd`, which have the same beginning.

@@ -72,6 +72,8 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             .collect(),
         reply_fields: config.reply_fields.clone(),
         gzip: config.gzip.clone(),
+        package_segment: config.package_segment,
+        package_memory: config.package_memory,
         direct: config.direct,
         acme_folder: config.acme_folder.clone(),
         shared_rates: SharedRates {

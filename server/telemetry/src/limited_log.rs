@@ -35,9 +35,11 @@ pub enum LimitedKind {
     SliceDisk,
     /// A stored slice was removed because the disk could not read it.
     SliceUnreadable,
+    /// A file cannot be packaged.
+    Package,
 }
 
-const KINDS: usize = LimitedKind::SliceUnreadable as usize + 1;
+const KINDS: usize = LimitedKind::Package as usize + 1;
 
 /// Per kind, the time of the last line and the number of lines suppressed since.
 #[derive(Debug, Default)]

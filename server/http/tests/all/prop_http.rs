@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use headlong_http::{
-    Boundary, ByteRangeSet, Cmcd, HttpDate, Method, RangeLimits, RangeSelection, RelativePath,
-    Representation, RequestHead, SessionRule, Status, Validators, media_type, plan, query_value,
-    query_without,
+    BodyPart, Boundary, ByteRangeSet, Cmcd, HttpDate, Method, PlannedBody, RangeLimits,
+    RangeSelection, RelativePath, Representation, RequestHead, SessionRule, Status, Validators,
+    media_type, plan, query_value, query_without,
 };
-use headlong_units::path_bytes;
+use headlong_units::{ByteRange, path_bytes};
 use proptest::prelude::*;
 
 fn date() -> impl Strategy<Value = HttpDate> {
@@ -150,6 +150,37 @@ proptest! {
         for (_, value) in &reply.fields {
             prop_assert!(value.bytes().all(|b| (b' '..=b'~').contains(&b)), "{}", value);
         }
+    }
+
+    #[test]
+    fn slices_of_a_body_are_slices_of_its_bytes(
+        pieces in prop::collection::vec((0_usize..5, 0_u64..40, 1_u64..6), 0..5),
+        closing in 0_usize..5,
+        (start, length) in (0_u64..40, 0_u64..40),
+    ) {
+        let body = PlannedBody {
+            parts: pieces.iter().map(|(text, start, length)| BodyPart {
+                preamble: (100..100 + *text as u8).collect(),
+                range: ByteRange::new(*start, start + length),
+                open_ended: false,
+            }).collect(),
+            closing: (200..200 + closing as u8).collect(),
+        };
+        let bytes = |body: &PlannedBody| {
+            let of_part = |part: &BodyPart| {
+                let file = (part.range.start..part.range.end).map(|at| at as u8);
+                part.preamble.iter().copied().chain(file).collect::<Vec<u8>>()
+            };
+            let mut all = body.parts.iter().flat_map(of_part).collect::<Vec<u8>>();
+            all.extend(&body.closing);
+            all
+        };
+        let all = bytes(&body);
+        let end = all.len().min((start + length) as usize);
+        let expected = &all[end.min(start as usize)..end];
+        let sliced = body.slice(ByteRange::new(start, start + length));
+        prop_assert_eq!(bytes(&sliced), expected);
+        prop_assert!(sliced.parts.iter().all(|part| !part.range.is_empty()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_check::{AccessCheck, AccessDenial, AccessRequest};
 use super::site::TreePath;
-use headlong_config::{Config, ListingFormat, Pacing, PathRule, site_prefix};
+use headlong_config::{Config, ListingFormat, Pacing, Packaging, PathRule, site_prefix};
 
 /// A rule of a path.
 #[derive(Debug, Clone)]
@@ -38,6 +38,7 @@ struct PathAccessRule {
     referers: RefererRule,
     cors: Option<CorsPolicy>,
     listing: Option<ListingFormat>,
+    package: Option<Packaging>,
 }
 
 /// All rules, the longest prefix first.
@@ -46,6 +47,8 @@ pub struct AccessRules {
     rules: Vec<PathAccessRule>,
     /// Listings of folders without a rule.
     listing: ListingFormat,
+    /// Packaging of files without a rule.
+    package: Packaging,
     /// Pacing of files without a rule.
     pace: Pace,
     /// Token arguments of all rules.
@@ -81,6 +84,7 @@ impl PathAccessRule {
             expires: rule.expires.map(|time| time.0 / 1_000_000_000),
             referers: RefererRule::new(&rule.referers),
             listing: rule.listing,
+            package: rule.package,
             cors: config.cors_of(rule),
             pace: pace(Pacing {
                 pace_percent: rule.pace_percent.unwrap_or(pacing.pace_percent),
@@ -112,6 +116,7 @@ impl AccessRules {
         Self {
             rules,
             listing: config.listing,
+            package: config.package,
             pace: pace(config.pacing),
             token_arguments: all.flat_map(|(_, rule)| rule.token_arguments()).collect(),
         }
@@ -154,6 +159,13 @@ impl AccessRules {
     pub fn listing(&self, path: &str) -> ListingFormat {
         let rule = self.rule(path);
         rule.and_then(|rule| rule.listing).unwrap_or(self.listing)
+    }
+
+    /// Whether playlists and segments are made from an MP4 file.
+    pub fn packages(&self, path: &str) -> bool {
+        let rule = self.rule(path);
+        let of_rule = rule.and_then(|rule| rule.package);
+        of_rule.unwrap_or(self.package) == Packaging::On
     }
 
     /// Whether a listing of a folder may name an entry, both by their paths. A client that may list

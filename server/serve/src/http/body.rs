@@ -218,9 +218,10 @@ impl ReplyBody {
         let left_bytes = body.length();
         let mut steps = VecDeque::new();
         let mut first = Some(first);
-        for part in body.parts {
+        for mut part in body.parts {
             if !part.preamble.is_empty() {
-                steps.push_back(BodyStep::Text(Bytes::from(part.preamble.clone())));
+                let preamble = std::mem::take(&mut part.preamble);
+                steps.push_back(BodyStep::Text(Bytes::from(preamble)));
             }
             match first.take() {
                 Some(FirstBytes::Read(reply, piece)) => {

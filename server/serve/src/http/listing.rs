@@ -92,20 +92,31 @@ pub(super) async fn answer(
     };
     let made = tokio::task::spawn_blocking(move || inputs.write(entries)).await;
     let made = made.map_err(|_| ReplyError::Failed(Failure::NoResources))??;
-    let proxies = &asked.settings.proxies;
-    let address = asked.account.record.remote.ip();
-    let address = address.filter(|address| !proxies.trust(*address));
-    let held = state.listings.send(made.text.len(), address);
+    let held = hold_text(state, asked, made.text.len());
     drop(turn);
-    if let Some(large) = held.ok_or(ReplyError::Refused(Refusal::Full))? {
-        asked.account.listing_units = Some(large.units);
-        asked.account.held = large.share;
-    }
+    held?;
     let plan = match depth {
         Some(_) => webdav::reply(made.text),
         None => plan_for(head, asked, made),
     };
     Ok(PreparedReply::without_bytes(plan))
+}
+
+/// Counts a generated text against the memory for those, until it was sent.
+pub(super) fn hold_text(
+    state: &MediaState,
+    asked: &mut ParsedRequest,
+    bytes: usize,
+) -> Result<(), ReplyError> {
+    let proxies = &asked.settings.proxies;
+    let address = asked.account.record.remote.ip();
+    let address = address.filter(|address| !proxies.trust(*address));
+    let held = state.listings.send(bytes, address);
+    if let Some(large) = held.ok_or(ReplyError::Refused(Refusal::Full))? {
+        asked.account.listing_units = Some(large.units);
+        asked.account.held = large.share;
+    }
+    Ok(())
 }
 
 impl ListingInputs {

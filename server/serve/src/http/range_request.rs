@@ -152,7 +152,7 @@ impl OriginBytes {
 /// A part without a preamble, for continuing inside a part.
 pub(super) fn part(range: ByteRange, open_ended: bool) -> BodyPart {
     BodyPart {
-        preamble: String::new(),
+        preamble: Vec::new(),
         range,
         open_ended,
     }

@@ -5,7 +5,7 @@ use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
+use headlong_engine::{Failure, Refusal};
 use headlong_http::{
     Cmcd, ContentCoding, Method, PathError, PathToken, Status, challenge_token, no_start_page,
     redirect_to_https,
@@ -23,20 +23,20 @@ use super::body::ReplyBody;
 use super::client_hint::expect_next;
 use super::explain::explain;
 use super::file_lookup::resolve;
+use super::file_reply::{device_of, requester, with_first_bytes};
 use super::gzip::gzip;
 use super::head_cache::{self, CopiedRange, HeadCache};
 use super::host::requested_host;
 use super::listing;
 use super::origin_reply;
+use super::packaged;
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
     FileMetadata, PreparedReply, ReplyError, VERSIONS_TRIED_MAX, plan_for,
 };
-use super::range_request::{FirstBytes, RangeRequester};
 use super::response::{add_cmsd, append, build};
 use super::site::TreePath;
 use super::small_texts::{gzip_turn, is_up_to_date, may_be_compressed, ready_made_codings};
-use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use super::webdav;
 use headlong_config::{ListenSetting, ListingFormat, ReplyField};
@@ -237,14 +237,14 @@ async fn answer_without_rules(
     })
 }
 
-/// Answers GET and HEAD.
-async fn answer_read(
-    state: &Arc<MediaState>,
+/// Checks whether a client may have a file, or a folder; no disk is used before that.
+async fn check_access(
+    state: &MediaState,
     head: &http::request::Parts,
     path: &TreePath,
     path_token: Option<PathToken<'_>>,
     asked: &mut ParsedRequest,
-) -> Result<PreparedReply, ReplyError> {
+) -> Result<(), ReplyError> {
     let record = &asked.account.record;
     let (client, now) = (record.remote, record.start_unix_ms / 1000);
     let access = &asked.settings.access;
@@ -277,7 +277,26 @@ async fn answer_read(
             });
         }
         ReplyError::Denied(why)
-    })?;
+    })
+}
+
+/// Answers GET and HEAD.
+async fn answer_read(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    path: &TreePath,
+    path_token: Option<PathToken<'_>>,
+    asked: &mut ParsedRequest,
+) -> Result<PreparedReply, ReplyError> {
+    if let Some(named) = packaged::named(state, asked, path) {
+        check_access(state, head, &named.file, path_token, asked).await?;
+        match packaged::answer(state, head, asked, &named).await {
+            // A folder that is named like a film may have such a file.
+            Err(ReplyError::Folder) => {}
+            answer => return answer,
+        }
+    }
+    check_access(state, head, path, path_token, asked).await?;
     if path.is_folder() {
         return listing::answer(state, head, asked, path).await;
     }
@@ -393,51 +412,16 @@ async fn fetch(
             plan.code("gzip", None);
         }
     }
-    let Some(device) = state.devices.get(file.device) else {
-        let detail = "its device was mounted after the server started; restart the server";
-        return Err(ReplyError::Status(
-            Status::Unavailable,
-            Some(detail.to_owned()),
-        ));
-    };
-    asked.account.record.device = Some(Arc::clone(device.name()));
+    let device = device_of(state, asked, file)?;
     let Some(first_part) = plan.body.parts.first() else {
         return Ok(PreparedReply::without_bytes(plan));
     };
-    let client = asked.account.record.remote;
-    // A retry still counts as one request.
-    asked.account.held = None;
-    let held = state.hold(&asked.settings, file.device, client);
-    asked.account.held = held.ok_or(ReplyError::TooMany)?;
-    let request = EngineRequest {
-        viewer: asked.identity,
-        stream: StreamId(file.stream.id),
-        part: file.part,
-        offset: 0,
-        length: 0,
-        open_ended: false,
-        holder: state.holder(&asked.settings, asked.account.record.remote),
-        hints: asked.hints(),
-    };
-    let files = Arc::clone(&file.stream);
-    state.note_stream(&files);
-    let source = Arc::new(LibrarySource {
-        files,
-        direct: asked.settings.direct,
-    });
     // A client that names no range may stop reading anywhere.
     let whole = plan.status == Status::Ok;
-    let mut asking = RangeRequester {
-        device: device.clone(),
-        source,
-        request,
-        whole,
-        pacer: None,
-        bringing: None,
-    };
+    let asking = requester(state, asked, device, file, whole)?;
     asked.account.turn(Stage::Device);
     let begun = asking.request_from_device(first_part).await;
-    let mut begun = begun.map_err(ReplyError::from)?;
+    let begun = begun.map_err(ReplyError::from)?;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
     if let Some(turn) = gzip_turn {
         let account = &mut asked.account;
@@ -457,25 +441,11 @@ async fn fetch(
             ..PreparedReply::without_bytes(plan)
         });
     }
-    match begun.reply.next().await {
-        Some(Ok(piece)) => {
-            asked.account.got(&piece, Stage::Other);
-            // The bit rate may be known from the first piece.
-            let bit_rate = file.stream.bit_rate().or(asked.cmcd.bit_rate);
-            let pace = asked.settings.access.pace(path);
-            asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
-            add_cmsd(&mut plan, asked, path, file);
-            let is_of_copies =
-                begun.reply.is_of_copies() && ready_made.is_none() && asked.cmcd == Cmcd::default();
-            Ok(PreparedReply {
-                of_copies: is_of_copies
-                    .then(|| CopiedRange::of(&plan, path, file))
-                    .flatten(),
-                first: Some((FirstBytes::Read(begun, piece), asking)),
-                ..PreparedReply::without_bytes(plan)
-            })
-        }
-        Some(Err(failure)) => Err(ReplyError::Failed(failure)),
-        None => Err(ReplyError::Failed(Failure::Device)),
+    let is_of_copies =
+        begun.reply.is_of_copies() && ready_made.is_none() && asked.cmcd == Cmcd::default();
+    let mut answer = with_first_bytes(asking, begun, asked, path, file, plan).await?;
+    if is_of_copies {
+        answer.of_copies = CopiedRange::of(&answer.plan, path, file);
     }
+    Ok(answer)
 }

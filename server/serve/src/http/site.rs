@@ -80,6 +80,17 @@ impl TreePath {
         &self.tree[self.site_bytes..]
     }
 
+    /// The path of what contains it, without the slash, and its last name; `None` directly below the
+    /// site, and for a folder.
+    pub(super) fn split_last(&self) -> Option<(Self, &str)> {
+        let (above, name) = self.below_site().rsplit_once('/')?;
+        let above = Self {
+            tree: self.tree[..self.site_bytes + above.len()].to_owned(),
+            site_bytes: self.site_bytes,
+        };
+        (!name.is_empty() && !above.is_folder()).then_some((above, name))
+    }
+
     /// Whether it is the path of a folder.
     pub(super) fn is_folder(&self) -> bool {
         self.below_site().is_empty() || self.tree.ends_with('/')
@@ -109,6 +120,20 @@ mod tests {
         ] {
             assert_eq!(sites.prefix(host), "", "{host}");
         }
+    }
+
+    #[test]
+    fn path_is_split_below_its_site() {
+        let split = |site, target| {
+            let path = TreePath::parse(site, target).expect("a path");
+            let split = path.split_last();
+            split.map(|(above, name)| (above.as_str().to_owned(), name.to_owned()))
+        };
+        let expected = |above: &str| Some((above.to_owned(), "m.mpd".to_owned()));
+        assert_eq!(split("", "/a/f.mp4/m.mpd"), expected("a/f.mp4"));
+        assert_eq!(split("/s/", "/f.mp4/m.mpd"), expected("/s/f.mp4"));
+        assert_eq!(split("/s/", "/m.mpd"), None);
+        assert_eq!(split("", "/a/b/"), None);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::listing_slots::ListingSlots;
 use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use super::site::Sites;
+use super::title_indexes::TitleIndexes;
 use crate::admin::RequestMetrics;
 use headlong_config::{EtagTime, Gzip, Proxies, ReplyField};
 
@@ -59,6 +60,10 @@ pub struct HttpSettings {
     pub shared_rates: SharedRates,
     /// Requests in progress of an address on one device.
     pub requests_per_address_max: usize,
+    /// Length of segments that are made from a file.
+    pub package_segment: headlong_units::Duration,
+    /// Memory for indexes of titles.
+    pub package_memory: u64,
     /// Whether O_DIRECT may be used.
     pub direct: bool,
     /// Folder of an ACME client.
@@ -105,6 +110,7 @@ pub struct MediaState {
     by_address: Vec<Arc<AddressLimits>>,
     pub(super) gzip_turns: gzip::GzipSlots,
     pub(super) listings: ListingSlots,
+    pub(super) titles: TitleIndexes,
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,
     started: Instant,
@@ -130,6 +136,7 @@ impl MediaState {
         pulls: Arc<Pulls>,
     ) -> Self {
         let settings = ArcSwap::from_pointee(settings);
+        let titles = TitleIndexes::new(devices.len());
         let by_address = devices.iter().map(|_| Arc::default()).collect();
         Self {
             library,
@@ -141,6 +148,7 @@ impl MediaState {
             by_address,
             gzip_turns: gzip::GzipSlots::default(),
             listings: ListingSlots::default(),
+            titles,
             shared_paces: SharedPaces::default(),
             request_ids: RequestIds::default(),
             started: Instant::now(),

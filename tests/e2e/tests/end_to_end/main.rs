@@ -43,6 +43,7 @@ mod mounted_again;
 mod nginx_side_by_side;
 mod own_log;
 mod package;
+mod packaging;
 mod preload_chunks;
 mod preload_faults;
 mod preload_leftovers;

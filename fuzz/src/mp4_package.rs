@@ -1,0 +1,81 @@
+//! Input: as for `mp4_header`: an MP4 file as words, of which the first is the minimal file size.
+
+use headlong_http::PlannedBody;
+use headlong_package::{HeaderReader, Links, PackageFault, ReadStep, Resource, Title, Version};
+use headlong_units::Duration;
+
+/// Largest file size.
+const FILE_BYTES_MAX: u64 = 128 << 20;
+/// Memory of a title.
+const MEMORY_MAX: usize = 64 << 20;
+
+/// A file gives a title or an error of one line; segments lie inside the file, and all that is made
+/// is bounded by the size of its headers.
+pub fn run(data: &[u8]) {
+    let mut words = data
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let size_min = crate::input::number(words.next().unwrap_or_default()) % FILE_BYTES_MAX;
+    let bytes = crate::mp4_header::assemble(words);
+    let size = size_min.max(bytes.len() as u64);
+    match index(&bytes, size) {
+        Ok(title) => check(&title, size),
+        Err(fault) => {
+            let text = fault.to_string();
+            assert!(!text.contains('\n') && text.len() < 200, "{text}");
+        }
+    }
+}
+
+fn index(bytes: &[u8], size: u64) -> Result<Title, PackageFault> {
+    let mut reader = HeaderReader::new(size);
+    let mut step = reader.step(0, &[])?;
+    loop {
+        match step {
+            ReadStep::Ready(headers) => return headers.index(Duration::from_secs(2)),
+            ReadStep::Wants(range) => {
+                assert!(!range.is_empty() && range.end <= size, "{range:?}");
+                let mut wanted = vec![0; range.len() as usize];
+                let here = usize::try_from(range.start).ok();
+                let here = here
+                    .and_then(|start| bytes.get(start..))
+                    .unwrap_or_default();
+                let count = here.len().min(wanted.len());
+                wanted[..count].copy_from_slice(&here[..count]);
+                step = reader.step(range.start, &wanted)?;
+            }
+        }
+    }
+}
+
+fn check(title: &Title, size: u64) {
+    assert!(title.memory_bytes() <= MEMORY_MAX);
+    let links = Links::new("t=\"");
+    assert!(
+        !title
+            .hls_master(&links)
+            .contains('"'.to_string().repeat(2).as_str())
+    );
+    title.dash_manifest(Version(1), &links);
+    for name in ["v1.m3u8", "a1.m3u8", "v1a1.m3u8"] {
+        let Some(Resource::Playlist(rendition)) = Resource::parse(name) else {
+            panic!("{name} is a playlist");
+        };
+        let playlist = title.hls_media(rendition, Version(1), &links);
+        let init = title.init(rendition);
+        assert!(playlist.is_some() || !matches!(init, Ok(Some(_))), "{name}");
+        // Some of many.
+        for number in (0..title.segments()).take(50) {
+            if let Ok(Some(body)) = title.segment(rendition, number) {
+                check_segment(&body, size);
+            }
+        }
+    }
+}
+
+fn check_segment(body: &PlannedBody, size: u64) {
+    for part in &body.parts {
+        assert!(!part.range.is_empty() && part.range.end <= size);
+    }
+    assert!(body.length() > 16 && body.length() < 1 << 31);
+}

@@ -1,0 +1,263 @@
+//! A segment: a generated `moof` and the header of an `mdat`, whose contents are ranges of the file.
+//!
+//! Samples keep their order and their bytes. A range may hold bytes between samples that belong to
+//! other tracks: `mdat` may have bytes that no sample refers to, and fewer ranges are fewer reads.
+
+use alloc::vec::Vec;
+
+use headlong_http::{BodyPart, PlannedBody};
+use headlong_units::ByteRange;
+
+use crate::fault::PackageFault;
+use crate::fields::BoxWriter;
+use crate::resource::Rendition;
+use crate::sample_table::Sample;
+use crate::title::{IndexedTrack, Title};
+use crate::track::TrackKind;
+
+/// Bytes of other tracks in a segment, for each byte of its own: one in so many.
+const WASTE_RATIO: u64 = 16;
+/// Most ranges of a segment: each is a request to the device. Audio alone has one for each of its
+/// samples that lies between two frames.
+const RANGES_MAX: usize = 2048;
+/// Largest segment: offsets within a fragment have 31 bits.
+const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+/// Most samples of a segment of a track; a minute at 1,000 a second.
+const SAMPLES_MAX: u32 = 60_000;
+
+/// Flags of samples (ISO/IEC 14496-12, 8.8.3.1): others do, or do not, depend on a sync sample.
+const SYNC: u32 = 0x0200_0000;
+const NOT_SYNC: u32 = 0x0101_0000;
+
+/// `tfhd`: offsets count from `moof`; description and flags of samples, and their duration if it is
+/// always the same.
+const TFHD_FLAGS: u32 = 0x02_0000 | 0x02 | 0x20;
+const TFHD_DURATION: u32 = 0x08;
+/// `trun`: an offset, and the size of each sample.
+const TRUN_FLAGS: u32 = 0x01 | 0x200;
+const TRUN_FIRST_FLAGS: u32 = 0x04;
+const TRUN_DURATION: u32 = 0x100;
+const TRUN_SAMPLE_FLAGS: u32 = 0x400;
+const TRUN_COMPOSITION: u32 = 0x800;
+
+/// The samples of one track.
+struct TrackSamples<'a> {
+    of: &'a IndexedTrack,
+    number: usize,
+    samples: Vec<Sample>,
+}
+
+/// A place in `moof` for the offset of a run, and where the run is in the file.
+struct RunOffset {
+    place: usize,
+    in_file: u64,
+}
+
+impl Title {
+    /// The segment of a rendition, by its number from zero; `None` if there is none.
+    ///
+    /// # Errors
+    /// The segment cannot be made.
+    pub fn segment(
+        &self,
+        rendition: Rendition,
+        number: usize,
+    ) -> Result<Option<PlannedBody>, PackageFault> {
+        let Some(tracks) = self.tracks_of(rendition) else {
+            return Ok(None);
+        };
+        let mut all = Vec::with_capacity(tracks.len());
+        for of in tracks.into_iter().filter(|of| of.has_samples(number)) {
+            all.push(TrackSamples {
+                of,
+                number,
+                samples: self.samples(of, number)?,
+            });
+        }
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let ranges = ranges(&all)?;
+        let payload: u64 = ranges.iter().map(|range| range.len()).sum();
+        let (mut head, runs) = movie_fragment(&all);
+        let moof_bytes = head.bytes.len() as u64;
+        let mdat_bytes = payload + 8;
+        if moof_bytes + mdat_bytes > SEGMENT_BYTES_MAX {
+            return Err(PackageFault::TooMany("bytes in a segment"));
+        }
+        for run in runs {
+            let offset = moof_bytes + 8 + offset_in(&ranges, run.in_file);
+            head.patch(run.place, offset as u32);
+        }
+        head.u32(mdat_bytes as u32).raw(b"mdat");
+        let mut head = Some(head.bytes);
+        let part = |range| BodyPart {
+            preamble: head.take().unwrap_or_default(),
+            range,
+            open_ended: false,
+        };
+        let parts = ranges.into_iter().map(part).collect();
+        Ok(Some(PlannedBody {
+            parts,
+            // Without any bytes of samples, there is only the head.
+            closing: head.unwrap_or_default(),
+        }))
+    }
+
+    fn samples(&self, of: &IndexedTrack, number: usize) -> Result<Vec<Sample>, PackageFault> {
+        let mut cursor = of.cuts[number].cursor;
+        let count = of.cuts[number + 1].cursor.sample - cursor.sample;
+        if count > SAMPLES_MAX {
+            return Err(PackageFault::TooMany("samples in a segment"));
+        }
+        let samples = (0..count).map_while(|_| of.track.table.next(&self.moov, &mut cursor));
+        samples.collect()
+    }
+}
+
+/// Where the samples are, with as few bytes of others as few ranges allow.
+fn ranges(all: &[TrackSamples<'_>]) -> Result<Vec<ByteRange>, PackageFault> {
+    let samples = all.iter().flat_map(|of| &of.samples);
+    let mut extents: Vec<ByteRange> = samples
+        .filter(|sample| sample.bytes > 0)
+        .map(|sample| ByteRange::new(sample.offset, sample.end()))
+        .collect();
+    extents.sort_unstable();
+    let mut merged: Vec<ByteRange> = Vec::new();
+    for extent in extents {
+        match merged.last_mut() {
+            Some(last) if last.end >= extent.start => last.end = last.end.max(extent.end),
+            _ => merged.push(extent),
+        }
+    }
+    let own: u64 = merged.iter().map(|range| range.len()).sum();
+    let gap = |pair: &[ByteRange]| pair[1].start - pair[0].end;
+    let mut gaps: Vec<u64> = merged.windows(2).map(gap).collect();
+    gaps.sort_unstable();
+    // The smallest gaps, as many as the waste allows or the number of ranges requires.
+    let mut waste = 0_u64;
+    let mut bridged = None;
+    let ranges_if_none = gaps.len() + 1;
+    for (index, gap) in gaps.into_iter().enumerate() {
+        waste = waste.saturating_add(gap);
+        if waste > own / WASTE_RATIO && ranges_if_none - index <= RANGES_MAX {
+            break;
+        }
+        bridged = Some(gap);
+    }
+    let mut ranges: Vec<ByteRange> = Vec::new();
+    for range in merged {
+        match (ranges.last_mut(), bridged) {
+            (Some(last), Some(gap_max)) if range.start - last.end <= gap_max => {
+                last.end = range.end;
+            }
+            _ => ranges.push(range),
+        }
+    }
+    let bytes: u64 = ranges.iter().map(|range| range.len()).sum();
+    // Equal gaps are bridged together, so this may be somewhat more than the ratio.
+    if bytes > own.saturating_mul(2) {
+        return Err(PackageFault::Scattered);
+    }
+    Ok(ranges)
+}
+
+/// Offset in the ranges, one after another, of a position in the file; positions of empty samples
+/// may be anywhere.
+fn offset_in(ranges: &[ByteRange], in_file: u64) -> u64 {
+    let mut before = 0;
+    for range in ranges {
+        if range.contains(in_file) {
+            return before + (in_file - range.start);
+        }
+        before += range.len();
+    }
+    0
+}
+
+/// Writes `styp` and `moof`; offsets of runs are filled in later. Offsets count from `moof`, so
+/// `styp` is left out: no player needs it.
+fn movie_fragment(all: &[TrackSamples<'_>]) -> (BoxWriter, Vec<RunOffset>) {
+    let mut writer = BoxWriter::default();
+    let mut runs = Vec::new();
+    let sequence = all.first().map_or(0, |of| of.number + 1);
+    writer.boxed(b"moof", |w| {
+        w.full(b"mfhd", 0, 0, |w| {
+            w.u32(u32::try_from(sequence).unwrap_or(u32::MAX));
+        });
+        for of in all {
+            w.boxed(b"traf", |w| track_fragment(w, of, &mut runs));
+        }
+    });
+    (writer, runs)
+}
+
+fn track_fragment(w: &mut BoxWriter, of: &TrackSamples<'_>, runs: &mut Vec<RunOffset>) {
+    let track = &of.of.track;
+    let samples = &of.samples[..];
+    let first = samples.first().map_or(0, |sample| sample.duration);
+    let is_even = samples.iter().all(|sample| sample.duration == first);
+    let is_usual_first = samples.iter().skip(1).all(|sample| !sample.is_sync);
+    let is_all_sync = samples.iter().all(|sample| sample.is_sync);
+    let usual_flags = match is_all_sync || track.kind == TrackKind::Audio {
+        true => SYNC,
+        false => NOT_SYNC,
+    };
+    let has_flags = usual_flags == NOT_SYNC && !is_usual_first;
+    let is_first_sync = samples.first().is_some_and(|sample| sample.is_sync);
+    let tfhd_flags = TFHD_FLAGS | if is_even { TFHD_DURATION } else { 0 };
+    w.full(b"tfhd", 0, tfhd_flags, |w| {
+        w.u32(track.id).u32(track.table.description);
+        if is_even {
+            w.u32(first);
+        }
+        w.u32(usual_flags);
+    });
+    let time = of.of.cuts[of.number].cursor.time + track.delay;
+    w.full(b"tfdt", 1, 0, |w| {
+        w.u64(time);
+    });
+    let mut left = samples;
+    while !left.is_empty() {
+        let consecutive = |pair: &&[Sample]| pair[0].end() == pair[1].offset;
+        let count = 1 + left.windows(2).take_while(consecutive).count();
+        let (run, rest) = left.split_at(count);
+        let has_first_flags = left.len() == samples.len() && is_first_sync;
+        let has_first_flags = has_first_flags && usual_flags == NOT_SYNC && !has_flags;
+        left = rest;
+        let mut flags = TRUN_FLAGS;
+        for (is_set, flag) in [
+            (has_first_flags, TRUN_FIRST_FLAGS),
+            (!is_even, TRUN_DURATION),
+            (has_flags, TRUN_SAMPLE_FLAGS),
+            (track.table.has_composition, TRUN_COMPOSITION),
+        ] {
+            flags |= if is_set { flag } else { 0 };
+        }
+        // Version 1 has signed composition times.
+        w.full(b"trun", 1, flags, |w| {
+            w.u32(run.len() as u32);
+            runs.push(RunOffset {
+                place: w.bytes.len(),
+                in_file: run[0].offset,
+            });
+            w.u32(0);
+            if has_first_flags {
+                w.u32(SYNC);
+            }
+            for sample in run {
+                if !is_even {
+                    w.u32(sample.duration);
+                }
+                w.u32(sample.bytes);
+                if has_flags {
+                    w.u32(if sample.is_sync { SYNC } else { NOT_SYNC });
+                }
+                if track.table.has_composition {
+                    let shift = i64::from(track.composition_shift);
+                    w.u32((i64::from(sample.composition) + shift) as u32);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! HLS playlists of a title (RFC 8216bis), with segments in fragmented MP4.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use headlong_units::Duration;
+
+use crate::bandwidth::Bandwidth;
+use crate::link::Links;
+use crate::resource::{Rendition, Resource, Version};
+use crate::title::Title;
+
+impl Title {
+    /// The multivariant playlist. With one audio track or none there is one variant, whose segments
+    /// have video and audio as they lie in the file; with several, they are separate.
+    pub fn hls_master(&self, links: &Links) -> String {
+        let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n");
+        self.write_variants(&mut text, links);
+        text
+    }
+
+    fn write_variants(&self, text: &mut String, links: &Links) {
+        let Some(video) = self.video().filter(|_| self.is_demuxed()) else {
+            let rendition = self.muxed();
+            self.write_variant(text, links, rendition, &[], None);
+            return;
+        };
+        // A group has one codec, so that a player can choose a variant that it can decode.
+        let mut groups: Vec<(String, Vec<Rendition>)> = Vec::new();
+        for audio in self.audio() {
+            let codec = self.codecs(&[audio]);
+            match groups.iter_mut().find(|(name, _)| *name == codec) {
+                Some((_, members)) => members.push(audio),
+                None => groups.push((codec, Vec::from([audio]))),
+            }
+        }
+        for (group, members) in &groups {
+            for (index, audio) in members.iter().enumerate() {
+                self.write_audio(text, links, group, *audio, index == 0);
+            }
+        }
+        for (group, members) in &groups {
+            self.write_variant(text, links, video, members, Some(group));
+        }
+    }
+
+    /// All of a title that has at most one audio track.
+    pub(crate) fn muxed(&self) -> Rendition {
+        Rendition {
+            video: self.video().is_some(),
+            audio: self.audio().next().map(|_| 0),
+        }
+    }
+
+    fn write_audio(
+        &self,
+        text: &mut String,
+        links: &Links,
+        group: &str,
+        rendition: Rendition,
+        is_default: bool,
+    ) {
+        let Some(&[of]) = self.tracks_of(rendition).as_deref() else {
+            return;
+        };
+        let language = of.language();
+        let number = rendition.audio.map_or(1, |audio| u32::from(audio) + 1);
+        let name = match language {
+            Some(language) => format!("{language} {number}"),
+            None => format!("{number}"),
+        };
+        let default = if is_default { "YES" } else { "NO" };
+        let _ = write!(
+            text,
+            "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"{name}\",DEFAULT={default},\
+             AUTOSELECT=YES"
+        );
+        if let Some(language) = language {
+            let _ = write!(text, ",LANGUAGE=\"{language}\"");
+        }
+        if of.track.codec.channels > 0 {
+            let _ = write!(text, ",CHANNELS=\"{}\"", of.track.codec.channels);
+        }
+        let uri = links.to(Resource::Playlist(rendition));
+        let _ = writeln!(text, ",URI=\"{uri}\"");
+    }
+
+    fn write_variant(
+        &self,
+        text: &mut String,
+        links: &Links,
+        rendition: Rendition,
+        audio: &[Rendition],
+        group: Option<&String>,
+    ) {
+        let mut all = Vec::from([rendition]);
+        all.extend(audio.first());
+        // Players hear one of the audio tracks at a time: the costliest.
+        let of_audio = audio.iter().map(|one| Bandwidth::of(self, *one));
+        let heard = of_audio.max().unwrap_or_default();
+        let bandwidth = Bandwidth::of(self, rendition).plus(heard);
+        let _ = write!(
+            text,
+            "#EXT-X-STREAM-INF:BANDWIDTH={},AVERAGE-BANDWIDTH={},CODECS=\"{}\"",
+            bandwidth.peak,
+            bandwidth.average,
+            self.codecs(&all)
+        );
+        let first = self.tracks.first().filter(|_| rendition.video);
+        if let Some(of) = first {
+            let (width, height) = of.track.codec.size;
+            let _ = write!(text, ",RESOLUTION={width}x{height}");
+            if let Some(rate) = of.frame_rate_thousandths() {
+                let _ = write!(text, ",FRAME-RATE={}.{:03}", rate / 1000, rate % 1000);
+            }
+        }
+        if let Some(group) = group {
+            let _ = write!(text, ",AUDIO=\"{group}\"");
+        }
+        let uri = links.to(Resource::Playlist(rendition));
+        let _ = writeln!(text, "\n{uri}");
+    }
+
+    /// The codecs of renditions, each once.
+    pub(crate) fn codecs(&self, renditions: &[Rendition]) -> String {
+        let tracks = renditions.iter().filter_map(|one| self.tracks_of(*one));
+        let mut names: Vec<&str> = Vec::new();
+        for of in tracks.flatten() {
+            let name = of.track.codec.name.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.join(",")
+    }
+
+    /// The playlist of a rendition; `None` if there is none.
+    pub fn hls_media(
+        &self,
+        rendition: Rendition,
+        version: Version,
+        links: &Links,
+    ) -> Option<String> {
+        let tracks = self.tracks_of(rendition)?;
+        let timed = tracks.first()?;
+        let numbers: Vec<usize> = self.numbers(&tracks).collect();
+        let lengths: Vec<Duration> = timed.lengths(&numbers).collect();
+        let longest = lengths.iter().max()?.0.div_ceil(1_000_000_000).max(1);
+        let mut text = format!(
+            "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:{longest}\n\
+             #EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n\
+             #EXT-X-MAP:URI=\"{}\"\n",
+            links.to(Resource::Init(rendition, version))
+        );
+        for (number, length) in numbers.iter().zip(lengths) {
+            let micros = length.0.div_ceil(1000);
+            let (seconds, part) = (micros / 1_000_000, micros % 1_000_000);
+            let number = u32::try_from(number + 1).ok()?;
+            let uri = links.to(Resource::Segment(rendition, version, number));
+            let _ = writeln!(text, "#EXTINF:{seconds}.{part:06},\n{uri}");
+        }
+        text.push_str("#EXT-X-ENDLIST\n");
+        Some(text)
+    }
+}

@@ -1,0 +1,39 @@
+//! HLS and DASH made from the sample tables of an MP4, at the time of a request.
+//!
+//! A segment is a generated head and ranges of the file: the bytes of `mdat` are not touched, so the
+//! engine reads the file as it would for a player that plays it as one. The caller reads the headers
+//! with a [`HeaderReader`], keeps the [`Title`], and answers the names of [`Resource`].
+//!
+//! Invariants: no file makes this crate panic, or need more memory than [`MOOV_BYTES_MAX`] and 14 MiB;
+//! a range of a segment lies inside the file; the same file and target give the same segments.
+//!
+//! Boxes are read in place, by the parser of `headlong-media`: crates for MP4 files make a value of
+//! each entry of each table, ten times the memory.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod bandwidth;
+mod codec;
+mod cuts;
+mod dash;
+mod fault;
+mod fields;
+mod fragment;
+mod headers;
+mod hls;
+mod link;
+mod reader;
+mod resource;
+mod sample_table;
+mod title;
+mod track;
+
+pub use fault::PackageFault;
+pub use link::Links;
+pub use reader::{HeaderReader, MOOV_BYTES_MAX, ReadStep, TitleHeaders};
+pub use resource::{Rendition, Resource, Version};
+pub use title::{AUDIO_TRACKS_MAX, Title};

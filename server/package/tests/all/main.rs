@@ -1,0 +1,7 @@
+//! Titles that are made from files built byte by byte, and read back as a player would.
+
+mod bad_files;
+mod film;
+mod playback;
+mod playlists;
+mod properties;

@@ -1,0 +1,235 @@
+//! Indexes of titles that are packaged: each is made once for all requests that wait for it, and
+//! those that were used least recently are dropped.
+//!
+//! Invariants: an index is of one version of its file; all together take no more memory than the
+//! setting allows, besides that of the latest one and of requests in progress.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use headlong_config::{EtagTime, PACKAGE_READING_BYTES};
+use headlong_package::{PackageFault, Title, Version};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// Most files with an index, or with a reason why there is none.
+const ENTRIES_MAX: usize = 4096;
+/// Memory of an entry besides its index.
+const ENTRY_BYTES: usize = 512;
+/// Unit of the memory for reading.
+const UNIT_BYTES: u64 = 1 << 20;
+/// Files of a device whose headers are read at a time: a disk that does not answer holds up no
+/// others.
+const READERS_PER_DEVICE: usize = 4;
+
+/// The index of a version of a file.
+#[derive(Debug)]
+pub(super) struct PackagedTitle {
+    pub(super) title: Title,
+    pub(super) version: Version,
+}
+
+/// An index, or why the file cannot be packaged.
+pub(super) type IndexOutcome = Result<Arc<PackagedTitle>, PackageFault>;
+
+/// What an index depends on, besides the path of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexKey {
+    pub(super) stream: u64,
+    pub(super) part: u32,
+    pub(super) segment: headlong_units::Duration,
+    pub(super) etag: EtagTime,
+}
+
+#[derive(Debug)]
+struct IndexEntry {
+    key: IndexKey,
+    outcome: Arc<OnceCell<IndexOutcome>>,
+    /// Time of the last use, counted in uses.
+    used: u64,
+}
+
+impl IndexEntry {
+    fn bytes(&self) -> usize {
+        let made = self.outcome.get().and_then(|outcome| outcome.as_ref().ok());
+        ENTRY_BYTES + made.map_or(0, |made| made.title.memory_bytes())
+    }
+}
+
+#[derive(Debug, Default)]
+struct IndexTable {
+    by_path: HashMap<String, IndexEntry>,
+    uses: u64,
+}
+
+impl IndexTable {
+    /// Drops the entries that were used least recently.
+    fn trim(&mut self, bytes_max: u64) {
+        let mut bytes: u64 = self.by_path.values().map(|one| one.bytes() as u64).sum();
+        while self.by_path.len() > 1 && (bytes > bytes_max || self.by_path.len() > ENTRIES_MAX) {
+            let oldest = self.by_path.iter().min_by_key(|(_, entry)| entry.used);
+            let Some(path) = oldest.map(|(path, _)| path.clone()) else {
+                return;
+            };
+            if let Some(entry) = self.by_path.remove(&path) {
+                bytes -= entry.bytes() as u64;
+            }
+        }
+    }
+}
+
+/// The indexes.
+#[derive(Debug)]
+pub(super) struct TitleIndexes {
+    table: Mutex<IndexTable>,
+    readers: Vec<Arc<Semaphore>>,
+    memory: Arc<Semaphore>,
+}
+
+fn units(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+impl TitleIndexes {
+    /// For files of so many devices.
+    pub(super) fn new(devices: usize) -> Self {
+        let readers = |_| Arc::new(Semaphore::new(READERS_PER_DEVICE));
+        Self {
+            table: Mutex::default(),
+            readers: (0..devices).map(readers).collect(),
+            memory: Arc::new(Semaphore::new(units(PACKAGE_READING_BYTES) as usize)),
+        }
+    }
+
+    /// The index of a file: a stored one of the same version, or that which `read` returns. A failure
+    /// of `read` is not stored.
+    pub(super) async fn get<E>(
+        &self,
+        path: &str,
+        key: IndexKey,
+        bytes_max: u64,
+        read: impl Future<Output = Result<IndexOutcome, E>> + Send,
+    ) -> Result<IndexOutcome, E> {
+        let outcome = self.outcome(path, key, bytes_max);
+        if let Some(outcome) = outcome.get() {
+            return Ok(outcome.clone());
+        }
+        let made = outcome.get_or_try_init(|| read).await?.clone();
+        self.lock().trim(bytes_max);
+        Ok(made)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, IndexTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place of an index; another version of the file is forgotten.
+    fn outcome(&self, path: &str, key: IndexKey, bytes_max: u64) -> Arc<OnceCell<IndexOutcome>> {
+        let mut table = self.lock();
+        table.uses += 1;
+        let used = table.uses;
+        if let Some(entry) = table.by_path.get_mut(path)
+            && entry.key == key
+        {
+            entry.used = used;
+            return Arc::clone(&entry.outcome);
+        }
+        let entry = IndexEntry {
+            key,
+            outcome: Arc::default(),
+            used,
+        };
+        let outcome = Arc::clone(&entry.outcome);
+        table.by_path.insert(path.to_owned(), entry);
+        table.trim(bytes_max);
+        outcome
+    }
+
+    /// A turn to read headers from a device, for which other readers are waited for; `None` if there
+    /// is none in time.
+    pub(super) async fn turn(
+        &self,
+        device: usize,
+        within: Duration,
+    ) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(self.readers.get(device)?).acquire_owned();
+        timeout(within, turn).await.ok()?.ok()
+    }
+
+    /// Memory for headers, for which other readers that have theirs are waited for; `None` if there
+    /// is none in time.
+    pub(super) async fn reserve(
+        &self,
+        bytes: u64,
+        within: Duration,
+    ) -> Option<OwnedSemaphorePermit> {
+        let memory = Arc::clone(&self.memory).acquire_many_owned(units(bytes));
+        timeout(within, memory).await.ok()?.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: IndexKey = IndexKey {
+        stream: 1,
+        part: 0,
+        segment: headlong_units::Duration::ZERO,
+        etag: EtagTime::Seconds,
+    };
+
+    async fn made(indexes: &TitleIndexes, path: &str, key: IndexKey, bytes_max: u64) -> bool {
+        let mut is_made = false;
+        let read = async {
+            is_made = true;
+            Ok::<_, ()>(Err(PackageFault::NoTrack))
+        };
+        let outcome = indexes.get(path, key, bytes_max, read).await;
+        assert_eq!(outcome.expect("read").err(), Some(PackageFault::NoTrack));
+        is_made
+    }
+
+    #[tokio::test]
+    async fn index_is_made_once_for_each_version() {
+        let indexes = TitleIndexes::new(2);
+        assert!(made(&indexes, "a", KEY, 1 << 20).await);
+        assert!(!made(&indexes, "a", KEY, 1 << 20).await);
+        let changed = IndexKey { stream: 2, ..KEY };
+        assert!(made(&indexes, "a", changed, 1 << 20).await);
+        assert!(made(&indexes, "a", KEY, 1 << 20).await);
+        let failed = indexes.get("b", KEY, 1 << 20, async { Err(()) }).await;
+        assert!(failed.is_err());
+        assert!(made(&indexes, "b", KEY, 1 << 20).await);
+    }
+
+    #[tokio::test]
+    async fn least_recently_used_index_is_dropped() {
+        let indexes = TitleIndexes::new(2);
+        let room = 2 * ENTRY_BYTES as u64;
+        made(&indexes, "a", KEY, room).await;
+        made(&indexes, "b", KEY, room).await;
+        assert!(!made(&indexes, "a", KEY, room).await);
+        made(&indexes, "c", KEY, room).await;
+        assert!(!made(&indexes, "a", KEY, room).await);
+        assert!(made(&indexes, "b", KEY, room).await);
+    }
+
+    #[tokio::test]
+    async fn memory_for_reading_is_shared() {
+        let indexes = TitleIndexes::new(2);
+        let most = indexes.reserve(PACKAGE_READING_BYTES - UNIT_BYTES, Duration::ZERO);
+        let most = most.await.expect("memory");
+        let more = || indexes.reserve(UNIT_BYTES + 1, Duration::ZERO);
+        assert!(more().await.is_none());
+        drop(most);
+        assert!(more().await.is_some());
+        let mut turns = Vec::new();
+        for _ in 0..READERS_PER_DEVICE {
+            turns.push(indexes.turn(0, Duration::ZERO).await.expect("a turn"));
+        }
+        assert!(indexes.turn(0, Duration::ZERO).await.is_none());
+        assert!(indexes.turn(1, Duration::ZERO).await.is_some());
+    }
+}

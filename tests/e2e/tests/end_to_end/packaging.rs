@@ -1,0 +1,321 @@
+//! HLS and DASH made from MP4 files: ffmpeg gets the packets of the file, by the rules of the file,
+//! and never those of two versions of it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use headlong_e2e_tests::have_or_skip;
+use headlong_testkit::client::{Response, fetch};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Scratch, Server};
+
+/// Runs ffmpeg; returns its output.
+fn ffmpeg(arguments: &[&str]) -> String {
+    let output = Command::new("ffmpeg")
+        .args(["-nostdin", "-hide_banner", "-v", "error", "-y"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("ffmpeg");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Lets a file be older than the time in which it may still change.
+fn settle(path: &Path, age: Duration) {
+    let file = File::options().write(true).open(path).expect("a file");
+    file.set_modified(SystemTime::now() - age).expect("a time");
+}
+
+/// Files of ten seconds with B-frames: index first, last, with two languages, and with edit lists
+/// that delay the sound.
+fn make_films(root: &Path) -> Vec<String> {
+    let path = |name: &str| root.join(name).display().to_string();
+    let last = path("last.mp4");
+    let sources = ["testsrc2=s=160x90:r=25:d=10", "sine=f=330:r=48000:d=10"];
+    let mut arguments = Vec::new();
+    for source in &sources {
+        arguments.extend(["-f", "lavfi", "-i", source]);
+    }
+    arguments.extend([
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-bf",
+        "2",
+        "-g",
+        "50",
+    ]);
+    arguments.extend(["-pix_fmt", "yuv420p", "-c:a", "aac", &last]);
+    ffmpeg(&arguments);
+    let copied: [(&str, &[&str]); 4] = [
+        ("first.mp4", &["-i", &last, "-movflags", "+faststart"]),
+        (
+            "languages.mp4",
+            &[
+                "-i",
+                &last,
+                "-map",
+                "0:v",
+                "-map",
+                "0:a",
+                "-map",
+                "0:a",
+                "-metadata:s:a:0",
+                "language=eng",
+                "-metadata:s:a:1",
+                "language=deu",
+            ],
+        ),
+        (
+            "delayed.mp4",
+            &[
+                "-i",
+                &last,
+                "-itsoffset",
+                "1.5",
+                "-i",
+                &last,
+                "-map",
+                "0:v",
+                "-map",
+                "1:a",
+            ],
+        ),
+        ("sound.m4a", &["-i", &last, "-map", "0:a"]),
+    ];
+    let mut names = vec!["last.mp4".to_owned()];
+    for (name, arguments) in copied {
+        let to = path(name);
+        ffmpeg(&[arguments, &["-c", "copy", &to]].concat());
+        names.push(name.to_owned());
+    }
+    for name in &names {
+        settle(&root.join(name), Duration::from_secs(3600));
+    }
+    names
+}
+
+/// Decoding and presentation time, size and hash of each packet, in units of its stream.
+fn packets(url: &str) -> BTreeSet<String> {
+    let arguments = [
+        "-copyts",
+        "-i",
+        url,
+        "-map",
+        "0",
+        "-c",
+        "copy",
+        "-f",
+        "framehash",
+        "-",
+    ];
+    let text = ffmpeg(&arguments);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            // Without the order of streams, and durations, which demuxers estimate.
+            [fields[1], fields[2], fields[4], fields[5]].join(" ")
+        })
+        .collect()
+}
+
+fn get(address: SocketAddr, target: &str, fields: &[(&str, &str)]) -> Response {
+    fetch(address, "GET", target, fields).expect("a reply")
+}
+
+/// Links of a playlist or of attributes in it.
+fn links(playlist: &str) -> Vec<String> {
+    let quoted = playlist.split("URI=\"").skip(1);
+    let quoted = quoted.filter_map(|rest| rest.split('"').next());
+    let lines = playlist.lines().filter(|line| !line.starts_with('#'));
+    quoted.chain(lines).map(str::to_owned).collect()
+}
+
+fn server(root: &Path, config: &str) -> Server {
+    let config = format!("package = \"on\"\npackage_segment = \"2s\"\n{config}");
+    let server = ServerBuilder::new([root]).config(&config);
+    server.start().expect("a server")
+}
+
+#[test]
+fn packets_by_hls_and_dash_are_those_of_the_file() {
+    let test = "packets_by_hls_and_dash_are_those_of_the_file";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    let names = make_films(root.path());
+    let server = server(root.path(), "");
+    for name in names {
+        let file = packets(&root.path().join(&name).display().to_string());
+        assert!(file.len() > 400, "{name}: {}", file.len());
+        let url = format!("http://{}/{name}", server.address());
+        let hls = packets(&format!("{url}/master.m3u8"));
+        assert_eq!(file.symmetric_difference(&hls).next(), None, "{name}");
+        // ffmpeg stops where the first of the streams ends.
+        let dash = packets(&format!("{url}/manifest.mpd"));
+        assert_eq!(dash.difference(&file).next(), None, "{name}");
+        assert!(dash.len() * 8 > file.len() * 7, "{name}: {}", dash.len());
+    }
+}
+
+#[test]
+fn segments_are_replies_like_those_of_files() {
+    let test = "segments_are_replies_like_those_of_files";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_films(root.path());
+    std::fs::write(root.path().join("text.mp4"), vec![b'x'; 5000]).expect("a file");
+    let folder = root.path().join("folder.mp4");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("master.m3u8"), "#EXTM3U\n").expect("a file");
+    let off = "[cors]\norigins = [\"https://tv.example\"]\n[path.\"/last\"]\npackage = \"off\"\n";
+    let server = server(root.path(), off);
+    let address = server.address();
+    let before = server.status().expect("/status").counter("reads");
+    let master = get(address, "/first.mp4/master.m3u8", &[]);
+    assert_eq!(
+        master.field("content-type"),
+        Some("application/vnd.apple.mpegurl")
+    );
+    assert_eq!(links(&master.text()), ["v1a1.m3u8"]);
+    let media = get(address, "/first.mp4/v1a1.m3u8", &[]).text();
+    let links = links(&media);
+    assert_eq!(links.len(), 6, "{media}");
+    let target = format!("/first.mp4/{}", links[1]);
+    let whole = get(address, &target, &[("Origin", "https://tv.example")]);
+    assert_eq!(whole.status(), 200);
+    let reads = server.status().expect("/status").counter("reads") - before;
+    assert!(
+        reads <= 2,
+        "{reads} reads of the disk for the first segment"
+    );
+    assert_eq!(&whole.body[4..8], b"moof");
+    assert_eq!(whole.field("content-type"), Some("video/iso.segment"));
+    let origin = whole.field("access-control-allow-origin");
+    assert_eq!(origin, Some("https://tv.example"));
+    let etag = whole.field("etag").expect("a tag").to_owned();
+    let again = get(address, &target, &[("If-None-Match", &etag)]);
+    assert_eq!(again.status(), 304);
+    // A range from the head into the file, and one after it.
+    for (start, end) in [
+        (0, 20),
+        (100, whole.body.len() - 1),
+        (whole.body.len() - 9, whole.body.len() - 1),
+    ] {
+        let range = format!("bytes={start}-{end}");
+        let part = get(address, &target, &[("Range", &range), ("If-Range", &etag)]);
+        assert_eq!(part.status(), 206, "{range}");
+        assert_eq!(part.body, whole.body[start..=end], "{range}");
+    }
+    let head = fetch(address, "HEAD", &target, &[]).expect("a reply");
+    let length = head.field("content-length").map(str::to_owned);
+    assert_eq!(
+        (head.status(), length),
+        (200, Some(whole.body.len().to_string()))
+    );
+    for (name, status) in [
+        ("first.mp4/v1.m3u8", 200),
+        ("first.mp4/a2.m3u8", 404),
+        ("first.mp4/v1a1-0000000000000000-1.m4s", 404),
+        ("first.mp4/other.m3u8", 404),
+        ("text.mp4/master.m3u8", 404),
+        ("none.mp4/master.m3u8", 404),
+        ("last.mp4/master.m3u8", 404),
+        ("folder.mp4/master.m3u8", 200),
+        ("folder.mp4/manifest.mpd", 404),
+    ] {
+        let reply = get(address, &format!("/{name}"), &[]);
+        assert_eq!(reply.status(), status, "{name}: {}", reply.text());
+    }
+    let log = server.output();
+    assert!(
+        log.contains("cannot package a file") && log.contains("text.mp4"),
+        "{log}"
+    );
+}
+
+#[test]
+fn changed_file_gives_no_segment_of_another_version() {
+    let test = "changed_file_gives_no_segment_of_another_version";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_films(root.path());
+    let server = server(root.path(), "revalidate = \"0s\"\n");
+    let address = server.address();
+    let links = || links(&get(address, "/first.mp4/v1a1.m3u8", &[]).text());
+    let old = links();
+    // The same film again, written a minute before.
+    let other = root.path().join("other.mp4");
+    std::fs::copy(root.path().join("first.mp4"), &other).expect("a copy");
+    settle(&other, Duration::from_secs(3540));
+    std::fs::rename(&other, root.path().join("first.mp4")).expect("replaced");
+    for link in &old {
+        let reply = get(address, &format!("/first.mp4/{link}"), &[]);
+        assert_eq!(reply.status(), 404, "{link}");
+    }
+    let new = links();
+    assert!(new.iter().all(|link| !old.contains(link)), "{new:?}");
+    for link in &new {
+        let reply = get(address, &format!("/first.mp4/{link}"), &[]);
+        assert_eq!(reply.status(), 200, "{link}");
+    }
+}
+
+#[test]
+fn link_to_a_file_opens_all_that_is_made_from_it() {
+    let test = "link_to_a_file_opens_all_that_is_made_from_it";
+    if !have_or_skip(test, "ffmpeg") || !have_or_skip(test, "openssl") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_films(root.path());
+    let rule = "[path.\"/\"]\naccess = \"secure-link\"\n\
+                secure_link_md5 = \"$secure_link_expires$uri secret\"\n";
+    let server = server(root.path(), rule);
+    let address = server.address();
+    let script = "printf %s \"$1\" | openssl md5 -binary | openssl base64 -A | tr +/ -_ | tr -d =";
+    let signed = Command::new("sh")
+        .args(["-c", script, "sh", "4000000000/first.mp4 secret"])
+        .output()
+        .expect("a shell");
+    let md5 = String::from_utf8(signed.stdout).expect("text");
+    let query = format!("md5={md5}&expires=4000000000");
+    let mut targets = vec![
+        format!("/first.mp4?{query}"),
+        format!("/first.mp4/manifest.mpd?{query}"),
+    ];
+    let mut playlists = vec![format!("/first.mp4/master.m3u8?{query}&CMCD=x")];
+    while let Some(playlist) = playlists.pop() {
+        let reply = get(address, &playlist, &[]);
+        assert_eq!(reply.status(), 200, "{playlist}");
+        for link in links(&reply.text()) {
+            assert!(link.ends_with(&format!("?{query}")), "{link}");
+            let target = format!("/first.mp4/{link}");
+            match link.contains(".m3u8") {
+                true => playlists.push(target),
+                false => targets.push(target),
+            }
+        }
+    }
+    assert_eq!(targets.len(), 8);
+    for target in targets {
+        assert_eq!(get(address, &target, &[]).status(), 200, "{target}");
+        let (path, _) = target.split_once('?').expect("a query");
+        assert_eq!(get(address, path, &[]).status(), 403, "{path}");
+        let other = target.replace("first", "last");
+        assert_eq!(get(address, &other, &[]).status(), 403, "{other}");
+    }
+}
