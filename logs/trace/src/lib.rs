@@ -42,6 +42,7 @@ pub use intake::{
 };
 pub use names::{Name, Names};
 pub use page::{page, text};
+pub use parquet::schemas::{self, ColumnMeaning, TableSchema};
 pub use parquet::{
     ChainRow, Columns, PhaseRow, RequestRow, SessionRow, TableError, TableLines, TableRow,
     TableWriter,

@@ -29,9 +29,9 @@ pub enum ShardError {
     Kind {
         /// The file.
         name: String,
-        /// What it should be.
+        /// The expected kind.
         wanted: &'static str,
-        /// Where such a file comes from.
+        /// The command that writes such a file.
         remedy: &'static str,
     },
     /// It was written by another version.
@@ -43,7 +43,7 @@ pub enum ShardError {
         theirs: String,
         /// The line of this version.
         ours: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// It is cut or damaged.
@@ -51,7 +51,7 @@ pub enum ShardError {
     Damaged {
         /// The file.
         name: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A session is in the wrong shard.

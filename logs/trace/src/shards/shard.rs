@@ -238,8 +238,12 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether a file starts like a shard, of any version.
+    /// Whether a file starts like a shard, of any version. A pipe, which can be read only once, is
+    /// not inspected.
     pub fn is_one(path: &Path) -> bool {
+        if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+            return false;
+        }
         let mut head = [0; 15];
         let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
         read.is_ok() && head == *b"headlong shard "
