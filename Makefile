@@ -1,5 +1,5 @@
 # Targets only; the logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build book packages image repo install-test systemd sbom web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build book packages image repo install-test systemd wheel sbom web sample clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -57,6 +57,9 @@ install-test: ## Image, arm64 and apt repository, installed and started (root): 
 
 systemd: ## The package under a real systemd (root; creates a Debian root): PACKAGE=FILE CHECKS="upgrade"
 	@scripts/systemd.sh
+
+wheel: ## The Python package in target/wheel/wheels, tested in a clean environment: PROFILE=dev SPARK=1
+	@scripts/wheel.sh
 
 sbom: ## Bill of materials of the programs, as CycloneDX in target/sbom; installs cargo-cyclonedx if needed
 	@scripts/sbom.sh

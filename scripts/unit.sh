@@ -4,8 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# Packages that need root, FUSE and loop devices, nginx or the built pages.
-left_out="headlong-vdisk headlong-lab headlong-testkit headlong-e2e-tests"
+# Packages that need root, FUSE and loop devices, nginx, the built pages or Python.
+left_out="headlong-vdisk headlong-lab headlong-testkit headlong-e2e-tests headlong-python"
 
 scripts/check.sh
 excluded=

@@ -161,9 +161,13 @@ impl Sweep {
         Ok(rows.into_iter().flatten().flatten().collect())
     }
 
+    /// A short name of a point, which is the same in every run of the same grid.
+    pub fn id(&self, point: &GridPoint) -> String {
+        format!("{:016x}", fnv1a(&self.key(point)))
+    }
+
     /// A name for everything that the result of a point depends on.
     fn key(&self, point: &GridPoint) -> String {
-        // FNV-1a of all inputs of the experiment.
         let words = format!(
             "{} {:?} {:?} {} {}",
             point.cell.settings(),
@@ -172,9 +176,7 @@ impl Sweep {
             self.seed,
             self.seeds
         );
-        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let hash = words.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-        format!("{} {hash:016x}", point.values.join(" "))
+        format!("{} {:016x}", point.values.join(" "), fnv1a(&words))
     }
 
     fn point(&self, point: &GridPoint) -> Result<Vec<GridRow>, RigError> {
@@ -221,6 +223,12 @@ impl Sweep {
 }
 
 const MIB: f64 = 1_048_576.0;
+
+/// FNV-1a, for names that are stable between runs.
+fn fnv1a(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
 
 /// Removes the time series of the figures: only the pages of single runs show them.
 fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {

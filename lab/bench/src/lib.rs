@@ -24,6 +24,7 @@ mod experiment;
 #[cfg(test)]
 mod golden_tests;
 pub mod grid;
+pub mod grid_points;
 mod load_result;
 mod plan;
 mod record;

@@ -2,6 +2,9 @@
 
 use alloc::vec::Vec;
 
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
+
 /// Distinct lengths kept before they are rounded.
 const LENGTHS_MAX: usize = 4 << 20;
 /// Lengths buffered before sorting.
@@ -10,11 +13,25 @@ const WAITING_MAX: usize = 1 << 18;
 const ROUNDED_BITS: u32 = 12;
 
 /// Lengths with their counts: exact up to four million distinct lengths, in steps of 0.02 % beyond.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// Serialised in order, so that equal counts have equal bytes, however they were added.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LengthCounts {
     runs: Vec<(u64, u64)>,
+    #[serde(skip)]
     waiting: Vec<u64>,
     is_rounded: bool,
+}
+
+impl Serialize for LengthCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sorted = self.clone();
+        sorted.sort_in();
+        let mut fields = serializer.serialize_struct("LengthCounts", 2)?;
+        fields.serialize_field("runs", &sorted.runs)?;
+        fields.serialize_field("is_rounded", &sorted.is_rounded)?;
+        fields.end()
+    }
 }
 
 impl LengthCounts {

@@ -1,10 +1,12 @@
 //! Requests, chains and files.
 
+use serde::{Deserialize, Serialize};
+
 /// Offset of a request whose position in the file is unknown. It belongs to no chain.
 pub const UNPLACED: u64 = u64::MAX;
 
 /// One line of a request log, with names replaced by numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Line number in the log; used only as the last tie-break (A9).
     pub line: u64,
@@ -79,7 +81,7 @@ impl Chain {
 }
 
 /// Contents of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ContentKind {
     /// Audio only: 0 in a files table.
     Audio,
@@ -109,7 +111,7 @@ impl ContentKind {
 }
 
 /// One row of a files table.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FileInfo {
     /// Title number.
     pub title: u32,

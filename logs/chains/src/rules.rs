@@ -1,7 +1,9 @@
 //! Rules for joining requests to chains: the literal reading of thesis 5.3, and its variants.
 
+use serde::{Deserialize, Serialize};
+
 /// Choices that the thesis leaves open. The default is its literal reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainRules {
     /// Gap that is compared with [`within_ms`](Self::within_ms) (A2).
     pub gap: GapRule,
@@ -12,7 +14,7 @@ pub struct ChainRules {
 }
 
 /// How the gap between two requests is measured (A2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GapRule {
     /// Arrival to arrival, in either order.
     Received,
@@ -22,7 +24,7 @@ pub enum GapRule {
 }
 
 /// How touching requests are joined (A6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LinkRule {
     /// Each request has at most one successor and one predecessor; a retry is a separate chain. At
     /// each byte, the requests that end there, in order of arrival, each take the first unused

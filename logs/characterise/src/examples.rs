@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_chains::Request;
+use serde::{Deserialize, Serialize};
 
 use crate::merge::{Merge, sums};
 use crate::tables::{Captions, Figure, ReportItems, Series};
@@ -18,7 +19,7 @@ const START_MS: i64 = 90_000;
 const DETAIL_MS: i64 = 720_000;
 
 /// A session kept for drawing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ExampleSession {
     score: u64,
     session: u32,

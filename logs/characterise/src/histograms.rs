@@ -6,6 +6,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use crate::merge::{Merge, sums};
 use crate::observations::DistributionPoints;
 
@@ -97,7 +99,7 @@ fn middle(bin: usize) -> f64 {
 pub(crate) const SECONDS_MAX: usize = 172_800;
 
 /// A sum for each second of a session, over all sessions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SecondSums(Vec<u64>);
 
 impl Merge for SecondSums {

@@ -68,7 +68,7 @@ impl Merge for headlong_chains::LengthCounts {
     }
 }
 
-/// Declares sums that are merged field by field: `sums! { struct Pair { one: u64, two: u64 } }`.
+/// Declares sums that are merged field by field, and can be stored: `sums! { struct Pair { one: u64, two: u64 } }`.
 /// Fields after `; same` are equal in all parts.
 macro_rules! sums {
     ($(#[$of_type:meta])* $of_struct:vis struct $name:ident {
@@ -76,6 +76,7 @@ macro_rules! sums {
         $(; same $($(#[$of_same:meta])* $same:ident: $same_type:ty),+ $(,)?)?
     }) => {
         $(#[$of_type])*
+        #[derive(serde::Serialize, serde::Deserialize)]
         $of_struct struct $name {
             $($(#[$of_sum])* $vis $sum: $type,)+
             $($($(#[$of_same])* $same: $same_type,)+)?

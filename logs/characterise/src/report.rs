@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::observations::Observations;
 use crate::published_numbers::{
@@ -18,7 +18,7 @@ use crate::tables::{Figure, ReportItems, Table};
 pub const SCHEMA: &str = "headlong-characterisation-2";
 
 /// Dropped lines of a log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedLines {
     /// The reason.
     pub reason: String,
@@ -29,7 +29,7 @@ pub struct DroppedLines {
 }
 
 /// Provenance of the numbers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Title of the report.
     pub title: String,

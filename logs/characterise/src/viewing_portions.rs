@@ -21,6 +21,7 @@ const TRILLION: u128 = 1_000_000_000_000;
 const FRACTION_BIN_TRILLIONTHS: u128 = TRILLION / 1000 * FRACTION_BIN_PER_MILLE as u128;
 /// A gap longer than this between adjacent bytes is a pause (thesis 5.2.2).
 const PAUSE_MS: i64 = 40_000;
+
 sums! {
     /// Portions of titles fetched by sessions.
     #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,12 +30,12 @@ sums! {
         /// For each kind: sessions (per title) by the fraction fetched.
         fractions: [Vec<u64>; 3],
         /// For each kind, and for any: sessions that fetched each part.
-        parts: [[u64; PARTS]; 4],
+        parts: [Vec<u64>; 4],
         /// Sessions that fetched any bytes of each kind.
         with_kind: [u64; 3],
-        starts: [u64; PARTS],
-        ends: [u64; PARTS],
-        pauses: [u64; PARTS],
+        starts: Vec<u64>,
+        ends: Vec<u64>,
+        pauses: Vec<u64>,
     }
 }
 
@@ -43,11 +44,11 @@ impl Default for ViewingPortions {
         Self {
             sessions: 0,
             fractions: core::array::from_fn(|_| vec![0; FRACTION_BINS]),
-            parts: [[0; PARTS]; 4],
+            parts: core::array::from_fn(|_| vec![0; PARTS]),
             with_kind: [0; 3],
-            starts: [0; PARTS],
-            ends: [0; PARTS],
-            pauses: [0; PARTS],
+            starts: vec![0; PARTS],
+            ends: vec![0; PARTS],
+            pauses: vec![0; PARTS],
         }
     }
 }
@@ -186,7 +187,7 @@ impl ViewingPortions {
     }
 }
 
-fn by_part(counts: &[u64; PARTS], total: u64) -> impl Iterator<Item = (f64, f64)> {
+fn by_part(counts: &[u64], total: u64) -> impl Iterator<Item = (f64, f64)> {
     let share = move |count: &u64| per_cent(*count as f64, total as f64);
     counts
         .iter()

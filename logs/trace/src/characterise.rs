@@ -3,21 +3,15 @@
 //! Invariant: the same tables and figures, byte for byte, for any number of threads.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, PoisonError};
 
-use headlong_chains::ChainRules;
-use headlong_characterise::{
-    Accumulators, Characterisation, DEVICES_MAX, DroppedLines, LogContext, Merge as _, Provenance,
-    SessionSplitter, SessionView,
-};
+use headlong_chains::{ChainRules, Request};
+use headlong_characterise::{Characterisation, LogContext, SessionSplitter, SessionView};
 
-use crate::names::QuickMap;
-use crate::read::DropReason;
-use crate::summary::summary;
+use crate::ordered_turns::OrderedTurns;
+use crate::shards::{LogConstants, PartialSums, ShardError, sum_sessions};
 use crate::{
-    ChainRow, IntakeResult, Partitions, PartitionsError, PhaseRow, RequestRow, SessionRow,
-    TableError, TableWriter,
+    ChainRow, IntakeResult, PartitionsError, PhaseRow, RequestRow, SessionRow, TableError,
+    TableWriter,
 };
 
 /// Settings.
@@ -45,23 +39,9 @@ pub enum CharacteriseError {
     /// A table could not be written.
     #[error(transparent)]
     Table(#[from] TableError),
-}
-
-/// Most memory used in addition to the limit of intake, bytes.
-pub fn characterise_bytes_max(taken: &IntakeResult, threads: usize) -> u64 {
-    let log = log_of(taken);
-    threads.max(1) as u64 * Accumulators::bytes_max(&log)
-}
-
-fn log_of(taken: &IntakeResult) -> LogContext {
-    let mut log = LogContext::new(taken.files.clone(), taken.span_ms);
-    let devices = 0..taken.devices.len() as u32;
-    log.mark_streams(&taken.streams);
-    log.has_offsets = taken.has_offsets();
-    log.devices = devices
-        .map(|number| taken.devices.get(number).to_string())
-        .collect();
-    log
+    /// The sums could not be reported.
+    #[error(transparent)]
+    Shards(#[from] ShardError),
 }
 
 /// Characterises a log. `done` is called with the number of requests processed so far.
@@ -73,183 +53,46 @@ pub fn characterise(
     settings: &CharacteriseSettings,
     done: impl Fn(u64) + Sync,
 ) -> Result<Characterisation, CharacteriseError> {
-    let mut log = log_of(taken);
-    if taken.devices.len() > DEVICES_MAX {
-        log.count_devices(&sessions_by_device(taken, settings.threads)?);
-    }
+    let sums = characterise_sums(taken, settings, done)?;
+    Ok(sums.report(&settings.title, &settings.command)?)
+}
+
+/// The sums of a log, as its only shard. `done` is called with the number of requests processed so
+/// far.
+///
+/// # Errors
+/// If requests cannot be read back, or tables cannot be written.
+pub fn characterise_sums(
+    taken: &IntakeResult,
+    settings: &CharacteriseSettings,
+    done: impl Fn(u64) + Sync,
+) -> Result<PartialSums, CharacteriseError> {
+    let constants = LogConstants::of(taken, settings.threads)?;
+    let log = constants.context();
     let tables = match &settings.tables {
         Some(folder) => Some(OrderedTurns::new(TableWriters::create(folder)?)),
         None => None,
     };
-    let all = sum_parts(taken, &log, settings, tables.as_ref(), &done)?;
+    let put_rows = |number, splitter: &mut SessionSplitter, requests: &mut [Request]| {
+        let Some(tables) = &tables else {
+            return Ok(());
+        };
+        tables.take(number, |tables| {
+            let mut outcome = Ok(());
+            splitter.split(&log, requests, |view| {
+                if outcome.is_ok() {
+                    outcome = tables.push(taken, &log, view);
+                }
+            });
+            Ok(outcome?)
+        })
+    };
+    let how = (settings.rules, settings.threads);
+    let sums = sum_sessions::<CharacteriseError>(&taken.parts, &log, how, put_rows, done)?;
     if let Some(tables) = tables {
         tables.into_inner().finish()?;
     }
-    let names = all.top_titles().into_iter();
-    log.title_names = names
-        .map(|title| (title, taken.title_names.get(title).to_string()))
-        .collect();
-    let mut told = all.finish(&log, about(taken, settings));
-    told.observed.name = name_of(taken, settings);
-    Ok(told)
-}
-
-/// The number of sessions on each type of device.
-fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, PartitionsError> {
-    let counts = taken.parts.each_unsorted(threads, |_, requests| {
-        requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
-        let mut counts: QuickMap<u16, u64> = QuickMap::default();
-        for session in requests.chunk_by(|one, other| one.session == other.session) {
-            *counts.entry(session[0].device).or_default() += 1;
-        }
-        counts
-    })?;
-    let mut all = vec![0; taken.devices.len()];
-    for (device, count) in counts.into_iter().flatten() {
-        if let Some(sum) = all.get_mut(usize::from(device)) {
-            *sum += count;
-        }
-    }
-    Ok(all)
-}
-
-/// State of a thread, reused between partitions.
-struct PartitionWorker {
-    splitter: SessionSplitter,
-    sums: Accumulators,
-}
-
-fn sum_parts<'a>(
-    taken: &'a IntakeResult,
-    log: &LogContext,
-    settings: &CharacteriseSettings,
-    tables: Option<&OrderedTurns<TableWriters<'a>>>,
-    done: &(impl Fn(u64) + Sync),
-) -> Result<Accumulators, CharacteriseError> {
-    let workers: Mutex<Vec<PartitionWorker>> = Mutex::new(Vec::new());
-    let so_far = AtomicU64::new(0);
-    let parts: &Partitions = &taken.parts;
-    let outcomes = parts.each_unsorted(settings.threads, |number, requests| {
-        let free = workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut worker = free.unwrap_or_else(|| PartitionWorker {
-            splitter: SessionSplitter::new(settings.rules),
-            sums: Accumulators::new(log),
-        });
-        let PartitionWorker { splitter, sums } = &mut worker;
-        splitter.split(log, requests, |view| sums.add(log, view));
-        let written = match tables {
-            Some(tables) => tables.take(number, |tables| {
-                let mut outcome = Ok(());
-                splitter.split(log, requests, |view| {
-                    if outcome.is_ok() {
-                        outcome = tables.push(taken, log, view);
-                    }
-                });
-                outcome
-            }),
-            None => Ok(()),
-        };
-        workers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(worker);
-        let count = requests.len() as u64;
-        done(so_far.fetch_add(count, Relaxed) + count);
-        written
-    })?;
-    outcomes.into_iter().collect::<Result<(), TableError>>()?;
-    let workers = workers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The first takes in the others: a further accumulator would be as large as any of them.
-    let mut workers = workers.into_iter().map(|worker| worker.sums);
-    let mut all = workers.next().unwrap_or_else(|| Accumulators::new(log));
-    workers.for_each(|sums| all.merge(sums));
-    Ok(all)
-}
-
-/// The name of a specification fitted to the log.
-fn name_of(taken: &IntakeResult, settings: &CharacteriseSettings) -> String {
-    if !settings.title.is_empty() {
-        return settings.title.clone();
-    }
-    let first = taken.logs.first().map(|log| Path::new(&log.name));
-    let stem = first.and_then(Path::file_stem);
-    stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
-}
-
-fn about(taken: &IntakeResult, settings: &CharacteriseSettings) -> Provenance {
-    let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
-    // Lines that are left out as intended are in the notes.
-    let lines_of = |is_meant: fn(DropReason) -> bool| {
-        let lines = taken.dropped.by_reason().iter();
-        let lines = lines.filter(|lines| is_meant(lines.reason));
-        lines
-            .map(|lines| DroppedLines {
-                reason: lines.reason.to_string(),
-                count: lines.count,
-                sample: lines.samples.first().map_or(String::new(), |sample| {
-                    let place = format!("{}:{}", sample.file, sample.line);
-                    match sample.text.is_empty() {
-                        true => place,
-                        false => format!("{place}: {}", sample.text),
-                    }
-                }),
-            })
-            .collect()
-    };
-    let mut notes = summary(taken);
-    if taken.requests == 0 {
-        notes.push("no request can be used; every table is empty".into());
-    }
-    Provenance {
-        title: settings.title.clone(),
-        logs,
-        format: taken.told_format.clone(),
-        sessions_by: taken.sessions_by.to_string(),
-        bytes: taken.bytes,
-        requests: taken.requests,
-        dropped: lines_of(|reason| !reason.is_other()),
-        failures: lines_of(DropReason::is_failure),
-        files_estimated: u64::from(taken.files_estimated),
-        files: taken.files.len() as u64,
-        notes,
-        command: settings.command.clone(),
-    }
-}
-
-/// A value that partitions use in order, although they are processed concurrently.
-struct OrderedTurns<T> {
-    held: Mutex<(usize, T)>,
-    next: Condvar,
-}
-
-impl<T> OrderedTurns<T> {
-    fn new(held: T) -> Self {
-        Self {
-            held: Mutex::new((0, held)),
-            next: Condvar::new(),
-        }
-    }
-
-    /// Waits until all earlier partitions have used the value. Partitions start in order, so the
-    /// awaited one is always in progress.
-    fn take<R>(&self, part: usize, f: impl FnOnce(&mut T) -> R) -> R {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut held = self
-            .next
-            .wait_while(held, |held| held.0 < part)
-            .unwrap_or_else(PoisonError::into_inner);
-        let result = f(&mut held.1);
-        held.0 = held.0.max(part + 1);
-        self.next.notify_all();
-        result
-    }
-
-    fn into_inner(self) -> T {
-        self.held
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-    }
+    Ok(PartialSums::whole(constants, settings.rules, sums))
 }
 
 /// File names of the tables.

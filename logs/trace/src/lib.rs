@@ -16,11 +16,13 @@ mod files;
 mod intake;
 mod names;
 mod number_cache;
+mod ordered_turns;
 mod page;
 mod parquet;
 mod partitions;
 mod read;
 mod segment_files;
+mod shards;
 mod spill;
 mod summary;
 mod titles;
@@ -30,7 +32,7 @@ pub use chain_table::{
 };
 pub use characterise::{
     CharacteriseError, CharacteriseSettings, TABLES as CHARACTERISE_TABLES, characterise,
-    characterise_bytes_max,
+    characterise_sums,
 };
 pub use drop_counts::{DropCounts, DroppedLine, DroppedLines};
 pub use files::{FilesError, KnownProperties};
@@ -40,6 +42,7 @@ pub use intake::{
 };
 pub use names::{Name, Names};
 pub use page::{page, text};
+pub use parquet::schemas::{self, ColumnMeaning, TableSchema};
 pub use parquet::{
     ChainRow, Columns, PhaseRow, RequestRow, SessionRow, TableError, TableLines, TableRow,
     TableWriter,
@@ -49,6 +52,9 @@ pub use read::recognise::TriedFormat;
 pub use read::{
     DropReason, FieldMap, FieldMapError, Format, FormatError, ParsedLog, ParsedLogError,
     TemplateError, TrustedProxies, understand,
+};
+pub use shards::{
+    PartialSums, SHARDS_MAX, Shard, ShardError, SplitSettings, characterise_bytes_max, split,
 };
 pub use summary::summary;
 pub use titles::TitleRuleCounts;

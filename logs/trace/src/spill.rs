@@ -85,6 +85,14 @@ impl Spill {
 }
 
 impl SpilledBytes {
+    /// The bytes of a file that holds them all.
+    pub(crate) fn of_file(file: File, bytes: u64) -> Self {
+        Self {
+            bytes,
+            file: Some(file),
+        }
+    }
+
     /// Reads spilled bytes at an offset.
     ///
     /// # Errors

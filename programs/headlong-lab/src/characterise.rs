@@ -1,22 +1,40 @@
 //! `headlong trace characterise`: viewers' behaviour, from the server's logs.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use headlong_chain_sim::read_bytes_per_s;
-use headlong_characterise::Characterisation;
 use headlong_trace::{
     CHARACTERISE_TABLES, CharacteriseSettings, Intake, characterise as characterise_log,
     characterise_bytes_max, page,
 };
 use headlong_workload::phased::{BytesKnown, fit};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
-use crate::output::{have_folders, print_line};
+use crate::output::{counting, have_folders, print_report};
 use crate::request_logs::{JoinArgs, Logs, mistake};
+use crate::trace_parts::{characterise_shard, no_shards};
 use headlong_report::{command_line, say};
+
+/// Options that a shard was already read with, and those of a report.
+const ONE_RUN: [&str; 16] = [
+    "files",
+    "format",
+    "log_format",
+    "session_field",
+    "trusted",
+    "title_rule",
+    "allow_dropped",
+    "session_idle",
+    "spill",
+    "check",
+    "html",
+    "json",
+    "tables",
+    "spec",
+    "thesis",
+    "title",
+];
 
 /// Characterise viewers' behaviour: tables and figures of a log
 ///
@@ -57,6 +75,9 @@ pub(crate) struct Characterise {
     /// The same
     #[arg(long, value_name = "WHOSE", value_parser = ["thesis"], hide = true)]
     beside: Option<String>,
+    /// Sum the sessions of one shard of `headlong trace split` into a file, for `headlong trace merge`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ONE_RUN)]
+    partial: Option<PathBuf>,
     #[command(flatten)]
     joining: JoinArgs,
     /// Title of the report
@@ -82,6 +103,12 @@ impl Characterise {
 
 /// Runs the verb.
 pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
+    if let Some(partial) = &arguments.partial {
+        let logs = &arguments.logs;
+        let rules = arguments.joining.rules();
+        return characterise_shard(logs.paths(), partial, rules, logs.resources());
+    }
+    no_shards(arguments.logs.paths())?;
     arguments.logs.are_kept(&arguments.outputs())?;
     have_folders(&[
         ("--html", arguments.html.as_deref()),
@@ -122,7 +149,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         title: arguments.title.clone(),
         command: command_line(std::env::args_os().skip(1)),
     };
-    let bar = counting(taken.requests);
+    let bar = counting(taken.requests, "adding up");
     let mut result = characterise_log(&taken, &settings, |done| bar.set_position(done))?;
     bar.finish_and_clear();
     if arguments.thesis || arguments.beside.is_some() {
@@ -150,50 +177,5 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         result.specification = Some(specification);
         say!("headlong: the specification is {}", path.display());
     }
-    print(&result, arguments.json)
-}
-
-/// Tables of the text; the page and JSON have all.
-const TEXT_TABLES: [&str; 8] = [
-    "table-5.1",
-    "table-viewers",
-    "table-titles",
-    "table-failures",
-    "table-stores",
-    "table-5.2",
-    "table-5.4",
-    "table-phases",
-];
-
-fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
-    if as_json {
-        return print_line(&serde_json::to_string_pretty(result)?);
-    }
-    let mut text = String::from("\n");
-    for id in TEXT_TABLES {
-        for table in result.tables().filter(|table| table.id == id) {
-            text.push_str(&headlong_trace::text(table));
-            text.push('\n');
-        }
-    }
-    if result.sessions_left_out > 0 {
-        text.push_str(&format!(
-            "Tables of requests, chains and phases are without the {} sessions that start near the \
-             end of the log and still run there.\n",
-            result.sessions_left_out
-        ));
-    }
-    crate::output::print(&text)
-}
-
-/// Progress on a terminal.
-fn counting(requests: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(requests);
-    if let Ok(style) = ProgressStyle::with_template("adding up {wide_bar} {pos}/{len} {eta}") {
-        bar.set_style(style);
-    }
-    bar
+    print_report(&result, arguments.json)
 }

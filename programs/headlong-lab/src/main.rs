@@ -40,6 +40,7 @@ mod spec_args;
 mod stop;
 mod trace;
 mod trace_file;
+mod trace_parts;
 mod verdict;
 mod workload;
 

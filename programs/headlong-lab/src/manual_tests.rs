@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 use crate::args::Args;
 
 /// Other programs: options after them on a line are theirs.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 15] = [
     "systemctl ",
     "cargo ",
     "curl ",
@@ -23,6 +23,8 @@ const OTHERS: [&str; 13] = [
     "chromium ",
     "podman ",
     "systemd-analyze ",
+    "parallel ",
+    "#SBATCH ",
 ];
 
 /// The long options of a command and of all its subcommands.

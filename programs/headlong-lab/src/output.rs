@@ -1,7 +1,10 @@
-//! Standard output that may be closed early.
+//! Standard output that may be closed early, progress, and reports.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
+
+use headlong_characterise::Characterisation;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
 
@@ -42,6 +45,53 @@ pub(crate) fn have_folders(files: &[(&str, Option<&Path>)]) -> Result<(), Mistak
         true => Ok(()),
         false => Err(Mistakes(mistakes)),
     }
+}
+
+/// Progress over so many requests, on a terminal.
+pub(crate) fn counting(requests: u64, what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(requests);
+    let style = format!("{what} {{wide_bar}} {{pos}}/{{len}} {{eta}}");
+    if let Ok(style) = ProgressStyle::with_template(&style) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Tables of the text; the page and JSON have all.
+const TEXT_TABLES: [&str; 8] = [
+    "table-5.1",
+    "table-viewers",
+    "table-titles",
+    "table-failures",
+    "table-stores",
+    "table-5.2",
+    "table-5.4",
+    "table-phases",
+];
+
+/// Prints a characterisation: as JSON, or a few of its tables.
+pub(crate) fn print_report(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        return print_line(&serde_json::to_string_pretty(result)?);
+    }
+    let mut text = String::from("\n");
+    for id in TEXT_TABLES {
+        for table in result.tables().filter(|table| table.id == id) {
+            text.push_str(&headlong_trace::text(table));
+            text.push('\n');
+        }
+    }
+    if result.sessions_left_out > 0 {
+        text.push_str(&format!(
+            "Tables of requests, chains and phases are without the {} sessions that start near the \
+             end of the log and still run there.\n",
+            result.sessions_left_out
+        ));
+    }
+    print(&text)
 }
 
 #[cfg(test)]

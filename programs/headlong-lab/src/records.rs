@@ -59,7 +59,8 @@ impl RecordsFile {
             TableForm::Text => {
                 let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
                 let mut out = BufWriter::new(file);
-                let names: Vec<_> = CallRow::columns().names().collect();
+                let columns = CallRow::columns();
+                let names: Vec<_> = columns.names().collect();
                 writeln!(out, "{}", names.join(","))?;
                 RecordsFormat::Text(out)
             }

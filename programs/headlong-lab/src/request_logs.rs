@@ -151,6 +151,18 @@ impl LogSource {
 }
 
 impl Logs {
+    /// The given logs.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.source.logs
+    }
+
+    /// Memory and threads.
+    pub(crate) fn resources(&self) -> (u64, usize) {
+        let threads = self.source.threads;
+        let threads = threads.unwrap_or_else(|| Intake::threads_for(self.memory.0));
+        (self.memory.0, threads.max(1))
+    }
+
     /// The parameters of the intake.
     pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
         Ok(Intake {

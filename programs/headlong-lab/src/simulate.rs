@@ -1,16 +1,17 @@
 //! `headlong simulate`: experiments in virtual time, grids of them, and bounds for all servers.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use headlong_bench::grid::{
-    GridAxis, GridPoint, Sweep, SweepJournal, SweepQuantity, combinations, to_csv,
+    GridAxis, GridPoint, GridRow, Sweep, SweepJournal, SweepQuantity, combinations, to_csv,
 };
+use headlong_bench::grid_points::{collect_points, has_point, store_point};
 use headlong_bench::{
     BenchOptions, Experiment, ExperimentCell, KeyChange, VirtualOptions, default_store, grid_table,
     sweep_page,
 };
-use headlong_report::command_line;
+use headlong_report::{command_line, say};
 use headlong_sim::{IMITATED, RunFigures, ViewingRecord};
 use headlong_units::MIB;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -114,11 +115,44 @@ struct SimulatedArgs {
     )]
     records: Option<PathBuf>,
     /// Write the rows of a grid as comma-separated values
-    #[arg(long, value_name = "FILE", requires = "grid")]
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
     csv: Option<PathBuf>,
-    /// Record finished combinations of a grid in this file, and skip them in later runs
+    /// Record finished combinations in this file, and skip them later
     #[arg(long, value_name = "FILE", requires = "grid")]
     journal: Option<PathBuf>,
+    #[command(flatten)]
+    apart: ApartArgs,
+}
+
+/// Points of a grid, simulated apart.
+#[derive(Debug, Clone, clap::Args)]
+#[group(multiple = false, conflicts_with_all = ["results", "resume", "records"])]
+struct PointSelection {
+    /// List the combinations of a grid, each with its ID
+    #[arg(long)]
+    list: bool,
+    /// Simulate only the combination with this ID (repeatable)
+    #[arg(long, value_name = "ID")]
+    only: Vec<String>,
+    /// Report the grid from the results of all combinations in DIR
+    #[arg(long, value_name = "DIR")]
+    collect: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct ApartArgs {
+    #[command(flatten)]
+    selection: PointSelection,
+    /// Write the result of --only to DIR/ID.json, unless it is there
+    #[arg(long, value_name = "DIR", requires = "only")]
+    into: Option<PathBuf>,
+}
+
+impl PointSelection {
+    /// Whether the points of a grid are meant, even if it is one point without axes.
+    fn is_any(&self) -> bool {
+        self.list || !self.only.is_empty() || self.collect.is_some()
+    }
 }
 
 /// Arguments of `simulate bound`.
@@ -168,7 +202,7 @@ fn axis(text: &str) -> Result<GridAxis, String> {
 /// Runs the verb.
 pub(crate) fn simulate(arguments: &SimulateArgs) -> anyhow::Result<()> {
     match &arguments.mode {
-        None if !arguments.simulated.grid.is_empty() => sweep(&arguments.simulated),
+        None if arguments.simulated.is_grid() => sweep(&arguments.simulated),
         None => run(&arguments.simulated),
         Some(SimulationMode::Bound(bounding)) => bound(bounding),
         Some(SimulationMode::Chains(simulating)) => simulate_chains::simulate(simulating),
@@ -241,6 +275,10 @@ fn options(experiment: &Experiment, replay: String, count: Option<NonZeroUsize>)
 
 /// Simulates one server at the given rates, or searches the limits of all.
 fn run(arguments: &SimulatedArgs) -> anyhow::Result<()> {
+    if arguments.csv.is_some() {
+        let mistake = "--csv: is for the rows of a grid; add --grid";
+        return Err(Mistakes(vec![mistake.to_owned()]).into());
+    }
     let of = &arguments.experiment;
     let (experiment, names, replay) = of.at(&[], &[])?;
     let how = options(&experiment, replay, arguments.threads);
@@ -320,6 +358,11 @@ fn print_figures(figures: &RunFigures, adapts: bool) -> anyhow::Result<()> {
 }
 
 impl SimulatedArgs {
+    /// Whether the points of a grid are meant; one without axes has one.
+    fn is_grid(&self) -> bool {
+        !self.grid.is_empty() || self.apart.selection.is_any()
+    }
+
     fn options(&self, name: &str) -> BenchOptions {
         let quick = if self.experiment.quick { "-quick" } else { "" };
         let results = || PathBuf::from("bench-results").join(format!("{name}{quick}-virtual"));
@@ -374,13 +417,13 @@ fn twice(grid: &[GridAxis]) -> Vec<String> {
     grid.iter().enumerate().filter_map(again).collect()
 }
 
-/// Simulates every combination of a grid.
+/// Simulates every combination of a grid, or those that are selected.
 fn sweep(arguments: &SimulatedArgs) -> anyhow::Result<()> {
     have_folders(&[
         ("--csv", arguments.csv.as_deref()),
         ("--report", arguments.report.as_deref()),
     ])?;
-    let (of, grid) = (&arguments.experiment, &arguments.grid);
+    let of = &arguments.experiment;
     let points = arguments.points()?;
     let (experiment, ..) = of.at(&[], &[])?;
     let (aim, seeds) = match of.rate.is_empty() {
@@ -396,27 +439,116 @@ fn sweep(arguments: &SimulatedArgs) -> anyhow::Result<()> {
         seeds,
         threads: threads(arguments.threads),
     };
+    let ApartArgs { selection, into } = &arguments.apart;
+    if selection.list {
+        return list(&arguments.grid, &sweep, &points);
+    }
+    let rows = match (&selection.collect, into) {
+        (Some(folder), _) => collect_points(folder, &sweep, &points)
+            .map_err(|error| Mistakes(vec![error.to_string()]))?,
+        (None, into) => {
+            let points = selection.selected(&sweep, points)?;
+            if let Some(folder) = into {
+                return simulate_into(folder, &sweep, points);
+            }
+            simulate_points(arguments, &sweep, &points)?
+        }
+    };
+    report_grid(arguments, &sweep, &rows)
+}
+
+/// Simulates points together.
+fn simulate_points(
+    arguments: &SimulatedArgs,
+    sweep: &Sweep,
+    points: &[GridPoint],
+) -> anyhow::Result<Vec<GridRow>> {
     let journal = arguments.journal.as_deref().map(SweepJournal::open);
     let mut journal = journal.transpose()?;
     let bar = ProgressBar::new(points.len() as u64);
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let rows = sweep.run(&points, journal.as_mut(), |done, _| {
+    let rows = sweep.run(points, journal.as_mut(), |done, _| {
         bar.set_position(done as u64)
     })?;
     bar.finish_and_clear();
+    Ok(rows)
+}
+
+/// Prints and writes the rows of a grid.
+fn report_grid(arguments: &SimulatedArgs, sweep: &Sweep, rows: &[GridRow]) -> anyhow::Result<()> {
+    let (of, grid) = (&arguments.experiment, &arguments.grid);
     if let Some(file) = &arguments.csv {
-        std::fs::write(file, to_csv(grid, &rows))
+        std::fs::write(file, to_csv(grid, rows))
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
     }
     if let Some(file) = &arguments.report {
         let command = command_line(std::env::args_os().skip(1));
         let title = format!("A grid of {}", of.name());
-        sweep_page(&title, grid, &sweep.aim, &rows, &command).write(file)?;
+        sweep_page(&title, grid, &sweep.aim, rows, &command).write(file)?;
     }
     match of.json {
         true => print_json(&json!({ "axes": grid, "rows": rows })),
-        false => print_line(grid_table(grid, &rows).to_markdown().trim_end()),
+        false => print_line(grid_table(grid, rows).to_markdown().trim_end()),
+    }
+}
+
+/// Prints the ID and the values of each point.
+fn list(grid: &[GridAxis], sweep: &Sweep, points: &[GridPoint]) -> anyhow::Result<()> {
+    for point in points {
+        let pairs = grid.iter().zip(&point.values);
+        let pairs: Vec<String> = pairs
+            .map(|(axis, value)| format!("{}={value}", axis.name))
+            .collect();
+        print_line(format!("{}\t{}", sweep.id(point), pairs.join(" ")).trim_end())?;
+    }
+    Ok(())
+}
+
+/// Simulates points one by one, each into its file.
+fn simulate_into(folder: &Path, sweep: &Sweep, points: Vec<GridPoint>) -> anyhow::Result<()> {
+    let build = env!("HEADLONG_VERSION");
+    std::fs::create_dir_all(folder)
+        .map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))?;
+    for point in points {
+        let id = sweep.id(&point);
+        if has_point(folder, &id, build)? {
+            say!("headlong: {id} is in {} already", folder.display());
+            continue;
+        }
+        let rows = sweep.run(&[point], None, |_, _| {})?;
+        let path = store_point(folder, &id, build, &rows)?;
+        say!("headlong: {}", path.display());
+    }
+    Ok(())
+}
+
+impl PointSelection {
+    /// The points that `--only` selects, or all.
+    fn selected(
+        &self,
+        sweep: &Sweep,
+        mut points: Vec<GridPoint>,
+    ) -> Result<Vec<GridPoint>, Mistakes> {
+        if self.only.is_empty() {
+            return Ok(points);
+        }
+        let ids: Vec<String> = points.iter().map(|point| sweep.id(point)).collect();
+        let unknown = self.only.iter().filter(|id| !ids.contains(id));
+        let mistakes: Vec<String> = unknown
+            .map(|id| {
+                format!(
+                    "--only {id}: there is no such combination; --list shows those of the same \
+                     experiment, --set, --grid, --rate and seeds"
+                )
+            })
+            .collect();
+        let mut ids = ids.iter();
+        points.retain(|_| ids.next().is_some_and(|id| self.only.contains(id)));
+        match mistakes.is_empty() {
+            true => Ok(points),
+            false => Err(Mistakes(mistakes)),
+        }
     }
 }
 
@@ -535,6 +667,82 @@ mod tests {
         assert_eq!(last.cell.world().workload.groups[0].zipf_alpha, 1.0);
         let servers = self::points("youtube-sd --grid server=headlong,nginx");
         assert_eq!(servers.expect("right").len(), 2);
+    }
+
+    /// A grid of two points that are simulated in a moment.
+    const GRID: &str = "youtube-sd --set phases.ramp_up=1s --set phases.measured=5s --rate 2MiB/s \
+                        --grid memory=1GiB,2GiB";
+
+    fn sweep_of(arguments: &str) -> Result<(), String> {
+        let simulating = parsed(arguments).expect("a command line");
+        simulate(&simulating).map_err(|error| error.to_string())
+    }
+
+    fn point_ids() -> Vec<String> {
+        let simulating = parsed(GRID).expect("a command line").simulated;
+        let points = simulating.points().expect("points");
+        let sweep = Sweep {
+            aim: SweepQuantity::Rates(vec![2.0]),
+            seed: 1,
+            seeds: 1,
+            threads: NonZeroUsize::MIN,
+        };
+        points.iter().map(|point| sweep.id(point)).collect()
+    }
+
+    #[test]
+    fn collected_points_equal_one_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let into = file("points");
+        sweep_of(&format!("{GRID} --csv {}", file("one.csv"))).expect("simulated");
+        for id in point_ids().iter().rev() {
+            sweep_of(&format!("{GRID} --only {id} --into {into}")).expect("simulated");
+        }
+        sweep_of(&format!(
+            "{GRID} --collect {into} --csv {}",
+            file("all.csv")
+        ))
+        .expect("collected");
+        let text = |name| std::fs::read_to_string(file(name)).expect("rows");
+        assert_eq!(text("one.csv"), text("all.csv"));
+    }
+
+    #[test]
+    fn points_that_do_not_fit_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let into = folder.path().display().to_string();
+        let ids = point_ids();
+        let unknown = sweep_of(&format!("{GRID} --only 0123 --into {into}"));
+        assert!(
+            unknown
+                .expect_err("unknown")
+                .contains("--only 0123: there is no such")
+        );
+        sweep_of(&format!("{GRID} --only {} --into {into}", ids[0])).expect("simulated");
+        let collect = format!("{GRID} --collect {into}");
+        let missing = sweep_of(&collect).expect_err("one is missing");
+        assert!(
+            missing.contains(&format!("1 of 2 points are missing, such as {}", ids[1])),
+            "{missing}"
+        );
+        let of = |id: &str| folder.path().join(format!("{id}.json"));
+        let text = std::fs::read_to_string(of(&ids[0])).expect("a point");
+        let other = text
+            .replace(&ids[0], &ids[1])
+            .replace("\"build\": \"", "\"build\": \"9");
+        std::fs::write(of(&ids[1]), &other).expect("written");
+        let mixed = sweep_of(&collect).expect_err("two builds");
+        assert!(
+            mixed.contains("simulate all points with one build"),
+            "{mixed}"
+        );
+        std::fs::write(of(&ids[1]), &text).expect("written");
+        let foreign = sweep_of(&collect).expect_err("another point");
+        assert!(
+            foreign.contains("is not the result of this point"),
+            "{foreign}"
+        );
     }
 
     #[test]

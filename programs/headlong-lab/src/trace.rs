@@ -10,6 +10,7 @@ use headlong_trace::{
 use crate::characterise::{Characterise, characterise};
 use crate::output::print;
 use crate::request_logs::{JoinArgs, Logs, dropped, mistake};
+use crate::trace_parts::{Merge, Split, merge, split};
 use headlong_report::say;
 
 /// Read request logs of any server and report viewers' behaviour
@@ -17,6 +18,8 @@ use headlong_report::say;
 pub(crate) enum Trace {
     Chains(Box<Chains>),
     Characterise(Box<Characterise>),
+    Split(Box<Split>),
+    Merge(Merge),
 }
 
 /// Join the requests of logs to chains: sequential reads (thesis 5.3)
@@ -52,6 +55,8 @@ pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
     match command {
         Trace::Chains(arguments) => chains(arguments),
         Trace::Characterise(arguments) => characterise(arguments),
+        Trace::Split(arguments) => split(arguments),
+        Trace::Merge(arguments) => merge(arguments),
     }
 }
 

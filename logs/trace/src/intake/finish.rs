@@ -70,6 +70,7 @@ pub(super) fn finish(
         file_disks: file_disks.clone(),
         idle_ms,
         drop_repeated: do_logs_overlap(&told),
+        is_settled: false,
     };
     let mut parts = Partitions::new(store.finish(), maps, memory.loaded);
     let with_files = intake.estimates && is_anything_unknown(&facts);

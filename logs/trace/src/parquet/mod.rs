@@ -4,6 +4,7 @@ mod cells;
 mod lines;
 pub(crate) mod plain;
 pub(crate) mod read;
+pub mod schemas;
 mod tables;
 mod write;
 

@@ -5,6 +5,7 @@
 
 use headlong_chains::{Chain, FileInfo, Request};
 
+use super::schemas::{self, TableSchema};
 use super::write::{Columns, TableRow};
 use crate::intake::IntakeResult;
 
@@ -19,6 +20,8 @@ pub struct RequestRow<'a> {
 }
 
 impl TableRow for RequestRow<'_> {
+    const SCHEMA: Option<TableSchema> = Some(schemas::REQUESTS);
+
     fn columns() -> Columns<Self> {
         Columns::<Self>::empty()
             .int("ts_ms", |row| Some(row.request.completed_ms))
@@ -65,6 +68,8 @@ impl ChainRow<'_> {
 }
 
 impl TableRow for ChainRow<'_> {
+    const SCHEMA: Option<TableSchema> = Some(schemas::CHAINS);
+
     fn columns() -> Columns<Self> {
         Columns::<Self>::empty()
             .text("session", |row| {
@@ -109,6 +114,8 @@ pub struct PhaseRow<'a> {
 }
 
 impl TableRow for PhaseRow<'_> {
+    const SCHEMA: Option<TableSchema> = Some(schemas::PHASES);
+
     fn columns() -> Columns<Self> {
         Columns::<Self>::empty()
             .text("session", |row| {
@@ -153,6 +160,8 @@ pub struct SessionRow<'a> {
 }
 
 impl TableRow for SessionRow<'_> {
+    const SCHEMA: Option<TableSchema> = Some(schemas::SESSIONS);
+
     fn columns() -> Columns<Self> {
         Columns::<Self>::empty()
             .text("session", |row| {

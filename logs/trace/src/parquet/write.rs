@@ -3,6 +3,7 @@
 //! A row type declares its columns once, each with its value in a row; callers push rows. Rows are
 //! collected into groups, so memory is bounded by one group.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,16 @@ use ::parquet::file::writer::{
 };
 use ::parquet::schema::types::Type;
 
+use super::schemas::TableSchema;
+
 /// Rows in a group: the size that DuckDB writes, so that it reads groups in parallel.
 const GROUP_ROWS: usize = 122_880;
 
 /// A row type.
 pub trait TableRow: Sized {
+    /// The meaning of its columns, for the footer of the table.
+    const SCHEMA: Option<TableSchema> = None;
+
     /// The table's columns.
     fn columns() -> Columns<Self>;
 }
@@ -32,7 +38,7 @@ pub struct Columns<R>(Vec<Column<R>>);
 
 /// A column, with the cells of the rows that wait for their group to be full.
 struct Column<R> {
-    name: &'static str,
+    name: Cow<'static, str>,
     cells: ColumnCells<R>,
     /// 1 for a value, 0 for an empty cell.
     levels: Vec<i16>,
@@ -54,9 +60,9 @@ impl<R> Columns<R> {
         Self(Vec::new())
     }
 
-    fn and(mut self, name: &'static str, cells: ColumnCells<R>) -> Self {
+    fn and(mut self, name: impl Into<Cow<'static, str>>, cells: ColumnCells<R>) -> Self {
         self.0.push(Column {
-            name,
+            name: name.into(),
             cells,
             levels: Vec::new(),
         });
@@ -66,7 +72,7 @@ impl<R> Columns<R> {
     /// Adds a column of 64-bit integers; larger numbers saturate.
     pub fn int<N: TryInto<i64>>(
         self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         of: impl Fn(&R) -> Option<N> + Send + 'static,
     ) -> Self {
         let of = move |row: &R| of(row).map(|number| number.try_into().unwrap_or(i64::MAX));
@@ -74,14 +80,18 @@ impl<R> Columns<R> {
     }
 
     /// Adds a column of real numbers.
-    pub fn real(self, name: &'static str, of: impl Fn(&R) -> Option<f64> + Send + 'static) -> Self {
+    pub fn real(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        of: impl Fn(&R) -> Option<f64> + Send + 'static,
+    ) -> Self {
         self.and(name, ColumnCells::Real(Box::new(of), Vec::new()))
     }
 
     /// Adds a column of texts.
     pub fn text<T: Display>(
         self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         of: impl Fn(&R) -> Option<T> + Send + 'static,
     ) -> Self {
         let of = move |row: &R| of(row).map(|text| text.to_string().into_bytes().into());
@@ -91,15 +101,15 @@ impl<R> Columns<R> {
     /// Adds a column of booleans.
     pub fn flag(
         self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         of: impl Fn(&R) -> Option<bool> + Send + 'static,
     ) -> Self {
         self.and(name, ColumnCells::Flag(Box::new(of), Vec::new()))
     }
 
     /// Their names.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|column| column.name)
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|column| column.name.as_ref())
     }
 }
 
@@ -154,7 +164,7 @@ impl<R> Column<R> {
             ColumnCells::Text(..) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
             ColumnCells::Flag(..) => (PhysicalType::BOOLEAN, None),
         };
-        let field = Type::primitive_type_builder(self.name, physical)
+        let field = Type::primitive_type_builder(&self.name, physical)
             .with_repetition(Repetition::OPTIONAL)
             .with_logical_type(logical)
             .build()?;
@@ -189,19 +199,25 @@ impl<R> TableWriter<R> {
             path: path.to_owned(),
             source: error.into(),
         })?;
-        Self::into_file(file, path, R::columns())
+        Self::with_schema(file, path, R::columns(), R::SCHEMA)
     }
 
     /// Writes a table of these columns to an open file; `path` is its name in errors.
-    pub fn into_file(
+    pub fn into_file(file: File, path: &Path, columns: Columns<R>) -> Result<Self, TableError> {
+        Self::with_schema(file, path, columns, None)
+    }
+
+    fn with_schema(
         file: File,
         path: &Path,
         Columns(columns): Columns<R>,
+        schema: Option<TableSchema>,
     ) -> Result<Self, TableError> {
         let level = ZstdLevel::try_new(1).unwrap_or_default();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_created_by("headlong".to_owned())
+            .set_key_value_metadata(schema.map(|schema| schema.footer()))
             .build();
         let fields = columns.iter().map(Column::schema).collect::<Result<_, _>>();
         let writer = fields.and_then(|fields| {

@@ -31,13 +31,28 @@ pub(crate) struct NumberMaps {
     pub(crate) idle_ms: i64,
     /// Whether logs overlap in time, so that a request may be in two of them.
     pub(crate) drop_repeated: bool,
+    /// Whether records have final numbers already: those of a shard.
+    pub(crate) is_settled: bool,
 }
 
 impl NumberMaps {
+    /// Maps for records in final numbers, of whole sessions without duplicates.
+    pub(crate) fn settled_already() -> Self {
+        Self {
+            is_settled: true,
+            ..Self::default()
+        }
+    }
+
     /// The request in final numbers, except that the session is the undivided name.
     #[inline]
     pub(crate) fn settled(&self, record: &Record) -> Option<Request> {
         let mut request = record.request;
+        if self.is_settled {
+            request.device = u16::try_from(record.device).ok()?;
+            request.disk = u16::try_from(record.disk).ok()?;
+            return Some(request);
+        }
         request.session = if request.session & VIEWER == 0 {
             self.sessions.of(request.session)?
         } else {

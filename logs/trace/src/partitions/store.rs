@@ -73,6 +73,24 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
+    /// The chunks of a file, one partition each: number of records, and place.
+    pub(crate) fn of_file(
+        spilled: SpilledBytes,
+        chunks: impl IntoIterator<Item = (u32, StoredBytes)>,
+    ) -> Self {
+        let part = |(count, place)| {
+            vec![Chunk {
+                count,
+                first_line: 0,
+                place,
+            }]
+        };
+        Self {
+            by_part: chunks.into_iter().map(part).collect(),
+            spilled,
+        }
+    }
+
     /// Number of partitions.
     pub(crate) fn parts(&self) -> usize {
         self.by_part.len()

@@ -10,4 +10,5 @@ mod simulate_faults;
 mod simulate_plan;
 mod trace_chains;
 mod trace_logs;
+mod trace_parts;
 mod workload;

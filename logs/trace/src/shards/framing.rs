@@ -1,0 +1,144 @@
+//! The frame of stored files: a first line that names format and version, and a checksum at the
+//! end.
+//!
+//! The first line is text, so that `head -n 1` tells what a file is. Contents follow, and the last
+//! eight bytes are the XXH3 of everything before.
+
+use headlong_characterise::SCHEMA;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::ShardError;
+
+/// Version of both formats. It changes with every change of what is stored or how it is summed;
+/// `partial_sums_keep_their_bytes` finds one.
+pub(super) const FORMAT: u32 = 1;
+
+/// Longest first line, bytes.
+pub(super) const LINE_BYTES_MAX: usize = 200;
+/// Bytes of the checksum.
+pub(super) const CHECKSUM_BYTES: usize = 8;
+
+/// A kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StoredKind {
+    Shard,
+    Partial,
+}
+
+impl StoredKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Shard => "shard",
+            Self::Partial => "partial",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Shard => "a shard of a log",
+            Self::Partial => "a partial sum",
+        }
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Shard => "`headlong trace split` writes shards",
+            Self::Partial => "`headlong trace characterise --partial FILE SHARD` writes one",
+        }
+    }
+
+    const fn again(self) -> &'static str {
+        match self {
+            Self::Shard => "split the log again",
+            Self::Partial => "sum its shard again",
+        }
+    }
+
+    /// The first line of such a file.
+    pub(super) fn line(self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        format!("headlong {} {FORMAT} {SCHEMA} {version}\n", self.word())
+    }
+
+    /// Checks the first line of a file that starts with these bytes; returns its length.
+    pub(super) fn check(self, name: &str, head: &[u8]) -> Result<usize, ShardError> {
+        let head = &head[..head.len().min(LINE_BYTES_MAX)];
+        let ours = self.line();
+        if head.starts_with(ours.as_bytes()) {
+            return Ok(ours.len());
+        }
+        let end = memchr::memchr(b'\n', head);
+        let line = end.map(|end| String::from_utf8_lossy(&head[..end]));
+        let start = format!("headlong {} ", self.word());
+        match line {
+            Some(line) if line.starts_with(&start) => Err(ShardError::Version {
+                name: name.to_owned(),
+                theirs: line.into_owned(),
+                ours: ours.trim_end().to_owned(),
+                remedy: match self {
+                    Self::Shard => "split and sum with one version",
+                    Self::Partial => "sum all shards and merge with one version",
+                },
+            }),
+            _ => Err(ShardError::Kind {
+                name: name.to_owned(),
+                wanted: self.name(),
+                remedy: self.remedy(),
+            }),
+        }
+    }
+
+    /// The error of a file that is cut or damaged.
+    pub(super) fn damaged(self, name: &str) -> ShardError {
+        ShardError::Damaged {
+            name: name.to_owned(),
+            remedy: self.again(),
+        }
+    }
+
+    /// The bytes of a file with these contents.
+    pub(super) fn framed<T: Serialize>(self, contents: &T) -> Vec<u8> {
+        let mut bytes = self.line().into_bytes();
+        bytes.extend_from_slice(&packed(contents));
+        let sum = xxh3_64(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The contents of such a file.
+    pub(super) fn contents<T: DeserializeOwned>(
+        self,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<T, ShardError> {
+        let start = self.check(name, bytes)?;
+        let damaged = || self.damaged(name);
+        let (whole, sum) = bytes
+            .split_last_chunk::<CHECKSUM_BYTES>()
+            .filter(|(whole, _)| whole.len() >= start)
+            .ok_or_else(damaged)?;
+        if u64::from_le_bytes(*sum) != xxh3_64(whole) {
+            return Err(damaged());
+        }
+        unpacked(&whole[start..]).ok_or_else(damaged)
+    }
+}
+
+/// Serialised.
+pub(super) fn stored<T: Serialize>(contents: &T) -> Vec<u8> {
+    postcard::to_stdvec(contents).expect("plain data in memory can be serialised")
+}
+
+/// Serialised and compressed.
+pub(super) fn packed<T: Serialize>(contents: &T) -> Vec<u8> {
+    let plain = stored(contents);
+    zstd::stream::encode_all(plain.as_slice(), 3).expect("memory can be read and written")
+}
+
+/// The reverse; `None` for damaged bytes.
+pub(super) fn unpacked<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let plain = zstd::stream::decode_all(bytes).ok()?;
+    postcard::from_bytes(&plain).ok()
+}
