@@ -79,7 +79,8 @@ impl LogConstants {
     pub(crate) fn context_of(&self, sums: &Accumulators) -> LogContext {
         let mut log = self.context();
         let names = sums.top_titles().into_iter();
-        let named = names.filter_map(|title| Some((title, self.titles.get(title as usize)?.clone())));
+        let named =
+            names.filter_map(|title| Some((title, self.titles.get(title as usize)?.clone())));
         log.title_names = named.collect();
         log
     }
