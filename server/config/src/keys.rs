@@ -82,7 +82,7 @@ pub(crate) fn rows() -> Rows<Config> {
     rows.add("limits.connections_max", whole().at_least(1), |c| &mut c.limits.connections_max,
         "Upper limit of connections. Beyond it, idle connections are closed, first those of the address with the most; if none is idle, new connections wait to be accepted.").restart();
     rows.add("limits.connections_per_address_max", whole().at_least(1), |c| &mut c.limits.connections_per_address_max,
-        "Upper limit of connections from one address (of IPv6, from one /64 network), and never more than seven eighths of `connections_max`; further ones are closed at once. Addresses in `proxies.trusted` are exempt; clients behind `proxies.listen` are counted. A NAT or a CDN may need thousands; lower it only if there is none in front.").restart();
+        "Upper limit of connections from one address (of IPv6, from one /64 network); further ones are closed at once. Beyond seven eighths of `connections_max` so are those of an address that has no idle ones, which else make room. Addresses in `proxies.trusted` are exempt; clients behind `proxies.listen` are counted. A NAT or a CDN may need thousands; lower it only if there is none in front.").restart();
     rows.add("limits.requests_per_address_max", whole().at_least(1), |c| &mut c.limits.requests_per_address_max,
         "Upper limit of requests from one address (as above) that wait for one device or are being sent from it; further ones receive 503. Each request being sent holds at least one piece of the device's memory. Addresses in `proxies.trusted` are exempt; the clients they name are counted.");
     rows.add("limits.requests_per_connection_max", whole().at_least(1), |c| &mut c.limits.requests_per_connection_max,

@@ -297,7 +297,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_resolution_panic(base in ".*", reference in ".*") {
+        fn no_text_makes_resolution_panic(base in "[^\u{0}]*", reference in ".*") {
             if let Ok(path) = resolve(&base, &reference) {
                 // The slash in front of a site.
                 let below = path.strip_prefix('/').filter(|_| site_of(&base).is_some());

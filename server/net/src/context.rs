@@ -77,32 +77,32 @@ impl ListenerContext {
         (!self.exempt.as_ref().is_some_and(is_exempt)).then_some(address)
     }
 
+    /// The client that a connection is counted against; none if it is exempt.
+    fn subscriber(&self, info: &ConnectionInfo) -> Option<Subscriber> {
+        self.counted(info.remote()).map(Subscriber::of)
+    }
+
     /// Asks idle connections to close, a few at a time, so that the scan of all connections is
     /// amortised: those of the address with the most connections first, so that a client that opens
     /// all of them closes its own, and of equal ones the oldest. Does nothing while earlier ones are
     /// still closing.
     pub(super) fn shed_idle(&self) {
         let all = self.open.all();
-        if all.iter().any(|info| info.is_shed()) {
-            return;
-        }
-        let subscriber = |info: &ConnectionInfo| self.counted(info.remote()).map(Subscriber::of);
         let mut connections = HashMap::<Subscriber, usize>::new();
-        for subscriber in all.iter().filter_map(|info| subscriber(info)) {
+        for subscriber in all.iter().filter_map(|info| self.subscriber(info)) {
             *connections.entry(subscriber).or_default() += 1;
         }
-        let of_address = |info: &ConnectionInfo| {
-            let subscriber = subscriber(info);
+        shed(&all, |info| {
+            let subscriber = self.subscriber(info);
             subscriber.and_then(|subscriber| connections.get(&subscriber).copied())
-        };
-        let mut idle: Vec<_> = all
-            .iter()
-            .filter_map(|info| Some((Reverse(of_address(info)), info.idle_since()?, info)))
-            .collect();
-        idle.sort_by_key(|(most, since, _)| (*most, *since));
-        for (_, _, info) in idle.iter().take(all.len().div_ceil(SHED_PART)) {
-            info.shed();
-        }
+        });
+    }
+
+    /// The same for those of one address; returns whether any of them closes.
+    fn shed_idle_of(&self, address: IpAddr) -> bool {
+        let mut all = self.open.all();
+        all.retain(|info| self.subscriber(info) == Some(Subscriber::of(address)));
+        shed(&all, |_| None)
     }
 
     /// Reserves memory for one more HTTP/2 request; `None` if the budget is used up.
@@ -130,8 +130,14 @@ impl ListenerContext {
         let Some(address) = self.counted(remote) else {
             return Some(None);
         };
-        let max = self.limits.address_connections();
-        match self.by_address.hold(address, 1, max as u64) {
+        let hold = |max: usize| self.by_address.hold(address, 1, max as u64);
+        let max = self.limits.connections_per_address_max;
+        let fair_max = self.limits.address_connections();
+        let held = hold(fair_max).or_else(|| {
+            let makes_room = fair_max < max && self.shed_idle_of(address);
+            makes_room.then(|| hold(max))?
+        });
+        match held {
             Some(held) => Some(Some(held)),
             None => {
                 add(&self.counters.address_refusals);
@@ -148,6 +154,23 @@ impl ListenerContext {
             }
         }
     }
+}
+
+/// Asks the first idle connections to close: those with the most by `weight`, and of equal ones the
+/// oldest. Returns whether any closes now.
+fn shed(all: &[Arc<ConnectionInfo>], weight: impl Fn(&ConnectionInfo) -> Option<usize>) -> bool {
+    if all.iter().any(|info| info.is_shed()) {
+        return true;
+    }
+    let mut idle: Vec<_> = all
+        .iter()
+        .filter_map(|info| Some((Reverse(weight(info)), info.idle_since()?, info)))
+        .collect();
+    idle.sort_by_key(|(most, since, _)| (*most, *since));
+    for (_, _, info) in idle.iter().take(all.len().div_ceil(SHED_PART)) {
+        info.shed();
+    }
+    !idle.is_empty()
 }
 
 /// Registry of the open connections.

@@ -11,8 +11,8 @@ pub struct ConnectionLimits {
     /// Connections open at once. Beyond that, idle ones of the address with the most are closed, or
     /// new ones wait in the kernel's backlog.
     pub connections_max: usize,
-    /// Connections from one address, or one IPv6 /64 network; at most seven eighths of all. Further
-    /// ones are closed on accept.
+    /// Connections from one address, or one IPv6 /64 network. Further ones are closed on accept, and
+    /// beyond seven eighths of all those of an address without idle ones.
     pub connections_per_address_max: usize,
     /// Bytes of a request's head. A longer head gets 431, or 414 if its request line alone exceeds
     /// the limit. HTTP/2 announces the limit to the client: a longer head gets 431, and GOAWAY from
@@ -40,7 +40,8 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Connections that one address may have: the others have an eighth of all at least.
+    /// Connections that one address may have without closing idle ones of its own: the others have
+    /// an eighth of all at least.
     pub(super) fn address_connections(&self) -> usize {
         let most = self.connections_max - self.connections_max / 8;
         self.connections_per_address_max.min(most)

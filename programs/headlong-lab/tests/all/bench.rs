@@ -4,10 +4,12 @@ use std::process::Command;
 
 #[test]
 fn short_ramp_in_virtual_time_is_told_with_server_and_workload() {
+    let folder = tempfile::tempdir().expect("a folder");
     let words =
         "simulate youtube-sd --rate 40MiB/s --set phases.ramp_up=2s --set phases.measured=4s";
     let output = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
         .args(words.split(' '))
+        .current_dir(folder.path())
         .output()
         .expect("runs");
     let told = String::from_utf8(output.stderr).expect("text");

@@ -216,6 +216,7 @@ fn every_verb_of_this_program_has_a_manual_page() {
             "headlong-flash-verify.1",
             "headlong-flash.1",
             "headlong-fleet-config.1",
+            "headlong-fleet-plan.1",
             "headlong-fleet.1",
             "headlong-health.1",
             "headlong-mount.1",
