@@ -148,7 +148,8 @@ fn limits_requests_on_one_connection() {
 fn connections_beyond_limit_wait_and_are_served() {
     let library = Library::new(1, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
-        .config("[limits]\nconnections_max = 8")
+        // One address that is not trusted has at most seven of eight.
+        .config("limits.connections_max = 8\nproxies.trusted = [\"127.0.0.1\"]")
         .start()
         .expect("a server");
     let get = request_text("GET", "/title-0.bin", &[]);

@@ -161,6 +161,11 @@ const OF_CASES: &[Named] = &[
         in_status,
     ),
     named(
+        "silent origin",
+        "does not answer, the 502 has `Retry-After`",
+        |d| d.aspect == "retry-after",
+    ),
+    named(
         "cache of others",
         "gives one site the titles of another",
         in_status,
@@ -603,6 +608,7 @@ fn edge_of_a_cdn_answers_as_nginx() {
         ("folder", "no index"),
         ("folder without a slash", "no slash"),
         ("sub-folder without a slash", "refusing origin"),
+        ("live", "silent origin"),
         ("page of a player", "pattern of origins"),
         ("status", "closed"),
         ("health", "closed"),
@@ -618,7 +624,8 @@ fn edge_of_a_cdn_answers_as_nginx() {
         at.get("stale title", "/vod/cold.mp4"),
         at.get("title that was never fetched", "/vod/sub/inner.mp4?never"),
     ];
-    lines.extend(compare(&sides, &late, &[]));
+    let expected = [("title that was never fetched", "silent origin")];
+    lines.extend(compare(&sides, &late, &expected));
     let (toml, findings) = &sides.converted;
     assert!(
         lines.is_empty(),
