@@ -1,16 +1,15 @@
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::task::Waker;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::*;
 use crate::{ConnectionLimits, NoBody, TcpOptions, WithoutHeadCache};
@@ -548,56 +547,6 @@ impl Body for PausedBody {
     fn is_end_stream(&self) -> bool {
         self.0 == 2
     }
-}
-
-/// A body of eight bytes, each of which it yields when the one before is sent.
-#[derive(Default)]
-struct BodyInTurns {
-    given: u64,
-    left: u64,
-    waiting: Option<Waker>,
-}
-
-impl ReplyBytes for BodyInTurns {
-    fn note_left(mut self: Pin<&mut Self>, bytes: u64) {
-        self.left += bytes;
-        self.waiting.take().into_iter().for_each(Waker::wake);
-    }
-}
-
-impl Body for BodyInTurns {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
-        if self.left < self.given {
-            self.waiting = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        self.given += 1;
-        Poll::Ready(Some(Ok(http_body::Frame::data(Bytes::from_static(b"x")))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.given == 8
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn http2_body_that_waits_for_its_bytes_to_leave_goes_on() {
-    let (client, _task, _trigger) = serve_bodies(BodyInTurns::default);
-    let mut sender = over_http2(client).await;
-    // No other event than the departure of bytes wakes the stream then.
-    sleep(Duration::from_secs(1)).await;
-    let request = Request::get("http://h/").body(Full::default());
-    let reply = sender.send_request(request.expect("a request")).await;
-    let body = reply.expect("a head").into_body().collect();
-    let body = timeout(Duration::from_secs(10), body).await;
-    let bytes = body.expect("no stall").expect("a body").to_bytes();
-    assert_eq!(bytes, &b"xxxxxxxx"[..]);
 }
 
 #[tokio::test(start_paused = true)]
