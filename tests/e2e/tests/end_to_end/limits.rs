@@ -213,8 +213,9 @@ fn idle_stopped_and_active_clients_fit_into_process_memory() {
     let server = ServerBuilder::new([library.root()])
         .process_memory("256MiB")
         .config(
-            "admission = \"accept\"\n[limits]\nidle_timeout = \"300s\"\nsend_timeout = \"300s\"\n\
-             connections_max = 2700",
+            // One address that is not trusted has at most seven eighths of the connections.
+            "admission = \"accept\"\nproxies.trusted = [\"127.0.0.1\"]\n[limits]\n\
+             idle_timeout = \"300s\"\nsend_timeout = \"300s\"\nconnections_max = 2700",
         )
         .start()
         .expect("a server");
