@@ -350,9 +350,9 @@ fn each_path_has_the_files_of_one_folder() {
             &["/hls: access=closed", "/hls/: alias=/mnt/hls"][..],
         ),
         (
-            "location / { root /srv; } location /hls { alias /tmp/x/; }",
+            "location / { root /srv; } location /hls { alias /mnt/x/; }",
             Some("/srv"),
-            &["/hls: access=closed", "/hls/: alias=/tmp/x"],
+            &["/hls: access=closed", "/hls/: alias=/mnt/x"],
         ),
         (
             "root /srv; location /a/ { alias /mnt/b/; location /a/c/ { expires 1h; } }",

@@ -175,8 +175,8 @@ fn offset_in(ranges: &[ByteRange], in_file: u64) -> u64 {
     0
 }
 
-/// Writes `styp` and `moof`; offsets of runs are filled in later. Offsets count from `moof`, so
-/// `styp` is left out: no player needs it.
+/// Writes `moof`; offsets of runs count from it and are filled in later. A `styp` in front of it is
+/// left out: no player needs it.
 fn movie_fragment(all: &[TrackSamples<'_>]) -> (BoxWriter, Vec<RunOffset>) {
     let mut writer = BoxWriter::default();
     let mut runs = Vec::new();
