@@ -19,6 +19,8 @@ const LABEL: &str = "label.json";
 /// Description of a drive's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoreLabel {
+    /// Preset of the drive; empty if the experiment gives its size, which is then all that the
+    /// content depends on.
     drive: String,
     size_bytes: Option<u64>,
     catalogue: String,
@@ -74,18 +76,18 @@ impl DriveStore {
         files: &FileSet,
         number: u32,
     ) -> Result<Self, RigError> {
-        let label = StoreLabel::of(&drive.preset, drive.size_bytes, files);
+        let (preset, kind) = match drive.size_bytes {
+            Some(bytes) => ("", format!("{}GB", bytes / 1_000_000_000)),
+            None => (drive.preset.as_str(), drive.preset.clone()),
+        };
+        let label = StoreLabel::of(preset, drive.size_bytes, files);
         let catalogue = Path::new(&files.catalogue).file_stem().unwrap_or_default();
         let catalogue = catalogue.to_string_lossy();
         let which = match number {
             0 => String::new(),
             number => format!("-{}", number + 1),
         };
-        let name = format!(
-            "{}-{catalogue}-{:08x}{which}",
-            drive.preset,
-            label.short_hash()
-        );
+        let name = format!("{kind}-{catalogue}-{:08x}{which}", label.short_hash());
         let folder = root.join(name);
         let fail = |error| RigError::io(folder.display(), error);
         fs::create_dir_all(&folder).map_err(fail)?;
