@@ -89,7 +89,7 @@ impl SimulatedDisk {
         let id = ReadId(u64::MAX - self.look_ups);
         self.look_ups += 1;
         self.looking_up.insert(id, file);
-        self.cut(now, id, map, map + BLOCK_BYTES);
+        self.cut(now, Some(id), map, map + BLOCK_BYTES);
         self.collect(now);
         false
     }
@@ -121,27 +121,37 @@ impl SimulatedDisk {
             if from < to {
                 let first = extent.physical + (from - extent.offset);
                 let last = (first + (to - from)).next_multiple_of(BLOCK_BYTES);
-                self.cut(now, job.id, first / BLOCK_BYTES * BLOCK_BYTES, last);
+                self.cut(now, Some(job.id), first / BLOCK_BYTES * BLOCK_BYTES, last);
             }
         }
         self.collect(now);
     }
 
-    /// Completions are collected only after all requests of a read have been counted.
-    fn cut(&mut self, now: Instant, read: ReadId, mut from: u64, end: u64) {
+    /// Writes bytes that the server has fetched; the end of a write is not reported.
+    pub(crate) fn write(&mut self, now: Instant, physical: u64, bytes: u64) {
+        let last = (physical + bytes).next_multiple_of(BLOCK_BYTES);
+        self.cut(now, None, physical / BLOCK_BYTES * BLOCK_BYTES, last);
+        self.collect(now);
+    }
+
+    /// Submits the requests of a read, or of a write without one. Completions are collected only
+    /// after all requests of a read have been counted.
+    fn cut(&mut self, now: Instant, read: Option<ReadId>, mut from: u64, end: u64) {
         while from < end {
             let bytes = self.request_bytes_max.min(end - from);
             let id = RequestId(self.next_id);
             self.next_id += 1;
-            self.of_request.insert(id, read);
-            match self.reads.get_mut(read) {
-                Some(left) => *left += 1,
-                None => self.reads.insert(read, 1),
+            if let Some(read) = read {
+                self.of_request.insert(id, read);
+                match self.reads.get_mut(read) {
+                    Some(left) => *left += 1,
+                    None => self.reads.insert(read, 1),
+                }
             }
             let request = Request {
                 sector: from / SECTOR_BYTES,
                 sectors: (bytes / SECTOR_BYTES) as u32,
-                direction: Direction::Read,
+                direction: read.map_or(Direction::Write, |_| Direction::Read),
             };
             self.device.submit(now, id, request);
             from += bytes;

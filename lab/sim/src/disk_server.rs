@@ -104,6 +104,10 @@ impl DiskServer {
         self.refused.take().map_or(Ok(()), Err)
     }
 
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     pub(crate) fn disk(&self) -> &SimulatedDisk {
         &self.disk
     }
@@ -233,6 +237,23 @@ impl DiskServer {
         let (core, mut machine) = self.call(now, shared);
         core.leave(now, &mut machine, request, &reply.sending);
         self.settle(now, shared);
+    }
+
+    /// Writes bytes that the server has fetched.
+    pub(crate) fn write(
+        &mut self,
+        now: Instant,
+        shared: &mut ServerShared,
+        physical: u64,
+        bytes: u64,
+    ) {
+        self.disk.write(now, physical, bytes);
+        self.settle(now, shared);
+    }
+
+    /// Whether it refuses new viewers.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.shard().is_overloaded()
     }
 
     /// Handles the drive's timeout if it is due.

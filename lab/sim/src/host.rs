@@ -96,10 +96,14 @@ impl Host<SimulatedResources> for SimulatedHost<'_> {
 
     fn fail(&mut self, (): &mut (), request: RequestId, failure: Failure) {
         debug_assert!(failure != Failure::Device, "no device here returns errors");
-        if let Some(reply) = self.replies.get(request.0) {
-            self.shared
-                .outcomes
-                .push_back(OriginEvent::Failed(reply.asker));
+        if let Some(reply) = self.replies.get_mut(request.0) {
+            let failed = OriginEvent::Failed(reply.asker);
+            self.shared.outcomes.push_back(failed);
+            // Pieces in the socket are still to be returned; no others follow.
+            reply.bytes_left = 0;
+            if reply.sending.is_empty() {
+                self.replies.remove(request.0);
+            }
         }
     }
 

@@ -128,7 +128,8 @@ impl DiskArray {
 #[derive(Debug, Clone)]
 pub(crate) struct TitlePlacement<'a> {
     catalogue: &'a Catalogue,
-    disks: u32,
+    /// The disk of each title, by number.
+    disks: Vec<u32>,
     /// The fraction by which packed addresses are scaled, for each disk.
     spreads: Vec<(u64, u64)>,
     /// By number of title.
@@ -138,16 +139,32 @@ pub(crate) struct TitlePlacement<'a> {
 }
 
 impl<'a> TitlePlacement<'a> {
+    /// Distributes the titles over the disks by [`disk_of`].
+    ///
     /// # Errors
     /// The needed and the available bytes, if the titles do not fit.
     pub(crate) fn new(catalogue: &'a Catalogue, disks: DiskArray) -> Result<Self, String> {
+        let numbers = 0..catalogue.titles.len() as u32;
+        let disk = |number| disk_of(number, disks.count);
+        Self::with_disks(catalogue, disks, numbers.map(disk).collect())
+    }
+
+    /// The same, with the disk of each title.
+    ///
+    /// # Errors
+    /// The needed and the available bytes, if the titles do not fit.
+    pub(crate) fn with_disks(
+        catalogue: &'a Catalogue,
+        disks: DiskArray,
+        disks_of_titles: Vec<u32>,
+    ) -> Result<Self, String> {
         let mut starts = vec![0; catalogue.titles.len()];
         let mut next = disks.zeros();
         for number in &catalogue.creation_order {
             let Some(title) = catalogue.titles.get(*number as usize) else {
                 continue;
             };
-            let next = &mut next[disk_of(*number, disks.count) as usize];
+            let next = &mut next[disks_of_titles[*number as usize] as usize];
             starts[*number as usize] = *next;
             let rooms = catalogue
                 .ranges(title)
@@ -156,7 +173,7 @@ impl<'a> TitlePlacement<'a> {
         }
         Ok(Self {
             catalogue,
-            disks: disks.count,
+            disks: disks_of_titles,
             spreads: disks.spreads(&next)?,
             starts,
             sizes_bytes: RefCell::default(),
@@ -166,7 +183,7 @@ impl<'a> TitlePlacement<'a> {
     /// Address of the file that begins `start` bytes into a title.
     pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<FileLocation> {
         let title = self.catalogue.titles.get(number as usize)?;
-        let disk = disk_of(number, self.disks);
+        let disk = *self.disks.get(number as usize)?;
         let by = self.spreads[disk as usize];
         let title_physical = spread(self.starts[number as usize], by);
         let bit_rate = Some(BitRate(title.bit_rate() as u64));

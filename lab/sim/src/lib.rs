@@ -16,8 +16,10 @@ mod device;
 mod disk;
 mod disk_server;
 mod engine_only;
+mod event_queue;
 mod experiment;
 mod extents;
+mod fleet;
 mod histogram;
 mod host;
 mod layout;
@@ -42,6 +44,10 @@ pub use bound::Bound;
 pub use device::{AccessPattern, DriveUse};
 pub use engine_only::{EngineOnlyResult, PlannedCalls};
 pub use experiment::{VirtualExperiment, files_of};
+pub use fleet::{
+    BoxFailure, BoxFigures, BoxUse, FLEET_IMITATED, FLEET_SCHEMA, FleetExperiment, FleetFigures,
+    FleetSetup, FleetSources, FleetUse, OriginLink,
+};
 pub use histogram::{DistributionSummary, Histogram};
 pub use host::IMITATED;
 pub use layout::{LayoutFile, Placement};

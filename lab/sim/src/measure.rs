@@ -12,6 +12,7 @@ use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 
 use crate::device::{AccessPattern, DriveUse};
+use crate::fleet::FleetUse;
 use crate::histogram::Histogram;
 use crate::origin::{CacheUse, Origin, ServerState};
 use crate::usage::{DiskUse, FlashUse, SsdUse};
@@ -226,6 +227,8 @@ pub struct RunMeasurements {
     pub cache: Option<CacheUse>,
     /// The flash tier when the window closed, with its counts within the window, if there is one.
     pub flash: Option<FlashUse>,
+    /// Activity of each box within the window, if there is a fleet.
+    pub fleet: Option<FleetUse>,
     /// Activity of each disk within the window; Headlong only.
     pub disks: Vec<DiskUse>,
     /// Activity of each SSD within the window.
@@ -422,6 +425,7 @@ impl RunMeasurements {
             counts: flash.counts - self.flash_before.counts,
             ..flash
         });
+        self.fleet = server.fleet();
         self.waits = server.take_waits();
     }
 }

@@ -11,6 +11,7 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::{AccessPattern, DriveUse};
+use crate::fleet::FleetUse;
 use crate::histogram::Histogram;
 use crate::layout::FileLocation;
 use crate::link::Link;
@@ -199,8 +200,8 @@ pub(crate) trait Origin: Debug {
     /// Times from request to first piece since the last call.
     fn take_waits(&mut self) -> Histogram;
 
-    /// Adds a file before its first request.
-    fn know(&mut self, object: ObjectId, place: FileLocation);
+    /// Adds a file of a title before its first request.
+    fn know(&mut self, object: ObjectId, title: u32, place: FileLocation);
 
     /// Objects that are kept while requests wait for them.
     fn live(&self) -> usize;
@@ -213,6 +214,11 @@ pub(crate) trait Origin: Debug {
 
     /// The flash tier, if the server has one.
     fn flash(&self) -> Option<FlashUse> {
+        None
+    }
+
+    /// Activity of each box since [`Self::begin_window`], if it is a fleet.
+    fn fleet(&self) -> Option<FleetUse> {
         None
     }
 }

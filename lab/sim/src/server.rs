@@ -24,12 +24,16 @@ use crate::usage::{DiskUse, FlashUse, SsdUse};
 #[derive(Debug)]
 pub(crate) struct SimulatedServer {
     disks: Vec<DiskServer>,
+    /// Number of the first disk: not 0 for a box of a fleet.
+    first: u32,
     shared: ServerShared,
     layout: Layout,
     socket_bytes: u64,
     playlists_known: bool,
     /// Next timeout of each disk, as of the latest call of its shard or drive.
     disks_next_at: Vec<Instant>,
+    /// Replies in progress on each disk, as of then, and on all.
+    replies: (Vec<usize>, usize),
     /// Next timeout of the whole server.
     next_at: Instant,
 }
@@ -43,12 +47,14 @@ impl SimulatedServer {
     ) -> Result<Self, SpecError> {
         let count = disks.len();
         let mut server = Self {
+            first: disks.first().map_or(0, DiskServer::number),
             disks,
             shared: ServerShared::new(tier, setup),
             layout,
             socket_bytes: setup.socket_bytes,
             playlists_known: setup.playlists_known,
             disks_next_at: vec![Instant::NEVER; count],
+            replies: (vec![0; count], 0),
             next_at: Instant::NEVER,
         };
         for disk in 0..count {
@@ -70,6 +76,9 @@ impl SimulatedServer {
     fn note(&mut self, disk: usize) {
         let next = self.disks[disk].poll_timeout();
         self.disks_next_at[disk] = next.unwrap_or(Instant::NEVER);
+        let (of_disks, all) = &mut self.replies;
+        let count = self.disks[disk].reply_count();
+        *all = *all + count - std::mem::replace(&mut of_disks[disk], count);
     }
 
     fn note_next(&mut self) {
@@ -97,6 +106,39 @@ impl SimulatedServer {
         }
     }
 
+    /// The index of a request's disk, and the id of the request there.
+    fn place_of(&self, request: RequestId) -> (usize, RequestId) {
+        let (disk, request) = of_disk(request);
+        ((disk - self.first) as usize, request)
+    }
+
+    /// A request for a file at a place that the caller knows.
+    ///
+    /// # Errors
+    /// The HTTP status of the refusal.
+    pub(crate) fn ask_at(
+        &mut self,
+        now: Instant,
+        asker: Requester,
+        asking: &FileRequest<'_>,
+    ) -> Result<RequestId, u16> {
+        let disk = asking.place.disk as usize;
+        let asked = self.disks[disk].ask(now, &mut self.shared, asker, asking);
+        self.settled(now, disk);
+        asked
+    }
+
+    /// Writes bytes that the server has fetched.
+    pub(crate) fn write(&mut self, now: Instant, disk: usize, physical: u64, bytes: u64) {
+        self.disks[disk].write(now, &mut self.shared, physical, bytes);
+        self.settled(now, disk);
+    }
+
+    /// The disks.
+    pub(crate) fn each_disk(&self) -> impl Iterator<Item = &DiskServer> {
+        self.disks.iter()
+    }
+
     /// Calls `handle` for all disks that are due.
     fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut ServerShared)) {
         for disk in 0..self.disks.len() {
@@ -115,8 +157,8 @@ impl Origin for SimulatedServer {
     }
 
     fn leaves_at(&mut self, now: Instant, piece: &ReplyPiece) -> Instant {
-        let (disk, request) = of_disk(piece.request);
-        self.disks[disk as usize].leaves_at(now, request, piece.bytes)
+        let (disk, request) = self.place_of(piece.request);
+        self.disks[disk].leaves_at(now, request, piece.bytes)
     }
 
     fn ask(
@@ -134,10 +176,7 @@ impl Origin for SimulatedServer {
             place: &place,
             range,
         };
-        let disk = place.disk as usize;
-        let asked = self.disks[disk].ask(now, &mut self.shared, asker, &asking);
-        self.settled(now, disk);
-        asked
+        self.ask_at(now, asker, &asking)
     }
 
     fn expect(
@@ -161,15 +200,15 @@ impl Origin for SimulatedServer {
     }
 
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
-        let (disk, request) = of_disk(request);
-        self.disks[disk as usize].taken(now, &mut self.shared, request, slot);
-        self.settled(now, disk as usize);
+        let (disk, request) = self.place_of(request);
+        self.disks[disk].taken(now, &mut self.shared, request, slot);
+        self.settled(now, disk);
     }
 
     fn gone(&mut self, now: Instant, request: RequestId) {
-        let (disk, request) = of_disk(request);
-        self.disks[disk as usize].gone(now, &mut self.shared, request);
-        self.settled(now, disk as usize);
+        let (disk, request) = self.place_of(request);
+        self.disks[disk].gone(now, &mut self.shared, request);
+        self.settled(now, disk);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -229,7 +268,7 @@ impl Origin for SimulatedServer {
     }
 
     fn reply_count(&self) -> usize {
-        self.disks.iter().map(DiskServer::reply_count).sum()
+        self.replies.1
     }
 
     fn drive_use(&self) -> DriveUse {
@@ -275,7 +314,7 @@ impl Origin for SimulatedServer {
         std::mem::take(&mut self.shared.waits)
     }
 
-    fn know(&mut self, object: ObjectId, place: FileLocation) {
+    fn know(&mut self, object: ObjectId, _: u32, place: FileLocation) {
         self.layout.know(object, place);
     }
 

@@ -152,6 +152,12 @@ pub enum SetupError {
          in advance, so there is no bound; choose simple players (--set player.kind=simple)"
     )]
     NoBound,
+    /// Not modelled in fleets.
+    #[error(
+        "boxes of a fleet are headlong servers without SSDs, and fail one by one; omit the flash \
+         tier, the restart and the other server"
+    )]
+    NotInFleet,
     /// There is no bound for servers with an SSD.
     #[error("the bound knows no SSD between memory and the drive; omit --flash")]
     FlashBound,

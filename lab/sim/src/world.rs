@@ -8,9 +8,6 @@
 //! length of the run: viewers are drawn when they arrive and dropped when they leave. The world
 //! never inspects the state of a core to choose events.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
 use headlong_player::{
@@ -22,6 +19,8 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 use crate::device::QueuedDrive;
 use crate::disk::SimulatedDisk;
 use crate::disk_server::DiskServer;
+use crate::event_queue::EventQueue;
+use crate::fleet::{FleetServer, FleetSetup};
 use crate::layout::{DiskArray, Layout, LayoutFile, TitlePlacement};
 use crate::link::Link;
 use crate::measure::{LOOK_INTERVAL, RunMeasurements};
@@ -179,7 +178,8 @@ impl<'a> World<'a> {
             identity: trace.about.identity,
             ..setup
         };
-        Self::with(setup, &trace.classes, viewers, layout, drives)
+        let server = origin(&setup, layout, drives)?;
+        Self::with(setup, &trace.classes, viewers, server)
     }
 
     /// A world for viewers that are drawn as they arrive, with disks of one size.
@@ -196,17 +196,59 @@ impl<'a> World<'a> {
         let disks = disks_of(&drives, &setup);
         let ground = TitlePlacement::new(catalogue, disks).map_err(SetupError::Catalogue)?;
         let viewers = ViewerSource::Drawn(Box::new(sessions), ground);
-        Self::with(setup, classes, viewers, Layout::empty(), drives)
+        let server = origin(&setup, Layout::empty(), drives)?;
+        Self::with(setup, classes, viewers, server)
+    }
+
+    /// A world in which a balancer shares viewers out to the boxes of a fleet. The setup is that of
+    /// one box, with its memory and its disks; `drives` are those of all boxes, box by box.
+    ///
+    /// # Errors
+    /// The first reason why it cannot be built.
+    pub fn of_fleet(
+        setup: WorldSetup,
+        fleet: &FleetSetup,
+        catalogue: &'a Catalogue,
+        classes: &[NetworkClass],
+        sessions: SessionStream<'a>,
+        drives: Vec<Box<dyn Drive>>,
+    ) -> Result<Self, SetupError> {
+        if setup.disks == 0 || drives.is_empty() {
+            return Err(SetupError::NoDisk);
+        }
+        let is_plain = setup.flash.is_none() && setup.restart.is_none();
+        if !is_plain || setup.server != ServerModel::Headlong {
+            return Err(SetupError::NotInFleet);
+        }
+        let all = disks_of(&drives, &setup);
+        let space = fleet.pull_space(all.capacity_bytes, setup.disks);
+        let hashes = FleetSetup::hashes(catalogue);
+        let disks = DiskArray {
+            count: fleet.boxes.len() as u32 * setup.disks,
+            capacity_bytes: space.first,
+            ..all
+        };
+        let of_titles = fleet.disks_of_titles(&hashes, setup.disks);
+        let ground = TitlePlacement::with_disks(catalogue, disks, of_titles);
+        let ground = ground.map_err(SetupError::Catalogue)?;
+        let viewers = ViewerSource::Drawn(Box::new(sessions), ground);
+        let mut drives = drives.into_iter();
+        let mut boxes = Vec::new();
+        for number in 0..fleet.boxes.len() as u32 {
+            let own = drives.by_ref().take(setup.disks as usize).collect();
+            let first = number * setup.disks;
+            boxes.push(headlong(&setup, Layout::empty(), own, first)?);
+        }
+        let server = FleetServer::new(boxes, setup.disks, fleet, hashes, space);
+        Self::with(setup, classes, viewers, Box::new(server))
     }
 
     fn with(
         setup: WorldSetup,
         classes: &[NetworkClass],
         viewers: ViewerSource<'a>,
-        layout: Layout,
-        drives: Vec<Box<dyn Drive>>,
+        server: Box<dyn Origin>,
     ) -> Result<Self, SetupError> {
-        let server = origin(&setup, layout, drives)?;
         let mut world = Self {
             classes: classes.to_vec(),
             viewers,
@@ -376,11 +418,11 @@ impl<'a> World<'a> {
                 let known = sessions.object_count();
                 let next = sessions.next();
                 for id in known as u32..sessions.object_count() as u32 {
-                    let place = sessions
-                        .object(ObjectId(id))
-                        .and_then(|key| ground.place(key));
-                    if let Some(place) = place {
-                        self.server.know(ObjectId(id), place);
+                    let Some(key) = sessions.object(ObjectId(id)) else {
+                        continue;
+                    };
+                    if let Some(place) = ground.place(key) {
+                        self.server.know(ObjectId(id), key.0, place);
                     }
                 }
                 next
@@ -544,41 +586,54 @@ fn origin(
     layout: Layout,
     drives: Vec<Box<dyn Drive>>,
 ) -> Result<Box<dyn Origin>, SetupError> {
-    let count = drives.len() as u64;
-    let device = |drive| QueuedDrive::new(drive, setup.queue_depth, setup.turnaround);
-    let mut devices = drives.into_iter().map(device);
     Ok(match &setup.server {
-        ServerModel::Headlong if count == 0 => return Err(SetupError::NoDisk),
-        ServerModel::Headlong => {
-            let config = EngineConfig {
-                request_bytes_max: setup.request_bytes_max,
-                // Divided as in the server.
-                memory_bytes: setup.engine.memory_bytes / count,
-                ..setup.engine
-            };
-            let mut shards = Vec::new();
-            for _ in 0..count {
-                shards.push(Shard::new(config)?);
+        ServerModel::Headlong => Box::new(headlong(setup, layout, drives, 0)?),
+        ServerModel::Vanilla(vanilla) => {
+            let mut devices = drives.into_iter().map(|drive| queued(setup, drive));
+            match (devices.next(), devices.next()) {
+                (Some(device), None) => Box::new(PageCacheServer::new(vanilla, layout, device)),
+                (None, _) => return Err(SetupError::NoDisk),
+                _ => return Err(SetupError::OneDisk("a vanilla server")),
             }
-            let piece_bytes = config.piece_bytes;
-            let is_restarted = setup.restart.is_some();
-            let tier = setup.flash.as_ref();
-            let tier =
-                tier.map(|of| SimulatedTier::new(count as u32, piece_bytes, of, is_restarted));
-            let disks = (0..).zip(shards.into_iter().zip(devices));
-            let disks = disks.map(|(number, (shard, device))| {
-                let disk = SimulatedDisk::new(device, setup.request_bytes_max);
-                DiskServer::new(number, shard, disk)
-            });
-            let tier = tier.transpose()?;
-            Box::new(SimulatedServer::new(disks.collect(), tier, layout, setup)?)
         }
-        ServerModel::Vanilla(vanilla) => match (devices.next(), devices.next()) {
-            (Some(device), None) => Box::new(PageCacheServer::new(vanilla, layout, device)),
-            (None, _) => return Err(SetupError::NoDisk),
-            _ => return Err(SetupError::OneDisk("a vanilla server")),
-        },
     })
+}
+
+/// Headlong, with its disks, which are numbered from `first` on.
+fn headlong(
+    setup: &WorldSetup,
+    layout: Layout,
+    drives: Vec<Box<dyn Drive>>,
+    first: u32,
+) -> Result<SimulatedServer, SetupError> {
+    let count = drives.len() as u64;
+    if count == 0 {
+        return Err(SetupError::NoDisk);
+    }
+    let config = EngineConfig {
+        request_bytes_max: setup.request_bytes_max,
+        // Divided as in the server.
+        memory_bytes: setup.engine.memory_bytes / count,
+        ..setup.engine
+    };
+    let mut disks = Vec::new();
+    for (number, drive) in (first..).zip(drives) {
+        let disk = SimulatedDisk::new(queued(setup, drive), setup.request_bytes_max);
+        disks.push(DiskServer::new(number, Shard::new(config)?, disk));
+    }
+    let (piece_bytes, is_restarted) = (config.piece_bytes, setup.restart.is_some());
+    let tier = setup.flash.as_ref();
+    let tier = tier.map(|of| SimulatedTier::new(count as u32, piece_bytes, of, is_restarted));
+    Ok(SimulatedServer::new(
+        disks,
+        tier.transpose()?,
+        layout,
+        setup,
+    )?)
+}
+
+fn queued(setup: &WorldSetup, drive: Box<dyn Drive>) -> QueuedDrive {
+    QueuedDrive::new(drive, setup.queue_depth, setup.turnaround)
 }
 
 /// Transport: requests to the server, and bytes to viewers.
@@ -686,81 +741,5 @@ impl World<'_> {
             is_last: piece.is_last,
         };
         self.events.plan(journey.arrived, bytes);
-    }
-}
-
-/// Future events: the heap holds only times and slot indices, and the events lie in a slab beside it,
-/// so that heap operations move few bytes whatever an event carries. Of two events at the same time, the one planned first is delivered first.
-#[derive(Debug)]
-pub(crate) struct EventQueue<T> {
-    heap: BinaryHeap<Reverse<QueueEntry>>,
-    things: Vec<Option<T>>,
-    /// Free slots of `things`.
-    free: Vec<u32>,
-    planned: u64,
-}
-
-/// Time, sequence number, and slot of the event.
-type QueueEntry = (Instant, u64, u32);
-
-impl<T> EventQueue<T> {
-    pub(crate) fn new() -> Self {
-        Self {
-            heap: BinaryHeap::new(),
-            things: Vec::new(),
-            free: Vec::new(),
-            planned: 0,
-        }
-    }
-
-    /// Number of future events.
-    pub(crate) fn len(&self) -> usize {
-        self.heap.len()
-    }
-
-    pub(crate) fn plan(&mut self, at: Instant, what: T) {
-        let turn = self.planned;
-        self.planned += 1;
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.things[place as usize] = Some(what);
-                place
-            }
-            None => {
-                self.things.push(Some(what));
-                self.things.len() as u32 - 1
-            }
-        };
-        self.heap.push(Reverse((at, turn, place)));
-    }
-
-    pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse((at, ..))| *at)
-    }
-
-    /// Takes the first event if it is due.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
-        if self.next_at()? > now {
-            return None;
-        }
-        let Reverse((_, _, place)) = self.heap.pop()?;
-        self.free.push(place);
-        self.things[place as usize].take()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_come_in_order_of_time_then_insertion() {
-        let mut events = EventQueue::new();
-        for (at, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b')] {
-            events.plan(Instant(at), what);
-        }
-        assert_eq!(events.take_due(Instant(0)), None);
-        let order: String = std::iter::from_fn(|| events.take_due(Instant(9))).collect();
-        assert_eq!(order, "abcd");
     }
 }

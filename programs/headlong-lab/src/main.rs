@@ -35,6 +35,7 @@ mod request_logs;
 mod simulate;
 mod simulate_chains;
 mod simulate_faults;
+mod simulate_fleet;
 mod simulate_plan;
 mod spec_args;
 mod stop;

@@ -23,6 +23,7 @@ use crate::output::{have_folders, print_line};
 use crate::records::RecordsFile;
 use crate::simulate_chains::{self, SimulateChainsArgs};
 use crate::simulate_faults::{self, FaultsArgs};
+use crate::simulate_fleet::{self, FleetArgs};
 use crate::simulate_plan::{self, PlanArgs};
 
 /// Simulate an experiment: its servers, viewers and drive in virtual time, at given rates or at the
@@ -51,6 +52,7 @@ enum SimulationMode {
     Chains(SimulateChainsArgs),
     Plan(PlanArgs),
     Faults(FaultsArgs),
+    Fleet(FleetArgs),
     #[command(name = "run", aliases = ["search", "sweep"], hide = true)]
     Former {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -78,7 +80,7 @@ pub(crate) struct ExperimentArgs {
     /// First seed of the viewers [default: the experiment's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Number of seeds [default: 1 for a given rate, `search.confirm` for a search]
+    /// Number of seeds [default: 1 with --rate, otherwise `search.confirm`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: Option<u32>,
     /// Print JSON
@@ -208,6 +210,7 @@ pub(crate) fn simulate(arguments: &SimulateArgs) -> anyhow::Result<()> {
         Some(SimulationMode::Chains(simulating)) => simulate_chains::simulate(simulating),
         Some(SimulationMode::Plan(planning)) => simulate_plan::simulate(planning),
         Some(SimulationMode::Faults(faults)) => simulate_faults::simulate(faults),
+        Some(SimulationMode::Fleet(fleet)) => simulate_fleet::simulate(fleet),
         Some(SimulationMode::Former { .. }) => Err(Mistakes(vec![FORMER.to_owned()]).into()),
     }
 }

@@ -57,19 +57,16 @@ impl SpecOverrides {
                 .iter()
                 .map(|(key, value)| (key.to_string(), value.clone())),
         );
-        let read = match is_file(name) {
-            false => Specification::preset(name, &overrides),
-            true => Specification::read(name, &file_text(name)?, &overrides),
-        };
-        read.map_err(|errors| {
-            let mut text = errors.to_string();
+        read_specification(name, &overrides).map_err(|Mistakes(mut lines)| {
             // Report values of options by the option's name.
             for (key, flag) in FLAGS {
                 if changes.iter().any(|(changed, _)| *changed == key) {
-                    text = text.replace(&format!("--set {key}:"), flag);
+                    for line in &mut lines {
+                        *line = line.replace(&format!("--set {key}:"), flag);
+                    }
                 }
             }
-            Mistakes(text.lines().map(String::from).collect()).into()
+            Mistakes(lines).into()
         })
     }
 
@@ -87,6 +84,18 @@ impl SpecOverrides {
             Some(count) => Err(not_of_phases(name, count).into()),
         }
     }
+}
+
+/// Reads a preset or a file, with overrides of its keys.
+pub(crate) fn read_specification(
+    name: &str,
+    overrides: &[(String, String)],
+) -> Result<Specification, Mistakes> {
+    let read = match is_file(name) {
+        false => Specification::preset(name, overrides),
+        true => Specification::read(name, &file_text(name)?, overrides),
+    };
+    read.map_err(|errors| Mistakes(errors.to_string().lines().map(String::from).collect()))
 }
 
 /// The mistake of scaling another workload.

@@ -82,7 +82,31 @@ pub struct FleetDisk {
     pub root: String,
 }
 
+impl Default for Fleet {
+    /// The defaults of the keys, and no box.
+    fn default() -> Self {
+        Self {
+            listen: vec!["*:80".to_owned()],
+            title: TitleRule::File,
+            load_percent_max: 150,
+            tries: 2,
+            replicas: 1,
+            stats: None,
+            boxes: Vec::new(),
+        }
+    }
+}
+
 impl FleetBox {
+    /// A box with the defaults of its keys, and no addresses.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            weight: WEIGHT_USUAL,
+            ..Self::default()
+        }
+    }
+
     /// A number that stays the same when other boxes come and go: balancers place a box by it.
     pub fn id(&self) -> u32 {
         let hash = self.name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -235,15 +259,7 @@ impl Fleet {
     /// All mistakes in it, each with its line and remedy.
     pub fn read(source: &str, text: &str) -> Result<Self, Mistakes> {
         let mut document = Document::new(source, MANUAL, text);
-        let mut fleet = Self {
-            listen: vec!["*:80".to_owned()],
-            title: TitleRule::File,
-            load_percent_max: 150,
-            tries: 2,
-            replicas: 1,
-            stats: None,
-            boxes: Vec::new(),
-        };
+        let mut fleet = Self::default();
         if !document.is_written("title") {
             let text = "is missing; write \"file\" if every file is a title, \"folder\" if the files \
                 of a folder are one (HLS, DASH), or how many names of the path name a title";
@@ -252,11 +268,7 @@ impl Fleet {
         rows().read(&mut document, "", &mut fleet);
         for name in document.children("box") {
             let table = format!("box.{name}");
-            let mut one = FleetBox {
-                name: name.clone(),
-                weight: WEIGHT_USUAL,
-                ..FleetBox::default()
-            };
+            let mut one = FleetBox::new(&name);
             box_rows().read(&mut document, &table, &mut one);
             read_disks(&mut document, &table, &mut one);
             for (key, value) in [("address", &one.address), ("admin", &one.admin)] {

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::Write as _;
 
+use crate::balancer::{CHECKS_FALL, CHECKS_RISE, SLOW_START_S};
 use crate::fleet::{Fleet, TitleRule, split};
 
 impl Fleet {
@@ -36,7 +37,7 @@ impl Fleet {
                  retry-on conn-failure empty-response response-timeout 500 503 504\n    \
                  http-request disable-l7-retry unless METH_GET\n    \
                  option httpchk GET /healthz\n    \
-                 default-server check inter 1s fall 2 rise 2 slowstart 30s\n",
+                 default-server check inter 1s fall {CHECKS_FALL} rise {CHECKS_RISE} slowstart {SLOW_START_S}s\n",
             self.stats.as_deref().map(stats).unwrap_or_default(),
             title(self.title),
             self.load_percent_max,

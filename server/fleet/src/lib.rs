@@ -12,13 +12,16 @@ extern crate alloc;
 extern crate std;
 
 mod agent;
+mod balancer;
 mod fleet;
 mod haproxy;
+mod hash_ring;
 mod nginx;
 mod plan;
 mod rendezvous;
 
 pub use agent::{AgentAnswer, BearableShare, DiskSample};
+pub use balancer::{Balancer, BalancingRule};
 pub use fleet::{Fleet, FleetBox, FleetDisk, TitleRule};
 pub use plan::{
     CopyStep, DiskId, DiskLoad, Plan, PlanChanges, PlanDemand, PlanDisk, PlanTitle, plan,

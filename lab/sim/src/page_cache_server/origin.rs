@@ -161,7 +161,7 @@ impl Origin for PageCacheServer {
         std::mem::take(&mut self.waits)
     }
 
-    fn know(&mut self, object: ObjectId, place: FileLocation) {
+    fn know(&mut self, object: ObjectId, _: u32, place: FileLocation) {
         self.layout.know(object, place);
     }
 

@@ -6,6 +6,7 @@ mod client_hints;
 mod determinism;
 mod disks;
 mod flash_reads;
+mod fleet;
 mod load_steps;
 mod loss_bound;
 mod phases;
