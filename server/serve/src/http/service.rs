@@ -289,7 +289,7 @@ async fn answer_read(
     asked: &mut ParsedRequest,
 ) -> Result<PreparedReply, ReplyError> {
     if let Some(named) = packaged::named(state, asked, path) {
-        check_access(state, head, &named.file, path_token, asked).await?;
+        check_access(state, head, &named.title, path_token, asked).await?;
         match packaged::answer(state, head, asked, &named).await {
             // A folder that is named like a film may have such a file.
             Err(ReplyError::Folder) => {}
