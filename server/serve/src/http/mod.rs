@@ -46,6 +46,7 @@ mod webdav;
 pub use access_rules::AccessRules;
 pub use body::ReplyBody;
 pub use lookup::LookupThreads;
+pub(crate) use packaged_file::is_packaged;
 pub use service::MediaService;
 pub use shared_pace::SharedRates;
 pub use site::Sites;

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use headlong_e2e_tests::have_or_skip;
+use headlong_e2e_tests::edge::metric;
+use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::client::{Response, fetch};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, Server};
+use serde_json::Value;
 
 /// Runs ffmpeg; returns its output.
 fn ffmpeg(arguments: &[&str]) -> String {
@@ -267,6 +269,15 @@ fn segments_are_replies_like_those_of_files() {
         let reply = get(address, &format!("/{name}"), &[]);
         assert_eq!(reply.status(), status, "{name}: {}", reply.text());
     }
+    let packaged = || {
+        let library = get(server.admin(), "/library.json", &[]);
+        let library: Value = serde_json::from_slice(&library.body).expect("JSON");
+        let titles = library["titles"].as_array().expect("a list").clone();
+        let of = |path| titles.iter().find(|title| title["path"] == path);
+        ["/first.mp4", "/last.mp4"].map(|path| of(path).map(|title| title["packaged"].clone()))
+    };
+    let listed = [Some(Value::Bool(true)), Some(Value::Bool(false))];
+    eventually("the titles", packaged, |found| *found == listed);
     let log = server.output();
     assert!(
         log.contains("cannot package a file") && log.contains("text.mp4"),
@@ -392,6 +403,8 @@ fn files_in_several_bit_rates_are_one_title() {
         assert_eq!(dash.difference(&of_both).next(), None, "{streams}");
         assert!(dash.len() > least, "{streams}: {}", dash.len());
     }
+    let bytes = metric(&server, "headlong_packaged_body_bytes_total");
+    assert!(bytes > 100_000, "{bytes} bytes were counted");
     // A file of the title's own name is all of it.
     std::fs::copy(
         root.path().join("film_180.mp4"),
