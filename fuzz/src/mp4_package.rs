@@ -1,7 +1,9 @@
 //! Input: as for `mp4_header`: an MP4 file as words, of which the first is the minimal file size.
 
 use headlong_http::PlannedBody;
-use headlong_package::{HeaderReader, Links, PackageFault, ReadStep, Resource, Title, Version};
+use headlong_package::{
+    HeaderReader, Links, PackageFault, Presentation, ReadStep, Resource, Title, TitleFile, Version,
+};
 use headlong_units::Duration;
 
 /// Largest file size.
@@ -51,12 +53,16 @@ fn index(bytes: &[u8], size: u64) -> Result<Title, PackageFault> {
 fn check(title: &Title, size: u64) {
     assert!(title.memory_bytes() <= MEMORY_MAX);
     let links = Links::new("t=\"");
-    assert!(
-        !title
-            .hls_master(&links)
-            .contains('"'.to_string().repeat(2).as_str())
-    );
-    title.dash_manifest(Version(1), &links);
+    let outline = title.outline();
+    let file = TitleFile {
+        suffix: "",
+        outline: &outline,
+        version: Version(1),
+    };
+    let presentation = Presentation::new(vec![file], &[]);
+    assert!(presentation.left_out().is_empty());
+    assert!(!presentation.hls_master(&links).contains("\"\""));
+    presentation.dash_manifest(&links);
     for name in ["v1.m3u8", "a1.m3u8", "v1a1.m3u8"] {
         let Some(Resource::Playlist(rendition)) = Resource::parse(name) else {
             panic!("{name} is a playlist");

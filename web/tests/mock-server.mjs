@@ -170,6 +170,7 @@ async function library(root) {
       bytes: sizes.reduce((a, b) => a + b, 0),
       poster: beside.includes(poster) ? url(poster) : null,
       texts: [],
+      packaged: kind === 'file',
     });
   }
   return { titles };

@@ -206,6 +206,7 @@ fn request(stream: &Stream, reader: ConnectionId, offset: u64, length: u64) -> R
         offset,
         length,
         open_ended: false,
+        overlap_bytes: 0,
         holder: None,
         hints: Hints::default(),
     }

@@ -155,6 +155,7 @@ impl UnresolvedRequest {
             offset: part.range.start,
             length: part.range.len(),
             open_ended: part.open_ended || is_whole,
+            overlap_bytes: 0,
             holder: None,
             hints: self.hints,
         }

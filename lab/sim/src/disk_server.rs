@@ -159,6 +159,7 @@ impl DiskServer {
             offset: wanted.start,
             length: wanted.len(),
             open_ended: asking.range.is_none(),
+            overlap_bytes: 0,
             holder: None,
             hints: shared.hints(asking.place),
         };

@@ -214,6 +214,7 @@ impl EngineOnlyWorld<'_> {
             offset: call.range.start,
             length: call.range.len(),
             open_ended: false,
+            overlap_bytes: 0,
             holder: None,
             hints: Hints::default(),
         };

@@ -45,7 +45,8 @@ pub(crate) struct ChainPosition {
     pub(crate) last_seen: Instant,
 }
 
-/// How a kernel between a viewer and this server may alter its requests.
+/// How requests of one viewer may deviate from a sequence: by a kernel between it and this server,
+/// or because they overlap.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ProxyTolerance {
     /// How far before the end of its requested bytes it may request again.
@@ -59,6 +60,14 @@ impl ProxyTolerance {
         Self {
             reread_bytes: config.reread_bytes,
             skip_bytes: config.skip_bytes,
+        }
+    }
+
+    /// The same for a request that repeats the last bytes of the one before it.
+    pub(crate) fn overlapping(self, overlap_bytes: u64) -> Self {
+        Self {
+            reread_bytes: self.reread_bytes.max(overlap_bytes.min(REREAD_BYTES)),
+            ..self
         }
     }
 }
@@ -77,7 +86,7 @@ enum MatchReason {
     /// It overtook a request that was sent before it.
     Overtook,
     /// It begins so little before the chain's end that the kernel may have dropped that readahead
-    /// unused.
+    /// unused, or that consecutive requests share those bytes.
     Again,
     /// It begins this many bytes after the chain's end, where its reader is expected: the kernel
     /// may have had the bytes in between, or requested the rest first.

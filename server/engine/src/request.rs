@@ -56,6 +56,9 @@ pub struct Request {
     /// Whether the request has no end of range. It then does not tell how much will really be read
     /// (thesis 5.3.2).
     pub open_ended: bool,
+    /// How many of its first bytes the same viewer's previous request had, too, if it watches on:
+    /// video and audio are interleaved, so consecutive segments of a file share a few kilobytes.
+    pub overlap_bytes: u64,
     /// The player's hints.
     pub hints: Hints,
 }

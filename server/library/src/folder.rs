@@ -21,6 +21,13 @@ use crate::walk::{
 
 /// Most names of a directory that is listed, which bounds the memory of a listing.
 pub const FOLDER_NAMES_MAX: usize = 100_000;
+/// Most names of a directory that is read for some of them: a request may wait for that.
+const SEARCHED_NAMES_MAX: usize = 10_000;
+/// Most names that are returned of a search.
+const FOUND_NAMES_MAX: usize = 256;
+
+/// Decides by its name whether an entry of a directory is wanted.
+pub type NameFilter = dyn Fn(&str) -> bool + Send + Sync;
 
 /// A name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +56,8 @@ pub enum FolderEntryKind {
 pub enum FolderContent {
     /// Its names, in no order.
     Names(Vec<FolderEntry>),
-    /// It has more than [`FOLDER_NAMES_MAX`] names.
+    /// It has more than [`FOLDER_NAMES_MAX`] names; if some are searched, it has changed since it was
+    /// scanned and has more than 10,000.
     TooLarge,
     /// No directory has this path.
     Absent,
@@ -60,9 +68,14 @@ pub enum FolderContent {
 }
 
 impl LibraryState {
-    /// The names in a directory of a root; the empty path is the root. May block as long as its disk
-    /// does.
-    pub(crate) fn list_folder(&self, root: usize, path: &str) -> FolderContent {
+    /// The names in a directory of a root, or some of them; the empty path is the root. May block as
+    /// long as its disk does.
+    pub(crate) fn list_folder(
+        &self,
+        root: usize,
+        path: &str,
+        wanted: Option<&NameFilter>,
+    ) -> FolderContent {
         if !self.is_served(root) {
             return FolderContent::Absent;
         }
@@ -83,16 +96,24 @@ impl LibraryState {
             now.is_ok_and(|now| known.is_current(now))
         });
         match known {
-            Some(known) => self.list_known(root, known, &listings, Some(&fd)),
-            None => read_names(&fd).unwrap_or_else(|errno| FolderContent::Failed(errno.into())),
+            Some(known) => self.list_known((root, known), &listings, Some(&fd), wanted),
+            None => {
+                let read = read_names(&fd, wanted);
+                read.unwrap_or_else(|errno| FolderContent::Failed(errno.into()))
+            }
         }
     }
 
     /// The names in a directory as of the last scan. Accesses no disk.
-    pub(crate) fn remember_folder(&self, root: usize, path: &str) -> FolderContent {
+    pub(crate) fn remember_folder(
+        &self,
+        root: usize,
+        path: &str,
+        wanted: Option<&NameFilter>,
+    ) -> FolderContent {
         let listings = self.listings(root);
         match listings.get(path) {
-            Some(known) => self.list_known(root, known, &listings, None::<&OwnedFd>),
+            Some(known) => self.list_known((root, known), &listings, None::<&OwnedFd>, wanted),
             None if listings.is_empty() => FolderContent::NoAnswer,
             None => FolderContent::Absent,
         }
@@ -102,16 +123,20 @@ impl LibraryState {
     /// notice are checked.
     fn list_known(
         &self,
-        root: usize,
-        known: &Listing,
+        (root, known): (usize, &Listing),
         listings: &Listings,
         open: Option<&impl AsFd>,
+        wanted: Option<&NameFilter>,
     ) -> FolderContent {
-        let files: Vec<&Arc<str>> = known.all_files().collect();
-        if files.len() + known.below.len() > FOLDER_NAMES_MAX {
+        let is_wanted = |path: &str| wanted.is_none_or(|wanted| wanted(name_of(path)));
+        let files = known.all_files().filter(|path| is_wanted(path));
+        let files: Vec<&Arc<str>> = files.take(returned_max(wanted)).collect();
+        let below = known.below.iter().filter(|path| is_wanted(path));
+        let below: Vec<&String> = below.take(returned_max(wanted)).collect();
+        if files.len() + below.len() > FOLDER_NAMES_MAX {
             return FolderContent::TooLarge;
         }
-        let mut entries = Vec::with_capacity(files.len() + known.below.len());
+        let mut entries = Vec::with_capacity(files.len() + below.len());
         for some in files.chunks(FILES_PER_LOCK) {
             let identities = self.read(|catalogue| {
                 let entry = |path: &&Arc<str>| {
@@ -134,7 +159,7 @@ impl LibraryState {
                 }
             }
         }
-        for path in &known.below {
+        for path in below {
             let name = name_of(path);
             match (listings.get(path), open) {
                 (Some(folder), _) => entries.push(FolderEntry {
@@ -151,13 +176,27 @@ impl LibraryState {
     }
 }
 
+/// Most names that are returned; of a listing, one too many shows that it is too large.
+fn returned_max(wanted: Option<&NameFilter>) -> usize {
+    match wanted {
+        None => FOLDER_NAMES_MAX + 1,
+        Some(_) => FOUND_NAMES_MAX,
+    }
+}
+
 /// Reads the names of an open directory.
-fn read_names(directory: &impl AsFd) -> Result<FolderContent, Errno> {
-    let Some(names) = names_up_to(directory, FOLDER_NAMES_MAX)? else {
+fn read_names(directory: &impl AsFd, wanted: Option<&NameFilter>) -> Result<FolderContent, Errno> {
+    let names_max = match wanted {
+        None => FOLDER_NAMES_MAX,
+        Some(_) => SEARCHED_NAMES_MAX,
+    };
+    let Some(names) = names_up_to(directory, names_max)? else {
         return Ok(FolderContent::TooLarge);
     };
     let names = names.iter().map(|(_, _, name)| path_text(name.to_bytes()));
-    let shown = names.filter(|name| !name.starts_with('.'));
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted(name));
+    let shown = names.filter(|name| !name.starts_with('.') && is_wanted(name));
+    let shown = shown.take(returned_max(wanted));
     let entries = shown.filter_map(|name| entry_of(directory, &name));
     Ok(FolderContent::Names(entries.collect()))
 }
@@ -217,7 +256,7 @@ mod tests {
     }
 
     fn listed(library: &Library, path: &str) -> Vec<(String, FolderEntryKind)> {
-        let FolderContent::Names(mut entries) = library.list_folder(0, path) else {
+        let FolderContent::Names(mut entries) = library.list_folder(0, path, None) else {
             panic!("not listed");
         };
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -245,15 +284,57 @@ mod tests {
         library.rescan();
         assert_eq!(listed(&library, "shows"), expected);
         // From the catalogue: a removed root does not matter.
-        let FolderContent::Names(known) = library.remember_folder(0, "shows") else {
+        let FolderContent::Names(known) = library.remember_folder(0, "shows", None) else {
             panic!("not known");
         };
         assert_eq!(known.len(), 3);
         assert_eq!(listed(&library, "").len(), 2);
         for absent in ["shows/a.mp4", "shows/none", "shows/link.mp4"] {
-            let content = library.list_folder(0, absent);
+            let content = library.list_folder(0, absent, None);
             assert!(matches!(content, FolderContent::Absent), "{absent}");
         }
+    }
+
+    #[test]
+    fn search_returns_wanted_names_before_and_after_scan() {
+        let root = tempfile::tempdir().expect("a folder");
+        for name in ["film_1.mp4", "film_2.mp4", "film.vtt", "other.mp4"] {
+            fs::write(root.path().join(name), "1").expect("written");
+        }
+        fs::create_dir(root.path().join("film_3.mp4")).expect("made");
+        let library = library(root.path());
+        let search = || {
+            let is_wanted = |name: &str| name.starts_with("film_");
+            let content = library.list_folder(0, "", Some(&is_wanted));
+            let FolderContent::Names(names) = content else {
+                panic!("not listed");
+            };
+            let mut names: Vec<String> = names.into_iter().map(|entry| entry.name).collect();
+            names.sort();
+            names
+        };
+        let expected = ["film_1.mp4", "film_2.mp4", "film_3.mp4"];
+        assert_eq!(search(), expected);
+        library.rescan();
+        assert_eq!(search(), expected);
+    }
+
+    #[test]
+    fn large_folder_is_searched_only_as_scanned() {
+        let root = tempfile::tempdir().expect("a folder");
+        for number in 0..=SEARCHED_NAMES_MAX {
+            fs::write(root.path().join(format!("film_{number}.mp4")), "1").expect("written");
+        }
+        let library = library(root.path());
+        let search = || library.list_folder(0, "", Some(&|name: &str| name.contains("film_77")));
+        assert!(matches!(search(), FolderContent::TooLarge));
+        library.rescan();
+        let FolderContent::Names(names) = search() else {
+            panic!("not listed");
+        };
+        assert_eq!(names.len(), 111);
+        let all = library.list_folder(0, "", Some(&|_: &str| true));
+        assert!(matches!(all, FolderContent::Names(some) if some.len() < 300));
     }
 
     #[test]

@@ -63,7 +63,7 @@ mod warning;
 pub use block_map::{BlockMap, FileLocation};
 pub use device::{DeviceInfo, RootsInfo, inspect_roots};
 pub use entry::FileEntry;
-pub use folder::{FOLDER_NAMES_MAX, FolderContent, FolderEntry, FolderEntryKind};
+pub use folder::{FOLDER_NAMES_MAX, FolderContent, FolderEntry, FolderEntryKind, NameFilter};
 pub use identity::FileIdentity;
 pub use library::Library;
 pub use lookup::{PathContent, ResolveError};

@@ -10,7 +10,7 @@ use headlong_media::encode_path;
 
 use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
-use crate::folder::FolderContent;
+use crate::folder::{FolderContent, NameFilter};
 use crate::lookup::{PathContent, ResolveError, check_path};
 use crate::mounted_root::MountedRoot;
 use crate::normal_form::other_forms;
@@ -239,16 +239,26 @@ impl Library {
         self.state.lookup(root, path)
     }
 
-    /// The names in a directory of a root, without a trailing slash; the empty path is the root.
-    /// May block as long as the root's disk does.
-    pub fn list_folder(&self, root: usize, path: &str) -> FolderContent {
-        self.state.list_folder(root, path)
+    /// The names in a directory of a root, without a trailing slash; the empty path is the root. Of
+    /// `wanted` names, 256 at most are returned. May block as long as the root's disk does.
+    pub fn list_folder(
+        &self,
+        root: usize,
+        path: &str,
+        wanted: Option<&NameFilter>,
+    ) -> FolderContent {
+        self.state.list_folder(root, path, wanted)
     }
 
     /// As [`Library::list_folder`], as of the last scan. Accesses no disk: for use while the disk
     /// does not respond.
-    pub fn remember_folder(&self, root: usize, path: &str) -> FolderContent {
-        self.state.remember_folder(root, path)
+    pub fn remember_folder(
+        &self,
+        root: usize,
+        path: &str,
+        wanted: Option<&NameFilter>,
+    ) -> FolderContent {
+        self.state.remember_folder(root, path, wanted)
     }
 
     /// Combines the results of the roots, in their order. Accesses no disk.

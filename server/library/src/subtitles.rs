@@ -1,11 +1,12 @@
 //! Subtitles beside a plain file: `film.mp4` has `film.vtt` and `film.en.srt`.
 //!
-//! Only names are checked; the player page converts SubRip (`.srt`) to WebVTT. Titles with a manifest name their subtitles there.
+//! Only names are checked; the player page, and `headlong-package` for HLS and DASH, convert SubRip
+//! (`.srt`) to WebVTT. Titles with a manifest name their subtitles there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use headlong_media::encode_path;
+use headlong_media::{encode_path, is_language_tag};
 use serde::Serialize;
 
 use crate::kind::split_name;
@@ -56,7 +57,7 @@ impl<'a> SubtitlesByFilm<'a> {
             let base = without_extension(path);
             all.add(base, path, None);
             let (stem, language) = split_name(base);
-            if !stem.is_empty() && is_language(language) {
+            if !stem.is_empty() && is_language_tag(language) {
                 all.add(without_extension(base), path, Some(language));
             }
         }
@@ -88,18 +89,6 @@ fn without_extension(path: &str) -> &str {
     let (_, extension) = split_name(path);
     let end = path.len() - extension.len();
     path[..end].strip_suffix('.').unwrap_or(path)
-}
-
-/// Whether the text has the form of a language tag: `en`, `pt-BR`, `zh_Hant`.
-fn is_language(text: &str) -> bool {
-    let mut parts = text.split(['-', '_']);
-    let first = parts.next().unwrap_or_default();
-    let is_of = |part: &str, least, most| {
-        (least..=most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
-    };
-    is_of(first, 2, 3)
-        && first.bytes().all(|byte| byte.is_ascii_alphabetic())
-        && parts.all(|part| is_of(part, 2, 8))
 }
 
 #[cfg(test)]

@@ -37,6 +37,9 @@ pub struct TitleView {
     pub kind: &'static str,
     /// URL path of the master manifest, or of the file.
     pub path: String,
+    /// The same as the path in the tree of all roots.
+    #[serde(skip)]
+    pub tree_path: Arc<str>,
     /// Duration; `None` if unknown. For a plain file that is until its headers were read for a
     /// viewer, in this process or an earlier one.
     pub duration_s: Option<f64>,
@@ -140,6 +143,7 @@ impl TitleRecord {
             name: shown_path(&name(&self.path)).into_owned(),
             kind: self.kind.name(),
             path: encode_path(&self.path),
+            tree_path: Arc::clone(&self.path),
             duration_s: duration.map(Duration::as_secs_f64),
             bit_rates_bps,
             bytes,

@@ -24,6 +24,7 @@ extern crate std;
 mod dash;
 mod header_facts;
 mod hls;
+mod language_tag;
 mod mp4;
 mod mp4_box;
 mod mp4_fault;
@@ -48,6 +49,7 @@ pub use hls::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
     PlaylistReference, master_title, media_title, playlists,
 };
+pub use language_tag::is_language_tag;
 pub use mp4::{Mp4Progress, Mp4Scan};
 pub use mp4_box::{Mp4Box, Mp4BoxHeader, mp4_boxes};
 pub use mp4_fault::Mp4Fault;

@@ -104,6 +104,15 @@ impl Title {
         }))
     }
 
+    /// Where the samples of a segment of a rendition end in the file: the end of its last range, and
+    /// zero if it has none.
+    pub fn segment_end(&self, rendition: Rendition, number: usize) -> u64 {
+        let tracks = self.tracks_of(rendition).unwrap_or_default().into_iter();
+        let with_samples = tracks.filter(|of| of.has_samples(number));
+        let samples = with_samples.flat_map(|of| self.samples(of, number).unwrap_or_default());
+        samples.map(|sample| sample.end()).max().unwrap_or(0)
+    }
+
     fn samples(&self, of: &IndexedTrack, number: usize) -> Result<Vec<Sample>, PackageFault> {
         let mut cursor = of.cuts[number].cursor;
         let count = of.cuts[number + 1].cursor.sample - cursor.sample;

@@ -9,60 +9,70 @@ use headlong_units::Duration;
 
 use crate::bandwidth::Bandwidth;
 use crate::link::Links;
+use crate::presentation::{Presentation, TitleFile};
 use crate::resource::{Rendition, Resource, Version};
+use crate::subtitles::Subtitles;
 use crate::title::Title;
 
-impl Title {
-    /// The multivariant playlist. With one audio track or none there is one variant, whose segments
+impl Presentation<'_> {
+    /// The multivariant playlist. A file with one audio track or none is one variant, whose segments
     /// have video and audio as they lie in the file; with several, they are separate.
     pub fn hls_master(&self, links: &Links) -> String {
         let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n");
-        self.write_variants(&mut text, links);
+        for suffix in self.left_out() {
+            let _ = writeln!(
+                text,
+                "# {suffix} is left out: it has key frames at other times"
+            );
+        }
+        for subtitles in self.subtitles {
+            subtitles.write_hls(&mut text, links);
+        }
+        let groups: Vec<_> = self
+            .files
+            .iter()
+            .map(|of| of.title().audio_groups())
+            .collect();
+        for (file, groups) in self.files.iter().zip(&groups) {
+            for (codec, members) in groups {
+                for (index, audio) in members.iter().enumerate() {
+                    file.write_audio(&mut text, links, codec, *audio, index == 0);
+                }
+            }
+        }
+        let has_subtitles = !self.subtitles.is_empty();
+        for (file, groups) in self.files.iter().zip(&groups) {
+            let video = file.title().video().filter(|_| !groups.is_empty());
+            let muxed = [(String::new(), Vec::new())];
+            let (rendition, groups) = match video {
+                Some(video) => (video, &groups[..]),
+                None => (file.title().muxed(), &muxed[..]),
+            };
+            for (codec, members) in groups {
+                file.write_variant(&mut text, rendition, codec, members);
+                if has_subtitles {
+                    Subtitles::write_hls_group(&mut text);
+                }
+                let (folder, slash) = file.folder();
+                let playlist = Resource::Playlist(rendition);
+                let uri = links.to(format_args!("{folder}{slash}{playlist}"));
+                let _ = writeln!(text, "\n{uri}");
+            }
+        }
         text
     }
+}
 
-    fn write_variants(&self, text: &mut String, links: &Links) {
-        let Some(video) = self.video().filter(|_| self.is_demuxed()) else {
-            let rendition = self.muxed();
-            self.write_variant(text, links, rendition, &[], None);
-            return;
-        };
-        // A group has one codec, so that a player can choose a variant that it can decode.
-        let mut groups: Vec<(String, Vec<Rendition>)> = Vec::new();
-        for audio in self.audio() {
-            let codec = self.codecs(&[audio]);
-            match groups.iter_mut().find(|(name, _)| *name == codec) {
-                Some((_, members)) => members.push(audio),
-                None => groups.push((codec, Vec::from([audio]))),
-            }
-        }
-        for (group, members) in &groups {
-            for (index, audio) in members.iter().enumerate() {
-                self.write_audio(text, links, group, *audio, index == 0);
-            }
-        }
-        for (group, members) in &groups {
-            self.write_variant(text, links, video, members, Some(group));
-        }
-    }
-
-    /// All of a title that has at most one audio track.
-    pub(crate) fn muxed(&self) -> Rendition {
-        Rendition {
-            video: self.video().is_some(),
-            audio: self.audio().next().map(|_| 0),
-        }
-    }
-
+impl TitleFile<'_> {
     fn write_audio(
         &self,
         text: &mut String,
         links: &Links,
-        group: &str,
+        codec: &str,
         rendition: Rendition,
         is_default: bool,
     ) {
-        let Some(&[of]) = self.tracks_of(rendition).as_deref() else {
+        let Some(&[of]) = self.title().tracks_of(rendition).as_deref() else {
             return;
         };
         let language = of.language();
@@ -72,10 +82,11 @@ impl Title {
             None => format!("{number}"),
         };
         let default = if is_default { "YES" } else { "NO" };
+        let (folder, slash) = self.folder();
         let _ = write!(
             text,
-            "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"{name}\",DEFAULT={default},\
-             AUTOSELECT=YES"
+            "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{codec}{folder}\",NAME=\"{name}\",\
+             DEFAULT={default},AUTOSELECT=YES"
         );
         if let Some(language) = language {
             let _ = write!(text, ",LANGUAGE=\"{language}\"");
@@ -83,32 +94,34 @@ impl Title {
         if of.track.codec.channels > 0 {
             let _ = write!(text, ",CHANNELS=\"{}\"", of.track.codec.channels);
         }
-        let uri = links.to(Resource::Playlist(rendition));
+        let playlist = Resource::Playlist(rendition);
+        let uri = links.to(format_args!("{folder}{slash}{playlist}"));
         let _ = writeln!(text, ",URI=\"{uri}\"");
     }
 
+    /// Writes a variant, without its link; with a group of audio tracks unless that is empty.
     fn write_variant(
         &self,
         text: &mut String,
-        links: &Links,
         rendition: Rendition,
+        codec: &str,
         audio: &[Rendition],
-        group: Option<&String>,
     ) {
+        let title = self.title();
         let mut all = Vec::from([rendition]);
         all.extend(audio.first());
         // Players hear one of the audio tracks at a time: the costliest.
-        let of_audio = audio.iter().map(|one| Bandwidth::of(self, *one));
+        let of_audio = audio.iter().map(|one| Bandwidth::of(title, *one));
         let heard = of_audio.max().unwrap_or_default();
-        let bandwidth = Bandwidth::of(self, rendition).plus(heard);
+        let bandwidth = Bandwidth::of(title, rendition).plus(heard);
         let _ = write!(
             text,
             "#EXT-X-STREAM-INF:BANDWIDTH={},AVERAGE-BANDWIDTH={},CODECS=\"{}\"",
             bandwidth.peak,
             bandwidth.average,
-            self.codecs(&all)
+            title.codecs(&all)
         );
-        let first = self.tracks.first().filter(|_| rendition.video);
+        let first = title.tracks.first().filter(|_| rendition.video);
         if let Some(of) = first {
             let (width, height) = of.track.codec.size;
             let _ = write!(text, ",RESOLUTION={width}x{height}");
@@ -116,11 +129,33 @@ impl Title {
                 let _ = write!(text, ",FRAME-RATE={}.{:03}", rate / 1000, rate % 1000);
             }
         }
-        if let Some(group) = group {
-            let _ = write!(text, ",AUDIO=\"{group}\"");
+        if !audio.is_empty() {
+            let _ = write!(text, ",AUDIO=\"{codec}{}\"", self.suffix);
         }
-        let uri = links.to(Resource::Playlist(rendition));
-        let _ = writeln!(text, "\n{uri}");
+    }
+}
+
+impl Title {
+    /// Audio tracks that are sent apart from the video, by codec, so that a player can choose a
+    /// variant that it can decode; none if there is one audio track, or no video.
+    fn audio_groups(&self) -> Vec<(String, Vec<Rendition>)> {
+        let mut groups: Vec<(String, Vec<Rendition>)> = Vec::new();
+        for audio in self.audio().filter(|_| self.is_demuxed()) {
+            let codec = self.codecs(&[audio]);
+            match groups.iter_mut().find(|(name, _)| *name == codec) {
+                Some((_, members)) => members.push(audio),
+                None => groups.push((codec, Vec::from([audio]))),
+            }
+        }
+        groups
+    }
+
+    /// All of a title that has at most one audio track.
+    pub(crate) fn muxed(&self) -> Rendition {
+        Rendition {
+            video: self.video().is_some(),
+            audio: self.audio().next().map(|_| 0),
+        }
     }
 
     /// The codecs of renditions, each once.

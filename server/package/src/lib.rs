@@ -2,7 +2,8 @@
 //!
 //! A segment is a generated head and ranges of the file: the bytes of `mdat` are not touched, so the
 //! engine reads the file as it would for a player that plays it as one. The caller reads the headers
-//! with a [`HeaderReader`], keeps the [`Title`], and answers the names of [`Resource`].
+//! with a [`HeaderReader`], keeps the [`Title`], and answers the names of [`Resource`]. A title may
+//! have several files and subtitles ([`Presentation`]).
 //!
 //! Invariants: no file makes this crate panic, or need more memory than [`MOOV_BYTES_MAX`] and 14 MiB;
 //! a range of a segment lies inside the file; the same file and target give the same segments.
@@ -26,14 +27,20 @@ mod fragment;
 mod headers;
 mod hls;
 mod link;
+mod presentation;
 mod reader;
 mod resource;
 mod sample_table;
+mod subrip;
+mod subtitles;
 mod title;
 mod track;
 
 pub use fault::PackageFault;
 pub use link::Links;
+pub use presentation::{FILES_MAX, Presentation, TitleFile, TitleOutline, is_file_suffix};
 pub use reader::{HeaderReader, MOOV_BYTES_MAX, ReadStep, TitleHeaders};
 pub use resource::{Rendition, Resource, Version};
+pub use subrip::webvtt;
+pub use subtitles::{Subtitles, SubtitlesForm};
 pub use title::{AUDIO_TRACKS_MAX, Title};

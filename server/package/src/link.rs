@@ -2,9 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt::Write as _;
-
-use crate::resource::Resource;
+use core::fmt::{Display, Write as _};
 
 /// How resources refer to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,9 +33,14 @@ impl Links {
         Self { query: written }
     }
 
-    /// The link to a resource.
-    pub(crate) fn to(&self, resource: Resource) -> String {
-        format!("{resource}{}", self.query)
+    /// The link to a resource of this name.
+    pub(crate) fn to(&self, name: impl Display) -> String {
+        format!("{name}{}", self.query)
+    }
+
+    /// The same in XML.
+    pub(crate) fn in_xml(&self, name: impl Display) -> String {
+        self.to(name).replace('&', "&amp;")
     }
 
     /// The query as part of a template of DASH in XML.
@@ -49,6 +52,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::Resource;
 
     #[test]
     fn query_cannot_end_its_link() {

@@ -18,6 +18,9 @@ use crate::track::{DELAY_MAX_SECONDS, Track, TrackKind};
 pub const AUDIO_TRACKS_MAX: usize = 16;
 /// Cursors of all tracks together: 14 MiB.
 const CURSORS_MAX: usize = 200_000;
+/// Segments of two files begin at the same time if they differ by no more: less than a frame, and
+/// more than the rounding of any time scale.
+const ALIGNED_WITHIN: Duration = Duration::from_millis(10);
 
 /// The index of one version of a file.
 ///
@@ -126,6 +129,28 @@ impl Title {
     /// Number of segments.
     pub fn segments(&self) -> usize {
         self.tracks.first().map_or(0, |of| of.cuts.len() - 1)
+    }
+
+    /// The time at which the last track ends.
+    pub(crate) fn length(&self) -> Duration {
+        let ends = self.tracks.iter();
+        let ends = ends.map(|of| of.duration(of.whole_time().end));
+        ends.max().unwrap_or_default()
+    }
+
+    /// Whether its segments begin at the same times as those of another title.
+    pub(crate) fn is_aligned_with(&self, other: &Self) -> bool {
+        let mut pairs = self.begins().zip(other.begins());
+        self.segments() == other.segments()
+            && pairs.all(|(here, there)| here.0.abs_diff(there.0) <= ALIGNED_WITHIN.0)
+    }
+
+    fn begins(&self) -> impl Iterator<Item = Duration> + '_ {
+        let first = self.tracks.first().into_iter();
+        first.flat_map(|of| {
+            let begins = of.cuts.split_last().map_or(&[][..], |(_, begins)| begins);
+            begins.iter().map(move |cut| of.duration(cut.presented))
+        })
     }
 
     /// The video, as a track that is sent alone.

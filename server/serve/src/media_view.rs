@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::admin::{
     AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, StreamName, StreamNames,
 };
-use crate::http::MediaState;
+use crate::http::{MediaState, is_packaged};
 use crate::pending_scans::PendingScans;
 use crate::root_attachment::RootAttachments;
 use headlong_config::Config;
@@ -87,7 +87,9 @@ impl Devices for MediaView {
 
 impl LibraryRenderer for MediaView {
     fn json(&self) -> Bytes {
-        let document = document(&self.0.library, TITLES_BYTES_MAX);
+        let (state, settings) = (&self.0, self.0.settings());
+        let of_path = |path: &str| is_packaged(state, &settings, path);
+        let document = document(&state.library, TITLES_BYTES_MAX, &of_path);
         document.map_or_else(|_| Bytes::new(), Bytes::from)
     }
 }
@@ -105,7 +107,15 @@ const TITLES_BYTES_MAX: usize = 64 << 20;
 fn document(
     library: &headlong_library::Library,
     titles_bytes_max: usize,
+    is_packaged: &dyn Fn(&str) -> bool,
 ) -> serde_json::Result<Vec<u8>> {
+    #[derive(serde::Serialize)]
+    struct ListedTitle<'a> {
+        #[serde(flatten)]
+        title: &'a headlong_library::TitleView,
+        /// Whether HLS and DASH are made from it.
+        packaged: bool,
+    }
     #[derive(serde::Serialize)]
     struct DocumentTail {
         title_count: usize,
@@ -118,7 +128,11 @@ fn document(
         if title_count > 0 {
             text.push(b',');
         }
-        serde_json::to_writer(&mut text, &title)?;
+        let listed = ListedTitle {
+            title: &title,
+            packaged: is_packaged(&title.tree_path),
+        };
+        serde_json::to_writer(&mut text, &listed)?;
         if text.len() > titles_bytes_max {
             text.truncate(end);
             title_count = library.title_count();
@@ -177,7 +191,7 @@ mod tests {
         let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
         let library = library.expect("a library");
         let parsed = |bytes_max| -> serde_json::Value {
-            let document = document(&library, bytes_max).expect("JSON");
+            let document = document(&library, bytes_max, &|_| false).expect("JSON");
             assert!(document.len() < bytes_max + 1000, "{}", document.len());
             serde_json::from_slice(&document).expect("JSON")
         };
@@ -208,9 +222,10 @@ mod tests {
         let library = library.expect("a library");
         let entry = library.resolve("bad.mp4").expect("it is there");
         assert_eq!(entry.stream.learn(0, 0, b"no film"), None);
-        let document: serde_json::Value =
-            serde_json::from_slice(&document(&library, TITLES_BYTES_MAX).expect("JSON"))
-                .expect("JSON");
+        let document: serde_json::Value = serde_json::from_slice(
+            &document(&library, TITLES_BYTES_MAX, &|_| false).expect("JSON"),
+        )
+        .expect("JSON");
         assert_eq!(document["odd_count"], ODD_MAX + 1);
         let odd = document["odd"].as_array().expect("a list");
         assert_eq!(odd.len(), ODD_MAX);

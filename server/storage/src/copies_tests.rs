@@ -57,6 +57,7 @@ async fn read(device: &Device, title: &TestTitle, part: u32, (start, end): (u64,
         offset: start,
         length: end - start,
         open_ended: false,
+        overlap_bytes: 0,
         holder: None,
         hints: Hints::default(),
     };

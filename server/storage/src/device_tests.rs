@@ -64,6 +64,7 @@ fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
         offset,
         length,
         open_ended: false,
+        overlap_bytes: 0,
         holder: None,
         hints: Hints::default(),
     }

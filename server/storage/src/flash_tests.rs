@@ -104,6 +104,7 @@ impl Process {
             offset: 0,
             length: std::fs::metadata(path).expect("there").len(),
             open_ended: false,
+            overlap_bytes: 0,
             holder: None,
             hints: Hints::default(),
         };

@@ -296,6 +296,7 @@ mod tests {
                 offset: 0,
                 length: 1000,
                 open_ended: false,
+                overlap_bytes: 0,
                 holder: None,
                 hints: Hints::default(),
             };

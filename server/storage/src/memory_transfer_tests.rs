@@ -31,6 +31,7 @@ async fn read(
         offset: 0,
         length,
         open_ended: false,
+        overlap_bytes: 0,
         holder: None,
         hints: Hints::default(),
     };

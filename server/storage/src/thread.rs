@@ -156,6 +156,7 @@ mod tests {
                 offset: 0,
                 length: 1,
                 open_ended: false,
+                overlap_bytes: 0,
                 holder: None,
                 hints: Hints::default(),
             },

@@ -37,9 +37,11 @@ pub enum LimitedKind {
     SliceUnreadable,
     /// A file cannot be packaged.
     Package,
+    /// Files of a packaged title have key frames at different times.
+    PackageKeyFrames,
 }
 
-const KINDS: usize = LimitedKind::Package as usize + 1;
+const KINDS: usize = LimitedKind::PackageKeyFrames as usize + 1;
 
 /// Per kind, the time of the last line and the number of lines suppressed since.
 #[derive(Debug, Default)]

@@ -81,6 +81,8 @@ class PlayerPage implements Page {
   #trouble = h('div', { class: 'trouble', role: 'alert', hidden: true });
   #stage = h('div', { class: 'stage' }, this.#video, this.#spinner, this.#trouble);
   #controls = new Controls(this.#video, this.#stage);
+  /** Of a packaged title, for other players. */
+  #addresses = h('p', { class: 'facts-line' });
   #gauges: Gauges | null = null;
   #engine: Engine | null = null;
   #texts: Subtitles | null = null;
@@ -145,6 +147,7 @@ class PlayerPage implements Page {
         h('h1', {}, title.name),
         h('p', { class: 'facts-line' }, facts.join(' · '), ' ', h('code', {}, title.path)),
         title.odd === null ? null : h('p', { class: 'facts-line' }, `The server reports: ${title.odd}.`),
+        title.packaged ? this.#addresses : null,
         h(
           'details',
           { class: 'keys' },
@@ -168,6 +171,12 @@ class PlayerPage implements Page {
     if (!library.supported() && title.kind !== 'file') return this.#stop(OLD_BROWSER);
     if (title.poster !== null) this.#video.poster = mediaUrl(base, title.poster);
     const url = mediaUrl(base, title.path);
+    this.#addresses.replaceChildren(
+      'Made from this file: ',
+      h('a', { href: `${url}/master.m3u8` }, 'HLS'),
+      ' · ',
+      h('a', { href: `${url}/manifest.mpd` }, 'DASH'),
+    );
     const container = unplayable(title);
     if (container !== null) return this.#stop(ofContainer(container, title.name, readable(title.path)), url);
     const tell = async (thrown: unknown) => {

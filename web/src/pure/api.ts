@@ -17,6 +17,8 @@ export interface Title {
   poster: string | null;
   /** Subtitles beside a plain file. */
   texts: { path: string; language: string | null }[];
+  /** Whether the server makes HLS and DASH from it. */
+  packaged: boolean;
   /** The server's remark about a defect of the file. */
   odd: string | null;
 }
@@ -187,6 +189,7 @@ export function decodeLibrary(value: unknown): Title[] {
         const text = object(item);
         return { path: string(text['path']), language: stringOrNull(text['language']) };
       }),
+      packaged: title['packaged'] === true,
       odd: stringOrNull(title['odd']),
     };
   });

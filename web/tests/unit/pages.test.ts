@@ -83,7 +83,7 @@ describe('answers of a server', () => {
   test('name titles by their path if nothing else names them', () => {
     expect(decodeLibrary({ titles: [{ path: '/a.mp4', kind: 'vhs' }] })).toEqual([
       { id: '/a.mp4', name: '/a.mp4', kind: 'file', path: '/a.mp4', duration_s: null,
-        bit_rates_bps: [], bytes: null, poster: null, texts: [], odd: null },
+        bit_rates_bps: [], bytes: null, poster: null, texts: [], packaged: false, odd: null },
     ]);
   });
 });

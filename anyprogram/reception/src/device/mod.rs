@@ -273,6 +273,7 @@ impl DeviceThread {
             offset,
             length,
             open_ended: false,
+            overlap_bytes: 0,
             holder: None,
             hints: Default::default(),
         };

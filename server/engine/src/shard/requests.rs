@@ -133,12 +133,10 @@ impl Shard {
         open_ended: bool,
     ) -> Result<ChainId, Refusal> {
         let reader = (request.viewer, request.stream);
-        let found = self.chains.find(
-            self.now,
-            (self.config.chain_gap, ProxyTolerance::of(&self.config)),
-            reader,
-            asked,
-        );
+        let tolerance = ProxyTolerance::of(&self.config).overlapping(request.overlap_bytes);
+        let found = self
+            .chains
+            .find(self.now, (self.config.chain_gap, tolerance), reader, asked);
         if let Some((chain, bridged)) = found {
             if let Some(other) = bridged {
                 self.merge_chains(chain, other);

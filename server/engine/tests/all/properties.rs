@@ -205,6 +205,7 @@ impl World {
                         left.min(u64::from(length))
                     },
                     open_ended: open,
+                    overlap_bytes: u64::from(length % 3) << 16,
                     holder: (viewer % 3 > 0).then_some(ViewerId(viewer % 3)),
                     hints: Hints {
                         buffer: buffer.map(|seconds| Duration::from_secs(seconds.into())),

@@ -172,6 +172,40 @@ fn reread_before_end_is_same_chain_with_kernel_readahead() {
     }
 }
 
+#[test]
+fn overlapping_segments_are_one_chain_without_connection() {
+    let overlap_bytes = 40 << 10;
+    for (stated, chains) in [(0, 10), (overlap_bytes, 1), (overlap_bytes - 1, 10)] {
+        let (mut rig, title) = setup();
+        for number in 0..10 {
+            let segment = Request {
+                overlap_bytes: stated,
+                ..range(0, title, number * CHUNK, CHUNK + overlap_bytes)
+            };
+            rig.request(from_address(segment, None)).expect("accepted");
+            rig.run_for(Duration::from_millis(300));
+        }
+        assert_eq!(rig.shard.chain_count(), chains, "{stated}");
+    }
+}
+
+#[test]
+fn overlap_joins_no_chain_that_is_elsewhere() {
+    let (mut rig, title) = setup();
+    let overlap_bytes = 40 << 10;
+    let chain = chunk(&mut rig, title, 0, None);
+    // Of another viewer, whose last segment ended further on, or long before.
+    for number in [0, 2] {
+        let segment = Request {
+            overlap_bytes,
+            ..range(0, title, number * CHUNK, CHUNK)
+        };
+        let id = rig.request(from_address(segment, None)).expect("accepted");
+        assert_ne!(rig.shard.chain_of(id), Some(chain), "{number}");
+        rig.run_for(Duration::from_millis(300));
+    }
+}
+
 /// A device with more viewers than it can serve, all from one address and, by `connection`, without
 /// connections of their own. Returns how many were admitted and how many refused.
 fn crowd(rig: &mut Rig, connection: impl Fn(u64) -> Option<u64>) -> (u64, u64) {

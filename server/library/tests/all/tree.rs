@@ -498,7 +498,7 @@ fn unreadable_file_is_a_title_with_a_remark_until_it_is_readable() {
         titles.map(|title| title.odd.is_some_and(said)).collect()
     };
     let names = |library: &Library| {
-        let FolderContent::Names(names) = library.list_folder(0, "") else {
+        let FolderContent::Names(names) = library.list_folder(0, "", None) else {
             panic!("not listed");
         };
         let served = names

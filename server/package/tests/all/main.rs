@@ -5,3 +5,4 @@ mod film;
 mod playback;
 mod playlists;
 mod properties;
+mod sets;

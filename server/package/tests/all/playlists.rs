@@ -1,16 +1,26 @@
 //! Playlists and manifests.
 
-use headlong_package::{Links, Version};
+use headlong_package::{Links, Presentation, TitleFile, TitleOutline, Version};
 
 use crate::film::{Film, audio, film, read_title, title};
 use crate::playback::rendition;
 
 const VERSION: Version = Version(0xfeed);
 
+/// The presentation of the one file of a title.
+pub(crate) fn alone(outline: &TitleOutline) -> Presentation<'_> {
+    let file = TitleFile {
+        suffix: "",
+        outline,
+        version: VERSION,
+    };
+    Presentation::new(vec![file], &[])
+}
+
 #[test]
 fn one_audio_track_is_muxed() {
     let title = title(&film().bytes(), 4).expect("a title");
-    let master = title.hls_master(&Links::new("token=x&y"));
+    let master = alone(&title.outline()).hls_master(&Links::new("token=x&y"));
     let (start, end) = master.split_once("BANDWIDTH=").expect("a variant");
     assert_eq!(
         start,
@@ -42,7 +52,7 @@ fn several_audio_tracks_are_a_group() {
     film.tracks.push(audio(313, "deu"));
     film.chunks.extend([(2, 313)]);
     let title = title(&film.bytes(), 4).expect("a title");
-    let master = title.hls_master(&Links::default());
+    let master = alone(&title.outline()).hls_master(&Links::default());
     for part in [
         "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"mp4a.40.2\",NAME=\"eng 1\",DEFAULT=YES,\
          AUTOSELECT=YES,LANGUAGE=\"eng\",CHANNELS=\"2\",URI=\"a1.m3u8\"\n",
@@ -56,13 +66,13 @@ fn several_audio_tracks_are_a_group() {
 #[test]
 fn manifest_has_video_and_audio_in_sets_of_their_own() {
     let title = title(&film().bytes(), 4).expect("a title");
-    let manifest = title.dash_manifest(VERSION, &Links::new("a=1&b=$"));
+    let manifest = alone(&title.outline()).dash_manifest(&Links::new("a=1&b=$"));
     for part in [
         "type=\"static\" mediaPresentationDuration=\"PT10.000S\"",
         "<AdaptationSet id=\"0\" contentType=\"video\"",
         "media=\"v1-000000000000feed-$Number$.m4s?a=1&amp;b=$$\"",
         "<S t=\"0\" d=\"4000\" r=\"1\"/>\n<S t=\"8000\" d=\"2000\"/>\n",
-        "codecs=\"avc1.64001f\" width=\"640\" height=\"360\" frameRate=\"25000/1000\"/>",
+        "codecs=\"avc1.64001f\" width=\"640\" height=\"360\" frameRate=\"25000/1000\">",
         "mimeType=\"audio/mp4\" segmentAlignment=\"true\" startWithSAP=\"1\" lang=\"eng\"",
         "codecs=\"mp4a.40.2\" audioSamplingRate=\"32000\"",
     ] {

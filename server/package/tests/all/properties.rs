@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::film::{Film, FilmSample, FilmTrack, film, title};
 use crate::playback::{check, rendition};
+use crate::playlists::alone;
 
 fn track(is_video: bool) -> impl Strategy<Value = FilmTrack> {
     let sample = (
@@ -91,8 +92,8 @@ proptest! {
         let Ok(title) = title(&file, 4) else {
             return Ok(());
         };
-        title.hls_master(&Links::default());
-        title.dash_manifest(Version(1), &Links::default());
+        alone(&title.outline()).hls_master(&Links::default());
+        alone(&title.outline()).dash_manifest(&Links::default());
         for name in ["v1", "a1", "v1a1"] {
             title.hls_media(rendition(name), Version(1), &Links::default());
             let _ = title.init(rendition(name));

@@ -44,6 +44,7 @@ pub struct RequestMetrics {
 struct ThreadCounters {
     by_class: [AtomicU64; STATUS_CLASSES.len()],
     bytes_sent: AtomicU64,
+    packaged_bytes: AtomicU64,
     service_time: TimeHistogram<{ SERVICE_SECONDS.len() + 1 }>,
     first_byte_time: TimeHistogram<{ FIRST_BYTE_SECONDS.len() + 1 }>,
 }
@@ -95,9 +96,14 @@ impl Default for RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Adds sent bytes. Called while they are sent, because a request may last hours.
-    pub fn add_bytes_sent(&self, bytes: u64) {
-        self.counts.mine().bytes_sent.fetch_add(bytes, Relaxed);
+    /// Adds sent bytes, and whether they are of something that was made from MP4 files. Called while
+    /// they are sent, because a request may last hours.
+    pub fn add_bytes_sent(&self, bytes: u64, are_packaged: bool) {
+        let counts = self.counts.mine();
+        counts.bytes_sent.fetch_add(bytes, Relaxed);
+        if are_packaged {
+            counts.packaged_bytes.fetch_add(bytes, Relaxed);
+        }
     }
 
     /// A request ended; with its service time and the time to its first byte.
@@ -153,6 +159,7 @@ impl RequestMetrics {
             service_time: self.histogram(&SERVICE_SECONDS, |part| &part.service_time),
             first_byte_time: self.histogram(&FIRST_BYTE_SECONDS, |part| &part.first_byte_time),
             bytes_sent: self.bytes_sent(),
+            packaged_bytes: self.counts.sum(|part| part.packaged_bytes.load(Relaxed)),
         }
     }
 
@@ -189,13 +196,19 @@ struct RequestCollector {
     service_time: Histogram,
     first_byte_time: Histogram,
     bytes_sent: u64,
+    packaged_bytes: u64,
 }
 
-const ROWS: [MetricRow<RequestCollector>; 1] = [count_bytes(
-    "response_body",
-    "Bytes of bodies sent to viewers",
-    |of| of.bytes_sent,
-)];
+const ROWS: [MetricRow<RequestCollector>; 2] = [
+    count_bytes("response_body", "Bytes of bodies sent to viewers", |of| {
+        of.bytes_sent
+    }),
+    count_bytes(
+        "packaged_body",
+        "Bytes of bodies sent to viewers that were made from MP4 files",
+        |of| of.packaged_bytes,
+    ),
+];
 
 impl Collector for RequestCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@ fn document_matches_golden_file() {
     let (state, _trigger) = testing::state(Vec::new());
     let devices = [testing::device("sda", DeviceState::Online)];
     state.requests.observe(206, Duration::ZERO, None);
-    state.requests.add_bytes_sent(99);
+    state.requests.add_bytes_sent(99, false);
     let bytes = render(&state, &devices, 2_000, 1_000).expect("JSON");
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let golden: serde_json::Value = serde_json::from_str(GOLDEN).expect("JSON");

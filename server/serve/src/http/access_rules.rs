@@ -168,6 +168,14 @@ impl AccessRules {
         of_rule.unwrap_or(self.package) == Packaging::On
     }
 
+    /// Whether the same rule, or none, applies to two files.
+    pub fn have_same_rule(&self, path: &str, other: &str) -> bool {
+        match (self.rule(path), self.rule(other)) {
+            (Some(rule), Some(other)) => std::ptr::eq(rule, other),
+            (rule, other) => rule.is_none() && other.is_none(),
+        }
+    }
+
     /// Whether a listing of a folder may name an entry, both by their paths. A client that may list
     /// the folder must be served the entry: it has the same rule, or one that is open to all, and a
     /// folder is listed itself.

@@ -27,6 +27,8 @@ pub(super) struct Account {
     pub(super) gzip_turn: Option<GzipSlot>,
     /// Memory of a large listing.
     pub(super) listing_units: Option<OwnedSemaphorePermit>,
+    /// Whether the reply is made from MP4 files.
+    pub(super) is_packaged: bool,
     /// Bytes handed to the connection and not sent yet.
     pub(super) unsent_bytes: u64,
     pub(super) started: Clock,
@@ -93,7 +95,7 @@ impl Account {
     pub(super) fn note_left(&mut self, bytes: u64) {
         self.unsent_bytes = self.unsent_bytes.saturating_sub(bytes);
         self.record.bytes_sent += bytes;
-        self.state.metrics.add_bytes_sent(bytes);
+        self.state.metrics.add_bytes_sent(bytes, self.is_packaged);
         if self.record.first_byte_time.is_none() {
             self.record.first_byte_time = Some(self.elapsed());
         }

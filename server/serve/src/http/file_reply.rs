@@ -54,6 +54,7 @@ pub(super) fn requester(
         offset: 0,
         length: 0,
         open_ended: false,
+        overlap_bytes: 0,
         holder: state.holder(&asked.settings, client),
         hints: asked.hints(),
     };

@@ -78,7 +78,7 @@ pub(super) async fn answer(
     asked.account.turn(Stage::Lookup);
     let turn = state.listings.make(within).await;
     let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
-    let found = state.lookups.list(folder, within).await;
+    let found = state.lookups.list(folder, None, within).await;
     asked.account.turn(Stage::Other);
     let entries = found.map_err(|error| not_found(state, error))?;
     let inputs = ListingInputs {

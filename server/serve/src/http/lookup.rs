@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use headlong_kernel::thread_pool::ThreadPool;
 use headlong_library::{
-    FileEntry, FolderContent, FolderEntry, FolderEntryKind, Library, PathContent, ResolveError,
-    RootError, ScanChanges, other_forms,
+    FileEntry, FolderContent, FolderEntry, FolderEntryKind, Library, NameFilter, PathContent,
+    ResolveError, RootError, ScanChanges, other_forms,
 };
 use headlong_storage::Device;
 use tokio::sync::oneshot;
@@ -146,18 +146,19 @@ impl LookupThreads {
         answer.unwrap_or(PathContent::NoAnswer)
     }
 
-    /// The names in a folder of all roots, each once: a name in an earlier root hides the others.
-    /// A root that does not answer is listed as of its last scan.
+    /// The names in a folder of all roots, or the wanted ones, each once: a name in an earlier root
+    /// hides the others. A root that does not answer is listed as of its last scan.
     pub(super) async fn list(
         &self,
         folder: &str,
+        wanted: Option<Arc<NameFilter>>,
         within: Duration,
     ) -> Result<Vec<FolderEntry>, ResolveError> {
         let deadline = Instant::now() + within;
         let path = folder.trim_end_matches('/');
         let list = |root: usize| {
-            let path = path.to_owned();
-            let list = move |library: &Library| library.list_folder(root, &path);
+            let (path, wanted) = (path.to_owned(), wanted.clone());
+            let list = move |library: &Library| library.list_folder(root, &path, wanted.as_deref());
             (root, self.enqueue(root, list))
         };
         let asked: Vec<_> = self.library.roots_at(folder).map(list).collect();
@@ -165,7 +166,10 @@ impl LookupThreads {
         let mut all = None;
         for (root, asked) in asked {
             let content = match self.answer(root, asked, deadline).await {
-                None | Some(FolderContent::NoAnswer) => self.library.remember_folder(root, path),
+                None | Some(FolderContent::NoAnswer) => {
+                    let library = &self.library;
+                    library.remember_folder(root, path, wanted.as_deref())
+                }
                 Some(content) => content,
             };
             let names = match content {
@@ -346,7 +350,9 @@ mod tests {
         }
         let lookups = LookupThreads::start(&library).expect("threads");
         let list = async |within| {
-            let listed = lookups.list("s/", Duration::from_millis(within)).await;
+            let listed = lookups
+                .list("s/", None, Duration::from_millis(within))
+                .await;
             listed.map(|entries| {
                 let mut names: Vec<_> = entries.into_iter().map(|e| (e.name, e.kind)).collect();
                 names.sort_by(|a, b| a.0.cmp(&b.0));

@@ -161,6 +161,7 @@ async fn begin(
             offset: 0,
             length: 0,
             open_ended: false,
+            overlap_bytes: 0,
             holder: state.holder(&asked.settings, asked.account.record.remote),
             hints: asked.hints(),
         },

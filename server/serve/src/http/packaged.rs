@@ -1,46 +1,67 @@
-//! Playlists, headers and segments that are made from an MP4 file: `/films/film.mp4/master.m3u8`.
+//! Playlists, headers and segments that are made from MP4 files: `/films/film.mp4/master.m3u8`.
 //!
-//! The rule of the file's path applies. Headers of the file are read once, as a request of the viewer
-//! who needs them first; a segment is requested as ranges of the file's own stream, so that its chain
-//! and prefetch go on along the file. Names of segments hold the version of the file: a player never
-//! gets segments of two.
+//! A title is one file, or several in different bit rates ([`super::packaged_title`]). The rule of
+//! the title's path applies, and no file of another rule is part of it. A segment is requested as
+//! ranges of the file's own stream, so that its chain and prefetch go on along the file. Names of
+//! segments hold the version of the file: a player never gets segments of two.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use headlong_engine::{Failure, Refusal};
+use headlong_engine::Failure;
 use headlong_http::{PlannedBody, Status};
-use headlong_library::{FileEntry, composed, os_path};
 use headlong_package::{
-    HeaderReader, Links, PackageFault, ReadStep, Rendition, Resource, TitleHeaders, Version,
+    Links, PackageFault, Rendition, Resource, Subtitles, SubtitlesForm, is_file_suffix,
 };
-use headlong_telemetry::{LimitedKind, Stage};
-use tokio::sync::OwnedSemaphorePermit;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use headlong_telemetry::Stage;
 
-use super::file_lookup::{LOOKUP_MAX, resolve};
-use super::file_reply::{device_of, requester, with_first_bytes};
+use super::file_reply::with_first_bytes;
 use super::listing::hold_text;
+use super::packaged_file::{
+    FileOfTitle, file_path, find, indexed, is_outdated, is_packaged, links, refuse,
+    split_extension, text_reply,
+};
+use super::packaged_title;
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{
     FileMetadata, PreparedReply, ReplyError, VERSIONS_TRIED_MAX, plan_assembled_for,
 };
-use super::range_request::{RangeRequester, part};
 use super::site::TreePath;
 use super::state::MediaState;
-use super::title_indexes::{IndexKey, IndexOutcome, PackagedTitle};
-use headlong_config::EtagTime;
+use super::title_indexes::PackagedTitle;
 
-/// Extensions of files that are packaged.
-const EXTENSIONS: [&str; 4] = ["mp4", "m4v", "m4a", "mov"];
-/// Changes if the same file gives other segments than before.
-const FORMAT: u64 = 1;
-
-/// The name of something that is made from a file.
+/// The name of something that is made from a title.
 pub(super) struct PackagedName {
-    /// The file.
-    pub(super) file: TreePath,
-    resource: Resource,
+    /// The title: its rule applies.
+    pub(super) title: TreePath,
+    made: MadeResource,
+}
+
+/// What is made.
+enum MadeResource {
+    /// From one file, by what its name has after that of the title before the extension: empty for
+    /// the title's own file.
+    OfFile(String, Resource),
+    /// A playlist of the whole title.
+    OfTitle(Resource),
+    Subtitles(Subtitles, SubtitlesForm),
+}
+
+impl MadeResource {
+    /// A resource directly below the path of the title.
+    fn of_title(resource: Resource) -> Self {
+        match resource {
+            Resource::Master | Resource::Manifest => Self::OfTitle(resource),
+            of_file => Self::OfFile(String::new(), of_file),
+        }
+    }
+
+    /// A resource of one file of several.
+    fn of_file(suffix: &str, resource: Resource) -> Option<Self> {
+        match resource {
+            Resource::Master | Resource::Manifest => None,
+            of_file => Some(Self::OfFile(suffix.to_owned(), of_file)),
+        }
+    }
 }
 
 /// The name at a path, unless files there are not packaged.
@@ -52,16 +73,24 @@ pub(super) fn named(
     if !asked.method.is_read() {
         return None;
     }
-    let (file, name) = path.split_last()?;
-    let resource = Resource::parse(name)?;
-    let (_, extension) = file.as_str().rsplit_once('.')?;
-    let is_mp4 = EXTENSIONS
-        .iter()
-        .any(|one| extension.eq_ignore_ascii_case(one));
-    let is_packaged = is_mp4
-        && asked.settings.access.packages(file.as_str())
-        && state.pulls.of(file.as_str()).is_none();
-    is_packaged.then_some(PackagedName { file, resource })
+    let (above, name) = path.split_last()?;
+    let named = if split_extension(above.as_str()).is_some() {
+        let made = match Subtitles::parse(name) {
+            Some((subtitles, form)) => MadeResource::Subtitles(subtitles, form),
+            None => MadeResource::of_title(Resource::parse(name)?),
+        };
+        PackagedName { title: above, made }
+    } else {
+        let (title, suffix) = above.split_last()?;
+        let is_of_file = is_file_suffix(suffix)
+            && split_extension(title.as_str()).is_some()
+            // A folder that is named like a title keeps its files.
+            && state.library.remember(path.as_str()).is_none();
+        let resource = Resource::parse(name).filter(|_| is_of_file)?;
+        let made = MadeResource::of_file(suffix, resource)?;
+        PackagedName { title, made }
+    };
+    is_packaged(state, &asked.settings, named.title.as_str()).then_some(named)
 }
 
 /// Answers a request for it.
@@ -71,24 +100,25 @@ pub(super) async fn answer(
     asked: &mut ParsedRequest,
     named: &PackagedName,
 ) -> Result<PreparedReply, ReplyError> {
-    let path = named.file.as_str();
-    for tried in 1.. {
-        asked.account.turn(Stage::Lookup);
-        let found = resolve(state, path, asked.settings.lookup_timeout).await;
-        asked.account.turn(Stage::Other);
-        let file = found?;
-        // The server of `auth_url` judged the path as requested, not another form of it.
-        let is_other_form = *file.path != *path
-            && composed(&file.path) == composed(path)
-            && asked.settings.access.uses_auth_server(path);
-        if is_other_form {
-            return Err(ReplyError::Status(Status::NotFound, None));
+    let title = named.title.as_str();
+    let (suffix, resource) = match &named.made {
+        MadeResource::OfFile(suffix, resource) => (suffix, *resource),
+        MadeResource::OfTitle(resource) => {
+            return packaged_title::playlist(state, head, asked, title, *resource).await;
         }
-        match reply(state, head, asked, named, &file).await {
-            Err(
-                ReplyError::Failed(Failure::Changed) | ReplyError::Refused(Refusal::UnknownStream),
-            ) if tried < VERSIONS_TRIED_MAX => {
-                state.library.distrust(path);
+        MadeResource::Subtitles(subtitles, SubtitlesForm::Playlist) => {
+            return packaged_title::subtitles_playlist(state, head, asked, title, subtitles).await;
+        }
+        MadeResource::Subtitles(subtitles, SubtitlesForm::Text) => {
+            return packaged_title::subtitles_text(state, head, asked, title, subtitles).await;
+        }
+    };
+    let path = file_path(title, suffix);
+    for tried in 1.. {
+        let of_title = find(state, asked, title, &path).await?;
+        match reply(state, head, asked, &of_title, resource).await {
+            Err(error) if is_outdated(&error) && tried < VERSIONS_TRIED_MAX => {
+                state.library.distrust(&path);
             }
             answer => return answer,
         }
@@ -96,66 +126,61 @@ pub(super) async fn answer(
     Err(ReplyError::Failed(Failure::Changed))
 }
 
+/// The reply with something that is made from one file.
 async fn reply(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
-    named: &PackagedName,
-    file: &Arc<FileEntry>,
+    of_title: &FileOfTitle<'_>,
+    resource: Resource,
 ) -> Result<PreparedReply, ReplyError> {
-    let path = named.file.as_str();
-    let device = device_of(state, asked, file)?;
-    let asking = requester(state, asked, device, file, false)?;
-    asked.account.turn(Stage::Device);
-    let indexed = index(state, asked, path, file, &asking).await;
-    asked.account.turn(Stage::Other);
-    let indexed = indexed?.map_err(|fault| refuse(state, path, fault))?;
-    let links = Links::new(&query_of_links(head, asked));
-    let made = make(&indexed, named.resource, &links);
+    let FileOfTitle { title, path, file } = of_title;
+    let (indexed, mut asking) = indexed(state, asked, of_title).await?;
+    let indexed = indexed.map_err(|fault| refuse(state, path, fault))?;
+    let links = links(head, asked);
+    let made = make(&indexed, resource, &links);
     let body = made.map_err(|fault| refuse(state, path, fault))?;
-    let body = body.ok_or_else(|| match named.resource.version() {
+    let body = body.ok_or_else(|| match resource.version() {
         Some(version) if version != indexed.version => {
             let detail = "the file has changed since the playlist was made; load that again";
             ReplyError::Status(Status::NotFound, Some(detail.to_owned()))
         }
         _ => ReplyError::Status(Status::NotFound, None),
     })?;
+    let requested = format!("{title}/{resource}");
+    if resource.version().is_none() {
+        return text_reply(state, head, asked, &requested, body.closing, file);
+    }
     if body.parts.is_empty() {
         hold_text(state, asked, body.closing.len())?;
     }
-    let requested = format!("{path}/{}", named.resource);
-    let of_file = FileMetadata::of(path, file, asked.settings.etag);
-    let shown = match named.resource.version() {
-        Some(_) => FileMetadata {
-            path: &requested,
-            size: body.length(),
-            entity_tag: match file.identity.is_settled {
-                true => format!("\"{}\"", named.resource),
-                false => format!("W/\"{}\"", named.resource),
-            },
-            ..of_file
+    let shown = FileMetadata {
+        path: &requested,
+        size: body.length(),
+        entity_tag: match file.identity.is_settled {
+            true => format!("\"{resource}\""),
+            false => format!("W/\"{resource}\""),
         },
-        // A text depends on settings and tokens, too.
-        None => FileMetadata {
-            path: &requested,
-            size: body.length(),
-            entity_tag: format!("\"{:016x}\"", xxh3_64(&body.closing)),
-            modified: None,
-            ..of_file
-        },
+        ..FileMetadata::of(path, file, asked.settings.etag)
     };
+    let start = body.parts.first().map(|part| part.range.start);
     let plan = plan_assembled_for(head, asked, &shown, body);
     let Some(first_part) = plan.body.parts.first() else {
         return Ok(PreparedReply::without_bytes(plan));
     };
+    if start == Some(first_part.range.start) {
+        let end_before = end_of_segment_before(&indexed, resource);
+        asking.request.overlap_bytes = end_before.saturating_sub(first_part.range.start);
+    }
     asked.account.turn(Stage::Device);
     let begun = asking.request_from_device(first_part).await;
     let begun = begun.map_err(ReplyError::from)?;
+    asking.request.overlap_bytes = 0;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
-    with_first_bytes(asking, begun, asked, path, file, plan).await
+    with_first_bytes(asking, begun, asked, title, file, plan).await
 }
 
-/// Makes a resource of a title; `None` if it has none of this name.
+/// Makes a resource of a file; `None` if it has none of this name.
 fn make(
     indexed: &PackagedTitle,
     resource: Resource,
@@ -166,8 +191,8 @@ fn make(
         return Ok(None);
     }
     Ok(match resource {
-        Resource::Master => Some(PlannedBody::text(title.hls_master(links))),
-        Resource::Manifest => Some(PlannedBody::text(title.dash_manifest(*version, links))),
+        // Of a title, not of a file.
+        Resource::Master | Resource::Manifest => None,
         Resource::Playlist(rendition) => {
             let playlist = title.hls_media(rendition, *version, links);
             playlist.map(PlannedBody::text)
@@ -189,139 +214,13 @@ fn segment(
     }
 }
 
-/// The arguments of a request that open the file and identify the viewer: links carry them on.
-fn query_of_links(head: &http::request::Parts, asked: &ParsedRequest) -> String {
-    let settings = &asked.settings;
-    let session = settings.session.query.as_deref();
-    let is_kept = |argument: &&str| {
-        let name = argument.split('=').next().unwrap_or_default();
-        settings.access.is_of_token(name)
-            || session.is_some_and(|session| headlong_http::is_same_argument(name, session))
-    };
-    let query = head.uri.query().unwrap_or_default();
-    let kept: Vec<&str> = query.split('&').filter(is_kept).collect();
-    kept.join("&")
-}
-
-/// The reply for a file that cannot be packaged.
-fn refuse(state: &MediaState, path: &str, fault: PackageFault) -> ReplyError {
-    let path = os_path(path);
-    state.limited_log.write(LimitedKind::Package, |left_out| {
-        tracing::warn!(?path, reason = %fault, left_out, "cannot package a file");
-    });
-    let detail = format!("the file cannot be sent as HLS or DASH: {fault}");
-    ReplyError::Status(Status::NotFound, Some(detail))
-}
-
-/// The index of a file.
-async fn index(
-    state: &Arc<MediaState>,
-    asked: &ParsedRequest,
-    path: &str,
-    file: &FileEntry,
-    asking: &RangeRequester,
-) -> Result<IndexOutcome, ReplyError> {
-    let settings = &asked.settings;
-    let key = IndexKey {
-        stream: file.stream.id,
-        part: file.part,
-        segment: settings.package_segment,
-        etag: settings.etag,
-    };
-    let within = settings.lookup_timeout.min(LOOKUP_MAX);
-    let read = async {
-        let turn = state.titles.turn(file.device, within).await;
-        let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
-        let headers = read_headers(state, asking, file.size, within).await?;
-        let (headers, memory) = match headers {
-            Ok(headers) => headers,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let seed = seed(file, key);
-        // It goes on if the client leaves.
-        let made = tokio::task::spawn_blocking(move || {
-            let made = headers.index(key.segment).map(|title| {
-                let version = Version(version(seed, title.moov()));
-                Arc::new(PackagedTitle { title, version })
-            });
-            drop((turn, memory));
-            made
-        });
-        made.await
-            .map_err(|_| ReplyError::Failed(Failure::NoResources))
-    };
-    let bytes_max = settings.package_memory;
-    state.titles.get(path, key, bytes_max, read).await
-}
-
-/// Headers, and the memory that they are counted against.
-type HeldHeaders = (TitleHeaders, Option<OwnedSemaphorePermit>);
-
-/// Reads the headers of a file.
-async fn read_headers(
-    state: &MediaState,
-    asking: &RangeRequester,
-    size: u64,
-    within: Duration,
-) -> Result<Result<HeldHeaders, PackageFault>, ReplyError> {
-    let mut reader = HeaderReader::new(size);
-    let mut step = reader.step(0, &[]);
-    let mut memory = None;
-    loop {
-        let wanted = match step {
-            Err(fault) => return Ok(Err(fault)),
-            Ok(ReadStep::Ready(headers)) => return Ok(Ok((headers, memory))),
-            Ok(ReadStep::Wants(range)) => range,
-        };
-        let begun = asking.request_from_device(&part(wanted, false)).await;
-        let mut reply = begun.map_err(ReplyError::from)?.reply;
-        let mut offset = wanted.start;
-        let mut gathered = Vec::new();
-        step = Ok(ReadStep::Wants(wanted));
-        while let Some(piece) = reply.next().await {
-            let piece = piece.map_err(ReplyError::Failed)?;
-            match memory {
-                // A header may begin in one piece and end in the next.
-                None => gathered.extend_from_slice(piece.as_ref()),
-                Some(_) => step = reader.step(offset, piece.as_ref()),
-            }
-            offset += piece.as_ref().len() as u64;
+/// Where the bytes of the segment end that a viewer requests before this one.
+fn end_of_segment_before(indexed: &PackagedTitle, resource: Resource) -> u64 {
+    match resource {
+        Resource::Segment(rendition, _, number @ 2..) => {
+            let before = usize::try_from(number - 2).unwrap_or(usize::MAX);
+            indexed.title.segment_end(rendition, before)
         }
-        if offset < wanted.end {
-            return Err(ReplyError::Failed(Failure::Device));
-        }
-        if memory.is_none() {
-            step = reader.step(wanted.start, &gathered);
-            let bytes = reader.memory_bytes();
-            if step.is_ok() && bytes > 0 {
-                let held = state.titles.reserve(bytes, within).await;
-                memory = Some(held.ok_or(ReplyError::Refused(Refusal::Full))?);
-            }
-        }
+        _ => 0,
     }
-}
-
-/// What tells versions of a file apart, besides its headers.
-fn seed(file: &FileEntry, key: IndexKey) -> u64 {
-    let identity = &file.identity;
-    let seconds = identity.mtime_seconds();
-    let modified = match key.etag {
-        // All files of container images and package stores have the time 0 or 1.
-        _ if matches!(seconds, 0 | 1) => 0,
-        EtagTime::Seconds => i128::from(seconds),
-        EtagTime::Nanoseconds => identity.mtime_ns,
-    };
-    let mut hash = Xxh3::new();
-    hash.update(&FORMAT.to_le_bytes());
-    hash.update(&file.size.to_le_bytes());
-    hash.update(&modified.to_le_bytes());
-    hash.update(&file.distinction.unwrap_or_default().to_le_bytes());
-    hash.update(&key.segment.0.to_le_bytes());
-    hash.digest()
-}
-
-fn version(seed: u64, moov: &[u8]) -> u64 {
-    let mut hash = Xxh3::with_seed(seed);
-    hash.update(moov);
-    hash.digest()
 }

@@ -248,6 +248,7 @@ fn begin(
         held: None,
         gzip_turn: None,
         listing_units: None,
+        is_packaged: false,
         unsent_bytes: 0,
         started,
         time_scale,

@@ -289,10 +289,11 @@ async fn answer_read(
     asked: &mut ParsedRequest,
 ) -> Result<PreparedReply, ReplyError> {
     if let Some(named) = packaged::named(state, asked, path) {
-        check_access(state, head, &named.file, path_token, asked).await?;
+        check_access(state, head, &named.title, path_token, asked).await?;
+        asked.account.is_packaged = true;
         match packaged::answer(state, head, asked, &named).await {
             // A folder that is named like a film may have such a file.
-            Err(ReplyError::Folder) => {}
+            Err(ReplyError::Folder) => asked.account.is_packaged = false,
             answer => return answer,
         }
     }

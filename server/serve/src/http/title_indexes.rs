@@ -1,15 +1,16 @@
 //! Indexes of titles that are packaged: each is made once for all requests that wait for it, and
-//! those that were used least recently are dropped.
+//! those that were used least recently are dropped. Their outlines take a tenth of the memory and are
+//! kept longer: playlists of a title need those of all its files.
 //!
-//! Invariants: an index is of one version of its file; all together take no more memory than the
-//! setting allows, besides that of the latest one and of requests in progress.
+//! Invariants: an index or outline is of one version of its file; all together take no more memory
+//! than the setting allows, besides that of the latest one and of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headlong_config::{EtagTime, PACKAGE_READING_BYTES};
-use headlong_package::{PackageFault, Title, Version};
+use headlong_package::{PackageFault, Title, TitleOutline, Version};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -17,6 +18,8 @@ use tokio::time::timeout;
 const ENTRIES_MAX: usize = 4096;
 /// Memory of an entry besides its index.
 const ENTRY_BYTES: usize = 512;
+/// Share of the memory that outlines may take: one part of so many.
+const OUTLINE_SHARE: u64 = 4;
 /// Unit of the memory for reading.
 const UNIT_BYTES: u64 = 1 << 20;
 /// Files of a device whose headers are read at a time: a disk that does not answer holds up no
@@ -28,6 +31,23 @@ const READERS_PER_DEVICE: usize = 4;
 pub(super) struct PackagedTitle {
     pub(super) title: Title,
     pub(super) version: Version,
+}
+
+/// The outline of a version of a file.
+#[derive(Debug)]
+pub(super) struct PackagedOutline {
+    pub(super) outline: TitleOutline,
+    pub(super) version: Version,
+}
+
+impl PackagedTitle {
+    /// Its outline.
+    pub(super) fn outline(&self) -> Arc<PackagedOutline> {
+        Arc::new(PackagedOutline {
+            outline: self.title.outline(),
+            version: self.version,
+        })
+    }
 }
 
 /// An index, or why the file cannot be packaged.
@@ -50,32 +70,73 @@ struct IndexEntry {
     used: u64,
 }
 
-impl IndexEntry {
-    fn bytes(&self) -> usize {
+#[derive(Debug)]
+struct OutlineEntry {
+    key: IndexKey,
+    made: Arc<PackagedOutline>,
+    /// Time of the last use, counted in uses.
+    used: u64,
+}
+
+/// An entry of a table whose least recently used entries are dropped.
+trait TableEntry {
+    fn bytes(&self) -> u64;
+    fn used(&self) -> u64;
+}
+
+impl TableEntry for IndexEntry {
+    fn bytes(&self) -> u64 {
         let made = self.outcome.get().and_then(|outcome| outcome.as_ref().ok());
-        ENTRY_BYTES + made.map_or(0, |made| made.title.memory_bytes())
+        (ENTRY_BYTES + made.map_or(0, |made| made.title.memory_bytes())) as u64
     }
+
+    fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+impl TableEntry for OutlineEntry {
+    fn bytes(&self) -> u64 {
+        (ENTRY_BYTES + self.made.outline.memory_bytes()) as u64
+    }
+
+    fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+/// Drops the entries that were used least recently; returns the bytes of the others.
+fn trim<E: TableEntry>(by_path: &mut HashMap<String, E>, bytes_max: u64) -> u64 {
+    let mut bytes: u64 = by_path.values().map(TableEntry::bytes).sum();
+    while by_path.len() > 1 && (bytes > bytes_max || by_path.len() > ENTRIES_MAX) {
+        let oldest = by_path.iter().min_by_key(|(_, entry)| entry.used());
+        let Some(path) = oldest.map(|(path, _)| path.clone()) else {
+            break;
+        };
+        if let Some(entry) = by_path.remove(&path) {
+            bytes -= entry.bytes();
+        }
+    }
+    bytes
 }
 
 #[derive(Debug, Default)]
 struct IndexTable {
     by_path: HashMap<String, IndexEntry>,
+    outlines: HashMap<String, OutlineEntry>,
     uses: u64,
 }
 
 impl IndexTable {
-    /// Drops the entries that were used least recently.
     fn trim(&mut self, bytes_max: u64) {
-        let mut bytes: u64 = self.by_path.values().map(|one| one.bytes() as u64).sum();
-        while self.by_path.len() > 1 && (bytes > bytes_max || self.by_path.len() > ENTRIES_MAX) {
-            let oldest = self.by_path.iter().min_by_key(|(_, entry)| entry.used);
-            let Some(path) = oldest.map(|(path, _)| path.clone()) else {
-                return;
-            };
-            if let Some(entry) = self.by_path.remove(&path) {
-                bytes -= entry.bytes() as u64;
-            }
-        }
+        let of_outlines = trim(&mut self.outlines, bytes_max / OUTLINE_SHARE);
+        trim(&mut self.by_path, bytes_max.saturating_sub(of_outlines));
+    }
+
+    /// The time of a use.
+    fn next_use(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
     }
 }
 
@@ -116,8 +177,24 @@ impl TitleIndexes {
             return Ok(outcome.clone());
         }
         let made = outcome.get_or_try_init(|| read).await?.clone();
-        self.lock().trim(bytes_max);
+        let outline = made.as_ref().ok().map(|made| made.outline());
+        let mut table = self.lock();
+        if let Some(made) = outline {
+            let used = table.next_use();
+            let entry = OutlineEntry { key, made, used };
+            table.outlines.insert(path.to_owned(), entry);
+        }
+        table.trim(bytes_max);
         Ok(made)
+    }
+
+    /// The outline of a file that was indexed in this version, unless it was dropped since.
+    pub(super) fn outline(&self, path: &str, key: IndexKey) -> Option<Arc<PackagedOutline>> {
+        let mut table = self.lock();
+        let used = table.next_use();
+        let entry = table.outlines.get_mut(path)?;
+        entry.used = used;
+        (entry.key == key).then(|| Arc::clone(&entry.made))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, IndexTable> {
@@ -127,8 +204,7 @@ impl TitleIndexes {
     /// The place of an index; another version of the file is forgotten.
     fn outcome(&self, path: &str, key: IndexKey, bytes_max: u64) -> Arc<OnceCell<IndexOutcome>> {
         let mut table = self.lock();
-        table.uses += 1;
-        let used = table.uses;
+        let used = table.next_use();
         if let Some(entry) = table.by_path.get_mut(path)
             && entry.key == key
         {

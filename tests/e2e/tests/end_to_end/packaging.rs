@@ -8,10 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use headlong_e2e_tests::have_or_skip;
+use headlong_e2e_tests::edge::metric;
+use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::client::{Response, fetch};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, Server};
+use serde_json::Value;
 
 /// Runs ffmpeg; returns its output.
 fn ffmpeg(arguments: &[&str]) -> String {
@@ -102,14 +104,43 @@ fn make_films(root: &Path) -> Vec<String> {
     names
 }
 
+/// A film of ten seconds in several sizes, each with key frames at so many frames.
+fn make_sizes(root: &Path, sizes: &[(&str, &str, u32)]) {
+    for (name, size, gop) in sizes {
+        let video = format!("testsrc2=s={size}:r=25:d=10");
+        let (gop, path) = (gop.to_string(), root.join(name));
+        let mut arguments = vec!["-f", "lavfi", "-i", &video];
+        arguments.extend(["-f", "lavfi", "-i", "sine=f=330:r=48000:d=10"]);
+        arguments.extend(["-c:v", "libx264", "-preset", "ultrafast", "-bf", "2"]);
+        arguments.extend(["-g", &gop, "-keyint_min", &gop, "-sc_threshold", "0"]);
+        arguments.extend([
+            "-pix_fmt",
+            "yuv420p",
+            "-c:a",
+            "aac",
+            "-movflags",
+            "+faststart",
+        ]);
+        let text = path.display().to_string();
+        arguments.push(&text);
+        ffmpeg(&arguments);
+        settle(&path, Duration::from_secs(3600));
+    }
+}
+
 /// Decoding and presentation time, size and hash of each packet, in units of its stream.
 fn packets(url: &str) -> BTreeSet<String> {
+    packets_of(url, "0")
+}
+
+/// The same of some streams.
+fn packets_of(url: &str, streams: &str) -> BTreeSet<String> {
     let arguments = [
         "-copyts",
         "-i",
         url,
         "-map",
-        "0",
+        streams,
         "-c",
         "copy",
         "-f",
@@ -238,6 +269,15 @@ fn segments_are_replies_like_those_of_files() {
         let reply = get(address, &format!("/{name}"), &[]);
         assert_eq!(reply.status(), status, "{name}: {}", reply.text());
     }
+    let packaged = || {
+        let library = get(server.admin(), "/library.json", &[]);
+        let library: Value = serde_json::from_slice(&library.body).expect("JSON");
+        let titles = library["titles"].as_array().expect("a list").clone();
+        let of = |path| titles.iter().find(|title| title["path"] == path);
+        ["/first.mp4", "/last.mp4"].map(|path| of(path).map(|title| title["packaged"].clone()))
+    };
+    let listed = [Some(Value::Bool(true)), Some(Value::Bool(false))];
+    eventually("the titles", packaged, |found| *found == listed);
     let log = server.output();
     assert!(
         log.contains("cannot package a file") && log.contains("text.mp4"),
@@ -318,4 +358,317 @@ fn link_to_a_file_opens_all_that_is_made_from_it() {
         let other = target.replace("first", "last");
         assert_eq!(get(address, &other, &[]).status(), 403, "{other}");
     }
+}
+
+#[test]
+fn files_in_several_bit_rates_are_one_title() {
+    let test = "files_in_several_bit_rates_are_one_title";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    let sizes = [
+        ("film-90p.mp4", "160x90", 50),
+        ("film_180.mp4", "320x180", 50),
+        ("film_360.mp4", "640x360", 75),
+        ("other_180.mp4", "320x180", 50),
+    ];
+    make_sizes(root.path(), &sizes);
+    std::fs::write(root.path().join("film_720.mp4"), vec![b'x'; 5000]).expect("a file");
+    let server = server(root.path(), "");
+    let address = server.address();
+    let master = get(address, "/film.mp4/master.m3u8", &[]).text();
+    let listed = ["-90p/v1a1.m3u8", "_180/v1a1.m3u8"];
+    assert_eq!(links(&master), listed, "{master}");
+    assert!(master.contains("# _360 is left out"), "{master}");
+    assert!(master.contains("RESOLUTION=320x180"), "{master}");
+    // Segments of both begin at the same times.
+    let times = |playlist: &str| {
+        let text = get(address, &format!("/film.mp4/{playlist}"), &[]).text();
+        let lines = text.lines().filter(|line| line.starts_with("#EXTINF:"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(times(listed[0]).len(), 5);
+    assert_eq!(times(listed[0]), times(listed[1]));
+    let url = format!("http://{address}/film.mp4");
+    let mut of_both = BTreeSet::new();
+    for (name, playlist) in [("film-90p.mp4", listed[0]), ("film_180.mp4", listed[1])] {
+        let file = packets(&root.path().join(name).display().to_string());
+        let hls = packets(&format!("{url}/{playlist}"));
+        assert_eq!(file.symmetric_difference(&hls).next(), None, "{name}");
+        of_both.extend(file);
+    }
+    for (streams, least) in [("0:v:0", 200), ("0:v:1", 200), ("0:a:0", 380)] {
+        let dash = packets_of(&format!("{url}/manifest.mpd"), streams);
+        assert_eq!(dash.difference(&of_both).next(), None, "{streams}");
+        assert!(dash.len() > least, "{streams}: {}", dash.len());
+    }
+    let bytes = metric(&server, "headlong_packaged_body_bytes_total");
+    assert!(bytes > 100_000, "{bytes} bytes were counted");
+    // A file of the title's own name is all of it.
+    std::fs::copy(
+        root.path().join("film_180.mp4"),
+        root.path().join("film.mp4"),
+    )
+    .expect("a copy");
+    let master = get(address, "/film.mp4/master.m3u8", &[]).text();
+    assert_eq!(links(&master), ["v1a1.m3u8"]);
+    for name in [
+        "film.mp4/_360x/v1.m3u8",
+        "film.mp4/_999/v1.m3u8",
+        "none.mp4/master.m3u8",
+    ] {
+        assert_eq!(
+            get(address, &format!("/{name}"), &[]).status(),
+            404,
+            "{name}"
+        );
+    }
+    let log = server.output();
+    for text in ["film_720.mp4", "files are left out of a title"] {
+        assert!(log.contains(text), "{log}");
+    }
+}
+
+#[test]
+fn subtitles_beside_a_film_are_listed_and_converted() {
+    let test = "subtitles_beside_a_film_are_listed_and_converted";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_sizes(
+        root.path(),
+        &[("film.mp4", "160x90", 50), ("set_90.mp4", "160x90", 50)],
+    );
+    let write = |name: &str, text: &str| {
+        std::fs::write(root.path().join(name), text).expect("a file");
+    };
+    write(
+        "film.en.vtt",
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nGood day\n",
+    );
+    write(
+        "film.de.srt",
+        "1\r\n00:00:01,000 --> 00:00:02,500\r\nGuten Tag\r\n",
+    );
+    write(
+        "film.chapters.vtt",
+        "WEBVTT\n\n00:01.000 --> 00:02.000\n1\n",
+    );
+    write("film.fr.srt", &"x".repeat(5 << 20));
+    write("set.srt", "1\n00:00:01,000 --> 00:00:02,500\nBonjour\n");
+    let server = server(root.path(), "revalidate = \"0s\"\n");
+    let address = server.address();
+    let master = get(address, "/film.mp4/master.m3u8", &[]).text();
+    let names = [
+        "text.de.srt.m3u8",
+        "text.en.vtt.m3u8",
+        "text.fr.srt.m3u8",
+        "v1a1.m3u8",
+    ];
+    assert_eq!(links(&master), names, "{master}");
+    let playlist = get(address, "/film.mp4/text.de.srt.m3u8", &[]).text();
+    assert_eq!(links(&playlist), ["text.de.srt.vtt"]);
+    assert!(playlist.contains("#EXTINF:10."), "{playlist}");
+    let german = get(address, "/film.mp4/text.de.srt.vtt", &[]);
+    assert_eq!(
+        german.field("content-type"),
+        Some("text/vtt; charset=utf-8")
+    );
+    let expected = "WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.500\nGuten Tag\n";
+    assert_eq!(german.text(), expected);
+    let tag = german.field("etag").expect("a tag").to_owned();
+    let again = get(
+        address,
+        "/film.mp4/text.de.srt.vtt",
+        &[("If-None-Match", &tag)],
+    );
+    assert_eq!(again.status(), 304);
+    let manifest = get(address, "/film.mp4/manifest.mpd", &[]).text();
+    assert!(
+        manifest.contains("<BaseURL>text.en.vtt.vtt</BaseURL>"),
+        "{manifest}"
+    );
+    let url = format!("http://{address}/film.mp4");
+    let english = ffmpeg(&["-i", &format!("{url}/text.en.vtt.vtt"), "-f", "srt", "-"]);
+    assert_eq!(english.trim(), "1\n00:00:01,000 --> 00:00:02,000\nGood day");
+    // Players that do not know subtitles play the film.
+    let film = packets(&root.path().join("film.mp4").display().to_string());
+    assert_eq!(packets(&format!("{url}/master.m3u8")), film);
+    let of_set = get(address, "/set.mp4/master.m3u8", &[]).text();
+    assert_eq!(links(&of_set), ["text.srt.m3u8", "_90/v1a1.m3u8"]);
+    assert!(
+        get(address, "/set.mp4/text.srt.vtt", &[])
+            .text()
+            .contains("Bonjour")
+    );
+    for name in [
+        "film.mp4/text.fr.srt.vtt",
+        "film.mp4/text.chapters.vtt.vtt",
+        "film.mp4/text.it.vtt.m3u8",
+        "film.mp4/text.it.vtt.vtt",
+    ] {
+        assert_eq!(
+            get(address, &format!("/{name}"), &[]).status(),
+            404,
+            "{name}"
+        );
+    }
+    std::fs::remove_file(root.path().join("film.de.srt")).expect("removed");
+    let master = get(address, "/film.mp4/master.m3u8", &[]).text();
+    assert!(!links(&master).contains(&names[0].to_owned()), "{master}");
+    assert_eq!(get(address, "/film.mp4/text.de.srt.vtt", &[]).status(), 404);
+}
+
+#[test]
+fn link_to_a_title_opens_its_files_and_no_others() {
+    let test = "link_to_a_title_opens_its_files_and_no_others";
+    if !have_or_skip(test, "ffmpeg") || !have_or_skip(test, "openssl") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    let sizes = [
+        ("film_90.mp4", "160x90", 50),
+        ("film_180.mp4", "320x180", 50),
+        ("film_360.mp4", "640x360", 50),
+    ];
+    make_sizes(root.path(), &sizes);
+    std::fs::write(root.path().join("film.srt"), "1\n").expect("a file");
+    std::fs::write(root.path().join("film.it.srt"), "1\n").expect("a file");
+    let rules = "[path.\"/\"]\naccess = \"secure-link\"\n\
+                 secure_link_md5 = \"$secure_link_expires$uri secret\"\n\
+                 [path.\"/film_360\"]\naccess = \"closed\"\n\
+                 [path.\"/film.it\"]\naccess = \"closed\"\n";
+    let server = server(root.path(), rules);
+    let address = server.address();
+    let script = "printf %s \"$1\" | openssl md5 -binary | openssl base64 -A | tr +/ -_ | tr -d =";
+    let signed = Command::new("sh")
+        .args(["-c", script, "sh", "4000000000/film.mp4 secret"])
+        .output()
+        .expect("a shell");
+    let md5 = String::from_utf8(signed.stdout).expect("text");
+    let query = format!("md5={md5}&expires=4000000000");
+    let mut playlists = vec![format!("/film.mp4/master.m3u8?{query}")];
+    let mut targets = vec![format!("/film.mp4/manifest.mpd?{query}")];
+    while let Some(playlist) = playlists.pop() {
+        let reply = get(address, &playlist, &[]);
+        assert_eq!(reply.status(), 200, "{playlist}");
+        let (folder, _) = playlist.rsplit_once('/').expect("a folder");
+        for link in links(&reply.text()) {
+            assert!(!link.contains("_360") && !link.contains(".it."), "{link}");
+            let target = format!("{folder}/{link}");
+            match link.contains(".m3u8") {
+                true => playlists.push(target),
+                false => targets.push(target),
+            }
+        }
+    }
+    // The manifest, a text, and headers and five segments of two files.
+    assert_eq!(targets.len(), 14, "{targets:?}");
+    for target in &targets {
+        assert_eq!(get(address, target, &[]).status(), 200, "{target}");
+        let (path, _) = target.split_once('?').expect("a query");
+        assert_eq!(get(address, path, &[]).status(), 403, "{path}");
+    }
+    for (target, status) in [
+        ("film.mp4/_360/v1a1.m3u8", 404),
+        ("film.mp4/text.it.srt.vtt", 404),
+        ("film_180.mp4", 403),
+        ("film_180.mp4/v1a1.m3u8", 403),
+        ("film_360.mp4", 403),
+        ("film.srt", 403),
+        ("other.mp4/_180/v1a1.m3u8", 403),
+    ] {
+        let reply = get(address, &format!("/{target}?{query}"), &[]);
+        assert_eq!(reply.status(), status, "{target}");
+    }
+}
+
+#[test]
+fn hostile_files_beside_a_title_are_left_out() {
+    let test = "hostile_files_beside_a_title_are_left_out";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    let outside = Scratch::new("packaging-outside").expect("a folder");
+    make_sizes(root.path(), &[("film_90.mp4", "160x90", 50)]);
+    make_sizes(outside.path(), &[("film_91.mp4", "160x90", 50)]);
+    let at = |name: &str| root.path().join(name);
+    std::os::unix::fs::symlink(outside.path().join("film_91.mp4"), at("film_91.mp4"))
+        .expect("a link");
+    std::os::unix::fs::symlink(at("film_93.mp4"), at("film_92.mp4")).expect("a link");
+    std::os::unix::fs::symlink(at("film_92.mp4"), at("film_93.mp4")).expect("a link");
+    std::fs::create_dir(at("film_94.mp4")).expect("a folder");
+    let fifo = Command::new("mkfifo").arg(at("film_95.mp4")).status();
+    assert!(fifo.expect("mkfifo").success());
+    std::fs::write(at("film_96.mp4"), "").expect("a file");
+    std::fs::write(at("film.en.srt"), "").expect("a file");
+    std::fs::create_dir(at("film.de.vtt")).expect("a folder");
+    std::fs::create_dir(at("many")).expect("a folder");
+    for number in 0..5000 {
+        std::fs::write(at(&format!("many/film_{number:05}.mp4")), "x").expect("a file");
+    }
+    std::fs::create_dir(at("more")).expect("a folder");
+    for number in 0..11_000 {
+        std::fs::write(at(&format!("more/other{number}.mp4")), "").expect("a file");
+    }
+    let server = server(root.path(), "");
+    let address = server.address();
+    let master = get(address, "/film.mp4/master.m3u8", &[]).text();
+    assert_eq!(
+        links(&master),
+        ["text.en.srt.m3u8", "_90/v1a1.m3u8"],
+        "{master}"
+    );
+    assert_eq!(
+        get(address, "/film.mp4/text.en.srt.vtt", &[]).text(),
+        "WEBVTT\n\n"
+    );
+    for number in 91..=96 {
+        let target = format!("/film.mp4/_{number}/v1a1.m3u8");
+        assert_eq!(get(address, &target, &[]).status(), 404, "{target}");
+    }
+    let before = server.status().expect("/status").counter("requests");
+    let many = get(address, "/many/film.mp4/master.m3u8", &[]);
+    assert_eq!(many.status(), 404);
+    assert!(many.text().contains("too many files"), "{}", many.text());
+    for target in [
+        "/more/film.mp4/master.m3u8",
+        "/many/film.mp4/_48%2f..%2ffilm_90/v1a1.m3u8",
+        "/film.mp4/_90/_90/v1a1.m3u8",
+        "/film.mp4/_90/master.m3u8",
+        "/film.mp4/text...%2fmany.vtt.vtt",
+    ] {
+        let reply = get(address, target, &[]);
+        assert!(
+            [400, 404].contains(&reply.status()),
+            "{target}: {}",
+            reply.status()
+        );
+    }
+    let after = server.status().expect("/status").counter("requests");
+    assert_eq!(before, after, "bytes were requested for them");
+}
+
+#[test]
+fn unnamed_viewer_has_one_chain_for_all_segments() {
+    let test = "unnamed_viewer_has_one_chain_for_all_segments";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_films(root.path());
+    let server = server(root.path(), "");
+    let address = server.address();
+    let segments = links(&get(address, "/first.mp4/v1a1.m3u8", &[]).text());
+    let chains = || server.status().expect("/status").counter("chains");
+    let before = chains();
+    for link in &segments[1..] {
+        // Each on a connection of its own.
+        let reply = get(address, &format!("/first.mp4/{link}"), &[]);
+        assert_eq!(reply.status(), 200, "{link}");
+    }
+    assert_eq!(chains() - before, 1);
 }

@@ -497,6 +497,7 @@ pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request
         offset,
         length,
         open_ended: false,
+        overlap_bytes: 0,
         holder: None,
         hints: Hints::default(),
     }
