@@ -184,6 +184,25 @@ async fn http2_connection_without_request_ends_by_idle_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn shed_http2_connection_gives_up_its_place_at_once() {
+    // This client answers neither pings nor GOAWAY.
+    let (mut client, far) = duplex(64 * 1024);
+    let limits = ConnectionLimits::default();
+    let context = ListenerContext::new(limits, TcpOptions::default(), Arc::default());
+    let (_trigger, signal) = shutdown();
+    let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into();
+    let service = WithoutHeadCache(service_fn(answer));
+    let serving = serve_connection(far, remote, None, service, context.clone(), signal);
+    let task = tokio::spawn(serving);
+    client.write_all(PREFACE).await.expect("open");
+    sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    assert_eq!(context.shed_idle(), None);
+    assert_eq!(task.await.expect("ends"), ConnectionEnd::IdleTimeout);
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn slow_reply_is_not_closed_by_idle_timeout() {
     let limits = ConnectionLimits {
         idle_timeout: Duration::from_secs(5),
