@@ -35,6 +35,11 @@ impl Links {
         Self { query: written }
     }
 
+    /// Bytes that it adds to each link.
+    pub(crate) fn bytes(&self) -> usize {
+        self.query.len()
+    }
+
     /// The link to a resource.
     pub(crate) fn to(&self, resource: Resource) -> String {
         format!("{resource}{}", self.query)

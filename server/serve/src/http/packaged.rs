@@ -16,6 +16,7 @@ use headlong_package::{
 };
 use headlong_telemetry::{LimitedKind, Stage};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::file_lookup::{LOOKUP_MAX, resolve};
@@ -169,7 +170,7 @@ fn make(
         Resource::Master => Some(PlannedBody::text(title.hls_master(links))),
         Resource::Manifest => Some(PlannedBody::text(title.dash_manifest(*version, links))),
         Resource::Playlist(rendition) => {
-            let playlist = title.hls_media(rendition, *version, links);
+            let playlist = title.hls_media(rendition, *version, links)?;
             playlist.map(PlannedBody::text)
         }
         Resource::Init(rendition, _) => title.init(rendition)?.map(PlannedBody::text),
@@ -229,8 +230,10 @@ async fn index(
         etag: settings.etag,
     };
     let within = settings.lookup_timeout.min(LOOKUP_MAX);
+    // Requests for one index begin to read it one after another, if none succeeds.
+    let until = Instant::now() + within;
     let read = async {
-        let turn = state.titles.turn(file.device, within).await;
+        let turn = state.titles.turn(file.device, until).await;
         let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
         let headers = read_headers(state, asking, file.size, within).await?;
         let (headers, memory) = match headers {
