@@ -88,7 +88,8 @@ pub fn characterise_sums(
         })
     };
     let how = (settings.rules, settings.threads);
-    let sums = sum_sessions::<CharacteriseError>(&taken.parts, &log, how, put_rows, done)?;
+    let in_turn = (put_rows, || tables.iter().for_each(OrderedTurns::give_up));
+    let sums = sum_sessions::<CharacteriseError>(&taken.parts, &log, how, in_turn, done)?;
     if let Some(tables) = tables {
         tables.into_inner().finish()?;
     }

@@ -16,8 +16,8 @@ impl<T> OrderedTurns<T> {
         }
     }
 
-    /// Waits until all earlier partitions have used the value. Partitions start in order, so the
-    /// awaited one is always in progress.
+    /// Waits until all earlier partitions have used the value, or the caller gave up. Partitions start
+    /// in order, so the awaited one is in progress, unless it failed.
     pub(crate) fn take<R>(&self, part: usize, f: impl FnOnce(&mut T) -> R) -> R {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = self
@@ -25,9 +25,17 @@ impl<T> OrderedTurns<T> {
             .wait_while(held, |held| held.0 < part)
             .unwrap_or_else(PoisonError::into_inner);
         let result = f(&mut held.1);
-        held.0 = held.0.max(part + 1);
+        held.0 = held.0.max(part.saturating_add(1));
         self.next.notify_all();
         result
+    }
+
+    /// A partition failed: none waits for its turn any more. What they do with the value is then
+    /// without meaning.
+    pub(crate) fn give_up(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.0 = usize::MAX;
+        self.next.notify_all();
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -35,5 +43,24 @@ impl<T> OrderedTurns<T> {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
             .1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partition_waits_for_earlier_ones_unless_one_failed() {
+        let turns = OrderedTurns::new(Vec::new());
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| turns.take(1, |used| used.push(1)));
+            turns.take(0, |used| used.push(0));
+            second.join().expect("its turn has come");
+            let last = scope.spawn(|| turns.take(7, |used| used.push(7)));
+            turns.give_up();
+            last.join().expect("it no longer waits");
+        });
+        assert_eq!(turns.into_inner(), [0, 1, 7]);
     }
 }

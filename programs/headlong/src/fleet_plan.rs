@@ -268,7 +268,8 @@ fn write_copies(
     for copy in &changes.copies {
         let list = lists.entry((copy.to, copy.from.as_ref())).or_default();
         for path in &of_title[copy.title] {
-            let _ = writeln!(list, "{path}");
+            // rsync takes a line that begins with # or ; for a comment.
+            let _ = writeln!(list, "./{path}");
         }
     }
     let mut scripts: BTreeMap<&str, String> = BTreeMap::new();
@@ -387,4 +388,39 @@ fn json(plan: &Plan, library: &Titles, changes: Option<&PlanChanges>) -> String 
         "changes": changes,
     });
     format!("{document:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_a_comment_in_the_lists_of_rsync() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("library/a")).expect("made");
+        for name in ["#1.mp4", ";2.mp4", "a/3.mp4"] {
+            std::fs::write(at("library").join(name), "x").expect("written");
+        }
+        let fleet = "title = \"file\"\n[box.a]\naddress = \"10.0.0.1:80\"\nadmin = \"10.0.0.1:81\"\n\
+            [box.a.disk.d]\nbytes = \"1TB\"\nrate = \"100MiB/s\"\nroot = \"/srv\"\n";
+        std::fs::write(at("fleet.toml"), fleet).expect("written");
+        std::fs::write(at("places"), "").expect("written");
+        let args = PlanArgs {
+            file: at("fleet.toml"),
+            library: at("library"),
+            heat: None,
+            demand: None,
+            without: Vec::new(),
+            previous: Some(at("places")),
+            write: None,
+            copies: Some(at("copies")),
+            json: false,
+        };
+        plan(&args).expect("a plan");
+        let list = std::fs::read_to_string(at("copies/a.d.from.ORIGIN.txt")).expect("a list");
+        let mut lines: Vec<&str> = list.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["./#1.mp4", "./;2.mp4", "./a/3.mp4"]);
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headlong_kernel::time_scale::TimeScale;
-use headlong_pull::{OriginBackoff, OriginVersion, ResponseFault, TargetRules, fresh_for};
+use headlong_pull::{OriginBackoff, OriginVersion, ResponseFault, TargetRules, ToldFreshness};
 use headlong_telemetry::{CDN_LOOP, REQUEST_ID, RequestId, TRACEPARENT};
 use headlong_units::{ByteRange, path_bytes};
 use http::header::{self, HeaderValue};
@@ -128,23 +128,27 @@ impl Origin {
         })
     }
 
-    /// Returns the current version of a title and its freshness lifetime.
+    /// Returns the current version of a title and its freshness.
     pub(super) async fn query_version(
         &self,
         name: &str,
         by: Option<&RequestId>,
-    ) -> Result<(OriginVersion, headlong_units::Duration), ResponseFault> {
+    ) -> Result<(OriginVersion, ToldFreshness), ResponseFault> {
         let response = self.request(&Method::HEAD, name, &[], by).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
-        if self.is_peer {
-            let fresh_for = headers.get(FRESH_FOR).and_then(|value| value.to_str().ok());
-            let seconds = fresh_for.and_then(|text| text.parse().ok()).unwrap_or(0);
-            return Ok((version, headlong_units::Duration::from_secs(seconds)));
-        }
-        let control = field(headers, header::CACHE_CONTROL);
-        let fresh = fresh_for(control, field(headers, header::AGE), self.usual_freshness);
-        Ok((version, fresh))
+        let age = field(headers, header::AGE);
+        let freshness = match self.is_peer {
+            true => {
+                let left = headers.get(FRESH_FOR).and_then(|value| value.to_str().ok());
+                ToldFreshness::of_peer(left, age)
+            }
+            false => {
+                let control = field(headers, header::CACHE_CONTROL);
+                ToldFreshness::of_origin(control, age, self.usual_freshness)
+            }
+        };
+        Ok((version, freshness))
     }
 
     /// Appends the rest of a range to `slice`, which holds its beginning. Bytes received before a
@@ -159,6 +163,10 @@ impl Origin {
     ) -> Result<(), ResponseFault> {
         let received = || slice.borrow().received();
         let left = ByteRange::new(range.start + received(), range.end);
+        if left.is_empty() {
+            // A peer sent all of it, and more.
+            return Ok(());
+        }
         let until = Instant::now() + self.idle_timeout * PAUSES_MAX;
         let span = format!("bytes={}-{}", left.start, left.end - 1);
         let validators = &version.validators;
@@ -335,4 +343,53 @@ fn fault_of(error: &hyper_util::client::legacy::Error) -> ResponseFault {
         cause = of.source();
     }
     ResponseFault::Unreachable
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use headlong_pull::Validators;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn reply_that_is_too_long_leaves_nothing_to_fetch() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let rule = PullRule {
+            origin: format!("http://{}/", listener.local_addr().expect("an address")),
+            ..PullRule::default()
+        };
+        let peer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a request");
+            let mut head = [0; 4096];
+            assert!(stream.read(&mut head).expect("a head") > 0);
+            let reply = "HTTP/1.1 206 Partial Content\r\nETag: \"a\"\r\n\
+                Content-Range: bytes 0-3/8\r\nTransfer-Encoding: chunked\r\n\r\n\
+                4\r\nabcd\r\n2\r\nef\r\n0\r\n\r\n";
+            stream.write_all(reply.as_bytes()).expect("sent");
+        });
+        let origin = Origin::of_peer(&rule, TimeScale::ONE).expect("a client");
+        let version = OriginVersion {
+            size_bytes: 8,
+            validators: Validators {
+                entity_tag: Some("\"a\"".to_owned()),
+                last_modified: None,
+            },
+        };
+        let (slice, _incoming) = watch::channel(IncomingSlice::new(4));
+        let range = ByteRange::new(0, 4);
+        let fetched = origin
+            .fetch("film.mp4", &version, range, None, &slice)
+            .await;
+        assert_eq!(fetched, Err(ResponseFault::WrongLength));
+        peer.join().expect("it has answered");
+        // The next one, which is out of reach, is asked for nothing.
+        let fetched = origin
+            .fetch("film.mp4", &version, range, None, &slice)
+            .await;
+        assert_eq!(fetched, Ok(()));
+        assert_eq!(slice.borrow().received(), 4);
+    }
 }

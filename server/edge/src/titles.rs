@@ -11,7 +11,7 @@ use headlong_kernel::time_scale::TimeScale;
 use headlong_library::Library;
 use headlong_pull::{
     CacheDecision, Freshness, FreshnessRules, NegativeCache, OriginVersion, ResponseFault,
-    SliceCache, SliceKey, Slices,
+    SliceCache, SliceKey, Slices, ToldFreshness,
 };
 use headlong_storage::Device;
 use headlong_telemetry::RequestId;
@@ -92,7 +92,7 @@ pub struct ServableVersion {
 #[derive(Debug, Clone)]
 struct FoundVersion {
     version: OriginVersion,
-    fresh_for: Duration,
+    freshness: ToldFreshness,
     /// The peer that has it; none if the origin told of it.
     peer: Option<usize>,
 }
@@ -297,6 +297,7 @@ impl Pull {
         known
             .map(|(version, fresh)| ServableVersion {
                 is_asked: true,
+                is_stale: fresh.left(now) == Duration::ZERO,
                 ..servable(version, fresh, now)
             })
             .ok_or(ResponseFault::Changed)
@@ -393,21 +394,31 @@ impl Pull {
     async fn ask(&self, path: &str, by: Option<&RequestId>) -> Result<FoundVersion, ResponseFault> {
         let of_peer = self.peers.find(path, by).await.map(|found| FoundVersion {
             version: found.version,
-            fresh_for: found.fresh_for,
+            freshness: found.freshness,
             peer: Some(found.peer),
         });
-        if let Some(found) = of_peer.as_ref().filter(|of| of.fresh_for > Duration::ZERO) {
+        let of_peer = of_peer.filter(|found| self.is_news(path, found.freshness));
+        if let Some(found) = of_peer.as_ref().filter(|of| of.freshness.is_fresh()) {
             return Ok(found.clone());
         }
         match (self.origin.query_version(path, by).await, of_peer) {
-            (Ok((version, fresh_for)), _) => Ok(FoundVersion {
+            (Ok((version, freshness)), _) => Ok(FoundVersion {
                 version,
-                fresh_for,
+                freshness,
                 peer: None,
             }),
             (Err(fault), Some(found)) if fault.is_passing() => Ok(found),
             (Err(fault), _) => Err(fault),
         }
+    }
+
+    /// Whether the origin has confirmed the version of a peer later than the one that is known here.
+    fn is_news(&self, path: &str, told: ToldFreshness) -> bool {
+        let (now, state) = (self.now(), self.state());
+        let title = state.titles.get(path);
+        let known = title.and_then(|title| title.version.as_ref());
+        let is_before = known.is_none_or(|(_, fresh)| fresh.is_before(now, told));
+        is_before && told.age < self.rule.stale_max
     }
 
     /// The version of a title that this box can serve alone, and how much longer it is fresh: the
@@ -436,7 +447,7 @@ impl Pull {
         }
         let FoundVersion {
             version: told,
-            fresh_for,
+            freshness,
             peer,
         } = match told {
             Ok(told) => told,
@@ -451,10 +462,12 @@ impl Pull {
             .and_then(|title| title.version.as_mut());
         let is_the_same = |version: &Version| version.told == told && told.validators.are_any();
         if let Some((version, fresh)) = known.filter(|(version, _)| is_the_same(version)) {
-            *fresh = Freshness::new(now, fresh_for);
+            *fresh = Freshness::told(now, freshness);
             version.set_peer(peer);
-            let folder = version.folder.clone();
-            self.store.begin(move || store::note_confirmed(&folder));
+            if peer.is_none() {
+                let folder = version.folder.clone();
+                self.store.begin(move || store::note_confirmed(&folder));
+            }
             return Ok(());
         }
         let slices =
@@ -479,7 +492,7 @@ impl Pull {
         let title = state.titles.entry(Arc::clone(path)).or_default();
         let before = title
             .version
-            .replace((version, Freshness::new(now, fresh_for)));
+            .replace((version, Freshness::told(now, freshness)));
         if let Some((before, _)) = before {
             self.retire(&mut state, &before);
         }

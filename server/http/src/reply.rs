@@ -125,6 +125,12 @@ impl ReplyPlan {
         fields.find(|(n, _)| *n == name).map(|(_, value)| &**value)
     }
 
+    /// Replaces a field, by its lower-case name; without a value it is left out.
+    pub fn set(&mut self, name: &'static str, value: Option<Cow<'static, str>>) {
+        self.fields.retain(|(known, _)| *known != name);
+        self.fields.extend(value.map(|value| (name, value)));
+    }
+
     /// Marks the body as sent with a content coding, with its length if known.
     pub fn code(&mut self, coding: &'static str, length: Option<u64>) {
         let is_kept = |(name, _): &(&str, _)| !matches!(*name, "content-length" | "accept-ranges");

@@ -9,7 +9,7 @@ use headlong_http::Peer;
 use headlong_telemetry::LimitedKind;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::serve_connection;
 use super::context::ListenerContext;
@@ -189,12 +189,15 @@ async fn slot_for(
     waiting: &mut Option<Socket>,
 ) -> (Socket, OwnedSemaphorePermit) {
     loop {
-        if context.slots.available_permits() == 0 {
-            context.shed_idle();
+        let mut until = Instant::now() + SHED_INTERVAL;
+        if context.slots.available_permits() == 0
+            && let Some(next_scan) = context.shed_idle()
+        {
+            until = until.min(next_scan);
         }
         let slots = Arc::clone(&context.slots);
         // The semaphore is never closed.
-        match timeout(SHED_INTERVAL, slots.acquire_owned()).await {
+        match timeout_at(until, slots.acquire_owned()).await {
             Ok(Ok(slot)) => {
                 if let Some(stream) = waiting.take() {
                     return (stream, slot);

@@ -8,9 +8,11 @@ use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
+use tokio::time::{advance, timeout};
 
 use super::*;
-use crate::{ConnectionCounters, ConnectionLimits, TcpOptions, TrustedProxies};
+use crate::context::RegistryEntry;
+use crate::{AddressShare, ConnectionCounters, ConnectionLimits, TcpOptions, TrustedProxies};
 use crate::{ConnectionInfo, ShutdownTrigger, bind_local, shutdown};
 use crate::{NoBody, WithoutHeadCache};
 
@@ -171,6 +173,57 @@ async fn address_with_most_connections_loses_its_idle_ones_first() {
     assert!(server.counters.counts().idle_timeouts >= 7);
     viewer.write_all(HELLO).await.expect("open");
     assert!(viewer.read(&mut [0; 256]).await.expect("served") > 0);
+}
+
+/// An idle connection that does not close when it is asked to, as a client may with HTTP/2.
+type StubbornConnection = (Option<AddressShare>, Arc<ConnectionInfo>, RegistryEntry);
+
+fn open_stubborn(context: &ListenerContext) -> Option<StubbornConnection> {
+    let remote = remote("192.0.2.1:1");
+    let share = context.hold(remote)?;
+    let (limits, counters) = (Arc::clone(&context.limits), Arc::clone(&context.counters));
+    let info = ConnectionInfo::new(context.open.number(), remote, limits, counters);
+    let info = Arc::new(info);
+    let entry = context.open.add(&info);
+    Some((share, info, entry))
+}
+
+fn stubborn_context(connections_max: usize) -> ListenerContext {
+    let limits = ConnectionLimits {
+        connections_max,
+        ..ConnectionLimits::default()
+    };
+    ListenerContext::new(limits, TcpOptions::default(), Arc::default())
+}
+
+fn shed_count(open: &[StubbornConnection]) -> usize {
+    open.iter().filter(|(_, info, _)| info.is_shed()).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_beyond_fair_share_needs_one_that_closes() {
+    let context = stubborn_context(16);
+    let open: Vec<_> = (0..20).map_while(|_| open_stubborn(&context)).collect();
+    // Seven eighths, and one in the place of that which is closing.
+    assert_eq!((open.len(), shed_count(&open)), (15, 1));
+    advance(Duration::from_secs(1)).await;
+    assert!(open_stubborn(&context).is_none(), "it still has not closed");
+    drop(open);
+    assert!(open_stubborn(&context).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_are_scanned_again_only_after_a_rest() {
+    let context = stubborn_context(400);
+    let mut open: Vec<_> = (0..320).map_while(|_| open_stubborn(&context)).collect();
+    assert_eq!(context.shed_idle(), None);
+    assert_eq!(shed_count(&open), 5);
+    open.retain(|(_, info, _)| !info.is_shed());
+    let next = context.shed_idle().expect("a rest");
+    assert_eq!(shed_count(&open), 0);
+    advance(next - Instant::now()).await;
+    assert_eq!(context.shed_idle(), None);
+    assert_eq!(shed_count(&open), 5);
 }
 
 #[tokio::test]

@@ -30,6 +30,10 @@ use super::tls::Encryption;
 /// Time that a connection has to close after it was asked to.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
+/// The same for a connection that was asked to close so that another client gets its place. Over
+/// HTTP/2 a client may keep it open: places would otherwise be free only as often as it likes.
+const SHED_GRACE: Duration = Duration::from_millis(250);
+
 /// Interval at which a drain checks whether a reply can still be completed before its deadline.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -384,7 +388,11 @@ impl<'a> DeadlineMonitor<'a> {
                     return Poll::Ready(self.cut(ConnectionEnd::HeaderTimeout));
                 }
                 (None, ConnectionVerdict::IdleTimeout) => {
-                    self.closing = Some((now + CLOSE_GRACE, ConnectionEnd::IdleTimeout));
+                    let grace = match self.info.is_shed() {
+                        true => SHED_GRACE,
+                        false => CLOSE_GRACE,
+                    };
+                    self.closing = Some((now + grace, ConnectionEnd::IdleTimeout));
                     add(&self.info.counters().idle_timeouts);
                     return Poll::Ready(DeadlineAction::AskToClose);
                 }

@@ -1,15 +1,16 @@
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::task::Waker;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::Body;
-use http_body_util::Full;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt as _, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::{ConnectionLimits, NoBody, TcpOptions, WithoutHeadCache};
@@ -180,6 +181,25 @@ async fn http2_connection_without_request_ends_by_idle_timeout() {
     server.client.read_to_end(&mut heard).await.expect("an end");
     assert!(begun.elapsed() >= ConnectionLimits::default().idle_timeout);
     assert_eq!(server.task.await.expect("ends"), ConnectionEnd::IdleTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shed_http2_connection_gives_up_its_place_at_once() {
+    // This client answers neither pings nor GOAWAY.
+    let (mut client, far) = duplex(64 * 1024);
+    let limits = ConnectionLimits::default();
+    let context = ListenerContext::new(limits, TcpOptions::default(), Arc::default());
+    let (_trigger, signal) = shutdown();
+    let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into();
+    let service = WithoutHeadCache(service_fn(answer));
+    let serving = serve_connection(far, remote, None, service, context.clone(), signal);
+    let task = tokio::spawn(serving);
+    client.write_all(PREFACE).await.expect("open");
+    sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    assert_eq!(context.shed_idle(), None);
+    assert_eq!(task.await.expect("ends"), ConnectionEnd::IdleTimeout);
+    assert!(begun.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -471,10 +491,10 @@ impl Body for TruncatedBody {
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         self.0 += 1;
         Poll::Ready(Some(match self.0 {
-            1 => Ok(http_body::Frame::data(Bytes::from_static(b"half"))),
+            1 => Ok(Frame::data(Bytes::from_static(b"half"))),
             2 => {
                 // Lets the first half be sent.
                 cx.waker().wake_by_ref();
@@ -496,8 +516,10 @@ where
     let (trigger, signal) = shutdown();
     let body = Arc::new(body);
     let reply = move |_: Request<NoBody>| {
-        let reply = Response::builder().header("content-length", "8");
-        let reply = reply.body(body()).expect("a reply");
+        let body = body();
+        let length = body.size_hint().exact().unwrap_or(8);
+        let reply = Response::builder().header("content-length", length);
+        let reply = reply.body(body).expect("a reply");
         async { Ok::<_, Infallible>(reply) }
     };
     let task = tokio::spawn(serve_connection(
@@ -533,19 +555,126 @@ impl Body for PausedBody {
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         if self.0 > 0 {
             std::task::ready!(self.1.as_mut().poll(cx));
         }
         self.0 += 1;
         let halves = [b"half", b"rest"].map(|half| Bytes::from_static(half));
-        Poll::Ready(Some(Ok(http_body::Frame::data(
-            halves[self.0 as usize - 1].clone(),
-        ))))
+        Poll::Ready(Some(Ok(Frame::data(halves[self.0 as usize - 1].clone()))))
     }
 
     fn is_end_stream(&self) -> bool {
         self.0 == 2
+    }
+}
+
+/// A paused body that fails if it is asked much more often than it has anything new.
+struct CountedBody(PausedBody, u32);
+
+impl ReplyBytes for CountedBody {}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        self.1 += 1;
+        match self.1 {
+            ..20 => Pin::new(&mut self.0).poll_frame(cx),
+            _ => Poll::Ready(Some(Err(std::io::Error::other("asked without end")))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn http2_body_without_data_is_asked_again_only_when_woken() {
+    let pause = Duration::from_secs(1);
+    let (client, _task, _trigger) = serve_bodies(move || CountedBody(PausedBody::after(pause), 0));
+    let mut sender = over_http2(client).await;
+    let request = Request::get("http://h/").body(Full::default());
+    let reply = sender.send_request(request.expect("a request")).await;
+    let body = reply.expect("a head").into_body().collect().await;
+    assert_eq!(body.expect("a whole body").to_bytes(), "halfrest");
+}
+
+const PART: &[u8] = &[7; 16 << 10];
+
+/// A body of parts that yields no further one while more than 40 KiB are unsent, like that of a
+/// slice that is being fetched.
+struct BodyInTurns {
+    parts_left: u32,
+    unsent_bytes: u64,
+    sender: Option<Waker>,
+}
+
+impl ReplyBytes for BodyInTurns {
+    fn note_left(mut self: Pin<&mut Self>, bytes: u64) {
+        self.unsent_bytes -= bytes;
+        if let Some(sender) = self.sender.take() {
+            sender.wake();
+        }
+    }
+}
+
+impl Body for BodyInTurns {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if self.unsent_bytes > 40 << 10 {
+            self.sender = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.parts_left -= 1;
+        self.unsent_bytes += PART.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(PART)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.parts_left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(u64::from(self.parts_left) * PART.len() as u64)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn http2_reply_goes_on_after_its_reader_was_slow() {
+    /// Windows of 112 KiB for a stream, and of more than a MiB for all.
+    const SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+        \0\0\x06\x04\0\0\0\0\0\0\x04\0\x01\xc0\0\0\0\x04\x08\0\0\0\0\0\0\x10\0\0";
+    /// GET http://h/slow
+    const ASK: &[u8] = b"\0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x41\x01h\x44\x05/slow";
+    /// 64 KiB more for its stream.
+    const MORE_WINDOW: &[u8] = b"\0\0\x04\x08\0\0\0\0\x01\0\x01\0\0";
+    let (mut client, _task, _trigger) = serve_bodies(|| BodyInTurns {
+        parts_left: 10,
+        unsent_bytes: 0,
+        sender: None,
+    });
+    // The transport takes 64 KiB, the library 48 KiB more, and the stream's window is used up.
+    for frames in [&[SETTINGS, ASK].concat()[..], MORE_WINDOW] {
+        client.write_all(frames).await.expect("open");
+        sleep(Duration::from_millis(100)).await;
+    }
+    // The window is open again, and the body waits for its bytes to leave; only that can wake it.
+    let mut heard = Vec::new();
+    while heard.len() < 10 * PART.len() {
+        let more = timeout(Duration::from_secs(10), client.read_buf(&mut heard));
+        let count = more.await.expect("no stall").expect("open");
+        assert!(count > 0, "closed after {} bytes", heard.len());
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use headlong_telemetry::{LimitedKind, LimitedLog};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
+use tokio::time::{Duration, Instant};
 
 use super::address_limits::{AddressLimits, AddressShare, Subscriber};
 use super::counters::{ConnectionCounters, add};
@@ -22,6 +23,9 @@ use super::threads::ConnectionThreads;
 
 /// Shedding closes one in this many of the open connections at a time.
 const SHED_PART: usize = 64;
+/// Time between two scans, for each connection that the first one found: ten times what it took. A
+/// flood of connections for which there is no room would otherwise keep a thread busy with scans.
+const SCAN_REST: Duration = Duration::from_micros(2);
 
 /// State shared by all listeners of one server.
 #[derive(Debug, Clone)]
@@ -85,24 +89,36 @@ impl ListenerContext {
     /// Asks idle connections to close, a few at a time, so that the scan of all connections is
     /// amortised: those of the address with the most connections first, so that a client that opens
     /// all of them closes its own, and of equal ones the oldest. Does nothing while earlier ones are
-    /// still closing.
-    pub(super) fn shed_idle(&self) {
+    /// still closing, or if the last scan was just now; returns when it may be made again.
+    pub(super) fn shed_idle(&self) -> Option<Instant> {
+        if let Some(last) = self.open.last_scan.of_just_now() {
+            return Some(last.rest_until);
+        }
         let all = self.open.all();
         let mut connections = HashMap::<Subscriber, usize>::new();
         for subscriber in all.iter().filter_map(|info| self.subscriber(info)) {
             *connections.entry(subscriber).or_default() += 1;
         }
-        shed(&all, |info| {
+        let closing = shed(&all, |info| {
             let subscriber = self.subscriber(info);
             subscriber.and_then(|subscriber| connections.get(&subscriber).copied())
         });
+        self.open.last_scan.note(all.len(), closing);
+        None
     }
 
-    /// The same for those of one address; returns whether any of them closes.
-    fn shed_idle_of(&self, address: IpAddr) -> bool {
+    /// The same for those of one address; returns how many of them are closing.
+    fn shed_idle_of(&self, address: IpAddr) -> usize {
+        // Seven eighths of all connections are of one address at a time.
+        if let Some(last) = self.open.last_scan_of_one.of_just_now() {
+            return last.closing;
+        }
         let mut all = self.open.all();
+        let scanned = all.len();
         all.retain(|info| self.subscriber(info) == Some(Subscriber::of(address)));
-        shed(&all, |_| None)
+        let closing = shed(&all, |_| None);
+        self.open.last_scan_of_one.note(scanned, closing);
+        closing
     }
 
     /// Reserves memory for one more HTTP/2 request; `None` if the budget is used up.
@@ -134,8 +150,9 @@ impl ListenerContext {
         let max = self.limits.connections_per_address_max;
         let fair_max = self.limits.address_connections();
         let held = hold(fair_max).or_else(|| {
-            let makes_room = fair_max < max && self.shed_idle_of(address);
-            makes_room.then(|| hold(max))?
+            // Each further one takes the place of one that is closing, which a client may delay.
+            let closing = (fair_max < max).then(|| self.shed_idle_of(address))?;
+            hold(max.min(fair_max + closing))
         });
         match held {
             Some(held) => Some(Some(held)),
@@ -157,20 +174,50 @@ impl ListenerContext {
 }
 
 /// Asks the first idle connections to close: those with the most by `weight`, and of equal ones the
-/// oldest. Returns whether any closes now.
-fn shed(all: &[Arc<ConnectionInfo>], weight: impl Fn(&ConnectionInfo) -> Option<usize>) -> bool {
-    if all.iter().any(|info| info.is_shed()) {
-        return true;
+/// oldest. Returns how many are closing.
+fn shed(all: &[Arc<ConnectionInfo>], weight: impl Fn(&ConnectionInfo) -> Option<usize>) -> usize {
+    let closing = all.iter().filter(|info| info.is_shed()).count();
+    if closing > 0 {
+        return closing;
     }
     let mut idle: Vec<_> = all
         .iter()
         .filter_map(|info| Some((Reverse(weight(info)), info.idle_since()?, info)))
         .collect();
     idle.sort_by_key(|(most, since, _)| (*most, *since));
-    for (_, _, info) in idle.iter().take(all.len().div_ceil(SHED_PART)) {
-        info.shed();
+    idle.truncate(all.len().div_ceil(SHED_PART));
+    idle.iter().for_each(|(_, _, info)| info.shed());
+    idle.len()
+}
+
+/// The last scan of the open connections.
+#[derive(Debug, Default)]
+struct LastScan(Mutex<Option<ScanOutcome>>);
+
+/// What a scan found.
+#[derive(Debug, Clone, Copy)]
+struct ScanOutcome {
+    /// Idle connections that are closing.
+    closing: usize,
+    /// When the next scan may be made.
+    rest_until: Instant,
+}
+
+impl LastScan {
+    /// A scan that is not repeated yet.
+    fn of_just_now(&self) -> Option<ScanOutcome> {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.filter(|last| Instant::now() < last.rest_until)
     }
-    !idle.is_empty()
+
+    fn note(&self, scanned: usize, closing: usize) {
+        let rest = SCAN_REST.saturating_mul(u32::try_from(scanned).unwrap_or(u32::MAX));
+        let outcome = ScanOutcome {
+            closing,
+            rest_until: Instant::now() + rest,
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }
 }
 
 /// Registry of the open connections.
@@ -178,6 +225,9 @@ fn shed(all: &[Arc<ConnectionInfo>], weight: impl Fn(&ConnectionInfo) -> Option<
 pub(super) struct OpenConnections {
     next: AtomicU64,
     known: Mutex<HashMap<u64, Weak<ConnectionInfo>>>,
+    last_scan: LastScan,
+    /// That of the connections of one address.
+    last_scan_of_one: LastScan,
 }
 
 /// An entry in the registry, removed on drop.

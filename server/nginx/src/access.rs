@@ -39,6 +39,28 @@ pub(crate) fn condition(of: &Directive) -> Condition {
     }
 }
 
+/// Whether a condition is about what only some clients have, such as a session's cookie.
+fn is_about_client(of: &Directive) -> bool {
+    let words = of.args.join(" ");
+    let variables = [
+        "$cookie_",
+        "$http_cookie",
+        "$http_authorization",
+        "$arg_",
+        "$remote_",
+        "$binary_remote_addr",
+        "$ssl_client_",
+        "$jwt_",
+    ];
+    variables.iter().any(|variable| words.contains(variable))
+}
+
+/// Whether a block sends clients elsewhere, as to a page on which they log in.
+fn redirects(block: &[Directive]) -> bool {
+    let mut all = block.iter();
+    all.any(|of| matches!(of.name.as_str(), "return" | "rewrite"))
+}
+
 /// The `if`s of a scope, whatever they are inside of: nginx inherits `if`s of the server.
 pub(crate) fn has_check(scope: &Scope<'_>, of: Condition) -> bool {
     scope
@@ -159,7 +181,8 @@ pub(crate) fn convert(scope: &Scope<'_>, table: &mut Table, findings: &mut Findi
     }
     for of in scope.everywhere().filter(|of| of.name == "if") {
         let is_other = matches!(condition(of), Condition::Other | Condition::Scheme);
-        if is_other && refuses(of.inside()) {
+        let refuses = refuses(of.inside()) || (is_about_client(of) && redirects(of.inside()));
+        if is_other && refuses {
             findings.add(
                 of,
                 "this condition is not supported: use a rule of access.md, or \
@@ -186,10 +209,8 @@ fn by_address<'a>(
     findings: &mut Findings,
 ) -> Option<&'a Directive> {
     let rules = scope.all(&["allow", "deny"]);
-    let end = rules
-        .iter()
-        .position(|of| of.arg(0) == "all")
-        .unwrap_or(rules.len());
+    let is_of_all = |of: &&Directive| ["all", "0.0.0.0/0", "::/0"].contains(&of.arg(0));
+    let end = rules.iter().position(is_of_all).unwrap_or(rules.len());
     let single = rules.get(..end).unwrap_or_default();
     if let Some(of) = rules.get(end).filter(|of| of.name == "deny") {
         for of in single.iter().filter(|of| of.name == "allow") {

@@ -9,7 +9,7 @@ use crate::access::{self, close};
 use crate::finding::{Finding, Findings};
 use crate::known::{Treatment, treatment};
 use crate::limits;
-use crate::listen::{Addresses, port};
+use crate::listen::{Addresses, is_local, port};
 use crate::location::{Converted, Match, PROGRAM, REDIRECT, SHARED_ZONE};
 use crate::roots::is_of_challenges;
 use crate::scope::Scope;
@@ -222,7 +222,20 @@ fn chosen<'a>(servers: &[&'a Directive], findings: &mut Findings) -> Option<Chos
         let marks = ["default_server", "default"];
         listens.any(|of| of.args.iter().any(|arg| marks.contains(&arg.as_str())))
     };
-    let all = || servers.iter().copied();
+    // Every site is at every address: a request from anywhere may name it.
+    let is_public = |server: &&Directive| !is_local(server) && answer(server) == Answer::Content;
+    let mut public = servers.iter().copied().filter(is_public);
+    let has_public = public.any(|server| may_have_files(server.inside()));
+    let is_left_out = move |server: &&Directive| has_public && is_local(server);
+    for server in servers.iter().copied().filter(is_left_out) {
+        let text = "only programs of this machine reach it, and others would get its files by its \
+                    name: convert it alone, and run a second server";
+        findings.add(server, text);
+    }
+    let all = move || {
+        let servers = servers.iter().copied();
+        servers.filter(move |server| !is_left_out(server))
+    };
     let serving = || all().filter(|server| answer(server) == Answer::Content);
     let has_files = |server: &&Directive| may_have_files(server.inside());
     let is_for_others =

@@ -57,6 +57,14 @@ fn restriction_without_place_closes_its_path() {
     for (server, directive) in [
         ("location /a/ { auth_basic x; }", "auth_basic"),
         ("location /a/ { allow 10.0.0.0/8; deny all; }", "allow"),
+        (
+            "location /a/ { allow 10.0.0.0/8; deny 0.0.0.0/0; deny ::/0; }",
+            "allow",
+        ),
+        (
+            "location /a/ { if ($cookie_s = \"\") { return 302 /login; } }",
+            "if",
+        ),
         ("location /a/ { if ($http_x = \"\") { return 403; } }", "if"),
         ("location /a/ { if ($scheme = http) { return 403; } }", "if"),
         ("location /a/ { internal; }", "internal"),
@@ -234,6 +242,32 @@ fn further_servers_are_sites_and_redirects_to_tls_are_converted() {
     let findings = findings(&found);
     let named = "n:5: server: a further server without a plain host name";
     assert!(findings.contains(named), "{findings}");
+}
+
+#[test]
+fn server_of_this_machine_is_no_site_of_public_addresses() {
+    let public = "server { listen 80; server_name a.example; root /srv/a; }\n";
+    for listen in [
+        "listen 127.0.0.1:80;",
+        "listen [::1]:80; listen unix:/run/n;",
+    ] {
+        let local = format!("server {{ {listen} server_name b.example; root /srv/b; }}\n");
+        for text in [format!("{public}{local}"), format!("{local}{public}")] {
+            let found = convert(&parse("n", &text).expect(&text)).expect(&text);
+            assert!(!found.toml.contains("/srv/b"), "{}", found.toml);
+            assert!(
+                found.toml.contains("roots = [\"/srv/a\"]"),
+                "{}",
+                found.toml
+            );
+            assert!(findings(&found).contains("server: only programs of this machine"));
+        }
+        let refusing = "server { listen 80 default_server; return 444; }";
+        for alone in [local.clone(), format!("{refusing}{local}")] {
+            let found = convert(&parse("n", &alone).expect(&alone)).expect(&alone);
+            assert!(found.toml.contains("/srv/b"), "{}", found.toml);
+        }
+    }
 }
 
 #[test]

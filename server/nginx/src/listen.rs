@@ -59,6 +59,20 @@ pub(crate) fn port(listen: &str) -> &str {
     }
 }
 
+/// Whether only programs of this machine reach a server.
+pub(crate) fn is_local(server: &Directive) -> bool {
+    let is_of_machine = |listen: &str| match address(listen) {
+        Some(text) => {
+            let address = text.parse::<SocketAddr>();
+            address.map_or(text.starts_with("unix:"), |of| of.ip().is_loopback())
+        }
+        None => false,
+    };
+    let listens = server.inside().iter().filter(|of| of.name == "listen");
+    let mut listens = listens.map(|of| is_of_machine(of.arg(0))).peekable();
+    listens.peek().is_some() && listens.all(|is_of_machine| is_of_machine)
+}
+
 impl<'a> Addresses<'a> {
     /// Adds those of a server.
     pub(crate) fn add(&mut self, server: &'a [Directive], findings: &mut Findings) {

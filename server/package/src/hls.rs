@@ -8,11 +8,17 @@ use core::fmt::Write as _;
 use headlong_units::Duration;
 
 use crate::bandwidth::Bandwidth;
+use crate::fault::PackageFault;
 use crate::link::Links;
 use crate::presentation::{Presentation, TitleFile};
 use crate::resource::{Rendition, Resource, Version};
 use crate::subtitles::Subtitles;
 use crate::title::Title;
+
+/// Longest playlist, by an upper estimate: a day in segments of 6 s, with 700 bytes in each link.
+const PLAYLIST_BYTES_MAX: usize = 12 << 20;
+/// Most bytes of the two lines of a segment, without the query of its link.
+const LINES_BYTES_MAX: usize = 80;
 
 impl Presentation<'_> {
     /// The multivariant playlist. A file with one audio track or none is one variant, whose segments
@@ -172,12 +178,25 @@ impl Title {
     }
 
     /// The playlist of a rendition; `None` if there is none.
+    ///
+    /// # Errors
+    /// It would be too long: a client chooses what each of its links carries on.
     pub fn hls_media(
         &self,
         rendition: Rendition,
         version: Version,
         links: &Links,
-    ) -> Option<String> {
+    ) -> Result<Option<String>, PackageFault> {
+        let bytes_max = self
+            .segments()
+            .saturating_mul(LINES_BYTES_MAX + links.bytes());
+        if bytes_max > PLAYLIST_BYTES_MAX {
+            return Err(PackageFault::TooMany("segments for links of this length"));
+        }
+        Ok(self.write_media(rendition, version, links))
+    }
+
+    fn write_media(&self, rendition: Rendition, version: Version, links: &Links) -> Option<String> {
         let tracks = self.tracks_of(rendition)?;
         let timed = tracks.first()?;
         let numbers: Vec<usize> = self.numbers(&tracks).collect();

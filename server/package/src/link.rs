@@ -33,6 +33,11 @@ impl Links {
         Self { query: written }
     }
 
+    /// Bytes that it adds to each link.
+    pub(crate) fn bytes(&self) -> usize {
+        self.query.len()
+    }
+
     /// The link to a resource of this name.
     pub(crate) fn to(&self, name: impl Display) -> String {
         format!("{name}{}", self.query)

@@ -14,6 +14,8 @@ use crate::resource::Rendition;
 use crate::sample_table::{Cursor, SAMPLES_MAX};
 use crate::track::{DELAY_MAX_SECONDS, Track, TrackKind};
 
+/// Tracks of a file, with those that are left out; each takes some 400 bytes while they are read.
+const TRACKS_MAX: usize = 1000;
 /// Audio tracks of a title; more are left out.
 pub const AUDIO_TRACKS_MAX: usize = 16;
 /// Cursors of all tracks together: 14 MiB.
@@ -58,11 +60,15 @@ impl Title {
         let is_short = mvhd.first() == Some(&0);
         let movie_timescale = u32_at(mvhd, if is_short { 12 } else { 20 });
         let movie_timescale = movie_timescale.ok_or(broken(b"mvhd"))?;
-        let mut found = Vec::new();
+        let (mut found, mut trak_count) = (Vec::new(), 0);
         for child in mp4_boxes(&moov) {
             let child = child?;
             if child.kind != *b"trak" {
                 continue;
+            }
+            trak_count += 1;
+            if trak_count > TRACKS_MAX {
+                return Err(PackageFault::TooMany("tracks"));
             }
             let at = child.whole.as_ptr() as usize - moov.as_ptr() as usize;
             let whole = at..at + child.whole.len();

@@ -10,7 +10,7 @@ use crate::fault::PackageFault;
 use crate::fields::{broken, find, require, u16_at, u32_at, u64_at, versioned_at};
 use crate::sample_table::SampleTable;
 
-/// A day: no delay is longer.
+/// A day: no delay is longer, and no media begins later.
 pub(crate) const DELAY_MAX_SECONDS: u64 = 86_400;
 /// Empty edits and one of media; real files have two.
 const EDITS_MAX: u32 = 16;
@@ -134,9 +134,11 @@ fn edits(trak: &[u8], timescale: u32, movie_timescale: u32) -> Result<(i64, u64)
     let scale = u128::from(movie_timescale.max(1));
     // A product of 32 and at most 68 bits; rounded to the nearest tick.
     let scaled = (delay_ticks * u128::from(timescale) + scale / 2) / scale;
-    let max = u64::from(timescale) * DELAY_MAX_SECONDS;
-    let delay = u64::try_from(scaled).ok().filter(|delay| *delay <= max);
-    Ok((start.unwrap_or(0), delay.ok_or(PackageFault::Edits)?))
+    let max = i64::from(timescale) * DELAY_MAX_SECONDS as i64;
+    let delay = i64::try_from(scaled).ok().filter(|delay| *delay <= max);
+    let start = Some(start.unwrap_or(0)).filter(|start| *start <= max);
+    let places = start.zip(delay).ok_or(PackageFault::Edits)?;
+    Ok((places.0, places.1.unsigned_abs()))
 }
 
 /// The packed letters of `mdhd`; `None` for `und` and for codes of QuickTime.

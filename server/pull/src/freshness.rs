@@ -27,6 +27,44 @@ pub struct Freshness {
     failed: Option<Instant>,
 }
 
+/// What a response tells of the freshness of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToldFreshness {
+    /// Time since the origin confirmed it.
+    pub age: Duration,
+    /// How much longer it is fresh.
+    pub left: Duration,
+}
+
+impl ToldFreshness {
+    /// An origin confirms a version now. The arguments are those of [`fresh_for`].
+    pub fn of_origin(cache_control: Option<&str>, age: Option<&str>, usual: Duration) -> Self {
+        Self {
+            age: Duration::ZERO,
+            left: fresh_for(cache_control, age, usual),
+        }
+    }
+
+    /// A peer has a version: the rest of its lifetime, which is zero without the field, and the time
+    /// since the origin confirmed it, both in seconds.
+    pub fn of_peer(left: Option<&str>, age: Option<&str>) -> Self {
+        let seconds = |text: Option<&str>| {
+            let seconds = text.and_then(|text| text.trim().parse().ok());
+            Duration::from_secs(seconds.unwrap_or(0))
+        };
+        Self {
+            // Both were rounded down, and no version becomes younger by that.
+            age: seconds(age) + Duration::from_secs(1),
+            left: seconds(left).min(FRESH_MAX),
+        }
+    }
+
+    /// Whether it may be served without a query.
+    pub fn is_fresh(self) -> bool {
+        self.left > Duration::ZERO
+    }
+}
+
 /// How to handle a request for a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheDecision {
@@ -51,6 +89,25 @@ impl Freshness {
             fresh_for,
             failed: None,
         }
+    }
+
+    /// A version of which a response told now.
+    pub fn told(now: Instant, told: ToldFreshness) -> Self {
+        let confirmed = now - told.age;
+        // A peer that has an outdated version was asked because the origin failed.
+        let failed = (!told.is_fresh()).then_some(now);
+        Self {
+            confirmed,
+            fresh_for: now.since(confirmed) + told.left,
+            failed,
+        }
+    }
+
+    /// Whether the origin has confirmed the version of a peer later than this one. Only then it is
+    /// news: boxes that lack the origin would otherwise confirm to each other what they know, and go
+    /// back to versions that the origin has replaced.
+    pub fn is_before(&self, now: Instant, told: ToldFreshness) -> bool {
+        told.age < self.age(now)
     }
 
     /// A query of the origin failed.
@@ -120,6 +177,8 @@ pub fn fresh_for(cache_control: Option<&str>, age: Option<&str>, usual: Duration
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString as _;
+
     use super::*;
 
     const fn at(seconds: u64) -> Instant {
@@ -152,6 +211,57 @@ mod tests {
         );
         known.note_failure(at(100));
         assert_eq!(known.judge(at(100), &rules), CacheDecision::TooOld);
+    }
+
+    #[test]
+    fn boxes_that_ask_each_other_keep_no_version_beyond_stale_max() {
+        let rules = FreshnessRules {
+            fresh: Duration::from_secs(10),
+            stale_max: Duration::from_secs(100),
+        };
+        let of_origin = ToldFreshness::of_origin(None, None, rules.fresh);
+        let mut boxes = [Freshness::told(at(0), of_origin); 2];
+        for tick in 100..1000 {
+            let now = Instant(tick * 100_000_000);
+            let [asked, asks] = &mut boxes;
+            let age = asked.age(now).as_millis() / 1000;
+            let told = ToldFreshness::of_peer(Some("0"), Some(&age.to_string()));
+            assert!(!asks.is_before(now, told));
+            asks.note_failure(now);
+            assert_eq!(asks.judge(now, &rules), CacheDecision::Stale);
+            boxes.reverse();
+        }
+        for known in boxes {
+            let decision = known.judge(at(101), &rules);
+            assert_eq!(
+                decision,
+                CacheDecision::Ask {
+                    may_be_stale: false
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn version_of_a_peer_keeps_its_age() {
+        let rules = FreshnessRules {
+            fresh: Duration::from_secs(10),
+            stale_max: Duration::from_secs(100),
+        };
+        let of_peer = |left, age| ToldFreshness::of_peer(left, age);
+        let mut known = Freshness::told(at(1000), of_peer(Some("20"), Some("40")));
+        assert_eq!(known.age(at(1000)), Duration::from_secs(41));
+        assert_eq!(known.left(at(1005)), Duration::from_secs(15));
+        let may_be_stale = true;
+        let decision = known.judge(at(1020), &rules);
+        assert_eq!(decision, CacheDecision::Ask { may_be_stale });
+        let later = of_peer(None, Some("50"));
+        assert!(known.is_before(at(1020), later));
+        known = Freshness::told(at(1020), later);
+        assert_eq!(known.judge(at(1020), &rules), CacheDecision::Stale);
+        let forever = of_peer(Some("18446744073709551615"), None);
+        assert_eq!(forever.left, FRESH_MAX);
+        assert!(!of_peer(Some("-1"), Some("x")).is_fresh());
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod target;
 pub use backoff::OriginBackoff;
 pub use eviction::{FOLDER_BYTES, SliceCache, SliceKey, file_bytes};
 pub use fill::{FillSchedule, FillStep, ViewerState};
-pub use freshness::{CacheDecision, Freshness, FreshnessRules, fresh_for};
+pub use freshness::{CacheDecision, Freshness, FreshnessRules, ToldFreshness, fresh_for};
 pub use negative::NegativeCache;
 pub use response::{OriginVersion, ResponseFault, ResponseHead, Validators};
 pub use slices::Slices;

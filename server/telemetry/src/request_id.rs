@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// The header field that names the servers that a request has passed.
 pub const CDN_LOOP: &str = "cdn-loop";
-const PASSED_MAX: usize = 1024;
+const PASSED_BYTES_MAX: usize = 1024;
 
 /// The header field of W3C Trace Context with the trace and the span of a request.
 pub const TRACEPARENT: &str = "traceparent";
@@ -56,11 +56,16 @@ impl RequestId {
         self.trace.as_deref()
     }
 
-    /// With the servers that a request has passed, its `CDN-Loop` (RFC 8586). A longer list than
-    /// any chain of servers needs is cut off.
-    pub fn with_passed(mut self, value: Option<&[u8]>) -> Self {
-        let value = value.and_then(|value| str::from_utf8(value).ok());
-        self.passed = value.map(|value| value.chars().take(PASSED_MAX).collect());
+    /// With the servers that a request has passed, the values of its `CDN-Loop` (RFC 8586). Of a
+    /// longer list than any chain of servers needs the end counts, which a client cannot write.
+    pub fn with_passed<'a>(mut self, values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let values = values.into_iter().filter_map(|of| str::from_utf8(of).ok());
+        let all = values.collect::<Vec<_>>().join(", ");
+        let start = all.len().saturating_sub(PASSED_BYTES_MAX);
+        self.passed = match &all[all.ceil_char_boundary(start)..] {
+            "" => None,
+            last => Some(last.into()),
+        };
         self
     }
 
@@ -167,6 +172,23 @@ mod tests {
             (id.traceparent(), id.to_string().as_str()),
             (None, "0000000000000001")
         );
+    }
+
+    #[test]
+    fn servers_passed_last_are_known_after_any_list_of_a_client() {
+        let passed = |values: &[&str]| {
+            let values = values.iter().map(|value| value.as_bytes());
+            let id = RequestId::own(1).with_passed(values);
+            id.passed().map(str::to_owned)
+        };
+        assert_eq!(passed(&[]), None);
+        assert_eq!(passed(&["a"]).as_deref(), Some("a"));
+        let long = format!("{}, headlong-1", "\u{e4}".repeat(5000));
+        for values in [&[long.as_str()][..], &["x", "headlong-1"]] {
+            let passed = passed(values).expect("a list");
+            assert!(passed.ends_with(", headlong-1"), "{passed}");
+            assert!(passed.len() <= PASSED_BYTES_MAX);
+        }
     }
 
     #[test]

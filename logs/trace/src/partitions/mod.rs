@@ -139,9 +139,23 @@ impl Partitions {
         threads: usize,
         f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
     ) -> Result<Vec<T>, PartitionsError> {
+        self.each_awaited(threads, f, || ())
+    }
+
+    /// The same, for an `f` that waits for those of earlier units: `give_up` is called if there is
+    /// none for one of them, because it cannot be loaded.
+    pub(crate) fn each_awaited<T: Send>(
+        &self,
+        threads: usize,
+        f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
+        give_up: impl Fn() + Sync,
+    ) -> Result<Vec<T>, PartitionsError> {
         self.each_loaded(threads, |number, loader, unit| {
+            let mut on_failure = OnFailure(Some(&give_up));
             loader.load(unit)?;
-            Ok(f(number, &mut loader.requests))
+            let result = f(number, &mut loader.requests);
+            on_failure.0 = None;
+            Ok(result)
         })
     }
 
@@ -187,6 +201,17 @@ impl Partitions {
         let outcomes = outcomes.into_inner();
         let outcomes = outcomes.unwrap_or_else(PoisonError::into_inner);
         Ok(outcomes.into_iter().flatten().collect())
+    }
+}
+
+/// Calls a function when it is dropped, also by a panic.
+struct OnFailure<'a, F: Fn()>(Option<&'a F>);
+
+impl<F: Fn()> Drop for OnFailure<'_, F> {
+    fn drop(&mut self) {
+        if let Some(give_up) = self.0 {
+            give_up();
+        }
     }
 }
 

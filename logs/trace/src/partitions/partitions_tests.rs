@@ -1,5 +1,6 @@
 use super::maps::{NumberMaps, divide, drop_repeated};
 use super::*;
+use crate::spill::{SpilledBytes, StoredBytes};
 
 fn request(session: u32, file: u32, received_ms: i64, line: u64) -> Request {
     Request {
@@ -67,4 +68,18 @@ fn duplicates_of_another_log_are_removed() {
     left.sort_unstable();
     assert_eq!(left, [1, 2, other | 2]);
     assert_eq!(told, [other | 1]);
+}
+
+#[test]
+fn unit_that_cannot_be_loaded_ends_the_wait_of_others() {
+    let damaged = StoredBytes::Memory(vec![255; 3]);
+    let chunks = Chunks::of_file(SpilledBytes::default(), [(1, damaged)]);
+    let parts = Partitions::new(chunks, NumberMaps::settled_already(), 1 << 20);
+    let ended = AtomicUsize::new(0);
+    let give_up = || {
+        ended.fetch_add(1, Relaxed);
+    };
+    let outcome = parts.each_awaited(1, |_, _| (), give_up);
+    assert!(matches!(outcome, Err(PartitionsError::Damaged)));
+    assert_eq!(ended.into_inner(), 1);
 }

@@ -31,6 +31,9 @@ pub(crate) struct LogConstants {
     pub(crate) words: Vec<String>,
 }
 
+/// Beyond all times of a log, ms since 1970 or before: those have years of four digits.
+const TIME_MS_MAX: u64 = 1 << 48;
+
 /// Most memory used in addition to the limit of intake, bytes.
 pub fn characterise_bytes_max(taken: &IntakeResult, threads: usize) -> u64 {
     let mut log = LogContext::new(taken.files.clone(), taken.span_ms);
@@ -63,6 +66,18 @@ impl LogConstants {
             about: about(taken),
             words: Vec::new(),
         })
+    }
+
+    /// Whether a log may have them. Sums have lists of the length of their largest number, so others,
+    /// of a file that somebody else wrote, could need any amount of memory.
+    pub(crate) fn are_possible(&self) -> bool {
+        let (first, last) = self.span_ms;
+        let is_time = |ms: i64| ms.unsigned_abs() < TIME_MS_MAX;
+        let mut titles = self.files.iter().map(|file| file.title as usize);
+        first <= last
+            && is_time(first)
+            && is_time(last)
+            && titles.all(|title| title < self.titles.len())
     }
 
     /// The context of sums.
@@ -175,5 +190,49 @@ fn about(taken: &IntakeResult) -> Provenance {
         files: taken.files.len() as u64,
         notes,
         command: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_chains::ChainRules;
+
+    use super::super::{PartialSums, ShardError};
+    use super::*;
+    use crate::{Intake, SilentProgress, take_in};
+
+    #[test]
+    fn constants_that_no_log_has_are_damage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log.csv");
+        let text = "ts_ms,service_ms,session,file,offset,size,bytes\n\
+            1000,10,a,x.mp4,0,10,10\n2000,10,a,y.mp4,0,10,10\n";
+        std::fs::write(&log, text).expect("written");
+        let intake = Intake {
+            logs: vec![log],
+            memory_bytes_max: 128 << 20,
+            threads: 1,
+            ..Intake::default()
+        };
+        let taken = take_in(&intake, &SilentProgress).expect("a readable log");
+        let possible = LogConstants::of(&taken, 1).expect("constants");
+        let read = |constants: LogConstants| {
+            let sums = Accumulators::new(&possible.context());
+            let partial = PartialSums::whole(constants, ChainRules::default(), sums);
+            PartialSums::from_bytes("a", &partial.to_bytes())
+        };
+        read(possible.clone()).expect("sums");
+        let lies: [fn(&mut LogConstants); 4] = [
+            |of| of.span_ms = (i64::MIN, i64::MAX),
+            |of| of.span_ms.1 = of.span_ms.0 - 1,
+            |of| of.files[0].title = 2,
+            |of| of.titles.clear(),
+        ];
+        for lie in lies {
+            let mut constants = possible.clone();
+            lie(&mut constants);
+            let error = read(constants).expect_err("no sums");
+            assert!(matches!(error, ShardError::Damaged { .. }), "{error}");
+        }
     }
 }

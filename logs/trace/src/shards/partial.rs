@@ -56,7 +56,8 @@ impl PartialSums {
         let log = shard.constants().context();
         let check = |_, _: &mut _, requests: &mut [_]| Ok(shard.check(requests)?);
         let how = (rules, threads);
-        let sums = sum_sessions::<ShardSumError>(shard.parts(), &log, how, check, done);
+        let waits_for_none = (check, || ());
+        let sums = sum_sessions::<ShardSumError>(shard.parts(), &log, how, waits_for_none, done);
         Ok(Self {
             sums: sums.map_err(|error| error.named(shard))?,
             constants: shard.constants().clone(),
@@ -170,6 +171,9 @@ impl PartialSums {
     /// If they are of another version, cut or damaged.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Self, ShardError> {
         let mut read: Self = StoredKind::Partial.contents(name, bytes)?;
+        if !read.constants.are_possible() {
+            return Err(StoredKind::Partial.damaged(name));
+        }
         let mut sums = Accumulators::new(&read.constants.context());
         // Whatever the bytes say, no list is shorter than the log needs.
         sums.merge(read.sums);

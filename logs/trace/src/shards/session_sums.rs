@@ -14,13 +14,17 @@ struct PartitionWorker {
     sums: Accumulators,
 }
 
-/// Sums the sessions of these partitions. `also` gets each partition after its sums, by number;
-/// `done` the number of requests processed so far.
+/// Sums the sessions of these partitions. `also` gets each partition after its sums, by number, and
+/// may wait for earlier ones until `give_up` is called; `done` gets the number of requests processed
+/// so far.
 pub(crate) fn sum_sessions<E>(
     parts: &Partitions,
     log: &LogContext,
     (rules, threads): (ChainRules, usize),
-    also: impl Fn(usize, &mut SessionSplitter, &mut [Request]) -> Result<(), E> + Sync,
+    (also, give_up): (
+        impl Fn(usize, &mut SessionSplitter, &mut [Request]) -> Result<(), E> + Sync,
+        impl Fn() + Sync,
+    ),
     done: impl Fn(u64) + Sync,
 ) -> Result<Accumulators, E>
 where
@@ -28,7 +32,7 @@ where
 {
     let workers: Mutex<Vec<PartitionWorker>> = Mutex::new(Vec::new());
     let so_far = AtomicU64::new(0);
-    let outcomes = parts.each_unsorted(threads, |number, requests| {
+    let sum = |number, requests: &mut Vec<Request>| {
         let free = workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut worker = free.unwrap_or_else(|| PartitionWorker {
             splitter: SessionSplitter::new(rules),
@@ -44,7 +48,8 @@ where
         let count = requests.len() as u64;
         done(so_far.fetch_add(count, Relaxed) + count);
         outcome
-    })?;
+    };
+    let outcomes = parts.each_awaited(threads, sum, give_up)?;
     outcomes.into_iter().collect::<Result<(), E>>()?;
     let workers = workers.into_inner().unwrap_or_else(PoisonError::into_inner);
     // The first takes in the others: a further accumulator would be as large as any of them.

@@ -168,22 +168,22 @@ pub fn split(
     let writers = (0..of).map(|number| ShardWriter::create(settings, number));
     let writers = writers.collect::<Result<Vec<_>, _>>()?;
     let writers = OrderedTurns::new((writers, 0));
-    let outcomes = taken
-        .parts
-        .each_unsorted(settings.threads, |unit, requests| {
-            requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
-            let count = requests.len() as u64;
-            let encoded = encoded_by_shard(requests, of);
-            writers.take(unit, |(writers, so_far)| {
-                *so_far += count;
-                done(*so_far);
-                let mut pairs = writers.iter_mut().zip(encoded);
-                pairs.try_for_each(|(writer, mut records)| match records.take() {
-                    (_, 0) => Ok(()),
-                    (bytes, count) => writer.put_chunk(&bytes, count),
-                })
+    let put = |unit, requests: &mut Vec<Request>| {
+        requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
+        let count = requests.len() as u64;
+        let encoded = encoded_by_shard(requests, of);
+        writers.take(unit, |(writers, so_far)| {
+            *so_far += count;
+            done(*so_far);
+            let mut pairs = writers.iter_mut().zip(encoded);
+            pairs.try_for_each(|(writer, mut records)| match records.take() {
+                (_, 0) => Ok(()),
+                (bytes, count) => writer.put_chunk(&bytes, count),
             })
-        });
+        })
+    };
+    let give_up = || writers.give_up();
+    let outcomes = taken.parts.each_awaited(settings.threads, put, give_up);
     outcomes
         .map_err(not_read)?
         .into_iter()
@@ -309,7 +309,8 @@ impl Shard {
                 (chunk.count, place)
             })
             .collect();
-        if offset != index_start || index.number >= index.split.shards {
+        let is_whole = offset == index_start && index.number < index.split.shards;
+        if !is_whole || !index.constants.are_possible() {
             return Err(damaged());
         }
         let chunks = Chunks::of_file(whole, chunks);

@@ -26,13 +26,23 @@ struct BufferedState {
     waiting: Vec<Waker>,
 }
 
+impl BufferedState {
+    /// A task waits once, however often it is polled meanwhile.
+    fn wait(&mut self, cx: &Context<'_>) {
+        let is_known = |known: &Waker| known.will_wake(cx.waker());
+        if !self.waiting.iter().any(is_known) {
+            self.waiting.push(cx.waker().clone());
+        }
+    }
+}
+
 impl BufferedBytes {
     /// Bytes that may be added now; if zero, the task is woken when half of the buffer is free.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> usize {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = BUFFER_BYTES_MAX.saturating_sub(state.bytes);
         if room == 0 {
-            state.waiting.push(cx.waker().clone());
+            state.wait(cx);
         }
         room
     }
@@ -40,7 +50,7 @@ impl BufferedBytes {
     /// Wakes the task when bytes have left.
     pub(super) fn wait(&self, cx: &Context<'_>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.waiting.push(cx.waker().clone());
+        state.wait(cx);
     }
 
     fn add(&self, bytes: usize) {

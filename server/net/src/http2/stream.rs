@@ -7,7 +7,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Buf;
 use h2::server::SendResponse;
@@ -177,9 +177,16 @@ where
 {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.report_sent();
-        if self.stream.poll_reset(cx).is_ready() {
+        // The library keeps one waker of a stream, which it also wakes for window that is reserved
+        // below. With this task's waker each poll would cause the next, while a body has no data.
+        let mut unheard = Context::from_waker(Waker::noop());
+        if self.stream.poll_reset(&mut unheard).is_ready() || self.poll_sending(cx).is_ready() {
             return Poll::Ready(());
         }
+        self.stream.poll_reset(cx).map(drop)
+    }
+
+    fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_given {
             let room = match self.poll_room(cx) {
                 Poll::Ready(Some(room)) => room,

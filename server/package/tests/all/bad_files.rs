@@ -116,17 +116,48 @@ fn fragmented_file_is_named_as_such() {
         chunks: Vec::new(),
         ..film()
     };
-    let mut file = film.bytes();
+    let file = film.bytes();
     assert_eq!(fault(&file), PackageFault::NoTrack);
     // A box of `moov` that is not needed takes the place of `mvex`.
+    let file = with_moov_end(file, &boxed("mvex", &[]));
+    assert_eq!(fault(&file), PackageFault::Fragmented);
+}
+
+/// A file whose `moov` has further bytes at its end.
+fn with_moov_end(mut file: Vec<u8>, end: &[u8]) -> Vec<u8> {
     let moov = file.windows(4).position(|window| window == b"moov");
     let moov = moov.expect("there is one") - 4;
-    let mvex = boxed("mvex", &[]);
     let length = u32::from_be_bytes(file[moov..moov + 4].try_into().expect("four bytes"));
-    let end = moov + length as usize;
-    file.splice(end..end, mvex.iter().copied());
-    file[moov..moov + 4].copy_from_slice(&(length + 8).to_be_bytes());
-    assert_eq!(fault(&file), PackageFault::Fragmented);
+    let place = moov + length as usize;
+    file.splice(place..place, end.iter().copied());
+    file[moov..moov + 4].copy_from_slice(&(length + end.len() as u32).to_be_bytes());
+    file
+}
+
+#[test]
+fn more_tracks_than_are_read_are_an_error() {
+    let file = film().bytes();
+    let trak = file.windows(4).position(|window| window == b"trak");
+    let trak = trak.expect("a track") - 4;
+    let length = u32::from_be_bytes(file[trak..trak + 4].try_into().expect("four bytes"));
+    let trak = file[trak..trak + length as usize].repeat(1000);
+    let file = with_moov_end(file, &trak);
+    assert_eq!(fault(&file), PackageFault::TooMany("tracks"));
+}
+
+#[test]
+fn media_that_begins_later_than_any_film_lasts_is_an_error() {
+    for track in [0, 1] {
+        let mut film = film();
+        film.tracks[track].samples[0].composition = -2;
+        film.tracks[track].edits = vec![(1000, i64::MAX)];
+        if track == 1 {
+            // The sound alone, which nothing is compared with.
+            film.tracks[0].samples.clear();
+            film.chunks.retain(|(of, _)| *of == 1);
+        }
+        assert_eq!(fault(&film.bytes()), PackageFault::Edits);
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) struct FilmTrack {
     pub(crate) timescale: u32,
     pub(crate) language: &'static str,
     /// Length and media time of each edit, at a time scale of 1000 for the length.
-    pub(crate) edits: Vec<(u32, i32)>,
+    pub(crate) edits: Vec<(u32, i64)>,
     pub(crate) samples: Vec<FilmSample>,
 }
 
@@ -159,11 +159,18 @@ impl Film {
     fn trak(&self, index: usize, offsets: &[usize]) -> Vec<u8> {
         let track = &self.tracks[index];
         let tkhd = table("tkhd", &[0, 0, index as u32 + 1, 0, 0]);
-        let mut elst = vec![track.edits.len() as u32];
+        let is_long = |(_, media): &(u32, i64)| i32::try_from(*media).is_err();
+        let is_long = track.edits.iter().any(is_long);
+        let mut elst = vec![u32::from(is_long) << 24, track.edits.len() as u32];
         for (length, media) in &track.edits {
-            elst.extend([*length, *media as u32, 1 << 16]);
+            match is_long {
+                true => elst.extend([0, *length, (*media >> 32) as u32, *media as u32]),
+                false => elst.extend([*length, *media as u32]),
+            }
+            elst.push(1 << 16);
         }
-        let edts = boxed("edts", &[&table("elst", &elst)]);
+        let elst: Vec<u8> = elst.iter().flat_map(|n| n.to_be_bytes()).collect();
+        let edts = boxed("edts", &[&boxed("elst", &[&elst])]);
         let [a, b, c] = [0, 1, 2].map(|at| u16::from(track.language.as_bytes()[at] - 0x60));
         let language = (a << 10 | b << 5 | c).to_be_bytes();
         let mut mdhd = table("mdhd", &[0, 0, track.timescale, 0]);

@@ -1,6 +1,6 @@
 //! Playlists and manifests.
 
-use headlong_package::{Links, Presentation, TitleFile, TitleOutline, Version};
+use headlong_package::{Links, PackageFault, Presentation, TitleFile, TitleOutline, Version};
 
 use crate::film::{Film, audio, film, read_title, title};
 use crate::playback::rendition;
@@ -33,7 +33,7 @@ fn one_audio_track_is_muxed() {
     );
     let media = title.hls_media(rendition("v1a1"), VERSION, &Links::new("token=x"));
     assert_eq!(
-        media.as_deref(),
+        media.expect("short").as_deref(),
         Some(
             "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-PLAYLIST-TYPE:VOD\n\
              #EXT-X-INDEPENDENT-SEGMENTS\n\
@@ -101,7 +101,7 @@ fn cuts_are_at_sync_samples_near_the_target() {
         };
         let title = title(&film.bytes(), seconds).expect("a title");
         let media = title.hls_media(rendition("v1"), VERSION, &Links::default());
-        let media = media.expect("a playlist");
+        let media = media.expect("short").expect("a playlist");
         let found: Vec<u32> = media
             .lines()
             .filter_map(|line| line.strip_prefix("#EXTINF:"))
@@ -115,6 +115,32 @@ fn cuts_are_at_sync_samples_near_the_target() {
             .collect();
         assert_eq!(found, lengths, "every {gop} frames, {seconds} s");
     }
+}
+
+#[test]
+fn playlist_that_a_client_makes_long_is_an_error() {
+    let mut frames = crate::film::video(2000, 1);
+    for sample in &mut frames.samples {
+        sample.duration = 1000;
+        sample.bytes.truncate(1);
+    }
+    let film = Film {
+        tracks: vec![frames],
+        chunks: vec![(0, 2000)],
+        ..film()
+    };
+    let title = title(&film.bytes(), 1).expect("a title");
+    assert_eq!(title.segments(), 2000);
+    let media = |bytes: usize| {
+        let links = Links::new(&format!("session={}", "x".repeat(bytes)));
+        title.hls_media(rendition("v1"), VERSION, &links)
+    };
+    let long = media(6000).expect("short").expect("a playlist");
+    assert!((11 << 20..12 << 20).contains(&long.len()), "{}", long.len());
+    assert!(matches!(media(7000), Err(PackageFault::TooMany(_))));
+    // Each of these takes three bytes in a link.
+    let links = Links::new(&"\"".repeat(2500));
+    assert!(title.hls_media(rendition("v1"), VERSION, &links).is_err());
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn track(is_video: bool) -> impl Strategy<Value = FilmTrack> {
             timescale,
             language: "eng",
             // Where the first sample is presented, as programs write it.
-            edits: vec![(0, samples[0].composition)],
+            edits: vec![(0, samples[0].composition.into())],
             samples,
         }
     })
@@ -95,7 +95,7 @@ proptest! {
         alone(&title.outline()).hls_master(&Links::default());
         alone(&title.outline()).dash_manifest(&Links::default());
         for name in ["v1", "a1", "v1a1"] {
-            title.hls_media(rendition(name), Version(1), &Links::default());
+            let _ = title.hls_media(rendition(name), Version(1), &Links::default());
             let _ = title.init(rendition(name));
             for number in 0..title.segments() {
                 let Ok(Some(body)) = title.segment(rendition(name), number) else {

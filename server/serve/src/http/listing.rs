@@ -90,8 +90,10 @@ pub(super) async fn answer(
         query: head.uri.query().unwrap_or_default().to_owned(),
         depth,
     };
-    let made = tokio::task::spawn_blocking(move || inputs.write(entries)).await;
-    let made = made.map_err(|_| ReplyError::Failed(Failure::NoResources))??;
+    // It goes on if the client leaves.
+    let made = tokio::task::spawn_blocking(move || (inputs.write(entries), turn)).await;
+    let (made, turn) = made.map_err(|_| ReplyError::Failed(Failure::NoResources))?;
+    let made = made?;
     let held = hold_text(state, asked, made.text.len());
     drop(turn);
     held?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use headlong_edge::{FRESH_FOR, Pull, ServableVersion, SliceSource, own_cdn_id};
 use headlong_engine::{Failure, Refusal, Request as EngineRequest};
-use headlong_http::{HttpDate, Status};
+use headlong_http::{HttpDate, ReplyPlan, Status};
 use headlong_pull::ResponseFault;
-use headlong_telemetry::Stage;
+use headlong_telemetry::{RequestId, Stage};
 use headlong_units::Duration;
 
 use super::parsed_request::ParsedRequest;
@@ -36,11 +36,8 @@ pub(super) async fn answer(
         let held = state.hold(&asked.settings, device, client);
         asked.account.held = held.ok_or(ReplyError::TooMany)?;
     }
-    let passed = asked.account.record.id.passed();
-    if passed.is_some_and(|passed| passed.contains(own_cdn_id())) {
-        return Err(ReplyError::Origin(ResponseFault::Loop));
-    }
     let is_peer = is_only_if_cached(head);
+    check_loop(&asked.account.record.id, is_peer).map_err(ReplyError::Origin)?;
     let mut tried = 1;
     let mut why = RangeReason::New;
     loop {
@@ -71,6 +68,19 @@ pub(super) async fn answer(
     }
 }
 
+/// Refuses a request that this server has sent itself. As one of its own peers, which it may be, it
+/// has nothing that it lacks.
+fn check_loop(id: &RequestId, is_peer: bool) -> Result<(), ResponseFault> {
+    let is_own = id
+        .passed()
+        .is_some_and(|passed| passed.contains(own_cdn_id()));
+    match (is_own, is_peer) {
+        (false, _) => Ok(()),
+        (true, false) => Err(ResponseFault::Loop),
+        (true, true) => Err(ResponseFault::NotStored),
+    }
+}
+
 /// A version to serve, and for whom.
 struct AskedVersion {
     found: ServableVersion,
@@ -83,6 +93,15 @@ fn is_only_if_cached(head: &http::request::Parts) -> bool {
     let fields = head.headers.get_all(http::header::CACHE_CONTROL).iter();
     let mut directives = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b','));
     directives.any(|of| of.trim_ascii().eq_ignore_ascii_case(b"only-if-cached"))
+}
+
+/// Adds what a peer must know of a version: for how long it is fresh, and its modification time as
+/// the origin wrote it. In another form, or without it, the peer would take what the origin sends
+/// for another version.
+fn tell_peer(plan: &mut ReplyPlan, fresh_for: Duration, modified: Option<&str>) {
+    let seconds = (fresh_for.as_millis() / 1000).to_string();
+    plan.set(FRESH_FOR, Some(seconds.into()));
+    plan.set("last-modified", modified.map(|text| text.to_owned().into()));
 }
 
 fn is_passing(none: &ReplyError) -> bool {
@@ -125,8 +144,7 @@ async fn begin(
         if !are_stored {
             return Err(ReplyError::Origin(ResponseFault::NotStored));
         }
-        let seconds = (fresh_for.as_millis() / 1000).to_string();
-        plan.fields.push((FRESH_FOR, seconds.into()));
+        tell_peer(&mut plan, fresh_for, modified);
     }
     let mut from = OriginCacheState {
         age_s: found.age.as_millis() / 1000,
@@ -231,5 +249,48 @@ pub(super) fn explain(fault: ResponseFault) -> (Status, Option<&'static str>, Op
             Some("the origin did not send the file; see the server's log and metrics"),
             None,
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_http::PlannedBody;
+
+    use super::*;
+
+    #[test]
+    fn own_request_is_a_loop_unless_this_server_is_its_own_peer() {
+        let passed = |values: &[&str]| {
+            let values = values.iter().map(|value| value.as_bytes());
+            RequestId::own(1).with_passed(values)
+        };
+        let (own, others) = (passed(&["a", own_cdn_id(), "b"]), passed(&["a", "b"]));
+        assert_eq!(check_loop(&own, false), Err(ResponseFault::Loop));
+        assert_eq!(check_loop(&own, true), Err(ResponseFault::NotStored));
+        assert_eq!(check_loop(&others, false), Ok(()));
+    }
+
+    #[test]
+    fn peer_learns_modification_time_as_its_origin_wrote_it() {
+        for (sent, written) in [
+            (None, Some("Sat, 01 Jan 2125 00:00:00 GMT")),
+            (
+                Some("Sun, 06 Nov 1994 08:49:37 GMT"),
+                Some("Sunday, 06-Nov-94 08:49:37 GMT"),
+            ),
+            (Some("Sun, 06 Nov 1994 08:49:37 GMT"), None),
+        ] {
+            let mut plan = ReplyPlan {
+                status: Status::Ok,
+                fields: sent
+                    .map(|text| ("last-modified", text.into()))
+                    .into_iter()
+                    .collect(),
+                body: PlannedBody::default(),
+            };
+            tell_peer(&mut plan, Duration::from_secs(7), written);
+            assert_eq!(plan.field("last-modified"), written);
+            assert_eq!(plan.field(FRESH_FOR), Some("7"));
+        }
     }
 }

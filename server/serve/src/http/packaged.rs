@@ -194,7 +194,7 @@ fn make(
         // Of a title, not of a file.
         Resource::Master | Resource::Manifest => None,
         Resource::Playlist(rendition) => {
-            let playlist = title.hls_media(rendition, *version, links);
+            let playlist = title.hls_media(rendition, *version, links)?;
             playlist.map(PlannedBody::text)
         }
         Resource::Init(rendition, _) => title.init(rendition)?.map(PlannedBody::text),

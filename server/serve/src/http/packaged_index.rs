@@ -8,6 +8,7 @@ use headlong_engine::{Failure, Refusal};
 use headlong_library::FileEntry;
 use headlong_package::{HeaderReader, PackageFault, ReadStep, TitleHeaders, Version};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::file_lookup::LOOKUP_MAX;
@@ -42,8 +43,10 @@ pub(super) async fn index(
     let settings = &asked.settings;
     let key = index_key(asked, file);
     let within = settings.lookup_timeout.min(LOOKUP_MAX);
+    // Requests for one index begin to read it one after another, if none succeeds.
+    let until = Instant::now() + within;
     let read = async {
-        let turn = state.titles.turn(file.device, within).await;
+        let turn = state.titles.turn(file.device, until).await;
         let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
         let headers = read_headers(state, asking, file.size, within).await?;
         let (headers, memory) = match headers {

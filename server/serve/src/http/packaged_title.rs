@@ -16,6 +16,7 @@ use headlong_package::{
 };
 use headlong_telemetry::{LimitedKind, Stage};
 use headlong_units::ByteRange;
+use tokio::time::Instant;
 
 use super::file_lookup::{LOOKUP_MAX, not_found};
 use super::packaged_file::{
@@ -145,7 +146,8 @@ async fn read_subtitles(
         ));
     }
     let within = asked.settings.lookup_timeout.min(LOOKUP_MAX);
-    let turn = state.titles.turn(file.device, within).await;
+    let turn = state.titles.turn(file.device, Instant::now() + within);
+    let turn = turn.await;
     let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
     let mut bytes = Vec::new();
     if file.size > 0 {
@@ -298,7 +300,7 @@ async fn names_beside(
     };
     let within = asked.settings.lookup_timeout.min(LOOKUP_MAX);
     let turn = match device {
-        Some(device) => state.titles.turn(device, within).await,
+        Some(device) => state.titles.turn(device, Instant::now() + within).await,
         None => state.listings.make(within).await,
     };
     let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;

@@ -94,7 +94,7 @@ impl ParsedRequest {
         let named = is_proxy.then(|| head.headers.get(REQUEST_ID)).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
-        let passed = head.headers.get(CDN_LOOP);
+        let passed = head.headers.get_all(CDN_LOOP).iter();
         let passed = passed.map(http::HeaderValue::as_bytes);
         let id = id.with_trace(trace).with_passed(passed);
         let record = record(id, said, head.version, ends, &cmcd);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use headlong_config::{EtagTime, PACKAGE_READING_BYTES};
 use headlong_package::{PackageFault, Title, TitleOutline, Version};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Most files with an index, or with a reason why there is none.
 const ENTRIES_MAX: usize = 4096;
@@ -223,14 +223,10 @@ impl TitleIndexes {
     }
 
     /// A turn to read headers from a device, for which other readers are waited for; `None` if there
-    /// is none in time.
-    pub(super) async fn turn(
-        &self,
-        device: usize,
-        within: Duration,
-    ) -> Option<OwnedSemaphorePermit> {
+    /// is none by then.
+    pub(super) async fn turn(&self, device: usize, until: Instant) -> Option<OwnedSemaphorePermit> {
         let turn = Arc::clone(self.readers.get(device)?).acquire_owned();
-        timeout(within, turn).await.ok()?.ok()
+        timeout_at(until, turn).await.ok()?.ok()
     }
 
     /// Memory for headers, for which other readers that have theirs are waited for; `None` if there
@@ -301,11 +297,35 @@ mod tests {
         assert!(more().await.is_none());
         drop(most);
         assert!(more().await.is_some());
+        let _turns = all_turns(&indexes).await;
+        assert!(indexes.turn(0, Instant::now()).await.is_none());
+        assert!(indexes.turn(1, Instant::now()).await.is_some());
+    }
+
+    async fn all_turns(indexes: &TitleIndexes) -> Vec<OwnedSemaphorePermit> {
         let mut turns = Vec::new();
         for _ in 0..READERS_PER_DEVICE {
-            turns.push(indexes.turn(0, Duration::ZERO).await.expect("a turn"));
+            turns.push(indexes.turn(0, Instant::now()).await.expect("a turn"));
         }
-        assert!(indexes.turn(0, Duration::ZERO).await.is_none());
-        assert!(indexes.turn(1, Duration::ZERO).await.is_some());
+        turns
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_for_one_index_wait_for_a_turn_together() {
+        let indexes = TitleIndexes::new(1);
+        let _turns = all_turns(&indexes).await;
+        let within = Duration::from_secs(5);
+        let began = Instant::now();
+        let until = began + within;
+        let asks = || {
+            let read = async {
+                let turn = indexes.turn(0, until).await;
+                turn.map(|_| Err(PackageFault::NoTrack)).ok_or(())
+            };
+            indexes.get("a", KEY, 1 << 20, read)
+        };
+        let (one, two, three) = tokio::join!(asks(), asks(), asks());
+        assert!([one, two, three].iter().all(Result::is_err));
+        assert!(began.elapsed() < 2 * within);
     }
 }
