@@ -93,6 +93,18 @@ impl DrawnDrive {
     }
 }
 
+/// The drive of this name: a preset, or a drive of the family by its seed, as `family-17`.
+///
+/// # Errors
+/// If there is none; the error lists the most similar names of presets.
+pub fn named_drive(name: &str) -> Result<DriveSpec, UnknownPreset> {
+    let seed = name.strip_prefix("family-");
+    match seed.and_then(|seed| seed.parse().ok()) {
+        Some(seed) => DrawnDrive::draw(seed).map(|drawn| drawn.drive),
+        None => preset(name),
+    }
+}
+
 fn pick<T: Copy>(generator: &mut Generator, choices: &[T]) -> T {
     choices[generator.below(choices.len() as u64) as usize]
 }
@@ -121,6 +133,16 @@ mod tests {
             let drawn = DrawnDrive::draw(seed).expect("presets exist");
             assert_eq!(drawn, DrawnDrive::draw(seed).expect("presets exist"));
             assert_eq!(drawn.drive.check(), Ok(()), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn drive_is_found_by_name_of_preset_or_seed() {
+        let drawn = DrawnDrive::draw(17).expect("presets exist");
+        assert_eq!(named_drive("family-17"), Ok(drawn.drive));
+        assert_eq!(named_drive(MECHANICS[0]), preset(MECHANICS[0]));
+        for wrong in ["family-", "family-x", "family--1", "familie-17"] {
+            assert!(named_drive(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -28,7 +28,7 @@ mod spec;
 
 pub use bound::MediumLimits;
 pub use dual::{DualActuator, DualActuatorSpec};
-pub use family::DrawnDrive;
+pub use family::{DrawnDrive, named_drive};
 pub use firmware::Firmware;
 pub use fit::fit;
 pub use flash::{FlashReadSpec, FlashWriteSpec, Mapping, SolidState, SolidStateSpec, WriteTier};

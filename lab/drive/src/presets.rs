@@ -6,7 +6,6 @@ mod hard;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::family::DrawnDrive;
 use crate::spec::DriveSpec;
 use headlong_units::nearest_three;
 
@@ -42,18 +41,11 @@ pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
-/// The specification of the preset with this name; `family-17` is drive 17 of the
-/// [drawn family](crate::DrawnDrive).
+/// The specification of the preset with this name.
 ///
 /// # Errors
 /// If there is none; the error lists the most similar names.
 pub fn preset(name: &str) -> Result<DriveSpec, UnknownPreset> {
-    if let Some(seed) = name
-        .strip_prefix("family-")
-        .and_then(|seed| seed.parse().ok())
-    {
-        return DrawnDrive::draw(seed).map(|drawn| drawn.drive);
-    }
     let found = PRESETS.iter().find(|preset| preset.name == name);
     found.map(Preset::spec).ok_or_else(|| {
         let known = PRESETS.iter().map(|preset| preset.name);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use headlong_drive::{DriveSpec, Firmware, QueueOrder, preset};
+use headlong_drive::{DriveSpec, Firmware, QueueOrder, named_drive};
 use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text, whole};
 use headlong_units::{Bytes, KIB, MIB};
 use serde::Serialize;
@@ -82,13 +82,13 @@ pub(crate) fn is_file(name: &str) -> bool {
 }
 
 /// The drive named by `name`: a file if it ends in `.toml`, such as those written by `headlong disk
-/// probe -o`, else a preset.
+/// probe -o`, else a preset or a drawn drive.
 ///
 /// # Errors
-/// If there is no such preset or file, or the file is wrong.
+/// If there is no such drive or file, or the file is wrong.
 pub fn drive_spec(name: &str) -> Result<DriveSpec, String> {
     if !name.ends_with(".toml") {
-        return preset(name).map_err(|error| error.to_string());
+        return named_drive(name).map_err(|error| error.to_string());
     }
     let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
     let text = std::fs::read_to_string(name).map_err(|error| wrong(&error))?;

@@ -318,7 +318,7 @@ fn check_drive(document: &mut Document, key: &str, preset: &str) {
     if preset.is_empty() {
         let all: Vec<&str> = presets().collect();
         document.wrong_too(key, format!("is missing; write one of {}", all.join(", ")));
-    } else if !is_file(preset) && headlong_drive::preset(preset).is_err() {
+    } else if !is_file(preset) && headlong_drive::named_drive(preset).is_err() {
         let hint = suggestion(preset, presets());
         document.wrong(key, format!("`{preset}` is not a drive; {hint}"));
     }
