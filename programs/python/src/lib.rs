@@ -7,6 +7,7 @@
 mod arrow_input;
 mod errors;
 mod log_source;
+mod pieces;
 mod raw;
 mod sums;
 mod table;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::errors::{HeadlongError, LogError, ShardError};
+    #[pymodule_export]
+    use super::pieces::{read_piece, shard_sums, shard_usage, sum_plan, survey};
     #[pymodule_export]
     use super::sums::{Sums, characterise, split};
     #[pymodule_export]

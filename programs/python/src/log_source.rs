@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_array::RecordBatchReader as _;
 use headlong_chains::{ChainRules, GapRule, LinkRule};
 use headlong_trace::{
-    Format, Intake, IntakeResult, Shard, SilentProgress, TrustedProxies, take_in,
+    Format, Intake, IntakeError, IntakeResult, Shard, SilentProgress, TrustedProxies, take_in,
 };
 use headlong_units::Bytes;
 use pyo3::buffer::PyBuffer;
@@ -36,6 +36,13 @@ impl LogSource {
         source: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        let mut read = Self::without_log(options)?;
+        read.logs(source)?;
+        Ok(read)
+    }
+
+    /// The options alone, for what was read elsewhere.
+    pub(crate) fn without_log(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut read = Self {
             intake: Intake {
                 keep_unplaced: true,
@@ -61,7 +68,6 @@ impl LogSource {
         }
         let intake = &mut read.intake;
         intake.threads = threads.unwrap_or_else(|| Intake::threads_for(intake.memory_bytes_max));
-        read.logs(source)?;
         Ok(read)
     }
 
@@ -188,6 +194,11 @@ impl LogSource {
         }
     }
 
+    /// The logs and options.
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
     /// Most memory, bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.intake.memory_bytes_max
@@ -204,20 +215,36 @@ impl LogSource {
         self
     }
 
+    /// The error, in which a stored buffer or table has this name.
+    pub(crate) fn told_of(&self, error: IntakeError, name: &str) -> PyErr {
+        match (&self.stored, &error) {
+            (None, _) | (_, IntakeError::Spill { .. }) => of_intake(error),
+            (Some(_), _) => LogError::new_err(self.named(&error.to_string(), name)),
+        }
+    }
+
+    /// A text in which a stored buffer or table has this name instead of the path of its file.
+    fn named(&self, text: &str, name: &str) -> String {
+        match &self.stored {
+            Some((file, _)) => text.replace(&file.path().display().to_string(), name),
+            None => text.to_owned(),
+        }
+    }
+
     /// Reads the logs.
     pub(crate) fn take_in(&self) -> PyResult<IntakeResult> {
-        let told = |text: String| match &self.stored {
-            Some((file, name)) => text.replace(&file.path().display().to_string(), name),
-            None => text,
-        };
-        let mut taken =
-            take_in(&self.intake, &SilentProgress).map_err(|error| match of_intake(error) {
-                error if self.stored.is_none() => error,
-                error => LogError::new_err(told(error.to_string())),
-            })?;
+        let name = self.stored.as_ref().map_or("", |(_, name)| name);
+        let taken = take_in(&self.intake, &SilentProgress);
+        let mut taken = taken.map_err(|error| self.told_of(error, name))?;
         for log in &mut taken.logs {
-            log.name = told(std::mem::take(&mut log.name));
+            log.name = self.named(&log.name, name);
         }
+        self.check(&taken)?;
+        Ok(taken)
+    }
+
+    /// Checks that there are requests, and not too few.
+    pub(crate) fn check(&self, taken: &IntakeResult) -> PyResult<()> {
         let name = || taken.logs.first().map_or("", |log| log.name.as_str());
         if taken.requests == 0 {
             return Err(LogError::new_err(format!(
@@ -226,14 +253,15 @@ impl LogSource {
             )));
         }
         if taken.is_mostly_dropped() && !self.allow_dropped {
-            let notes = told(headlong_trace::summary(&taken).join("\n"));
+            let stored = self.stored.as_ref().map_or("", |(_, name)| name);
+            let notes = self.named(&headlong_trace::summary(taken).join("\n"), stored);
             return Err(LogError::new_err(format!(
                 "{}: more than a tenth of the lines were dropped; allow_dropped=True reads the rest\n\
                  {notes}",
                 name()
             )));
         }
-        Ok(taken)
+        Ok(())
     }
 }
 

@@ -19,11 +19,11 @@ use crate::read::source::{BlockReader, Compression, HEAD_BYTES, LogHead, is_begi
 use crate::read::wrapper::Wrapper;
 
 /// A log to be read.
-pub(super) struct LogFile {
-    pub(super) name: String,
+pub(crate) struct LogFile {
+    pub(crate) name: String,
     pub(super) path: PathBuf,
     /// Its index among the given logs.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     pub(super) packing: Compression,
     pub(super) bytes: Option<u64>,
     pub(super) format: String,
@@ -67,7 +67,36 @@ pub(super) struct LogFiles {
     pub(super) read_bytes: Arc<AtomicU64>,
 }
 
+/// Where a log came from, once it is read.
+pub(crate) struct LogOrigin {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+    pub(crate) format: String,
+    pub(crate) unused: Vec<String>,
+}
+
+/// The logs once they are read.
+pub(crate) struct LogOrigins {
+    pub(crate) logs: Vec<LogOrigin>,
+    /// Logs that were not read.
+    pub(crate) left_out: Vec<(u32, LogSummary)>,
+}
+
 impl LogFiles {
+    /// What remains of them once they are read.
+    pub(super) fn into_origins(self) -> LogOrigins {
+        let logs = self.logs.into_iter().map(|log| LogOrigin {
+            name: log.name,
+            number: log.number,
+            format: log.format,
+            unused: log.unused,
+        });
+        LogOrigins {
+            logs: logs.collect(),
+            left_out: self.left_out,
+        }
+    }
+
     /// Total size of all logs on disk, if known.
     pub(super) fn bytes_total(&self) -> Option<u64> {
         self.logs.iter().map(|log| log.bytes).sum()
@@ -179,7 +208,8 @@ fn contents(
         Compression::Plain | Compression::Gzip | Compression::Zstd => {}
     }
     let given = intake.format.as_ref();
-    match recognise(&head.bytes, given, intake.session_field.as_deref()) {
+    let first = intake.head.as_deref().unwrap_or(&head.bytes);
+    match recognise(first, given, intake.session_field.as_deref()) {
         Ok(found) => {
             let contents = LogContents::Lines {
                 reader: found.reader.trusting(&proxies),

@@ -11,7 +11,7 @@ use crate::read::source::BLOCK_BYTES;
 use crate::read::{Format, TrustedProxies};
 
 /// Bytes that a thread buffers for a partition before storing them.
-pub(super) const PART_BUFFER_BYTES: usize = 16 << 10;
+pub(crate) const PART_BUFFER_BYTES: usize = 16 << 10;
 
 /// The logs to read, and the options of reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub struct Intake {
     pub files: Option<PathBuf>,
     /// `None`: each log's format is recognised by its first lines.
     pub format: Option<Format>,
+    /// The lines by which the format is recognised, if these are not the first of the log, as for a
+    /// part of one.
+    pub head: Option<Vec<u8>>,
     /// The variable, column, key or header that identifies the session, if it has no known name.
     pub session_field: Option<String>,
     /// The proxies whose lists of clients' addresses are believed.
@@ -66,6 +69,7 @@ impl Default for Intake {
             logs: Vec::new(),
             files: None,
             format: None,
+            head: None,
             session_field: None,
             trusted: TrustedProxies::default(),
             session_idle: Duration::from_secs(30 * 60),
