@@ -62,7 +62,8 @@ def characterise(
     context = df.sparkSession.sparkContext
     shards = into or 4 * max(1, context.defaultParallelism)
     shards = min(_SHARDS_MAX, shards)
-    given: dict[str, Any] = {"threads": 1, **options}
+    # Spark has a display of its own, instead of progress.
+    given: dict[str, Any] = {"threads": 1, **options, "progress": None}
     is_text = [field.dataType.typeName() for field in df.schema.fields] == ["string"]
     head = _head_of(df) if is_text else None
     name = name or ("the text" if is_text else "the table")

@@ -7,7 +7,8 @@ use std::time::Duration;
 use arrow_array::RecordBatchReader as _;
 use headlong_chains::{ChainRules, GapRule, LinkRule};
 use headlong_trace::{
-    Format, Intake, IntakeError, IntakeResult, Shard, SilentProgress, TrustedProxies, take_in,
+    Format, Intake, IntakeError, IntakeProgress, IntakeResult, Shard, SilentProgress,
+    TrustedProxies, take_in,
 };
 use headlong_units::Bytes;
 use pyo3::buffer::PyBuffer;
@@ -18,6 +19,7 @@ use tempfile::NamedTempFile;
 
 use crate::arrow_input::store;
 use crate::errors::{LogError, of_intake};
+use crate::progress::ProgressFunction;
 use crate::raw;
 
 /// Logs, and how to read them.
@@ -28,6 +30,7 @@ pub(crate) struct LogSource {
     reading: Vec<String>,
     /// A stored buffer or table, and what it is called in messages.
     stored: Option<(NamedTempFile, &'static str)>,
+    progress: Option<ProgressFunction>,
 }
 
 impl LogSource {
@@ -51,6 +54,7 @@ impl LogSource {
             allow_dropped: false,
             reading: Vec::new(),
             stored: None,
+            progress: None,
         };
         let mut threads = None;
         for (name, value) in options.into_iter().flatten() {
@@ -62,7 +66,7 @@ impl LogSource {
                 "threads" => threads = Some(value.extract::<usize>()?.max(1)),
                 _ => read.option(&name, &value)?,
             }
-            if !["threads", "memory", "spill"].contains(&name.as_str()) {
+            if !["threads", "memory", "spill", "progress"].contains(&name.as_str()) {
                 read.reading.push(name);
             }
         }
@@ -110,10 +114,12 @@ impl LogSource {
             }
             "spill" => intake.spill = Some(value.extract()?),
             "allow_dropped" => self.allow_dropped = value.extract()?,
+            "progress" => self.progress = Some(ProgressFunction::new(value.clone().unbind())),
             _ => {
                 return Err(PyTypeError::new_err(format!(
                     "unknown option `{name}`; there are files, format, log_format, session_field, \
-                     session_idle_s, title_rule, trusted, memory, threads, spill, allow_dropped"
+                     session_idle_s, title_rule, trusted, memory, threads, spill, allow_dropped, \
+                     progress"
                 )));
             }
         }
@@ -234,13 +240,24 @@ impl LogSource {
     /// Reads the logs.
     pub(crate) fn take_in(&self) -> PyResult<IntakeResult> {
         let name = self.stored.as_ref().map_or("", |(_, name)| name);
-        let taken = take_in(&self.intake, &SilentProgress);
+        let progress: &dyn IntakeProgress = match &self.progress {
+            Some(function) => function,
+            None => &SilentProgress,
+        };
+        let taken = take_in(&self.intake, progress);
         let mut taken = taken.map_err(|error| self.told_of(error, name))?;
         for log in &mut taken.logs {
             log.name = self.named(&log.name, name);
         }
         self.check(&taken)?;
         Ok(taken)
+    }
+
+    /// Reports that so many requests of all are summed.
+    pub(crate) fn summed(&self, done: u64, of: u64) {
+        if let Some(function) = &self.progress {
+            function.call("summing", done, Some(of));
+        }
     }
 
     /// Checks that there are requests, and not too few.
