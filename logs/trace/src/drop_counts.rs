@@ -108,7 +108,10 @@ impl DropCounts {
     /// The same counts of a part of a log that follows `before` lines of it.
     #[must_use]
     pub(crate) fn following(mut self, before: u64) -> Self {
-        let samples = self.by_reason.iter_mut().flat_map(|lines| &mut lines.samples);
+        let samples = self
+            .by_reason
+            .iter_mut()
+            .flat_map(|lines| &mut lines.samples);
         for sample in samples {
             sample.line += before;
             sample.order = sample.line;

@@ -114,9 +114,9 @@ def simulate(
     ``experiment`` is a preset such as ``"youtube-sd"`` or the path of a TOML file; ``set`` changes
     keys (``{"memory": "8GiB"}``), ``grid`` varies them (``{"server.prefetch": ["1MiB", "2MiB"]}``).
     ``rate`` is one rate or several, such as ``"25MiB/s"``; without it the highest rate without a
-    failure is searched. ``seed`` and ``seeds`` choose the viewers. ``progress`` counts the points of
-    a grid: True for a bar (needs ``tqdm``), or a function of ``"simulating"``, the points that are
-    done, and all.
+    failure is searched. ``seed`` and ``seeds`` choose the viewers. ``progress`` counts the points
+    of a grid: True for a bar (needs ``tqdm``), or a function of ``"simulating"``, the points that
+    are done, and all.
 
     A row has the value of each axis under its name, as text; ``offered_mib_s`` (MiB/s; None if no
     rate passed), ``failed_mib_s`` (the lowest rate that failed in the search), ``failures`` (calls,

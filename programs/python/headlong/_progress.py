@@ -20,8 +20,8 @@ class _Bars:
             from tqdm.auto import tqdm
         except ImportError:
             raise ModuleNotFoundError(
-                "progress=True needs the package tqdm: pip install tqdm; or give a function of what "
-                "is done, how much of it, and the total or None"
+                "progress=True needs the package tqdm: pip install tqdm; or give a function of "
+                "what is done, how much of it, and the total or None"
             ) from None
         self._new = tqdm
         self._bars: dict[str, Any] = {}

@@ -48,10 +48,10 @@ def characterise(
     gives it. A partition of it is read as one piece, so the order of rows is that of the
     DataFrame. It is read again if an executor is lost, and has to have the same rows then.
 
-    ``name`` is that of the log in the report ("the table", or "the text"). ``into`` is the number of
-    shards into which sessions are divided, up to 256: by default four for each core that Spark
-    has. Of ``options``, ``files`` names a table that the driver and all executors see under the same
-    path, and ``threads`` is 1 unless it is given.
+    ``name`` is that of the log in the report ("the table", or "the text"). ``into`` is the number
+    of shards into which sessions are divided, up to 256: by default four for each core that Spark
+    has. Of ``options``, ``files`` names a table that the driver and all executors see under the
+    same path, and ``threads`` is 1 unless it is given.
 
     Raises an exception of Spark with the text of :class:`headlong.LogError` if an executor cannot
     read a piece; :class:`headlong.ShardError` if executors have another version, or rows have

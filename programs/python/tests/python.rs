@@ -1,5 +1,5 @@
-//! The tests in Python, with the module that cargo has built for the tests of the workspace. Those of
-//! a wheel, its types, the notebook and Spark are run by `make wheel`.
+//! The tests in Python, with the module that cargo has built for the tests of the workspace. `make
+//! wheel` runs them with a wheel, and those of its types, the notebook and Spark, too.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -41,6 +41,6 @@ fn tests_in_python_pass() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    // Without a test, pytest ends with 5; skipped ones are those of packages that are not installed.
+    // Which tests were skipped, as their packages are not installed.
     eprintln!("{told}");
 }

@@ -121,7 +121,11 @@ fn note_repeated(told: &mut ThreadResults, first_pass: &FirstPass, logs: &LogOri
         .add_samples(DropReason::Repeated, first_pass.repeated, samples.collect());
 }
 
-fn logs_told(logs: LogOrigins, told: &ThreadResults, troubles: &[(u32, String)]) -> Vec<LogSummary> {
+fn logs_told(
+    logs: LogOrigins,
+    told: &ThreadResults,
+    troubles: &[(u32, String)],
+) -> Vec<LogSummary> {
     let mut all: Vec<(u32, LogSummary)> = logs
         .logs
         .into_iter()

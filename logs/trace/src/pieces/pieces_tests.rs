@@ -68,7 +68,11 @@ impl ReadPieces {
 
     /// The name of the log in one run.
     fn name(&self) -> String {
-        self.folder.path().join("requests.csv").display().to_string()
+        self.folder
+            .path()
+            .join("requests.csv")
+            .display()
+            .to_string()
     }
 
     fn survey(&self) -> Result<LogSurvey, PiecesError> {
@@ -157,7 +161,10 @@ fn dropped_lines_and_steps_of_the_clock_have_their_places_in_the_log() {
     assert_eq!(samples.reason, DropReason::Shape);
     assert_eq!(samples.samples[0].line, 32);
     let report = read.report().expect("a report");
-    assert!(report.contains("1 times the clock of a log went back"), "{report}");
+    assert!(
+        report.contains("1 times the clock of a log went back"),
+        "{report}"
+    );
     assert_eq!(report, read.expected());
 }
 
@@ -195,7 +202,10 @@ fn lost_and_repeated_pieces_are_named() {
     let mut read = ReadPieces::of(&crowd(0..60), &[20, 20], 2);
     let part = read.parts.pop().expect("a part");
     let lost = told(read.report());
-    assert!(lost.contains("of all shards are here, of 60 that the pieces have"), "{lost}");
+    assert!(
+        lost.contains("of all shards are here, of 60 that the pieces have"),
+        "{lost}"
+    );
     read.parts.push(part.clone());
     read.parts.push(part);
     assert!(told(read.report()).contains("of all shards are here, of 60"));
@@ -207,7 +217,8 @@ fn lost_and_repeated_pieces_are_named() {
     assert!(told(read.survey()).contains("piece 1 is here twice"));
     read.heads.pop();
     // Piece 5, after five empty ones.
-    read.heads.push(ReadPieces::of(&crowd(0..9), &[0; 5], 3).heads.remove(0));
+    read.heads
+        .push(ReadPieces::of(&crowd(0..9), &[0; 5], 3).heads.remove(0));
     assert!(told(read.survey()).contains("for 2 and for 3 shards"));
     let cut = read.heads[0].len() - 1;
     read.heads = vec![read.heads[0][..cut].to_vec()];
@@ -226,7 +237,10 @@ fn shard_with_missing_requests_is_not_summed() {
     let (number, _) = read.parts.remove(0);
     let shard = read.shard(&survey, &intake, number);
     let error = told(shard.sums(&plan, ChainRules::default()));
-    assert!(error.contains(&format!("of shard {number} are here")), "{error}");
+    assert!(
+        error.contains(&format!("of shard {number} are here")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -248,5 +262,8 @@ fn line_that_changes_the_columns_is_refused() {
     };
     assert!(read(&format!("{head}{line}")).is_ok());
     let error = read(changed).expect_err("columns").to_string();
-    assert!(error.starts_with("access.log, piece 3: a line changes the columns"), "{error}");
+    assert!(
+        error.starts_with("access.log, piece 3: a line changes the columns"),
+        "{error}"
+    );
 }

@@ -126,7 +126,12 @@ impl<'s> ShardRequests<'s> {
         let nothing = |_, _: &mut _, _: &mut [_]| Ok(());
         let sums = sum_sessions::<IntakeError>(parts, &log, (rules, threads), nothing, |_| {})?;
         let shard = (plan.split, self.number);
-        Ok(PartialSums::of_shard(plan.constants.clone(), shard, rules, sums))
+        Ok(PartialSums::of_shard(
+            plan.constants.clone(),
+            shard,
+            rules,
+            sums,
+        ))
     }
 }
 

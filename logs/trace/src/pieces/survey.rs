@@ -35,7 +35,9 @@ pub enum PiecesError {
         number: u32,
     },
     /// Pieces were read for different numbers of shards.
-    #[error("{name}: pieces were read for {one} and for {other} shards; read them all for one number")]
+    #[error(
+        "{name}: pieces were read for {one} and for {other} shards; read them all for one number"
+    )]
     Shards {
         /// The log.
         name: String,
@@ -93,7 +95,10 @@ impl LogSurvey {
         let heads = heads.map(|head| StoredKind::Piece.contents::<PieceHead>(name, head));
         let mut heads = heads.collect::<Result<Vec<_>, _>>()?;
         heads.sort_by_key(|head| head.number);
-        if let Some(pair) = heads.windows(2).find(|pair| pair[0].number == pair[1].number) {
+        if let Some(pair) = heads
+            .windows(2)
+            .find(|pair| pair[0].number == pair[1].number)
+        {
             return Err(PiecesError::Twice {
                 name: name.to_owned(),
                 number: pair[0].number,
