@@ -7,8 +7,7 @@ use std::time::Duration;
 use arrow_array::RecordBatchReader as _;
 use headlong_chains::{ChainRules, GapRule, LinkRule};
 use headlong_trace::{
-    Format, Intake, IntakeError, IntakeProgress, IntakeResult, Shard, SilentProgress,
-    TrustedProxies, take_in,
+    Format, Intake, IntakeProgress, IntakeResult, Shard, SilentProgress, TrustedProxies, take_in,
 };
 use headlong_units::Bytes;
 use pyo3::buffer::PyBuffer;
@@ -28,8 +27,8 @@ pub(crate) struct LogSource {
     allow_dropped: bool,
     /// Names of the given options that say how a log is read.
     reading: Vec<String>,
-    /// A stored buffer or table, and what it is called in messages.
-    stored: Option<(NamedTempFile, &'static str)>,
+    /// A stored buffer or table, which is removed with this.
+    _stored: Option<NamedTempFile>,
     progress: Option<ProgressFunction>,
 }
 
@@ -53,7 +52,7 @@ impl LogSource {
             },
             allow_dropped: false,
             reading: Vec::new(),
-            stored: None,
+            _stored: None,
             progress: None,
         };
         let mut threads = None;
@@ -159,11 +158,17 @@ impl LogSource {
             .map_err(|error| PyOSError::new_err(format!("{}: {error}", folder.display())))
     }
 
+    /// Keeps a stored log, which is called so.
+    fn keep(&mut self, file: NamedTempFile, name: &str) {
+        self.intake.logs = vec![file.path().to_owned()];
+        self.intake.name = Some(name.to_owned());
+        self._stored = Some(file);
+    }
+
     fn store_bytes(&mut self, bytes: &[u8]) -> PyResult<()> {
         let mut file = self.stored_file()?;
         file.write_all(bytes)?;
-        self.intake.logs = vec![file.path().to_owned()];
-        self.stored = Some((file, "the buffer"));
+        self.keep(file, "the buffer");
         Ok(())
     }
 
@@ -177,8 +182,7 @@ impl LogSource {
         // With the lock of Python: the stream may be one of its objects.
         store(reader, &fields, (output, path))
             .map_err(|error| LogError::new_err(format!("the table: {error}")))?;
-        self.intake.logs = vec![path.to_owned()];
-        self.stored = Some((file, "the table"));
+        self.keep(file, "the table");
         Ok(())
     }
 
@@ -221,34 +225,13 @@ impl LogSource {
         self
     }
 
-    /// The error, in which a stored buffer or table has this name.
-    pub(crate) fn told_of(&self, error: IntakeError, name: &str) -> PyErr {
-        match (&self.stored, &error) {
-            (None, _) | (_, IntakeError::Spill { .. }) => of_intake(error),
-            (Some(_), _) => LogError::new_err(self.named(&error.to_string(), name)),
-        }
-    }
-
-    /// A text in which a stored buffer or table has this name instead of the path of its file.
-    fn named(&self, text: &str, name: &str) -> String {
-        match &self.stored {
-            Some((file, _)) => text.replace(&file.path().display().to_string(), name),
-            None => text.to_owned(),
-        }
-    }
-
     /// Reads the logs.
     pub(crate) fn take_in(&self) -> PyResult<IntakeResult> {
-        let name = self.stored.as_ref().map_or("", |(_, name)| name);
         let progress: &dyn IntakeProgress = match &self.progress {
             Some(function) => function,
             None => &SilentProgress,
         };
-        let taken = take_in(&self.intake, progress);
-        let mut taken = taken.map_err(|error| self.told_of(error, name))?;
-        for log in &mut taken.logs {
-            log.name = self.named(&log.name, name);
-        }
+        let taken = take_in(&self.intake, progress).map_err(of_intake)?;
         self.check(&taken)?;
         Ok(taken)
     }
@@ -270,8 +253,7 @@ impl LogSource {
             )));
         }
         if taken.is_mostly_dropped() && !self.allow_dropped {
-            let stored = self.stored.as_ref().map_or("", |(_, name)| name);
-            let notes = self.named(&headlong_trace::summary(taken).join("\n"), stored);
+            let notes = headlong_trace::summary(taken).join("\n");
             return Err(LogError::new_err(format!(
                 "{}: more than a tenth of the lines were dropped; allow_dropped=True reads the rest\n\
                  {notes}",

@@ -43,14 +43,14 @@ pub(crate) fn read_piece<'py>(
         number,
         lines,
         shards,
-        name,
     };
     let read = py.detach(|| {
         let intake = Intake {
+            name: Some(name),
             head: head.map(|head| head.to_vec()),
             ..source.intake().clone()
         };
-        read(&intake, &settings).map_err(|error| source.told_of(error, &settings.name))
+        read(&intake, settings).map_err(of_intake)
     })?;
     let shards = read.shards.iter();
     let shards = shards.map(|(shard, bytes)| (*shard, PyBytes::new(py, bytes)));

@@ -19,11 +19,11 @@ use crate::read::source::{BlockReader, Compression, HEAD_BYTES, LogHead, is_begi
 use crate::read::wrapper::Wrapper;
 
 /// A log to be read.
-pub(crate) struct LogFile {
-    pub(crate) name: String,
+pub(super) struct LogFile {
+    pub(super) name: String,
     pub(super) path: PathBuf,
     /// Its index among the given logs.
-    pub(crate) number: u32,
+    pub(super) number: u32,
     pub(super) packing: Compression,
     pub(super) bytes: Option<u64>,
     pub(super) format: String,
@@ -110,7 +110,7 @@ pub(super) fn open(intake: &Intake) -> Result<LogFiles, IntakeError> {
     let (mut unreadable, mut wrong) = (Vec::new(), Vec::new());
     // A head is dropped once its log is recognised: thousands of them would not fit in memory.
     for (number, path) in (0..).zip(&intake.logs) {
-        let name = display_name(path);
+        let name = intake.name_of(path);
         let head = match look(path, &read_bytes) {
             Ok(head) => head,
             Err(error) => {
@@ -172,7 +172,7 @@ fn contents(
     path: &PathBuf,
     mut head: LogHead,
 ) -> Result<Option<RecognisedLog>, LogFailure> {
-    let log = display_name(path);
+    let log = intake.name_of(path);
     let wrong = |text: String| Err(LogError(text).into());
     let proxies = Arc::new(intake.trusted.clone());
     match head.packing {
@@ -239,14 +239,6 @@ fn contents(
                  {there_is}"
             ))
         }
-    }
-}
-
-fn display_name(path: &PathBuf) -> String {
-    if path == &PathBuf::from("-") {
-        "standard input".to_owned()
-    } else {
-        path.display().to_string()
     }
 }
 

@@ -18,7 +18,7 @@ pub use result::{CatalogueBytes, IntakeResult, LogSummary, SessionIdentification
 
 pub(crate) use finish::finish;
 pub(crate) use layout::{LogLayout, files_table};
-pub(crate) use logs::{LogFile, LogOrigin, LogOrigins};
+pub(crate) use logs::{LogOrigin, LogOrigins};
 pub(crate) use options::PART_BUFFER_BYTES;
 pub(crate) use worker::{ReadResult, ThreadResults, address_of, is_clock_back, part_of};
 
@@ -34,7 +34,7 @@ pub fn take_in(
     progress: &dyn IntakeProgress,
 ) -> Result<IntakeResult, IntakeError> {
     let memory = intake.memory_bound()?;
-    let (logs, read, dropped) = read_logs(intake, &memory, |_| {}, progress)?;
+    let (logs, read, dropped) = read_logs(intake, &memory, 0, progress)?;
     let ReadResult {
         names,
         table,
@@ -51,11 +51,11 @@ pub fn take_in(
 }
 
 /// Reads logs into partitions, in provisional numbers; also returns the unreadable lines of the
-/// files table. `named` may change what a log is called.
+/// files table. The first log has the number `first`.
 pub(crate) fn read_logs(
     intake: &Intake,
     memory: &MemoryBound,
-    named: impl Fn(&mut LogFile),
+    first: u32,
     progress: &dyn IntakeProgress,
 ) -> Result<(LogOrigins, ReadResult, DropCounts), IntakeError> {
     if intake.logs.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn read_logs(
     }
     layout::title_rule(intake)?;
     let mut logs = logs::open(intake)?;
-    logs.logs.iter_mut().for_each(named);
+    logs.logs.iter_mut().for_each(|log| log.number += first);
     let (names, table, dropped) = files_table(intake)?;
     let read = worker::read_all(intake, memory, &logs, (names, table), progress)?;
     Ok((logs.into_origins(), read, dropped))

@@ -15,7 +15,7 @@ use crate::{Intake, IntakeError, LogError, PartitionsError, SilentProgress};
 pub const PIECE_SHARDS_MAX: u32 = PARTS as u32;
 
 /// A piece, and the shards of its log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceSettings {
     /// Number of the piece, in the order of the log.
     pub number: u32,
@@ -23,8 +23,6 @@ pub struct PieceSettings {
     pub lines: u64,
     /// Number of shards, 1 to [`PIECE_SHARDS_MAX`].
     pub shards: u32,
-    /// What the whole log is called.
-    pub name: String,
 }
 
 /// What was read of a piece.
@@ -107,23 +105,19 @@ pub(super) struct PieceRequests {
     pub(super) count: u32,
 }
 
-/// Reads a piece: the only log of `intake`.
+/// Reads a piece: the only log of `intake`, which has the name and the head of the whole.
 ///
 /// # Errors
 /// Those of [`take_in`](crate::take_in), and if a line within the piece changes the columns.
-pub fn read_piece(intake: &Intake, settings: &PieceSettings) -> Result<LogPiece, IntakeError> {
+pub fn read_piece(intake: &Intake, settings: PieceSettings) -> Result<LogPiece, IntakeError> {
     let memory = intake.memory_bound()?;
-    let (logs, read, _) = read_logs(
-        intake,
-        &memory,
-        |log| {
-            log.number = settings.number;
-            log.name.clone_from(&settings.name);
-        },
-        &SilentProgress,
-    )?;
+    let (logs, read, _) = read_logs(intake, &memory, settings.number, &SilentProgress)?;
     let wrong = |what: &str| {
-        let text = format!("{}, piece {}: {what}", settings.name, settings.number);
+        let name = intake
+            .logs
+            .first()
+            .map_or(String::new(), |path| intake.name_of(path));
+        let text = format!("{name}, piece {}: {what}", settings.number);
         IntakeError::Logs(vec![LogError(text)])
     };
     if let Some((_, trouble)) = read.troubles.first() {

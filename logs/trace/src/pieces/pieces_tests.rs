@@ -58,10 +58,12 @@ impl ReadPieces {
             number,
             lines: lines.len() as u64,
             shards,
-            name: self.name(),
         };
-        let intake = intake(self.folder.path(), &lines.concat(), &self.log);
-        let piece = read_piece(&intake, &settings).expect("readable");
+        let intake = Intake {
+            name: Some(self.name()),
+            ..intake(self.folder.path(), &lines.concat(), &self.log)
+        };
+        let piece = read_piece(&intake, settings).expect("readable");
         self.heads.push(piece.head);
         self.parts.extend(piece.shards);
     }
@@ -254,11 +256,13 @@ fn line_that_changes_the_columns_is_refused() {
         number: 3,
         lines: 2,
         shards: 2,
-        name: "access.log".to_owned(),
     };
     let read = |piece: &str| {
-        let intake = intake(folder.path(), piece, &format!("{head}{line}"));
-        read_piece(&intake, &settings)
+        let intake = Intake {
+            name: Some("access.log".to_owned()),
+            ..intake(folder.path(), piece, &format!("{head}{line}"))
+        };
+        read_piece(&intake, settings)
     };
     assert!(read(&format!("{head}{line}")).is_ok());
     let error = read(changed).expect_err("columns").to_string();
