@@ -8,7 +8,6 @@ use super::worker::{ThreadResults, address_of};
 use crate::drop_counts::DroppedLine;
 use crate::files;
 use crate::names::Names;
-use crate::partitions::Partitions;
 use crate::partitions::first_pass::FirstPass;
 use crate::partitions::record::SOURCE_SHIFT;
 use crate::read::DropReason;
@@ -61,7 +60,6 @@ pub(crate) fn finish(
             .into_iter()
             .chain(notes(
                 &told,
-                &parts,
                 if intake.estimates {
                     [files_estimated, files_unsized]
                 } else {
@@ -226,7 +224,6 @@ const YEAR_MS: i64 = 365 * 86_400_000;
 
 fn notes(
     told: &ThreadResults,
-    parts: &Partitions,
     [files_estimated, files_unsized]: [u32; 2],
     logs: &[LogSummary],
     (segments, streams): (usize, usize),
@@ -249,10 +246,6 @@ fn notes(
             u64::from(files_unsized),
             "files have no size in a files table or a reply; they are assumed to end at the highest byte \
              sent, so sessions appear to end later in their title than they do",
-        ),
-        (
-            parts.spilled_bytes(),
-            "bytes of requests did not fit in memory and were spilled to a file",
         ),
     ];
     for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {

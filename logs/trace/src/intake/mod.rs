@@ -45,6 +45,14 @@ pub fn take_in(
     } = read;
     told.dropped.merge(dropped);
     let layout = LogLayout::of(intake, memory.loaded, (names, &table, store.finish()), &told)?;
+    // Not in the report, which is the same for any memory.
+    let spilled_bytes = layout.parts.spilled_bytes();
+    if spilled_bytes > 0 {
+        progress.note(&format!(
+            "{} MiB of requests did not fit in memory and were spilled to a file",
+            spilled_bytes.div_ceil(1 << 20)
+        ));
+    }
     let first_pass = layout.first_pass(intake.threads, layout.has_estimates(intake))?;
     let counts = (told, troubles);
     Ok(finish(intake, memory, logs, (layout, &first_pass), counts))
