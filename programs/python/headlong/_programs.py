@@ -114,9 +114,9 @@ def simulate(
     ``experiment`` is a preset such as ``"youtube-sd"`` or the path of a TOML file; ``set`` changes
     keys (``{"memory": "8GiB"}``), ``grid`` varies them (``{"server.prefetch": ["1MiB", "2MiB"]}``).
     ``rate`` is one rate or several, such as ``"25MiB/s"``; without it the highest rate without a
-    failure is searched. ``seed`` and ``seeds`` choose the viewers. ``progress`` counts the points
-    of a grid: True for a bar (needs ``tqdm``), or a function of ``"simulating"``, the points that
-    are done, and all.
+    failure is searched. ``seed`` and ``seeds`` choose the viewers. ``progress`` counts the rows of
+    a grid: True for a bar (needs ``tqdm``), or a function of ``"simulating"``, the rows that are
+    done, and all.
 
     A row has the value of each axis under its name, as text; ``offered_mib_s`` (MiB/s; None if no
     rate passed), ``failed_mib_s`` (the lowest rate that failed in the search), ``failures`` (calls,
@@ -132,7 +132,8 @@ def simulate(
         words += ["--set", f"{key}={_word(value)}"]
     for name, values in axes.items():
         words += ["--grid", f"{name}={','.join(values)}"]
-    for one in [rate] if isinstance(rate, str) else rate:
+    rates = [rate] if isinstance(rate, str) else list(rate)
+    for one in rates:
         words += ["--rate", one]
     chosen = {"seed": seed, "seeds": seeds, "server": server, "workload": workload}
     words += _options({**chosen, "quick": quick})
@@ -142,12 +143,12 @@ def simulate(
     with tempfile.TemporaryDirectory() as folder, shown(progress if axes else None) as function:
         table, journal = Path(folder) / "rows.csv", Path(folder) / "journal"
         words += _options({"threads": threads, "csv": table, "journal": function and journal})
-        points = math.prod(len(values) for values in axes.values())
+        rows = math.prod(len(values) for values in axes.values()) * max(1, len(rates))
 
         def count() -> None:
             done = journal.read_bytes().count(b"\n") if journal.exists() else 0
             if function:
-                function("simulating", done, points)
+                function("simulating", done, rows)
 
         _run(words, count if function else None)
         with table.open(newline="") as lines:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 #: Called with what is done, how much of it, and the total (None if it is unknown).
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 
-_UNITS = {"reading": "B", "summing": " requests", "simulating": " points"}
+_UNITS = {"reading": "B", "summing": " requests", "simulating": " rows"}
 
 
 class _Bars:

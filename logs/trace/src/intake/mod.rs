@@ -33,7 +33,15 @@ pub fn take_in(
     intake: &Intake,
     progress: &dyn IntakeProgress,
 ) -> Result<IntakeResult, IntakeError> {
-    let memory = intake.memory_bound()?;
+    take_in_within(intake, intake.memory_bound()?, progress)
+}
+
+/// The same within these limits of memory.
+fn take_in_within(
+    intake: &Intake,
+    memory: MemoryBound,
+    progress: &dyn IntakeProgress,
+) -> Result<IntakeResult, IntakeError> {
     let (logs, read, dropped) = read_logs(intake, &memory, 0, progress)?;
     let ReadResult {
         names,
