@@ -8,6 +8,9 @@ cargo clippy --workspace --all-targets -- -D warnings
 for script in scripts/*.sh packaging/package/test.sh packaging/package/p* .ci/run; do
     sh -n "$script"
 done
+if command -v Rscript >/dev/null; then
+    sed -n '/^```r$/,/^```$/{/^```/d;p}' docs/lab/r.md | Rscript -e 'invisible(parse(file("stdin")))'
+fi
 if command -v cargo-deny >/dev/null; then
     cargo deny --log-level error check licenses sources bans
 else

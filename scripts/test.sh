@@ -41,10 +41,9 @@ HEADLONG_BIN=$target/debug/headlong
 export HEADLONG_BIN
 
 # Runs these tests of the workspace, saves the output, and returns the exit code of cargo: a pipe
-# returns that of its last command. Examples are only checked, by the lints. So is the Python package,
-# which has no tests in Rust (`make wheel` tests it).
+# returns that of its last command. Examples are only checked, by the lints.
 cargo_test() {
-    { cargo test --workspace --exclude headlong-python --no-fail-fast "$@" 2>&1 || echo $? >"$work/failed"; } |
+    { cargo test --workspace --no-fail-fast "$@" 2>&1 || echo $? >"$work/failed"; } |
         tee -a "$work/cargo"
     [ ! -e "$work/failed" ] || return "$(cat "$work/failed")"
 }
@@ -63,6 +62,9 @@ slowest() {
 
 begin "setup"
 scripts/setup.sh test
+begin "packages of the tests in Python"
+HEADLONG_PYTHON_PACKAGES=$(scripts/python_packages.sh)
+export HEADLONG_PYTHON_PACKAGES
 begin "web pages"
 scripts/web.sh
 begin "format and lints"
@@ -78,13 +80,13 @@ export RUST_TEST_THREADS
 cargo_test --test 'e*'
 unset RUST_TEST_THREADS
 begin "examples in documentation"
-cargo test --workspace --exclude headlong-python --doc
+cargo test --workspace --doc
 begin "HTTP/2 conformance"
 scripts/h2spec.sh
 begin "Kubernetes example"
 scripts/kubernetes.py
 begin "mutations"
-cargo test --workspace --exclude headlong-python --features headlong-faults/mutants --test faults mutants::
+cargo test --workspace --features headlong-faults/mutants --test faults mutants::
 begin "tests of the soak's checks"
 python3 scripts/soak/tests.py
 if [ -f web/package.json ]; then

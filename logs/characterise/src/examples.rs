@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use headlong_chains::Request;
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,29 @@ const DETAIL_MS: i64 = 720_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ExampleSession {
     score: u64,
+    /// Its number in the process that read it.
     session: u32,
     requests: Vec<Request>,
+}
+
+impl ExampleSession {
+    /// Whether a session is a better example: by its score, and of equal ones by what it requests
+    /// and when. Numbers of sessions do not count, as each process that reads a piece of a log has
+    /// its own.
+    fn is_worse_than(&self, score: u64, requests: &[Request]) -> bool {
+        match score.cmp(&self.score) {
+            Ordering::Greater => true,
+            Ordering::Less => false,
+            Ordering::Equal => contents(requests).lt(contents(&self.requests)),
+        }
+    }
+}
+
+/// What is requested and when, in order.
+fn contents(requests: &[Request]) -> impl Iterator<Item = (i64, i64, u32, [Option<u64>; 3])> {
+    let bytes = |r: &Request| [Some(r.offset), r.asked_bytes, Some(r.sent_bytes)];
+    let each = requests.iter();
+    each.map(move |r| (r.received_ms, r.completed_ms, r.file, bytes(r)))
 }
 
 sums! {
@@ -35,12 +57,15 @@ sums! {
     }
 }
 
-/// Keeps the better example; of equal ones the one with the lower session number.
+/// Keeps the better example.
 impl Merge for Option<ExampleSession> {
     fn merge(&mut self, other: Self) {
-        let rank = |example: &ExampleSession| (example.score, u32::MAX - example.session);
-        if other.as_ref().map(rank) > self.as_ref().map(rank) {
-            *self = other;
+        let Some(other) = other else {
+            return;
+        };
+        let is_better = |ours: &ExampleSession| ours.is_worse_than(other.score, &other.requests);
+        if self.as_ref().is_none_or(is_better) {
+            *self = Some(other);
         }
     }
 }
@@ -91,12 +116,9 @@ fn consider(
     score: u64,
     requests: usize,
 ) {
-    let rank = (score, u32::MAX - view.session);
-    let is_better = best
-        .as_ref()
-        .is_none_or(|best| rank > (best.score, u32::MAX - best.session));
-    if is_better && requests > 0 {
-        let shown = &view.requests[..requests.min(view.requests.len()).min(REQUESTS_MAX)];
+    let shown = &view.requests[..requests.min(view.requests.len()).min(REQUESTS_MAX)];
+    let is_better = |best: &ExampleSession| best.is_worse_than(score, shown);
+    if !shown.is_empty() && best.as_ref().is_none_or(is_better) {
         *best = Some(ExampleSession {
             score,
             session: view.session,

@@ -1,5 +1,7 @@
 //! Dropped lines, counted by reason, with the first samples of each.
 
+use serde::{Deserialize, Serialize};
+
 use crate::read::DropReason;
 
 /// Samples kept per reason.
@@ -9,7 +11,7 @@ pub(crate) const SAMPLES_MAX: usize = 5;
 const SHOWN_BYTES_MAX: usize = 160;
 
 /// A line that was dropped.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DroppedLine {
     /// Global line order, for sorting.
     pub(crate) order: u64,
@@ -22,7 +24,7 @@ pub struct DroppedLine {
 }
 
 /// Lines dropped for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedLines {
     /// The reason.
     pub reason: DropReason,
@@ -33,7 +35,7 @@ pub struct DroppedLines {
 }
 
 /// All dropped lines, by reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DropCounts {
     by_reason: Vec<DroppedLines>,
 }
@@ -101,6 +103,20 @@ impl DropCounts {
             ours.samples.sort_unstable();
             ours.samples.truncate(SAMPLES_MAX);
         }
+    }
+
+    /// The same counts of a part of a log that follows `before` lines of it.
+    #[must_use]
+    pub(crate) fn following(mut self, before: u64) -> Self {
+        let samples = self
+            .by_reason
+            .iter_mut()
+            .flat_map(|lines| &mut lines.samples);
+        for sample in samples {
+            sample.line += before;
+            sample.order = sample.line;
+        }
+        self
     }
 
     /// Counts lines whose text is no longer available.

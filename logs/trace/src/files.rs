@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use headlong_chains::{ContentKind, FileInfo};
+use serde::{Deserialize, Serialize};
 
 use crate::drop_counts::DropCounts;
 use crate::names::{Interner, Names, QuickMap, Renumber};
@@ -226,7 +227,7 @@ fn row(line: &[u8], columns: &FilesColumns, names: &Interners) -> Result<FileRow
 }
 
 /// Properties of a file found in the log itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct FileHint {
     /// Its size from a reply; 0 if unknown.
     pub(crate) size_bytes: u64,
@@ -237,7 +238,7 @@ pub(crate) struct FileHint {
 }
 
 /// Usage of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct FileUse {
     /// The highest byte sent.
     pub(crate) end: u64,
@@ -245,6 +246,15 @@ pub(crate) struct FileUse {
     pub(crate) long_bytes: u64,
     /// Total time that these sessions used it, ms.
     pub(crate) long_ms: u64,
+}
+
+impl FileHint {
+    /// Adds what another part of the log tells.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.size_bytes = self.size_bytes.max(other.size_bytes);
+        self.kbps = self.kbps.max(other.kbps);
+        self.reached_bytes = self.reached_bytes.max(other.reached_bytes);
+    }
 }
 
 impl FileUse {

@@ -20,6 +20,7 @@ mod ordered_turns;
 mod page;
 mod parquet;
 mod partitions;
+mod pieces;
 mod read;
 mod segment_files;
 mod shards;
@@ -48,6 +49,10 @@ pub use parquet::{
     TableWriter,
 };
 pub use partitions::{Partitions, PartitionsError};
+pub use pieces::{
+    LogPiece, LogSurvey, PIECE_SHARDS_MAX, PieceSettings, PiecesError, ShardRequests, SumPlan,
+    read_piece,
+};
 pub use read::recognise::TriedFormat;
 pub use read::{
     DropReason, FieldMap, FieldMapError, Format, FormatError, ParsedLog, ParsedLogError,

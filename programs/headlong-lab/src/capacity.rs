@@ -107,6 +107,7 @@ pub(crate) fn answer(arguments: &CapacityArgs) -> anyhow::Result<()> {
     have_folders(&[("--html", arguments.html.as_deref())])?;
     let intake = Intake {
         keep_unplaced: true,
+        devices_and_drives: false,
         ..arguments.source.intake(arguments.reading_memory.0)?
     };
     let log = arguments.source.take_in(&intake, arguments.json)?;

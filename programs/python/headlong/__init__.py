@@ -26,6 +26,9 @@ Options of reading, the same for all functions on logs (:class:`LogOptions`):
     what does not fit in memory
 ``allow_dropped``
     read the log even if more than a tenth of its lines are dropped
+``progress``
+    True for bars, in notebooks and terminals (needs ``tqdm``); or a function that is called with
+    ``"reading"`` (bytes) or ``"summing"`` (requests), how much is done, and the total or None
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 from . import _native
 from ._native import HeadlongError, LogError, ShardError, Sums, Table, __version__
 from ._programs import ProgramError, capacity, simulate
+from ._progress import Progress, with_shown
 
 __all__ = [
     "ArrowStream",
@@ -45,6 +49,7 @@ __all__ = [
     "LogError",
     "LogOptions",
     "ProgramError",
+    "Progress",
     "ShardError",
     "Source",
     "Sums",
@@ -100,6 +105,7 @@ class LogOptions(TypedDict, total=False):
     threads: int | None
     spill: StrPath | None
     allow_dropped: bool | None
+    progress: bool | Progress | None
 
 
 def read_log(source: Source, **options: Unpack[LogOptions]) -> Table:
@@ -112,7 +118,8 @@ def read_log(source: Source, **options: Unpack[LogOptions]) -> Table:
     Raises :class:`LogError` if the log cannot be read or recognised, or more than a tenth of its
     lines are dropped; the text names the log and the line. ``Table.notes`` tells what was dropped.
     """
-    return _native.read_log(source, **options)
+    with with_shown(options) as given:
+        return _native.read_log(source, **given)
 
 
 def chains(
@@ -132,7 +139,8 @@ def chains(
     arrival (``"idle"``). ``link``: one successor and predecessor each, or all adjacent requests
     are one chain (``"component"``).
     """
-    return _native.chains(source, gap=gap, link=link, **options)
+    with with_shown(options) as given:
+        return _native.chains(source, gap=gap, link=link, **given)
 
 
 def characterise(
@@ -148,7 +156,8 @@ def characterise(
     of them is that of the whole log, byte for byte. They can be pickled and stored
     (``Sums.to_bytes``), and ``headlong trace merge`` reads the same bytes.
     """
-    return _native.characterise(source, gap=gap, link=link, **options)
+    with with_shown(options) as given:
+        return _native.characterise(source, gap=gap, link=link, **given)
 
 
 def split(
@@ -158,7 +167,8 @@ def split(
 
     Each shard can be characterised on another machine, without the others.
     """
-    return _native.split(source, folder, into, **options)
+    with with_shown(options) as given:
+        return _native.split(source, folder, into, **given)
 
 
 def merge(parts: Iterable[Sums | bytes]) -> Sums:

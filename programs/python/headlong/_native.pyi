@@ -64,3 +64,23 @@ def characterise(source: object, gap: str = ..., link: str = ..., **options: Any
 def split(
     source: object, folder: str | os.PathLike[str], into: int, **options: Any
 ) -> list[os.PathLike[str]]: ...
+
+# Logs in pieces, for headlong.spark.
+def read_piece(
+    source: object,
+    piece: tuple[int, int, int],
+    name: str,
+    head: bytes | None = None,
+    **options: Any,
+) -> tuple[bytes, list[tuple[int, bytes]]]: ...
+def survey(name: str, heads: list[bytes]) -> bytes: ...
+def shard_usage(survey: bytes, number: int, parts: list[bytes], **options: Any) -> bytes: ...
+def sum_plan(survey: bytes, usages: list[bytes], **options: Any) -> bytes: ...
+def shard_sums(
+    survey: bytes,
+    plan: bytes,
+    number: int,
+    parts: list[bytes],
+    chain_rules: tuple[str, str],
+    **options: Any,
+) -> bytes: ...

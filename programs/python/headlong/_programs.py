@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ._native import HeadlongError
+from ._progress import Progress, shown
 
 PROGRAM = "headlong-lab"
 #: Names another program.
@@ -48,15 +50,33 @@ def program() -> str:
     return found
 
 
-def _run(words: list[str]) -> str:
-    """Runs the program, and returns what it prints."""
-    done = subprocess.run(
-        [program(), *words], stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True
-    )
-    if done.returncode != 0:
-        told = done.stderr.strip() or f"{PROGRAM} ended with {done.returncode}"
-        raise ProgramError(told, done.returncode)
-    return done.stdout
+def _run(words: list[str], meanwhile: Callable[[], None] | None = None) -> str:
+    """Runs the program, and returns what it prints; ``meanwhile`` is called several times."""
+    out = subprocess.PIPE
+    with subprocess.Popen(
+        [program(), *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out, text=True
+    ) as child:
+        try:
+            printed, told = _ended(child, meanwhile)
+        except BaseException:
+            child.kill()
+            raise
+    if child.returncode != 0:
+        told = told.strip() or f"{PROGRAM} ended with {child.returncode}"
+        raise ProgramError(told, child.returncode)
+    return printed
+
+
+def _ended(child: subprocess.Popen[str], meanwhile: Callable[[], None] | None) -> tuple[str, str]:
+    while meanwhile:
+        try:
+            both = child.communicate(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            meanwhile()
+        else:
+            meanwhile()
+            return both
+    return child.communicate()
 
 
 def _word(value: object) -> str:
@@ -87,13 +107,16 @@ def simulate(
     workload: str | None = None,
     quick: bool = False,
     threads: int | None = None,
+    progress: bool | Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Simulates an experiment in virtual time: a row for each point of the grid, and each rate.
 
     ``experiment`` is a preset such as ``"youtube-sd"`` or the path of a TOML file; ``set`` changes
     keys (``{"memory": "8GiB"}``), ``grid`` varies them (``{"server.prefetch": ["1MiB", "2MiB"]}``).
     ``rate`` is one rate or several, such as ``"25MiB/s"``; without it the highest rate without a
-    failure is searched. ``seed`` and ``seeds`` choose the viewers.
+    failure is searched. ``seed`` and ``seeds`` choose the viewers. ``progress`` counts the rows of
+    a grid: True for a bar (needs ``tqdm``), or a function of ``"simulating"``, the rows that are
+    done, and all.
 
     A row has the value of each axis under its name, as text; ``offered_mib_s`` (MiB/s; None if no
     rate passed), ``failed_mib_s`` (the lowest rate that failed in the search), ``failures`` (calls,
@@ -109,16 +132,25 @@ def simulate(
         words += ["--set", f"{key}={_word(value)}"]
     for name, values in axes.items():
         words += ["--grid", f"{name}={','.join(values)}"]
-    for one in [rate] if isinstance(rate, str) else rate:
+    rates = [rate] if isinstance(rate, str) else list(rate)
+    for one in rates:
         words += ["--rate", one]
     chosen = {"seed": seed, "seeds": seeds, "server": server, "workload": workload}
     words += _options({**chosen, "quick": quick})
     if not axes:
         # One point: that of an empty grid.
         words += ["--only", _run([*words, "--list"]).split()[0]]
-    with tempfile.TemporaryDirectory() as folder:
-        table = Path(folder) / "rows.csv"
-        _run([*words, *_options({"threads": threads, "csv": table})])
+    with tempfile.TemporaryDirectory() as folder, shown(progress if axes else None) as function:
+        table, journal = Path(folder) / "rows.csv", Path(folder) / "journal"
+        words += _options({"threads": threads, "csv": table, "journal": function and journal})
+        rows = math.prod(len(values) for values in axes.values()) * max(1, len(rates))
+
+        def count() -> None:
+            done = journal.read_bytes().count(b"\n") if journal.exists() else 0
+            if function:
+                function("simulating", done, rows)
+
+        _run(words, count if function else None)
         with table.open(newline="") as lines:
             return [_typed(row, axes) for row in csv.DictReader(lines)]
 

@@ -3,10 +3,14 @@
 //!
 //! Invariants: Python's lock is released while a log is read or summed; every error is an exception
 //! that names the log, shard or option.
+// `cargo test --lib` makes a program of every library; without Python this one cannot be linked.
+#![cfg(not(test))]
 
 mod arrow_input;
 mod errors;
 mod log_source;
+mod pieces;
+mod progress;
 mod raw;
 mod sums;
 mod table;
@@ -17,6 +21,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::errors::{HeadlongError, LogError, ShardError};
+    #[pymodule_export]
+    use super::pieces::{read_piece, shard_sums, shard_usage, sum_plan, survey};
     #[pymodule_export]
     use super::sums::{Sums, characterise, split};
     #[pymodule_export]

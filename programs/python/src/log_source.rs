@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_array::RecordBatchReader as _;
 use headlong_chains::{ChainRules, GapRule, LinkRule};
 use headlong_trace::{
-    Format, Intake, IntakeResult, Shard, SilentProgress, TrustedProxies, take_in,
+    Format, Intake, IntakeProgress, IntakeResult, Shard, SilentProgress, TrustedProxies, take_in,
 };
 use headlong_units::Bytes;
 use pyo3::buffer::PyBuffer;
@@ -18,6 +18,7 @@ use tempfile::NamedTempFile;
 
 use crate::arrow_input::store;
 use crate::errors::{LogError, of_intake};
+use crate::progress::ProgressFunction;
 use crate::raw;
 
 /// Logs, and how to read them.
@@ -26,8 +27,9 @@ pub(crate) struct LogSource {
     allow_dropped: bool,
     /// Names of the given options that say how a log is read.
     reading: Vec<String>,
-    /// A stored buffer or table, and what it is called in messages.
-    stored: Option<(NamedTempFile, &'static str)>,
+    /// A stored buffer or table, which is removed with this.
+    _stored: Option<NamedTempFile>,
+    progress: Option<ProgressFunction>,
 }
 
 impl LogSource {
@@ -36,6 +38,13 @@ impl LogSource {
         source: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        let mut read = Self::without_log(options)?;
+        read.logs(source)?;
+        Ok(read)
+    }
+
+    /// The options alone, for what was read elsewhere.
+    pub(crate) fn without_log(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut read = Self {
             intake: Intake {
                 keep_unplaced: true,
@@ -43,7 +52,8 @@ impl LogSource {
             },
             allow_dropped: false,
             reading: Vec::new(),
-            stored: None,
+            _stored: None,
+            progress: None,
         };
         let mut threads = None;
         for (name, value) in options.into_iter().flatten() {
@@ -55,13 +65,12 @@ impl LogSource {
                 "threads" => threads = Some(value.extract::<usize>()?.max(1)),
                 _ => read.option(&name, &value)?,
             }
-            if !["threads", "memory", "spill"].contains(&name.as_str()) {
+            if !["threads", "memory", "spill", "progress"].contains(&name.as_str()) {
                 read.reading.push(name);
             }
         }
         let intake = &mut read.intake;
         intake.threads = threads.unwrap_or_else(|| Intake::threads_for(intake.memory_bytes_max));
-        read.logs(source)?;
         Ok(read)
     }
 
@@ -104,10 +113,12 @@ impl LogSource {
             }
             "spill" => intake.spill = Some(value.extract()?),
             "allow_dropped" => self.allow_dropped = value.extract()?,
+            "progress" => self.progress = Some(ProgressFunction::new(value.clone().unbind())),
             _ => {
                 return Err(PyTypeError::new_err(format!(
                     "unknown option `{name}`; there are files, format, log_format, session_field, \
-                     session_idle_s, title_rule, trusted, memory, threads, spill, allow_dropped"
+                     session_idle_s, title_rule, trusted, memory, threads, spill, allow_dropped, \
+                     progress"
                 )));
             }
         }
@@ -147,11 +158,17 @@ impl LogSource {
             .map_err(|error| PyOSError::new_err(format!("{}: {error}", folder.display())))
     }
 
+    /// Keeps a stored log, which is called so.
+    fn keep(&mut self, file: NamedTempFile, name: &str) {
+        self.intake.logs = vec![file.path().to_owned()];
+        self.intake.name = Some(name.to_owned());
+        self._stored = Some(file);
+    }
+
     fn store_bytes(&mut self, bytes: &[u8]) -> PyResult<()> {
         let mut file = self.stored_file()?;
         file.write_all(bytes)?;
-        self.intake.logs = vec![file.path().to_owned()];
-        self.stored = Some((file, "the buffer"));
+        self.keep(file, "the buffer");
         Ok(())
     }
 
@@ -165,8 +182,7 @@ impl LogSource {
         // With the lock of Python: the stream may be one of its objects.
         store(reader, &fields, (output, path))
             .map_err(|error| LogError::new_err(format!("the table: {error}")))?;
-        self.intake.logs = vec![path.to_owned()];
-        self.stored = Some((file, "the table"));
+        self.keep(file, "the table");
         Ok(())
     }
 
@@ -188,6 +204,11 @@ impl LogSource {
         }
     }
 
+    /// The logs and options.
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
     /// Most memory, bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.intake.memory_bytes_max
@@ -206,18 +227,24 @@ impl LogSource {
 
     /// Reads the logs.
     pub(crate) fn take_in(&self) -> PyResult<IntakeResult> {
-        let told = |text: String| match &self.stored {
-            Some((file, name)) => text.replace(&file.path().display().to_string(), name),
-            None => text,
+        let progress: &dyn IntakeProgress = match &self.progress {
+            Some(function) => function,
+            None => &SilentProgress,
         };
-        let mut taken =
-            take_in(&self.intake, &SilentProgress).map_err(|error| match of_intake(error) {
-                error if self.stored.is_none() => error,
-                error => LogError::new_err(told(error.to_string())),
-            })?;
-        for log in &mut taken.logs {
-            log.name = told(std::mem::take(&mut log.name));
+        let taken = take_in(&self.intake, progress).map_err(of_intake)?;
+        self.check(&taken)?;
+        Ok(taken)
+    }
+
+    /// Reports that so many requests of all are summed.
+    pub(crate) fn summed(&self, done: u64, of: u64) {
+        if let Some(function) = &self.progress {
+            function.call("summing", done, Some(of));
         }
+    }
+
+    /// Checks that there are requests, and not too few.
+    pub(crate) fn check(&self, taken: &IntakeResult) -> PyResult<()> {
         let name = || taken.logs.first().map_or("", |log| log.name.as_str());
         if taken.requests == 0 {
             return Err(LogError::new_err(format!(
@@ -226,14 +253,14 @@ impl LogSource {
             )));
         }
         if taken.is_mostly_dropped() && !self.allow_dropped {
-            let notes = told(headlong_trace::summary(&taken).join("\n"));
+            let notes = headlong_trace::summary(taken).join("\n");
             return Err(LogError::new_err(format!(
                 "{}: more than a tenth of the lines were dropped; allow_dropped=True reads the rest\n\
                  {notes}",
                 name()
             )));
         }
-        Ok(taken)
+        Ok(())
     }
 }
 

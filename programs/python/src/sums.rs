@@ -114,7 +114,8 @@ pub(crate) fn characterise(
         let threads = source.threads();
         if let Some(path) = source.shard()? {
             let shard = Shard::open(path, source.memory_bytes()).map_err(of_shards)?;
-            let sums = PartialSums::of(&shard, rules, threads, |_| {});
+            let done = |requests| source.summed(requests, shard.requests());
+            let sums = PartialSums::of(&shard, rules, threads, done);
             return sums.map(Sums).map_err(of_shards);
         }
         let taken = source.take_in()?;
@@ -125,7 +126,8 @@ pub(crate) fn characterise(
             title: String::new(),
             command: String::new(),
         };
-        let sums = characterise_sums(&taken, &settings, |_| {});
+        let done = |requests| source.summed(requests, taken.requests);
+        let sums = characterise_sums(&taken, &settings, done);
         sums.map(Sums).map_err(of_characterise)
     })
 }

@@ -1,6 +1,7 @@
 """Logs as Arrow tables, and their chains."""
 
 import io
+import sys
 import threading
 from pathlib import Path
 
@@ -157,3 +158,27 @@ def test_other_threads_run_while_a_log_is_read() -> None:
         turns += 1
     thread.join()
     assert turns >= 5
+
+
+def test_progress_is_told_until_all_is_done(log: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    headlong.characterise(log, progress=lambda *step: told.append(step))
+    size, requests = log.stat().st_size, log.read_text().count("\n") - 1
+    assert ("reading", size, size) in told
+    assert told[-1] == ("summing", requests, requests)
+
+
+def test_progress_that_fails_ends_nothing(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[BaseException] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda found: failures.append(found.exc_value))
+    table = headlong.read_log(log, progress=lambda *_: 1 // 0)
+    assert len(table) > 0
+    assert {type(error) for error in failures} == {ZeroDivisionError}
+
+
+def test_bars_need_their_package(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install tqdm"):
+        headlong.read_log(log, progress=True)

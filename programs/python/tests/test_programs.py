@@ -8,9 +8,15 @@ from headlong import _programs
 
 
 def test_grid_has_a_row_for_each_point_and_rate() -> None:
+    steps: list[tuple[str, int, int | None]] = []
     rows = headlong.simulate(
-        "youtube-sd", grid={"memory": ["1GiB", "2GiB"]}, rate=["2MiB/s", "3MiB/s"], threads=2
+        "youtube-sd",
+        grid={"memory": ["1GiB", "2GiB"]},
+        rate=["2MiB/s", "3MiB/s"],
+        threads=2,
+        progress=lambda *step: steps.append(step),
     )
+    assert steps[-1] == ("simulating", 4, 4)
     told = [(row["memory"], row["offered_mib_s"]) for row in rows]
     assert told == [("1GiB", 2.0), ("1GiB", 3.0), ("2GiB", 2.0), ("2GiB", 3.0)]
     assert all(row["viewers"] > 0 and row["failures"] == 0 for row in rows)

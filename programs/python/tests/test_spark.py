@@ -29,6 +29,8 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.ui.enabled": "false",
+        # Several pieces even of a small log.
+        "spark.sql.files.maxPartitionBytes": "32k",
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -61,48 +63,83 @@ def executors() -> list[int]:
 
 def test_table_of_requests_gives_the_report_of_one_process(spark: SparkSession, log: Path) -> None:
     df = spark.read.csv(str(log), header=True, inferSchema=True)
+    assert df.rdd.getNumPartitions() > 2
     sums = headlong.spark.characterise(df, into=5)
     assert sums.shards == [0, 1, 2, 3, 4]
     expected = headlong.characterise(df.toArrow())
     assert sums.report_json() == expected.report_json()
 
 
-def test_killed_executor_changes_nothing(spark: SparkSession, log: Path, tmp_path: Path) -> None:
-    expected = headlong.characterise(log).report_json()
-    paths = [os.fspath(path) for path in headlong.split(log, tmp_path / "shards", 8)]
-    summing = headlong.spark.summing(paths, {"threads": 1})
+def test_lines_of_a_text_give_the_report_of_one_process(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    odd = tmp_path / "odd.csv"
+    lines = log.read_text().splitlines(keepends=True)
+    odd.write_text("".join([*lines[:3000], "not a line\n", *lines[3000:]]))
+    df = spark.read.text(str(odd), lineSep="\n")
+    assert df.rdd.getNumPartitions() > 2
+    sums = headlong.spark.characterise(df, name=str(odd), gap="idle")
+    assert "odd.csv:3001: not a line" in str(sums.notes)
+    assert sums.report_json() == headlong.characterise(odd, gap="idle").report_json()
+
+
+def test_killed_executor_changes_nothing(
+    spark: SparkSession, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started, killed = tmp_path / "started", tmp_path / "killed"
     started.mkdir()
+    reading = headlong.spark.reading
 
-    def slowly(batches):
-        # The first four tasks end; the others wait until an executor was killed.
-        for batch in batches:
-            number = batch.column(0).to_pylist()[0]
+    def slowly(*how):
+        read = reading(*how)
+
+        def wait(batches):
+            # The first two tasks end; the others wait until an executor was killed.
+            from pyspark import TaskContext
+
+            number = TaskContext.get().partitionId()
             (started / f"{number}-{os.getpid()}").touch()
             end = time.monotonic() + 120
-            while number >= 4 and not killed.exists() and time.monotonic() < end:
+            while number >= 2 and not killed.exists() and time.monotonic() < end:
                 time.sleep(0.05)
-            yield from summing(iter([batch]))
+            yield from read(batches)
+
+        return wait
 
     def kill() -> None:
         end = time.monotonic() + 120
         while time.monotonic() < end:
-            waiting = [path for path in started.iterdir() if int(path.name.split("-")[0]) >= 4]
+            waiting = [path for path in started.iterdir() if int(path.name.split("-")[0]) >= 2]
             if waiting and (found := executors()):
                 os.kill(found[0], signal.SIGKILL)
                 killed.touch()
                 return
             time.sleep(0.05)
 
+    monkeypatch.setattr(headlong.spark, "reading", slowly)
     killer = threading.Thread(target=kill)
     killer.start()
-    rows = spark.range(0, 8, 1, 8).mapInArrow(slowly, "shard long, sums binary").collect()
+    df = spark.read.text(str(log), lineSep="\n")
+    sums = headlong.spark.characterise(df, name=str(log))
     killer.join()
     assert killed.exists(), "no executor was found"
     told = [int(path.name.split("-")[0]) for path in started.iterdir()]
     assert len(told) > len(set(told)), "no task was started twice"
-    sums = headlong.merge(bytes(row.sums) for row in rows)
-    assert sums.report_json() == expected
+    assert sums.report_json() == headlong.characterise(log).report_json()
+
+
+def test_shards_of_a_split_give_the_report_of_the_log(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    shards = headlong.split(log, tmp_path / "shards", 3)
+    sums = headlong.spark.sum_shards(spark, shards)
+    assert sums.report_json() == headlong.characterise(log).report_json()
+
+
+def test_text_that_is_no_log_is_an_error(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("what is this",)] * 9, "line string")
+    with pytest.raises(Exception, match="the text is in no known format"):
+        headlong.spark.characterise(df)
 
 
 def test_missing_shard_is_an_error_that_names_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import headlong
 import pytest
+from headlong import _native
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +68,39 @@ def test_failed_merge_changes_nothing(parts: list[headlong.Sums]) -> None:
     with pytest.raises(headlong.ShardError):
         one.merge(one)
     assert one.shards == [0] and one.shards_total == 7
+
+
+def test_log_read_in_pieces_gives_the_report_of_one_process(log: Path) -> None:
+    lines = log.read_text().splitlines(keepends=True)
+    cuts = [0, 900, 901, 2500, len(lines)]
+    heads, parts = [], {number: [] for number in range(5)}
+    head = "".join(lines[:100]).encode()
+    for number, (start, end) in enumerate(zip(cuts, cuts[1:])):
+        text = "".join(lines[start:end]).encode()
+        first, rest = _native.read_piece(text, (number, end - start, 5), str(log), head)
+        heads.append(first)
+        for shard, part in rest:
+            parts[shard].append(part)
+    survey = _native.survey(str(log), heads)
+    usages = [_native.shard_usage(survey, shard, found) for shard, found in parts.items()]
+    plan = _native.sum_plan(survey, usages)
+    rules = ("received", "one-to-one")
+    sums = [_native.shard_sums(survey, plan, shard, part, rules) for shard, part in parts.items()]
+    assert headlong.merge(sums).report_json() == headlong.characterise(log).report_json()
+
+
+def test_pieces_that_do_not_fit_are_named(log: Path) -> None:
+    text = log.read_bytes()
+    head, _ = _native.read_piece(text, (0, 1, 2), "a.log")
+    survey = _native.survey("a.log", [head])
+    for call, words in [
+        (lambda: _native.survey("a.log", [head, head]), "a.log: piece 0 is here twice"),
+        (lambda: _native.survey("a.log", [head[:-1]]), "a.log: is cut or damaged"),
+        (lambda: _native.sum_plan(survey, []), "a.log: 0 requests of all shards are here"),
+        (lambda: _native.shard_usage(head[1:], 0, []), "is not what was read of a piece"),
+    ]:
+        with pytest.raises(headlong.ShardError) as told:
+            call()
+        assert words in str(told.value), told.value
+    with pytest.raises(headlong.LogError, match="a.log is in no known format"):
+        _native.read_piece(b"what\n" * 9, (0, 9, 2), "a.log")

@@ -40,11 +40,13 @@ impl Experiment {
             false => std::fs::read_to_string(name),
         };
         let text = text.map_err(|error| {
-            let hint = match is_file(name) {
-                true => String::new(),
-                false => format!("; of the presets, {}", suggestion(name, preset::names())),
+            let text = match is_file(name) {
+                true => format!("cannot be read: {error}"),
+                false => format!(
+                    "is neither a preset nor the name of a file, FILE.toml; {}",
+                    suggestion(name, preset::names())
+                ),
             };
-            let text = format!("cannot be read: {error}{hint}");
             Mistakes::at(&ValueLocation::File(name.to_owned()), [text])
         })?;
         let file = Path::new(name);
@@ -158,11 +160,16 @@ mod tests {
     }
 
     #[test]
-    fn unknown_experiment_is_reported_with_nearest_preset() {
-        let told = Experiment::named("youtube-s", false, &[]).expect_err("unknown");
-        assert!(
-            told.to_string().contains("did you mean `youtube-sd`"),
-            "{told}"
+    fn misspelled_preset_is_told_the_nearest() {
+        let told = |name| {
+            let named = Experiment::named(name, false, &[]);
+            named.expect_err("unknown").to_string()
+        };
+        assert_eq!(
+            told("yuotube-sd"),
+            "yuotube-sd: is neither a preset nor the name of a file, FILE.toml; did you mean \
+             `youtube-sd`?"
         );
+        assert!(told("x/yuotube-sd.toml").contains("x/yuotube-sd.toml: cannot be read: "));
     }
 }

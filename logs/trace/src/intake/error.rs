@@ -71,4 +71,4 @@ pub enum IntakeError {
 /// Why one log cannot be read, with the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct LogError(pub(super) String);
+pub struct LogError(pub(crate) String);

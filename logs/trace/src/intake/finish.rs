@@ -1,100 +1,45 @@
-//! Completes intake: assigns final numbers, counts the sessions of viewers, and collects file
-//! properties.
+//! Completes intake: counts the sessions of viewers, and collects properties of files and remarks.
 
-use super::error::IntakeError;
-use super::logs::LogFiles;
+use super::layout::LogLayout;
+use super::logs::LogOrigins;
 use super::options::{Intake, MemoryBound};
 use super::result::{IntakeResult, LogSummary, SessionIdentification};
-use super::worker::{ReadResult, ThreadResults};
+use super::worker::{ThreadResults, address_of};
 use crate::drop_counts::DroppedLine;
-use crate::files::{self, FileFacts, FilesTable};
-use crate::names::{Names, Renumber};
-use crate::partitions::Partitions;
+use crate::files;
+use crate::names::Names;
 use crate::partitions::first_pass::FirstPass;
-use crate::partitions::maps::NumberMaps;
 use crate::partitions::record::SOURCE_SHIFT;
 use crate::read::DropReason;
-use crate::segment_files::JoinedFiles;
-use crate::titles;
 
-/// Turns the result of reading into the final intake.
-pub(super) fn finish(
+/// What was counted while logs were read, and the errors that ended some of them early.
+pub(crate) type ReadCounts = (ThreadResults, Vec<(u32, String)>);
+
+/// The intake, after the first pass over its requests.
+pub(crate) fn finish(
     intake: &Intake,
     memory: MemoryBound,
-    logs: LogFiles,
-    read: ReadResult,
-) -> Result<IntakeResult, IntakeError> {
-    let ReadResult {
-        names,
-        table,
-        store,
-        mut told,
-        troubles,
-    } = read;
-    let (file_names, file_numbers) = names.files.finish();
-    let (ids, sessions) = names.sessions.finish();
-    let (viewer_names, viewers) = names.viewers.finish();
-    let (devices, device_numbers) = names.devices.finish();
-    let (disks, disk_places) = names.disks.finish();
-    let facts = facts(&file_names, &file_numbers, &table, &told);
-    let rule = title_rule(intake)?;
-    let (titles, titles_by) = titles::of_files(&file_names, &facts, rule.as_ref(), &names.titles);
-    let (title_names, title_numbers) = names.titles.finish();
-    let titles: Vec<u32> = titles
-        .into_iter()
-        .map(|title| title_numbers.of(title).unwrap_or_default())
-        .collect();
-    let JoinedFiles {
-        names: file_names,
-        facts,
-        titles,
-        places,
-        streams,
-        segments,
-    } = JoinedFiles::of(file_names, facts, titles);
-    let disk_numbers = files::disk_numbers(&disks);
-    let file_disks = files::file_disks(&facts, &disk_places, &disk_numbers);
-    let has_viewers = viewer_names.whole_len() > 0;
-    let idle_ms = i64::try_from(intake.session_idle.as_millis()).unwrap_or(i64::MAX);
-    let maps = NumberMaps {
-        sessions,
-        viewers,
-        sessions_named: ids.whole_len() as u32,
-        bases: has_viewers.then(Vec::new),
-        files: file_numbers,
-        places,
-        devices: device_numbers,
-        disks: disk_places,
-        disk_numbers,
-        titles: titles.clone(),
-        file_disks: file_disks.clone(),
-        idle_ms,
-        drop_repeated: do_logs_overlap(&told),
-        is_settled: false,
-    };
-    let mut parts = Partitions::new(store.finish(), maps, memory.loaded);
-    let with_files = intake.estimates && is_anything_unknown(&facts);
-    let first_pass = if has_viewers || with_files || parts.maps.drop_repeated {
-        let first_pass = parts.first_pass(intake.threads, with_files);
-        first_pass.map_err(|error| error.named(&ids, &viewer_names))?
-    } else {
-        FirstPass::default()
-    };
-    note_repeated(&mut told, &first_pass, &logs);
+    logs: LogOrigins,
+    (mut layout, first_pass): (LogLayout, &FirstPass),
+    (mut told, troubles): ReadCounts,
+) -> IntakeResult {
+    note_repeated(&mut told, first_pass, &logs);
     let one_address = one_address(
-        &viewer_names,
-        &first_pass,
-        ids.whole_len() as u32,
+        &layout.viewers,
+        first_pass,
+        layout.parts.maps.sessions_named,
         told.requests,
     );
-    let counts: Option<Vec<u32>> = has_viewers.then(|| {
-        let whole = ids.whole_len() + viewer_names.whole_len();
-        (0..whole as u32)
-            .map(|key| first_pass.counts.get(&key).copied().unwrap_or(1))
-            .collect()
-    });
-    let session_names = ids.joined(&viewer_names, counts.as_deref());
-    parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
+    let session_names = layout.divide(first_pass);
+    let LogLayout {
+        file_names,
+        facts,
+        titles,
+        file_disks,
+        streams,
+        parts,
+        ..
+    } = layout;
     let files = files::infos(&file_names, &facts, &first_pass.files, &titles, &file_disks);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
     let files_told = files::known_properties(&facts);
@@ -109,20 +54,19 @@ pub(super) fn finish(
     let logs = logs_told(logs, &told, &troubles);
     let sessions_by = sessions_by(intake, &told);
     let span_ms = span(&told);
-    Ok(IntakeResult {
+    IntakeResult {
         sessions: session_names.len() as u32,
         notes: one_address
             .into_iter()
             .chain(notes(
                 &told,
-                &parts,
                 if intake.estimates {
                     [files_estimated, files_unsized]
                 } else {
                     [0; 2]
                 },
                 &logs,
-                (segments, streams.len()),
+                (layout.segments, streams.len()),
             ))
             .collect(),
         streams,
@@ -132,7 +76,7 @@ pub(super) fn finish(
         untimed: told.untimed,
         unplaced: told.unplaced,
         has_files_table: intake.files.is_some(),
-        titles_by,
+        titles_by: layout.titles_by,
         unused,
         dropped: told.dropped,
         parts,
@@ -141,67 +85,17 @@ pub(super) fn finish(
         files_estimated,
         file_names,
         session_names,
-        title_names,
-        devices,
-        disks,
+        title_names: layout.title_names,
+        devices: layout.devices,
+        disks: layout.disks,
         span_ms,
         sessions_by,
         logs,
         memory,
-    })
-}
-
-/// The compiled rule for titles.
-pub(super) fn title_rule(intake: &Intake) -> Result<Option<regex_lite::Regex>, IntakeError> {
-    let rule = intake.title_rule.as_deref();
-    let ready = |rule: &str| {
-        titles::rule(rule).map_err(|what| IntakeError::TitleRule {
-            rule: rule.to_owned(),
-            what,
-        })
-    };
-    rule.map(ready).transpose()
-}
-
-fn facts(
-    names: &Names,
-    numbers: &Renumber,
-    table: &FilesTable,
-    told: &ThreadResults,
-) -> Vec<FileFacts> {
-    let mut facts = vec![FileFacts::default(); names.len()];
-    let mut of = |file: u32, change: &dyn Fn(&mut FileFacts)| {
-        let place = numbers.of(file).map(|number| number as usize);
-        if let Some(facts) = place.and_then(|place| facts.get_mut(place)) {
-            change(facts);
-        }
-    };
-    for row in &table.rows {
-        of(row.file, &|facts| facts.row = Some(*row));
     }
-    for (file, hint) in &told.hints {
-        of(*file, &|facts| facts.hint = *hint);
-    }
-    facts
 }
 
-/// Whether some property of a file can only be estimated from usage.
-fn is_anything_unknown(facts: &[FileFacts]) -> bool {
-    facts.iter().any(FileFacts::is_incomplete)
-}
-
-/// Whether two logs overlap in time, so that a request may be in both.
-fn do_logs_overlap(told: &ThreadResults) -> bool {
-    let mut spans: Vec<(i64, i64)> = told
-        .logs
-        .values()
-        .map(|(_, first, last)| (*first, *last))
-        .collect();
-    spans.sort_unstable();
-    spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
-}
-
-fn note_repeated(told: &mut ThreadResults, first_pass: &FirstPass, logs: &LogFiles) {
+fn note_repeated(told: &mut ThreadResults, first_pass: &FirstPass, logs: &LogOrigins) {
     if first_pass.repeated == 0 {
         return;
     }
@@ -225,7 +119,11 @@ fn note_repeated(told: &mut ThreadResults, first_pass: &FirstPass, logs: &LogFil
         .add_samples(DropReason::Repeated, first_pass.repeated, samples.collect());
 }
 
-fn logs_told(logs: LogFiles, told: &ThreadResults, troubles: &[(u32, String)]) -> Vec<LogSummary> {
+fn logs_told(
+    logs: LogOrigins,
+    told: &ThreadResults,
+    troubles: &[(u32, String)],
+) -> Vec<LogSummary> {
     let mut all: Vec<(u32, LogSummary)> = logs
         .logs
         .into_iter()
@@ -292,9 +190,8 @@ fn one_address(
     // Viewers with the same address are neighbours in the order of their names.
     for viewer in 0..viewers.whole_len() as u32 {
         let name = viewers.bytes(viewer);
-        let end = memchr::memrchr(b'~', &name).unwrap_or(name.len());
-        if name[..end] != address[..] {
-            address = name[..end].to_vec();
+        if address_of(&name) != address {
+            address = address_of(&name).to_vec();
             current = (0, 0);
         }
         let key = sessions_named + viewer;
@@ -308,10 +205,8 @@ fn one_address(
     if count * 2 <= requests || count < ONE_ADDRESS_REQUESTS_MIN {
         return None;
     }
-    let name = viewers.get(viewer).to_string();
-    let address = name
-        .rsplit_once('~')
-        .map_or(name.as_str(), |(address, _)| address);
+    let name = viewers.bytes(viewer);
+    let address = String::from_utf8_lossy(address_of(&name));
     let are = match agents {
         1 => "1 viewer".to_owned(),
         agents => format!("{agents} viewers, told apart by their agents"),
@@ -329,7 +224,6 @@ const YEAR_MS: i64 = 365 * 86_400_000;
 
 fn notes(
     told: &ThreadResults,
-    parts: &Partitions,
     [files_estimated, files_unsized]: [u32; 2],
     logs: &[LogSummary],
     (segments, streams): (usize, usize),
@@ -352,10 +246,6 @@ fn notes(
             u64::from(files_unsized),
             "files have no size in a files table or a reply; they are assumed to end at the highest byte \
              sent, so sessions appear to end later in their title than they do",
-        ),
-        (
-            parts.spilled_bytes(),
-            "bytes of requests did not fit in memory and were spilled to a file",
         ),
     ];
     for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {

@@ -37,15 +37,13 @@ fn packed(text: &str) -> Vec<u8> {
 }
 
 /// Intake with other memory limits.
-fn take_in_within(
+fn taken_within(
     intake: &Intake,
     change: impl Fn(&mut MemoryBound),
 ) -> Result<IntakeResult, IntakeError> {
     let mut memory = intake.memory_bound().expect("a bound");
     change(&mut memory);
-    let logs = logs::open(intake).expect("logs");
-    let read = worker::read_all(intake, &memory, &logs, &SilentProgress)?;
-    finish::finish(intake, memory, logs, read)
+    take_in_within(intake, memory, &SilentProgress)
 }
 
 fn all(taken: &IntakeResult) -> Vec<Request> {
@@ -479,13 +477,17 @@ fn requests_are_spilled_and_large_partitions_divided() {
     let log = put(folder.path(), "a.csv", generated(60_000));
     let intake = intake(&[log]);
     let whole = take_in(&intake, &SilentProgress).expect("readable logs");
-    let spilled = take_in_within(&intake, |memory| {
+    let spilled = taken_within(&intake, |memory| {
         (memory.kept, memory.loaded) = (100_000, 8 * 150 * crate::partitions::REQUEST_BYTES);
     });
     let spilled = spilled.expect("finished");
     assert!(spilled.parts.spilled_bytes() > 0);
     assert!(spilled.parts.len() > whole.parts.len());
     assert_eq!(all(&spilled), all(&whole));
+    assert_eq!(
+        spilled.notes, whole.notes,
+        "a report is the same for any memory"
+    );
     let sessions = spilled.parts.each_unsorted(2, |_, requests| {
         let mut sessions: Vec<u32> = requests.iter().map(|request| request.session).collect();
         sessions.sort_unstable();
@@ -512,7 +514,7 @@ fn viewer_with_too_many_requests_is_named_with_a_remedy() {
     };
     let text: String = (0..2000).map(line).collect();
     let intake = intake(&[put(folder.path(), "a.log", text)]);
-    let outcome = take_in_within(&intake, |memory| {
+    let outcome = taken_within(&intake, |memory| {
         memory.loaded = 8 * 100 * crate::partitions::REQUEST_BYTES;
     });
     let error = outcome.map(|_| ()).expect_err("too many").to_string();
@@ -544,7 +546,7 @@ fn unwritable_spill_folder_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut intake = intake(&[put(folder.path(), "a.csv", generated(5000))]);
     intake.spill = Some(folder.path().join("none"));
-    let outcome = take_in_within(&intake, |memory| memory.kept = 0);
+    let outcome = taken_within(&intake, |memory| memory.kept = 0);
     let error = outcome.map(|_| ()).expect_err("no folder").to_string();
     assert!(
         error.contains("cannot be written to") && error.contains("/none"),
@@ -563,7 +565,7 @@ fn names_beyond_their_share_of_memory_are_an_error() {
         ));
     }
     let intake = intake(&[put(folder.path(), "a.csv", text)]);
-    let outcome = take_in_within(&intake, |memory| memory.names = 12 << 20);
+    let outcome = taken_within(&intake, |memory| memory.names = 12 << 20);
     let error = outcome.map(|_| ()).expect_err("too many names").to_string();
     assert!(error.contains("exceed their limit of 12 MiB"), "{error}");
 }

@@ -67,7 +67,36 @@ pub(super) struct LogFiles {
     pub(super) read_bytes: Arc<AtomicU64>,
 }
 
+/// Where a log came from, once it is read.
+pub(crate) struct LogOrigin {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+    pub(crate) format: String,
+    pub(crate) unused: Vec<String>,
+}
+
+/// The logs once they are read.
+pub(crate) struct LogOrigins {
+    pub(crate) logs: Vec<LogOrigin>,
+    /// Logs that were not read.
+    pub(crate) left_out: Vec<(u32, LogSummary)>,
+}
+
 impl LogFiles {
+    /// What remains of them once they are read.
+    pub(super) fn into_origins(self) -> LogOrigins {
+        let logs = self.logs.into_iter().map(|log| LogOrigin {
+            name: log.name,
+            number: log.number,
+            format: log.format,
+            unused: log.unused,
+        });
+        LogOrigins {
+            logs: logs.collect(),
+            left_out: self.left_out,
+        }
+    }
+
     /// Total size of all logs on disk, if known.
     pub(super) fn bytes_total(&self) -> Option<u64> {
         self.logs.iter().map(|log| log.bytes).sum()
@@ -81,7 +110,7 @@ pub(super) fn open(intake: &Intake) -> Result<LogFiles, IntakeError> {
     let (mut unreadable, mut wrong) = (Vec::new(), Vec::new());
     // A head is dropped once its log is recognised: thousands of them would not fit in memory.
     for (number, path) in (0..).zip(&intake.logs) {
-        let name = display_name(path);
+        let name = intake.name_of(path);
         let head = match look(path, &read_bytes) {
             Ok(head) => head,
             Err(error) => {
@@ -143,7 +172,7 @@ fn contents(
     path: &PathBuf,
     mut head: LogHead,
 ) -> Result<Option<RecognisedLog>, LogFailure> {
-    let log = display_name(path);
+    let log = intake.name_of(path);
     let wrong = |text: String| Err(LogError(text).into());
     let proxies = Arc::new(intake.trusted.clone());
     match head.packing {
@@ -179,7 +208,8 @@ fn contents(
         Compression::Plain | Compression::Gzip | Compression::Zstd => {}
     }
     let given = intake.format.as_ref();
-    match recognise(&head.bytes, given, intake.session_field.as_deref()) {
+    let first = intake.head.as_deref().unwrap_or(&head.bytes);
+    match recognise(first, given, intake.session_field.as_deref()) {
         Ok(found) => {
             let contents = LogContents::Lines {
                 reader: found.reader.trusting(&proxies),
@@ -209,14 +239,6 @@ fn contents(
                  {there_is}"
             ))
         }
-    }
-}
-
-fn display_name(path: &PathBuf) -> String {
-    if path == &PathBuf::from("-") {
-        "standard input".to_owned()
-    } else {
-        path.display().to_string()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Options of intake, its memory limits, and the receiver of its progress.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::IntakeError;
@@ -11,18 +11,23 @@ use crate::read::source::BLOCK_BYTES;
 use crate::read::{Format, TrustedProxies};
 
 /// Bytes that a thread buffers for a partition before storing them.
-pub(super) const PART_BUFFER_BYTES: usize = 16 << 10;
+pub(crate) const PART_BUFFER_BYTES: usize = 16 << 10;
 
 /// The logs to read, and the options of reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intake {
     /// Logs; `-` is standard input. Compressed logs (gzip, zstd) are decompressed while reading.
     pub logs: Vec<PathBuf>,
+    /// What the only log is called in messages and reports, if not by its path.
+    pub name: Option<String>,
     /// The files table: `file,title,kind,kbps,size,disk,duration_s`, of which only `file` is
     /// required.
     pub files: Option<PathBuf>,
     /// `None`: each log's format is recognised by its first lines.
     pub format: Option<Format>,
+    /// The lines by which the format is recognised, if these are not the first of the log, as for a
+    /// part of one.
+    pub head: Option<Vec<u8>>,
     /// The variable, column, key or header that identifies the session, if it has no known name.
     pub session_field: Option<String>,
     /// The proxies whose lists of clients' addresses are believed.
@@ -64,8 +69,10 @@ impl Default for Intake {
     fn default() -> Self {
         Self {
             logs: Vec::new(),
+            name: None,
             files: None,
             format: None,
+            head: None,
             session_field: None,
             trusted: TrustedProxies::default(),
             session_idle: Duration::from_secs(30 * 60),
@@ -117,6 +124,15 @@ impl fmt::Display for MemoryBound {
 }
 
 impl Intake {
+    /// What the log at this path is called.
+    pub(crate) fn name_of(&self, path: &Path) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None if path == Path::new("-") => "standard input".to_owned(),
+            None => path.display().to_string(),
+        }
+    }
+
     /// Whether devices and drives are recorded: requests of two logs are duplicates only if they
     /// agree in everything.
     pub(super) fn looks_at_devices_and_drives(&self) -> bool {

@@ -2,6 +2,8 @@
 
 mod record_requests;
 
+pub(crate) use record_requests::{address_of, part_of};
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -23,33 +25,48 @@ use crate::read::source::{BlockReader, LineBlock};
 use crate::read::{DropReason, Format, LineReader, device, trimmed};
 
 /// Result of reading.
-pub(super) struct ReadResult {
-    pub(super) names: Interners,
-    pub(super) table: FilesTable,
-    pub(super) store: ChunkStore,
-    pub(super) told: ThreadResults,
+pub(crate) struct ReadResult {
+    pub(crate) names: Interners,
+    pub(crate) table: FilesTable,
+    pub(crate) store: ChunkStore,
+    pub(crate) told: ThreadResults,
     /// Errors that ended a log early, by log.
-    pub(super) troubles: Vec<(u32, String)>,
+    pub(crate) troubles: Vec<(u32, String)>,
+    /// Whether a line within a log changed its columns.
+    pub(crate) columns_changed: bool,
+}
+
+/// The clock of a log in a block of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BlockClock {
+    /// Log position of its first line.
+    pub(crate) place: u64,
+    /// First completion in it, ms.
+    pub(crate) first_ms: i64,
+    /// Last completion in it, ms.
+    pub(crate) last_ms: i64,
 }
 
 /// Results of one thread, or of all.
 #[derive(Debug, Default)]
-pub(super) struct ThreadResults {
-    pub(super) dropped: DropCounts,
-    pub(super) requests: u64,
-    pub(super) bytes: u64,
-    pub(super) unnamed: u64,
-    pub(super) untimed: u64,
+pub(crate) struct ThreadResults {
+    pub(crate) dropped: DropCounts,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) unnamed: u64,
+    pub(crate) untimed: u64,
     /// Partial requests without an offset.
-    pub(super) unplaced: u64,
+    pub(crate) unplaced: u64,
     /// Readable last lines without a line end.
-    pub(super) unended: u64,
+    pub(crate) unended: u64,
     /// Steps of more than a minute backwards from one line to the next.
-    pub(super) clocks_back: u64,
+    pub(crate) clocks_back: u64,
+    /// First and last completion of each block of lines, by the log position of the block.
+    pub(crate) clocks: Vec<BlockClock>,
     /// Requests, first arrival and last completion of each log.
-    pub(super) logs: QuickMap<u32, (u64, i64, i64)>,
+    pub(crate) logs: QuickMap<u32, (u64, i64, i64)>,
     /// By provisional file number.
-    pub(super) hints: QuickMap<u32, FileHint>,
+    pub(crate) hints: QuickMap<u32, FileHint>,
 }
 
 impl ThreadResults {
@@ -71,21 +88,35 @@ impl ThreadResults {
         self.unplaced += other.unplaced;
         self.unended += other.unended;
         self.clocks_back += other.clocks_back;
+        self.clocks.extend(other.clocks);
         for (log, mut span) in other.logs {
             self.add_span(log, &mut span);
         }
         for (file, hint) in other.hints {
-            let ours = self.hints.entry(file).or_default();
-            ours.size_bytes = ours.size_bytes.max(hint.size_bytes);
-            ours.kbps = ours.kbps.max(hint.kbps);
-            ours.reached_bytes = ours.reached_bytes.max(hint.reached_bytes);
+            self.hints.entry(file).or_default().add(hint);
         }
+    }
+
+    /// Counts the steps backwards between blocks.
+    fn count_steps_between_blocks(&mut self) {
+        self.clocks.sort_unstable();
+        let is_step = |pair: &&[BlockClock]| {
+            let [before, after] = [pair[0], pair[1]];
+            before.place >> SOURCE_SHIFT == after.place >> SOURCE_SHIFT
+                && is_clock_back(before.last_ms, after.first_ms)
+        };
+        self.clocks_back += self.clocks.windows(2).filter(is_step).count() as u64;
     }
 }
 
 /// Larger backward steps of the clock are reported, ms; requests that end at almost the same time
 /// may be logged in any order.
 const CLOCK_BACK_MS: i64 = 60_000;
+
+/// Whether the clock went back from one line to the next.
+pub(crate) fn is_clock_back(before_ms: i64, ms: i64) -> bool {
+    ms < before_ms.saturating_sub(CLOCK_BACK_MS)
+}
 
 /// State shared by all threads.
 struct SharedState<'a> {
@@ -102,6 +133,7 @@ struct SharedState<'a> {
     /// Self-describing formats, tried on lines that do not match the format of their log.
     others: Vec<LineReader>,
     troubles: Mutex<Vec<(u32, String)>>,
+    columns_changed: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -111,19 +143,15 @@ enum WorkerFailure {
     Spill(io::Error),
 }
 
-/// Reads all logs.
+/// Reads all logs, whose files table was read with these names.
 pub(super) fn read_all(
     intake: &Intake,
     memory: &MemoryBound,
     logs: &LogFiles,
+    (names, table): (Interners, FilesTable),
     progress: &dyn IntakeProgress,
 ) -> Result<ReadResult, IntakeError> {
-    let names = Interners::new();
     let mut told = ThreadResults::default();
-    let table = match &intake.files {
-        Some(path) => FilesTable::open(path, &names, &mut told.dropped)?,
-        None => FilesTable::default(),
-    };
     let folder = intake.spill.clone().unwrap_or_else(std::env::temp_dir);
     let store = ChunkStore::new(PARTS, memory.kept, folder.clone());
     let shared = SharedState {
@@ -141,6 +169,7 @@ pub(super) fn read_all(
         lines_max: intake.lines_max.unwrap_or(u64::MAX),
         others: other_readers(logs, intake),
         troubles: Mutex::default(),
+        columns_changed: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
     };
     let work = || IntakeWorker::new(&shared).run(progress);
@@ -166,8 +195,11 @@ pub(super) fn read_all(
             },
         })?);
     }
+    told.count_steps_between_blocks();
+    let columns_changed = shared.columns_changed.load(Relaxed);
     let troubles = shared.troubles.into_inner();
     Ok(ReadResult {
+        columns_changed,
         troubles: troubles.unwrap_or_else(PoisonError::into_inner),
         names,
         table,
@@ -281,6 +313,7 @@ impl<'s> IntakeWorker<'s> {
         let has_nul = memchr::memchr(0, &block.bytes).is_some();
         let last = block.bytes.len();
         let (mut start, mut line_number, mut before_ms) = (0, block.line_first, i64::MIN);
+        let mut first_ms = None;
         for line in &block.too_long {
             self.drop_line(log, DropReason::TooLong, *line, b"");
         }
@@ -310,10 +343,11 @@ impl<'s> IntakeWorker<'s> {
             match self.read(&reader, line, &mut row) {
                 Ok(entry) => {
                     self.told.unended += u64::from(is_unended);
-                    if entry.completed_ms < before_ms.saturating_sub(CLOCK_BACK_MS) {
+                    if is_clock_back(before_ms, entry.completed_ms) {
                         self.told.clocks_back += 1;
                     }
                     before_ms = entry.completed_ms;
+                    first_ms.get_or_insert(before_ms);
                     self.push(log, number, &entry, line)?;
                 }
                 Err(reason) => {
@@ -328,6 +362,11 @@ impl<'s> IntakeWorker<'s> {
                 }
             }
         }
+        self.told.clocks.extend(first_ms.map(|first_ms| BlockClock {
+            place: (u64::from(log.number) << SOURCE_SHIFT) | block.line_first,
+            first_ms,
+            last_ms: before_ms,
+        }));
         Ok(())
     }
 
@@ -484,6 +523,7 @@ impl SharedState<'_> {
         }
         let before = reader.clone();
         if let Some(after) = reader.behind(&block.bytes) {
+            self.columns_changed.fetch_or(after != before, Relaxed);
             *reader = after;
         }
         Some(before)

@@ -1,7 +1,21 @@
 //! Reasons why lines are not requests.
 
+use serde::{Deserialize, Serialize};
+
 /// Why a line is not a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    thiserror::Error,
+    Serialize,
+    Deserialize,
+)]
 pub enum DropReason {
     /// A header, a comment or a session summary: expected.
     #[error("a header, a comment or a summary, not a request")]

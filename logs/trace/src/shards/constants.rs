@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::QuickMap;
 use crate::read::DropReason;
 use crate::summary::summary;
-use crate::{IntakeResult, PartitionsError};
+use crate::{IntakeResult, Partitions, PartitionsError};
 
 /// The constants of a log, which all its shards have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,13 +44,15 @@ pub fn characterise_bytes_max(taken: &IntakeResult, threads: usize) -> u64 {
 impl LogConstants {
     /// Those of logs that were taken in.
     pub(crate) fn of(taken: &IntakeResult, threads: usize) -> Result<Self, PartitionsError> {
+        let device_sessions = sessions_by_device(&taken.parts, taken.devices.len(), threads)?;
+        Ok(Self::new(taken, device_sessions))
+    }
+
+    /// The same with these [`sessions_by_device`].
+    pub(crate) fn new(taken: &IntakeResult, device_sessions: Vec<u64>) -> Self {
         let devices = 0..taken.devices.len() as u32;
         let titles = taken.files.iter().map(|file| file.title + 1).max();
-        let device_sessions = match taken.devices.len() > DEVICES_MAX {
-            true => sessions_by_device(taken, threads)?,
-            false => Vec::new(),
-        };
-        Ok(Self {
+        Self {
             files: taken.files.clone(),
             streams: taken.streams.clone(),
             devices: devices
@@ -65,7 +67,7 @@ impl LogConstants {
             name: name_of(taken),
             about: about(taken),
             words: Vec::new(),
-        })
+        }
     }
 
     /// Whether a log may have them. Sums have lists of the length of their largest number, so others,
@@ -128,9 +130,17 @@ impl LogConstants {
     }
 }
 
-/// The number of sessions on each type of device.
-fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, PartitionsError> {
-    let counts = taken.parts.each_unsorted(threads, |_, requests| {
+/// The number of sessions on each type of device; empty if these are few enough to be counted
+/// separately.
+pub(crate) fn sessions_by_device(
+    parts: &Partitions,
+    devices: usize,
+    threads: usize,
+) -> Result<Vec<u64>, PartitionsError> {
+    if devices <= DEVICES_MAX {
+        return Ok(Vec::new());
+    }
+    let counts = parts.each_unsorted(threads, |_, requests| {
         requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
         let mut counts: QuickMap<u16, u64> = QuickMap::default();
         for session in requests.chunk_by(|one, other| one.session == other.session) {
@@ -138,7 +148,7 @@ fn sessions_by_device(taken: &IntakeResult, threads: usize) -> Result<Vec<u64>, 
         }
         counts
     })?;
-    let mut all = vec![0; taken.devices.len()];
+    let mut all = vec![0; devices];
     for (device, count) in counts.into_iter().flatten() {
         if let Some(sum) = all.get_mut(usize::from(device)) {
             *sum += count;

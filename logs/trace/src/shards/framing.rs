@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::ShardError;
 
-/// Version of both formats. It changes with every change of what is stored or how it is summed;
+/// Version of all formats. It changes with every change of what is stored or how it is summed;
 /// `partial_sums_keep_their_bytes` finds one.
 pub(super) const FORMAT: u32 = 1;
 
@@ -22,9 +22,10 @@ pub(super) const CHECKSUM_BYTES: usize = 8;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StoredKind {
+pub(crate) enum StoredKind {
     Shard,
     Partial,
+    Piece,
 }
 
 impl StoredKind {
@@ -32,6 +33,7 @@ impl StoredKind {
         match self {
             Self::Shard => "shard",
             Self::Partial => "partial",
+            Self::Piece => "piece",
         }
     }
 
@@ -39,6 +41,7 @@ impl StoredKind {
         match self {
             Self::Shard => "a shard of a log",
             Self::Partial => "a partial sum",
+            Self::Piece => "what was read of a piece of a log",
         }
     }
 
@@ -46,6 +49,7 @@ impl StoredKind {
         match self {
             Self::Shard => "`headlong trace split` writes shards",
             Self::Partial => "`headlong trace characterise --partial FILE SHARD` writes one",
+            Self::Piece => "`headlong.spark.characterise` makes it",
         }
     }
 
@@ -53,6 +57,7 @@ impl StoredKind {
         match self {
             Self::Shard => "split the log again",
             Self::Partial => "sum its shard again",
+            Self::Piece => "read the log again",
         }
     }
 
@@ -80,6 +85,7 @@ impl StoredKind {
                 remedy: match self {
                     Self::Shard => "split and sum with one version",
                     Self::Partial => "sum all shards and merge with one version",
+                    Self::Piece => "install one version on all machines",
                 },
             }),
             _ => Err(ShardError::Kind {
@@ -99,7 +105,7 @@ impl StoredKind {
     }
 
     /// The bytes of a file with these contents.
-    pub(super) fn framed<T: Serialize>(self, contents: &T) -> Vec<u8> {
+    pub(crate) fn framed<T: Serialize>(self, contents: &T) -> Vec<u8> {
         let mut bytes = self.line().into_bytes();
         bytes.extend_from_slice(&packed(contents));
         let sum = xxh3_64(&bytes);
@@ -108,7 +114,7 @@ impl StoredKind {
     }
 
     /// The contents of such a file.
-    pub(super) fn contents<T: DeserializeOwned>(
+    pub(crate) fn contents<T: DeserializeOwned>(
         self,
         name: &str,
         bytes: &[u8],
@@ -127,7 +133,7 @@ impl StoredKind {
 }
 
 /// Serialised.
-pub(super) fn stored<T: Serialize>(contents: &T) -> Vec<u8> {
+pub(crate) fn stored<T: Serialize>(contents: &T) -> Vec<u8> {
     postcard::to_stdvec(contents).expect("plain data in memory can be serialised")
 }
 

@@ -20,9 +20,11 @@ pub use error::ShardError;
 pub use partial::PartialSums;
 pub use shard::{SHARDS_MAX, Shard, SplitSettings, split};
 
-pub(crate) use constants::LogConstants;
+pub(crate) use constants::{LogConstants, sessions_by_device};
+pub(crate) use framing::{StoredKind, stored};
 pub(crate) use session_sums::sum_sessions;
+pub(crate) use shard::SplitIdentity;
 
 #[cfg(test)]
 #[path = "shards_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -33,13 +33,24 @@ struct SummedShard {
 impl PartialSums {
     /// The sums of a whole log, as its only shard.
     pub(crate) fn whole(constants: LogConstants, rules: ChainRules, sums: Accumulators) -> Self {
+        let split = SplitIdentity::whole(&constants);
+        Self::of_shard(constants, (split, 0), rules, sums)
+    }
+
+    /// The sums of this shard of a log.
+    pub(crate) fn of_shard(
+        constants: LogConstants,
+        (split, number): (SplitIdentity, u32),
+        rules: ChainRules,
+        sums: Accumulators,
+    ) -> Self {
         let name = constants.logs();
         Self {
-            split: SplitIdentity::whole(&constants),
+            split,
             constants,
             rules,
             sums,
-            shards: vec![SummedShard { number: 0, name }],
+            shards: vec![SummedShard { number, name }],
         }
     }
 

@@ -45,11 +45,11 @@ pub struct SplitSettings {
 
 /// Identity of a split: parts with the same one are of the same log, read with the same options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SplitIdentity {
+pub(crate) struct SplitIdentity {
     /// Hash of the constants and of all shards.
-    log: u128,
+    pub(crate) log: u128,
     /// Number of shards.
-    pub(super) shards: u32,
+    pub(crate) shards: u32,
 }
 
 impl SplitIdentity {

@@ -11,7 +11,7 @@ const LOADED_BYTES: u64 = 64 << 20;
 
 /// A line of a log, of a viewer with or without a session id.
 #[derive(Debug, Clone)]
-struct Line {
+pub(crate) struct Line {
     viewer: u32,
     has_id: bool,
     ms: u64,
@@ -22,7 +22,7 @@ struct Line {
     bytes: u64,
 }
 
-fn lines(most: usize) -> impl Strategy<Value = Vec<Line>> {
+pub(crate) fn lines(most: usize) -> impl Strategy<Value = Vec<Line>> {
     let line = (
         (0u32..90, prop::bool::weighted(0.7)),
         (0u64..9_000_000, 0u64..90_000),
@@ -45,7 +45,7 @@ fn lines(most: usize) -> impl Strategy<Value = Vec<Line>> {
     prop::collection::vec(line, 1..most)
 }
 
-fn text_of(lines: &[Line]) -> String {
+pub(crate) fn text_of(lines: &[Line]) -> String {
     let mut text =
         String::from("ts_ms,service_ms,session,address,agent,device,file,offset,size,bytes\n");
     for line in lines {
@@ -84,7 +84,7 @@ fn text_of(lines: &[Line]) -> String {
     text
 }
 
-fn taken(folder: &Path, text: &str) -> IntakeResult {
+pub(crate) fn taken(folder: &Path, text: &str) -> IntakeResult {
     let log = folder.join("requests.csv");
     std::fs::write(&log, text).expect("written");
     let intake = Intake {
@@ -130,7 +130,7 @@ fn stored(shard: &Path) -> PartialSums {
     PartialSums::from_bytes(&shard.display().to_string(), &bytes).expect("readable")
 }
 
-fn merged(parts: Vec<PartialSums>) -> Result<String, ShardError> {
+pub(crate) fn merged(parts: Vec<PartialSums>) -> Result<String, ShardError> {
     let mut parts = parts.into_iter();
     let mut all = parts.next().expect("a part");
     for part in parts {
@@ -140,7 +140,7 @@ fn merged(parts: Vec<PartialSums>) -> Result<String, ShardError> {
     Ok(serde_json::to_string(&report).expect("JSON"))
 }
 
-fn one_run(log: &IntakeResult) -> String {
+pub(crate) fn one_run(log: &IntakeResult) -> String {
     let report = characterise(log, &settings(), |_| {}).expect("a report");
     serde_json::to_string(&report).expect("JSON")
 }

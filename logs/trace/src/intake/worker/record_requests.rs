@@ -193,6 +193,11 @@ impl IntakeWorker<'_> {
 }
 
 /// The partition of the session with this hash.
-fn part_of(session_hash: u64) -> usize {
+pub(crate) fn part_of(session_hash: u64) -> usize {
     (hash_number(session_hash) % PARTS as u64) as usize
+}
+
+/// The address in the name of a viewer.
+pub(crate) fn address_of(viewer: &[u8]) -> &[u8] {
+    &viewer[..memchr::memrchr(b'~', viewer).unwrap_or(viewer.len())]
 }
