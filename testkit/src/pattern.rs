@@ -4,7 +4,6 @@
 //! Any wrong byte order, title, offset or stale buffer shows at the first word, and verification
 //! needs neither the file nor memory for it. A new version of a file is another title number.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,7 +11,8 @@ use std::path::Path;
 const WORD_BYTES: u64 = 8;
 
 /// A wrong byte.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("title {title}: byte {offset} is {found:#04x} instead of {expected:#04x}")]
 pub struct Mismatch {
     /// The title whose bytes were expected.
     pub title: u64,
@@ -23,23 +23,6 @@ pub struct Mismatch {
     /// The byte found.
     pub found: u8,
 }
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            title,
-            offset,
-            expected,
-            found,
-        } = self;
-        write!(
-            f,
-            "title {title}: byte {offset} is {found:#04x} instead of {expected:#04x}"
-        )
-    }
-}
-
-impl std::error::Error for Mismatch {}
 
 /// The finaliser of SplitMix64: every title gets unrelated words, zero included.
 const fn mix(value: u64) -> u64 {

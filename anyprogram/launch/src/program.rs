@@ -1,7 +1,6 @@
 //! Inspects a program: its file, its interpreter, and why preloading would have no effect on it.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,23 +19,36 @@ const LINE_BYTES_MAX: u64 = 256;
 const SET_IDS: u32 = 0o6000;
 
 /// Why preloading has no effect on a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PreloadObstacle {
     /// Statically linked: there is no dynamic loader to preload a library.
+    #[error("it is statically linked, so nothing can be preloaded into it")]
     Static,
     /// It runs as another user than its caller, or with file capabilities: the loader then ignores
     /// `LD_PRELOAD`.
+    #[error(
+        "it runs with elevated privileges (set-user-ID, set-group-ID or file capabilities), so the \
+         loader ignores preloaded libraries"
+    )]
     Privileged,
     /// Its C library is musl, which has other functions than glibc.
+    #[error("its C library is musl, and the library is for glibc")]
     Musl,
     /// It is built for another architecture than the library.
+    #[error("it is built for another architecture than the library")]
     OtherMachine,
     /// A Go program, which makes its system calls without the C library.
+    #[error("it is written in Go and makes its system calls past the C library")]
     Go,
     /// It is built with AddressSanitizer, whose runtime library ends the program unless it is the
     /// first one: the name of that library.
+    #[error(
+        "it is built with AddressSanitizer, whose {0} must be the first library; it is not preloaded \
+         (LD_PRELOAD={0} allows it)"
+    )]
     Sanitizer(String),
     /// The file cannot be inspected.
+    #[error("it cannot be inspected: {0}")]
     Unreadable(String),
 }
 
@@ -44,30 +56,6 @@ impl PreloadObstacle {
     /// Whether preloading would end the program, instead of having no effect.
     pub(crate) fn is_fatal(&self) -> bool {
         matches!(self, Self::Sanitizer(_))
-    }
-}
-
-impl fmt::Display for PreloadObstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::Static => "it is statically linked, so nothing can be preloaded into it",
-            Self::Privileged => {
-                "it runs with elevated privileges (set-user-ID, set-group-ID or file \
-                 capabilities), so the loader ignores preloaded libraries"
-            }
-            Self::Musl => "its C library is musl, and the library is for glibc",
-            Self::OtherMachine => "it is built for another architecture than the library",
-            Self::Go => "it is written in Go and makes its system calls past the C library",
-            Self::Sanitizer(runtime) => {
-                return write!(
-                    f,
-                    "it is built with AddressSanitizer, whose {runtime} must be the first library; \
-                     it is not preloaded (LD_PRELOAD={runtime} allows it)"
-                );
-            }
-            Self::Unreadable(why) => return write!(f, "it cannot be inspected: {why}"),
-        };
-        f.write_str(text)
     }
 }
 

@@ -10,7 +10,6 @@ use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::fields::{FieldList, is_token};
 use crate::reply::{PlannedBody, ReplyPlan};
@@ -179,31 +178,18 @@ fn is_origin(text: &str) -> bool {
 }
 
 /// An invalid entry in the configuration of a [`CorsPolicy`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CorsError {
     /// Not an origin.
+    #[error(
+        "`{0}` is not an origin; write * or one like https://tv.example.org (scheme, host and optional \
+         port; no path, no trailing slash)"
+    )]
     Origin(String),
     /// Not a field name.
+    #[error("`{0}` is not the name of a header field; write one like X-Player-Version")]
     Header(String),
 }
-
-impl fmt::Display for CorsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Origin(value) => write!(
-                f,
-                "`{value}` is not an origin; write * or one like https://tv.example.org \
-                 (scheme, host and optional port; no path, no trailing slash)"
-            ),
-            Self::Header(value) => write!(
-                f,
-                "`{value}` is not the name of a header field; write one like X-Player-Version"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for CorsError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,8 @@
 //! Error replies: a status and one line of text for people.
 
 use alloc::borrow::Cow;
-use alloc::format;
 use alloc::string::ToString;
-use alloc::vec;
+use alloc::{format, vec};
 
 use crate::fields::FieldList;
 use crate::reply::{PlannedBody, ReplyPlan};

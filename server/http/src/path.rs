@@ -123,23 +123,31 @@ impl fmt::Display for RelativePath {
 }
 
 /// Why a request target does not name a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// Does not begin with `/`.
+    #[error("the path does not begin with a slash")]
     NotRooted,
     /// A `%` without two hexadecimal digits.
+    #[error("the path has a percent sign without two hex digits; write it as %25")]
     BadEscape,
     /// `%2F`.
+    #[error("the path has an encoded slash (%2F); write it as a plain slash")]
     EncodedSlash,
     /// A NUL byte.
+    #[error("the path has a NUL byte, which no file name can contain")]
     Nul,
     /// A `.` or `..` segment in any spelling. Clients resolve these before sending the request.
+    #[error("the path has a . or .. segment; resolve it first")]
     DotSegment,
     /// A segment that begins with a dot.
+    #[error("names that begin with a dot are not served")]
     Hidden,
     /// Longer than a path or name can be.
+    #[error("the path or one of its names is longer than the system allows")]
     TooLong,
     /// Ends in `/`: a directory, where only files are meant.
+    #[error("the path names a directory; name a file")]
     Directory,
 }
 
@@ -156,25 +164,6 @@ impl PathError {
         }
     }
 }
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotRooted => "the path does not begin with a slash",
-            Self::BadEscape => {
-                "the path has a percent sign without two hex digits; write it as %25"
-            }
-            Self::EncodedSlash => "the path has an encoded slash (%2F); write it as a plain slash",
-            Self::Nul => "the path has a NUL byte, which no file name can contain",
-            Self::DotSegment => "the path has a . or .. segment; resolve it first",
-            Self::Hidden => "names that begin with a dot are not served",
-            Self::TooLong => "the path or one of its names is longer than the system allows",
-            Self::Directory => "the path names a directory; name a file",
-        })
-    }
-}
-
-impl core::error::Error for PathError {}
 
 #[cfg(test)]
 mod tests {

@@ -11,9 +11,8 @@ use crate::conditional::{PreconditionResult, Preconditions, Validators, evaluate
 use crate::date::HttpDate;
 use crate::error_reply::error_reply;
 use crate::fields::{FieldList, combined};
-use crate::multipart::{Boundary, content_range};
 use crate::range::{ByteRangeSet, RangeForm, RangeLimits, RangeSelection, SelectedRange};
-use crate::reply::{BodyPart, PlannedBody, ReplyPlan};
+use crate::reply::{BodyPart, Boundary, PlannedBody, ReplyPlan, content_range};
 use crate::status::{Method, Status};
 
 /// Capacity for the fields of a plan and those that the caller adds.

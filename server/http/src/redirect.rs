@@ -1,8 +1,7 @@
 //! Redirects to the same URL over TLS, as nginx's `return 301 https://$host$request_uri`.
 
 use alloc::borrow::Cow;
-use alloc::format;
-use alloc::vec;
+use alloc::{format, vec};
 
 use crate::fields::host_name;
 use crate::reply::{PlannedBody, ReplyPlan};

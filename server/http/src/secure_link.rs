@@ -46,27 +46,17 @@ pub struct SecureLink {
 }
 
 /// Why an expression is invalid.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// An unknown variable, by name.
+    #[error("unknown variable `${0}`; use $secure_link_expires, $uri and $remote_addr")]
     Unknown(String),
     /// No `$uri`: one token would give access to everything.
+    #[error("has no $uri, so one token would open every file; add it")]
     NoUri,
     /// Only variables: anyone could create tokens.
+    #[error("contains no secret, so anyone could sign; add one")]
     NoSecret,
-}
-
-impl fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => write!(
-                f,
-                "unknown variable `${name}`; use $secure_link_expires, $uri and $remote_addr"
-            ),
-            Self::NoUri => f.write_str("has no $uri, so one token would open every file; add it"),
-            Self::NoSecret => f.write_str("contains no secret, so anyone could sign; add one"),
-        }
-    }
 }
 
 impl SecureLink {

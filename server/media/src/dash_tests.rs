@@ -1,8 +1,7 @@
 use super::*;
 use proptest::prelude::*;
-use std::format;
 use std::string::ToString;
-use std::vec;
+use std::{format, vec};
 
 use crate::title_builder::tests::all_there;
 

@@ -27,8 +27,6 @@ mod hls;
 mod language_tag;
 mod mp4;
 mod mp4_box;
-mod mp4_fault;
-mod mp4_fragments;
 mod note;
 mod plan;
 mod run;
@@ -37,7 +35,6 @@ mod timeline;
 mod title;
 mod title_builder;
 mod uri;
-mod variables;
 mod xs_duration;
 
 pub use dash::{
@@ -46,13 +43,12 @@ pub use dash::{
 };
 pub use header_facts::HeaderFacts;
 pub use hls::{
-    HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
-    PlaylistReference, master_title, media_title, playlists,
+    HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariables,
+    HlsVariant, PlaylistReference, master_title, media_title, playlists,
 };
 pub use language_tag::is_language_tag;
 pub use mp4::{Mp4Progress, Mp4Scan};
-pub use mp4_box::{Mp4Box, Mp4BoxHeader, mp4_boxes};
-pub use mp4_fault::Mp4Fault;
+pub use mp4_box::{Mp4Box, Mp4BoxHeader, Mp4Fault, mp4_boxes};
 pub use note::{NOTES_PER_TITLE_MAX, TitleNotes};
 pub use plan::{FileFacts, Plan, PlannedStream, StreamPosition, plan};
 pub use run::{numbered_run, run_of};
@@ -66,5 +62,4 @@ pub use title_builder::{NamedFile, TitleBuilder};
 pub use uri::{
     PATH_BYTES_MAX, UriError, encode_path, resolve, resolve_file, site_of, without_own_host,
 };
-pub use variables::HlsVariables;
 pub use xs_duration::parse_xs_duration;

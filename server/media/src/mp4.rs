@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use headlong_units::Duration;
 
 use crate::header_facts::HeaderFacts;
-use crate::mp4_box::{HEADER_BYTES, LONG_HEADER_BYTES, Mp4BoxHeader, array};
-use crate::mp4_fault::Mp4Fault;
-use crate::mp4_fragments::Mp4Fragments;
+use crate::mp4_box::{
+    HEADER_BYTES, LONG_HEADER_BYTES, Mp4BoxHeader, Mp4Fault, Mp4Fragments, array,
+};
 
 /// Boxes inspected before the scan gives up.
 const BOXES_MAX: u32 = 10_000;

@@ -1,7 +1,7 @@
 //! DASH URL templates: `$Number%05d$` and similar (ISO/IEC 23009-1, 5.3.9.4.4).
 
 use alloc::string::String;
-use core::fmt::{self, Write};
+use core::fmt::Write;
 
 use crate::uri::PATH_BYTES_MAX;
 
@@ -22,27 +22,20 @@ pub struct TemplateValues<'a> {
 }
 
 /// Why a template cannot be expanded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// An unknown identifier, or one without a value here.
+    #[error("uses an identifier that has no value")]
     UnknownIdentifier,
     /// A `$` without its partner.
+    #[error("has a `$` without its partner")]
     Unbalanced,
     /// A format other than `%0Nd` with N up to 20.
+    #[error("has a number format other than %0Nd")]
     BadFormat,
     /// The result is longer than any path.
+    #[error("expands to a URL longer than any path")]
     TooLong,
-}
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownIdentifier => "uses an identifier that has no value",
-            Self::Unbalanced => "has a `$` without its partner",
-            Self::BadFormat => "has a number format other than %0Nd",
-            Self::TooLong => "expands to a URL longer than any path",
-        })
-    }
 }
 
 /// Replaces the identifiers of `template`; `$$` stands for one `$`.

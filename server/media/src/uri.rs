@@ -8,7 +8,6 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use headlong_units::{path_bytes, path_text};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
@@ -19,30 +18,22 @@ pub const PATH_BYTES_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 255;
 
 /// Why a URI names no file of this tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// It has a scheme or a host: another server serves it.
+    #[error(
+        "is an absolute URL of another server (if the host is this server's, name it in `server_names`)"
+    )]
     Elsewhere,
     /// Its dot segments climb above the root.
+    #[error("climbs out of the tree")]
     Outside,
     /// It decodes to a name that no file can have: NUL, a slash, or too long.
+    #[error("decodes to a name that no file can have")]
     Unnameable,
     /// It names a directory.
+    #[error("names a directory")]
     Directory,
-}
-
-impl fmt::Display for UriError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Elsewhere => {
-                "is an absolute URL of another server (if the host is this server's, name it in \
-                 `server_names`)"
-            }
-            Self::Outside => "climbs out of the tree",
-            Self::Unnameable => "decodes to a name that no file can have",
-            Self::Directory => "names a directory",
-        })
-    }
 }
 
 /// Resolves `reference` against `base`, both relative to the root of the tree.

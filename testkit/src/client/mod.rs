@@ -15,17 +15,22 @@ pub use secure::{SecureClient, Version};
 pub use viewer::{Asking, Viewer, ViewerReport};
 
 /// Why a reply was not received completely.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Connecting failed.
+    #[error("cannot connect: {0}")]
     Connect(std::io::Error),
     /// The server closed the connection before a status line.
+    #[error("closed before any reply")]
     Closed,
     /// The connection was reset or failed.
+    #[error("connection failed: {0}")]
     Io(std::io::Error),
     /// No bytes arrived within the client's timeout.
+    #[error("no bytes for too long")]
     TimedOut,
     /// The reply ended before its announced length.
+    #[error("reply {status} ended after {received_bytes} bytes: {cause}")]
     CutShort {
         /// Status of the reply.
         status: u16,
@@ -35,38 +40,15 @@ pub enum ClientError {
         cause: std::io::Error,
     },
     /// The bytes are not a valid reply.
+    #[error("not a reply: {0}")]
     Malformed(String),
     /// A byte of the body differs from the file.
+    #[error("wrong content: {0}")]
     Wrong(crate::pattern::Mismatch),
     /// The reply has an unexpected status or range.
+    #[error("unexpected reply: {0}")]
     Unexpected(String),
 }
-
-impl std::fmt::Display for ClientError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Connect(error) => write!(f, "cannot connect: {error}"),
-            Self::Closed => f.write_str("closed before any reply"),
-            Self::Io(error) => write!(f, "connection failed: {error}"),
-            Self::TimedOut => f.write_str("no bytes for too long"),
-            Self::CutShort {
-                status,
-                received_bytes,
-                cause,
-            } => {
-                write!(
-                    f,
-                    "reply {status} ended after {received_bytes} bytes: {cause}"
-                )
-            }
-            Self::Malformed(what) => write!(f, "not a reply: {what}"),
-            Self::Wrong(mismatch) => write!(f, "wrong content: {mismatch}"),
-            Self::Unexpected(what) => write!(f, "unexpected reply: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for ClientError {}
 
 impl ClientError {
     /// Whether the other side ended the connection or the reply.

@@ -8,7 +8,8 @@ use core::fmt;
 const ERRORS_MAX: usize = 20;
 
 /// One mistake in a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {reason}")]
 pub struct TraceError {
     /// Line, from 1.
     pub line: usize,
@@ -16,12 +17,6 @@ pub struct TraceError {
     pub column: usize,
     /// The error and the remedy.
     pub reason: String,
-}
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.reason)
-    }
 }
 
 /// The first mistakes of a trace, in line order; never empty.
