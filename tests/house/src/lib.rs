@@ -2,7 +2,7 @@
 //! pure crates, and no unfinished work.
 //!
 //! Each check is a function from facts (manifests, dependency trees, texts) to a list of failures
-//! with remedies. The checks run on this workspace in `tests/house.rs`, and on bad examples beside
+//! with remedies. The checks run on this workspace in `tests/house`, and on bad examples beside
 //! their code, so that a check that examines nothing cannot pass.
 
 pub mod arrows;

@@ -1,23 +1,14 @@
 //! Checks of the code of this workspace.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use headlong_house_tests::workspace::{Member, members, root, tree};
-use headlong_house_tests::{arrows, circles, dependencies, purity, source, tidy};
+use headlong_house_tests::workspace::{Member, root, tree};
+use headlong_house_tests::{arrows, circles, dependencies, purity, tidy};
 
-fn pass(failures: Vec<String>) {
-    assert!(
-        failures.is_empty(),
-        "{} failures:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
-}
+use super::{members, pass, sources};
 
-fn pure_crates() -> Vec<Member> {
-    let members = members(&root()).expect("the manifests can be read");
-    let pure: Vec<_> = members.into_iter().filter(|member| member.pure).collect();
+fn pure_crates() -> Vec<&'static Member> {
+    let pure: Vec<_> = members().iter().filter(|member| member.pure).collect();
     assert!(
         pure.iter().any(|member| member.noun() == "engine"),
         "the engine is not among the pure crates: {pure:?}"
@@ -25,37 +16,20 @@ fn pure_crates() -> Vec<Member> {
     pure
 }
 
-fn sources() -> Vec<source::Source> {
-    let sources = source::files(&root()).expect("the files can be read");
-    let this = Path::new(file!())
-        .file_name()
-        .and_then(|name| name.to_str())
-        .expect("a name");
-    assert!(
-        sources.iter().any(|s| s.path.ends_with(this)),
-        "this file is not found"
-    );
-    sources
-}
-
 #[test]
 fn dependencies_point_down() {
-    pass(arrows::wrong_arrows(
-        &members(&root()).expect("the manifests can be read"),
-    ));
+    pass(arrows::wrong_arrows(members()));
 }
 
 #[test]
 fn files_have_no_cyclic_references() {
-    let members = members(&root()).expect("the manifests can be read");
-    let folders: Vec<String> = members.into_iter().map(|member| member.folder).collect();
-    pass(circles::circles(&folders, &sources()));
+    let folders = members().iter().map(|member| member.folder.clone());
+    pass(circles::circles(&folders.collect::<Vec<_>>(), sources()));
 }
 
 #[test]
 fn every_dependency_is_used() {
-    let members = members(&root()).expect("the manifests can be read");
-    pass(dependencies::unused(&members, &sources()));
+    pass(dependencies::unused(members(), sources()));
 }
 
 /// Packages for measuring and verifying only: the operator's program stays small without them.
@@ -81,8 +55,7 @@ fn operators_program_links_no_lab_package() {
 #[test]
 fn operators_program_uses_fuse_for_its_mount_only() {
     let operator = tree(&root(), "headlong").expect("cargo tree answers");
-    let members = members(&root()).expect("the manifests can be read");
-    let makers = members
+    let makers = members()
         .iter()
         .filter(|member| member.needs.contains("fuser"));
     let makers: Vec<&str> = makers
@@ -134,15 +107,15 @@ fn pure_crates_have_no_std_and_no_unsafe_code() {
 
 #[test]
 fn no_file_is_too_long() {
-    pass(tidy::too_long(&sources()));
+    pass(tidy::too_long(sources()));
 }
 
 #[test]
 fn no_unfinished_work() {
-    pass(tidy::unfinished(&sources()));
+    pass(tidy::unfinished(sources()));
 }
 
 #[test]
 fn unsafe_code_is_in_listed_files_only() {
-    pass(tidy::unsafe_outside(&sources(), tidy::UNSAFE_PLACES));
+    pass(tidy::unsafe_outside(sources(), tidy::UNSAFE_PLACES));
 }
