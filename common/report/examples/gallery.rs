@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use headlong_report::{
-    Axis, Bar, Cell, Chart, DiskAccess, Page, Point, Section, Series, Table, divergence_by_size,
+    Axis, Bar, Cell, Chart, DiskAccess, Page, Section, Series, Table, divergence_by_size,
     latency_cdf, lba_over_transactions, maximum_rates,
 };
 use headlong_stats::{Access, Cdf, ConfidenceInterval, Sequences, Summary};
@@ -46,12 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .map_or("gallery.html".into(), PathBuf::from);
     let rates = [20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0];
-    let line = |limit: f64| {
-        let at = move |rate: f64| {
-            Point::with_interval(rate, &interval(f64::min(rate * 1.9, limit), limit / 60.0))
-        };
-        rates.map(at)
-    };
+    let line = |limit: f64| rates.map(|rate| (rate, f64::min(rate * 1.9, limit)));
     let lines = throughput_over_rate("Throughput by server, SD")
         .series(Series::new("headlong", line(130.0)))
         .series(Series::new("nginx, aio threads", line(62.0)))

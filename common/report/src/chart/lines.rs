@@ -95,10 +95,7 @@ fn entry(series: &Series) -> LegendEntry<'_> {
 /// All values that the vertical axis must cover.
 fn heights(chart: &Chart) -> Vec<f64> {
     let all = chart.series.iter().flat_map(|series| &series.points);
-    let ends = all.flat_map(|point| {
-        let (low, high) = point.interval.unwrap_or((point.y, point.y));
-        [point.y, low, high]
-    });
+    let ends = all.map(|point| point.y);
     let level = chart.thresholds.iter().filter(|line| !line.2);
     ends.chain(level.map(|line| line.0)).collect()
 }
@@ -145,15 +142,6 @@ fn draw_series(svg: &mut Svg, chart: &Chart, index: usize, series: &Series, x: &
         ChartKind::Steps => svg.path(&format!("line s{colour}{pale}"), &staircase(&places, x, y)),
         ChartKind::Lines => svg.path(&format!("line s{colour}{pale}"), &polyline(&places)),
     }
-    for (point, place) in points.iter().zip(&places) {
-        if let Some((low, high)) = point.interval
-            && chart.y.has_place_for(low)
-            && chart.y.has_place_for(high)
-        {
-            let class = format!("whisker s{colour}");
-            svg.path(&class, &whisker(place.0, y.place(low), y.place(high)));
-        }
-    }
     if chart.kind == ChartKind::Lines && points.len() <= SYMBOLS_MAX {
         for (point, place) in points.iter().zip(&places) {
             let hint = hint(series, point);
@@ -163,16 +151,7 @@ fn draw_series(svg: &mut Svg, chart: &Chart, index: usize, series: &Series, x: &
 }
 
 fn hint(series: &Series, point: &Point) -> String {
-    let mut hint = format!("{}: {} at {}", series.name, plain(point.y), plain(point.x));
-    if let Some((low, high)) = point.interval {
-        let _ = write!(hint, " ({} to {})", plain(low), plain(high));
-    }
-    hint
-}
-
-fn whisker(x: f64, low: f64, high: f64) -> String {
-    let (from, to) = (x - 4.0, x + 4.0);
-    format!("M{x:.1} {low:.1}V{high:.1}M{from:.1} {low:.1}H{to:.1}M{from:.1} {high:.1}H{to:.1}")
+    format!("{}: {} at {}", series.name, plain(point.y), plain(point.x))
 }
 
 /// Dots as zero-length lines with round ends, the shortest notation for a hundred thousand dots.

@@ -1,8 +1,8 @@
 //! Charts of points over two axes: their content, separate from how they are drawn.
 
-use headlong_stats::{Cdf, ConfidenceInterval};
+use headlong_stats::Cdf;
 
-use super::axis::{Axis, cell, plain};
+use super::axis::{Axis, cell};
 use crate::table::Table;
 
 /// Maximum number of steps of a distribution that are drawn: two per horizontal unit of the
@@ -18,29 +18,9 @@ pub struct Point {
     pub x: f64,
     /// Vertical position.
     pub y: f64,
-    /// Confidence interval of `y`: lower and upper end.
-    pub interval: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// A measurement without a known interval.
-    pub const fn new(x: f64, y: f64) -> Self {
-        Self {
-            x,
-            y,
-            interval: None,
-        }
-    }
-
-    /// An estimate with its confidence interval.
-    pub const fn with_interval(x: f64, y: &ConfidenceInterval) -> Self {
-        Self {
-            x,
-            y: y.estimate,
-            interval: Some((y.low, y.high)),
-        }
-    }
-
     pub(super) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite()
     }
@@ -48,7 +28,7 @@ impl Point {
 
 impl From<(f64, f64)> for Point {
     fn from((x, y): (f64, f64)) -> Self {
-        Self::new(x, y)
+        Self { x, y }
     }
 }
 
@@ -175,26 +155,11 @@ impl Chart {
         if count == 0 || count > TABLE_POINTS_MAX {
             return None;
         }
-        let mut heads = vec!["Series".to_string(), self.x.label(), self.y.label()];
-        let points = || {
-            let all = self.series.iter();
-            all.flat_map(|series| series.points.iter().map(move |point| (series, point)))
-        };
-        let has_intervals = points().any(|(_, point)| point.interval.is_some());
-        if has_intervals {
-            heads.push("Interval".into());
-        }
-        let mut table = Table::new(heads);
-        for (series, point) in points() {
-            let interval = point.interval.map_or("-".to_string(), |(low, high)| {
-                format!("{} to {}", plain(low), plain(high))
-            });
-            table.push([
-                series.name.clone().into(),
-                cell(point.x),
-                cell(point.y),
-                interval.into(),
-            ]);
+        let mut table = Table::new(["Series".to_string(), self.x.label(), self.y.label()]);
+        for series in &self.series {
+            for point in &series.points {
+                table.push([series.name.clone().into(), cell(point.x), cell(point.y)]);
+            }
         }
         Some(table)
     }

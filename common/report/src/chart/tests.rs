@@ -1,5 +1,5 @@
 use super::*;
-use headlong_stats::{Cdf, Summary};
+use headlong_stats::Cdf;
 use proptest::prelude::*;
 
 fn axes() -> (Axis, Axis) {
@@ -38,19 +38,6 @@ fn a_chart_describes_its_content_in_words() {
         svg.contains("aria-labelledby=\"figure-t figure-d\""),
         "{svg}"
     );
-}
-
-#[test]
-fn intervals_are_drawn_and_described() {
-    let (x, y) = axes();
-    let runs: Summary = [38.0, 39.0, 40.0].into_iter().collect();
-    let interval = runs.interval(0.95).expect("three runs");
-    let chart =
-        Chart::lines("t", x, y).series(Series::new("a", [Point::with_interval(20.0, &interval)]));
-    let figure = Figure::from(chart);
-    assert!(path(&figure.to_svg(), "whisker s0").contains('V'));
-    let table = figure.table().expect("few points").to_markdown();
-    assert!(table.contains("36.52 to 41.48"), "{table}");
 }
 
 #[test]
