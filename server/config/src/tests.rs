@@ -14,12 +14,37 @@ use crate::keys::{device_rows, rows};
 use crate::settings::{Admin, Config};
 use crate::{Flags, manual, manual_expert};
 
-fn load(text: &str) -> Result<Config, super::Mistakes> {
-    let flags = Flags {
-        roots: vec!["/videos".into()],
+/// Flags that name one root.
+fn flags(root: impl Into<PathBuf>) -> Flags {
+    Flags {
+        roots: vec![root.into()],
         ..Flags::default()
-    };
-    Config::from_text(Path::new("h.toml"), text, &flags)
+    }
+}
+
+fn load(text: &str) -> Result<Config, super::Mistakes> {
+    Config::from_text(Path::new("h.toml"), text, &flags("/videos"))
+}
+
+/// A folder with files of a machine, and with its configuration.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    /// Loads a configuration; in mistakes the folder is called `T/`.
+    fn load(&self, text: impl AsRef<[u8]>, flags: &Flags) -> Result<Config, String> {
+        let file = self.path("h.toml");
+        fs::write(&file, text).expect("written");
+        let judged = Config::load(Some(Path::new(&file)), flags);
+        judged.map_err(|mistakes| mistakes.to_string().replace(&self.path(""), "T/"))
+    }
 }
 
 fn errors_of(text: &str) -> String {
@@ -384,13 +409,10 @@ fn send_window_holds_a_piece_of_any_size() {
 #[test]
 fn shipped_configurations_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let flags = Flags {
-        roots: vec!["/videos".into()],
-        ..Flags::default()
-    };
     for file in ["packaging/headlong.toml", "scripts/run.toml"] {
         let text = fs::read_to_string(root.join(file)).expect("it is there");
-        Config::from_text(Path::new(file), &text, &flags).unwrap_or_else(|e| panic!("{e}"));
+        Config::from_text(Path::new(file), &text, &flags("/videos"))
+            .unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -470,8 +492,8 @@ fn insufficient_budget_names_the_device() {
 
 #[test]
 fn reports_everything_missing_on_the_machine() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let machine = Machine::new();
+    let path = |name: &str| machine.path(name);
     fs::write(path("file"), "x").expect("a file");
     let text = format!(
         "memory = \"8TiB\"\n[tls]\ncertificate = {:?}\nkey = {:?}\n[log]\naccess = {:?}\nsessions = {:?}\n",
@@ -487,12 +509,9 @@ fn reports_everything_missing_on_the_machine() {
         roots,
         ..Flags::default()
     };
-    fs::write(path("h.toml"), format!("memroy = 1\n{text}")).expect("a file");
-    let file = PathBuf::from(path("h.toml"));
-    let errors = Config::load(Some(&file), &flags)
-        .expect_err("nothing is there")
-        .to_string();
-    let found: Vec<_> = errors.lines().map(|l| l.replace(&path(""), "T/")).collect();
+    let errors = machine.load(format!("memroy = 1\n{text}"), &flags);
+    let errors = errors.expect_err("nothing is there");
+    let found: Vec<_> = errors.lines().collect();
     let expected = [
         "T/h.toml:1: memroy: unknown key; did you mean `memory`?",
         "T/h.toml:2: memory: 8TiB is more than this machine has",
@@ -506,15 +525,14 @@ fn reports_everything_missing_on_the_machine() {
         assert!(found.starts_with(expected), "{found}\n{expected}");
     }
     let text = "[pull.\"/v/\"]\norigin = \"http://127.0.0.1:9/\"\nfolder = \"gone\"\nbytes_max = \"1GiB\"\n";
-    fs::write(path("p.toml"), text).expect("a file");
-    let file = PathBuf::from(path("p.toml"));
-    Config::load(Some(&file), &Flags::default()).expect("a missing folder is not a mistake");
+    let judged = machine.load(text, &Flags::default());
+    judged.expect("a missing folder is not a mistake");
 }
 
 #[test]
 fn unavailable_parts_are_listed_but_are_not_mistakes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let machine = Machine::new();
+    let path = |name: &str| machine.path(name);
     let text = format!(
         "roots = [{:?}, {:?}]\nmemory = \"8MiB\"\nflash = [{:?}]\nstate = \"/proc\"\n[log]\naccess = {:?}\n",
         path("videos"),
@@ -523,9 +541,7 @@ fn unavailable_parts_are_listed_but_are_not_mistakes() {
         path("no/a.log"),
     );
     fs::create_dir(path("videos")).expect("a folder");
-    let file = PathBuf::from(path("h.toml"));
-    fs::write(&file, text).expect("a file");
-    let config = Config::load(Some(&file), &Flags::default()).expect("no mistake");
+    let config = machine.load(text, &Flags::default()).expect("no mistake");
     let ill = config.ill_parts();
     let ill: Vec<_> = ill.iter().map(|of| of.replace(&path(""), "T/")).collect();
     let expected = [
@@ -550,8 +566,8 @@ fn unclosed_list_is_reported_once() {
 
 #[test]
 fn unusable_certificate_is_reported_at_load() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let machine = Machine::new();
+    let path = |name: &str| machine.path(name);
     for name in ["one", "two"] {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
         fs::write(path(&format!("{name}.pem")), made.cert.pem()).expect("written");
@@ -563,13 +579,7 @@ fn unusable_certificate_is_reported_at_load() {
     let check = |certificate: &str, key: &str| {
         let (certificate, key) = (path(certificate), path(key));
         let text = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
-        fs::write(path("h.toml"), text).expect("a file");
-        let flags = Flags {
-            roots: vec![path("videos").into()],
-            ..Flags::default()
-        };
-        let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &flags);
-        judged.map_err(|mistakes| mistakes.to_string().replace(&path(""), "T/"))
+        machine.load(text, &flags(path("videos")))
     };
     let wrong = |certificate, key| check(certificate, key).expect_err("wrong");
     let no_pair = wrong("one.pem", "two.key");
@@ -632,36 +642,25 @@ fn redirect_alone_is_no_address_for_viewers() {
 
 #[test]
 fn unsupported_congestion_control_is_reported_at_load() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("h.toml");
+    let machine = Machine::new();
     let text = "[tcp]\ncongestion_control = \"nosuch\"\n";
-    fs::write(&file, text).expect("a file");
-    let flags = Flags {
-        roots: vec![folder.path().into()],
-        ..Flags::default()
-    };
-    let mistakes = Config::load(Some(&file), &flags).expect_err("wrong");
-    let mistakes = mistakes.to_string();
+    let mistakes = machine
+        .load(text, &flags(machine.path("")))
+        .expect_err("wrong");
     let expected = ":2: tcp.congestion_control: congestion control `nosuch` is not available";
     assert!(mistakes.contains(expected), "{mistakes}");
 }
 
 #[test]
 fn log_paths_are_checked_at_load_without_creating_files() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let machine = Machine::new();
+    let path = |name: &str| machine.path(name);
     fs::create_dir(path("videos")).expect("a folder");
     std::os::unix::fs::symlink("loop.log", path("loop.log")).expect("a link to itself");
     let check = |access: &str, sessions: &str| {
         let (access, sessions) = (path(access), path(sessions));
         let text = format!("[log]\naccess = {access:?}\nsessions = {sessions:?}\n");
-        fs::write(path("h.toml"), text).expect("a file");
-        let flags = Flags {
-            roots: vec![path("videos").into()],
-            ..Flags::default()
-        };
-        let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &flags);
-        judged.map_err(|mistakes| mistakes.to_string().replace(&path(""), "T/"))
+        machine.load(text, &flags(path("videos")))
     };
     let wrong = |access, sessions| check(access, sessions).expect_err("wrong");
     let ill = check("loop.log", "b.log")
@@ -685,13 +684,13 @@ fn log_paths_are_checked_at_load_without_creating_files() {
     let is_told = |warning: &String| warning.contains("is a pipe; while no process reads it");
     assert!(warnings.iter().any(is_told), "{warnings:?}");
     check("a.log", "b.log").expect("valid");
-    assert!(!folder.path().join("a.log").exists(), "no file is created");
+    assert!(!Path::new(&path("a.log")).exists(), "no file is created");
 }
 
 #[test]
 fn own_files_below_a_root_are_refused_and_all_are_reported() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let machine = Machine::new();
+    let path = |name: &str| machine.path(name);
     fs::create_dir_all(path("videos/films")).expect("a folder");
     fs::create_dir_all(path("disk2")).expect("a folder");
     std::os::unix::fs::symlink(path("videos/films"), path("link")).expect("linked");
@@ -709,12 +708,7 @@ fn own_files_below_a_root_are_refused_and_all_are_reported() {
         path("edge"),
         path("videos/keys"),
     );
-    fs::write(path("h.toml"), text).expect("a file");
-    let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &Flags::default());
-    let told = judged
-        .expect_err("wrong")
-        .to_string()
-        .replace(&path(""), "T/");
+    let told = machine.load(text, &Flags::default()).expect_err("wrong");
     let state = "state: T/disk2/state is in T/disk2, which is served";
     assert!(told.contains(state), "{told}");
     for (key, own) in [
@@ -729,17 +723,11 @@ fn own_files_below_a_root_are_refused_and_all_are_reported() {
 
 #[test]
 fn device_mistakes_are_reported_with_all_others() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("h.toml");
+    let machine = Machine::new();
     let text = "memroy = 1\n[device.\"no such disk\"]\nmemory = \"64MiB\"\n";
-    fs::write(&file, text).expect("a file");
-    let flags = Flags {
-        roots: vec![folder.path().into()],
-        ..Flags::default()
-    };
-    let mistakes = Config::load(Some(&file), &flags)
-        .expect_err("wrong")
-        .to_string();
+    let mistakes = machine
+        .load(text, &flags(machine.path("")))
+        .expect_err("wrong");
     let lines: Vec<&str> = mistakes.lines().collect();
     assert!(lines[0].contains(":1: memroy: unknown key"), "{mistakes}");
     let wanted = ":2: device.no such disk: no root lies on a device of that name";
@@ -749,10 +737,8 @@ fn device_mistakes_are_reported_with_all_others() {
 #[test]
 fn size_without_unit_is_reported_with_its_minimum() {
     let flags = Flags {
-        roots: vec!["/videos".into()],
         memory: Some("8".into()),
-        process_memory: None,
-        ..Flags::default()
+        ..flags("/videos")
     };
     let mistakes = Config::from_text(Path::new(""), "", &flags).expect_err("no unit");
     let expected = "--memory: `8` has no unit; write a size such as \"2MiB\", at least 32KiB";
@@ -768,10 +754,8 @@ fn size_without_unit_is_reported_with_its_minimum() {
 fn complete_machine_has_no_mistakes() {
     let folder = tempfile::tempdir().expect("a folder");
     let flags = Flags {
-        roots: vec![folder.path().into()],
         memory: Some("8MiB".into()),
-        process_memory: None,
-        ..Flags::default()
+        ..flags(folder.path())
     };
     let config = Config::load(None, &flags).expect("nothing is missing");
     assert_eq!(config.engine.chain_gap, Duration::from_secs(40));
@@ -849,21 +833,18 @@ fn tls_applies_to_all_addresses_or_to_tls_listen() {
 
 #[test]
 fn occupied_unix_socket_path_is_a_mistake() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("web.sock");
+    let machine = Machine::new();
+    let path = machine.path("web.sock");
     let text = format!(
         "roots = [\".\"]\nadmin = \"off\"\nunix_mode = \"666\"\nmemory = \"8MiB\"\n\
-         [proxies]\nlisten = [\"unix:{}\"]\n",
-        path.display()
+         [proxies]\nlisten = [\"unix:{path}\"]\n"
     );
-    let file = folder.path().join("h.toml");
-    fs::write(&file, &text).expect("written");
-    let load = || Config::load(Some(&file), &Flags::default());
+    let load = || machine.load(&text, &Flags::default());
     let config = load().expect("a missing folder is not a mistake");
     assert_eq!(config.unix_mode, 0o666);
     assert!(config.show().contains("unix_mode = \"0666\""));
     fs::write(&path, "precious").expect("written");
-    let mistakes = load().expect_err("no socket").to_string();
+    let mistakes = load().expect_err("no socket");
     assert!(
         mistakes.contains("proxies.listen: ") && mistakes.contains("is not a socket"),
         "{mistakes}"
@@ -906,12 +887,7 @@ fn warns_about_admin_address_beyond_loopback() {
 
 #[test]
 fn file_of_nginx_or_in_other_encoding_is_named_as_such() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("x.toml");
-    let flags = Flags {
-        roots: vec![folder.path().into()],
-        ..Flags::default()
-    };
+    let machine = Machine::new();
     for (bytes, said) in [
         (
             &b"http {\n  server { root /srv; }\n}\n"[..],
@@ -919,26 +895,25 @@ fn file_of_nginx_or_in_other_encoding_is_named_as_such() {
         ),
         (b"# a\n# \xe4\n", "line 2 is not UTF-8; save the file"),
     ] {
-        fs::write(&file, bytes).expect("written");
-        let wrong = Config::load(Some(&file), &flags).expect_err(said);
-        let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
-        assert!(lines.len() == 1 && lines[0].contains(said), "{wrong}");
+        let wrong = machine
+            .load(bytes, &flags(machine.path("")))
+            .expect_err(said);
+        assert!(
+            wrong.lines().count() == 1 && wrong.contains(said),
+            "{wrong}"
+        );
     }
 }
 
 #[test]
 fn missing_certificate_is_reported_beside_missing_key() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("x.toml");
-    fs::write(&file, "[tls]\ncertificate = \"missing.pem\"\n").expect("written");
+    let machine = Machine::new();
     let flags = Flags {
-        roots: vec![folder.path().into()],
         memory: Some("8MiB".into()),
-        ..Flags::default()
+        ..flags(machine.path(""))
     };
-    let wrong = Config::load(Some(&file), &flags)
-        .expect_err("two mistakes")
-        .to_string();
+    let wrong = machine.load("[tls]\ncertificate = \"missing.pem\"\n", &flags);
+    let wrong = wrong.expect_err("two mistakes");
     assert!(wrong.contains("missing.pem cannot be read"), "{wrong}");
     assert!(wrong.contains("has no private key beside it"), "{wrong}");
 }
