@@ -7,7 +7,6 @@
 //! methods").
 
 mod adaptive;
-mod phases;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -17,35 +17,6 @@ use headlong_units::Duration;
 
 use crate::keys::KeyVisitor;
 
-/// All keys.
-pub(crate) const KEYS: [&str; 25] = [
-    "rule",
-    "rendition",
-    "reservoir",
-    "cushion",
-    "low",
-    "start_rendition",
-    "start_buffer",
-    "resume_buffer",
-    "buffer_low",
-    "buffer_high",
-    "connections",
-    "request_segments",
-    "estimate",
-    "estimate_fast",
-    "estimate_slow",
-    "estimate_samples",
-    "safety",
-    "probing",
-    "probing_duplicate",
-    "probing_after_pause",
-    "probing_every",
-    "timeout",
-    "retries",
-    "retry_after",
-    "patience",
-];
-
 /// Largest number of concurrent calls of a player, in specifications and traces.
 const CONNECTIONS_MAX: u32 = 255;
 const RULES: [&str; 5] = ["fixed", "throughput", "buffer", "bola", "dynamic"];
@@ -84,6 +55,25 @@ pub fn player_text(make: &PlayerConfig) -> String {
     let words = words(make).into_iter();
     let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")
+}
+
+/// The names of all keys, whatever the rule is.
+pub(crate) fn names() -> Vec<String> {
+    let mut names = KeyNames(Vec::new());
+    visit(&mut PlayerConfig::default(), &mut names);
+    names.0
+}
+
+struct KeyNames(Vec<String>);
+
+impl KeyVisitor for KeyNames {
+    fn key<V: 'static>(&mut self, key: &str, _: ValueKind<V>, _: &mut V) {
+        self.0.push(key.to_owned());
+    }
+
+    fn misplaced(&mut self, key: &str, _: &str, _: &str) {
+        self.0.push(key.to_owned());
+    }
 }
 
 /// Writes values as words.

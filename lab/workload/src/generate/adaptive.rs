@@ -4,15 +4,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_player::{
-    AdaptivePlan, ObjectId, ObjectRange, PlayerConfig, Rendition, SegmentTable, ViewerAction,
+    AdaptivePlan, ObjectId, ObjectRange, PlayerConfig, Rendition, SegmentTable, SessionPlan,
+    ViewerAction,
 };
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
-use super::{RequestedObjects, SessionPlanner, happens};
+use super::{ArrivingViewer, RequestedObjects, SessionPlanner, happens};
 use crate::TitleForm;
 use crate::catalogue::{Catalogue, Title};
+use crate::phased::{PhasedSession, plan};
 use crate::specification::{StartPosition, bit_rate};
+use crate::trace::Session;
 
 impl SessionPlanner<'_> {
     /// The plan of session `index` with this adaptive player, from the point at which `seen` of it
@@ -194,6 +197,47 @@ fn in_one_file(title: &Title, object: ObjectId) -> Rendition {
                 SegmentTable::Table(places.collect())
             }
         },
+    }
+}
+
+// Sessions of a workload of phases, as plans of players.
+
+impl SessionPlanner<'_> {
+    /// Session `index` of a workload of phases.
+    pub(super) fn phased_session(&self, index: u64, arrival: Duration) -> Option<PhasedSession> {
+        let context = self.phased.as_ref()?;
+        // Without requests of an earlier session to reuse.
+        Some(context.session(index, arrival.as_secs_f64(), Default::default()))
+    }
+
+    /// The session as a player plays it. As in a log, requests that complete at `log_end_ms` or
+    /// later are omitted.
+    pub(super) fn phased(
+        &self,
+        viewer: ArrivingViewer,
+        log_end_ms: Option<i64>,
+        objects: &mut RequestedObjects,
+    ) -> Option<Session> {
+        let (specification, titles) = self.phases()?;
+        let mut session = self.phased_session(viewer.index, viewer.arrival)?;
+        let end_ms = log_end_ms.unwrap_or(i64::MAX);
+        session
+            .requests
+            .retain(|request| request.completed_ms < end_ms);
+        let mut object = |file: u32| {
+            let title = &self.catalogue.titles[file as usize];
+            let path = || self.catalogue.files(title).next().map(|file| file.path);
+            objects.id((file, 0), || path().unwrap_or_default())
+        };
+        let arrival_ms = libm::round(session.arrival_s * 1000.0) as u64;
+        let from_ms = (arrival_ms + viewer.seen.as_millis()) as i64;
+        let device = &specification.devices[usize::from(session.device)];
+        let plan = plan::plan(&session.requests, titles, from_ms, &mut object);
+        Some(Session {
+            arrival: Duration::from_millis(arrival_ms),
+            class: plan::class_of(specification, session.bandwidth, device),
+            plan: SessionPlan::Phases(plan),
+        })
     }
 }
 

@@ -4,11 +4,10 @@ use std::string::ToString as _;
 use headlong_player::RateRule;
 
 use super::*;
-use crate::ideal_server;
 use crate::specification::{Mistakes, Specification};
 use crate::summary::TraceSummary;
 use crate::trace::{Session, Trace, WarmupRange};
-use crate::{Dialect, SessionStream, Workload, generate};
+use crate::{Dialect, SessionStream, Workload, generate, ideal_server};
 use headlong_player::{AdaptivePlan, SessionPlan};
 use headlong_units::BitRate;
 

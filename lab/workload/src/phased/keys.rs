@@ -1,10 +1,9 @@
 //! The keys of a phased specification.
 
-use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use core::fmt::Write as _;
 
 use headlong_random::Empirical;

@@ -1,10 +1,9 @@
 //! Players: the table `[player]`, or one `[player.NAME]` for each kind.
 
-use alloc::format;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 
 use headlong_player::{PlayerConfig, RequestExtent};
 use headlong_settings::{Document, choice, number};
@@ -66,7 +65,7 @@ fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Pl
         return Some(Arc::new(player_keys::read(table, prefix)));
     }
     let is_changed = table.is_overridden(&format!("{prefix}.kind"));
-    for key in player_keys::KEYS {
+    for key in player_keys::names() {
         let key = format!("{prefix}.{key}");
         // An override of the kind cannot remove the keys of the old kind: they are ignored.
         let is_wrong = table.take(&key).is_some() && !is_changed;

@@ -1,9 +1,8 @@
 //! Parses a [`Specification`] from TOML: every key with its kind.
 
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use core::str::FromStr;
 
 use headlong_settings::{
