@@ -4,6 +4,7 @@
 //!   every request; [`block_device`] makes a block device of it, with or without a file system.
 //! - [`pattern`]: content that can be verified at any byte without a copy.
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
+//! - [`ProgramRun`]: any program, run to its end.
 //! - [`schema`]: whether JSON conforms to a documented schema.
 //! - [`skip`]: marks a test that cannot run on this machine as skipped.
 //!
@@ -16,6 +17,7 @@ pub mod block_device;
 pub mod client;
 pub mod leftovers;
 pub mod pattern;
+mod program_run;
 mod replacements;
 pub mod schema;
 pub mod seed;
@@ -25,6 +27,7 @@ pub mod slow_disk;
 
 pub use block_device::{BlockDevice, RawDevice};
 pub use headlong_vdisk::scratch::{self, Scratch};
+pub use program_run::ProgramRun;
 pub use replacements::is_alive;
 pub use seed::Seed;
 pub use server::Server;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::client::{self, ClientError};
+use crate::client::{self, Response};
 use crate::replacements::Replacements;
 use crate::scratch::Scratch;
 
@@ -179,6 +179,11 @@ impl ServerBuilder {
         self.config(&format!("process_memory = \"{size}\""))
     }
 
+    /// A server whose configuration names all that it serves.
+    pub fn without_roots() -> Self {
+        Self::new::<&Path>([])
+    }
+
     /// Adds lines to the configuration file (TOML); top-level keys before any table.
     pub fn config(mut self, toml: &str) -> Self {
         let _ = writeln!(self.config, "{toml}");
@@ -216,7 +221,16 @@ impl ServerBuilder {
     }
 
     /// Starts the server and waits until it is ready.
-    pub fn start(self) -> Result<Server, String> {
+    ///
+    /// # Panics
+    /// If it does not become ready; the message has its output.
+    #[track_caller]
+    pub fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Like [`Self::start`], for a server that may refuse to start: its output is the error.
+    pub fn try_start(self) -> Result<Server, String> {
         let scratch = Scratch::new("server").map_err(|error| error.to_string())?;
         let config_path = scratch.path().join("headlong.toml");
         std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
@@ -316,21 +330,53 @@ impl Server {
         String::from_utf8_lossy(&output).into_owned()
     }
 
-    /// `/status` as JSON.
-    pub fn status(&self) -> Result<Status, ClientError> {
-        let response = client::fetch(self.admin, "GET", "/status", &[])?;
-        if response.status() != 200 {
-            let text = format!("/status: {} {}", response.status(), response.text());
-            return Err(ClientError::Unexpected(text));
-        }
-        serde_json::from_slice(&response.body)
-            .map(Status)
-            .map_err(|error| ClientError::Malformed(format!("/status: {error}")))
+    /// The reply to a request on a new connection. Panics, like the methods below, if there is no
+    /// complete reply; where that is possible, use [`client::fetch`].
+    #[track_caller]
+    pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+        fetched(self.address, method, target, fields)
+    }
+
+    /// The reply to a plain GET.
+    #[track_caller]
+    pub fn get(&self, target: &str) -> Response {
+        fetched(self.address, "GET", target, &[])
+    }
+
+    /// The reply of the admin interface.
+    #[track_caller]
+    pub fn admin_request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+        fetched(self.admin, method, target, fields)
+    }
+
+    /// A document of the admin interface.
+    #[track_caller]
+    pub fn admin_json(&self, target: &str) -> Value {
+        let reply = fetched(self.admin, "GET", target, &[]);
+        assert_eq!(reply.status(), 200, "{target}: {}", reply.text());
+        serde_json::from_slice(&reply.body).unwrap_or_else(|error| panic!("{target}: {error}"))
+    }
+
+    /// `/status`.
+    #[track_caller]
+    pub fn status(&self) -> Status {
+        Status(self.admin_json("/status"))
     }
 
     /// `/metrics` as text.
-    pub fn metrics(&self) -> Result<String, ClientError> {
-        Ok(client::fetch(self.admin, "GET", "/metrics", &[])?.text())
+    #[track_caller]
+    pub fn metrics(&self) -> String {
+        fetched(self.admin, "GET", "/metrics", &[]).text()
+    }
+
+    /// Replies so far, of all statuses.
+    #[track_caller]
+    pub fn replies(&self) -> u64 {
+        let metrics = self.metrics();
+        let lines = metrics.lines();
+        let lines = lines.filter(|line| line.starts_with("headlong_responses_total{"));
+        let counts = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+        counts.sum()
     }
 
     /// Memory of the process.
@@ -414,6 +460,12 @@ impl Drop for Server {
             eprintln!("output of the server:\n{}", self.output());
         }
     }
+}
+
+#[track_caller]
+fn fetched(address: SocketAddr, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+    let reply = client::fetch(address, method, target, fields);
+    reply.unwrap_or_else(|error| panic!("{method} {target}: {error}"))
 }
 
 fn keep_output(mut pipe: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
@@ -502,6 +554,20 @@ impl ProcessMemory {
             anonymous_bytes: field("RssAnon")?,
         })
     }
+}
+
+/// Processor time of a process so far, from `/proc/PID/stat`.
+///
+/// # Panics
+/// If the process does not exist.
+pub fn processor_time(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    // Of the user and of the kernel: the 14th and 15th field of the line, which begin at the third.
+    let ticks = fields.split(' ').skip(11).take(2);
+    let ticks = ticks.map(|ticks| ticks.parse::<u64>().expect("a number"));
+    // A tick is a hundredth of a second on all machines.
+    Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
 #[cfg(test)]

@@ -111,6 +111,18 @@ impl Connection {
         self.receive(method)
     }
 
+    /// Sends a request and reads the head of its reply, a 200; the body stays unread.
+    ///
+    /// # Panics
+    /// If the reply is another, or none.
+    #[track_caller]
+    pub fn begin(mut self, target: &str, fields: &[(&str, &str)]) -> Self {
+        let request = request_text("GET", target, fields);
+        self.send(request.as_bytes()).expect("sent");
+        assert_eq!(self.receive_head().expect("a head").status, 200);
+        self
+    }
+
     /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         match &mut self.tls {

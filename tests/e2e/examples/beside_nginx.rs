@@ -140,7 +140,7 @@ fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> i
         let server = ServerBuilder::new([device.root()])
             .memory(MEMORY)
             .config(&config)
-            .start();
+            .try_start();
         let server = server.map_err(io::Error::other)?;
         return Ok(observe(device, || watch(server.address(), titles, seed)));
     }

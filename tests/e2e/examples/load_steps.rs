@@ -107,7 +107,7 @@ fn main() -> io::Result<ExitCode> {
         .config(&config)
         .argument("--time-scale")
         .argument(COMPRESSION.to_string())
-        .start()
+        .try_start()
         .map_err(io::Error::other)?;
     let outcome = Arc::new(Outcome::default());
     let samples = watch(&server, &titles, &phases, &outcome);
@@ -229,7 +229,7 @@ async fn watch_one(viewer: &Viewer, outcome: &Outcome) {
 
 /// The server's status; `None` if it does not answer.
 fn sample(server: &Server, second: f64, viewers: u64, sent_before: &mut u64) -> Option<Sample> {
-    let status = server.status().ok()?;
+    let status = server.status();
     let device = status.devices().first()?;
     let mib = |bytes: f64| bytes / MIB as f64;
     let sent = device["counters"]["bytes_sent"].as_u64()?;

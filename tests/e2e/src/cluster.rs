@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use headlong_testkit::client::{ClientError, Connection, Response, request_text};
 use headlong_testkit::server::{Server, ServerBuilder, binary, free_address};
-use headlong_testkit::{Scratch, pattern};
+use headlong_testkit::{ProgramRun, Scratch, pattern};
 
 use crate::edge;
 use crate::library::Title;
@@ -92,8 +92,7 @@ impl Cluster {
                 .config(&own)
                 .config(&edge::settings(&url, &folder.join("edge"), &peers))
                 .address(addresses[number])
-                .start()
-                .expect("a server");
+                .start();
             ClusterBox {
                 server,
                 agent: agents[number],
@@ -128,10 +127,7 @@ impl Cluster {
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(binary());
         command.args(["fleet", "config", "--for", "haproxy"]);
-        let output = command.arg(&file).output().expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{stderr}");
-        String::from_utf8(output.stdout).expect("text")
+        ProgramRun::of(command.arg(&file)).exits_with(0).stdout
     }
 
     /// Number of the box that answered the most requests during `act`.
@@ -147,14 +143,8 @@ impl Cluster {
 
     /// Replies of each box.
     fn answered(&self) -> Vec<u64> {
-        let of = |one: &ClusterBox| {
-            let metrics = one.server.metrics().expect("metrics");
-            let lines = metrics.lines();
-            let lines = lines.filter(|line| line.starts_with("headlong_responses_total{"));
-            let counts = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
-            counts.sum()
-        };
-        self.boxes.iter().map(of).collect()
+        let boxes = self.boxes.iter();
+        boxes.map(|one| one.server.replies()).collect()
     }
 }
 

@@ -36,8 +36,9 @@ pub fn ground() -> (Origin, Scratch) {
 /// Starts an edge with these further settings.
 pub fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
     let url = format!("http://{}/o/", origin.address());
-    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, folder, more));
-    builder.start().expect("an edge")
+    ServerBuilder::without_roots()
+        .config(&settings(&url, folder, more))
+        .start()
 }
 
 /// Requests the bytes `first..end`.
@@ -53,9 +54,17 @@ pub fn assert_right(reply: &Response, title: u64, first: u64, end: u64) {
     pattern::verify(title, first, &reply.body).expect("correct bytes");
 }
 
+/// Requests the bytes `first..end`, and checks that they are those of the title with this pattern.
+#[track_caller]
+pub fn right_range(server: &Server, path: &str, title: u64, first: u64, end: u64) -> Response {
+    let reply = range(server, path, first, end).expect("a reply");
+    assert_right(&reply, title, first, end);
+    reply
+}
+
 /// The metric whose line begins with `name`.
 pub fn metric(server: &Server, name: &str) -> u64 {
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     let line = metrics.lines().find(|line| line.starts_with(name));
     let value = line.and_then(|line| line.rsplit(' ').next());
     value

@@ -34,4 +34,6 @@ pub use mount::Mount;
 pub use neighbours::BackgroundViewers;
 pub use nginx::Nginx;
 pub use prometheus::Prometheus;
-pub use runtime::{bounded, eventually, have_or_skip, until_logged};
+pub use runtime::{
+    bounded, eventually, have_or_skip, logged_lines, processes_naming, until_logged,
+};

@@ -1,9 +1,11 @@
-//! Time limits, and the handling of missing programs.
+//! Time limits, waiting for what a server does, and the handling of missing programs.
 
 use std::future::Future;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headlong_testkit::Server;
+use serde_json::Value;
 
 /// Runs a future on two threads; fails the test after `limit`. The limit ends a hung test and
 /// measures nothing.
@@ -42,6 +44,32 @@ pub fn eventually<T: std::fmt::Debug>(
 /// If it is missing after a minute.
 pub fn until_logged(server: &Server, text: &str) {
     eventually(text, || server.output(), |output| output.contains(text));
+}
+
+/// The complete lines of an access log in JSON, as soon as it has this many.
+///
+/// # Panics
+/// If they are not there after a minute, or a line is not JSON.
+pub fn logged_lines(log: &Path, count: usize) -> Vec<Value> {
+    let whole = || {
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let whole = text.split_inclusive('\n').filter(|l| l.ends_with('\n'));
+        whole
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    };
+    eventually("the lines of a log", whole, |lines: &Vec<Value>| {
+        lines.len() >= count
+    })
+}
+
+/// Command lines that name a path below `folder`, such as those of servers and cleanup processes.
+pub fn processes_naming(folder: &Path) -> Vec<String> {
+    let folder = folder.to_string_lossy();
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&*folder)).collect()
 }
 
 /// Whether a program that a test needs is installed; if not, records the test as skipped, see

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+
+use super::run_in;
 
 /// Viewers of `titles` titles, `kilobytes` every 4 s, in the suggested format of nginx.
 fn log(viewers: u32, titles: u32, kilobytes: u32) -> String {
@@ -29,16 +29,6 @@ fn log(viewers: u32, titles: u32, kilobytes: u32) -> String {
     }
     lines.sort();
     lines.iter().map(|(_, line)| format!("{line}\n")).collect()
-}
-
-fn run(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command.arg("capacity").args(arguments.split(' '));
-    command.current_dir(folder).output().expect("it runs")
-}
-
-fn utf8(output: &[u8]) -> String {
-    String::from_utf8_lossy(output).into_owned()
 }
 
 #[test]
@@ -75,9 +65,9 @@ fn logs_without_an_answer_have_exit_codes_and_remedies() {
             "is no SSD",
         ),
     ] {
-        let output = run(folder.path(), &arguments);
-        let stderr = utf8(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments}: {stderr}");
+        let output = run_in(folder.path(), &format!("capacity {arguments}"));
+        let stderr = &output.stderr;
+        assert_eq!(output.code, Some(code), "{arguments}: {stderr}");
         assert!(stderr.contains(says), "{arguments}: {stderr}");
     }
 }

@@ -3,25 +3,17 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use headlong_testkit::leftovers;
+use headlong_testkit::{ProgramRun, leftovers};
 use headlong_vdisk::{FileSystem, VirtualDisk};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
+use super::{command, run, run_words};
+
 const DRIVE: &str = "wd-red-wd10efrx";
-
-fn headlong(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    let output = command.args(args).stdin(Stdio::null()).output();
-    output.expect("the binary starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn can_run(test: &str) -> bool {
     let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
@@ -50,16 +42,14 @@ impl Emulator {
     fn start(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let place = |name: &str| folder.path().join(name);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+        let mut command = command(["disk", "emulate", DRIVE, "--size", "64MiB", "--json"]);
         command
-            .args(["disk", "emulate", DRIVE, "--size", "64MiB", "--json"])
             .arg("--mount")
             .arg(place("mounted here"))
             .arg("--control")
             .arg(place("control"))
             .args(more)
             .env("TMPDIR", place("tmp"))
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(place("said")).expect("a file"))
             .process_group(0);
@@ -84,10 +74,10 @@ impl Emulator {
         PathBuf::from(self.ready[name].as_str().expect("a path"))
     }
 
-    fn control(&self, words: &[&str]) -> Output {
+    fn control(&self, words: &[&str]) -> ProgramRun {
         let socket = self.path("control");
         let socket = socket.to_str().expect("a name of ours");
-        headlong(&[&["disk", "control", socket], words].concat())
+        run(&[&["disk", "control", socket], words].concat())
     }
 
     /// Its standard error, if that is a file.
@@ -138,28 +128,13 @@ impl Drop for Emulator {
 
 #[test]
 fn reports_all_mistakes_with_alternatives() {
-    let output = headlong(&[
-        "disk",
-        "emulate",
-        "wd-red",
-        "--size",
-        "1XB",
-        "--time-scale",
-        "0",
-        "--file-system",
-        "zfs",
-        "--timing",
-        "maybe",
-        "--fail-reads",
-        "2-1",
-        "--slow-down",
-        "0",
-        "--queue-depth",
-        "0",
-    ]);
-    assert_eq!(output.status.code(), Some(64));
+    let output = run_words(
+        "disk emulate wd-red --size 1XB --time-scale 0 --file-system zfs --timing maybe \
+         --fail-reads 2-1 --slow-down 0 --queue-depth 0",
+    )
+    .exits_with(64);
     assert!(output.stdout.is_empty());
-    let stderr = text(&output.stderr);
+    let stderr = &output.stderr;
     for part in [
         DRIVE,
         "1XB",
@@ -183,9 +158,8 @@ fn checks_drive_description_file() {
         if let Some(content) = content {
             std::fs::write(&file, content).expect("written");
         }
-        let output = headlong(&["disk", "emulate", file.to_str().expect("a name of ours")]);
-        assert_eq!(output.status.code(), Some(64));
-        text(&output.stderr)
+        let words = format!("disk emulate {}", file.display());
+        run_words(&words).exits_with(64).stderr
     };
     assert!(said(None).contains("drive.toml"));
     assert!(said(Some("kind = \"tape\"")).contains("hard-drive"));
@@ -194,17 +168,8 @@ fn checks_drive_description_file() {
 
 #[test]
 fn rejects_fault_beyond_disk() {
-    let output = headlong(&[
-        "disk",
-        "emulate",
-        DRIVE,
-        "--size",
-        "64MiB",
-        "--fail-reads",
-        "60MiB-65MiB",
-    ]);
-    assert_eq!(output.status.code(), Some(64));
-    let stderr = text(&output.stderr);
+    let words = format!("disk emulate {DRIVE} --size 64MiB --fail-reads 60MiB-65MiB");
+    let stderr = run_words(&words).exits_with(64).stderr;
     assert!(
         stderr.contains("65MiB") && stderr.contains("64MiB"),
         "{stderr}"
@@ -214,9 +179,8 @@ fn rejects_fault_beyond_disk() {
 
 #[test]
 fn reports_socket_without_listener() {
-    let output = headlong(&["disk", "control", "/no/such/socket", "counters"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("/no/such/socket"));
+    let run = run_words("disk control /no/such/socket counters").exits_with(2);
+    assert!(run.stderr.contains("/no/such/socket"));
 }
 
 #[test]
@@ -229,27 +193,19 @@ fn disk_reports_ready_and_stops_on_command() {
     assert_eq!(emulator.ready["capacity_bytes"], 64 << 20);
     assert_eq!(emulator.ready["time_scale"], 5.0);
     std::fs::write(emulator.path("mount").join("file"), "content").expect("write");
-    assert!(emulator.control(&["timing", "on"]).status.success());
-    let output = emulator.control(&["counters"]);
-    let counters: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    emulator.control(&["timing", "on"]).exits_with(0);
+    let counters = emulator.control(&["counters"]).json();
     assert_eq!(counters["counters"]["is_timed"], true, "{counters}");
-    let output = emulator.control(&["fault", "slow", "0"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("factor"),
-        "{}",
-        text(&output.stderr)
-    );
-    let output = emulator.control(&["fault", "error", "60MiB", "65MiB"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("the disk has 64MiB"));
+    let output = emulator.control(&["fault", "slow", "0"]).exits_with(2);
+    assert!(output.stderr.contains("factor"), "{}", output.stderr);
+    let output = emulator
+        .control(&["fault", "error", "60MiB", "65MiB"])
+        .exits_with(2);
+    assert!(output.stderr.contains("the disk has 64MiB"));
     // Numbers need a unit, as everywhere.
-    assert_eq!(
-        emulator.control(&["fault", "hang", "2"]).status.code(),
-        Some(64)
-    );
-    assert!(emulator.control(&["fault", "hang", "1ms"]).status.success());
-    assert!(emulator.control(&["stop"]).status.success());
+    emulator.control(&["fault", "hang", "2"]).exits_with(64);
+    emulator.control(&["fault", "hang", "1ms"]).exits_with(0);
+    emulator.control(&["stop"]).exits_with(0);
     assert_eq!(emulator.wait(), Some(0));
     emulator.check_gone();
     assert!(!emulator.path("control").exists() && !emulator.path("mount").exists());

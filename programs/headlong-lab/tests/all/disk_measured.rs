@@ -1,43 +1,22 @@
 //! `headlong disk probe`, where it needs neither root nor a device.
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use headlong_drive::DriveSpec;
 use headlong_report::read_disk_trace;
+use headlong_testkit::ProgramRun;
 use serde_json::Value;
 
-fn headlong(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command.args(args).output().expect("the binary starts")
-}
+use super::{command, run, run_words};
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = headlong(args);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The error text of a usage error: exit code 64 and empty standard output.
-fn run_lab(args: &[&str]) -> String {
-    let output = headlong(args);
-    assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
-    assert!(output.stdout.is_empty());
-    text(&output.stderr)
-}
-
-fn name(path: &Path) -> &str {
-    path.to_str().expect("a name of ours")
+/// The result of a probe.
+fn json(words: &str) -> Value {
+    let words = format!("disk probe {words} --json");
+    run_words(&words).exits_with(0).json()
 }
 
 #[test]
 fn preset_measures_published_values() {
     // Libception Table 1.
-    let probe = json(&["disk", "probe", "wd-red-wd10efrx", "--json"]);
+    let probe = json("wd-red-wd10efrx");
     let measured = &probe["measured"];
     for (figure, published) in [
         (&measured["full_stroke_us"], 32_600.0),
@@ -60,21 +39,24 @@ fn preset_measures_published_values() {
 fn printed_model_measures_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let (printed, written) = (folder.path().join("a.toml"), folder.path().join("b.toml"));
-    let output = headlong(&["disk", "probe", "hp-146-10k-sas"]);
+    let output = run_words("disk probe hp-146-10k-sas");
     std::fs::write(&printed, &output.stdout).expect("written");
-    let spec: DriveSpec = toml::from_str(&text(&output.stdout)).expect("a drive");
+    let spec: DriveSpec = toml::from_str(&output.stdout).expect("a drive");
     spec.check().expect("a drive that makes sense");
     let sources = spec.sources();
     assert!(
         sources.starts_with("Fitted to the model hp-146-10k-sas in virtual time, not to a drive"),
         "{sources}"
     );
-    let output = headlong(&["disk", "probe", "hp-146-10k-sas", "-o", name(&written)]);
-    assert!(!text(&output.stdout).contains("kind ="));
+    let output = run_words(&format!(
+        "disk probe hp-146-10k-sas -o {}",
+        written.display()
+    ));
+    assert!(!output.stdout.contains("kind ="));
     let model = std::fs::read_to_string(&written).expect("read");
     assert_eq!(toml::from_str::<DriveSpec>(&model).expect("a drive"), spec);
-    let again = json(&["disk", "probe", name(&printed), "--json"]);
-    let first = json(&["disk", "probe", "hp-146-10k-sas", "--json"]);
+    let again = json(&printed.display().to_string());
+    let first = json("hp-146-10k-sas");
     for stroke in ["full_stroke_us", "quarter_stroke_us"] {
         let of = |probe: &Value| probe["measured"][stroke].as_f64().expect("a number");
         assert!((of(&again) / of(&first) - 1.0).abs() < 0.05, "{stroke}");
@@ -86,15 +68,7 @@ fn flashstream_ssd_has_optimal_block_of_16_mib() {
     // Flashstream 3.1 and Figure 3.
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("page.html");
-    let report = name(&page);
-    let probe = json(&[
-        "disk",
-        "probe",
-        "ssd-ocz-core-v2",
-        "--json",
-        "--report",
-        report,
-    ]);
+    let probe = json(&format!("ssd-ocz-core-v2 --report {}", page.display()));
     assert_eq!(probe["blocks"]["optimal_bytes"], 16 << 20);
     assert!(probe["model"].is_null() && probe["turns"] == false);
     let html = std::fs::read_to_string(&page).expect("a page");
@@ -106,7 +80,7 @@ fn reports_unprobeable_targets_with_alternatives() {
     let folder = tempfile::tempdir().expect("a folder");
     let small = folder.path().join("small");
     std::fs::write(&small, [0; 8192]).expect("written");
-    let small = name(&small);
+    let small = small.to_str().expect("a name of ours");
     for (args, words) in [
         (vec!["wd-redd"], "nearest names are wd-red-wd10efrx"),
         (vec!["/no/such"], "/no/such: No such file"),
@@ -140,8 +114,9 @@ fn reports_unprobeable_targets_with_alternatives() {
             "only models of rotating disks",
         ),
     ] {
-        let told = run_lab(&[&["disk", "probe"], &args[..]].concat());
-        assert!(told.contains(words), "{args:?}: {told}");
+        let probe = run(&[&["disk", "probe"], &args[..]].concat()).exits_with(64);
+        assert!(probe.stdout.is_empty());
+        assert!(probe.stderr.contains(words), "{args:?}: {}", probe.stderr);
     }
     assert_eq!(std::fs::read(small).expect("there"), [0; 8192]);
 }
@@ -149,12 +124,10 @@ fn reports_unprobeable_targets_with_alternatives() {
 #[test]
 fn full_stderr_does_not_lose_result() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command.args(["disk", "probe", "hp-146-10k-sas"]);
+    let mut command = command(["disk", "probe", "hp-146-10k-sas"]);
     command.stderr(full.expect("every Linux has it"));
-    let output = command.output().expect("the binary starts");
-    assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("kind = \"hard-drive\""));
+    let output = ProgramRun::of(&mut command).exits_with(0);
+    assert!(output.stdout.contains("kind = \"hard-drive\""));
 }
 
 #[test]

@@ -4,11 +4,14 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use headlong_testkit::ProgramRun;
 use headlong_workload::content::Content;
+
+use super::{command, run_in, run_words};
 
 /// Bytes of every reply.
 const REPLY_BYTES: u64 = 5000;
@@ -67,19 +70,8 @@ fn serve(mut stream: TcpStream, requests: &AtomicU64) {
     }
 }
 
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command.arg("load").args(args).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn load(args: &[&str]) -> Output {
-    command(args).output().expect("the binary starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn load(words: &str) -> ProgramRun {
+    run_words(&format!("load {words}"))
 }
 
 /// A trace with this number of sessions, ten milliseconds apart, each of which makes these calls of
@@ -115,11 +107,7 @@ fn trace(folder: &Path, object: &str, sessions: usize) -> String {
 }
 
 /// A busy machine may delay the generator, which is not under test here.
-const PATIENT: [&str; 2] = ["--late-max", "600s"];
-
-fn json(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).expect("JSON")
-}
+const PATIENT: &str = "--late-max 600s";
 
 #[test]
 fn result_is_json() {
@@ -127,11 +115,8 @@ fn result_is_json() {
     let server = TitleServer::start();
     let file = trace(folder.path(), "/sd/000007.bin", 20);
     let url = server.url();
-    let mut args = vec![file.as_str(), &url, "--json", "-"];
-    args.extend(PATIENT);
-    let output = load(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let result = json(&text(&output.stdout));
+    let output = load(&format!("{file} {url} --json - {PATIENT}"));
+    let result = output.exits_with(0).json();
     assert_eq!(result["schema"], "headlong-load-1");
     assert_eq!(result["requests"]["whole"], 20);
     assert_eq!(result["checked_bytes"], 20 * REPLY_BYTES);
@@ -144,11 +129,8 @@ fn reports_wrong_byte_with_url() {
     let url = TitleServer::start().url();
     // The server sends title 7 under any name.
     let file = trace(folder.path(), "/sd/000008.bin", 1);
-    let mut args = vec![file.as_str(), &url];
-    args.extend(PATIENT);
-    let output = load(&args);
-    assert_eq!(output.status.code(), Some(0));
-    let page = text(&output.stdout);
+    let output = load(&format!("{file} {url} {PATIENT}"));
+    let page = output.exits_with(0).stdout;
     assert!(
         page.contains("/sd/000008.bin  wrong: byte 0 differs from the title's"),
         "{page}"
@@ -162,16 +144,14 @@ fn reports_all_mistakes_and_sends_nothing() {
     let file = folder.path().join("bad.trace").display().to_string();
     fs::write(&file, "a timeout=10\nb timeout=ten colour=red\n").expect("written");
     let url = server.url();
-    let output = load(&[&file, &url, "--time-scale", "0", "--ramp-up", "5"]);
-    assert_eq!(output.status.code(), Some(64));
+    let output = load(&format!("{file} {url} --time-scale 0 --ramp-up 5")).exits_with(64);
     assert!(output.stdout.is_empty());
-    let stderr = text(&output.stderr);
+    let stderr = &output.stderr;
     for part in ["bad.trace:2:11: ", "--time-scale: `0`", "--ramp-up: `5`"] {
         assert!(stderr.contains(part), "{part} is missing:\n{stderr}");
     }
     let good = trace(folder.path(), "/a", 1);
-    let output = load(&[&good, &url, "--json", "/nowhere/at/all.json"]);
-    assert_eq!(output.status.code(), Some(64));
+    load(&format!("{good} {url} --json /nowhere/at/all.json")).exits_with(64);
     assert_eq!(server.requests(), 0);
 }
 
@@ -179,9 +159,8 @@ fn reports_all_mistakes_and_sends_nothing() {
 fn rejects_ipv4_sources_for_ipv6_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = trace(folder.path(), "/a", 1);
-    let output = load(&[&file, "http://[::1]:9/", "--source", "127.0.0.2"]);
-    assert_eq!(output.status.code(), Some(64));
-    let stderr = text(&output.stderr);
+    let output = load(&format!("{file} http://[::1]:9/ --source 127.0.0.2"));
+    let stderr = output.exits_with(64).stderr;
     assert!(stderr.contains("--source: an IPv4 source"), "{stderr}");
 }
 
@@ -192,15 +171,13 @@ fn unwritable_file_does_not_affect_other_outputs() {
     let file = trace(folder.path(), "/sd/000007.bin", 3);
     let kept = folder.path().join("kept.json").display().to_string();
     // As on a full disk.
-    let mut args = vec![file.as_str(), &url, "--json", &kept];
-    args.extend(["--records", "/dev/full"]);
-    args.extend(PATIENT);
-    let output = load(&args);
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let words = format!("{file} {url} --json {kept} --records /dev/full {PATIENT}");
+    let output = load(&words).exits_with(2);
+    let stderr = &output.stderr;
     assert!(stderr.contains("/dev/full: "), "{stderr}");
-    assert!(text(&output.stdout).contains("3 whole"));
-    let result = json(&fs::read_to_string(&kept).expect("it was written"));
+    assert!(output.stdout.contains("3 whole"));
+    let text = fs::read_to_string(&kept).expect("it was written");
+    let result: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(result["requests"]["whole"], 3);
 }
 
@@ -210,9 +187,8 @@ fn unreachable_server_exits_with_2() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", free.local_addr().expect("an address"));
     drop(free);
-    let output = load(&[&trace(folder.path(), "/a", 1), &url]);
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = text(&output.stderr);
+    let file = trace(folder.path(), "/a", 1);
+    let stderr = load(&format!("{file} {url}")).exits_with(2).stderr;
     assert!(
         stderr.contains("nothing answers at") && stderr.contains(&url),
         "{stderr}"
@@ -221,11 +197,11 @@ fn unreachable_server_exits_with_2() {
 }
 
 /// Runs it with at most 64 descriptors.
-fn load_with_few_descriptors(args: &[&str]) -> Output {
+fn load_with_few_descriptors(words: &str) -> ProgramRun {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\" load \"$@\""]);
-    command.arg(env!("CARGO_BIN_EXE_headlong-lab")).args(args);
-    command.stdin(Stdio::null()).output().expect("a shell")
+    command.arg(env!("CARGO_BIN_EXE_headlong-lab"));
+    ProgramRun::of(command.args(words.split(' ')).stdin(Stdio::null()))
 }
 
 #[test]
@@ -236,9 +212,8 @@ fn too_few_descriptors_are_reported_or_invalidate_result() {
     // All sessions overlap for an hour: certain to exceed the limit.
     let hour_later = &format!("\"pace\":3600000000000,{PATIENT_CALL}");
     let long = trace_of(folder.path(), "/a", &[PATIENT_CALL, hour_later], 100);
-    let output = load_with_few_descriptors(&[&long, &url]);
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = text(&output.stderr);
+    let output = load_with_few_descriptors(&format!("{long} {url}"));
+    let stderr = output.exits_with(2).stderr;
     assert!(
         stderr.contains("needs at least 100 concurrent connections")
             && stderr.contains("ulimit -Hn"),
@@ -249,11 +224,8 @@ fn too_few_descriptors_are_reported_or_invalidate_result() {
     // second.
     let brief = "\"timeout\":1000000000";
     let file = trace_of(folder.path(), "/hang", &[brief, PATIENT_CALL], 100);
-    let mut args = vec![file.as_str(), &url, "--json", "-"];
-    args.extend(PATIENT);
-    let output = load_with_few_descriptors(&args);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    let result = json(&text(&output.stdout));
+    let output = load_with_few_descriptors(&format!("{file} {url} --json - {PATIENT}"));
+    let result = output.exits_with(3).json();
     assert_eq!(result["valid"], false);
     let reason = result["invalid_because"][0].as_str().expect("a reason");
     assert!(reason.contains("ran out of file descriptors"), "{reason}");
@@ -265,9 +237,9 @@ fn interrupted_run_prints_result_and_exits_with_3() {
     let server = TitleServer::start();
     let url = server.url();
     let file = trace(folder.path(), "/hang", 1);
-    let child = command(&[&file, &url, "--json", "-"])
-        .spawn()
-        .expect("the binary starts");
+    let mut command = command(["load", &file, &url, "--json", "-"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary starts");
     while server.requests() == 0 {
         std::thread::yield_now();
     }
@@ -275,8 +247,7 @@ fn interrupted_run_prints_result_and_exits_with_3() {
     let sent = Command::new("kill").args(["-INT", &pid]).status();
     assert!(sent.expect("kill").success());
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(3));
-    let result = json(&text(&output.stdout));
+    let result = ProgramRun::from(output).exits_with(3).json();
     let reasons = result["invalid_because"].as_array().expect("reasons");
     assert!(
         reasons.contains(&"the run was interrupted".into()),
@@ -305,10 +276,8 @@ fn has_numpy(test: &str) -> bool {
 fn assert_percentiles(figures: &serde_json::Value, records: &Path, columns: [&str; 2], error: f64) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/percentiles.py");
     let mut python = Command::new(PYTHON);
-    let output = python.arg(script).arg(records).args(columns).output();
-    let output = output.expect("python starts");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let computed = json(&text(&output.stdout));
+    python.arg(script).arg(records).args(columns);
+    let computed = ProgramRun::of(&mut python).exits_with(0).json();
     assert_eq!(figures["count"], computed["count"]);
     for name in ["p50", "p90", "p99"] {
         let of = |figures: &serde_json::Value| figures[name].as_f64().expect("a number");
@@ -329,11 +298,10 @@ fn percentiles_match_independent_computation() {
     let records = folder.path().join("run.csv").display().to_string();
     let file = trace(folder.path(), "/sd/000007.bin", 150);
     let url = server.url();
-    let mut args = vec![file.as_str(), &url, "--json", "-", "--records", &records];
-    args.extend(PATIENT);
-    let output = load(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let result = json(&text(&output.stdout));
+    let output = load(&format!(
+        "{file} {url} --json - --records {records} {PATIENT}"
+    ));
+    let result = output.exits_with(0).json();
     // Three significant digits.
     for (name, columns) in [
         ("whole_ms", ["intended_s", "ended_s"]),
@@ -352,21 +320,10 @@ fn virtual_run_percentiles_match_independent_computation() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let run = |records: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-        command.args("simulate youtube-sd --rate 5MiB/s --json --set memory=64MiB".split(' '));
-        command.args([
-            "--set",
-            "phases.ramp_up=20s",
-            "--set",
-            "phases.measured=60s",
-        ]);
-        command.args(["--records", records]);
-        let output = command
-            .current_dir(folder.path())
-            .output()
-            .expect("it starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        json(&text(&output.stdout))
+        let words = "simulate youtube-sd --rate 5MiB/s --json --set memory=64MiB \
+                     --set phases.ramp_up=20s --set phases.measured=60s --records";
+        let run = run_in(folder.path(), &format!("{words} {records}"));
+        run.exits_with(0).json()
     };
     let result = run("run.csv");
     let figures = &result["load"]["response_ms"];

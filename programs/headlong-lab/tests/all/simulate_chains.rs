@@ -1,30 +1,17 @@
 //! `headlong simulate chains` and `simulate plan` from the command line.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use headlong_engine::Policy;
 use serde_json::Value;
+
+use super::run_in;
 
 /// 20 MB in two minutes from byte 5, and 1,000 bytes at one moment.
 const CHAINS: &str = "file,session,start,length,t_start,t_end,open,kind,kbps,disk\n\
     a,1,5,20000000,0,120000,0,1,2000,1\n\
     b,1,0,1000,60500,60500,1,1,2000,0\n\
     b,1,0,many,60500,60500,1,1,2000,0\n";
-
-fn headlong(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    let command = command.args(["simulate"]).args(arguments.split(' '));
-    command
-        .current_dir(folder)
-        .output()
-        .expect("the binary exists")
-}
-
-fn utf8(output: &[u8]) -> String {
-    String::from_utf8_lossy(output).into_owned()
-}
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -35,12 +22,8 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn json_has_all_figures_of_each_rule_and_size() {
     let folder = folder();
-    let output = headlong(
-        folder.path(),
-        "chains chains.csv --algorithm fixed --size 8,16 --mb 1000000 --json",
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let words = "simulate chains chains.csv --algorithm fixed --size 8,16 --mb 1000000 --json";
+    let json = run_in(folder.path(), words).exits_with(0).json();
     let points = json["points"].as_array().expect("points");
     assert_eq!(points.len(), 2);
     let point = &points[0];
@@ -82,21 +65,11 @@ fn log_and_its_chain_table_give_same_figures() {
         a,1,1,560,5000000,3,60\nb,1,1,3000,50000000,2,130\n";
     fs::write(folder.path().join("log.csv"), log).expect("the folder exists");
     fs::write(folder.path().join("files.csv"), files).expect("the folder exists");
-    let output = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
-        .args(["trace", "chains", "log.csv", "--files", "files.csv"])
-        .args(["--out", "made.csv"])
-        .current_dir(folder.path())
-        .output()
-        .expect("the binary exists");
-    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-    let points = |arguments: &str| {
-        let output = headlong(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        json["points"].clone()
-    };
-    let from_log = points("chains --log log.csv --files files.csv --disks 4 --json");
-    let from_table = points("chains made.csv --files files.csv --disks 4 --json");
+    let run = |words: &str| run_in(folder.path(), words).exits_with(0);
+    run("trace chains log.csv --files files.csv --out made.csv");
+    let points = |words: &str| run(words).json()["points"].clone();
+    let from_log = points("simulate chains --log log.csv --files files.csv --disks 4 --json");
+    let from_table = points("simulate chains made.csv --files files.csv --disks 4 --json");
     assert_eq!(from_log, from_table);
     assert_eq!(
         from_log.as_array().map(Vec::len),
@@ -127,9 +100,8 @@ fn reports_missing_column_and_nearest_rule() {
             "40Gbit/s",
         ),
     ] {
-        let output = headlong(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(64), "{arguments}");
-        let stderr = utf8(&output.stderr);
+        let run = run_in(folder.path(), &format!("simulate {arguments}"));
+        let stderr = run.exits_with(64).stderr;
         assert!(stderr.contains(expected), "{arguments}: {stderr}");
     }
 }
@@ -137,11 +109,8 @@ fn reports_missing_column_and_nearest_rule() {
 #[test]
 fn writes_page() {
     let folder = folder();
-    let output = headlong(
-        folder.path(),
-        "chains chains.csv --size 1,7 --fit --html report.html",
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
+    let words = "simulate chains chains.csv --size 1,7 --fit --html report.html";
+    run_in(folder.path(), words).exits_with(0);
     let html = fs::read_to_string(folder.path().join("report.html")).expect("it was written");
     assert!(html.contains("Figure 5.23") && html.contains("clairvoyant"));
 }
@@ -166,29 +135,16 @@ fn plan_accepts_all_outputs_of_characterisation() {
     let files = "file,title,kind,kbps,size,disk,duration_s\n0,0,1,2000,80000000,0,320\n\
                  1,1,1,2000,80000000,1,320\n2,2,1,2000,80000000,0,320\n";
     fs::write(path("files.csv"), files).expect("written");
-    let run = |arguments: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-        let command = command.args(arguments.split(' '));
-        let output = command.current_dir(folder.path()).output();
-        output.expect("the binary exists")
-    };
+    let run = |words: &str| run_in(folder.path(), words);
     let characterise =
         run("trace characterise log.csv --files files.csv --json --tables tables --spec s.toml");
-    assert_eq!(characterise.status.code(), Some(0), "{characterise:?}");
-    fs::write(path("told.json"), &characterise.stdout).expect("written");
-    let chains = run("trace chains log.csv --files files.csv --out c.csv");
-    assert_eq!(chains.status.code(), Some(0), "{chains:?}");
+    fs::write(path("told.json"), characterise.exits_with(0).stdout).expect("written");
+    run("trace chains log.csv --files files.csv --out c.csv").exits_with(0);
 
     let plan = |source: &str| -> Value {
         let rest = "--peak 1Gbit/s --drives wd-red-wd10efrx --algorithm fixed --size 4 --json";
         let output = run(&format!("simulate plan {source} {rest}"));
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{source}: {}",
-            utf8(&output.stderr)
-        );
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        output.exits_with(0).json()
     };
     let drives = |plan: &Value| plan["needs"][0]["drives"]["count"]["value"].as_f64();
     let of_table = plan("c.csv");
@@ -205,8 +161,7 @@ fn plan_accepts_all_outputs_of_characterisation() {
         let output = run(&format!(
             "simulate plan {source} --peak 1Gbit/s --drives wd-red-wd10efrx"
         ));
-        let stderr = utf8(&output.stderr);
-        assert_eq!(output.status.code(), Some(64), "{stderr}");
+        let stderr = output.exits_with(64).stderr;
         assert!(stderr.contains(says), "{stderr}");
     }
 }

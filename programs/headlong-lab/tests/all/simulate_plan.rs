@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use super::run_in;
 
 /// A request of a viewer for a megabyte.
 struct Segment {
@@ -229,20 +230,12 @@ fn logs() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn run(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    let command = command.args(arguments.split(' ')).current_dir(folder);
-    command.output().expect("the binary exists")
-}
-
 /// The options of all plans here.
 const WANTED: &str = "--peak 10Gbit/s --drives nearline-20tb --algorithm fixed --size 8 --json";
 
 fn plan(folder: &Path, source: &str) -> Value {
-    let output = run(folder, &format!("simulate plan {source} {WANTED}"));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{source}: {stderr}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let run = run_in(folder, &format!("simulate plan {source} {WANTED}"));
+    run.exits_with(0).json()
 }
 
 /// Work of drives, memory and viewers of a plan.
@@ -285,11 +278,8 @@ fn log_tables_and_specification_agree() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("access.log"), log(Storage::Hls, "", nginx)).expect("written");
-    let made = run(
-        at,
-        "trace characterise access.log --tables tables --spec s.toml",
-    );
-    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let words = "trace characterise access.log --tables tables --spec s.toml";
+    run_in(at, words).exits_with(0);
     let of_log = plan(at, "--log access.log");
     let of_tables = plan(at, "tables");
     assert!(are_near(figures(&of_tables), figures(&of_log), 1e-9));
@@ -324,15 +314,12 @@ fn one_session_gives_no_plan() {
         );
     }
     fs::write(folder.path().join("one.log"), log).expect("written");
-    let made = run(
-        folder.path(),
-        "trace characterise one.log --tables t --spec one.toml",
-    );
-    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let words = "trace characterise one.log --tables t --spec one.toml";
+    run_in(folder.path(), words).exits_with(0);
     for source in ["--log one.log", "t", "one.toml"] {
-        let output = run(folder.path(), &format!("simulate plan {source} {WANTED}"));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(5), "{source}: {stderr}");
+        let words = format!("simulate plan {source} {WANTED}");
+        let output = run_in(folder.path(), &words).exits_with(5);
+        let stderr = &output.stderr;
         let says = "at least 200 sessions (2000 for narrow intervals), and the log has 1;";
         assert!(
             stderr.contains(says) && output.stdout.is_empty(),
@@ -393,8 +380,7 @@ fn table_of_chains_without_sessions_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let table = "start,length,t_start,t_end,open\n0,1000000,0,1000,1\n";
     fs::write(folder.path().join("c.csv"), table).expect("written");
-    let output = run(folder.path(), &format!("simulate plan c.csv {WANTED}"));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(64), "{stderr}");
+    let words = format!("simulate plan c.csv {WANTED}");
+    let stderr = run_in(folder.path(), &words).exits_with(64).stderr;
     assert!(stderr.contains("no column `session`"), "{stderr}");
 }

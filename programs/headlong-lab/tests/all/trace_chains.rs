@@ -3,7 +3,11 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
+
+use headlong_testkit::ProgramRun;
+
+use super::{command, run_in};
 
 const LOG: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n\
     1,1500,7,tv,9,0,1000,1000,3\n\
@@ -12,18 +16,8 @@ const LOG: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n\
     46,100,7,tv,9,2000,500,0,3\n\
     this is no request\n";
 
-fn headlong(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    let command = command.args(["trace", "chains", "--allow-dropped"]);
-    command.args(arguments);
-    command
-        .current_dir(folder)
-        .output()
-        .expect("the binary exists")
-}
-
-fn utf8(output: &[u8]) -> String {
-    String::from_utf8_lossy(output).into_owned()
+fn chains(folder: &Path, words: &str) -> ProgramRun {
+    run_in(folder, &format!("trace chains --allow-dropped {words}"))
 }
 
 #[test]
@@ -32,11 +26,8 @@ fn log_becomes_table_of_chains() {
     fs::write(folder.path().join("log.csv"), LOG).expect("the folder exists");
     let files = "file,title,kind,kbps,size,disk,duration_s\n9,1,1,560,3000,3,40\n";
     fs::write(folder.path().join("files.csv"), files).expect("the folder exists");
-    let output = headlong(
-        folder.path(),
-        &["log.csv", "--files", "files.csv", "--out", "chains.csv"],
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
+    let words = "log.csv --files files.csv --out chains.csv";
+    let output = chains(folder.path(), words).exits_with(0);
     let table = fs::read_to_string(folder.path().join("chains.csv")).expect("it was written");
     assert_eq!(
         table,
@@ -44,7 +35,7 @@ fn log_becomes_table_of_chains() {
          7,9,0,2000,-500,3000,0,2\n\
          7,9,2000,500,44900,45000,1,1\n"
     );
-    let stdout = utf8(&output.stdout);
+    let stdout = &output.stdout;
     assert!(
         stdout.contains("\n2 chains of 3 requests in 1 sessions\n"),
         "{stdout}"
@@ -65,48 +56,32 @@ fn variants_join_differently() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = LOG.replace("45,100,7", "43,100,7");
     fs::write(folder.path().join("log.csv"), log).expect("the folder exists");
-    let chains = |arguments: &[&str]| {
-        let output = headlong(
-            folder.path(),
-            &[&["log.csv", "--out", "-"], arguments].concat(),
-        );
-        assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-        utf8(&output.stdout).lines().count() - 1
+    let chains = |options: &str| {
+        let output = chains(folder.path(), &format!("log.csv --out -{options}"));
+        output.exits_with(0).stdout.lines().count() - 1
     };
-    assert_eq!(chains(&[]), 2, "received more than 40 s apart");
+    assert_eq!(chains(""), 2, "received more than 40 s apart");
     assert_eq!(
-        chains(&["--gap", "idle"]),
+        chains(" --gap idle"),
         1,
         "received 40 s after the previous one completed"
     );
-    assert_eq!(chains(&["--link", "component"]), 2);
+    assert_eq!(chains(" --link component"), 2);
 }
 
 #[test]
 fn reads_log_from_pipe_and_prints_json() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
-        .args([
-            "trace",
-            "chains",
-            "-",
-            "--out",
-            "chains.parquet",
-            "--json",
-            "--allow-dropped",
-        ])
-        .current_dir(folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary exists");
+    let words = "trace chains - --out chains.parquet --json --allow-dropped";
+    let mut command = command(words.split(' '));
+    command.current_dir(folder.path()).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary exists");
     let mut stdin = child.stdin.take().expect("it has one");
     stdin.write_all(LOG.as_bytes()).expect("it reads");
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let json = ProgramRun::from(output).exits_with(0).json();
     assert_eq!(
         (&json["chains"], &json["joined"]),
         (&2.into(), &3.into()),
@@ -120,16 +95,11 @@ fn reads_log_from_pipe_and_prints_json() {
 fn reports_usage_errors_before_any_io() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("log.csv"), LOG).expect("the folder exists");
-    for (arguments, word) in [
-        (
-            ["log.csv", "--out", "missing/chains.csv"],
-            "missing/chains.csv",
-        ),
-        (["none.csv", "--out", "chains.csv"], "none.csv"),
+    for (words, word) in [
+        ("log.csv --out missing/chains.csv", "missing/chains.csv"),
+        ("none.csv --out chains.csv", "none.csv"),
     ] {
-        let output = headlong(folder.path(), &arguments);
-        assert_eq!(output.status.code(), Some(64));
-        let stderr = utf8(&output.stderr);
+        let stderr = chains(folder.path(), words).exits_with(64).stderr;
         assert!(stderr.contains(word), "{stderr}");
     }
     let left = fs::read_dir(folder.path()).expect("the folder exists");
@@ -139,13 +109,7 @@ fn reports_usage_errors_before_any_io() {
 #[test]
 fn parquet_and_text_are_equivalent() {
     let folder = tempfile::tempdir().expect("a folder");
-    let run = |words: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-        let command = command.args(words.split(' ')).current_dir(folder.path());
-        let output = command.output().expect("the binary exists");
-        assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
-        output.stdout
-    };
+    let run = |words: &str| run_in(folder.path(), words).exits_with(0);
     let mut points = Vec::new();
     for kind in ["csv", "parquet"] {
         run(&format!(
@@ -156,8 +120,7 @@ fn parquet_and_text_are_equivalent() {
         let simulated = run(&format!(
             "simulate chains chains.{kind} --files files.csv --size 2,7 --json"
         ));
-        let json: serde_json::Value = serde_json::from_slice(&simulated).expect("it is JSON");
-        points.push(json["points"].clone());
+        points.push(simulated.json()["points"].clone());
     }
     let read = |name: &str| fs::read(folder.path().join(name)).expect("it was written");
     assert!(read("log.parquet").starts_with(b"PAR1"));

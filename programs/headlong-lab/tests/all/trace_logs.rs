@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+
+use headlong_testkit::ProgramRun;
+
+use super::command;
 
 /// Lines in nginx's `combined`: 30 viewers, each reading one of ten films in parts of 512 KiB.
 fn combined() -> String {
@@ -43,17 +46,9 @@ fn run_trace(log: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 fn run(folder: &Path, log: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     std::fs::write(folder.join("access.log"), log).expect("written");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command
-        .args(["trace", "characterise", "access.log"])
-        .args(arguments);
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.current_dir(folder).output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (status.code(), text(&stdout), text(&stderr))
+    let all = [&["trace", "characterise", "access.log"], arguments].concat();
+    let run = ProgramRun::of(command(all).current_dir(folder));
+    (run.code, run.stdout, run.stderr)
 }
 
 #[test]

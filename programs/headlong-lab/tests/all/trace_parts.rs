@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+
+use super::run_in;
 
 /// Viewers with and without a session id, whose films overlap in time; some lines are unreadable.
 fn log() -> String {
@@ -34,30 +35,16 @@ fn log() -> String {
     text
 }
 
-fn run(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command.arg("trace").args(arguments.split(' '));
-    command.current_dir(folder).output().expect("it runs")
-}
-
 /// Standard output of a run without an error.
-fn told(folder: &Path, arguments: &str) -> Vec<u8> {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = run(folder, arguments);
-    let stderr = String::from_utf8_lossy(&stderr);
-    assert!(status.success(), "{arguments}: {stderr}");
-    stdout
+fn told(folder: &Path, words: &str) -> String {
+    let run = run_in(folder, &format!("trace {words}"));
+    run.exits_with(0).stdout
 }
 
 /// Standard error of a run that must refuse its command line.
-fn refused(folder: &Path, arguments: &str) -> String {
-    let Output { status, stderr, .. } = run(folder, arguments);
-    let stderr = String::from_utf8_lossy(&stderr).into_owned();
-    assert_eq!(status.code(), Some(64), "{arguments}: {stderr}");
-    stderr
+fn refused(folder: &Path, words: &str) -> String {
+    let run = run_in(folder, &format!("trace {words}"));
+    run.exits_with(64).stderr
 }
 
 /// A folder with a log, its three shards and their sums.
@@ -89,7 +76,7 @@ fn merged_report_equals_that_of_one_run() {
     assert_eq!(page(), html);
     let json = told(path, "characterise a.log --json");
     assert_eq!(told(path, "merge 1.sums 2.sums 0.sums --json"), json);
-    assert!(String::from_utf8_lossy(&json).contains("headlong trace characterise a.log --json"));
+    assert!(json.contains("headlong trace characterise a.log --json"));
     told(path, "split a.log --into 1 --out one");
     told(
         path,

@@ -1,45 +1,29 @@
 //! `headlong workload` from the command line.
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
 
-fn workload(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
-    command
-        .arg("workload")
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary starts")
-}
+use headlong_testkit::ProgramRun;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+use super::run_words;
+
+fn workload(words: &str) -> ProgramRun {
+    run_words(&format!("workload {words}"))
 }
 
 #[test]
 fn same_command_writes_same_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.trace").display().to_string();
-    let args = [
-        "generate",
-        "youtube-sd",
-        "--rate",
-        "2.5/s",
-        "--length",
-        "1min",
-        "--seed",
-        "3",
-    ];
-    let output = workload(&[&args[..], &["-o", &file]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let words = "generate youtube-sd --rate 2.5/s --length 1min --seed 3";
+    let output = workload(&format!("{words} -o {file}")).exits_with(0);
     assert!(output.stdout.is_empty());
-    let printed = workload(&args);
-    assert_eq!(printed.stdout, fs::read(&file).expect("the trace"));
+    let printed = workload(words);
+    let written = fs::read_to_string(&file).expect("the trace");
+    assert_eq!(printed.stdout, written);
     let head = r#"{"trace":{"version":2,"about":{"name":"youtube-sd","seed":3,"#;
-    assert!(text(&printed.stdout).starts_with(head));
-    let described = workload(&["describe", &file, "--json"]);
-    assert!(text(&described.stdout).contains("\"name\": \"youtube-sd\""));
+    assert!(printed.stdout.starts_with(head));
+    let described = workload(&format!("describe {file} --json"));
+    assert!(described.stdout.contains("\"name\": \"youtube-sd\""));
 }
 
 #[test]
@@ -47,16 +31,9 @@ fn reports_all_mistakes_and_exits_with_64() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("a.trace").display().to_string();
     fs::write(&trace, "/a timeout=ten\n/b range=9-3\n").expect("written");
-    for (args, expected) in [
+    for (words, expected) in [
         (
-            &[
-                "generate",
-                "youtube-sd",
-                "--rate",
-                "5",
-                "--set",
-                "request.size=1s",
-            ][..],
+            "generate youtube-sd --rate 5 --set request.size=1s",
             vec![
                 "headlong: --set request.size: request: unknown table; did you mean [requests]?",
                 "headlong: --rate: `5` does not fit; write sessions such as \"2.5/s\", or bytes \
@@ -64,21 +41,18 @@ fn reports_all_mistakes_and_exits_with_64() {
             ],
         ),
         (
-            &["generate", "youtube-sd", "--dialect", "httperf"],
+            "generate youtube-sd --dialect httperf",
             vec![
                 "headlong: --dialect httperf: this dialect cannot ask for ranges; generate with --set \
                  catalogue.chunk=512KiB",
             ],
         ),
     ] {
-        let output = workload(args);
-        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        let output = workload(words).exits_with(64);
         assert!(output.stdout.is_empty());
-        assert_eq!(text(&output.stderr).lines().collect::<Vec<_>>(), expected);
+        assert_eq!(output.stderr.lines().collect::<Vec<_>>(), expected);
     }
-    let output = workload(&["describe", &trace]);
-    assert_eq!(output.status.code(), Some(64));
-    let stderr = text(&output.stderr);
+    let stderr = workload(&format!("describe {trace}")).exits_with(64).stderr;
     assert!(
         stderr.contains(&format!("headlong: {trace}:1:12: `ten` is not a time")),
         "{stderr}"
@@ -95,59 +69,46 @@ fn fill_creates_verifies_and_keeps_files() {
     let spec = folder.path().join("tiny.toml").display().to_string();
     let videos = folder.path().join("videos").display().to_string();
     fs::write(&spec, "[title.sd]\ncount = 5\ndurations = \"20s\"\n").expect("written");
-    let fill = ["fill", &videos, "--spec", &spec, "--chunked", "512KiB"];
-    let output = workload(&fill);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).starts_with("10 files written, 0 kept, 5242880 bytes written;"));
-    assert!(text(&workload(&fill).stdout).starts_with("0 files written, 10 kept,"));
-    let verify = [&fill[..], &["--verify", "all"]].concat();
-    assert_eq!(
-        text(&workload(&verify).stdout),
-        "10 files, 5242880 bytes: all right\n"
+    let fill = format!("fill {videos} --spec {spec} --chunked 512KiB");
+    let output = workload(&fill).exits_with(0);
+    assert!(
+        output
+            .stdout
+            .starts_with("10 files written, 0 kept, 5242880 bytes written;")
     );
+    assert!(
+        workload(&fill)
+            .stdout
+            .starts_with("0 files written, 10 kept,")
+    );
+    let verify = format!("{fill} --verify all");
+    let all_right = "10 files, 5242880 bytes: all right\n";
+    assert_eq!(workload(&verify).stdout, all_right);
     let file = folder.path().join("videos/sd/000002/00001.bin");
     let mut bytes = fs::read(&file).expect("a chunk");
     bytes[77] ^= 1;
     fs::write(&file, bytes).expect("written");
-    let output = workload(&verify);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("00001.bin: byte 77 is wrong"));
+    let output = workload(&verify).exits_with(2);
+    assert!(output.stderr.contains("00001.bin: byte 77 is wrong"));
 }
 
 #[test]
 fn text_of_preset_is_a_specification() {
     let folder = tempfile::tempdir().expect("a folder");
     let spec = folder.path().join("mine.toml");
-    fs::write(
-        &spec,
-        workload(&["describe", "flashstream", "--text"]).stdout,
-    )
-    .expect("written");
-    let spec = spec.display().to_string();
-    let output = workload(&["generate", &spec, "--sessions", "2"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout).matches("{\"session\":").count(), 2);
+    let text = workload("describe flashstream --text").stdout;
+    fs::write(&spec, text).expect("written");
+    let output = workload(&format!("generate {} --sessions 2", spec.display())).exits_with(0);
+    assert_eq!(output.stdout.matches("{\"session\":").count(), 2);
 }
 
 #[test]
 fn phased_workload_writes_log_and_files_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = folder.path().join("files.csv");
-    let preset = "netflix-2014-catalog";
-    let arguments = [
-        "generate",
-        preset,
-        "--sessions",
-        "40",
-        "--log",
-        "-",
-        "--files",
-    ];
-    let mut arguments = arguments.to_vec();
-    arguments.push(files.to_str().expect("a path"));
-    let output = workload(&arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let log = text(&output.stdout);
+    let words = "generate netflix-2014-catalog --sessions 40 --log - --files";
+    let output = workload(&format!("{words} {}", files.display())).exits_with(0);
+    let log = &output.stdout;
     let mut lines = log.lines();
     assert_eq!(
         lines.next(),
@@ -170,61 +131,38 @@ fn phased_workload_writes_log_and_files_table() {
 
 #[test]
 fn reports_limits_of_phased_workload_with_remedy() {
-    for (arguments, part) in [
+    for (words, part) in [
         (
-            &[
-                "generate",
-                "netflix-2014-catalog",
-                "--rate",
-                "2/s",
-                "--no-pacing",
-            ][..],
+            "generate netflix-2014-catalog --rate 2/s --no-pacing",
             "--no-pacing: netflix-2014-catalog is a workload of phases; its devices fill",
         ),
         (
-            &["generate", "netflix-2014-catalog"],
+            "generate netflix-2014-catalog",
             "does not fit in memory; write --sessions 1000",
         ),
         (
-            &["generate", "youtube-sd", "--log", "-"],
+            "generate youtube-sd --log -",
             "youtube-sd is not a workload of phases and has no log",
         ),
         (
-            &["generate", "netflix-2014-catalog", "--rate=-2/s"],
+            "generate netflix-2014-catalog --rate=-2/s",
             "--rate: `-2/s` is not a rate",
         ),
         (
-            &[
-                "describe",
-                "netflix-2014-catalog",
-                "--set",
-                "catalogue.zipf_alfa=1",
-            ],
+            "describe netflix-2014-catalog --set catalogue.zipf_alfa=1",
             "did you mean `catalogue.zipf_alpha`?",
         ),
-        (
-            &["describe", "netflix-2014-catalogue"],
-            "netflix-2014-catalog",
-        ),
+        ("describe netflix-2014-catalogue", "netflix-2014-catalog"),
     ] {
-        let output = workload(arguments);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {told}");
+        let told = workload(words).exits_with(64).stderr;
         assert!(told.contains(part), "{part}\nis missing in\n{told}");
     }
 }
 
 #[test]
 fn describes_phased_workload_with_published_figures() {
-    let output = workload(&[
-        "describe",
-        "netflix-2014-catalog",
-        "--sessions",
-        "60",
-        "--json",
-    ]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = workload("describe netflix-2014-catalog --sessions 60 --json");
+    let json = output.exits_with(0).json();
     assert_eq!(json["sessions"], 60);
     let figures = json["figures"].as_array().expect("figures");
     let requests = figures

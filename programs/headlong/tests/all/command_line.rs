@@ -3,26 +3,16 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn headlong(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary starts")
-}
+use headlong_testkit::ProgramRun;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use super::{command, headlong};
 
 #[test]
 fn version_is_on_standard_output() {
-    let output = headlong(&["--version"]);
-    assert_eq!(output.status.code(), Some(0));
-    let version = text(&output.stdout);
+    let output = headlong(&["--version"]).exits_with(0);
+    let version = &output.stdout;
     let plain = concat!("headlong ", env!("CARGO_PKG_VERSION"));
     let rest = version.strip_prefix(plain).expect("the version");
     let commit = rest.trim_end().strip_prefix(" (");
@@ -40,7 +30,7 @@ fn wrong_command_line_exits_with_64_without_result() {
         &[],
     ] {
         let output = headlong(args);
-        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        assert_eq!(output.code, Some(64), "{args:?}");
         assert!(
             output.stdout.is_empty() && !output.stderr.is_empty(),
             "{args:?}"
@@ -55,10 +45,9 @@ fn all_mistakes_are_printed_at_once_before_start() {
     fs::write(&file, "memroy = \"1GiB\"\npolicy = \"lru\"\n").expect("written");
     let file = file.display().to_string();
     for command in ["serve", "check"] {
-        let output = headlong(&[command, "--config", &file, "--admin", "here"]);
-        assert_eq!(output.status.code(), Some(64));
+        let output = headlong(&[command, "--config", &file, "--admin", "here"]).exits_with(64);
         assert!(output.stdout.is_empty());
-        let stderr = text(&output.stderr);
+        let stderr = &output.stderr;
         let lines: Vec<_> = stderr.lines().collect();
         assert_eq!(lines.len(), 4, "{stderr}");
         assert_eq!(
@@ -82,9 +71,8 @@ fn all_mistakes_are_printed_at_once_before_start() {
 
 #[test]
 fn server_without_roots_exits_so_that_service_is_retried() {
-    let output = headlong(&["serve", "/nonexistent/videos"]);
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = text(&output.stderr);
+    let output = headlong(&["serve", "/nonexistent/videos"]).exits_with(2);
+    let stderr = &output.stderr;
     assert!(
         stderr.contains("folder /nonexistent/videos: no such directory"),
         "{stderr}"
@@ -99,9 +87,8 @@ fn check_accepts_server_with_origin_only() {
     let text_of =
         format!("[pull.\"/a/\"]\norigin = \"http://127.0.0.1:1/\"\nfolder = \"{place}\"\n");
     fs::write(&file, text_of).expect("written");
-    let shown = headlong(&["check", "--config", &file.display().to_string()]);
-    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
-    assert!(text(&shown.stdout).contains(&format!("serves {place}\n")));
+    let shown = headlong(&["check", "--config", &file.display().to_string()]).exits_with(0);
+    assert!(shown.stdout.contains(&format!("serves {place}\n")));
 }
 
 #[test]
@@ -117,10 +104,10 @@ fn check_prints_an_equivalent_file() {
         "fcfs",
         "--listen",
         "127.0.0.1:0",
-    ]);
-    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    ])
+    .exits_with(0);
     assert!(first.stderr.is_empty());
-    let page = text(&first.stdout);
+    let page = &first.stdout;
     assert!(page.contains(&format!("serves {root}\n")), "{page}");
     assert!(
         page.contains("64MiB of memory") && page.contains("order = \"fcfs\""),
@@ -128,18 +115,13 @@ fn check_prints_an_equivalent_file() {
     );
 
     let file = folder.path().join("h.toml");
-    fs::write(&file, &page).expect("written");
+    fs::write(&file, page).expect("written");
     let again = headlong(&["check", "--config", &file.display().to_string()]);
-    assert_eq!(text(&again.stdout), page);
+    assert_eq!(&again.stdout, page);
 
-    let mut relative = Command::new(env!("CARGO_BIN_EXE_headlong"));
-    let output = relative
-        .args(["check", "."])
-        .current_dir(&folder)
-        .output()
-        .expect("the binary starts");
+    let output = ProgramRun::of(command(&["check", "."]).current_dir(&folder));
     assert!(
-        text(&output.stdout).contains(&format!("roots = [\"{root}/.\"]")),
+        output.stdout.contains(&format!("roots = [\"{root}/.\"]")),
         "{output:?}"
     );
 }
@@ -147,8 +129,7 @@ fn check_prints_an_equivalent_file() {
 #[test]
 fn closed_reader_is_no_failure() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
-        .arg("check")
+    let mut child = command(&["check"])
         .arg(folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -156,10 +137,7 @@ fn closed_reader_is_no_failure() {
         .expect("the binary starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("the process ends");
-    assert_eq!(
-        (output.status.code(), text(&output.stderr)),
-        (Some(0), String::new())
-    );
+    assert_eq!(ProgramRun::from(output).exits_with(0).stderr, "");
 }
 
 #[test]
@@ -169,8 +147,7 @@ fn disks_are_inspected_without_the_other_program() {
     fs::copy(env!("CARGO_BIN_EXE_headlong"), &lonely).expect("copied");
     let run = |args: &[&str]| {
         let mut command = Command::new(&lonely);
-        let command = command.args(args).env("PATH", "").stdin(Stdio::null());
-        command.output().expect("the binary starts")
+        ProgramRun::of(command.args(args).env("PATH", "").stdin(Stdio::null()))
     };
     for (args, code, words) in [
         (&["disk", "probe", "/no/such"][..], 64, "/no/such"),
@@ -186,10 +163,9 @@ fn disks_are_inspected_without_the_other_program() {
         ),
         (&["disk", "emulate"], 2, "is part of headlong-lab"),
     ] {
-        let output = run(args);
-        let stderr = text(&output.stderr);
+        let output = run(args).exits_with(code);
+        let stderr = &output.stderr;
         assert!(stderr.contains(words), "{args:?}: {stderr}");
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
 }
@@ -197,8 +173,7 @@ fn disks_are_inspected_without_the_other_program() {
 #[test]
 fn every_verb_of_this_program_has_a_manual_page() {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = headlong(&["manual", &folder.path().display().to_string()]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    headlong(&["manual", &folder.path().display().to_string()]).exits_with(0);
     let files = fs::read_dir(folder.path()).expect("a folder");
     let names = files.map(|file| file.expect("an entry").file_name());
     let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
@@ -243,22 +218,20 @@ fn every_verb_of_this_program_has_a_manual_page() {
         assert!(!first.contains(hidden), "{first}");
     }
 
-    let nowhere = headlong(&["manual", "/nonexistent/pages"]);
-    assert_eq!(nowhere.status.code(), Some(2));
-    assert!(text(&nowhere.stderr).contains("/nonexistent/pages"));
+    let nowhere = headlong(&["manual", "/nonexistent/pages"]).exits_with(2);
+    assert!(nowhere.stderr.contains("/nonexistent/pages"));
 }
 
 #[test]
 fn completions_contain_verbs_and_flags_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
-        let output = headlong(&["completions", shell]);
-        assert_eq!(output.status.code(), Some(0));
-        let script = text(&output.stdout);
+        let output = headlong(&["completions", shell]).exits_with(0);
+        let script = &output.stdout;
         for word in ["reception", "mount", "time-scale", "workload"] {
             assert!(script.contains(word), "{shell} lacks {word}");
         }
     }
-    assert_eq!(headlong(&["completions", "ksh"]).status.code(), Some(64));
+    headlong(&["completions", "ksh"]).exits_with(64);
 }
 
 /// A folder `conf` with the test data and a certificate, and an empty folder `srv`.
@@ -301,7 +274,7 @@ fn nginx_site() -> tempfile::TempDir {
 }
 
 /// Converts a file of [`nginx_site`]; returns its result, and that of the check of the printed file.
-fn converted(site: &Path, name: &str) -> (Output, Output) {
+fn converted(site: &Path, name: &str) -> (ProgramRun, ProgramRun) {
     let file = site.join("conf").join(name).display().to_string();
     let first = headlong(&["check", "--nginx", &file]);
     let printed = site.join("headlong.toml");
@@ -316,8 +289,8 @@ fn converted(site: &Path, name: &str) -> (Output, Output) {
 }
 
 /// The lines of standard error, without the folder.
-fn reported(site: &Path, output: &Output) -> Vec<String> {
-    let stderr = text(&output.stderr).replace(&format!("{}/", site.display()), "");
+fn reported(site: &Path, output: &ProgramRun) -> Vec<String> {
+    let stderr = output.stderr.replace(&format!("{}/", site.display()), "");
     let lines = stderr
         .lines()
         .map(|line| line.trim_start_matches("headlong: ").to_owned());
@@ -362,15 +335,8 @@ fn converted_nginx_files_pass_check() {
         ),
     ] {
         let (first, again) = converted(site.path(), name);
-        assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
-        let errors = text(&again.stderr);
-        assert_eq!(
-            again.status.code(),
-            Some(0),
-            "{}\n{errors}",
-            text(&first.stdout)
-        );
-        let lines = reported(site.path(), &first);
+        let lines = reported(site.path(), &first.exits_with(0));
+        again.exits_with(0);
         for said in said {
             assert!(
                 lines.iter().any(|line| line.starts_with(said)),
@@ -389,7 +355,7 @@ fn redirects_listings_and_further_sites_of_nginx_are_converted() {
         ("vod.conf", "\n[site.\"images.example.org\"]\nroots = ["),
     ] {
         let (first, _) = converted(site.path(), name);
-        let toml = text(&first.stdout);
+        let toml = &first.stdout;
         assert!(toml.contains(expected), "{expected}: {toml}");
     }
 }
@@ -410,8 +376,7 @@ fn conversion_lists_what_no_url_reaches() {
     );
     fs::write(&file, server).expect("written");
     let file = file.display().to_string();
-    let output = headlong(&["check", "--nginx", &file, "--strict"]);
-    assert_eq!(output.status.code(), Some(65));
+    let output = headlong(&["check", "--nginx", &file, "--strict"]).exits_with(65);
     let lines = reported(site.path(), &output);
     let begin = [
         "srv/disk1/films/out: a link out of its root".to_owned(),
@@ -431,8 +396,7 @@ fn unreadable_nginx_files_are_all_named() {
     let text_of = "http {\ninclude missing;\ninclude b.conf;\ninclude a.conf;\n}";
     fs::write(&file, text_of).expect("written");
     fs::write(site.path().join("conf/b.conf"), "server {\n").expect("written");
-    let output = headlong(&["check", "--nginx", &file.display().to_string()]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = headlong(&["check", "--nginx", &file.display().to_string()]).exits_with(2);
     assert!(output.stdout.is_empty());
     let lines = reported(site.path(), &output);
     for said in [
@@ -464,29 +428,24 @@ fn warnings_come_first_even_if_quiet_and_fail_if_strict() {
         (&["--quiet", "--strict"], 65),
         (&["--strict"], 65),
     ] {
-        let output = run(options);
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        let output = run(options).exits_with(code);
+        let stderr = &output.stderr;
         let begin = "headlong: warning: path./flims/: no folder or file of the roots has this path \
             (did you mean `films`?)";
         assert!(stderr.starts_with(begin), "{stderr}");
         assert_eq!(output.stdout.is_empty(), options.contains(&"--quiet"));
     }
     fs::rename(folder.path().join("films"), folder.path().join("flims")).expect("renamed");
-    let output = run(&["--quiet", "--strict"]);
-    assert_eq!(
-        (output.status.code(), text(&output.stderr)),
-        (Some(0), String::new())
-    );
+    let output = run(&["--quiet", "--strict"]).exits_with(0);
+    assert_eq!(output.stderr, "");
 }
 
 #[test]
 fn manual_pages_have_the_date_of_the_sources() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
-    let command = command.arg("manual").arg(folder.path());
-    let output = command.env("SOURCE_DATE_EPOCH", "784111777").output();
-    assert_eq!(output.expect("it starts").status.code(), Some(0));
+    let mut command = command(&["manual"]);
+    let command = command.arg(folder.path());
+    ProgramRun::of(command.env("SOURCE_DATE_EPOCH", "784111777")).exits_with(0);
     for name in ["headlong.toml.5", "headlong-serve.1"] {
         let page = fs::read_to_string(folder.path().join(name)).expect(name);
         let heading = page.lines().find(|line| line.starts_with(".TH"));

@@ -2,8 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::thread::JoinHandle;
+
+use headlong_testkit::ProgramRun;
+
+use super::command;
 
 const DONE: &str =
     r#"{"state":"done","bytes":100,"bytes_there":100,"bytes_fetched":60,"fault":null}"#;
@@ -40,9 +44,8 @@ fn take_request(stream: &TcpStream) -> String {
     first
 }
 
-fn headlong(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
-        .args(args)
+fn headlong(args: &[&str], input: &str) -> ProgramRun {
+    let mut child = command(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -51,11 +54,8 @@ fn headlong(args: &[&str], input: &str) -> Output {
     let mut stdin = child.stdin.take().expect("piped");
     stdin.write_all(input.as_bytes()).expect("written");
     drop(stdin);
-    child.wait_with_output().expect("the process ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    let output = child.wait_with_output().expect("the process ends");
+    output.into()
 }
 
 #[test]
@@ -71,8 +71,7 @@ fn fill_survives_restart_and_waits_for_other_fills() {
     let (address, asked) = server(answers.to_vec());
     let list = "# of the night\n\n  /vod/a b.mp4  \n";
     let ended = headlong(&["fill", "--admin", &address, "--list", "-"], list);
-    let said = text(&ended.stdout);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let said = ended.exits_with(0).stdout;
     assert_eq!(said, "/vod/a b.mp4: complete, 60B of it fetched\n");
     let asked = asked.join().expect("no panic");
     assert!(asked.iter().all(|line| line == &asked[0]), "{asked:?}");
@@ -98,14 +97,14 @@ fn fill_ends_with_reason_when_refused_or_not_understood() {
     for (answer, error, output) in cases {
         let (address, asked) = server(vec![Some(answer)]);
         let ended = headlong(&["fill", "--admin", &address, "/vod/a.mp4"], "");
-        assert_eq!(ended.status.code(), Some(2), "{answer:?}");
-        let (said, why) = (text(&ended.stdout), text(&ended.stderr));
+        let ended = ended.exits_with(2);
+        let (said, why) = (ended.stdout, ended.stderr);
         assert!(why.contains(error), "{why}");
         assert!(said.contains(output), "{said}");
         asked.join().expect("no panic");
     }
     let list = ["fill", "--list", "/nonexistent/list"];
-    let why = text(&headlong(&list, "").stderr);
+    let why = headlong(&list, "").stderr;
     assert!(why.contains("/nonexistent/list"), "{why}");
 }
 
@@ -121,8 +120,8 @@ fn health_is_the_word_of_the_server() {
     ] {
         let (address, asked) = server(vec![Some(answer)]);
         let ended = headlong(&["health", "--admin", &address], "");
-        let all = text(&ended.stdout) + &text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(code), "{all}");
+        let ended = ended.exits_with(code);
+        let all = ended.stdout + &ended.stderr;
         assert!(all.contains(said), "{all}");
         assert_eq!(asked.join().expect("no panic"), ["GET /healthz HTTP/1.1"]);
     }
@@ -135,8 +134,7 @@ fn verbs_without_a_server_name_its_address_and_the_remedy() {
     drop(listener);
     for verb in [&["health"][..], &["root", "detach", "/x"]] {
         let ended = headlong(&[verb, &["--admin", &address]].concat(), "");
-        let why = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(2), "{why}");
+        let why = ended.exits_with(2).stderr;
         assert!(why.contains(&address), "{why}");
         assert!(why.contains("name its admin address by --admin"), "{why}");
     }

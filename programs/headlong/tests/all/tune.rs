@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use headlong_testkit::ProgramRun;
 use serde_json::Value;
+
+use super::headlong;
 
 /// A loop device with small requests, removed on drop. The kernel keeps the setting for the next
 /// user, so it is restored.
@@ -24,9 +27,9 @@ impl LoopDevice {
             .arg(&file)
             .output()
             .map_err(|error| format!("losetup: {error}"))?;
-        let path = text(&output.stdout);
-        match path.trim().strip_prefix("/dev/") {
-            Some(name) if output.status.success() => {
+        let run = ProgramRun::from(output);
+        match run.stdout.trim().strip_prefix("/dev/") {
+            Some(name) if run.code == Some(0) => {
                 let mut device = Self {
                     name: name.to_owned(),
                     _folder: folder,
@@ -36,7 +39,7 @@ impl LoopDevice {
                 device.set("max_sectors_kb", "64");
                 Ok(device)
             }
-            _ => Err(text(&output.stderr)),
+            _ => Err(run.stderr),
         }
     }
 
@@ -54,14 +57,9 @@ impl LoopDevice {
     }
 
     fn tune(&self, flags: &[&str]) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_headlong"))
-            .args(["tune", &format!("/dev/{}", self.name)])
-            .args(flags)
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout)
+        let device = format!("/dev/{}", self.name);
+        let run = headlong(&[&["tune", &device], flags].concat());
+        run.exits_with(0).stdout
     }
 }
 
@@ -71,10 +69,6 @@ impl Drop for LoopDevice {
         let path = format!("/dev/{}", self.name);
         let _ = Command::new("losetup").args(["--detach", &path]).status();
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
@@ -109,12 +103,8 @@ fn settings_of_device_are_shown_with_rule_and_not_changed() {
 
 #[test]
 fn unknown_device_is_a_mistake_of_the_command_line() {
-    let output = Command::new(env!("CARGO_BIN_EXE_headlong"))
-        .args(["tune", "no-such-disk"])
-        .output()
-        .expect("the binary starts");
-    assert_eq!(output.status.code(), Some(64));
-    let error = text(&output.stderr);
+    let output = headlong(&["tune", "no-such-disk"]).exits_with(64);
+    let error = &output.stderr;
     assert!(
         error.contains("no-such-disk: no such block device"),
         "{error}"

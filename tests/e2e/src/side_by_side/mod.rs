@@ -1,10 +1,9 @@
 //! nginx with one of the converter's sample files, and a server with what `headlong check --nginx`
 //! makes of that file, over the same folders: the same requests to both, and how replies differ.
 
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use headlong_testkit::client::{ClientError, Connection, Response};
 use headlong_testkit::server::{Server, ServerBuilder, binary, free_address};
@@ -131,7 +130,7 @@ impl Ground {
         if !output.status.success() {
             return Err(converted.1);
         }
-        let mut builder = ServerBuilder::new(Vec::<&Path>::new()).config(&converted.0);
+        let mut builder = ServerBuilder::without_roots().config(&converted.0);
         for port in &ports {
             let flag = match port.of {
                 Use::Tls => "--tls-listen",
@@ -141,7 +140,7 @@ impl Ground {
             builder = builder.argument(flag).argument(port.headlong.to_string());
         }
         let server = builder
-            .start()
+            .try_start()
             .map_err(|error| format!("{error}\n{}", converted.0))?;
         let mut ports = ports;
         for port in ports.iter_mut().filter(|port| port.of == Use::Plain) {

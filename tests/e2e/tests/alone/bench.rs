@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use headlong_e2e_tests::{eventually, have_or_skip};
+use headlong_e2e_tests::{eventually, have_or_skip, processes_naming};
 use headlong_testkit::server::binary;
-use headlong_testkit::{Scratch, SlowDisk, leftovers, skip};
+use headlong_testkit::{ProgramRun, Scratch, SlowDisk, leftovers, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -223,13 +223,13 @@ impl Place {
     }
 }
 
-/// Command lines that name a path below `folder`.
-fn processes_naming(folder: &Path) -> Vec<String> {
-    let folder = folder.to_string_lossy();
-    let processes = fs::read_dir("/proc").expect("/proc").flatten();
-    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains(&*folder)).collect()
+/// What a command printed, as JSON, its messages and its exit code, which must be one of these. On a
+/// busy machine a run is refused with 3, and it has a record, too.
+fn printed(command: &mut Command, codes: &[i32]) -> (Value, String, i32) {
+    let run = ProgramRun::of(command);
+    let code = run.code.unwrap_or(-1);
+    assert!(codes.contains(&code), "{command:?}: {code}: {}", run.stderr);
+    (run.json(), run.stderr, code)
 }
 
 #[test]
@@ -244,14 +244,7 @@ fn run_of_each_server_writes_record_and_cleans_up() {
         .iter()
         .filter(|name| **name != "apache" || have_or_skip(test, "apache2"));
     for server in servers {
-        let output = place.bench(server).output().expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        // On a busy machine the run is refused, which also ends with a record.
-        assert!(
-            matches!(output.status.code(), Some(0 | 3)),
-            "{server}: {stderr}"
-        );
-        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let (record, stderr, _) = printed(&mut place.bench(server), &[0, 3]);
         assert_eq!(record["schema"], "headlong-bench-1");
         assert_eq!(record["server"], *server);
         assert_eq!(record["load"]["wrong_bytes"], 0);
@@ -279,10 +272,7 @@ fn only_server_with_ssd_serves_from_ssd() {
     }
     let place = Place::of(WITH_SSD);
     for (server, has_ssd) in [("with", true), ("without", false)] {
-        let output = place.bench(server).output().expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
-        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let (record, ..) = printed(&mut place.bench(server), &[0, 3]);
         assert_eq!(record["load"]["wrong_bytes"], 0);
         let tier = &record["server_facts"]["status"]["devices"][0]["flash"];
         let counters = &record["disk"]["ssd_counters"]["counters"];
@@ -343,16 +333,14 @@ fn block_device_is_written_once_and_only_if_allowed() {
         let drive = format!("device = \"{}\"\noverwrite = {overwrite}", device.0);
         Place::of(&experiment.replace("size = \"1GB\"", &drive))
     };
-    let run = |place: &Place| place.bench("nginx").output().expect("the binary starts");
+    let run = |place: &Place| ProgramRun::of(&mut place.bench("nginx"));
 
     let made = Command::new("mkfs.ext4")
         .args(["-q", "-L", "films", &device.0])
         .status();
     assert!(made.expect("mkfs").success());
     let place = of(false);
-    let output = run(&place);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let stderr = run(&place).exits_with(2).stderr;
     assert!(stderr.contains("overwrite = true"), "{stderr}");
     place.expect_nothing_left(&[]);
 
@@ -367,7 +355,6 @@ fn block_device_is_written_once_and_only_if_allowed() {
             .success()
     );
     let output = run(&of(true));
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         Command::new("umount")
             .arg(&point)
@@ -375,16 +362,13 @@ fn block_device_is_written_once_and_only_if_allowed() {
             .expect("umount")
             .success()
     );
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let stderr = output.exits_with(2).stderr;
     assert!(stderr.contains("is in use"), "{stderr}");
 
     for (overwrite, writes) in [(true, true), (false, false)] {
         let place = of(overwrite);
-        let output = run(&place);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
+        let (record, stderr, _) = printed(&mut place.bench("nginx"), &[0, 3]);
         assert_eq!(stderr.contains("writing all titles"), writes, "{stderr}");
-        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(record["load"]["wrong_bytes"], 0);
         assert!(
             record["load"]["checked_bytes"].as_u64() > Some(0),
@@ -403,10 +387,7 @@ fn titles_on_two_drives_are_read_from_both() {
         return;
     }
     let place = Place::of(&with_two_drives());
-    let output = place.bench("nginx").output().expect("the binary starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
-    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (record, stderr, _) = printed(&mut place.bench("nginx"), &[0, 3]);
     assert_eq!(record["load"]["wrong_bytes"], 0);
     let drives = [&record["disk"]["counters"], &record["disk"]["others"][0]];
     let read = drives.map(|drive| drive["counters"]["reads"]["bytes"].as_u64().unwrap_or(0));
@@ -437,10 +418,7 @@ fn caches_of_other_servers_serve_from_ssd() {
         ("varnish", "varnishd"),
     ];
     for (server, _) in (servers.iter()).filter(|(_, program)| have_or_skip(test, program)) {
-        let output = place.bench(server).output().expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
-        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let (record, stderr, code) = printed(&mut place.bench(server), &[0, 3]);
         let load = &record["load"];
         assert_eq!(load["wrong_bytes"], 0, "{server}: {stderr}");
         assert_eq!(record["server_facts"]["died"], Value::Null, "{server}");
@@ -457,7 +435,7 @@ fn caches_of_other_servers_serve_from_ssd() {
         );
         // On a machine that is too busy, viewers leave before they receive the data read for them.
         assert!(
-            output.status.code() != Some(0) || read < checked * 3 / 4,
+            code != 0 || read < checked * 3 / 4,
             "{server} read {read} of the disk for {checked}: {stderr}"
         );
         let steps = record["climbed"]["steps"].as_array();
@@ -482,16 +460,7 @@ fn real_and_virtual_runs_agree_at_small_load() {
             .replace("memory = \"64MiB\"", "memory = \"256MiB\""),
     );
     for server in ["headlong", "nginx"] {
-        let output = place
-            .agree(server, "3MiB/s")
-            .output()
-            .expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            matches!(output.status.code(), Some(0 | 4)),
-            "{server}: {stderr}"
-        );
-        let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let (result, ..) = printed(&mut place.agree(server, "3MiB/s"), &[0, 4]);
         assert_eq!(result["schema"], "headlong-agree-1");
         let pair = &result["pairs"][0];
         assert_eq!(pair["server"], server);
@@ -529,12 +498,8 @@ fn failed_server_start_is_reported_with_its_output() {
         return;
     }
     let place = Place::new();
-    let output = place
-        .bench("stillborn")
-        .output()
-        .expect("the binary starts");
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let run = ProgramRun::of(&mut place.bench("stillborn"));
+    let stderr = run.exits_with(2).stderr;
     assert!(stderr.contains("the last words"), "{stderr}");
     place.expect_nothing_left(&[]);
 }
@@ -546,10 +511,7 @@ fn run_with_dead_server_is_invalid_and_has_its_output() {
         return;
     }
     let place = Place::new();
-    let output = place.bench("dying").output().expect("the binary starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
-    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (record, ..) = printed(&mut place.bench("dying"), &[3]);
     assert_eq!(record["verdict"]["outcome"], "refused");
     let died = record["server_facts"]["died"].as_str();
     assert_eq!(died, Some("exit status: 1"));

@@ -14,7 +14,7 @@ use headlong_e2e_tests::http2::{Client, frame, initial_window, request};
 use headlong_e2e_tests::library::fill_root;
 use headlong_e2e_tests::{BackgroundViewers, Mount, Title, eventually};
 use headlong_testkit::client::{Response, fetch};
-use headlong_testkit::server::{ProcessMemory, ServerBuilder, binary};
+use headlong_testkit::server::{ProcessMemory, ServerBuilder, binary, processor_time};
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Scratch, Seed, Server, SlowDisk, pattern};
 use rustix::process::Signal;
@@ -99,8 +99,7 @@ impl Rig {
                  offline_retry = \"500ms\"\n[limits]\ndrain_timeout = \"1s\"",
                 READ_TIMEOUT.as_secs()
             ))
-            .start()
-            .expect("a server");
+            .start();
         Self {
             server,
             good: good.expect("titles"),
@@ -202,7 +201,7 @@ impl Rig {
             });
         };
         self.viewers().do_not_notice(test, trouble);
-        let health = fetch(self.server.admin(), "GET", "/healthz", &[]).expect("a reply");
+        let health = self.server.admin_request("GET", "/healthz", &[]);
         assert_eq!(health.status(), 200, "{}", health.text());
     }
 
@@ -367,21 +366,10 @@ fn resident_bytes(server: &Server) -> u64 {
         .resident_bytes
 }
 
-/// CPU time of a process.
-fn cpu_time(id: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).expect("the process exists");
-    let (_, fields) = stat.rsplit_once(") ").expect("a name");
-    let ticks = fields.split(' ').skip(11).take(2);
-    let ticks: u64 = ticks
-        .map(|ticks| ticks.parse::<u64>().expect("a number"))
-        .sum();
-    // A tick is a hundredth of a second on all machines.
-    Duration::from_millis(ticks * 10)
-}
-
 fn start(root: &Path) -> Server {
-    let server = ServerBuilder::new([root]).config("rescan = \"1s\"\nrevalidate = \"50ms\"");
-    server.start().expect("a server")
+    ServerBuilder::new([root])
+        .config("rescan = \"1s\"\nrevalidate = \"50ms\"")
+        .start()
 }
 
 #[test]
@@ -402,8 +390,7 @@ fn catalogue_is_right_after_10_000_changes_while_served() {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 for title in &stable {
-                    let reply = fetch(server.address(), "GET", &title.target, &[]);
-                    let reply = reply.expect("a reply");
+                    let reply = server.get(&title.target);
                     assert_eq!(reply.status(), 200, "{}", reply.text());
                     pattern::verify(title.number, 0, &reply.body).expect("correct bytes");
                     std::thread::sleep(Duration::from_millis(20));
@@ -420,7 +407,7 @@ fn catalogue_is_right_after_10_000_changes_while_served() {
                 let Some((target, number)) = churn.targets().last() else {
                     continue;
                 };
-                let reply = fetch(server.address(), "GET", &target, &[]).expect("a reply");
+                let reply = server.get(&target);
                 if reply.status() == 200 {
                     pattern::verify(number, 0, &reply.body).expect("correct bytes");
                 }
@@ -448,15 +435,15 @@ fn catalogue_is_right_after_10_000_changes_while_served() {
     };
     is_right(&server);
     for (target, number) in churn.targets().step_by(97) {
-        let reply = fetch(server.address(), "GET", &target, &[]).expect("a reply");
+        let reply = server.get(&target);
         assert_eq!(reply.status(), 200, "{target}");
         assert_eq!(reply.body.len() as u64, SMALL_BYTES, "{target}");
         pattern::verify(number, 0, &reply.body).expect("correct bytes");
     }
     // Nothing goes on, and nothing is kept of names that are gone.
-    let (begun, worked) = (Instant::now(), cpu_time(server.pid()));
+    let (begun, worked) = (Instant::now(), processor_time(server.pid()));
     std::thread::sleep(Duration::from_millis(1_500));
-    let worked = cpu_time(server.pid()).saturating_sub(worked);
+    let worked = processor_time(server.pid()).saturating_sub(worked);
     assert!(worked * 2 < begun.elapsed(), "{worked:?}");
     let new = start(scratch.path());
     is_right(&new);
@@ -466,15 +453,6 @@ fn catalogue_is_right_after_10_000_changes_while_served() {
         old < new + 32 * MIB,
         "{old} bytes resident, a new server {new}"
     );
-}
-
-/// Processor time of a process so far.
-fn processor_time(pid: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("read");
-    let fields = stat.rsplit(") ").next().expect("fields").split(' ');
-    let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
-    // utime and stime are the 14th and 15th; the state, which is no number, was the third.
-    Duration::from_millis((ticks[10] + ticks[11]) * 10)
 }
 
 #[test]
@@ -487,12 +465,10 @@ fn root_is_detached_while_its_scan_hangs() {
     let ill = fill_root(&tree, 2, MIB).expect("titles");
     let good = Title::create(&folder, "good.bin", 100, MIB).expect("a title");
     let mount = Mount::start(&tree, &scratch.path().join("point"));
-    let server = ServerBuilder::new([mount.point(), &folder]).config("rescan = \"200ms\"");
-    let server = server.start().expect("a server");
-    let status = |title: &Title| {
-        let reply = fetch(server.address(), "GET", &title.target, &[]);
-        reply.expect("answered").status()
-    };
+    let server = ServerBuilder::new([mount.point(), &folder])
+        .config("rescan = \"200ms\"")
+        .start();
+    let status = |title: &Title| server.get(&title.target).status();
     assert_eq!(status(&ill[0]), 200);
     mount.signal(Signal::STOP);
     // Longer than the kernel caches names, so that a scan hangs.

@@ -49,8 +49,7 @@ impl Rig {
                 "admission = \"accept\"\nread_timeout = \"{}s\"\n{config}",
                 READ_TIMEOUT.as_secs()
             ))
-            .start()
-            .expect("a server");
+            .start();
         Some(Self {
             server,
             titles,
@@ -74,7 +73,7 @@ impl Rig {
         let range = format!("bytes={first}-{}", first + 99);
         let mut all = vec![("Range", range.as_str())];
         all.extend(fields);
-        let reply = fetch(self.server.address(), "GET", &title.target, &all).expect("an answer");
+        let reply = self.server.request("GET", &title.target, &all);
         if reply.status() == 206 {
             pattern::verify(title.number, first, &reply.body).expect("correct bytes");
         }
@@ -181,7 +180,7 @@ fn bad_sectors_do_not_affect_viewers_of_same_disk() {
     };
     rig.neighbours(others)
         .do_not_notice("four bad mebibytes", asked_for);
-    let status = rig.server.status().expect("/status");
+    let status = rig.server.status();
     let device = rig.device.device_name();
     let device = status.device(&device).expect("listed");
     assert!(
@@ -199,7 +198,7 @@ fn hints_of_one_client_do_not_affect_others() {
     };
     let device = rig.device.device_name();
     let jobs = || {
-        let status = rig.server.status().expect("/status");
+        let status = rig.server.status();
         let device = status.device(&device).expect("listed");
         (device.counter("jobs"), device.counter("job_bytes"))
     };
@@ -235,8 +234,7 @@ fn idle_connections_near_descriptor_limit_affect_no_viewer() {
     let titles = fill_root(scratch.path(), 12, MIB).expect("titles");
     let server = ServerBuilder::new([scratch.path()])
         .open_files_max(256)
-        .start()
-        .expect("a server");
+        .start();
     let neighbours = BackgroundViewers {
         address: server.address(),
         titles: &titles,
@@ -257,7 +255,7 @@ fn idle_connections_near_descriptor_limit_affect_no_viewer() {
         }
     };
     neighbours.do_not_notice("230 idle connections", idle);
-    let status = server.status().expect("/status");
+    let status = server.status();
     let seen = (status.state(), status.counter("read_errors"));
     assert_eq!(seen, (Some("online"), 0));
 }

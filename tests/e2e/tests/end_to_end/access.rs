@@ -60,8 +60,7 @@ fn signed_links_get_the_same_answers_as_from_nginx() {
         write(root.path(), name);
     }
     let nginx = Nginx::start_with(root.path(), DIRECTIVES).expect("nginx");
-    let server = ServerBuilder::new([root.path()]).config(RULE);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([root.path()]).config(RULE).start();
     let of = |expires: &str| sign(&format!("{expires}/films/a b.mp4127.0.0.1 secret"));
     let (far, past) = ("4000000000", "1000000000");
     let (good, old) = (of(far), of(past));
@@ -96,13 +95,13 @@ fn signed_links_get_the_same_answers_as_from_nginx() {
     for (status, target) in &cases {
         for method in ["GET", "HEAD"] {
             let by_nginx = fetch(nginx.address(), method, target, &[]).expect("a reply");
-            let by_us = fetch(server.address(), method, target, &[]).expect("a reply");
+            let by_us = server.request(method, target, &[]);
             let statuses = (by_nginx.status(), by_us.status());
             assert_eq!(statuses, (*status, *status), "{method} {target}");
         }
     }
     let range = [("Range", "bytes=10-19")];
-    let part = fetch(server.address(), "GET", &cases[0].1, &range).expect("a reply");
+    let part = server.request("GET", &cases[0].1, &range);
     assert_eq!((part.status(), part.body.len()), (206, 10));
     let log = server.output();
     assert!(log.contains("md5=-"), "{log}");
@@ -127,8 +126,7 @@ fn path_token_opens_playlist_and_segments_and_is_not_logged() {
     let key = "0123456789abcdef0123456789abcdef";
     let rule =
         format!("[path.\"/films/\"]\naccess = \"signed\"\nkeys = [{key:?}]\nlisting = \"html\"\n");
-    let server = ServerBuilder::new([root.path()]).config(&rule);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([root.path()]).config(&rule).start();
     let token = by_openssl(
         &format!("dgst -sha256 -hmac {key}"),
         "4000000000\n-\nprefix /films/a/",
@@ -174,7 +172,7 @@ fn path_token_opens_playlist_and_segments_and_is_not_logged() {
     ] {
         let page = format!("http://tv.example/t/{name}/films/a/index.m3u8");
         let fields = [("Referer", page.as_str())];
-        let reply = fetch(server.address(), "GET", &target, &fields).expect("a reply");
+        let reply = server.request("GET", &target, &fields);
         assert_eq!(reply.status(), status, "{target}");
     }
     let log = server.output();
@@ -203,8 +201,7 @@ fn accepts_signed_web_token_in_query_header_and_cookie() {
         "[path.\"/films/\"]\naccess = \"jwt\"\njwt_public_keys = [{public:?}]\n\
          jwt_from = [\"query:jwt\", \"header:Authorization\", \"cookie:ticket\"]\n"
     );
-    let server = ServerBuilder::new([root.path()]).config(&rule);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([root.path()]).config(&rule).start();
     let encoded = |text: &str| by_shell(&format!("printf %s \"$1\" | {ENCODED}"), text);
     let token = |claims: &str| {
         let signed = format!("{}.{}", encoded(r#"{"alg":"RS256"}"#), encoded(claims));
@@ -226,10 +223,8 @@ fn accepts_signed_web_token_in_query_header_and_cookie() {
     );
     let bearer = format!("Bearer {good}");
     let cookie = format!("a=b; ticket={good}");
-    let ask = |target: &str, fields: &[(&str, &str)]| {
-        let reply = fetch(server.address(), "GET", target, fields);
-        reply.expect("a reply").status()
-    };
+    let ask =
+        |target: &str, fields: &[(&str, &str)]| server.request("GET", target, fields).status();
     let in_query = |path: &str, token: &str| ask(&format!("{path}?jwt={token}"), &[]);
     assert_eq!(in_query("/films/a/1.ts", &good), 200);
     assert_eq!(in_query("//films/%61/1.ts", &good), 200);
@@ -294,12 +289,11 @@ fn hung_auth_server_delays_only_its_own_path() {
         nginx.address(),
         hung.local_addr().expect("bound"),
     );
-    let server = ServerBuilder::new([root.path()]).config(&rule);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([root.path()]).config(&rule).start();
     let address = server.address();
     let film = |cookie: &str| {
         let fields = [("Cookie", cookie)];
-        fetch(address, "GET", "/films/a%20b.mp4?ticket=hush", &fields).expect("a reply")
+        server.request("GET", "/films/a%20b.mp4?ticket=hush", &fields)
     };
     for _ in 0..2 {
         assert_eq!(film("ticket=good").status(), 200);
@@ -315,7 +309,7 @@ fn hung_auth_server_delays_only_its_own_path() {
     // The rule matches the path as written, so no token may precede it.
     for before in [String::new(), format!("/t/1.0.{}", "x".repeat(43))] {
         let target = format!("{before}/films/premium/a.mp4");
-        let premium = fetch(address, "GET", &target, &[]).expect("a reply");
+        let premium = server.get(&target);
         let status = if before.is_empty() { 403 } else { 404 };
         assert_eq!(premium.status(), status, "{target}");
     }
@@ -326,7 +320,7 @@ fn hung_auth_server_delays_only_its_own_path() {
         })
         .collect();
     for _ in 0..20 {
-        let free = fetch(address, "GET", "/free.mp4", &[]).expect("a reply");
+        let free = server.get("/free.mp4");
         assert_eq!(free.status(), 200);
         assert_eq!(film("ticket=good").status(), 200);
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use headlong_e2e_tests::nginx::Nginx;
-use headlong_testkit::Scratch;
 use headlong_testkit::server::{ServerBuilder, binary};
+use headlong_testkit::{ProgramRun, Scratch};
 use serde_json::Value;
 
 /// Three bit rates: the slow network carries only the lowest, the fast network all. Two kinds of
@@ -50,14 +50,9 @@ delay = "20ms"
 "#;
 
 fn headlong(arguments: &[&str]) -> String {
-    let output = Command::new(binary())
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary starts");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
+    let mut command = Command::new(binary());
+    let run = ProgramRun::of(command.args(arguments).stdin(Stdio::null()));
+    run.exits_with(0).stdout
 }
 
 fn word(path: &Path) -> &str {
@@ -85,7 +80,7 @@ fn watch(changes: &[&str]) {
     headlong(&[&generate[..], &[name, "-o", word(&trace)], changes].concat());
     let fill = ["workload", "fill", word(&titles), "--spec", name];
     headlong(&[&fill[..], changes].concat());
-    let server = ServerBuilder::new([&titles]).start().expect("a server");
+    let server = ServerBuilder::new([&titles]).start();
     let url = format!("http://{}/", server.address());
     // The machine may be busy; its speed is not under test.
     let patient = ["--time-scale", "4", "--late-max", "600s", "--json", "-"];
@@ -162,7 +157,7 @@ fn phased_viewers_get_correct_bytes_from_headlong_and_nginx() {
     let name = word(&specification);
     headlong(&["workload", "generate", name, "-o", word(&trace)]);
     headlong(&["workload", "fill", word(&titles), "--spec", name]);
-    let headlong_server = ServerBuilder::new([&titles]).start().expect("a server");
+    let headlong_server = ServerBuilder::new([&titles]).start();
     let nginx = Nginx::start(&titles).expect("nginx");
     let play = |address: std::net::SocketAddr, name: &str| -> (Value, u64) {
         let (url, records) = (format!("http://{address}/"), file(name));

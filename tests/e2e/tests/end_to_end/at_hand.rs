@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::net::SocketAddr;
 
-use headlong_e2e_tests::{Library, Title, eventually};
+use headlong_e2e_tests::{Library, Title, eventually, logged_lines};
 use headlong_testkit::client::{Connection, Response, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, Server, pattern};
@@ -20,14 +20,14 @@ const REPEATS: usize = 40;
 type Fields = [(&'static str, &'static str)];
 
 fn server(library: &Library, config: &str) -> Server {
-    let server = ServerBuilder::new([library.root()])
+    ServerBuilder::new([library.root()])
         .memory("256MiB")
-        .config(config);
-    server.start().expect("a server")
+        .config(config)
+        .start()
 }
 
 fn at_hand(server: &Server) -> u64 {
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     let line = metrics
         .lines()
         .find_map(|line| line.strip_prefix("headlong_cached_head_replies_total "));
@@ -220,12 +220,8 @@ fn log_has_a_line_for_each_cached_reply() {
     });
     let count = at_hand(&server);
     drop(server);
-    let text = fs::read_to_string(&log).expect("written");
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    assert!(lines.len() >= REPEATS && count > 0, "{} lines", lines.len());
+    let lines = logged_lines(&log, REPEATS);
+    assert!(count > 0);
     let unseen = lines
         .iter()
         .filter(|line| line.get("chain").is_none_or(Value::is_null));
@@ -294,7 +290,7 @@ fn stalled_client_leaves_no_data_in_the_socket() {
     idle.send(request.as_bytes()).expect("sent");
     eventually(
         "the timeout of the idle connection",
-        || server.metrics().expect("metrics"),
+        || server.metrics(),
         |metrics| metrics.contains("headlong_connections_cut_total{reason=\"send-timeout\"} 1"),
     );
     let (_, is_reset) = idle.drain().expect("an end");

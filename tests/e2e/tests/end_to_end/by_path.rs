@@ -37,12 +37,8 @@ referers = ["none", "tv.example", "*.tv.example"]
 cors_origins = ["https://tv.example"]
 "#,
         )
-        .start()
-        .expect("a server");
-    let address = server.address();
-    let films = |fields: &[(&str, &str)]| {
-        fetch(address, "GET", "/films/title.bin", fields).expect("answered")
-    };
+        .start();
+    let films = |fields: &[(&str, &str)]| server.request("GET", "/films/title.bin", fields);
     let reply = films(&[("Origin", "https://tv.example"), ("Range", "bytes=0-9")]);
     assert_eq!(reply.status(), 206);
     assert_eq!(reply.field("x-frame-options"), Some("DENY"));
@@ -78,26 +74,16 @@ cors_origins = ["https://tv.example"]
         );
     }
     // Other spellings of the path match too.
-    let spelt = fetch(
-        address,
-        "GET",
-        "//f%69lms/title.bin",
-        &[("Referer", "https://e.example/")],
-    );
-    assert_eq!(spelt.expect("answered").status(), 403);
+    let stranger = [("Referer", "https://e.example/")];
+    let spelt = server.request("GET", "//f%69lms/title.bin", &stranger);
+    assert_eq!(spelt.status(), 403);
     // Rules match the URL, also if a link leads to the file.
     let link = library.root().join("films/link.bin");
     std::os::unix::fs::symlink("../open/title.bin", link).expect("a link");
-    let linked = fetch(address, "GET", "/films/link.bin", &[]).expect("answered");
+    let linked = server.get("/films/link.bin");
     assert_eq!(linked.status(), 200);
     assert_eq!(linked.field("cache-control"), Some("max-age=3600"));
-    let open = fetch(
-        address,
-        "GET",
-        "/open/title.bin",
-        &[("Origin", "https://a.example")],
-    );
-    let open = open.expect("answered");
+    let open = server.request("GET", "/open/title.bin", &[("Origin", "https://a.example")]);
     assert_eq!(open.field("x-frame-options"), None);
     assert_eq!(open.field("expires"), None);
     assert_eq!(open.field("access-control-allow-origin"), Some("*"));
@@ -105,7 +91,7 @@ cors_origins = ["https://tv.example"]
         ("Origin", "https://a.example"),
         ("Access-Control-Request-Method", "GET"),
     ];
-    let reply = fetch(address, "OPTIONS", "/films/title.bin", &preflight).expect("answered");
+    let reply = server.request("OPTIONS", "/films/title.bin", &preflight);
     assert_eq!(reply.field("access-control-allow-methods"), None);
 }
 
@@ -124,15 +110,11 @@ pace_percent = 100
 pace_burst = "1500s"
 "#,
         )
-        .start()
-        .expect("a server");
+        .start();
     let address = server.address();
     let begin = |target: &str, fields: &[(&str, &str)]| {
-        let mut connection = Connection::open(address).expect("connects");
-        let text = request_text("GET", target, fields);
-        connection.send(text.as_bytes()).expect("sent");
-        assert_eq!(connection.receive_head().expect("a head").status, 200);
-        connection
+        let connection = Connection::open(address).expect("connects");
+        connection.begin(target, fields)
     };
     let take = |connection: &mut Connection, bytes: u64| {
         let body = connection
@@ -188,11 +170,9 @@ fn compresses_playlists_but_not_ranges_or_video() {
     }
     let large = playlist.repeat(4);
     std::fs::write(library.root().join("large.m3u8"), &large).expect("written");
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     let ask = |method: &str, target: &str, fields: &[(&str, &str)]| {
-        fetch(server.address(), method, target, fields).expect("answered")
+        server.request(method, target, fields)
     };
     const TAKES: (&str, &str) = ("Accept-Encoding", "br, gzip;q=0.8");
     let plain = ask("GET", "/a.m3u8", &[]);
@@ -267,10 +247,9 @@ fn sends_ready_made_gzip_file_if_it_is_usable() {
     old.set_modified(std::time::UNIX_EPOCH).expect("a time");
     let server = ServerBuilder::new([library.root()])
         .config("gzip = [\"static\"]")
-        .start()
-        .expect("a server");
+        .start();
     let ask = |method: &str, target: &str, fields: &[(&str, &str)]| {
-        fetch(server.address(), method, target, fields).expect("answered")
+        server.request(method, target, fields)
     };
     const TAKES: (&str, &str) = ("Accept-Encoding", "gzip");
     for _ in 0..2 {
@@ -329,11 +308,10 @@ fn sends_ready_made_file_of_preferred_coding() {
     }
     let server = ServerBuilder::new([library.root()])
         .config("gzip = [\"static\", \"static-br\", \"static-zstd\"]")
-        .start()
-        .expect("a server");
+        .start();
     let ask = |target: &str, accepted: &str| {
         let fields = [("Accept-Encoding", accepted)];
-        fetch(server.address(), "GET", target, &fields).expect("answered")
+        server.request("GET", target, &fields)
     };
     let mut tags = std::collections::BTreeSet::new();
     for (target, accepted, coding, sent) in [
@@ -372,10 +350,7 @@ fn sends_cmsd_fields_only_if_enabled() {
     for name in ["a.m3u8", "bounded/b.m4a"] {
         std::fs::write(library.root().join(name), vec![b'#'; 5000]).expect("written");
     }
-    let server = |config: &str| {
-        let server = ServerBuilder::new([library.root()]).config(config);
-        server.start().expect("a server")
-    };
+    let server = |config: &str| ServerBuilder::new([library.root()]).config(config).start();
     let cmsd_fields = |address, target: &str| {
         let reply = fetch(address, "GET", target, &[]).expect("answered");
         let field = |name| reply.field(name).map(str::to_owned);
@@ -390,7 +365,7 @@ fn sends_cmsd_fields_only_if_enabled() {
     assert_eq!(of_object.as_deref(), Some("ot=m,sf=h"));
     assert!(of_reply.is_some_and(|text| text.starts_with("\"headlong\";rd=")));
     let fields = [("Accept-Encoding", "gzip")];
-    let packed = fetch(telling.address(), "GET", "/a.m3u8", &fields).expect("answered");
+    let packed = telling.request("GET", "/a.m3u8", &fields);
     assert_eq!(packed.field("content-encoding"), Some("gzip"));
     assert_eq!(packed.field("cmsd-static"), Some("ot=m,sf=h"));
     let (of_object, of_reply) = cmsd_fields(telling.address(), "/bounded/b.m4a");
@@ -432,11 +407,8 @@ fn comes(connection: &mut Connection) -> bool {
 fn rate_is_shared_per_address_and_per_session() {
     let library = library(&["a"]);
     let begin = |server: &Server, fields: &[(&str, &str)]| {
-        let mut connection = Connection::open(server.address()).expect("connects");
-        let text = request_text("GET", "/a/title.bin", fields);
-        connection.send(text.as_bytes()).expect("sent");
-        assert_eq!(connection.receive_head().expect("a head").status, 200);
-        connection
+        let connection = Connection::open(server.address()).expect("connects");
+        connection.begin("/a/title.bin", fields)
     };
     // So slow that nothing after the first piece arrives during this test.
     let start = |setting: &str| {
@@ -444,8 +416,7 @@ fn rate_is_shared_per_address_and_per_session() {
             "piece = \"64KiB\"\n{setting} = \"1B\"\nlimits.drain_timeout = \"1s\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n\
              [session]\nheader = \"x-session\"\n"
         );
-        let builder = ServerBuilder::new([library.root()]).config(&text);
-        builder.start().expect("a server")
+        ServerBuilder::new([library.root()]).config(&text).start()
     };
     let of = |address, session| [("X-Forwarded-For", address), ("X-Session", session)];
     let by_address = start("bytes_per_second_per_address_max");
@@ -486,18 +457,16 @@ fn link_into_listed_target_is_served_and_others_are_named() {
     link(&other, "disk3");
     let server = ServerBuilder::new([library.root()])
         .config(&format!("link_targets = [{:?}]\n", disk.path()))
-        .start()
-        .expect("a server");
+        .start();
     let part = [("Range", "bytes=1000-1999")];
-    let get = |target: &str| fetch(server.address(), "GET", target, &part).expect("answered");
+    let get = |target: &str| server.request("GET", target, &part);
     let reply = get("/disk2/title.bin");
     assert_eq!(reply.status(), 206);
     pattern::verify(0, 1000, &reply.body).expect("correct bytes");
     assert_eq!(get("/disk3/title.bin").status(), 404);
     let log = || server.output();
     eventually("the count", log, |log| log.contains("links_out=1"));
-    let named = fetch(server.admin(), "GET", "/library.json", &[]).expect("answered");
-    let named: serde_json::Value = serde_json::from_slice(&named.body).expect("JSON");
+    let named = server.admin_json("/library.json");
     assert_eq!(named["odd"][0]["path"], "disk3");
     assert_eq!(named["odd_count"], 1);
 }
@@ -508,11 +477,11 @@ fn other_normal_form_of_a_name_is_served_under_its_rule() {
     let library = library(&["caf\u{e9}", "u\u{308}"]);
     let server = ServerBuilder::new([library.root()])
         .config("[path.\"/caf\u{e9}/\"]\naccess = \"closed\"\n")
-        .start()
-        .expect("a server");
+        .start();
     let status = |target: &str| {
-        let reply = fetch(server.address(), "GET", target, &[("Range", "bytes=5-8")]);
-        reply.expect("answered").status()
+        server
+            .request("GET", target, &[("Range", "bytes=5-8")])
+            .status()
     };
     assert_eq!(status("/u%CC%88/title.bin"), 206);
     assert_eq!(status("/%C3%BC/title.bin"), 206);
@@ -565,16 +534,12 @@ alias = {alias:?}
 access = "closed"
 "#
         ))
-        .start()
-        .expect("a server");
+        .start();
     let trusted = made.cert.der();
     let clients = [Version::Http1, Version::Http2]
         .map(|version| SecureClient::new(trusted, version).expect("a client"));
     let ask = |client: Option<&SecureClient>, host: &str, target: &str| match client {
-        None => {
-            let reply = fetch(server.address(), "GET", target, &[("host", host)]);
-            reply.expect("answered")
-        }
+        None => server.request("GET", target, &[("host", host)]),
         Some(client) => {
             let fields = vec![("host".to_owned(), host.to_owned())];
             let requests = [(target.to_owned(), fields)];
@@ -586,7 +551,7 @@ access = "closed"
     };
     // Until heads are cached, and then from the cache: the same target of two sites in turn.
     let cached = || -> u64 {
-        let metrics = server.metrics().expect("metrics");
+        let metrics = server.metrics();
         let mut lines = metrics.lines();
         let count = lines.find_map(|line| line.strip_prefix("headlong_cached_head_replies_total "));
         count.expect("counted").parse().expect("a number")
@@ -641,7 +606,7 @@ access = "closed"
     };
     // All requests came from one address without a user agent.
     eventually("the log", sessions, |sessions| sessions.len() == 2);
-    let library = fetch(server.admin(), "GET", "/library.json", &[]).expect("the library");
+    let library = server.admin_request("GET", "/library.json", &[]);
     let text = library.text();
     for path in ["\"/x/title.mp4\"", "\"//films.example/x/title.mp4\""] {
         assert!(text.contains(path), "{path} in {text}");
@@ -652,10 +617,7 @@ access = "closed"
 fn sites_have_origins_and_share_folders() {
     let trees = trees();
     let [top, films, other] = trees.each_ref().map(|tree| tree.root());
-    let origins = [films, other].map(|root| {
-        let server = ServerBuilder::new([root]).start();
-        server.expect("an origin")
-    });
+    let origins = [films, other].map(|root| ServerBuilder::new([root]).start());
     let folder = Scratch::new("sites").expect("a folder");
     let store = folder.path();
     let [one, two] = origins
@@ -678,8 +640,7 @@ folder = {store:?}
 free_bytes_min = "0B"
 "#
         ))
-        .start()
-        .expect("a server");
+        .start();
     let address = server.address();
     let ask = |host: &str, target: &str| {
         let reply = fetch(address, "GET", target, &[("host", host)]);
@@ -715,12 +676,11 @@ free_bytes_min = "0B"
     );
     let purge = |path: &str| {
         let target = format!("/purge?path={path}");
-        let reply = fetch(server.admin(), "POST", &target, &[]).expect("answered");
-        reply.text()
+        server.admin_request("POST", &target, &[]).text()
     };
     assert!(purge("/vod/x/title.mp4").contains("\"titles\":0"));
     assert!(purge("//films.example/vod/x/title.mp4").contains("\"titles\":1"));
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     for path in ["//films.example/vod/", "//edge.example/"] {
         assert!(
             metrics.contains(&format!("path=\"{path}\"")),
@@ -729,7 +689,7 @@ free_bytes_min = "0B"
     }
     let folder = top.display();
     let detach = format!("/detach?root={folder}");
-    let detached = fetch(server.admin(), "POST", &detach, &[]).expect("answered");
+    let detached = server.admin_request("POST", &detach, &[]);
     assert_eq!(detached.status(), 200, "{}", detached.text());
     for (host, target, status) in [
         ("other.example", "/x/title.mp4", 404),
@@ -751,11 +711,10 @@ fn sessions_of_sites_have_their_name_in_front() {
             "[log]\naccess = {log:?}\n[session]\nquery = \"sid\"\n\
              [site.\"films.example\"]\nroots = [{films:?}]"
         ))
-        .start()
-        .expect("a server");
+        .start();
     for host in ["films.example", "other.example"] {
         let target = "/x/title.mp4?sid=abc";
-        fetch(server.address(), "HEAD", target, &[("host", host)]).expect("answered");
+        server.request("HEAD", target, &[("host", host)]);
     }
     eventually(
         "both sessions",
@@ -778,12 +737,11 @@ keys = ["0123456789abcdef0123456789abcdef"]
 jwt_from = ["header:X-Ticket"]
 "#,
         )
-        .start()
-        .expect("a server");
+        .start();
     let origin = ("Origin", "https://player.example");
     let preflight = |target: &str| {
         let fields = [origin, ("Access-Control-Request-Method", "GET")];
-        let reply = fetch(server.address(), "OPTIONS", target, &fields).expect("answered");
+        let reply = server.request("OPTIONS", target, &fields);
         assert_eq!(reply.status(), 204);
         assert_eq!(
             reply.field("access-control-allow-credentials"),
@@ -795,7 +753,7 @@ jwt_from = ["header:X-Ticket"]
     assert!(preflight("/dash/title.bin"));
     assert!(!preflight("/title-0.bin"));
     for (target, status) in [("/title-0.bin", 200), ("/dash/title.bin", 403)] {
-        let reply = fetch(server.address(), "GET", target, &[origin]).expect("answered");
+        let reply = server.request("GET", target, &[origin]);
         assert_eq!(reply.status(), status);
         let allowed = reply.field("access-control-allow-origin");
         assert_eq!(allowed, Some("https://player.example"));
@@ -810,10 +768,8 @@ jwt_from = ["header:X-Ticket"]
 #[test]
 fn bare_address_gets_a_text_about_the_server() {
     let library = library(&[]);
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
-    let reply = fetch(server.address(), "GET", "/", &[]).expect("answered");
+    let server = ServerBuilder::new([library.root()]).start();
+    let reply = server.get("/");
     assert_eq!(reply.status(), 404);
     assert_eq!(
         reply.field("content-type"),

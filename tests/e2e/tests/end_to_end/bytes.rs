@@ -75,8 +75,7 @@ fn three_hundred_paced_viewers_fit_into_32_mib() {
         .memory("32MiB")
         // No viewer may be refused: memory is short, not the disk.
         .config("admission = \"accept\"")
-        .start()
-        .expect("a server");
+        .start();
     let mut seed = Seed::announced("three_hundred_paced_viewers", 300);
     let address = server.address();
     let viewers = library.titles.iter().map(|title| {
@@ -105,7 +104,7 @@ fn three_hundred_paced_viewers_fit_into_32_mib() {
         most <= bound,
         "{most} bytes of anonymous memory, more than {bound}"
     );
-    let status = server.status().expect("/status");
+    let status = server.status();
     let classes = ["free", "filling", "sending", "unread", "read"];
     let pool: u64 = classes
         .iter()
@@ -121,8 +120,7 @@ fn random_ranges_are_correct_during_eviction() {
     let server = ServerBuilder::new([library.root()])
         .memory("4MiB")
         .config("admission = \"accept\"\npiece = \"64KiB\"\nprefetch = \"512KiB\"")
-        .start()
-        .expect("a server");
+        .start();
     let mut seed = Seed::announced("random_ranges_of_few_titles", 12);
     let address = server.address();
     let viewers: Vec<Viewer> = (0..48)
@@ -147,17 +145,14 @@ fn random_ranges_are_correct_during_eviction() {
         .sum();
     let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes are correct");
     assert_eq!(total.bytes, wanted);
-    let status = server.status().expect("/status");
+    let status = server.status();
     assert!(status.counter("bytes_sent") >= wanted);
 }
 
 #[test]
 fn viewers_of_one_title_share_its_reads() {
     let library = Library::new(1, 16 * MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .memory("64MiB")
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).memory("64MiB").start();
     let title = &library.titles[0];
     let viewers: Vec<Viewer> = (0..20)
         .map(|session| Viewer {
@@ -168,7 +163,7 @@ fn viewers_of_one_title_share_its_reads() {
     let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes are correct");
     assert_eq!(total.bytes, 20 * 16 * MIB);
     // Memory holds the title four times over: no byte has to be read twice.
-    let read = server.status().expect("/status").counter("bytes_read");
+    let read = server.status().counter("bytes_read");
     assert!(
         (16 * MIB..=20 * MIB).contains(&read),
         "{read} bytes read of a title of 16 MiB"
@@ -178,10 +173,7 @@ fn viewers_of_one_title_share_its_reads() {
 #[test]
 fn serves_title_larger_than_memory() {
     let library = Library::new(1, 48 * MIB + 12_345).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .memory("16MiB")
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).memory("16MiB").start();
     let viewer = library.titles[0].viewer(server.address());
     let report = bounded(LIMIT, viewer.watch()).expect("all bytes are correct");
     assert_eq!(report.bytes, 48 * MIB + 12_345);

@@ -135,15 +135,15 @@ impl Site {
         let mut check = self.folder.command(binary());
         let output = check.args(["check", "--nginx"]).arg(&file).output();
         let toml = String::from_utf8(output.expect("started").stdout).expect("text");
-        let server = ServerBuilder::new(Vec::<&Path>::new())
+        let server = ServerBuilder::without_roots()
             .config(&toml)
             // Viewers that would take longer than the default are cut at once when it stops.
             .config("[limits]\ndrain_timeout = \"1h\"")
             .argument("--tls-listen")
             .argument(self.secure.to_string())
             .argument("--tls-redirect")
-            .argument(self.plain.to_string());
-        let server = server.start().expect("a server");
+            .argument(self.plain.to_string())
+            .start();
         self.note_pid(server.pid());
         server
     }

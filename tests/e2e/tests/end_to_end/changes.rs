@@ -21,8 +21,7 @@ fn rig() -> (Library, Server) {
         // Far less than the title, so that most of it is still on the disk when it changes.
         .memory("8MiB")
         .config("revalidate = \"50ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"")
-        .start()
-        .expect("a server");
+        .start();
     (library, server)
 }
 
@@ -91,9 +90,7 @@ fn write_dated(path: &Path, number: u64, modified: SystemTime) {
 /// Waits until a title has another entity tag, and checks that a client with the old one never
 /// gets new bytes for old ones.
 fn check_other_version(server: &Server, number: u64, old_tag: &str) -> String {
-    let get = |fields: &[(&str, &str)]| {
-        fetch(server.address(), "GET", "/a.mp4", fields).expect("a reply")
-    };
+    let get = |fields: &[(&str, &str)]| server.request("GET", "/a.mp4", fields);
     eventually(
         "another tag",
         || get(&[("Range", "bytes=0-0")]),
@@ -118,22 +115,16 @@ fn other_bytes_of_same_size_and_time_have_another_tag() {
         write_dated(&at(".other"), 2, time);
         let server = ServerBuilder::new([folder.path()])
             .config("revalidate = \"50ms\"")
-            .start()
-            .expect("a server");
-        let first = fetch(server.address(), "GET", "/a.mp4", &[]).expect("a reply");
+            .start();
+        let first = server.get("/a.mp4");
         pattern::verify(1, 0, &first.body).expect("the old bytes");
         let tag = first.field("etag").expect("a tag").to_owned();
         // All files of images and package stores have these times.
         let is_vague = seconds < 2;
         assert_eq!(tag.starts_with("W/"), is_vague, "{tag}");
         assert_eq!(first.field("last-modified").is_none(), is_vague);
-        let same = fetch(
-            server.address(),
-            "GET",
-            "/a.mp4",
-            &[("If-None-Match", &tag)],
-        );
-        assert_eq!(same.expect("a reply").status(), 304);
+        let same = server.request("GET", "/a.mp4", &[("If-None-Match", &tag)]);
+        assert_eq!(same.status(), 304);
         fs::rename(at(".other"), at("a.mp4")).expect("replaced");
         let tag = check_other_version(&server, 2, &tag);
         write_dated(&at("a.mp4"), 3, time);
@@ -153,8 +144,7 @@ fn copies_with_times_in_seconds_have_the_same_tag_if_configured() {
     let tags = |config: &str| {
         folders.each_ref().map(|folder| {
             let server = ServerBuilder::new([folder.path()]).config(config).start();
-            let server = server.expect("a server");
-            let reply = fetch(server.address(), "HEAD", "/a.mp4", &[]).expect("a reply");
+            let reply = server.request("HEAD", "/a.mp4", &[]);
             reply.field("etag").expect("a tag").to_owned()
         })
     };
@@ -179,7 +169,7 @@ fn check_new(server: &Server, title: &Title, number: u64, size_bytes: u64) {
 }
 
 fn etag(server: &Server, title: &Title) -> String {
-    let response = fetch(server.address(), "HEAD", &title.target, &[]).expect("served");
+    let response = server.request("HEAD", &title.target, &[]);
     response.field("etag").expect("an entity tag").to_owned()
 }
 
@@ -274,8 +264,7 @@ fn growing_playlist_does_not_cut_replies() {
     let server = ServerBuilder::new([library.root()])
         .memory("8MiB")
         .config("revalidate = \"50ms\"\nrescan = \"1s\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"")
-        .start()
-        .expect("a server");
+        .start();
     let title = &library.titles[0];
     let reply = Reply::begin(&server, title);
     playlist(3);
@@ -350,6 +339,6 @@ fn resumed_download_does_not_mix_versions() {
     let response = response.expect("checked above");
     pattern::verify(NEW, 0, &response.body).expect("all of the new version");
     let fields = [("Range", "bytes=5-9"), ("If-Match", before.as_str())];
-    let response = fetch(server.address(), "GET", &title.target, &fields).expect("a reply");
+    let response = server.request("GET", &title.target, &fields);
     assert_eq!(response.status(), 412);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use headlong_e2e_tests::{Library, Mount, eventually, have_or_skip};
-use headlong_testkit::client::{Connection, fetch, request_text};
+use headlong_testkit::client::{Connection, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, pattern};
 use serde_json::Value;
@@ -33,9 +33,7 @@ fn curl_gets_files_and_ranges_and_resumes_a_download() {
         return;
     }
     let library = Library::new(1, 3 * MIB + 17).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     let url = format!("http://{}/title-0.bin", server.address());
     let curl = |arguments: &[&str]| {
         let arguments = [
@@ -93,9 +91,7 @@ fn ffmpeg_reads_and_seeks_over_http() {
     let library = Library::new(0, 0).expect("a library");
     make_film(&library.root().join("first.mp4"), false);
     make_film(&library.root().join("last.mp4"), true);
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     for name in ["first.mp4", "last.mp4"] {
         let url = format!("http://{}/{name}", server.address());
         let show = [
@@ -129,11 +125,9 @@ fn request_with_quotes_in_its_url_is_answered_and_logged() {
     let log = logs.path().join("access.log");
     let server = ServerBuilder::new([library.root()])
         .config(&format!("[log]\naccess = {:?}", log.display().to_string()))
-        .start()
-        .expect("a server");
+        .start();
     let target = "/title-0.bin?CMCD=sid=\"a\"&b=<c>";
-    let reply = fetch(server.address(), "GET", target, &[("Range", "bytes=0-9")]);
-    let reply = reply.expect("a reply");
+    let reply = server.request("GET", target, &[("Range", "bytes=0-9")]);
     assert_eq!((reply.status(), reply.body.len()), (206, 10));
     let logged = || fs::read_to_string(&log).unwrap_or_default();
     eventually("a line of the access log", logged, |text: &String| {
@@ -157,12 +151,8 @@ fn playlist_with_urls_of_own_host_is_a_title_and_odd_ones_are_named() {
     fs::write(root.join("film-poster.jpg"), "jpg").expect("a picture");
     let server = ServerBuilder::new([root])
         .config("server_names = [\"films.example\"]")
-        .start()
-        .expect("a server");
-    let titles = || {
-        let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
-        serde_json::from_slice::<Value>(&reply.body).expect("JSON")
-    };
+        .start();
+    let titles = || server.admin_json("/library.json");
     let is_listed = |library: &Value| library["titles"][0]["path"] == "/film.m3u8";
     let library = eventually("the title", titles, is_listed);
     let title = &library["titles"][0];
@@ -231,8 +221,7 @@ fn wget_follows_listings_to_every_file() {
     let root = named_files();
     let server = ServerBuilder::new([root.path()])
         .config("listing = \"html\"")
-        .start()
-        .expect("a server");
+        .start();
     let copy = Scratch::new("wget").expect("a folder");
     let url = format!("http://{}/", server.address());
     let folder = copy.path().display().to_string();
@@ -263,8 +252,7 @@ fn rclone_copies_tree_by_listings_and_webdav() {
     let root = named_files();
     let server = ServerBuilder::new([root.path()])
         .config("listing = \"html\"")
-        .start()
-        .expect("a server");
+        .start();
     let url = format!("http://{}/", server.address());
     for remote in [":http:", ":webdav:"] {
         let copy = Scratch::new("rclone").expect("a folder");
@@ -302,8 +290,7 @@ fn davfs_mounts_tree_and_reads_its_files() {
     let root = named_files();
     let server = ServerBuilder::new([root.path()])
         .config("listing = \"html\"")
-        .start()
-        .expect("a server");
+        .start();
     let scratch = Scratch::new("davfs").expect("a folder");
     let script = r#"set -e
         cd "$1"; install -d -g davfs2 -m 775 cache; mkdir mnt copy
@@ -332,9 +319,7 @@ fn vlc_plays_a_film_of_the_server() {
     }
     let library = Library::new(0, 0).expect("a library");
     make_film(&library.root().join("film.mp4"), true);
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     let copy = Scratch::new("vlc").expect("a folder");
     let copied = copy.path().join("film.ts");
     let target = copied.display();
@@ -402,9 +387,8 @@ fn listing_names_what_is_served_and_nothing_else() {
             "listing = \"html\"\n[path.\"/closed/\"]\naccess = \"closed\"\n\
              [path.\"/quiet/\"]\nlisting = \"off\"\n[path.\"/quiet/json/\"]\nlisting = \"json\"\n",
         )
-        .start()
-        .expect("a server");
-    let get = |target: &str| fetch(server.address(), "GET", target, &[]).expect("answered");
+        .start();
+    let get = |target: &str| server.get(target);
     let page = get("/");
     assert_eq!(page.status(), 200);
     assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
@@ -450,23 +434,22 @@ fn listing_names_what_is_served_and_nothing_else() {
     // A listing is validated by its tag, until a name changes.
     let tag = page.field("etag").expect("a tag").to_owned();
     assert_eq!(page.field("cache-control"), Some("no-cache"));
-    let again =
-        || fetch(server.address(), "GET", "/", &[("If-None-Match", &tag)]).expect("answered");
+    let again = || server.request("GET", "/", &[("If-None-Match", &tag)]);
     assert_eq!(again().status(), 304);
     fs::write(at("new.mp4"), "x").expect("written");
     let changed = again();
     assert_eq!(changed.status(), 200);
     assert_eq!(entries_of(&changed.text()), ["edge/", "films/", "new.mp4"]);
-    let head = fetch(server.address(), "HEAD", "/", &[]).expect("answered");
+    let head = server.request("HEAD", "/", &[]);
     assert_eq!(
         head.field("content-length"),
         changed.field("content-length")
     );
     // Fields for files, such as an expiry, are not those of a listing.
     drop(server);
-    let server = ServerBuilder::new([root.path()]).start().expect("a server");
+    let server = ServerBuilder::new([root.path()]).start();
     for target in ["/", "/films/", "/films"] {
-        let reply = fetch(server.address(), "GET", target, &[]).expect("answered");
+        let reply = server.get(target);
         assert_eq!(reply.status(), 404, "{target}");
     }
 }
@@ -479,9 +462,8 @@ fn large_folder_is_listed_on_bounded_pages() {
     }
     let server = ServerBuilder::new([root.path()])
         .config("listing = \"html\"")
-        .start()
-        .expect("a server");
-    let get = |target: &str| fetch(server.address(), "GET", target, &[]).expect("answered");
+        .start();
+    let get = |target: &str| server.get(target);
     let first = get("/");
     assert_eq!(entries_of(&first.text()).len(), 20_000);
     let next = "sort=name&order=asc&page=2";
@@ -495,8 +477,7 @@ fn large_folder_is_listed_on_bounded_pages() {
     let last = get("/?sort=name&order=desc");
     let last = entries_of(&last.text());
     assert_eq!(last.first().map(String::as_str), Some("20000.ts"));
-    let properties = fetch(server.address(), "PROPFIND", "/", &[("Depth", "1")]);
-    let properties = properties.expect("answered").text();
+    let properties = server.request("PROPFIND", "/", &[("Depth", "1")]).text();
     assert_eq!(properties.matches("<D:response>").count(), 20_002);
 }
 
@@ -513,11 +494,10 @@ fn webdav_reads_properties_and_refuses_changes() {
             "listing = \"json\"\n[path.\"/closed/\"]\naccess = \"closed\"\n\
              [path.\"/quiet/\"]\nlisting = \"off\"\n",
         )
-        .start()
-        .expect("a server");
+        .start();
     let send = |method: &str, target: &str, depth: Option<&str>| {
         let fields: Vec<_> = depth.map(|depth| ("Depth", depth)).into_iter().collect();
-        fetch(server.address(), method, target, &fields).expect("answered")
+        server.request(method, target, &fields)
     };
     let find = |target: &str, depth| send("PROPFIND", target, Some(depth));
     let hrefs = |target: &str, depth| {

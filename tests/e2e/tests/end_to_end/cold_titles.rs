@@ -7,7 +7,6 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
 use headlong_e2e_tests::{eventually, have_or_skip};
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::{DriveModel, Record};
 use headlong_testkit::{BlockDevice, Scratch, Server, SlowDisk};
@@ -75,15 +74,14 @@ fn titles() -> Vec<(String, Moov)> {
 fn ask(server: &Server, name: &str, first: u64, length: u64) {
     let range = format!("bytes={first}-{}", first + length - 1);
     let target = format!("/{name}");
-    let reply = fetch(server.address(), "GET", &target, &[("range", &range)]).expect("a reply");
+    let reply = server.request("GET", &target, &[("range", &range)]);
     assert_eq!(reply.status(), 206, "{name}");
     assert_eq!(reply.body.len() as u64, length, "{name}");
 }
 
 /// Durations by path, as listed on the library page.
 fn durations(server: &Server) -> Vec<(String, Option<f64>)> {
-    let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
-    let library: Value = serde_json::from_slice(&reply.body).expect("JSON");
+    let library = server.admin_json("/library.json");
     let titles = library["titles"].as_array().expect("a list");
     let title = |title: &Value| {
         let path = title["path"].as_str().expect("a path");
@@ -114,15 +112,14 @@ fn reads_of_cold_titles(first: u64) {
              [device.\"{}\"]\nrotational = true",
             device.device_name()
         ))
-        .start()
-        .expect("a server");
+        .start();
     for (name, _) in &titles {
         ask(&server, name, first, 64 * KIB);
     }
     let idle = |status: &headlong_testkit::server::Status| {
         status.counter("reads") == status.counter("reads_done")
     };
-    let status = eventually("no read", || server.status().expect("/status"), idle);
+    let status = eventually("no read", || server.status(), idle);
     assert_eq!(status.counter("reads"), titles.len() as u64);
     let is_of_a_title = |record: &&Record| {
         let at = record.offset;
@@ -206,11 +203,8 @@ impl Calls {
 fn first_request_in_the_middle_makes_one_open_and_no_read() {
     let library = Scratch::new("library").expect("a folder");
     fill(library.path(), &titles());
-    let server = ServerBuilder::new([library.path()])
-        .memory("64MiB")
-        .start()
-        .expect("a server");
-    let status = server.status().expect("/status");
+    let server = ServerBuilder::new([library.path()]).memory("64MiB").start();
+    let status = server.status();
     let io = status.devices()[0]["io"].as_str().unwrap_or_default();
     if !io.starts_with("io_uring") {
         return headlong_testkit::skip("system calls of a first request", "io_uring is refused");
@@ -247,8 +241,10 @@ fn facts_about_titles_survive_a_restart_without_a_read() {
     fill(library.path(), &titles);
     let start = || {
         let config = format!("state = {:?}", state.path());
-        let server = ServerBuilder::new([library.path()]).memory("64MiB");
-        server.config(&config).start().expect("a server")
+        ServerBuilder::new([library.path()])
+            .memory("64MiB")
+            .config(&config)
+            .start()
     };
     let server = start();
     assert!(
@@ -281,7 +277,7 @@ fn facts_about_titles_survive_a_restart_without_a_read() {
 
     let server = start();
     assert_eq!(durations(&server), known());
-    assert_eq!(server.status().expect("/status").counter("reads"), 0);
+    assert_eq!(server.status().counter("reads"), 0);
     server.stop();
 
     // A crash truncates the last record, and one title has another version.
@@ -363,8 +359,7 @@ impl FragmentedLibrary {
         let server = ServerBuilder::new([self.device.root()])
             .memory("64MiB")
             .config(&format!("state = {:?}", self.state.path()))
-            .start()
-            .expect("a server");
+            .start();
         self.device.disk().forget_trace();
         server
     }
@@ -379,7 +374,7 @@ impl FragmentedLibrary {
         let first = (extents - 1) * (EXTENT_BYTES + HOLE_BYTES);
         let range = format!("bytes={first}-{}", first + EXTENT_BYTES - 1);
         let target = format!("/{name}");
-        let reply = fetch(server.address(), "GET", &target, &[("range", &range)]).expect("a reply");
+        let reply = server.request("GET", &target, &[("range", &range)]);
         assert_eq!(reply.status(), 206, "{name}");
         reply.body
     }

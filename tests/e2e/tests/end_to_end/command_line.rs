@@ -1,5 +1,5 @@
-//! Errors of the command line and configuration: they name the object, the place and the remedy,
-//! and set an exit code.
+//! Obstacles to a start: they are named, and set an exit code. Mistakes in the configuration are
+//! tested where it is read, and by the program's own tests.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -10,8 +10,6 @@ use headlong_e2e_tests::{Library, have_or_skip};
 use headlong_testkit::Scratch;
 use headlong_testkit::server::{ServerBuilder, free_address};
 
-/// An operator's error.
-const USAGE: i32 = 64;
 /// A failure that may be temporary: a service manager retries.
 const FAILURE: i32 = 2;
 
@@ -41,22 +39,6 @@ fn addresses() -> [String; 4] {
 }
 
 #[test]
-fn names_missing_root() {
-    let (code, text) = refused(&[Path::new("/no/such/videos")], &[]);
-    assert_eq!(code, Some(FAILURE), "{text}");
-    assert!(text.contains("/no/such/videos"), "{text}");
-}
-
-#[test]
-fn names_root_that_is_a_file() {
-    let library = Library::new(1, 1_000).expect("a library");
-    let file = &library.titles[0].path;
-    let (code, text) = refused(&[file], &[]);
-    assert_eq!(code, Some(FAILURE), "{text}");
-    assert!(text.contains("title-0.bin"), "{text}");
-}
-
-#[test]
 fn names_port_in_use() {
     let library = Library::new(1, 1_000).expect("a library");
     for flag in ["--listen", "--admin"] {
@@ -74,75 +56,6 @@ fn names_port_in_use() {
         assert_eq!(code, Some(FAILURE), "{text}");
         assert!(text.contains(&taken_address), "{text}");
     }
-}
-
-#[test]
-fn suggests_nearest_key_and_lists_all_errors_at_once() {
-    let library = Library::new(1, 1_000).expect("a library");
-    let folder = Scratch::new("config").expect("a folder");
-    let file = folder.path().join("headlong.toml");
-    std::fs::write(&file, "memmory = \"1GiB\"\npatience = \"soon\"\n").expect("write");
-    let file = file.display().to_string();
-    let (code, text) = refused(&[library.root()], &["--config", &file]);
-    assert_eq!(code, Some(USAGE), "{text}");
-    for part in [
-        "memmory",
-        "`memory`",
-        "patience",
-        "soon",
-        &format!("{file}:2"),
-    ] {
-        assert!(text.contains(part), "{part} is missing: {text}");
-    }
-}
-
-#[test]
-fn names_line_of_invalid_toml() {
-    let library = Library::new(1, 1_000).expect("a library");
-    let folder = Scratch::new("config").expect("a folder");
-    let file = folder.path().join("headlong.toml");
-    std::fs::write(&file, "memory = \"1GiB\"\n= =\n").expect("write");
-    let file = file.display().to_string();
-    let (code, text) = refused(&[library.root()], &["--config", &file]);
-    assert_eq!(code, Some(USAGE), "{text}");
-    assert!(text.contains(&format!("{file}:2")), "{text}");
-}
-
-#[test]
-fn names_contradicting_sizes() {
-    let library = Library::new(1, 1_000).expect("a library");
-    let folder = Scratch::new("config").expect("a folder");
-    let file = folder.path().join("headlong.toml");
-    std::fs::write(
-        &file,
-        "memory = \"1MiB\"\npiece = \"1MiB\"\nprefetch = \"64KiB\"\n",
-    )
-    .expect("write");
-    let file = file.display().to_string();
-    let (code, text) = refused(&[library.root()], &["--config", &file]);
-    assert_eq!(code, Some(USAGE), "{text}");
-    for part in ["memory", "piece", "prefetch"] {
-        assert!(text.contains(part), "{part} is missing: {text}");
-    }
-}
-
-#[test]
-fn names_missing_certificate() {
-    let library = Library::new(1, 1_000).expect("a library");
-    let folder = Scratch::new("config").expect("a folder");
-    let file = folder.path().join("headlong.toml");
-    std::fs::write(
-        &file,
-        "[tls]\ncertificate = \"/no/chain.pem\"\nkey = \"/no/key.pem\"\n",
-    )
-    .expect("write");
-    let file = file.display().to_string();
-    let (code, text) = refused(&[library.root()], &["--config", &file]);
-    assert_eq!(code, Some(USAGE), "{text}");
-    assert!(
-        text.contains("/no/chain.pem") && text.contains("/no/key.pem"),
-        "{text}"
-    );
 }
 
 /// Runs `scripts/run.sh` with scripts in place of the programs that build; returns its exit code,

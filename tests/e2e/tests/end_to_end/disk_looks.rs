@@ -1,25 +1,16 @@
 //! Measurement of a real block device.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use headlong_testkit::server::binary;
 use headlong_testkit::slow_disk::DriveModel;
-use headlong_testkit::{BlockDevice, SlowDisk};
-use serde_json::Value;
+use headlong_testkit::{BlockDevice, ProgramRun, SlowDisk};
 
 const MIB: u64 = 1 << 20;
 
-fn headlong(args: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.args(args).output().expect("the binary starts")
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = headlong(args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+fn headlong(args: &[&str]) -> ProgramRun {
+    ProgramRun::of(Command::new(binary()).args(args))
 }
 
 fn name(path: &Path) -> &str {
@@ -35,8 +26,7 @@ fn probe_of_mounted_device_does_not_write() {
     let path = format!("/dev/{}", device.device_name());
     let written = device.disk().counters().written_bytes;
     let output = headlong(&["disk", "probe", &path, "--write", "--yes-destroy-data"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(64), "{stderr}");
+    let stderr = output.exits_with(64).stderr;
     let point = name(device.root());
     assert!(
         stderr.contains("in use") && stderr.contains(point),
@@ -46,7 +36,8 @@ fn probe_of_mounted_device_does_not_write() {
 
     // Without timing, so this checks no speed: only that every request arrives.
     device.disk().forget_trace();
-    let probe = json(&["disk", "probe", &path, "--rpm", "5400", "--json"]);
+    let probe = headlong(&["disk", "probe", &path, "--rpm", "5400", "--json"]);
+    let probe = probe.exits_with(0).json();
     assert_eq!(probe["capacity_bytes"], 256 * MIB);
     let trace = device.disk().trace();
     let reads = trace.records().iter().filter(|record| !record.write);

@@ -1,10 +1,8 @@
 //! Client hints: requests that a player announces (CMCD `nor`, `nrr`) are read ahead, and give no
 //! access.
 
-use std::path::Path;
-
 use headlong_e2e_tests::eventually;
-use headlong_testkit::client::{Response, fetch};
+use headlong_testkit::client::Response;
 use headlong_testkit::server::{Server, ServerBuilder};
 use headlong_testkit::{Scratch, pattern};
 
@@ -23,13 +21,13 @@ fn segments() -> Scratch {
 
 fn ask(server: &Server, path: &str, said: &str) -> Response {
     let fields = [("CMCD-Session", "sid=\"one\""), ("CMCD-Request", said)];
-    let reply = fetch(server.address(), "GET", path, &fields).expect("a reply");
+    let reply = server.request("GET", path, &fields);
     assert_eq!(reply.status(), 200, "{}", reply.text());
     reply
 }
 
 fn counter(server: &Server, name: &str) -> u64 {
-    server.status().expect("a status").counter(name)
+    server.status().counter(name)
 }
 
 /// Waits until this many announced requests have been read ahead.
@@ -44,8 +42,7 @@ fn announced_request_is_in_memory_when_it_arrives() {
     let root = segments();
     let server = ServerBuilder::new([root.path()])
         .config("reply_fields = [\"cache-status\"]\n")
-        .start()
-        .expect("a server");
+        .start();
     ask(&server, "/a/seg-0.m4s", "nor=\"seg-1.m4s\"");
     until_read(&server, 1);
     let next = ask(
@@ -80,8 +77,7 @@ fn hint_reads_nothing_that_a_request_may_not() {
         .expect("a link");
     let server = ServerBuilder::new([root.path()])
         .config("[path.\"/closed/\"]\naccess = \"closed\"\n[path.\"/asked/\"]\naccess = \"auth-request\"\nauth_url = \"http://127.0.0.1:9/\"\n")
-        .start()
-        .expect("a server");
+        .start();
     for named in [
         "../closed/x.m4s",
         "/closed/x.m4s",
@@ -120,8 +116,7 @@ fn hint_with_folder_token_is_read_ahead() {
         .config(&format!(
             "[path.\"/\"]\naccess = \"signed\"\nkeys = [\"{key}\"]\n"
         ))
-        .start()
-        .expect("a server");
+        .start();
     // printf '4000000000\n-\nprefix /a/' | openssl dgst -sha256 -hmac KEY -binary | base64url
     let token = token_of_a(key);
     let path = format!("/t/4000000000.1.{token}/a/seg-0.m4s");
@@ -160,20 +155,17 @@ fn token_of_a(key: &str) -> String {
 fn hint_for_pulled_title_reads_only_local_slices() {
     let root = segments();
     let cache = Scratch::new("expecting-edge").expect("a folder");
-    let origin = ServerBuilder::new([root.path()])
-        .start()
-        .expect("an origin");
+    let origin = ServerBuilder::new([root.path()]).start();
     let settings = format!(
         "reply_fields = [\"cache-status\"]\n[pull.\"/vod/\"]\norigin = \"http://{}/a/\"\nfolder = \"{}\"\n\
          slice_bytes = \"1MiB\"\n",
         origin.address(),
         cache.path().display()
     );
-    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings);
-    let edge = edge.start().expect("an edge");
+    let edge = ServerBuilder::without_roots().config(&settings).start();
     ask(&edge, "/vod/seg-1.m4s", "");
     let fetched = |edge: &Server| {
-        let metrics = edge.metrics().expect("metrics");
+        let metrics = edge.metrics();
         let line = metrics
             .lines()
             .find(|line| line.starts_with("headlong_pull_fetched_bytes_total"))

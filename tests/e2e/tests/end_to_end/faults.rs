@@ -50,8 +50,7 @@ impl Rig {
                      [log]\naccess = {:?}",
                 scratch.path().join(LOG)
             ))
-            .start()
-            .expect("a server");
+            .start();
         Some(Self {
             server,
             titles,
@@ -63,7 +62,7 @@ impl Rig {
     }
 
     fn state(&self) -> String {
-        let status = self.server.status().expect("/status");
+        let status = self.server.status();
         let device = status
             .device(&self.device.device_name())
             .expect("the device is listed");
@@ -143,7 +142,7 @@ fn bad_sector_fails_its_requests_before_the_first_byte() {
         "another title of the same disk"
     );
     rig.check_good_one();
-    let status = rig.server.status().expect("/status");
+    let status = rig.server.status();
     assert!(status.counter("read_errors") >= 1);
     assert_ne!(rig.state(), "offline", "one bad sector is not a dead disk");
 }
@@ -220,7 +219,7 @@ fn hung_disk_fails_its_requests_in_time() {
         }
     });
     rig.device.disk().release();
-    let status = rig.server.status().expect("/status");
+    let status = rig.server.status();
     let device = status.device(&rig.device.device_name()).expect("listed");
     assert!(
         device.counter("read_errors") >= 1,
@@ -244,8 +243,7 @@ fn reset_connection_during_hang_is_logged() {
     let mut client = TcpStream::connect(address).expect("connects");
     let target = &rig.titles[0].target;
     write!(client, "GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").expect("asks");
-    let active =
-        || rig.server.status().expect("/status").0["connections"]["requests_active"].clone();
+    let active = || rig.server.status().0["connections"]["requests_active"].clone();
     eventually("the request", active, |active| active.as_u64() == Some(1));
     rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("is set");
     drop(client);
@@ -281,9 +279,8 @@ fn disk_hung_at_start_does_not_block_other_disks_or_stop() {
     device.disk().hang(None);
     let server = ServerBuilder::new([device.root(), library.root()])
         .config("read_timeout = \"1s\"")
-        .start()
-        .expect("a server");
-    let reply = fetch(server.address(), "GET", &good.target, &[]).expect("served");
+        .start();
+    let reply = server.get(&good.target);
     assert_eq!(reply.status(), 200, "{}", reply.text());
     device.disk().release();
     let ask = || fetch(server.address(), "GET", &titles[0].target, &[]);
@@ -319,7 +316,7 @@ fn vanished_disk_goes_offline_and_recovers() {
     assert!(seen.iter().any(|state| state == "failing"), "{seen:?}");
     assert_eq!(seen.last().map(String::as_str), Some("offline"), "{seen:?}");
     rig.check_good_one();
-    let metrics = rig.server.metrics().expect("/metrics");
+    let metrics = rig.server.metrics();
     assert!(
         metrics.contains(&rig.device.device_name()),
         "the device is in the metrics"
@@ -336,11 +333,8 @@ fn reply_in_progress_is_cut_when_disk_vanishes() {
         return;
     };
     let title = &rig.titles[2];
-    let mut connection = Connection::open(rig.server.address()).expect("connects");
-    connection
-        .send(request_text("GET", &title.target, &[]).as_bytes())
-        .expect("sent");
-    assert_eq!(connection.receive_head().expect("a head").status, 200);
+    let connection = Connection::open(rig.server.address()).expect("connects");
+    let mut connection = connection.begin(&title.target, &[]);
     let mut at = 0;
     let error = loop {
         match connection.receive_body(64 << 10) {

@@ -1,29 +1,19 @@
 //! `headlong fill`: titles of an origin are fetched ahead of viewers, which are unaffected.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use headlong_e2e_tests::edge::{self, ground, metric};
 use headlong_e2e_tests::eventually;
 use headlong_e2e_tests::origin::{Mode, Origin};
 use headlong_testkit::client::fetch;
-use headlong_testkit::server::{Server, ServerBuilder, binary};
-use headlong_testkit::{Scratch, pattern};
+use headlong_testkit::server::{Server, binary};
+use headlong_testkit::{ProgramRun, pattern};
 
+/// An edge that reads nothing ahead.
 fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
-    let text = format!(
-        "reply_fields = [\"cache-status\"]\n[pull.\"/vod/\"]\norigin = \"http://{}/o/\"\nfolder = \"{}\"\n\
-         slice_bytes = \"64KiB\"\nahead_bytes = \"0B\"\nfree_bytes_min = \"0B\"\n{more}\n",
-        origin.address(),
-        folder.display()
-    );
-    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
-    builder.start().expect("an edge")
-}
-
-fn ground() -> (Origin, Scratch) {
-    let origin = Origin::start().expect("an origin");
-    (origin, Scratch::new("fill").expect("a folder"))
+    edge::edge(origin, folder, &format!("ahead_bytes = \"0B\"\n{more}"))
 }
 
 fn command(server: &Server, arguments: &[&str]) -> Command {
@@ -34,22 +24,13 @@ fn command(server: &Server, arguments: &[&str]) -> Command {
     command
 }
 
-fn fill(server: &Server, arguments: &[&str]) -> Output {
-    command(server, arguments)
-        .output()
-        .expect("the program starts")
-}
-
-fn metric(server: &Server, name: &str) -> u64 {
-    let metrics = server.metrics().expect("metrics");
-    let line = metrics.lines().find(|line| line.starts_with(name));
-    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    value.unwrap_or_else(|| panic!("{name} in {metrics}"))
+fn fill(server: &Server, arguments: &[&str]) -> ProgramRun {
+    ProgramRun::of(&mut command(server, arguments))
 }
 
 fn get(server: &Server, title: u64, size: u64) -> Option<String> {
     let path = format!("/vod/{title}-{size}");
-    let reply = fetch(server.address(), "GET", &path, &[]).expect("a reply");
+    let reply = server.get(&path);
     assert_eq!(reply.status(), 200, "{}", reply.text());
     pattern::verify(title, 0, &reply.body).expect("correct bytes");
     reply.field("cache-status").map(str::to_owned)
@@ -65,8 +46,7 @@ fn fill_fetches_titles_ahead_and_each_byte_once() {
     std::fs::write(&list, "# tonight\n/vod/1-500000\n\n/vod/2-70000\n").expect("written");
     let list = list.display().to_string();
     let done = fill(&server, &["--rate", "1GB/s", "--list", &list, "/vod/3-1"]);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert_eq!(done.status.code(), Some(0), "{said} {done:?}");
+    let said = done.exits_with(0).stdout;
     assert_eq!(said.matches(": complete, ").count(), 3, "{said}");
     assert_eq!(origin.sent_bytes(), 570_001);
     assert_eq!(metric(&server, "headlong_pull_filled_bytes_total"), 570_001);
@@ -75,7 +55,7 @@ fn fill_fetches_titles_ahead_and_each_byte_once() {
     }
     // Stored slices are not fetched again.
     let done = fill(&server, &["/vod/1-500000"]);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let said = done.stdout;
     assert!(
         said.contains("complete, 0 B") || said.contains("complete, 0B"),
         "{said}"
@@ -90,11 +70,7 @@ fn reports_titles_that_cannot_be_filled() {
     let server = edge(&origin, folder.path(), "");
     let run_fill = |arguments: &[&str]| {
         let done = fill(&server, arguments);
-        let said = [done.stdout.clone(), done.stderr.clone()].concat();
-        (
-            done.status.code(),
-            String::from_utf8_lossy(&said).into_owned(),
-        )
+        (done.code, done.stdout + &done.stderr)
     };
     let (code, said) = run_fill(&["/elsewhere/1-5"]);
     assert!(
@@ -113,8 +89,7 @@ fn reports_titles_that_cannot_be_filled() {
     );
     // Not from a page of a browser, and not without a rate.
     let post = |target: &str, fields: &[(&str, &str)]| {
-        let reply = fetch(server.admin(), "POST", target, fields);
-        reply.expect("a reply").status()
+        server.admin_request("POST", target, fields).status()
     };
     let origin_field = [("Origin", "http://evil.example")];
     assert_eq!(post("/fill?path=/vod/1-5&rate=5", &origin_field), 403);
@@ -139,7 +114,7 @@ fn interrupted_fill_resumes() {
     eventually("the fill has ended", running, |count| *count == 0);
     assert!(origin.sent_bytes() < 8_000_000, "the fill is incomplete");
     let done = fill(&server, &["--rate", "1GB/s", path]);
-    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    done.exits_with(0);
     assert_eq!(origin.sent_bytes(), 8_000_000, "each byte once");
     assert_eq!(get(&server, 1, 8_000_000).as_deref(), Some(HIT));
 }
@@ -151,10 +126,8 @@ fn fill_does_not_evict_slices_read_by_viewers() {
     for _ in 0..2 {
         get(&server, 1, 600_000);
     }
-    let done = fill(&server, &["--rate", "1GB/s", "/vod/2-900000", "/vod/3-5"]);
-    let said = [done.stdout.clone(), done.stderr.clone()].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert_eq!(done.status.code(), Some(2), "{said}");
+    let done = fill(&server, &["--rate", "1GB/s", "/vod/2-900000", "/vod/3-5"]).exits_with(2);
+    let said = done.stdout + &done.stderr;
     assert!(
         said.contains("is full") && said.contains("1 not tried"),
         "{said}"
@@ -180,13 +153,9 @@ fn fill_pauses_while_a_viewer_waits_for_the_origin() {
         let asked = || metric(&server, "headlong_pull_fetches_running");
         eventually("a waiting viewer", asked, |count| *count > 0);
         let state = || {
-            let reply = fetch(
-                server.admin(),
-                "POST",
-                "/fill?path=/vod/2-70000&rate=1000000000",
-                &[],
-            );
-            reply.expect("a reply").text()
+            server
+                .admin_request("POST", "/fill?path=/vod/2-70000&rate=1000000000", &[])
+                .text()
         };
         eventually("the fill pauses", state, |said| said.contains("yielding"));
         let of_fill = || {

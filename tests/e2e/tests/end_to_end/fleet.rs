@@ -9,7 +9,7 @@ use std::time::Duration;
 use headlong_e2e_tests::{HaProxy, Library, Nginx, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, request_text};
 use headlong_testkit::server::{ServerBuilder, binary, free_address};
-use headlong_testkit::{Scratch, Server};
+use headlong_testkit::{ProgramRun, Scratch, Server};
 use rustix::process::Signal;
 
 const TITLES: u64 = 8;
@@ -26,10 +26,7 @@ struct Boxes {
 impl Boxes {
     fn start() -> Self {
         let library = Library::new(TITLES, TITLE_BYTES).expect("a library");
-        let start = |_| {
-            let builder = ServerBuilder::new([library.root()]).memory("64MiB");
-            builder.start().expect("a server")
-        };
+        let start = |_| ServerBuilder::new([library.root()]).memory("64MiB").start();
         Self {
             servers: (0..3).map(start).collect(),
             scratch: Scratch::new("fleet").expect("a folder"),
@@ -50,25 +47,13 @@ impl Boxes {
         let file = self.scratch.path().join("fleet.toml");
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(binary());
-        command
-            .args(["fleet", "config", "--for", balancer])
-            .arg(&file);
-        let output = command.output().expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{stderr}");
-        String::from_utf8(output.stdout).expect("text")
+        command.args(["fleet", "config", "--for", balancer]);
+        ProgramRun::of(command.arg(&file)).exits_with(0).stdout
     }
 
     /// Requests that each box has answered.
     fn answered(&self) -> Vec<u64> {
-        let of = |server: &Server| {
-            let metrics = server.metrics().expect("metrics");
-            let lines = metrics.lines();
-            let lines = lines.filter(|line| line.starts_with("headlong_responses_total{"));
-            let counts = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
-            counts.sum()
-        };
-        self.servers.iter().map(of).collect()
+        self.servers.iter().map(Server::replies).collect()
     }
 }
 

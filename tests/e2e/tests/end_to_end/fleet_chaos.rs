@@ -9,7 +9,7 @@ use headlong_e2e_tests::cluster::{STALE, TITLE_BYTES, TITLES, Watched, play};
 use headlong_e2e_tests::edge::{self, metric, settle};
 use headlong_e2e_tests::origin::Mode;
 use headlong_e2e_tests::{Cluster, HaProxy, Title, eventually, have_or_skip};
-use headlong_testkit::client::{Connection, fetch, request_text};
+use headlong_testkit::client::{Connection, fetch};
 use headlong_testkit::server::{Server, ServerBuilder, free_address};
 use headlong_testkit::{Scratch, pattern};
 use rustix::process::Signal;
@@ -85,11 +85,9 @@ fn full_box_is_not_noticed_while_another_has_room() {
     let large = full.folder.join("a/large.bin");
     let large = std::fs::File::create(large).expect("made");
     large.set_len(256 << 20).expect("sized");
-    let mut holder = Connection::open(full.server.address()).expect("connects");
-    let request = request_text("GET", "/large.bin", &[]);
-    holder.send(request.as_bytes()).expect("sent");
-    assert_eq!(holder.receive_head().expect("a head").status, 200);
-    let refusal = fetch(full.server.address(), "GET", "/title-0.bin", &[]).expect("a reply");
+    let holder = Connection::open(full.server.address()).expect("connects");
+    let holder = holder.begin("/large.bin", &[]);
+    let refusal = full.server.get("/title-0.bin");
     assert_eq!(refusal.status(), 503, "{}", refusal.text());
     assert_eq!(refusal.field("headlong-refused"), Some("address"));
     assert!(refusal.field("retry-after").is_some(), "{refusal:?}");
@@ -196,7 +194,7 @@ fn second_box_of_a_title_fetches_it_from_the_first() {
         panic!("three boxes");
     };
     let watch = |server: &Server| {
-        let reply = fetch(server.address(), "GET", &path, &[]).expect("a reply");
+        let reply = server.get(&path);
         assert_eq!(reply.status(), 200);
         pattern::verify(3, 0, &reply.body).expect("right bytes");
         assert_eq!(reply.body.len() as u64, TITLE_BYTES);
@@ -212,7 +210,7 @@ fn second_box_of_a_title_fetches_it_from_the_first() {
     // A box that lacks a title answers a peer at once and does not fetch it.
     let only = [("Cache-Control", "only-if-cached")];
     let absent = format!("/vod/4-{TITLE_BYTES}");
-    let reply = fetch(first.server.address(), "HEAD", &absent, &only).expect("a reply");
+    let reply = first.server.request("HEAD", &absent, &only);
     assert_eq!(reply.status(), 504);
     assert_eq!(cluster.origin.asked(), asked);
 }
@@ -225,7 +223,7 @@ fn all_parents_down_costs_few_requests() {
     let mut statuses = Vec::new();
     for round in 0..300 {
         let path = format!("/vod/{}-{TITLE_BYTES}", round % 50);
-        let reply = fetch(server.address(), "GET", &path, &[]).expect("a reply");
+        let reply = server.get(&path);
         statuses.push(reply.status());
         if round > 10 {
             assert!(reply.field("retry-after").is_some(), "{round}");
@@ -252,8 +250,7 @@ fn request_that_comes_back_is_refused() {
     let settings = edge::settings(&format!("http://{address}/vod/"), folder.path(), "");
     let builder = ServerBuilder::new(Vec::<&std::path::Path>::new());
     let server = builder.config(&settings).address(address).start();
-    let server = server.expect("a server");
-    let reply = fetch(server.address(), "GET", "/vod/a", &[]).expect("a reply");
+    let reply = server.get("/vod/a");
     assert_eq!(reply.status(), 502, "{}", reply.text());
 }
 

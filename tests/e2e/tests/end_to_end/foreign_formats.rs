@@ -4,9 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headlong_e2e_tests::edge::{assert_right, edge, files_below, ground, range, settle};
+use headlong_e2e_tests::edge::{edge, files_below, ground, right_range, settle};
 use headlong_e2e_tests::tier;
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::{Server, ServerBuilder};
 use headlong_testkit::{Scratch, Seed, pattern};
 use serde_json::{Value, json};
@@ -46,7 +45,7 @@ fn tier_of_later_version_or_noise_is_left_unchanged() {
     let before = [&later, &noisy].map(|path| fs::read(path).expect("there"));
 
     let server = tier::start(&root, &[&later, &noisy, &good]);
-    let health = fetch(server.admin(), "GET", "/healthz", &[]).expect("a reply");
+    let health = server.admin_request("GET", "/healthz", &[]);
     let text = health.text();
     assert!(text.starts_with("ok, but degraded"), "{text}");
     for reason in ["tier of version", "it is no flash tier"] {
@@ -64,9 +63,10 @@ fn tier_of_later_version_or_noise_is_left_unchanged() {
 }
 
 fn serve(root: &Path, state: &Path) -> Server {
-    let server = ServerBuilder::new([root]).config(&format!("state = {state:?}"));
-    let server = server.start().expect("a server");
-    let reply = fetch(server.address(), "GET", "/0.mp4", &[]).expect("a reply");
+    let server = ServerBuilder::new([root])
+        .config(&format!("state = {state:?}"))
+        .start();
+    let reply = server.get("/0.mp4");
     assert_eq!(reply.status(), 200);
     assert_eq!(reply.body.len() as u64, TITLE_BYTES);
     pattern::verify(0, 0, &reply.body).expect("correct bytes");
@@ -163,8 +163,7 @@ fn slices_of_later_version_or_noise_are_fetched_again() {
     let (origin, cache) = ground();
     let path = "/vod/6-300000";
     let mut server = edge(&origin, cache.path(), "");
-    let reply = range(&server, path, 0, TITLE_BYTES).expect("a reply");
-    assert_right(&reply, 6, 0, TITLE_BYTES);
+    right_range(&server, path, 6, 0, TITLE_BYTES);
     for what in ["a later version", "noise"] {
         settle(&server);
         server.stop();
@@ -188,8 +187,7 @@ fn slices_of_later_version_or_noise_are_fetched_again() {
         }
         let sent = origin.sent_bytes();
         server = edge(&origin, cache.path(), "");
-        let reply = range(&server, path, 0, TITLE_BYTES).expect("a reply");
-        assert_right(&reply, 6, 0, TITLE_BYTES);
+        right_range(&server, path, 6, 0, TITLE_BYTES);
         assert_eq!(origin.sent_bytes() - sent, TITLE_BYTES, "{what}");
     }
 }

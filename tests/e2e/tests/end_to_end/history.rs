@@ -213,8 +213,7 @@ fn on_file_system(test: &str, kind: &str, options: &[&str]) {
     let server = ServerBuilder::new([&tree])
         .memory("8MiB")
         .config("revalidate = \"50ms\"\nrescan = \"2s\"\nadmission = \"accept\"")
-        .start()
-        .expect("a server");
+        .start();
     let seen = run(test, &histories, |seed, of| {
         read(&server, &histories, seed, of)
     });

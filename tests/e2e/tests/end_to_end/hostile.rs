@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use headlong_e2e_tests::http2::{Client, frame, initial_window, request, window_update};
 use headlong_e2e_tests::{Library, eventually, until_logged};
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Server, pattern};
 use rustix::process::Signal;
@@ -16,7 +15,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn counted(server: &Server, name: &str) -> u64 {
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name));
     line.expect(name).trim().parse().expect("a number")
 }
@@ -45,8 +44,7 @@ fn flood(server: &Server, opening: &[u8], frames: &[u8]) -> Option<u32> {
 #[test]
 fn control_frame_floods_are_closed_and_logged_once() {
     let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()]);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     let streams: Vec<u8> = (0..100)
         .flat_map(|n| request(2 * n + 1, "/title-0.bin", "bytes=0-"))
         .collect();
@@ -76,7 +74,7 @@ fn control_frame_floods_are_closed_and_logged_once() {
         let name = "headlong_connections_cut_total{reason=\"flood\"}";
         eventually(what, || counted(&server, name), |count| *count == n);
         let range = [("Range", "bytes=0-999")];
-        let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
+        let reply = server.request("GET", "/title-0.bin", &range);
         pattern::verify(0, 0, &reply.body).expect("correct bytes");
     }
     until_logged(&server, "control frames far outweigh");
@@ -101,8 +99,9 @@ fn warnings_of_http2_library_are_counted_and_not_logged() {
         })
         .collect();
     for (filter, is_logged) in [("info", false), ("info,h2=warn", true)] {
-        let server = ServerBuilder::new([library.root()]).environment("RUST_LOG", filter);
-        let mut server = server.start().expect("a server");
+        let mut server = ServerBuilder::new([library.root()])
+            .environment("RUST_LOG", filter)
+            .start();
         let mut client = Client::open(&server, &[frame(4, 0, 0, &[]), resets.clone()].concat());
         while client.hear().is_some() {}
         let name = "headlong_connections_cut_total{reason=\"flood\"}";
@@ -119,7 +118,7 @@ fn cuts_frame_or_header_block_without_end() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()]);
     let server = server.config("[limits]\nheader_timeout = \"1s\"");
-    let server = server.start().expect("a server");
+    let server = server.start();
     let whole = request(1, "/title-0.bin", "bytes=0-9");
     let mut no_end = whole.clone();
     no_end[4] = 1;
@@ -143,11 +142,10 @@ fn cuts_frame_or_header_block_without_end() {
 fn streams_without_window_hold_no_memory_and_resume() {
     const BYTES: u32 = 300_000;
     let library = Library::new(2, 48 * MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()]).memory("16MiB");
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).memory("16MiB").start();
     let streams: Vec<u32> = (0..50).map(|n| 2 * n + 1).collect();
     let sent = || {
-        let status = server.status().expect("/status").0;
+        let status = server.status().0;
         status["totals"]["bytes_sent"].as_u64().expect("a number")
     };
     let mut expected = 0;
@@ -167,7 +165,7 @@ fn streams_without_window_hold_no_memory_and_resume() {
         let mut bodies = client.hear_bodies(&streams, window as usize);
         eventually(
             "memory of streams without a window",
-            || server.status().expect("/status").memory("sending_bytes"),
+            || server.status().memory("sending_bytes"),
             |sending| *sending == 0,
         );
         assert_eq!(
@@ -178,7 +176,7 @@ fn streams_without_window_hold_no_memory_and_resume() {
         expected += streams.len() as u64 * u64::from(window);
         assert_eq!(sent(), expected);
         let range = [("Range", "bytes=40000000-40099999")];
-        let other = fetch(server.address(), "GET", "/title-1.bin", &range).expect("served");
+        let other = server.request("GET", "/title-1.bin", &range);
         pattern::verify(1, 40_000_000, &other.body).expect("correct bytes");
         for stream in &streams {
             client.say(&window_update(*stream, BYTES));
@@ -201,8 +199,7 @@ fn streams_without_window_hold_no_memory_and_resume() {
 #[test]
 fn one_address_cannot_take_all_request_memory() {
     let library = Library::new(1, 48 * MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()]).memory("64MiB");
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).memory("64MiB").start();
     let mut clients: Vec<Client> = (0..8)
         .map(|_| Client::open(&server, &initial_window(0)))
         .collect();
@@ -215,7 +212,7 @@ fn one_address_cannot_take_all_request_memory() {
         // Until then pieces are the scarce resource.
         eventually(
             "memory of streams without a window",
-            || server.status().expect("/status").memory("sending_bytes"),
+            || server.status().memory("sending_bytes"),
             |sending| *sending == 0,
         );
     }
@@ -226,7 +223,7 @@ fn one_address_cannot_take_all_request_memory() {
     assert_eq!(refused + active, 800, "{refused} were refused");
     // HTTP/1.1 has one request for each connection, and connections are limited separately.
     let range = [("Range", "bytes=0-99")];
-    let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
+    let reply = server.request("GET", "/title-0.bin", &range);
     assert_eq!(reply.status(), 206);
     drop(clients);
     let left = || counted(&server, "headlong_requests_active");
@@ -236,8 +233,7 @@ fn one_address_cannot_take_all_request_memory() {
 #[test]
 fn memory_of_flood_returns_after_it() {
     let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()]).memory("1GiB");
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).memory("1GiB").start();
     let resident = || server.memory().expect("/proc").resident_bytes;
     // Four fields of 1,000 bytes; 127 and 873 are the length of each in HPACK.
     let field = [&[0, 1, b'x', 0x7f, 0xe9, 0x06][..], &[b'y'; 1000]].concat();

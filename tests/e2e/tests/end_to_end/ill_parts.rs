@@ -8,9 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use headlong_e2e_tests::tier;
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::{Server, ServerBuilder, free_address};
-use headlong_testkit::{Scratch, pattern};
+use headlong_testkit::{ProgramRun, Scratch, pattern};
 use serde_json::Value;
 
 /// Longer than any retry interval.
@@ -30,18 +29,17 @@ fn write_title(root: &Path, title: u64) {
 }
 
 fn status_of(server: &Server, path: &str) -> u16 {
-    let reply = fetch(server.address(), "GET", path, &[]);
-    reply.expect("a reply").status()
+    server.get(path).status()
 }
 
 fn health(server: &Server) -> (u16, String) {
-    let reply = fetch(server.admin(), "GET", "/healthz", &[]).expect("a reply");
+    let reply = server.admin_request("GET", "/healthz", &[]);
     (reply.status(), reply.text())
 }
 
 /// Components out of service in `/status`: kinds and names.
 fn degraded(server: &Server) -> Vec<(String, String)> {
-    let reply = fetch(server.admin(), "GET", "/status", &[]).expect("a reply");
+    let reply = server.admin_request("GET", "/status", &[]);
     let status: Value = serde_json::from_str(&reply.text()).expect("JSON");
     let parts = status["degraded"].as_array().expect("a list").iter();
     let text = |part: &Value, key: &str| part[key].as_str().expect("a text").to_owned();
@@ -77,9 +75,8 @@ fn final_statuses() -> Vec<i32> {
 
 /// Runs a server that ends by itself; returns its exit status and its output.
 fn run_to_end(mut command: Command) -> (i32, String) {
-    let output = command.output().expect("the server starts");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code().expect("an exit status"), text)
+    let run = ProgramRun::of(&mut command);
+    (run.code.expect("an exit status"), run.stderr)
 }
 
 fn arguments(scratch: &Scratch, roots: &[&Path], config: &str) -> Command {
@@ -113,8 +110,7 @@ fn starts_without_failed_ssds_and_uses_them_after_recovery() {
     let list: Vec<String> = tiers.iter().map(|path| format!("{path:?}")).collect();
     let server = ServerBuilder::new([&root])
         .config(&format!("flash = [{}]", list.join(", ")))
-        .start()
-        .expect("the server starts");
+        .start();
     assert_eq!(status_of(&server, "/0.mp4"), 200);
     let mut ill: Vec<_> = [missing, empty, cut, longer, wiped]
         .map(|path| ("flash".to_owned(), display(path)))
@@ -127,7 +123,7 @@ fn starts_without_failed_ssds_and_uses_them_after_recovery() {
     for (_, path) in &ill {
         assert!(text.contains(path.as_str()), "{text}");
     }
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     assert!(
         metrics.contains("headlong_degraded_parts{kind=\"flash\"} 5"),
         "{metrics}"
@@ -135,7 +131,7 @@ fn starts_without_failed_ssds_and_uses_them_after_recovery() {
 
     tier::format(missing, &["--size", "32MiB"]);
     wait_until("the new tier is used", || {
-        let reply = fetch(server.admin(), "GET", "/status", &[]).expect("a reply");
+        let reply = server.admin_request("GET", "/status", &[]);
         let status: Value = serde_json::from_str(&reply.text()).expect("JSON");
         let ssds = status["devices"][0]["flash"]["ssds"].as_array();
         let online = ssds.map_or(0, |ssds| {
@@ -154,8 +150,7 @@ fn second_server_on_a_tier_exits_with_2() {
     let tier = scratch.path().join("tier");
     tier::format(&tier, &["--size", "32MiB"]);
     let config = format!("flash = [{tier:?}]");
-    let server = ServerBuilder::new([&root]).config(&config).start();
-    let _server = server.expect("the first server starts");
+    let _server = ServerBuilder::new([&root]).config(&config).start();
     let (code, text) = run_to_end(arguments(&scratch, &[&root], &config));
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("in use by another process"), "{text}");
@@ -170,8 +165,7 @@ fn starts_without_missing_root_and_serves_it_later() {
     let server = ServerBuilder::new([&away, &there])
         // A title of the missing disk.
         .config("[device.sdz9]\nmemory = \"8MiB\"")
-        .start()
-        .expect("the server starts");
+        .start();
     assert_eq!(status_of(&server, "/0.mp4"), 200);
     assert_eq!(
         status_of(&server, "/1.mp4"),
@@ -188,7 +182,7 @@ fn starts_without_missing_root_and_serves_it_later() {
     assert_eq!(status_of(&server, "/1.mp4"), 200);
     assert_eq!(status_of(&server, "/2.mp4"), 404);
     assert_eq!(health(&server), (200, "ok".to_owned()));
-    let library = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
+    let library = server.admin_request("GET", "/library.json", &[]);
     assert!(library.text().contains("/1.mp4"), "{}", library.text());
 }
 
@@ -200,8 +194,7 @@ fn starts_without_state_and_logs_and_uses_them_later() {
     let log = logs.join("access.log");
     let server = ServerBuilder::new([&root])
         .config(&format!("state = {state:?}\n[log]\naccess = {log:?}"))
-        .start()
-        .expect("the server starts");
+        .start();
     assert_eq!(status_of(&server, "/0.mp4"), 200);
     let ill = [("state", &state), ("log", &log)];
     let ill = ill.map(|(kind, path)| (kind.to_owned(), display(path)));
@@ -248,8 +241,9 @@ fn only_configuration_errors_exit_with_a_final_status() {
 fn full_log_is_named_by_setting_and_file() {
     let scratch = Scratch::new("full-log").expect("a folder");
     let root = root_with_title(&scratch, "root", 0);
-    let server = ServerBuilder::new([&root]).config("[log]\naccess = \"/dev/full\"\n");
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([&root])
+        .config("[log]\naccess = \"/dev/full\"\n")
+        .start();
     assert_eq!(status_of(&server, "/0.mp4"), 200);
     wait_until("a message", || {
         let output = server.output();

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use headlong_e2e_tests::library::fill_root;
-use headlong_e2e_tests::{Nginx, eventually, have_or_skip};
-use headlong_testkit::client::{Connection, request_text};
+use headlong_e2e_tests::{Nginx, eventually, have_or_skip, processes_naming};
+use headlong_testkit::client::Connection;
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Scratch, SlowDisk, leftovers};
@@ -26,16 +25,11 @@ fn child_that_is_killed() {
     let device = BlockDevice::new(128 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
     let titles = fill_root(device.root(), 1, 64 * MIB).expect("a title");
     device.start().expect("start");
-    let server = ServerBuilder::new([device.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([device.root()]).start();
     let nginx = Nginx::start(device.root()).expect("nginx");
     let begin = |address: SocketAddr| {
-        let mut connection = Connection::open(address).expect("connects");
-        let request = request_text("GET", &titles[0].target, &[]);
-        connection.send(request.as_bytes()).expect("sent");
-        assert_eq!(connection.receive_head().expect("a head").status, 200);
-        connection
+        let connection = Connection::open(address).expect("connects");
+        connection.begin(&titles[0].target, &[])
     };
     let _replies = [begin(server.address()), begin(nginx.address())];
     let text = format!("{}\n{}\nend", server.address(), nginx.address());
@@ -84,18 +78,4 @@ fn killed_test_leaves_no_server_mount_or_file() {
     eventually("loop devices", devices, Vec::is_empty);
     let files = || fs::read_dir(&below).expect("ours").count();
     eventually("files", files, |files| *files == 0);
-}
-
-/// Command lines that name a path below `folder`, such as those of servers and cleanup processes.
-fn processes_naming(folder: &Path) -> Vec<String> {
-    let folder = folder.to_string_lossy();
-    let processes = fs::read_dir("/proc").expect("/proc").flatten();
-    let line = |process: fs::DirEntry| -> Option<String> {
-        let path: PathBuf = process.path().join("cmdline");
-        Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
-    };
-    processes
-        .filter_map(line)
-        .filter(|line| line.contains(&*folder))
-        .collect()
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, Mount, eventually};
-use headlong_testkit::client::{Connection, fetch, request_text};
+use headlong_testkit::client::{Connection, fetch};
 use headlong_testkit::server::{ServerBuilder, binary};
 use headlong_testkit::{Scratch, Server, pattern};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,21 +13,12 @@ use rustix::process::{Pid, Signal, kill_process};
 const MIB: u64 = 1 << 20;
 
 fn policy(server: &Server) -> String {
-    server
-        .status()
-        .expect("/status")
-        .policy()
-        .unwrap_or_default()
-        .to_owned()
+    server.status().policy().unwrap_or_default().to_owned()
 }
 
 fn begin(server: &Server, target: &str) -> Connection {
-    let mut connection = Connection::open(server.address()).expect("connects");
-    connection
-        .send(request_text("GET", target, &[]).as_bytes())
-        .expect("sent");
-    assert_eq!(connection.receive_head().expect("a head").status, 200);
-    connection
+    let connection = Connection::open(server.address()).expect("connects");
+    connection.begin(target, &[])
 }
 
 fn finish(mut connection: Connection, title: u64, size_bytes: u64) {
@@ -42,8 +33,7 @@ fn reload_changes_policy_and_a_bad_one_changes_nothing() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("policy = \"square-root\"")
-        .start()
-        .expect("a server");
+        .start();
     assert_eq!(policy(&server), "square-root");
     let reply = begin(&server, "/title-0.bin");
 
@@ -67,12 +57,7 @@ fn reload_changes_policy_and_a_bad_one_changes_nothing() {
         "the nearest name is suggested: {output}"
     );
     assert_eq!(policy(&server), "fixed");
-    assert_eq!(
-        fetch(server.address(), "HEAD", "/title-0.bin", &[])
-            .expect("served")
-            .status(),
-        200
-    );
+    assert_eq!(server.request("HEAD", "/title-0.bin", &[]).status(), 200);
 
     std::fs::write(server.config_path(), "this is no TOML\n").expect("write");
     server.signal(Signal::HUP).expect("signal");
@@ -91,8 +76,7 @@ fn stop_finishes_replies_and_accepts_no_new_requests() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"60s\"")
-        .start()
-        .expect("a server");
+        .start();
     let reply = begin(&server, "/title-0.bin");
     let mut idle = Connection::open(server.address()).expect("connects");
     idle.request("HEAD", "/title-0.bin", &[]).expect("served");
@@ -117,8 +101,7 @@ fn stop_does_not_wait_for_a_stalled_reader() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"1s\"\nsend_timeout = \"300s\"")
-        .start()
-        .expect("a server");
+        .start();
     let reply = begin(&server, "/title-0.bin");
     server.signal(Signal::TERM).expect("signal");
     assert!(
@@ -136,9 +119,7 @@ fn stop_does_not_wait_for_a_stalled_reader() {
 #[test]
 fn sigint_stops_the_server() {
     let library = Library::new(1, MIB).expect("a library");
-    let mut server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let mut server = ServerBuilder::new([library.root()]).start();
     server.signal(Signal::INT).expect("signal");
     let status = server
         .wait(Duration::from_secs(60))

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually, until_logged};
-use headlong_testkit::client::{Asking, ClientError, Connection, Viewer, fetch, request_text};
+use headlong_testkit::client::{Asking, ClientError, Connection, Viewer, request_text};
 use headlong_testkit::server::ServerBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,9 +16,7 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn refuses_64_kib_of_headers_and_serves_next_client() {
     let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     let big = "x".repeat(64 << 10);
     let many: Vec<(String, String)> = (0..2_000)
         .map(|n| (format!("x-{n}"), "y".repeat(20)))
@@ -35,7 +33,7 @@ fn refuses_64_kib_of_headers_and_serves_next_client() {
             Ok(response) => assert_eq!(response.status(), 431),
             Err(error) => assert!(error.is_cut(), "{error}"),
         }
-        let after = fetch(server.address(), "HEAD", "/title-0.bin", &[]).expect("served");
+        let after = server.request("HEAD", "/title-0.bin", &[]);
         assert_eq!(after.status(), 200);
     }
 }
@@ -46,8 +44,7 @@ fn slow_reader_is_cut_while_others_are_served() {
     let server = ServerBuilder::new([library.root()])
         .memory("16MiB")
         .config("[limits]\nsend_timeout = \"1s\"\nsend_bytes_min = \"64KiB\"")
-        .start()
-        .expect("a server");
+        .start();
     let mut slow = Connection::open(server.address()).expect("connects");
     slow.send(request_text("GET", "/title-0.bin", &[]).as_bytes())
         .expect("sent");
@@ -68,7 +65,7 @@ fn slow_reader_is_cut_while_others_are_served() {
     assert!(rest + 3 < 48 * MIB, "the reply of {rest} bytes was not cut");
     eventually(
         "memory of the reply that was cut",
-        || server.status().expect("/status").memory("sending_bytes"),
+        || server.status().memory("sending_bytes"),
         |sending| *sending == 0,
     );
 }
@@ -78,8 +75,7 @@ fn closes_idle_connections_and_unfinished_requests() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"1s\"")
-        .start()
-        .expect("a server");
+        .start();
 
     let mut idle = Connection::open(server.address()).expect("connects");
     let first = idle
@@ -106,32 +102,11 @@ fn closes_idle_connections_and_unfinished_requests() {
 }
 
 #[test]
-fn cuts_header_that_arrives_slowly() {
-    let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .config("[limits]\nheader_timeout = \"1s\"")
-        .start()
-        .expect("a server");
-    let mut connection = Connection::open(server.address()).expect("connects");
-    let request = request_text("GET", "/title-0.bin", &[("X", &"y".repeat(400))]);
-    let sent_whole = request.bytes().try_for_each(|byte| {
-        std::thread::sleep(Duration::from_millis(20));
-        connection.send(&[byte])
-    });
-    let outcome = sent_whole.and_then(|()| connection.receive("GET"));
-    match outcome {
-        Ok(response) => assert_eq!(response.status(), 408),
-        Err(error) => assert!(error.is_cut(), "{error}"),
-    }
-}
-
-#[test]
 fn limits_requests_on_one_connection() {
     let library = Library::new(1, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nrequests_per_connection_max = 3")
-        .start()
-        .expect("a server");
+        .start();
     let mut connection = Connection::open(server.address()).expect("connects");
     let mut served = 0;
     // Either the third reply announces the close, or the fourth request finds the connection
@@ -150,16 +125,12 @@ fn connections_beyond_limit_wait_and_are_served() {
     let server = ServerBuilder::new([library.root()])
         // One address that is not trusted has at most seven of eight.
         .config("limits.connections_max = 8\nproxies.trusted = [\"127.0.0.1\"]")
-        .start()
-        .expect("a server");
-    let get = request_text("GET", "/title-0.bin", &[]);
+        .start();
     // Each reads only the head of its reply, so that the connection stays in use.
     let mut open: Vec<Connection> = (0..8)
         .map(|_| {
-            let mut connection = Connection::open(server.address()).expect("connects");
-            connection.send(get.as_bytes()).expect("sent");
-            connection.receive_head().expect("a head");
-            connection
+            let connection = Connection::open(server.address()).expect("connects");
+            connection.begin("/title-0.bin", &[])
         })
         .collect();
     let mut ninth = Connection::open(server.address()).expect("the kernel queues the connection");
@@ -217,8 +188,7 @@ fn idle_stopped_and_active_clients_fit_into_process_memory() {
             "admission = \"accept\"\nproxies.trusted = [\"127.0.0.1\"]\n[limits]\n\
              idle_timeout = \"300s\"\nsend_timeout = \"300s\"\nconnections_max = 2700",
         )
-        .start()
-        .expect("a server");
+        .start();
     let address = server.address();
     let most = bounded(Duration::from_secs(300), async {
         let say = |when: &str| {
@@ -294,8 +264,7 @@ fn exhausted_descriptors_close_idle_clients_not_disks() {
     let library = Library::new(12, MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .open_files_max(256)
-        .start()
-        .expect("a server");
+        .start();
     // More than the limit; each has been served and is idle.
     let mut idle = Vec::new();
     for _ in 0..230 {
@@ -306,11 +275,11 @@ fn exhausted_descriptors_close_idle_clients_not_disks() {
         idle.push(connection);
     }
     for title in &library.titles {
-        let reply = fetch(server.address(), "GET", &title.target, &[]).expect("served");
+        let reply = server.get(&title.target);
         assert_eq!(reply.status(), 200, "{}", reply.text());
         assert_eq!(reply.body.len() as u64, MIB);
     }
-    let status = server.status().expect("/status");
+    let status = server.status();
     assert_eq!(
         (status.state(), status.counter("read_errors")),
         (Some("online"), 0)
@@ -325,9 +294,7 @@ fn exhausted_descriptors_close_idle_clients_not_disks() {
 #[test]
 fn half_closed_client_gets_its_replies() {
     let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     for version in ["1.1", "1.0"] {
         for n in 0..50 {
             let mut stream = std::net::TcpStream::connect(server.address()).expect("connects");
@@ -345,9 +312,7 @@ fn half_closed_client_gets_its_replies() {
 #[test]
 fn refuses_request_without_host() {
     let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let server = ServerBuilder::new([library.root()]).start();
     for (request, status) in [
         ("GET /title-0.bin HTTP/1.1\r\n", "400"),
         ("OPTIONS /title-0.bin HTTP/1.1\r\n", "400"),
@@ -381,20 +346,12 @@ fn one_address_cannot_hold_all_replies() {
     let library = Library::new(2, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nrequests_per_address_max = 4")
-        .start()
-        .expect("a server");
+        .start();
     let (greedy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
     let open = |from| Connection::open_from(from, server.address()).expect("connects");
     // Each reads only the head of its reply, so that the reply stays in progress.
-    let mut held: Vec<Connection> = (0..4)
-        .map(|_| {
-            let mut connection = open(greedy);
-            let request = request_text("GET", "/title-0.bin", &[]);
-            connection.send(request.as_bytes()).expect("sent");
-            assert_eq!(connection.receive_head().expect("a head").status, 200);
-            connection
-        })
-        .collect();
+    let held = (0..4).map(|_| open(greedy).begin("/title-0.bin", &[]));
+    let mut held: Vec<Connection> = held.collect();
     let ask = |from| {
         let asked = open(from).request("GET", "/title-1.bin", &[("Range", "bytes=0-99")]);
         asked.expect("an answer")

@@ -58,13 +58,12 @@ fn metrics_of_rules_and_dashboard_exist_in_both_formats() {
     let flash = scratch.path().join("tier");
     tier::format(&flash, &["--size", "56MB", "--block", "512KiB"]);
     let server = tier::start(library.root(), &[&flash]);
-    let reply = fetch(server.address(), "GET", &library.titles[0].target, &[]);
-    assert_eq!(reply.expect("served").status(), 200);
+    let reply = server.get(&library.titles[0].target);
+    assert_eq!(reply.status(), 200);
     let attached = || tier::view(&server).is_some_and(|view| !view.is_null());
     eventually("the tier", attached, |is| *is);
     for format in ["text/plain;version=0.0.4", "application/openmetrics-text"] {
-        let scrape = fetch(server.admin(), "GET", "/metrics", &[("Accept", format)]);
-        let scrape = scrape.expect("scraped");
+        let scrape = server.admin_request("GET", "/metrics", &[("Accept", format)]);
         let media_type = scrape.field("content-type").unwrap_or_default();
         let asked = format.split(';').next().unwrap_or_default();
         assert!(media_type.starts_with(asked), "{media_type}");
@@ -114,8 +113,7 @@ fn disk_outage_raises_alert_and_recovery_clears_it() {
             "admission = \"accept\"\nread_timeout = \"1s\"\nerrors_offline = 4\n\
              offline_retry = \"500ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"",
         )
-        .start()
-        .expect("a server");
+        .start();
     let prometheus = Prometheus::start(server.admin()).expect("Prometheus");
     let up = "/api/v1/query?query=up";
     let scraped = eventually(
@@ -185,15 +183,15 @@ fn prometheus_exemplar_is_in_the_access_log() {
     let log = scratch.path().join("access.log");
     let server = ServerBuilder::new([library.root()]);
     let server = server.config(&format!("[log]\naccess = {log:?}"));
-    let server = server.start().expect("a server");
+    let server = server.start();
     let prometheus = Prometheus::start(server.admin()).expect("Prometheus");
     let query = "/api/v1/query_exemplars?start=1&end=33333333333\
                  &query=headlong_request_first_byte_seconds_bucket";
     let found = eventually(
         "an exemplar",
         || {
-            let reply = fetch(server.address(), "GET", &library.titles[0].target, &[]);
-            assert_eq!(reply.expect("served").status(), 200);
+            let reply = server.get(&library.titles[0].target);
+            assert_eq!(reply.status(), 200);
             let reply = fetch(prometheus.address(), "GET", query, &[]).ok()?;
             let document: Value = serde_json::from_slice(&reply.body).ok()?;
             let exemplars = &document["data"][0]["exemplars"];

@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use headlong_e2e_tests::{Library, Mount, eventually, have_or_skip};
 use headlong_testkit::leftovers::mounts_below;
-use headlong_testkit::{Scratch, pattern, server};
+use headlong_testkit::{ProgramRun, Scratch, pattern, server};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 
@@ -136,11 +136,11 @@ fn next_mount_removes_a_dead_mount() {
     let words = ["mount-keeper", point.to_str().expect("a text")];
     let first = Mount::start(library.root(), &point);
     // The cleanup process first, so that it does not unmount the dead mount.
-    let keeper = Command::new("pgrep")
-        .args(["-f", &words.join(" ")])
-        .output();
-    let keepers = String::from_utf8_lossy(&keeper.expect("started").stdout).into_owned();
-    let ids = keepers.lines().map(|id| id.parse().expect("a number"));
+    let keepers = ProgramRun::of(Command::new("pgrep").args(["-f", &words.join(" ")]));
+    let ids = keepers
+        .stdout
+        .lines()
+        .map(|id| id.parse().expect("a number"));
     for id in ids {
         let id = rustix::process::Pid::from_raw(id).expect("an id");
         rustix::process::kill_process(id, Signal::KILL).expect("sent");
@@ -264,10 +264,7 @@ fn raise_limit() {
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(server::binary());
     command.arg("mount").args(arguments).current_dir(folder);
-    let Output { status, stderr, .. } = command.output().expect("started");
-    let text = String::from_utf8_lossy(&stderr).into_owned();
-    assert_eq!(status.code(), Some(64), "{arguments:?}: {text}");
-    text
+    ProgramRun::of(&mut command).exits_with(64).stderr
 }
 
 #[test]

@@ -9,9 +9,8 @@ use std::process::Command;
 
 use headlong_e2e_tests::eventually;
 use headlong_e2e_tests::loop_fs::LoopFs;
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::{Server, ServerBuilder, binary};
-use headlong_testkit::{Scratch, pattern};
+use headlong_testkit::{ProgramRun, Scratch, pattern};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 const BYTES: u64 = 300_000;
@@ -25,7 +24,7 @@ fn disk_or_skip(test: &str, title: u64) -> Option<LoopFs> {
 }
 
 fn is_served(server: &Server, target: &str, title: u64) -> bool {
-    let reply = fetch(server.address(), "GET", target, &[]).expect("a reply");
+    let reply = server.get(target);
     if reply.status() != 200 {
         return false;
     }
@@ -36,11 +35,13 @@ fn is_served(server: &Server, target: &str, title: u64) -> bool {
 /// Checks which titles of `root` are served while the disk mounted at a point is replaced by
 /// another. `prefix` leads from the root to the mount point.
 fn check(root: &Path, prefix: &str, (first, second): (&LoopFs, &LoopFs)) {
-    let server = ServerBuilder::new([root]).memory("32MiB");
-    let server = server.config("rescan = \"1s\"").start().expect("a server");
+    let server = ServerBuilder::new([root])
+        .memory("32MiB")
+        .config("rescan = \"1s\"")
+        .start();
     let (old, new) = (format!("{prefix}/1.mp4"), format!("{prefix}/2.mp4"));
     assert!(is_served(&server, &old, 1), "{}", server.output());
-    let devices = server.status().expect("/status").devices().len();
+    let devices = server.status().devices().len();
     unmount(first.root(), UnmountFlags::DETACH).expect("pulled");
     mount_bind(second.root(), first.root()).expect("mounted");
     let ask = || match is_served(&server, &new, 2) {
@@ -48,7 +49,7 @@ fn check(root: &Path, prefix: &str, (first, second): (&LoopFs, &LoopFs)) {
         false => server.output(),
     };
     eventually("the other disk is served", ask, String::is_empty);
-    let told = server.status().expect("/status");
+    let told = server.status();
     assert_eq!(told.devices().len(), devices, "by the existing engine");
 }
 
@@ -78,14 +79,16 @@ fn folder_below_an_unmounted_root_is_not_served() {
     let Some(disk) = disk_or_skip("a disk that was unmounted", 1) else {
         return;
     };
-    let server = ServerBuilder::new([disk.root()]).memory("32MiB");
-    let server = server.config("rescan = \"1s\"").start().expect("a server");
+    let server = ServerBuilder::new([disk.root()])
+        .memory("32MiB")
+        .config("rescan = \"1s\"")
+        .start();
     let held = File::open(disk.root()).expect("there");
     unmount(disk.root(), UnmountFlags::DETACH).expect("unmounted");
     let path = format!("/proc/self/fd/{}/2.mp4", held.as_raw_fd());
     pattern::write_file(Path::new(&path), 2, BYTES).expect("written");
     let listed = || {
-        let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
+        let reply = server.admin_request("GET", "/library.json", &[]);
         String::from_utf8_lossy(&reply.body).into_owned()
     };
     eventually("a search", listed, |titles| titles.contains("2.mp4"));
@@ -103,17 +106,14 @@ fn detached_root_can_be_unmounted_while_others_are_served() {
     mount_bind(first.root(), point.path()).expect("mounted");
     let server = ServerBuilder::new([point.path(), second.root()]).memory("32MiB");
     // Without periodic scans.
-    let server = server.config("rescan = \"0s\"").start().expect("a server");
+    let server = server.config("rescan = \"0s\"").start();
     assert!(is_served(&server, "/1.mp4", 1), "{}", server.output());
     let order = |verb: &str, folder: &Path| {
         let mut command = Command::new(binary());
         command.args(["root", verb]).arg(folder);
-        let output = command
-            .args(["--admin", &server.admin().to_string()])
-            .output();
-        let output = output.expect("started");
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.success(), errors)
+        let admin = server.admin().to_string();
+        let run = ProgramRun::of(command.args(["--admin", &admin]));
+        (run.code == Some(0), run.stderr)
     };
     let (is_done, errors) = order("detach", Path::new("/not/a/root"));
     assert!(
@@ -156,8 +156,7 @@ fn title_in_a_layer_of_an_overlay_is_served() {
     mount("overlay", &point, "overlay", MountFlags::empty(), &*options).expect("mounted");
     // A layer on another file system.
     pattern::write_file(&point.join("2.mp4"), 2, BYTES).expect("written");
-    let server = ServerBuilder::new([&point]).memory("32MiB");
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([&point]).memory("32MiB").start();
     for (target, title) in [("/1.mp4", 1), ("/2.mp4", 2)] {
         assert!(is_served(&server, target, title), "{}", server.output());
     }

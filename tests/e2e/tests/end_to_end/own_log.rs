@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use headlong_e2e_tests::{Library, eventually};
 use headlong_testkit::client::Connection;
 use headlong_testkit::server::{ServerBuilder, binary};
-use headlong_testkit::{Scratch, Seed, Server};
+use headlong_testkit::{ProgramRun, Scratch, Seed, Server};
 use serde_json::Value;
 
 const KIB: u64 = 1 << 10;
@@ -138,7 +138,6 @@ fn server(library: &Library, folder: &Path, format: &str) -> Server {
         .config("admission = \"accept\"\npolicy = \"fixed\"\nprefetch = \"512KiB\"")
         .config(&format!("[log]\naccess = \"{log}\"\nformat = \"{format}\""))
         .start()
-        .expect("a server")
 }
 
 /// Plays the steps of all viewers in random interleaving; each viewer's own steps keep their order.
@@ -157,19 +156,13 @@ fn play(server: &Server, scripts: &[(&str, Vec<Step>)], seed: &mut Seed) {
     }
 }
 
-fn headlong(folder: &Path, arguments: &[&str]) -> Output {
-    let output = Command::new(binary())
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the binary starts");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
-    let told = String::from_utf8_lossy(&output.stdout);
-    for text in [errors, told] {
+fn headlong(folder: &Path, arguments: &[&str]) -> ProgramRun {
+    let mut command = Command::new(binary());
+    let run = ProgramRun::of(command.args(arguments).current_dir(folder)).exits_with(0);
+    for text in [&run.stderr, &run.stdout] {
         assert!(!text.contains(" dropped: "), "{arguments:?}: {text}");
     }
-    output
+    run
 }
 
 /// A range of bytes that one session read of one file.
@@ -334,7 +327,7 @@ fn chains_of_the_log_equal_those_of_the_engine() {
     let folder = Scratch::new("own-log").expect("a folder");
     let server = server(&library, folder.path(), "json");
     play(&server, &plain_scripts(&mut seed), &mut seed);
-    let status = server.status().expect("/status");
+    let status = server.status();
     let counter = |name: &str| status.counter(name);
     assert!(server.stop().is_some(), "the server stops on request");
 
@@ -402,7 +395,7 @@ fn characterises_own_log_in_both_formats() {
         scripts.push(("leaves", vec![leaving(100 * KIB)]));
         scripts.push(("comes-back", vec![leaving(KIB), leaving(MIB)]));
         play(&server, &scripts, &mut seed);
-        let requests = server.status().expect("/status").counter("requests");
+        let requests = server.status().counter("requests");
         // Abandoned requests are logged once the server has noticed.
         eventually(
             "a line for each request",
@@ -413,8 +406,7 @@ fn characterises_own_log_in_both_formats() {
 
         let chains = chains_off_line(folder.path());
         let arguments = ["trace", "characterise", "access.log", "--json"];
-        let told = headlong(folder.path(), &arguments).stdout;
-        let told: Value = serde_json::from_slice(&told).expect("JSON");
+        let told = headlong(folder.path(), &arguments).json();
         assert_eq!(
             told["about"]["dropped"],
             Value::Array(Vec::new()),
@@ -458,7 +450,7 @@ fn chain_of_the_log_is_part_of_a_chain_of_the_engine() {
         ("overlaps", vec![read(0, 100_001), read(100_000, 100_001)]),
     ];
     play(&server, &scripts, &mut seed);
-    let status = server.status().expect("/status");
+    let status = server.status();
     assert!(server.stop().is_some(), "the server stops on request");
 
     let off_line = chains_off_line(folder.path());

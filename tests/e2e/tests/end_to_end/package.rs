@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headlong_e2e_tests::have_or_skip;
-use headlong_testkit::{Scratch, server, skip};
+use headlong_testkit::{ProgramRun, Scratch, server, skip};
 
 /// The folder of the programs under test, including the preloaded library.
 fn programs() -> PathBuf {
@@ -23,11 +23,8 @@ fn programs() -> PathBuf {
 }
 
 fn run(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().expect("it starts");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}:\n{told}");
-    told
+    let run = ProgramRun::of(command.stdin(Stdio::null())).exits_with(0);
+    run.stdout + &run.stderr
 }
 
 #[test]

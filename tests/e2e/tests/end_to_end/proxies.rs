@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use headlong_e2e_tests::{HaProxy, Library, Nginx, eventually, have_or_skip};
+use headlong_e2e_tests::{HaProxy, Library, Nginx, eventually, have_or_skip, logged_lines};
 use headlong_testkit::client::{Connection, request_text};
 use headlong_testkit::server::{ServerBuilder, free_address};
 use headlong_testkit::{Scratch, Server, pattern};
@@ -72,8 +72,7 @@ impl Served {
             .config("admission = \"accept\"\npolicy = \"fixed\"\nprefetch = \"512KiB\"")
             .config(&format!("[log]\naccess = \"{}\"", log.display()))
             .config(&proxies.replace("PORT", &for_proxies.to_string()))
-            .start()
-            .expect("a server");
+            .start();
         Self {
             server,
             for_proxies,
@@ -83,20 +82,14 @@ impl Served {
     }
 
     fn chains(&self) -> u64 {
-        let status = self.server.status().expect("a status");
+        let status = self.server.status();
         let live = |device: &Value| device["chains"]["live"].as_u64().expect("a number");
         status.devices().iter().map(live).sum()
     }
 
     /// Lines of the log, as soon as it has this many.
     fn lines(&self, count: usize) -> Vec<Value> {
-        let text = || std::fs::read_to_string(&self.log).unwrap_or_default();
-        let is_there = |text: &String| text.lines().count() >= count;
-        let text = eventually("lines of the log", text, is_there);
-        let lines = text.lines();
-        lines
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect()
+        logged_lines(&self.log, count)
     }
 }
 
@@ -379,7 +372,7 @@ fn proxy_port_refuses_other_peers_and_invalid_headers() {
     // The counter is updated concurrently with the close that the client sees.
     eventually(
         "all three are counted",
-        || served.server.metrics().expect("metrics"),
+        || served.server.metrics(),
         |metrics| metrics.contains("headlong_proxy_refusals_total 3"),
     );
     let output = || served.server.output();

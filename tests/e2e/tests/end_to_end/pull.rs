@@ -7,24 +7,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use headlong_e2e_tests::edge::{
-    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, settings,
-    settle,
+    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, right_range,
+    settings, settle,
 };
 use headlong_e2e_tests::origin::{Mode, Origin};
-use headlong_e2e_tests::{Nginx, eventually, have_or_skip};
+use headlong_e2e_tests::{Nginx, Title, eventually, have_or_skip};
 use headlong_testkit::client::{ClientError, Connection, Response, fetch};
 use headlong_testkit::server::{Server, ServerBuilder};
 use headlong_testkit::{Scratch, pattern};
 
-/// Dates a file an hour back: the tag of a file that was just written changes once its time has
-/// settled, and that would be another version.
-fn age(path: &Path) {
-    let opened = std::fs::File::options().write(true).open(path);
-    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-    opened
-        .expect("a title")
-        .set_modified(hour_ago)
-        .expect("a time");
+/// The root of an origin, and the folder of an edge.
+fn folders() -> [Scratch; 2] {
+    ["origin", "edge"].map(|name| Scratch::new(name).expect("a folder"))
 }
 
 /// Pseudo-random numbers, the same each time.
@@ -37,23 +31,17 @@ fn next(state: &mut u64) -> u64 {
 
 #[test]
 fn random_ranges_through_edge_fetch_each_byte_once() {
-    let (root, cache) = (
-        Scratch::new("origin").expect("a folder"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let [root, cache] = folders();
     std::fs::create_dir(root.path().join("films")).expect("a folder");
     let size = 2_000_123_u64;
     for title in 0..3 {
-        let path = root.path().join(format!("films/a {title}.mp4"));
-        pattern::write_file(&path, title, size).expect("a title");
-        age(&path);
+        Title::create(root.path(), &format!("films/a {title}.mp4"), title, size).expect("a title");
     }
-    let origin = ServerBuilder::new([root.path()])
-        .start()
-        .expect("an origin");
+    let origin = ServerBuilder::new([root.path()]).start();
     let url = format!("http://{}/films/", origin.address());
-    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
-    let edge = edge.start().expect("an edge");
+    let edge = ServerBuilder::without_roots()
+        .config(&settings(&url, cache.path(), ""))
+        .start();
     std::thread::scope(|scope| {
         for client in 0..8_u64 {
             let edge = &edge;
@@ -70,8 +58,7 @@ fn random_ranges_through_edge_fetch_each_byte_once() {
         }
     });
     for title in 0..3 {
-        let reply =
-            fetch(edge.address(), "GET", &format!("/vod/a%20{title}.mp4"), &[]).expect("whole");
+        let reply = edge.get(&format!("/vod/a%20{title}.mp4"));
         assert_eq!((reply.status(), reply.body.len() as u64), (200, size));
         pattern::verify(title, 0, &reply.body).expect("correct bytes");
     }
@@ -85,46 +72,40 @@ fn random_ranges_through_edge_fetch_each_byte_once() {
     assert!((3 * size..3 * size + SLICE).contains(&used), "{used}");
     // Its folder is not a root: nothing in it has a path.
     std::fs::write(cache.path().join("own.mp4"), "own").expect("written");
-    let own = fetch(edge.address(), "GET", "/own.mp4", &[]).expect("a reply");
+    let own = edge.get("/own.mp4");
     assert_eq!(own.status(), 404);
 }
 
 #[test]
 fn name_that_is_not_utf8_is_served_directly_and_through_edge() {
-    let (root, cache) = (
-        Scratch::new("origin").expect("a folder"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let [root, cache] = folders();
     let name = OsStr::from_bytes(b"caf\xe9.mp4");
-    let path = root.path().join(name);
-    pattern::write_file(&path, 5, 2 * SLICE + 77).expect("a title");
-    age(&path);
+    let made = Title::create(root.path(), "made.mp4", 5, 2 * SLICE + 77).expect("a title");
+    std::fs::rename(made.path, root.path().join(name)).expect("renamed");
     let origin = ServerBuilder::new([root.path()]).start();
-    let origin = origin.expect("an origin");
     let url = format!("http://{}/", origin.address());
-    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
-    let edge = edge.start().expect("an edge");
+    let edge = ServerBuilder::without_roots()
+        .config(&settings(&url, cache.path(), ""))
+        .start();
     for (server, target) in [(&origin, "/caf%E9.mp4"), (&edge, "/vod/caf%e9.mp4")] {
-        let whole = fetch(server.address(), "GET", target, &[]).expect("a reply");
+        let whole = server.get(target);
         assert_eq!(
             (whole.status(), whole.body.len() as u64),
             (200, 2 * SLICE + 77)
         );
         pattern::verify(5, 0, &whole.body).expect("correct bytes");
-        let part = range(server, target, SLICE - 9, SLICE + 9).expect("a reply");
-        assert_right(&part, 5, SLICE - 9, SLICE + 9);
+        right_range(server, target, 5, SLICE - 9, SLICE + 9);
         let other = target
             .replace("%E9", "%EE%BF%A9")
             .replace("%e9", "%EE%BF%A9");
-        let other = fetch(server.address(), "GET", &other, &[]).expect("a reply");
+        let other = server.get(&other);
         assert_eq!(
             other.status(),
             404,
             "the character that stands for the byte"
         );
     }
-    let listed = fetch(origin.admin(), "GET", "/library.json", &[]).expect("a reply");
-    let listed: serde_json::Value = serde_json::from_slice(&listed.body).expect("JSON");
+    let listed = origin.admin_json("/library.json");
     let title = &listed["titles"][0];
     assert_eq!(title["path"], "/caf%E9.mp4");
     assert_eq!(title["name"], "caf\u{fffd}");
@@ -132,26 +113,17 @@ fn name_that_is_not_utf8_is_served_directly_and_through_edge() {
 
 #[test]
 fn edge_forwards_its_request_id_to_the_origin() {
-    let (root, cache) = (
-        Scratch::new("origin").expect("a folder"),
-        Scratch::new("edge").expect("a folder"),
-    );
-    let path = root.path().join("a.mp4");
-    pattern::write_file(&path, 0, 4 * SLICE).expect("a title");
-    age(&path);
+    let [root, cache] = folders();
+    Title::create(root.path(), "a.mp4", 0, 4 * SLICE).expect("a title");
     let log = cache.path().join("origin.log");
     let trusting = format!("[log]\naccess = {log:?}\n[proxies]\ntrusted = [\"127.0.0.1/32\"]\n");
-    let origin = ServerBuilder::new([root.path()]).config(&trusting);
-    let origin = origin.start().expect("an origin");
+    let origin = ServerBuilder::new([root.path()]).config(&trusting).start();
     let url = format!("http://{}/", origin.address());
     let config = settings(&url, &cache.path().join("kept"), "");
     std::fs::create_dir(cache.path().join("kept")).expect("a folder");
-    let edge = ServerBuilder::new(Vec::<&Path>::new());
     let config = config.replacen("\"cache-status\"", "\"cache-status\", \"request-id\"", 1);
-    let edge = edge.config(&config);
-    let edge = edge.start().expect("an edge");
-    let reply = range(&edge, "/vod/a.mp4", 0, 4 * SLICE).expect("a reply");
-    assert_right(&reply, 0, 0, 4 * SLICE);
+    let edge = ServerBuilder::without_roots().config(&config).start();
+    let reply = right_range(&edge, "/vod/a.mp4", 0, 0, 4 * SLICE);
     let id = reply.field("x-request-id").expect("a request id");
     let said = format!("\"request_id\":\"{id}\"");
     // The title's metadata, and four slices, some of them read ahead.
@@ -164,32 +136,27 @@ fn edge_forwards_its_request_id_to_the_origin() {
         lines.lines().all(|line| line.contains(&said)),
         "{id} in {lines}"
     );
-    let own = fetch(origin.address(), "GET", "/a.mp4", &[]).expect("a reply");
+    let own = origin.get("/a.mp4");
     assert_eq!(own.field("x-request-id"), None, "only with a trusted proxy");
 }
 
 #[test]
 fn access_log_has_configured_headers_and_trace() {
-    let (root, cache) = (
-        Scratch::new("origin").expect("a folder"),
-        Scratch::new("edge").expect("a folder"),
-    );
-    let path = root.path().join("a.mp4");
-    pattern::write_file(&path, 0, SLICE).expect("a title");
-    age(&path);
+    let [root, cache] = folders();
+    Title::create(root.path(), "a.mp4", 0, SLICE).expect("a title");
     let logs = ["origin.log", "edge.log"].map(|name| cache.path().join(name));
     let logging =
         |log: &Path| format!("[log]\naccess = {log:?}\nheaders = [\"Host\", \"X-Title\"]\n");
-    let origin = ServerBuilder::new([root.path()]).config(&logging(&logs[0]));
-    let origin = origin.start().expect("an origin");
+    let origin = ServerBuilder::new([root.path()])
+        .config(&logging(&logs[0]))
+        .start();
     let url = format!("http://{}/", origin.address());
     std::fs::create_dir(cache.path().join("kept")).expect("a folder");
     let config = settings(&url, &cache.path().join("kept"), "") + &logging(&logs[1]);
-    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&config);
-    let edge = edge.start().expect("an edge");
+    let edge = ServerBuilder::without_roots().config(&config).start();
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let fields = [("traceparent", traceparent), ("x-title", "a \"b\"")];
-    let reply = fetch(edge.address(), "GET", "/vod/a.mp4", &fields).expect("a reply");
+    let reply = edge.request("GET", "/vod/a.mp4", &fields);
     assert_eq!(reply.status(), 200);
     let line = |log: &Path| {
         let read = || std::fs::read_to_string(log).unwrap_or_default();
@@ -213,36 +180,29 @@ fn edge_reports_cache_status_and_caches_not_found() {
     if !have_or_skip(test, "nginx") {
         return;
     }
-    let (root, cache) = (
-        Scratch::new("nginx-root").expect("a folder"),
-        Scratch::new("edge").expect("a folder"),
-    );
-    let file = root.path().join("a.mp4");
-    pattern::write_file(&file, 5, 300_000).expect("a title");
-    age(&file);
+    let [root, cache] = folders();
+    Title::create(root.path(), "a.mp4", 5, 300_000).expect("a title");
     let nginx = Nginx::start(root.path()).expect("nginx");
     let url = format!("http://{}/", nginx.address());
-    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
-    let edge = edge.start().expect("an edge");
+    let edge = ServerBuilder::without_roots()
+        .config(&settings(&url, cache.path(), ""))
+        .start();
     let head = || {
-        let head = fetch(edge.address(), "HEAD", "/vod/a.mp4", &[]);
-        let head = head.expect("a reply");
+        let head = edge.request("HEAD", "/vod/a.mp4", &[]);
         assert_eq!(head.status(), 200);
         head.field("cache-status").map(str::to_owned)
     };
     let asked = "headlong; fwd=miss; stored; detail=origin";
     assert_eq!(head().as_deref(), Some(asked));
     assert_eq!(head().as_deref(), Some("headlong; hit; detail=head"));
-    let first = range(&edge, "/vod/a.mp4", 10, 100_000).expect("a reply");
-    assert_right(&first, 5, 10, 100_000);
+    let first = right_range(&edge, "/vod/a.mp4", 5, 10, 100_000);
     settle(&edge);
     assert_eq!(head().as_deref(), Some("headlong; hit; detail=slice"));
     assert_eq!(
         first.field("cache-status"),
         Some("headlong; fwd=miss; stored; detail=origin")
     );
-    let again = range(&edge, "/vod/a.mp4", 10, 100_000).expect("a reply");
-    assert_right(&again, 5, 10, 100_000);
+    let again = right_range(&edge, "/vod/a.mp4", 5, 10, 100_000);
     assert_eq!(
         again.field("cache-status"),
         Some("headlong; hit; detail=slice")
@@ -252,16 +212,10 @@ fn edge_reports_cache_status_and_caches_not_found() {
     assert_eq!(again.field("etag"), direct.field("etag"));
     assert_eq!(again.field("last-modified"), direct.field("last-modified"));
     let tag = direct.field("etag").expect("a tag").to_owned();
-    let same = fetch(
-        edge.address(),
-        "GET",
-        "/vod/a.mp4",
-        &[("If-None-Match", &tag)],
-    )
-    .expect("a reply");
+    let same = edge.request("GET", "/vod/a.mp4", &[("If-None-Match", &tag)]);
     assert_eq!(same.status(), 304);
     for _ in 0..3 {
-        let none = fetch(edge.address(), "GET", "/vod/none.mp4", &[]).expect("a reply");
+        let none = edge.get("/vod/none.mp4");
         assert_eq!(none.status(), 404);
     }
     assert_eq!(
@@ -272,7 +226,7 @@ fn edge_reports_cache_status_and_caches_not_found() {
         1
     );
     // A path inside the edge's folder is not a title.
-    let outside = fetch(edge.address(), "GET", "/vod/.headlong-pull/x", &[]).expect("a reply");
+    let outside = edge.get("/vod/.headlong-pull/x");
     assert_eq!(outside.status(), 404);
 }
 
@@ -343,17 +297,11 @@ fn changed_title_is_not_mixed_with_its_old_version() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     let path = "/vod/1-500000";
-    assert_right(&range(&edge, path, 0, 1000).expect("a reply"), 1, 0, 1000);
+    right_range(&edge, path, 1, 0, 1000);
     origin.be(Mode::Changed);
     // Its first slice is still fresh; the next is missing, and the origin has another version now.
-    let reply = range(&edge, path, 300_000, 301_000).expect("a reply");
-    assert_right(&reply, 1001, 300_000, 301_000);
-    assert_right(
-        &range(&edge, path, 0, 1000).expect("a reply"),
-        1001,
-        0,
-        1000,
-    );
+    right_range(&edge, path, 1001, 300_000, 301_000);
+    right_range(&edge, path, 1001, 0, 1000);
     // A reply in progress during the change ends short.
     origin.be(Mode::Well);
     let over = fetch(edge.address(), "GET", path, &[]);
@@ -373,8 +321,7 @@ fn detects_rewritten_title_of_same_length_by_weak_tag() {
         let mut tags = Vec::new();
         for (tag, more) in [(before, 0), (after, 1000)] {
             origin.be(Mode::Tagged(tag, more));
-            let reply = range(&edge, path, 0, 1000).expect("a reply");
-            assert_right(&reply, 1 + more, 0, 1000);
+            let reply = right_range(&edge, path, 1 + more, 0, 1000);
             tags.push(reply.head.field("etag").map(str::to_owned));
         }
         assert_ne!(tags[0], tags[1], "{before:?}");
@@ -390,20 +337,14 @@ fn serves_stored_slices_while_the_origin_is_down() {
         "fresh = \"1ms\"\nahead_bytes = \"0B\"",
     );
     let path = "/vod/3-400000";
-    assert_right(
-        &range(&edge, path, 0, 130_000).expect("a reply"),
-        3,
-        0,
-        130_000,
-    );
+    right_range(&edge, path, 3, 0, 130_000);
     settle(&edge);
     origin.be(Mode::Down);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for first in [0, 50_000, 100_000] {
-                    let reply = range(&edge, path, first, first + 20_000).expect("a reply");
-                    assert_right(&reply, 3, first, first + 20_000);
+                    right_range(&edge, path, 3, first, first + 20_000);
                 }
             });
         }
@@ -432,7 +373,7 @@ fn title_larger_than_space_is_fetched_once() {
     let (origin, folder) = ground();
     let more = "bytes_max = \"1MiB\"\nahead_bytes = \"256KiB\"";
     let edge = edge(&origin, folder.path(), more);
-    let whole = fetch(edge.address(), "GET", "/vod/5-4000000", &[]).expect("a reply");
+    let whole = edge.get("/vod/5-4000000");
     assert_eq!(whole.body.len(), 4_000_000);
     pattern::verify(5, 0, &whole.body).expect("correct bytes");
     assert_eq!(
@@ -450,12 +391,8 @@ fn two_servers_cannot_share_a_pull_folder() {
     settle(&first);
     let url = format!("http://{}/o/", origin.address());
     let text = settings(&url, folder.path(), "");
-    let second = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
-    let error = second
-        .start()
-        .err()
-        .expect("the folder is taken")
-        .to_string();
+    let second = ServerBuilder::without_roots().config(&text);
+    let error = second.try_start().err().expect("the folder is taken");
     assert!(error.contains("another server uses this folder"), "{error}");
     drop(first);
     let after = edge(&origin, folder.path(), "");
@@ -470,20 +407,14 @@ fn interrupted_fetch_resumes() {
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     origin.be(Mode::Short);
     // Half of the remainder arrives until the retries are used up; the next request starts again.
-    let begun = range(&edge, "/vod/4-60000", 0, 100).expect("a reply");
-    assert_right(&begun, 4, 0, 100);
+    right_range(&edge, "/vod/4-60000", 4, 0, 100);
     let sent = || origin.sent_bytes();
     eventually("three attempts", sent, |sent| {
         *sent == 30_000 + 15_000 + 7_500
     });
     settle(&edge);
     origin.be(Mode::Well);
-    assert_right(
-        &range(&edge, "/vod/4-60000", 0, 60_000).expect("a reply"),
-        4,
-        0,
-        60_000,
-    );
+    right_range(&edge, "/vod/4-60000", 4, 0, 60_000);
 }
 
 #[test]
@@ -516,12 +447,7 @@ fn restarted_edge_keeps_whole_slices_only() {
     let (origin, cache) = ground();
     let first = edge(&origin, cache.path(), "");
     let path = "/vod/6-300000";
-    assert_right(
-        &range(&first, path, 0, 300_000).expect("a reply"),
-        6,
-        0,
-        300_000,
-    );
+    right_range(&first, path, 6, 0, 300_000);
     settle(&first);
     first.stop();
     let files = files_below(cache.path());
@@ -540,12 +466,7 @@ fn restarted_edge_keeps_whole_slices_only() {
         .expect("cut");
     let sent = origin.sent_bytes();
     let again = edge(&origin, cache.path(), "");
-    assert_right(
-        &range(&again, path, 0, 300_000).expect("a reply"),
-        6,
-        0,
-        300_000,
-    );
+    right_range(&again, path, 6, 0, 300_000);
     assert_eq!(origin.sent_bytes() - sent, SLICE);
     // The refetched slice has a temporary file of its own until it is stored.
     settle(&again);
@@ -558,8 +479,7 @@ fn restarted_edge_keeps_whole_slices_only() {
     // The origin is down at the start: stored slices are served.
     origin.be(Mode::Down);
     let alone = edge(&origin, cache.path(), "");
-    let reply = range(&alone, path, 0, 300_000).expect("a reply");
-    assert_right(&reply, 6, 0, 300_000);
+    let reply = right_range(&alone, path, 6, 0, 300_000);
     assert_eq!(
         reply.field("cache-status"),
         Some("headlong; hit; ttl=-1; detail=stale")
@@ -571,12 +491,7 @@ fn duplicate_title_of_two_processes_is_stored_once() {
     let (origin, cache) = ground();
     let first = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     let path = "/vod/6-300000";
-    assert_right(
-        &range(&first, path, 0, SLICE).expect("a reply"),
-        6,
-        0,
-        SLICE,
-    );
+    right_range(&first, path, 6, 0, SLICE);
     settle(&first);
     first.stop();
     // As left by a process that was replaced after the next one had started.
@@ -591,8 +506,7 @@ fn duplicate_title_of_two_processes_is_stored_once() {
         std::fs::copy(file, twin.join(file.file_name().expect("a name"))).expect("a copy");
     }
     let again = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
-    let reply = range(&again, path, 0, 300_000).expect("a reply");
-    assert_right(&reply, 6, 0, 300_000);
+    right_range(&again, path, 6, 0, 300_000);
     settle(&again);
     let used = metric(&again, "headlong_pull_used_bytes");
     assert!((300_000..600_000).contains(&used), "{used}");
@@ -613,8 +527,7 @@ fn purge_removes_title_or_prefix_and_reports_bytes() {
     };
     read_all();
     let purge = |query: &str, fields: &[(&str, &str)]| {
-        let reply = fetch(edge.admin(), "POST", &format!("/purge?{query}"), fields);
-        let reply = reply.expect("a reply");
+        let reply = edge.admin_request("POST", &format!("/purge?{query}"), fields);
         (reply.status(), reply.text())
     };
     let gone =
@@ -634,7 +547,7 @@ fn purge_removes_title_or_prefix_and_reports_bytes() {
         purge("prefix=/", &[("Origin", "http://evil.example")]).0,
         403
     );
-    let get = fetch(edge.admin(), "GET", "/purge?prefix=/", &[]).expect("a reply");
+    let get = edge.admin_request("GET", "/purge?prefix=/", &[]);
     assert_eq!(get.status(), 404);
     read_all();
 }
@@ -652,8 +565,7 @@ fn concurrent_requests_share_one_fetch_despite_disconnect() {
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                let reply = range(&edge, "/vod/8-60000", 0, 60_000).expect("a reply");
-                assert_right(&reply, 8, 0, 60_000);
+                right_range(&edge, "/vod/8-60000", 8, 0, 60_000);
             });
         }
     });
@@ -737,8 +649,7 @@ fn killed_edge_has_only_whole_slices() {
 fn query_is_part_of_title_if_enabled_but_tokens_never() {
     let ask = |edge: &Server, query: &str, title: u64| {
         let path = format!("/vod/1-100000{query}");
-        let reply = range(edge, &path, 0, 50_000).expect("a reply");
-        assert_right(&reply, title, 0, 50_000);
+        let reply = right_range(edge, &path, title, 0, 50_000);
         settle(edge);
         reply.field("cache-status").map(str::to_owned)
     };
@@ -767,8 +678,9 @@ fn query_is_part_of_title_if_enabled_but_tokens_never() {
     drop(server);
     let server = edge(&origin, folder.path(), &more);
     assert_eq!(ask(&server, "?v=6", 6), hit);
-    let purged = fetch(server.admin(), "POST", "/purge?path=/vod/1-100000", &[]);
-    let purged = purged.expect("a reply").text();
+    let purged = server
+        .admin_request("POST", "/purge?path=/vod/1-100000", &[])
+        .text();
     assert!(purged.contains("\"titles\":4"), "{purged}");
     drop(server);
     // With some arguments, in any order.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headlong_e2e_tests::edge::{
-    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, settings,
-    settle,
+    SLICE, assert_right, disk_usage_below, edge, files_below, ground, metric, range, right_range,
+    settings, settle,
 };
 use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_e2e_tests::origin::{Mode, Origin};
@@ -15,7 +15,7 @@ use headlong_e2e_tests::{eventually, until_logged};
 use headlong_testkit::client::{ClientError, Connection, fetch};
 use headlong_testkit::server::{Server, ServerBuilder, binary};
 use headlong_testkit::slow_disk::DriveModel;
-use headlong_testkit::{BlockDevice, SlowDisk, pattern};
+use headlong_testkit::{BlockDevice, ProgramRun, SlowDisk, pattern};
 
 const HIT: &str = "headlong; hit; detail=slice";
 const DEGRADED: &str = "headlong_degraded_parts{kind=\"edge\"}";
@@ -37,7 +37,7 @@ fn receive(connection: &mut Connection, title: u64, first: u64, end: u64) {
 }
 
 fn health(edge: &Server) -> String {
-    let reply = fetch(edge.admin(), "GET", "/healthz", &[]).expect("a reply");
+    let reply = edge.admin_request("GET", "/healthz", &[]);
     assert_eq!(reply.status(), 200, "{}", reply.text());
     reply.text()
 }
@@ -51,8 +51,7 @@ fn until_healthy(edge: &Server) {
 fn assert_stores(edge: &Server, title: u64) {
     let path = format!("/vod/{title}-400000");
     for _ in 0..2 {
-        let reply = range(edge, &path, 0, SLICE).expect("a reply");
-        assert_right(&reply, title, 0, SLICE);
+        right_range(edge, &path, title, 0, SLICE);
         settle(edge);
     }
     let reply = range(edge, &path, 0, SLICE).expect("a reply");
@@ -109,8 +108,7 @@ fn replies_begin_before_their_slice_is_whole() {
     }
     settle(&edge);
     assert_eq!(origin.sent_bytes(), SLICE);
-    let reply = range(&edge, &path, 0, SLICE).expect("a reply");
-    assert_right(&reply, 1, 0, SLICE);
+    let reply = right_range(&edge, &path, 1, 0, SLICE);
     assert_eq!(reply.field("cache-status"), Some(HIT));
     assert_eq!(origin.sent_bytes(), SLICE);
 }
@@ -133,8 +131,7 @@ fn failing_origin_cuts_replies_that_have_begun() {
     settle(&edge);
     assert_eq!(slices_below(cache.path()), Vec::<PathBuf>::new());
     origin.be(Mode::Well);
-    let reply = range(&edge, &path, 0, SLICE).expect("a reply");
-    assert_right(&reply, 1, 0, SLICE);
+    right_range(&edge, &path, 1, 0, SLICE);
 }
 
 #[test]
@@ -246,9 +243,8 @@ fn edge_starts_on_read_only_disk_and_uses_it_later() {
     assert_passes_on(&edge, 2..4);
     let mut check = Command::new(binary());
     check.arg("check").arg("--config").arg(edge.config_path());
-    let checked = check.output().expect("started");
-    let checked =
-        String::from_utf8_lossy(&checked.stderr) + String::from_utf8_lossy(&checked.stdout);
+    let checked = ProgramRun::of(&mut check);
+    let checked = checked.stderr + &checked.stdout;
     let text = health(&edge);
     let reason = text.split_once("/vod/").expect("the part").1;
     let reason = reason.trim_start_matches([':', ' ']).trim_end();
@@ -258,8 +254,7 @@ fn edge_starts_on_read_only_disk_and_uses_it_later() {
     until_healthy(&edge);
     // The slice of the earlier process is still there.
     let sent = origin.sent_bytes();
-    let reply = range(&edge, "/vod/1-400000", 0, SLICE).expect("a reply");
-    assert_right(&reply, 1, 0, SLICE);
+    right_range(&edge, "/vod/1-400000", 1, 0, SLICE);
     assert_eq!(origin.sent_bytes(), sent);
     assert_stores(&edge, 2);
 }
@@ -270,8 +265,7 @@ fn small_titles_stay_within_the_size_limit() {
     let bytes_max = 1 << 20;
     let first = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
     for title in 0..300 {
-        let reply = range(&first, &format!("/vod/{title}-1"), 0, 1).expect("a reply");
-        assert_right(&reply, title, 0, 1);
+        right_range(&first, &format!("/vod/{title}-1"), title, 0, 1);
     }
     settle(&first);
     let used = metric(&first, "headlong_pull_used_bytes");
@@ -294,7 +288,7 @@ fn slice_that_the_disk_cannot_read_is_fetched_again() {
     let path = "/vod/1-400000";
     let start = || edge(&origin, device.root(), "ahead_bytes = \"0B\"");
     let filling = start();
-    let reply = fetch(filling.address(), "GET", path, &[]).expect("a reply");
+    let reply = filling.get(path);
     pattern::verify(1, 0, &reply.body).expect("correct bytes");
     settle(&filling);
     // Its memory may hold bytes of slices.
@@ -313,7 +307,7 @@ fn slice_that_the_disk_cannot_read_is_fetched_again() {
             device.disk().fail_reads(bytes);
         }
     }
-    let reply = fetch(edge.address(), "GET", path, &[]).expect("a reply");
+    let reply = edge.get(path);
     assert_eq!(reply.status(), 200);
     assert_eq!(reply.body.len(), 400_000);
     pattern::verify(1, 0, &reply.body).expect("correct bytes");
@@ -335,13 +329,12 @@ fn stored_slices_come_from_the_origin_while_their_disk_is_offline() {
         let url = format!("http://{}/o/", origin.address());
         let pull = settings(&url, device.root(), "ahead_bytes = \"0B\"");
         let config = format!("errors_offline = 1\noffline_retry = \"1h\"\n{pull}");
-        let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&config);
-        builder.start().expect("an edge")
+        ServerBuilder::without_roots().config(&config).start()
     };
     let titles = || 1..12;
     let assert_whole = |edge: &Server, title: u64| {
         let path = format!("/vod/{title}-400000");
-        let reply = fetch(edge.address(), "GET", &path, &[]).expect("a reply");
+        let reply = edge.get(&path);
         assert_eq!(reply.status(), 200, "title {title}: {}", reply.text());
         assert_eq!(reply.body.len(), 400_000);
         pattern::verify(title, 0, &reply.body).expect("correct bytes");
@@ -369,6 +362,6 @@ fn stored_slices_come_from_the_origin_while_their_disk_is_offline() {
 
 /// Number of metrics whose line ends so.
 fn metrics_with(edge: &Server, end: &str) -> usize {
-    let metrics = edge.metrics().expect("metrics");
+    let metrics = edge.metrics();
     metrics.lines().filter(|line| line.ends_with(end)).count()
 }

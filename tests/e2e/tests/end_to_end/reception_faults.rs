@@ -9,6 +9,7 @@ use headlong_e2e_tests::preload::protocol_client::{
     ASK, GO_ON, LEAVE_ALONE, READY, answer, asked, connected, say,
 };
 use headlong_e2e_tests::preload::{Reception, cool};
+use headlong_testkit::server::processor_time;
 use headlong_testkit::{Scratch, pattern};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -58,24 +59,12 @@ fn reception_out_of_descriptors_does_not_block_or_spin() {
     };
     let is_full = |(answer, _): &(Option<u16>, _)| *answer == Some(GO_ON);
     let (_, silent) = eventually("an answer for lack of descriptors", without_room, is_full);
-    let (begun, worked) = (Instant::now(), cpu_time(reception.id()));
+    let (begun, worked) = (Instant::now(), processor_time(reception.id()));
     std::thread::sleep(Duration::from_millis(800));
-    let worked = cpu_time(reception.id()).saturating_sub(worked);
+    let worked = processor_time(reception.id()).saturating_sub(worked);
     assert!(worked * 2 < begun.elapsed(), "{worked:?}");
     drop(silent);
     cool(&film);
     let helped = || asked(&socket, &file);
     eventually("a ready answer", helped, |answer| *answer == Some(READY));
-}
-
-/// CPU time of a process.
-fn cpu_time(id: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("the process exists");
-    let (_, fields) = stat.rsplit_once(") ").expect("a name");
-    let ticks = fields.split(' ').skip(11).take(2);
-    let ticks: u64 = ticks
-        .map(|ticks| ticks.parse::<u64>().expect("a number"))
-        .sum();
-    // A tick is a hundredth of a second on all machines.
-    Duration::from_millis(ticks * 10)
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use headlong_e2e_tests::s3::Bucket;
 use headlong_e2e_tests::{eventually, have_or_skip};
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::{Server, ServerBuilder};
 use headlong_testkit::{Scratch, pattern};
 
@@ -39,18 +38,13 @@ fn settings(bucket: &Bucket, folder: &Path, keys: &str) -> String {
 }
 
 fn edge(settings: &str) -> Server {
-    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(settings);
-    builder.start().expect("an edge")
+    ServerBuilder::without_roots().config(settings).start()
 }
 
 /// Neither logs nor status contain a secret or a signature.
 fn assert_secret(server: &Server) {
-    let status = fetch(server.admin(), "GET", "/status", &[]).expect("a status");
-    let shown = [
-        server.output(),
-        server.metrics().expect("metrics"),
-        status.text(),
-    ];
+    let status = server.admin_request("GET", "/status", &[]);
+    let shown = [server.output(), server.metrics(), status.text()];
     for text in shown {
         assert!(!text.contains(SECRET) && !text.contains("X-Amz"), "{text}");
     }
@@ -69,16 +63,16 @@ fn reads_ranges_from_bucket_that_verifies_signatures() {
     let path = "/vod/a%20b+c.mp4";
     for (first, end) in [(100_000, 300_000), (0, 10), (SIZE - 5, SIZE)] {
         let span = format!("bytes={first}-{}", end - 1);
-        let reply = fetch(server.address(), "GET", path, &[("Range", &span)]).expect("a reply");
+        let reply = server.request("GET", path, &[("Range", &span)]);
         assert_eq!(reply.status(), 206, "{}", reply.text());
         pattern::verify(7, first, &reply.body).expect("correct bytes");
         let tag = reply.field("etag").expect("the bucket's tag");
         assert_eq!(tag.len(), 34, "an MD5: {tag}");
     }
-    let whole = fetch(server.address(), "GET", path, &[]).expect("a reply");
+    let whole = server.get(path);
     assert_eq!(whole.body.len() as u64, SIZE);
     pattern::verify(7, 0, &whole.body).expect("correct bytes");
-    let none = fetch(server.address(), "GET", "/vod/none.mp4", &[]).expect("a reply");
+    let none = server.get("/vod/none.mp4");
     assert_eq!(none.status(), 404);
     let of = |lines: &[String], status: &str| lines.iter().filter(|l| l.contains(status)).count();
     // The bucket logs concurrently with its replies.
@@ -111,10 +105,7 @@ fn reports_wrong_keys_and_clock_and_rereads_keys() {
     let bucket = Bucket::start(files.path(), 0, (KEY, SECRET, "eu-test-1")).expect("a bucket");
     let keys = write_keys(cache.path(), "another", 0o600);
     let server = edge(&settings(&bucket, cache.path(), &keys));
-    let ask = |server: &Server| {
-        let reply = fetch(server.address(), "GET", "/vod/a%20b+c.mp4", &[]).expect("a reply");
-        reply.status()
-    };
+    let ask = |server: &Server| server.get("/vod/a%20b+c.mp4").status();
     write_keys(cache.path(), SECRET, 0o600);
     assert_eq!(ask(&server), 502);
     // Both logs are written concurrently with the reply.
@@ -124,7 +115,7 @@ fn reports_wrong_keys_and_clock_and_rereads_keys() {
         || server.output(),
         |said| said.contains("check the keys, s3_region"),
     );
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     assert!(metrics.contains("kind=\"origin-refused\"} 1"), "{metrics}");
     // The edge has read the keys again.
     assert_eq!(
@@ -158,8 +149,8 @@ fn world_readable_key_file_prevents_start() {
          s3_region = \"eu-test-1\"\ns3_keys = \"{keys}\"\n",
         cache.path().display()
     );
-    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
-    let error = builder.start().err().expect("refused");
+    let builder = ServerBuilder::without_roots().config(&text);
+    let error = builder.try_start().err().expect("refused");
     assert!(error.contains("mode 644"), "{error}");
     assert!(!error.contains(SECRET), "{error}");
 }

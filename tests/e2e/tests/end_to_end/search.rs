@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use headlong_e2e_tests::eventually;
-use headlong_testkit::client::{Connection, fetch};
+use headlong_testkit::client::Connection;
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Server, SlowDisk, pattern};
-use serde_json::Value;
 
 /// The library has room for 4096 files.
 const DISK_BYTES: u64 = 512 << 20;
@@ -38,8 +37,7 @@ fn get(connection: &mut Connection, target: &str) -> Vec<u8> {
 
 /// Playlists of the titles listed on the library page.
 fn listed(server: &Server) -> Vec<String> {
-    let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
-    let library: Value = serde_json::from_slice(&reply.body).expect("JSON");
+    let library = server.admin_json("/library.json");
     let titles = library["titles"].as_array().expect("titles").iter();
     let paths = titles.map(|title| title["path"].as_str().expect("a path").to_owned());
     paths.collect()
@@ -61,8 +59,7 @@ fn reads_segments_ahead_before_their_folder_is_scanned() {
             "policy = \"fixed\"\nprefetch = \"1MiB\"\n[device.\"{}\"]\nrotational = true",
             device.device_name()
         ))
-        .start()
-        .expect("a server");
+        .start();
     let mut viewer = Connection::open(server.address()).expect("a connection");
     let known = listed(&server);
     let playlist = |number: usize| format!("/title-{number}/index.m3u8");
@@ -72,12 +69,12 @@ fn reads_segments_ahead_before_their_folder_is_scanned() {
     get(&mut viewer, &unknown);
     let is_listed = |titles: &Vec<String>| titles.contains(&unknown);
     eventually("the title in the list", || listed(&server), is_listed);
-    let before = server.status().expect("/status");
+    let before = server.status();
     for number in 0..SEGMENTS {
         let bytes = get(&mut viewer, &format!("{folder}{number}.ts"));
         pattern::verify(number, 0, &bytes).expect("correct bytes");
     }
-    let after = server.status().expect("/status");
+    let after = server.status();
     let (found, log) = (listed(&server).len(), server.output());
     drop(server);
     // The kernel's writes at unmount would take minutes.

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use headlong_testkit::Scratch;
-use headlong_testkit::client::fetch;
 use headlong_testkit::server::{Server, ServerBuilder, binary};
 
 /// An MP4 file of five seconds, dated in the past: facts about a file written a moment ago are not
@@ -35,8 +34,10 @@ fn start_after(commands: &str, scratch: &Scratch, config: &str) -> Server {
     );
     fs::write(&script, text).expect("written");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
-    let builder = ServerBuilder::new([&root]).program(&script);
-    builder.config(config).start().expect("the server starts")
+    ServerBuilder::new([&root])
+        .program(&script)
+        .config(config)
+        .start()
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn logs_and_state_are_closed_to_others_at_umask_0() {
         log("slow.log")
     );
     let server = start_after("umask 0", &scratch, &config);
-    let reply = fetch(server.address(), "GET", "/film.mp4", &[]).expect("a reply");
+    let reply = server.get("/film.mp4");
     assert_eq!(reply.status(), 200);
     server.stop().expect("it stops");
     let files = |folder: &Path| -> Vec<(String, u32)> {

@@ -4,13 +4,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::time::Duration;
 
 use headlong_e2e_tests::library::fill_root;
 use headlong_e2e_tests::origin::Origin;
-use headlong_e2e_tests::{Library, bounded, eventually};
-use headlong_testkit::client::{Connection, SecureClient, Version, fetch};
+use headlong_e2e_tests::{Library, bounded, eventually, logged_lines};
+use headlong_testkit::client::{Connection, SecureClient, Version};
 use headlong_testkit::server::{ServerBuilder, free_address};
 use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Scratch, Server, SlowDisk};
@@ -24,19 +23,6 @@ const STAGES: [&str; 12] = [
     "head", "access", "lookup", "origin", "queue", "ram", "flash", "disk", "pace", "send",
     "client", "other",
 ];
-
-/// The complete lines of a log.
-fn lines(file: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let whole = text.split_inclusive('\n').filter(|l| l.ends_with('\n'));
-    whole
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
-}
-
-fn lines_when(file: &Path, count: usize) -> Vec<Value> {
-    eventually("the lines", || lines(file), |lines| lines.len() >= count)
-}
 
 fn seconds(line: &Value, key: &str) -> f64 {
     line[key]
@@ -102,24 +88,27 @@ fn reload_enables_slow_lines_whose_stages_add_up() {
          secret_arguments = [\"ticket\"]\n",
         doorman()
     );
-    let server = ServerBuilder::new([library.root()]).config(&config);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).config(&config).start();
     let mut connection = Connection::open(server.address()).expect("connects");
     let mut ask = |method: &str, target: &str| {
         let reply = connection.request(method, target, &[("Range", "bytes=0-2999999")]);
         reply.expect("a reply")
     };
     assert_eq!(ask("GET", "/title-0.bin").status(), 206);
-    lines_when(&access, 1);
-    assert_eq!(lines(&slow), [] as [Value; 0], "slow lines are disabled");
+    logged_lines(&access, 1);
+    assert_eq!(
+        logged_lines(&slow, 0),
+        [] as [Value; 0],
+        "slow lines are disabled"
+    );
 
     // Every reply takes longer.
     reload(&server, "\"0s\"", "\"1us\"");
     assert_eq!(ask("GET", "/title-0.bin?ticket=hush").status(), 206);
     assert_eq!(ask("HEAD", "/title-0.bin").status(), 200);
     assert_eq!(ask("GET", "/none.bin").status(), 404);
-    let told = lines_when(&slow, 3);
-    let all = lines_when(&access, 4);
+    let told = logged_lines(&slow, 3);
+    let all = logged_lines(&access, 4);
     for line in &told {
         assert_adds_up(line, &all);
         assert!(stage(line, "access") > 0.0, "{line}");
@@ -145,8 +134,8 @@ fn reload_enables_slow_lines_whose_stages_add_up() {
     assert_eq!(ask("GET", "/title-0.bin").status(), 206);
     reload(&server, "\"1h\"", "\"0s\"");
     assert_eq!(ask("GET", "/title-0.bin").status(), 206);
-    lines_when(&access, 6);
-    assert_eq!(lines(&slow).len(), 3);
+    logged_lines(&access, 6);
+    assert_eq!(logged_lines(&slow, 0).len(), 3);
 }
 
 #[test]
@@ -158,18 +147,13 @@ fn waits_for_client_and_rate_do_not_count_as_slow() {
         "[log]\nslow = {slow:?}\nslow_after = \"1us\"\n[path.\"/title-0.bin\"]\n\
          bytes_per_second_max = \"0B\"\n"
     );
-    let server = ServerBuilder::new([library.root()]).config(&config);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).config(&config).start();
     let mut connection = Connection::open(server.address()).expect("connects");
     let request = "GET /title-0.bin HTTP/1.1\r\nHost: x\r\n\r\n";
     connection.send(request.as_bytes()).expect("sent");
     connection.receive_head().expect("a head");
     // More data than any socket buffer holds is left, until nothing moves any more.
-    let sent = || {
-        server
-            .status()
-            .map_or(0, |status| status.counter("bytes_sent"))
-    };
+    let sent = || server.status().counter("bytes_sent");
     let mut before = 0;
     eventually(
         "the server waits for its client",
@@ -180,7 +164,7 @@ fn waits_for_client_and_rate_do_not_count_as_slow() {
         |last| *last > 0 && *last == sent(),
     );
     connection.receive_body(64 * MIB).expect("the rest");
-    let told = lines_when(&slow, 1);
+    let told = logged_lines(&slow, 1);
     let line = &told[0];
     let sum: f64 = STAGES.iter().map(|name| stage(line, name)).sum();
     assert!(
@@ -193,7 +177,7 @@ fn waits_for_client_and_rate_do_not_count_as_slow() {
     reload(&server, "\"0B\"", "\"1MiB\"");
     let reply = connection.request("GET", "/title-0.bin", &[("Range", "bytes=0-1999999")]);
     assert_eq!(reply.expect("a reply").status(), 206);
-    let told = lines_when(&slow, 2);
+    let told = logged_lines(&slow, 2);
     assert!(stage(&told[1], "pace") > 0.0, "{}", told[1]);
 }
 
@@ -212,7 +196,7 @@ fn stages_add_up_over_tls_and_http_2() {
          [tls]\ncertificate = {chain:?}\nkey = {key:?}\nlisten = [\"{secure}\"]\n"
     );
     let server = ServerBuilder::new([library.root()]).config(&config);
-    let _server = server.start().expect("a server");
+    let _server = server.start();
     let mut count = 0;
     for version in [Version::Http1, Version::Http2] {
         let client = SecureClient::new(made.cert.der(), version).expect("a client");
@@ -223,8 +207,8 @@ fn stages_add_up_over_tls_and_http_2() {
         let replies = client.fetch_all(secure, "GET", &requests);
         let replies = bounded(LIMIT, replies).expect("served");
         count += replies.len();
-        let told = lines_when(&slow, count);
-        let all = lines_when(&access, count);
+        let told = logged_lines(&slow, count);
+        let all = logged_lines(&access, count);
         for line in &told[count - 3..] {
             assert_adds_up(line, &all);
             assert_eq!(line["bytes_sent"], 1_000_000);
@@ -243,25 +227,24 @@ fn request_id_of_a_trusted_proxy_is_used_in_logs() {
     let folder = Scratch::new("slow").expect("a folder");
     let access = folder.path().join("a.log");
     let config = format!("[log]\naccess = {access:?}\n[proxies]\ntrusted = [\"127.0.0.2/32\"]\n");
-    let server = ServerBuilder::new([library.root()]).config(&config);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([library.root()]).config(&config).start();
     let fields = [("X-Request-Id", "from-nginx-7")];
     let source = std::net::Ipv4Addr::new(127, 0, 0, 2);
     let mut proxy = Connection::open_from(source, server.address()).expect("connects");
     let reply = proxy.request("GET", "/title-0.bin", &fields);
     assert_eq!(reply.expect("a reply").status(), 200);
-    lines_when(&access, 1);
+    logged_lines(&access, 1);
     let format = [("Accept", "application/openmetrics-text; version=1.0.0")];
-    let scrape = fetch(server.admin(), "GET", "/metrics", &format).expect("scraped");
+    let scrape = server.admin_request("GET", "/metrics", &format);
     let scrape = scrape.text();
     assert!(
         scrape.contains("# {request_id=\"from-nginx-7\"} "),
         "{scrape}"
     );
-    assert!(!server.metrics().expect("scraped").contains("request_id"));
-    let reply = fetch(server.address(), "GET", "/title-0.bin", &fields);
-    assert_eq!(reply.expect("a reply").status(), 200);
-    let ids = lines_when(&access, 2);
+    assert!(!server.metrics().contains("request_id"));
+    let reply = server.request("GET", "/title-0.bin", &fields);
+    assert_eq!(reply.status(), 200);
+    let ids = logged_lines(&access, 2);
     assert_eq!(ids[0]["request_id"], "from-nginx-7");
     assert_ne!(
         ids[1]["request_id"], "from-nginx-7",
@@ -287,18 +270,12 @@ fn waits_for_disk_and_origin_have_their_own_stages() {
          origin = \"http://{}/o/\"\nfolder = {cache:?}\nfree_bytes_min = \"0B\"\n",
         origin.address()
     );
-    let server = ServerBuilder::new([device.root()]).config(&config);
-    let server = server.start().expect("a server");
+    let server = ServerBuilder::new([device.root()]).config(&config).start();
     for target in [&*titles[0].target, "/vod/7-1000000"] {
-        let reply = fetch(
-            server.address(),
-            "GET",
-            target,
-            &[("Range", "bytes=0-99999")],
-        );
-        assert_eq!(reply.expect("a reply").status(), 206);
+        let reply = server.request("GET", target, &[("Range", "bytes=0-99999")]);
+        assert_eq!(reply.status(), 206);
     }
-    let told = lines_when(&slow, 2);
+    let told = logged_lines(&slow, 2);
     let [read, brought] = &told[..] else {
         panic!("{told:?}")
     };

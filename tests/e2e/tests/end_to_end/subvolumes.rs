@@ -6,7 +6,6 @@ use std::process::Command;
 
 use headlong_e2e_tests::have_or_skip;
 use headlong_e2e_tests::loop_fs::LoopFs;
-use headlong_testkit::client::fetch;
 use headlong_testkit::pattern;
 use headlong_testkit::server::{Server, ServerBuilder};
 
@@ -30,12 +29,11 @@ fn btrfs_or_skip(test: &str) -> Option<LoopFs> {
 }
 
 fn served(root: &Path) -> Server {
-    let server = ServerBuilder::new([root]).memory("32MiB").start();
-    server.expect("a server")
+    ServerBuilder::new([root]).memory("32MiB").start()
 }
 
 fn check(server: &Server, target: &str) {
-    let reply = fetch(server.address(), "GET", target, &[]).expect("a reply");
+    let reply = server.get(target);
     assert_eq!(reply.status(), 200, "{target}: {}", server.output());
     pattern::verify(1, 0, &reply.body).expect("correct bytes");
     assert_eq!(reply.body.len() as u64, BYTES);
@@ -43,7 +41,7 @@ fn check(server: &Server, target: &str) {
 
 /// Names of the devices.
 fn devices(server: &Server) -> Vec<String> {
-    let status = server.status().expect("/status");
+    let status = server.status();
     let names = status
         .devices()
         .iter()

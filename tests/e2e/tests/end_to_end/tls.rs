@@ -6,7 +6,7 @@ use std::time::Duration;
 use headlong_e2e_tests::{Library, bounded, eventually};
 use headlong_testkit::client::{SecureClient, Version, fetch};
 use headlong_testkit::server::{ServerBuilder, binary, free_address};
-use headlong_testkit::{Scratch, Server, pattern};
+use headlong_testkit::{ProgramRun, Scratch, Server, pattern};
 use rustix::process::Signal;
 
 const MIB: u64 = 1 << 20;
@@ -52,7 +52,6 @@ fn start(library: &Library, folder: &Path, certificate: &Certificate) -> Server 
     ServerBuilder::new([library.root()])
         .config(&format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}"))
         .start()
-        .expect("a server")
 }
 
 /// Ranges of one title, as requests for a TLS client.
@@ -116,8 +115,7 @@ fn head_cache_works_over_tls_in_both_versions() {
             // The memory for copies is a part of it.
             .memory("256MiB")
             .config(&format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}"))
-            .start()
-            .expect("a server");
+            .start();
         let client = SecureClient::new(&certificate.der, version).expect("a client");
         let requests = vec![ranges(1, 100_000).remove(0); 60];
         let mut known = None;
@@ -132,7 +130,7 @@ fn head_cache_works_over_tls_in_both_versions() {
                 let told = (reply.status(), fields, reply.body.len());
                 assert_eq!(known.get_or_insert_with(|| told.clone()), &told);
             }
-            let metrics = server.metrics().expect("metrics");
+            let metrics = server.metrics();
             is_at_hand = !metrics.contains("headlong_cached_head_replies_total 0\n");
         }
         assert!(is_at_hand, "{version:?}");
@@ -150,9 +148,8 @@ fn one_server_serves_with_and_without_tls() {
         .config(&format!(
             "[tls]\ncertificate = {chain:?}\nkey = {key:?}\nlisten = [\"{secure}\"]"
         ))
-        .start()
-        .expect("a server");
-    let plain = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+        .start();
+    let plain = server.get("/title-0.bin");
     pattern::verify(0, 0, &plain.body).expect("correct bytes");
     let client = SecureClient::new(&certificate.der, Version::Http1).expect("a client");
     let whole = [("/title-0.bin".to_owned(), Vec::new())];
@@ -196,7 +193,7 @@ fn reload_loads_renewed_certificate_but_not_a_broken_one() {
         expires.contains("chain.pem") && expires.contains("Dec 31 00:00:00 4095"),
         "{expires}"
     );
-    let metrics = server.metrics().expect("metrics");
+    let metrics = server.metrics();
     let series = "headlong_certificate_expires_seconds{file=\"";
     assert!(metrics.contains(series), "{metrics}");
 
@@ -238,8 +235,7 @@ fn silent_connections_are_closed_when_others_need_room() {
             "[limits]\nconnections_max = 8\nheader_timeout = \"10m\"\n\
              [tls]\ncertificate = {chain:?}\nkey = {key:?}"
         ))
-        .start()
-        .expect("a server");
+        .start();
     let connect = |_| std::net::TcpStream::connect(server.address()).expect("a connection");
     let silent: Vec<_> = (0..8).map(connect).collect();
     let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
@@ -268,8 +264,7 @@ fn redirecting_address_serves_challenges_and_no_files() {
             "acme_folder = {acme:?}\n[path.\"/\"]\naccess = \"closed\"\n\
              [tls]\ncertificate = {chain:?}\nkey = {key:?}\nredirect = [\"{plain}\"]"
         ))
-        .start()
-        .expect("a server");
+        .start();
     let at = |target: &str| {
         let host = [("host", "films.example:80")];
         fetch(plain, "GET", target, &host).expect("answered")
@@ -318,11 +313,9 @@ fn check_warns_of_expired_certificate_and_server_starts() {
         let mut command = folder.command(binary());
         let config = server.config_path();
         command.args(["check", "--quiet", "--memory", "32MiB"]);
-        let checked = command.args(strict).arg("--config").arg(config);
-        let checked = checked.arg(library.root()).output();
-        let checked = checked.expect("checked");
-        let text = String::from_utf8_lossy(&checked.stderr).into_owned();
-        (checked.status.success(), text)
+        let command = command.args(strict).arg("--config").arg(config);
+        let checked = ProgramRun::of(command.arg(library.root()));
+        (checked.code == Some(0), checked.stderr)
     };
     assert!(!check(&["--strict"]).0);
     // It is not refused: that would block a reload for the other certificates.
@@ -345,9 +338,8 @@ fn pages_get_media_url_that_a_browser_can_use() {
     let secure = free_address();
     let port = |address: std::net::SocketAddr| address.port();
     let first_of = |config: &str| {
-        let server = ServerBuilder::new([library.root()]).config(config);
-        let server = server.start().expect("a server");
-        let status = server.status().expect("a status").0;
+        let server = ServerBuilder::new([library.root()]).config(config).start();
+        let status = server.status().0;
         let first = status["media_addresses"][0].as_str().expect("an address");
         (first.to_owned(), port(server.address()))
     };

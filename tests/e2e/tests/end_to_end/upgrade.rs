@@ -109,8 +109,7 @@ fn ten_upgrades_under_load_fail_no_request() {
             state.path()
         ))
         .replaceable()
-        .start()
-        .expect("a server");
+        .start();
     let address = server.address();
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut processes = vec![server.pid()];
@@ -169,15 +168,12 @@ fn old_process_releases_memory_before_its_last_reply_ends() {
     let mut server = ServerBuilder::new([library.root()])
         .memory("128MiB")
         .replaceable()
-        .start()
-        .expect("a server");
-    let whole = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+        .start();
+    let whole = server.get("/title-0.bin");
     assert_eq!(whole.body.len() as u64, 100 * MIB);
     drop(whole);
-    let mut connection = Connection::open(server.address()).expect("connects");
-    let text = request_text("GET", "/title-0.bin", &[]);
-    connection.send(text.as_bytes()).expect("sent");
-    assert_eq!(connection.receive_head().expect("a head").status, 200);
+    let connection = Connection::open(server.address()).expect("connects");
+    let mut connection = connection.begin("/title-0.bin", &[]);
     let old = server.pid();
     let resident = || {
         ProcessMemory::of(old)
@@ -209,11 +205,10 @@ fn upgrade_transfers_memory_except_for_changed_files() {
         .config(&format!("revalidate = \"0s\"\nstate = {:?}", state.path()))
         .memory("128MiB")
         .replaceable()
-        .start()
-        .expect("a server");
+        .start();
     let whole = |server: &Server, name: u64, content: u64| {
         let target = format!("/title-{name}.bin");
-        let reply = fetch(server.address(), "GET", &target, &[]).expect("served");
+        let reply = server.get(&target);
         assert_eq!(reply.body.len() as u64, TITLE_BYTES);
         pattern::verify(content, 0, &reply.body).expect("correct bytes");
     };
@@ -246,7 +241,7 @@ fn upgrade_transfers_memory_except_for_changed_files() {
             whole(&server, title, title);
         }
         whole(&server, changed, 9);
-        let status = server.status().expect("a status");
+        let status = server.status();
         let read = status.counter("bytes_read");
         assert!(read <= TITLE_BYTES * 3 / 2, "{read} bytes read");
         assert!(status.counter("bytes_from_ram") >= 3 * TITLE_BYTES);
@@ -260,8 +255,7 @@ fn invalid_configuration_keeps_the_old_process_serving() {
     let mut server = ServerBuilder::new([library.root()])
         .config("cache_control = \"no-cache\"")
         .replaceable()
-        .start()
-        .expect("a server");
+        .start();
     let (first, path) = (server.pid(), server.config_path().to_owned());
     let cache_control = |address| {
         let response = fetch(address, "HEAD", "/title-0.bin", &[]).expect("served");
@@ -320,8 +314,7 @@ fn failed_program_start_keeps_the_old_process_serving() {
     let mut server = ServerBuilder::new([library.root()])
         .program(&program)
         .replaceable()
-        .start()
-        .expect("a server");
+        .start();
     let texts = [
         ("#!/bin/sh\nexit 3\n", 0o755, "exit status: 3"),
         ("no program at all", 0o755, "continues serving"),
@@ -339,13 +332,13 @@ fn failed_program_start_keeps_the_old_process_serving() {
         let after = || server.output()[before..].to_owned();
         let output = eventually("a refusal", after, |text| text.contains("continues"));
         assert!(output.contains(said), "{said}: {output}");
-        let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+        let response = server.get("/title-0.bin");
         pattern::verify(0, 0, &response.body).expect("correct bytes");
     }
     fs::remove_file(&program).expect("removed");
     install(folder.path());
     server.replace().expect("replaced");
-    let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+    let response = server.get("/title-0.bin");
     pattern::verify(0, 0, &response.body).expect("correct bytes");
 }
 
@@ -355,12 +348,9 @@ fn stop_after_upgrades_ends_main_process_last() {
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"1s\"")
         .replaceable()
-        .start()
-        .expect("a server");
-    let mut connection = Connection::open(server.address()).expect("connects");
-    let text = request_text("GET", "/title-0.bin", &[]);
-    connection.send(text.as_bytes()).expect("sent");
-    connection.receive_head().expect("a head");
+        .start();
+    let connection = Connection::open(server.address()).expect("connects");
+    let _reply = connection.begin("/title-0.bin", &[]);
     let oldest = server.pid();
     // This process receives no request, and passes on the stop signal.
     let between = server.replace().expect("replaced");
@@ -412,10 +402,9 @@ fn upgrade_transfers_the_flash_tier() {
     let mut server = ServerBuilder::new([library.root()])
         .config(&format!("flash = [{tier:?}]"))
         .replaceable()
-        .start()
-        .expect("a server");
+        .start();
     let attached = |server: &Server| {
-        let status = server.status().expect("status");
+        let status = server.status();
         status.devices()[0]
             .get("flash")
             .is_some_and(|flash| !flash.is_null())
