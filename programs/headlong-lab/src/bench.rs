@@ -11,8 +11,7 @@ use headlong_bench::{
 use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
 
-use crate::mistake::Mistakes;
-use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
+use crate::mistake::{EXIT_INVALID, EXIT_MISSED, Mistakes, Verdict};
 
 /// Run experiments: servers on an emulated drive with generated viewers.
 ///
@@ -206,8 +205,7 @@ pub(crate) fn judge(ending: CommandOutcome) -> anyhow::Result<()> {
             "a required value was not reached; see the tables",
         ),
     };
-    let reasons = vec![reason.to_owned()];
-    Err(Verdict { code, reasons }.into())
+    Err(Verdict::of(code, reason).into())
 }
 
 fn run(arguments: &RunArgs) -> anyhow::Result<CommandOutcome> {
@@ -283,7 +281,7 @@ impl ExperimentSelection {
     /// The only cell with these names.
     pub(crate) fn one(&self, experiment: &Experiment) -> Result<ExperimentCell, Mistakes> {
         let cell = experiment.cell(self.server.as_deref(), self.workload.as_deref());
-        cell.map_err(|mistake| Mistakes(vec![mistake]))
+        cell.map_err(Mistakes::of)
     }
 
     /// All cells with these names; all of the experiment if none is given.
@@ -329,11 +327,8 @@ pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
 
 /// Reads and checks an experiment file.
 pub(crate) fn load(file: &Path, is_quick: bool) -> anyhow::Result<Experiment> {
-    let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
-    let experiment = Experiment::load(file, is_quick);
-    let experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
-    let checked = experiment.check_workloads(file);
-    checked.map_err(|mistakes| lines(mistakes.to_string()))?;
+    let experiment = Experiment::load(file, is_quick).map_err(Mistakes::of)?;
+    experiment.check_workloads(file).map_err(Mistakes::of)?;
     Ok(experiment)
 }
 

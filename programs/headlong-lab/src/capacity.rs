@@ -13,11 +13,10 @@ use headlong_trace::{CatalogueBytes, Intake};
 use headlong_units::Bytes;
 use indicatif::ProgressBar;
 
-use crate::drive_args::drive_spec;
-use crate::mistake::Mistakes;
+use crate::mistake::{EXIT_DROPPED, EXIT_MISSED, Mistakes, Verdict};
 use crate::output::{have_folders, print_line};
 use crate::request_logs::LogSource;
-use crate::verdict::{EXIT_DROPPED, EXIT_MISSED, Verdict};
+use headlong_bench::drive_spec;
 
 /// Answer how many viewers a machine bears without a failed request, from a request log
 ///
@@ -88,15 +87,13 @@ impl CapacityArgs {
             .filter(|drive| !is_flash(drive))
             .map(|drive| format!("--flash, --ssd: {} is no SSD", drive.name()))
             .collect();
-        match wrong.is_empty() {
-            true => Ok(Machine {
-                disks: self.drives.0,
-                drive: self.drives.1.clone(),
-                memory_bytes: self.memory.0,
-                flash,
-            }),
-            false => Err(Mistakes(wrong)),
-        }
+        Mistakes::if_any(wrong)?;
+        Ok(Machine {
+            disks: self.drives.0,
+            drive: self.drives.1.clone(),
+            memory_bytes: self.memory.0,
+            flash,
+        })
     }
 }
 
@@ -115,8 +112,7 @@ pub(crate) fn answer(arguments: &CapacityArgs) -> anyhow::Result<()> {
         return Err(refused(
             EXIT_DROPPED,
             "the log has no byte ranges, so nothing can be played; `headlong simulate plan --log` \
-             gives bounds, and the lines above tell how to log ranges"
-                .to_owned(),
+             gives bounds, and the lines above tell how to log ranges",
         ));
     }
     let sample = ViewerSample::of(&log, intake.threads)?;
@@ -140,11 +136,9 @@ pub(crate) fn answer(arguments: &CapacityArgs) -> anyhow::Result<()> {
     let found = capacity(&sample, facts, &machine, &options, &mut || bar.inc(1));
     bar.finish_and_clear();
     let answer = found.map_err(|error| match error {
-        AnswerError::Sessions { .. } => refused(EXIT_DROPPED, error.to_string()),
-        AnswerError::NoRate { .. } | AnswerError::Titles { .. } => {
-            refused(EXIT_MISSED, error.to_string())
-        }
-        AnswerError::Limit(LimitError::Unlimited { .. }) => refused(EXIT_MISSED, error.to_string()),
+        AnswerError::Sessions { .. } => refused(EXIT_DROPPED, error),
+        AnswerError::NoRate { .. } | AnswerError::Titles { .. } => refused(EXIT_MISSED, error),
+        AnswerError::Limit(LimitError::Unlimited { .. }) => refused(EXIT_MISSED, error),
         AnswerError::Limit(error) => error.into(),
     })?;
     if let Some(path) = &arguments.html {
@@ -157,7 +151,6 @@ pub(crate) fn answer(arguments: &CapacityArgs) -> anyhow::Result<()> {
     }
 }
 
-fn refused(code: u8, reason: String) -> anyhow::Error {
-    let reasons = vec![reason];
-    Verdict { code, reasons }.into()
+fn refused(code: u8, reason: impl ToString) -> anyhow::Error {
+    Verdict::of(code, reason).into()
 }

@@ -12,7 +12,7 @@ use headlong_workload::phased::{BytesKnown, fit};
 
 use crate::mistake::Mistakes;
 use crate::output::{counting, have_folders, print_report};
-use crate::request_logs::{JoinArgs, Logs, mistake};
+use crate::request_logs::{JoinArgs, Logs};
 use crate::trace_parts::{characterise_shard, no_shards};
 use headlong_report::{command_line, say};
 
@@ -118,14 +118,14 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         keep_unplaced: true,
         ..arguments.logs.intake()?
     };
-    let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
+    let bound = intake.memory_bound().map_err(Mistakes::of)?;
     say!("headlong: memory for the log: {bound}");
     let Some(taken) = arguments.logs.take_in(&intake, arguments.json)? else {
         return Ok(());
     };
     if arguments.spec.is_some() && !taken.has_offsets() {
         let mistake = "--spec: a log without byte ranges gives no specification";
-        return Err(Mistakes(vec![mistake.to_owned()]).into());
+        return Err(Mistakes::of(mistake).into());
     }
     let more = characterise_bytes_max(&taken, intake.threads);
     say!(

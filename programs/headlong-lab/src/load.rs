@@ -10,17 +10,15 @@ use headlong_load::{
 };
 use headlong_player::ExportedCall;
 use headlong_units::{BitRate, Bytes, Duration};
-use headlong_workload::Ramp;
-use headlong_workload::Trace;
 use headlong_workload::specification::ArrivalRate;
 use headlong_workload::trace::with_arrivals;
+use headlong_workload::{Ramp, Trace};
 
-use crate::mistake::{Mistakes, inputs_are_kept};
+use crate::mistake::{EXIT_INVALID, Mistakes, Verdict, inputs_are_kept};
 use crate::output::print;
 use crate::records::{RecordsFile, RecordsThread};
 use crate::stop::stop_on_signals;
 use crate::trace_file::read_trace;
-use crate::verdict::{EXIT_INVALID, Verdict};
 
 /// Play a trace of viewers against any HTTP server
 ///
@@ -49,8 +47,9 @@ pub(crate) struct LoadArgs {
     records: Option<PathBuf>,
     #[command(flatten)]
     playing: PlaybackArgs,
-    #[command(flatten)]
-    output: LoadOutput,
+    /// Write the result as JSON; - is standard output, instead of the text
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -109,17 +108,10 @@ struct PlaybackArgs {
     quiet: bool,
 }
 
-#[derive(Debug, clap::Args)]
-struct LoadOutput {
-    /// Write the result as JSON; - is standard output, instead of the text
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
 /// Runs the verb.
 pub(crate) fn load(command: &LoadArgs) -> anyhow::Result<()> {
     let (file, url) = (&command.trace, &command.url);
-    inputs_are_kept(command.output.files().chain(&command.records), [file])?;
+    inputs_are_kept(command.json.iter().chain(&command.records), [file])?;
     let mut mistakes = Vec::new();
     let mut settings = command.playing.settings(&mut mistakes);
     let overrides = command.playing.overrides(&mut mistakes);
@@ -140,7 +132,7 @@ pub(crate) fn load(command: &LoadArgs) -> anyhow::Result<()> {
     let Some(trace) = trace.filter(|_| mistakes.is_empty()) else {
         return Err(Mistakes(mistakes).into());
     };
-    let mut files = command.output.create()?;
+    let mut result = ResultFile::create(command.json.as_deref())?;
     let records = command
         .records
         .as_deref()
@@ -157,16 +149,16 @@ pub(crate) fn load(command: &LoadArgs) -> anyhow::Result<()> {
     };
     let played = play(trace, &target, &settings, &stop, &mut watching);
     let recording = played.map_err(|error: PlayError| match error.is_usage() {
-        true => Mistakes(vec![format!("{}: {error}", file.display())]).into(),
+        true => Mistakes::of(format!("{}: {error}", file.display())).into(),
         false => anyhow::Error::from(error),
     })?;
     // Before the records file is finished: an error there must not lose the result.
-    let mut lost = files.write(&recording);
+    let mut lost = result.write(&recording);
     if let (Some(path), Some(records)) = (&command.records, watching.records) {
         let error = records.finish().err();
         lost.extend(error.map(|error| format!("{}: {error}", path.display())));
     }
-    all_kept(&lost)?;
+    anyhow::ensure!(lost.is_empty(), "{}", lost.join("; "));
     judge(&recording)
 }
 
@@ -299,67 +291,49 @@ fn read_sources(text: &str) -> Result<SourceAddresses, String> {
     }
 }
 
-/// An open file and its name.
-type NamedFile = (PathBuf, File);
-
-/// The output file, opened before anything is sent: a missing folder must not lose the result of a
-/// long run.
-struct OutputFiles {
-    json: Option<NamedFile>,
-    /// Whether JSON is written to standard output.
-    json_out: bool,
+/// Where the result goes. A file is opened before anything is sent: a missing folder must not lose
+/// the result of a long run.
+enum ResultFile<'a> {
+    /// Only the text is printed.
+    None,
+    /// JSON to this file.
+    Json(&'a Path, File),
+    /// JSON to standard output.
+    Printed,
 }
 
-impl LoadOutput {
-    fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.json.iter()
+impl<'a> ResultFile<'a> {
+    fn create(path: Option<&'a Path>) -> Result<Self, Mistakes> {
+        match path {
+            None => Ok(Self::None),
+            Some(path) if path == Path::new("-") => Ok(Self::Printed),
+            Some(path) => match File::create(path) {
+                Ok(file) => Ok(Self::Json(path, file)),
+                Err(error) => Err(Mistakes::of(format!("{}: {error}", path.display()))),
+            },
+        }
     }
 
-    fn create(&self) -> anyhow::Result<OutputFiles> {
-        let create = |file: &Option<PathBuf>| -> anyhow::Result<Option<NamedFile>> {
-            let Some(file) = file.as_ref().filter(|file| file.as_os_str() != "-") else {
-                return Ok(None);
-            };
-            let created = File::create(file);
-            let reason = |error| Mistakes(vec![format!("{}: {error}", file.display())]);
-            Ok(Some((file.clone(), created.map_err(reason)?)))
-        };
-        Ok(OutputFiles {
-            json: create(&self.json)?,
-            json_out: self.json.as_deref() == Some(Path::new("-")),
-        })
-    }
-}
-
-impl OutputFiles {
-    /// Writes the result to each file and prints it; errors are independent. Returns the outputs
-    /// that failed, with reasons.
+    /// Writes and prints the result; errors are independent. Returns the outputs that failed, with
+    /// reasons.
     fn write(&mut self, recording: &Recording) -> Vec<String> {
         let report = recording.report();
-        let mut lost = Vec::new();
-        let mut keep = |(path, file): &mut NamedFile, text: String| {
-            if let Err(error) = file.write_all(text.as_bytes()) {
-                lost.push(format!("{}: {error}", path.display()));
-            }
-        };
-        if let Some(file) = &mut self.json {
-            keep(file, report.to_json() + "\n");
+        let (json, mut lost) = (report.to_json() + "\n", Vec::new());
+        if let Self::Json(path, file) = self
+            && let Err(error) = file.write_all(json.as_bytes())
+        {
+            lost.push(format!("{}: {error}", path.display()));
         }
-        let page = match self.json_out {
-            true => report.to_json() + "\n",
-            false => report.to_string(),
+        let printed = match self {
+            Self::Printed => print(&json),
+            _ => print(&report.to_string()),
         };
-        let printed = print(&page).err();
-        lost.extend(printed.map(|error| format!("standard output: {error}")));
+        lost.extend(
+            printed
+                .err()
+                .map(|error| format!("standard output: {error}")),
+        );
         lost
-    }
-}
-
-/// An error if an output of a result failed.
-fn all_kept(lost: &[String]) -> anyhow::Result<()> {
-    match lost.is_empty() {
-        true => Ok(()),
-        false => Err(anyhow::anyhow!("{}", lost.join("; "))),
     }
 }
 
@@ -369,12 +343,9 @@ fn judge(recording: &Recording) -> anyhow::Result<()> {
     let reasons: Vec<String> = invalid
         .map(|reason| format!("the result is invalid: {reason}"))
         .collect();
-    match reasons.is_empty() {
-        true => Ok(()),
-        false => Err(Verdict {
-            code: EXIT_INVALID,
-            reasons,
-        }
-        .into()),
+    if reasons.is_empty() {
+        return Ok(());
     }
+    let code = EXIT_INVALID;
+    Err(Verdict { code, reasons }.into())
 }

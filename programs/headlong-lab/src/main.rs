@@ -15,10 +15,8 @@ mod args;
 mod bench;
 mod capacity;
 mod characterise;
-mod claims;
 mod describe;
 mod disk;
-mod drive_args;
 mod fill;
 mod libception;
 mod load;
@@ -27,7 +25,6 @@ mod manual_tests;
 mod mistake;
 mod output;
 mod phased;
-mod plot;
 mod records;
 mod reproduce;
 mod reproduction_args;
@@ -42,7 +39,6 @@ mod stop;
 mod trace;
 mod trace_file;
 mod trace_parts;
-mod verdict;
 mod workload;
 
 use std::io::Write as _;
@@ -50,8 +46,7 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::Parser as _;
-use mistake::Mistakes;
-use verdict::Verdict;
+use mistake::{Mistakes, Verdict};
 
 /// A usage error: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;

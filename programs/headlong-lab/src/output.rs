@@ -41,10 +41,7 @@ pub(crate) fn have_folders(files: &[(&str, Option<&Path>)]) -> Result<(), Mistak
             ));
         }
     }
-    match mistakes.is_empty() {
-        true => Ok(()),
-        false => Err(Mistakes(mistakes)),
-    }
+    Mistakes::if_any(mistakes)
 }
 
 /// Progress over so many requests, on a terminal.

@@ -50,7 +50,7 @@ enum RecordsFormat {
 impl RecordsFile {
     /// Creates the file; an error here is a usage error.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
-        let wrong = |error: String| Mistakes(vec![format!("{}: {error}", path.display())]);
+        let wrong = |error: String| Mistakes::of(format!("{}: {error}", path.display()));
         let file = match TableForm::of(path) {
             TableForm::Columns => {
                 let table = TableWriter::create(path).map_err(|error| wrong(error.to_string()))?;

@@ -3,18 +3,20 @@
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::builder::PossibleValuesParser;
+use headlong_bench::{BenchOptions, default_store};
 use headlong_chain_sim::SimulationSettings;
 use headlong_reproduce::{
-    FlashstreamOptions, FlashstreamPart, Paper, RunChoice, ScenarioSelection, flashstream, hold,
-    netflix, reproduce_virtual, scenario_names,
+    ClaimsSize, FlashstreamOptions, FlashstreamPart, Paper, RunChoice, ScenarioSelection,
+    claim_groups, flashstream, hold, netflix, reproduce_virtual, run_claims, scenario_names,
+    stored_claims,
 };
 
 use crate::bench::judge;
-use crate::claims::ClaimsArgs;
 use crate::libception::LibceptionArgs;
-use crate::output::print_line;
+use crate::mistake::{EXIT_MISSED, Verdict};
+use crate::output::{print, print_line};
 use crate::reproduction_args::{RealOrVirtualArgs, ReproductionArgs, of_paper};
 
 /// Reproduce published experiments, and compare the figures. Without a subcommand: the claims.
@@ -281,4 +283,77 @@ pub(crate) fn again(arguments: &ReproduceArgs) -> anyhow::Result<()> {
         Reproduce::ToChunk(way) => (Paper::ToChunk, &way.again, way.is_virtual),
     };
     judge(of_paper(paper, again, is_virtual)?)
+}
+
+// `headlong reproduce claims`: the claims of all papers, as stored or as a run finds them.
+
+/// Claims of all papers, and whether they come out
+///
+/// Prints the stored table: published, in virtual time, on emulated drives, whether it comes out,
+/// and why not. With --check, runs the claims in virtual time and compares them with what is
+/// stored; exit code 4 if they differ. The smallest size takes minutes, the largest an hour.
+///
+///   headlong reproduce claims
+///   headlong reproduce claims --check --group flashstream
+///   headlong reproduce claims --save papers/reproduce/src/claims/stored.csv --size quick
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ClaimsArgs {
+    /// Run the claims, and compare them with the stored ones
+    #[arg(long)]
+    check: bool,
+    /// Run the claims, and write the stored table with them into this file
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    save: Option<PathBuf>,
+    /// How much is run
+    #[arg(long, value_name = "SIZE", default_value = "small", value_parser = size)]
+    size: ClaimsSize,
+    /// Only the claims of this reproduction; repeatable
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(claim_groups()))]
+    group: Vec<String>,
+    /// Concurrent simulations [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Folder for the records of runs
+    #[arg(long, value_name = "DIR", default_value = "bench-results/claims")]
+    results: PathBuf,
+}
+
+fn size(name: &str) -> Result<ClaimsSize, String> {
+    let names = || ClaimsSize::ALL.iter().map(|size| size.name());
+    ClaimsSize::from_name(name)
+        .ok_or_else(|| format!("write one of {}", names().collect::<Vec<_>>().join(", ")))
+}
+
+impl ClaimsArgs {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if !self.check && self.save.is_none() {
+            return print(&stored_claims());
+        }
+        let choice = RunChoice {
+            threads: self.threads,
+            ..RunChoice::default()
+        };
+        let options = BenchOptions {
+            headlong: PathBuf::new(),
+            store: default_store(),
+            results: self.results.clone(),
+            resumes: false,
+            report: None,
+            markdown: None,
+            json: false,
+            command_line: String::new(),
+        };
+        let made = run_claims(self.size, &self.group, &choice, &options)?;
+        if let Some(file) = &self.save {
+            return std::fs::write(file, made.stored())
+                .with_context(|| format!("cannot write {}", file.display()));
+        }
+        let differences = made.differences();
+        if differences.is_empty() {
+            return print_line("all claims are as stored");
+        }
+        let (code, reasons) = (EXIT_MISSED, differences);
+        Err(Verdict { code, reasons }.into())
+    }
 }

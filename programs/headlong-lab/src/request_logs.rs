@@ -12,9 +12,8 @@ use headlong_trace::{
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::mistake::{Mistakes, inputs_are_kept};
+use crate::mistake::{EXIT_DROPPED, Mistakes, Verdict, inputs_are_kept};
 use crate::output::print_line;
-use crate::verdict::{EXIT_DROPPED, Verdict};
 use headlong_report::say;
 
 /// Lines of each log read by a check.
@@ -116,7 +115,7 @@ impl LogSource {
         Ok(Intake {
             logs: self.logs.clone(),
             files: self.files.clone(),
-            format: format.transpose().map_err(|error| mistake(&error))?,
+            format: format.transpose().map_err(Mistakes::of)?,
             session_field: self.session_field.clone(),
             trusted: self.trusted.clone().unwrap_or_default(),
             session_idle: Duration::from_secs(self.session_idle),
@@ -226,11 +225,7 @@ pub(crate) fn taken_in(
 }
 
 fn nothing(reason: &str) -> anyhow::Error {
-    let verdict = Verdict {
-        code: EXIT_DROPPED,
-        reasons: vec![reason.to_owned()],
-    };
-    verdict.into()
+    Verdict::of(EXIT_DROPPED, reason).into()
 }
 
 /// Dropped lines, without headers and other lines that are not requests.
@@ -239,18 +234,13 @@ pub(crate) fn dropped(log: &IntakeResult) -> impl Iterator<Item = &DroppedLines>
     lines.filter(|lines| lines.reason != DropReason::NotARequest)
 }
 
-/// A usage error, with one mistake per line.
-pub(crate) fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
-    Mistakes(error.to_string().lines().map(str::to_owned).collect()).into()
-}
-
 /// Errors that the user can fix before the start are usage errors, the rest failures.
 fn taking_in(error: IntakeError) -> anyhow::Error {
     match error {
         IntakeError::Names { .. } | IntakeError::Spill { .. } | IntakeError::Parts(_) => {
             error.into()
         }
-        _ => mistake(&error),
+        _ => Mistakes::of(error).into(),
     }
 }
 

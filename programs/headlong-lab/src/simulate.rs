@@ -211,7 +211,7 @@ pub(crate) fn simulate(arguments: &SimulateArgs) -> anyhow::Result<()> {
         Some(SimulationMode::Plan(planning)) => simulate_plan::simulate(planning),
         Some(SimulationMode::Faults(faults)) => simulate_faults::simulate(faults),
         Some(SimulationMode::Fleet(fleet)) => simulate_fleet::simulate(fleet),
-        Some(SimulationMode::Former { .. }) => Err(Mistakes(vec![FORMER.to_owned()]).into()),
+        Some(SimulationMode::Former { .. }) => Err(Mistakes::of(FORMER).into()),
     }
 }
 
@@ -247,8 +247,7 @@ impl ExperimentArgs {
             }
         }
         let experiment = Experiment::named(self.name(), self.quick, &changes);
-        let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
-        let mut experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
+        let mut experiment = experiment.map_err(Mistakes::of)?;
         experiment.seed = self.seed.unwrap_or(experiment.seed);
         experiment.search.confirm = self.seeds.unwrap_or(experiment.search.confirm);
         Ok((experiment, names, command_line(command)))
@@ -279,8 +278,7 @@ fn options(experiment: &Experiment, replay: String, count: Option<NonZeroUsize>)
 /// Simulates one server at the given rates, or searches the limits of all.
 fn run(arguments: &SimulatedArgs) -> anyhow::Result<()> {
     if arguments.csv.is_some() {
-        let mistake = "--csv: is for the rows of a grid; add --grid";
-        return Err(Mistakes(vec![mistake.to_owned()]).into());
+        return Err(Mistakes::of("--csv: is for the rows of a grid; add --grid").into());
     }
     let of = &arguments.experiment;
     let (experiment, names, replay) = of.at(&[], &[])?;
@@ -304,7 +302,7 @@ fn run(arguments: &SimulatedArgs) -> anyhow::Result<()> {
         Some(_) if cells.len() * runs.len() > 1 => {
             let mistake = "--records: one file holds one run; give one --rate and no --seeds, and \
                            select one server and workload";
-            return Err(Mistakes(vec![mistake.to_owned()]).into());
+            return Err(Mistakes::of(mistake).into());
         }
         path => path.as_deref().map(RecordsFile::create).transpose()?,
     };
@@ -392,7 +390,7 @@ impl SimulatedArgs {
                 let cell = options(&experiment, replay, None)
                     .bench(&experiment)
                     .cell(&cell);
-                cell.map_err(|lack| Mistakes(vec![lack.to_string()]))
+                cell.map_err(Mistakes::of)
             });
             match cell {
                 Ok(cell) => points.push(GridPoint { values, cell }),
@@ -402,10 +400,8 @@ impl SimulatedArgs {
                 }
             }
         }
-        match mistakes.is_empty() {
-            true => Ok(points),
-            false => Err(Mistakes(mistakes)),
-        }
+        Mistakes::if_any(mistakes)?;
+        Ok(points)
     }
 }
 
@@ -447,8 +443,7 @@ fn sweep(arguments: &SimulatedArgs) -> anyhow::Result<()> {
         return list(&arguments.grid, &sweep, &points);
     }
     let rows = match (&selection.collect, into) {
-        (Some(folder), _) => collect_points(folder, &sweep, &points)
-            .map_err(|error| Mistakes(vec![error.to_string()]))?,
+        (Some(folder), _) => collect_points(folder, &sweep, &points).map_err(Mistakes::of)?,
         (None, into) => {
             let points = selection.selected(&sweep, points)?;
             if let Some(folder) = into {
@@ -548,10 +543,8 @@ impl PointSelection {
             .collect();
         let mut ids = ids.iter();
         points.retain(|_| ids.next().is_some_and(|id| self.only.contains(id)));
-        match mistakes.is_empty() {
-            true => Ok(points),
-            false => Err(Mistakes(mistakes)),
-        }
+        Mistakes::if_any(mistakes)?;
+        Ok(points)
     }
 }
 

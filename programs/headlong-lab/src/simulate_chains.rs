@@ -12,10 +12,10 @@ use headlong_engine::Policy;
 use headlong_trace::Intake;
 use headlong_units::{ByteRate, Bytes, Duration, nearest_three};
 
-use crate::drive_args::drive_spec;
 use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print_line;
 use crate::request_logs::taken_in;
+use headlong_bench::drive_spec;
 use headlong_report::say;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
@@ -301,7 +301,7 @@ impl TableArgs {
             read.map(|(read, files)| (read, Some(files)))
         };
         read.map_err(|error| match error {
-            ChainsError::Wrong(text) => Mistakes(text.lines().map(str::to_owned).collect()).into(),
+            ChainsError::Wrong(text) => Mistakes::of(text).into(),
             other => other.into(),
         })
     }

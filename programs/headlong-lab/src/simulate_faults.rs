@@ -10,9 +10,9 @@ use headlong_units::{Bytes, Duration, nearest_three};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::mistake::{EXIT_MISSED, Verdict};
 use crate::output::print_line;
 use crate::stop::stop_on_signals;
-use crate::verdict::{EXIT_MISSED, Verdict};
 
 /// Run the server's decisions under random faults in virtual time, and check every step
 ///
@@ -227,13 +227,6 @@ fn verdict(violation: Option<&Violation>, failed: usize) -> anyhow::Result<()> {
     let Some(violation) = violation else {
         return Ok(());
     };
-    let reasons = vec![format!(
-        "{failed} failed; the first by {}",
-        violation.check.name()
-    )];
-    Err(Verdict {
-        code: EXIT_MISSED,
-        reasons,
-    }
-    .into())
+    let reason = format!("{failed} failed; the first by {}", violation.check.name());
+    Err(Verdict::of(EXIT_MISSED, reason).into())
 }

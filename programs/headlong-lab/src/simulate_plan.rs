@@ -10,11 +10,10 @@ use headlong_plan::{
 };
 use headlong_units::{ByteRate, Bytes};
 
-use crate::drive_args::drive_spec;
-use crate::mistake::Mistakes;
+use crate::mistake::{EXIT_DROPPED, Mistakes, Verdict};
 use crate::output::print_line;
 use crate::simulate_chains::{MegabyteSizes, TableArgs, algorithm, sizes};
-use crate::verdict::{EXIT_DROPPED, Verdict};
+use headlong_bench::drive_spec;
 
 /// Plan drives, memory and flash for a peak demand, with their cost
 ///
@@ -151,7 +150,7 @@ pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
     if !read.has_sessions {
         let mistake = "the table has no column `session`, without which no interval is known; \
                        `headlong trace chains` writes one";
-        return Err(Mistakes(vec![mistake.to_owned()]).into());
+        return Err(Mistakes::of(mistake).into());
     }
     let exact = planning.catalogue.map(|bytes| CatalogueBytes {
         bytes: bytes.0,
@@ -189,11 +188,7 @@ pub(crate) fn simulate(planning: &PlanArgs) -> anyhow::Result<()> {
 /// A log with too few sessions has its own exit code.
 fn refusal(error: PlanError) -> anyhow::Error {
     match error {
-        PlanError::Sessions { .. } => {
-            let reasons = vec![error.to_string()];
-            let code = EXIT_DROPPED;
-            Verdict { code, reasons }.into()
-        }
+        PlanError::Sessions { .. } => Verdict::of(EXIT_DROPPED, error).into(),
         PlanError::Simulation(error) => error.into(),
     }
 }

@@ -39,7 +39,7 @@ impl SpecOverrides {
         for set in &self.sets {
             let Some((key, value)) = set.split_once('=') else {
                 let text = format!("--set {set}: has no value; write KEY=VALUE");
-                return Err(Mistakes(vec![text]).into());
+                return Err(Mistakes::of(text).into());
             };
             overrides.push((key.trim().to_string(), value.trim().to_string()));
         }
@@ -102,7 +102,7 @@ pub(crate) fn read_specification(
 pub(crate) fn not_of_phases(name: &str, count: u64) -> Mistakes {
     let remedy = format!("write --set sessions.count={count}");
     let told = format!("--sessions: {name} is not a workload of phases; {remedy}");
-    Mistakes(vec![told])
+    Mistakes::of(told)
 }
 
 /// Whether a name is that of a file rather than of a preset.
@@ -115,9 +115,9 @@ fn file_text(name: &str) -> Result<String, Mistakes> {
     std::fs::read_to_string(name).map_err(|error| {
         let presets: Vec<&str> = preset::names().collect();
         let presets = presets.join(", ");
-        Mistakes(vec![format!(
+        Mistakes::of(format!(
             "{name}: cannot be read: {error}; name a file, or one of {presets}"
-        )])
+        ))
     })
 }
 

@@ -8,8 +8,9 @@ use headlong_trace::{
 };
 
 use crate::characterise::{Characterise, characterise};
+use crate::mistake::Mistakes;
 use crate::output::print;
-use crate::request_logs::{JoinArgs, Logs, dropped, mistake};
+use crate::request_logs::{JoinArgs, Logs, dropped};
 use crate::trace_parts::{Merge, Split, merge, split};
 use headlong_report::say;
 
@@ -68,13 +69,13 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         devices_and_drives: false,
         ..arguments.logs.intake()?
     };
-    let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
+    let bound = intake.memory_bound().map_err(Mistakes::of)?;
     say!("headlong: memory: {bound}");
     let is_stream = arguments.out == Path::new("-");
     let table = (!is_stream)
         .then(|| TableFile::begin(&arguments.out))
         .transpose()
-        .map_err(|error| mistake(&error))?;
+        .map_err(Mistakes::of)?;
     let is_output_taken = is_stream || arguments.json;
     let Some(log) = arguments.logs.take_in(&intake, is_output_taken)? else {
         return Ok(());

@@ -12,7 +12,7 @@ use headlong_trace::{
 
 use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::{counting, have_folders, print_line, print_report};
-use crate::request_logs::{Logs, mistake};
+use crate::request_logs::Logs;
 
 /// Divide logs by session into shards, which other machines characterise
 ///
@@ -76,7 +76,7 @@ pub(crate) fn split(arguments: &Split) -> anyhow::Result<()> {
         keep_unplaced: true,
         ..arguments.logs.intake()?
     };
-    let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
+    let bound = intake.memory_bound().map_err(Mistakes::of)?;
     say!("headlong: memory for the log: {bound}");
     let Some(taken) = arguments.logs.take_in(&intake, false)? else {
         return Ok(());
@@ -133,7 +133,7 @@ pub(crate) fn characterise_shard(
 ) -> anyhow::Result<()> {
     let [path] = logs else {
         let text = "--partial: name one shard of `headlong trace split`";
-        return Err(Mistakes(vec![text.to_owned()]).into());
+        return Err(Mistakes::of(text).into());
     };
     inputs_are_kept([&partial.to_owned()], logs.iter())?;
     have_folders(&[("--partial", Some(partial))])?;
@@ -155,7 +155,7 @@ pub(crate) fn no_shards(logs: &[PathBuf]) -> anyhow::Result<()> {
                 "{}: is a shard of a log; sum it by --partial FILE, and merge the sums of all shards",
                 shard.display()
             );
-            Err(Mistakes(vec![text]).into())
+            Err(Mistakes::of(text).into())
         }
     }
 }
@@ -231,7 +231,7 @@ fn unusable(error: ShardError) -> anyhow::Error {
         ShardError::Read { .. } | ShardError::Write { .. } | ShardError::Parts { .. } => {
             error.into()
         }
-        _ => mistake(&error),
+        _ => Mistakes::of(error).into(),
     }
 }
 

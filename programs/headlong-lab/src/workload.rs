@@ -127,9 +127,7 @@ impl GenerateArgs {
                 wrong.push(format!("{flag}: {name} is a workload of phases; {remedy}"));
             }
         }
-        if !wrong.is_empty() {
-            return Err(Mistakes(wrong).into());
-        }
+        Mistakes::if_any(wrong)?;
         let scaled = self.sessions.filter(|_| is_phased);
         let mut changes = Vec::new();
         let mut change =
@@ -163,7 +161,7 @@ fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
                  try netflix-2014-catalog",
                 arguments.spec.name
             );
-            return Err(Mistakes(vec![text]).into());
+            return Err(Mistakes::of(text).into());
         };
         return arguments.log.write(&phases, arguments.seed);
     }
@@ -176,7 +174,7 @@ fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
              {PLAYED_SESSIONS_MAX}), --rate and --length, or a log with --log",
             specification.name
         );
-        return Err(Mistakes(vec![text]).into());
+        return Err(Mistakes::of(text).into());
     }
     let trace = generate(&specification, arguments.seed).trace;
     let dialect = Dialect::ALL
@@ -185,6 +183,6 @@ fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
     let dialect = dialect.map_or(Dialect::Headlong, |(_, dialect)| *dialect);
     let text = trace.to_text(dialect);
     let text =
-        text.map_err(|error| Mistakes(vec![format!("--dialect {}: {error}", arguments.dialect)]))?;
+        text.map_err(|error| Mistakes::of(format!("--dialect {}: {error}", arguments.dialect)))?;
     phased::written(&arguments.output, |out| out.write_all(text.as_bytes()))
 }

@@ -1,9 +1,8 @@
 //! `headlong check --nginx`: reads an nginx.conf with the files that it includes, and prints the
 //! settings that do the same; directives without an equivalent go to standard error.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::bail;
 use headlong_config::{Admin, Config, Flags, Mistakes};

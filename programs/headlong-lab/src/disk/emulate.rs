@@ -15,7 +15,7 @@ use headlong_vdisk::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::drive_args::drive_spec;
+use headlong_bench::drive_spec;
 
 /// Creates a block device with the timing of a modelled drive and a file system on it, and runs it
 /// until Ctrl-C, SIGTERM or `headlong disk control SOCKET stop`. Needs root, FUSE and loop devices.
