@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use headlong_bench::in_parallel;
+use headlong_bench::{drive_spec, in_parallel};
 use headlong_fleet::BalancingRule;
 use headlong_report::{Cell, Table};
 use headlong_sim::{
@@ -13,7 +13,6 @@ use headlong_sim::{
 use headlong_units::nearest;
 
 use crate::bench::threads;
-use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::spec_args::read_specification;
