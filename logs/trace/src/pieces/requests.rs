@@ -123,8 +123,9 @@ impl<'s> ShardRequests<'s> {
         self.layout.divide(&first_pass);
         let log = plan.constants.context();
         let parts = &self.layout.parts;
-        let nothing = |_, _: &mut _, _: &mut [_]| Ok(());
-        let sums = sum_sessions::<IntakeError>(parts, &log, (rules, threads), nothing, |_| {})?;
+        let waits_for_none = (|_, _: &mut _, _: &mut [_]| Ok(()), || ());
+        let how = (rules, threads);
+        let sums = sum_sessions::<IntakeError>(parts, &log, how, waits_for_none, |_| {})?;
         let shard = (plan.split, self.number);
         Ok(PartialSums::of_shard(
             plan.constants.clone(),
