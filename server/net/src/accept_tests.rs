@@ -204,8 +204,8 @@ fn shed_count(open: &[StubbornConnection]) -> usize {
 async fn connection_beyond_fair_share_needs_one_that_closes() {
     let context = stubborn_context(16);
     let open: Vec<_> = (0..20).map_while(|_| open_stubborn(&context)).collect();
-    // Seven eighths, and one in the place of that which is closing.
-    assert_eq!((open.len(), shed_count(&open)), (15, 1));
+    // Seven eighths, and two in the places of those that are closing.
+    assert_eq!((open.len(), shed_count(&open)), (16, 2));
     advance(Duration::from_secs(1)).await;
     assert!(open_stubborn(&context).is_none(), "it still has not closed");
     drop(open);

@@ -23,6 +23,9 @@ use super::threads::ConnectionThreads;
 
 /// Shedding closes one in this many of the open connections at a time.
 const SHED_PART: usize = 64;
+/// The same for one address that has all that it may have. As many new ones may come before the first
+/// of these has closed, so that clients behind one address that reconnect together are not refused.
+const SHED_PART_OF_ADDRESS: usize = 8;
 /// Time between two scans, for each connection that the first one found: ten times what it took. A
 /// flood of connections for which there is no room would otherwise keep a thread busy with scans.
 const SCAN_REST: Duration = Duration::from_micros(2);
@@ -99,7 +102,7 @@ impl ListenerContext {
         for subscriber in all.iter().filter_map(|info| self.subscriber(info)) {
             *connections.entry(subscriber).or_default() += 1;
         }
-        let closing = shed(&all, |info| {
+        let closing = shed(&all, SHED_PART, |info| {
             let subscriber = self.subscriber(info);
             subscriber.and_then(|subscriber| connections.get(&subscriber).copied())
         });
@@ -116,7 +119,7 @@ impl ListenerContext {
         let mut all = self.open.all();
         let scanned = all.len();
         all.retain(|info| self.subscriber(info) == Some(Subscriber::of(address)));
-        let closing = shed(&all, |_| None);
+        let closing = shed(&all, SHED_PART_OF_ADDRESS, |_| None);
         self.open.last_scan_of_one.note(scanned, closing);
         closing
     }
@@ -173,9 +176,13 @@ impl ListenerContext {
     }
 }
 
-/// Asks the first idle connections to close: those with the most by `weight`, and of equal ones the
-/// oldest. Returns how many are closing.
-fn shed(all: &[Arc<ConnectionInfo>], weight: impl Fn(&ConnectionInfo) -> Option<usize>) -> usize {
+/// Asks idle connections to close, at most one part in this many of all: those with the most by
+/// `weight`, and of equal ones the oldest. Returns how many are closing.
+fn shed(
+    all: &[Arc<ConnectionInfo>],
+    part: usize,
+    weight: impl Fn(&ConnectionInfo) -> Option<usize>,
+) -> usize {
     let closing = all.iter().filter(|info| info.is_shed()).count();
     if closing > 0 {
         return closing;
@@ -185,7 +192,7 @@ fn shed(all: &[Arc<ConnectionInfo>], weight: impl Fn(&ConnectionInfo) -> Option<
         .filter_map(|info| Some((Reverse(weight(info)), info.idle_since()?, info)))
         .collect();
     idle.sort_by_key(|(most, since, _)| (*most, *since));
-    idle.truncate(all.len().div_ceil(SHED_PART));
+    idle.truncate(all.len().div_ceil(part));
     idle.iter().for_each(|(_, _, info)| info.shed());
     idle.len()
 }

@@ -52,7 +52,12 @@ fn take_in_within(
         ..
     } = read;
     told.dropped.merge(dropped);
-    let layout = LogLayout::of(intake, memory.loaded, (names, &table, store.finish()), &told)?;
+    let layout = LogLayout::of(
+        intake,
+        memory.loaded,
+        (names, &table, store.finish()),
+        &told,
+    )?;
     // Not in the report, which is the same for any memory.
     let spilled_bytes = layout.parts.spilled_bytes();
     if spilled_bytes > 0 {
