@@ -2,60 +2,14 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use crate::balancer::{CHECKS_FALL, CHECKS_RISE, SLOW_START_S};
 use crate::fleet::{Fleet, TitleRule, split};
-use crate::plan::DiskId;
-
-/// Copies of a title that the balancer uses.
-const COPIES_MAX: usize = 4;
-
-/// Where titles live, as HAProxy reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PlacesMap {
-    /// A line for each title: the title as it is in a path, and its boxes.
-    pub text: String,
-    /// Titles with a blank or a `#` in their names, which such a file cannot have.
-    pub left_out: usize,
-}
 
 impl Fleet {
-    /// The map for [`Self::haproxy`], from the disks of each title.
-    pub fn haproxy_map<'p>(
-        &self,
-        places: impl Iterator<Item = (&'p str, &'p [DiskId])>,
-    ) -> PlacesMap {
-        let mut map = PlacesMap::default();
-        for (title, disks) in places {
-            if title.contains(|c: char| c.is_whitespace() || c == '#') {
-                map.left_out += 1;
-                continue;
-            }
-            let mut boxes: Vec<&str> = Vec::new();
-            for disk in disks {
-                if boxes.len() < COPIES_MAX && !boxes.contains(&&*disk.of_box) {
-                    boxes.push(&disk.of_box);
-                }
-            }
-            if boxes.is_empty() {
-                continue;
-            }
-            let slash = if title.is_empty() { "" } else { "/" };
-            let key = match self.title {
-                TitleRule::File => format!("/{title}"),
-                TitleRule::Folder => format!("/{title}{slash}"),
-                TitleRule::Names(_) => title.into(),
-            };
-            let _ = writeln!(map.text, "{key} {}", boxes.join(":"));
-        }
-        map
-    }
-
-    /// A complete configuration of HAProxy; `source` is the name of the description, and `map` that
-    /// of a file with [`PlacesMap::text`], if titles are to be read from the boxes that have them.
-    pub fn haproxy(&self, source: &str, map: Option<&str>) -> String {
+    /// A complete configuration of HAProxy; `source` is the name of the description.
+    pub fn haproxy(&self, source: &str) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
@@ -89,9 +43,6 @@ impl Fleet {
             self.load_percent_max,
             self.tries - 1,
         );
-        if let Some(map) = map {
-            text.push_str(&placed(self.title, map));
-        }
         for one in &self.boxes {
             let (name, address, id, weight) = (&one.name, &one.address, one.id(), one.weight);
             let (host, port) = split(&one.admin).unwrap_or_default();
@@ -145,91 +96,20 @@ fn title(rule: TitleRule) -> String {
     }
 }
 
-/// Rules for the titles of a map. A box that is down is passed over; a title that is not in the map
-/// goes where its hash sends it.
-fn placed(rule: TitleRule, map: &str) -> String {
-    let mut text = format!(
-        "    # A title of the map is read from its boxes, which share its viewers by their addresses.\n    \
-             http-request set-var(txn.boxes) {},url_dec,map({map})\n    \
-             http-request set-var(txn.turn) src,xxh32\n",
-        title(rule)
-    );
-    let one = |number: usize| format!("var(txn.boxes),word({number},:)");
-    for count in (2..=COPIES_MAX).rev() {
-        for number in 1..=count {
-            let (first, last, turn) = (one(number), one(count), number - 1);
-            let _ = writeln!(
-                text,
-                "    use-server %[{first}] if {{ {last} -m found }} {{ var(txn.turn),mod({count}) {turn} }}"
-            );
-        }
-    }
-    for number in 1..=COPIES_MAX {
-        let one = one(number);
-        let _ = writeln!(text, "    use-server %[{one}] if {{ {one} -m found }}");
-    }
-    text.push_str(
-        "    # Its boxes are down or full, and another box does not have it.\n    \
-             http-response set-header Retry-After 2 if { status 404 } { var(txn.boxes) -m found }\n    \
-             http-response set-status 503 if { status 404 } { var(txn.boxes) -m found }\n",
-    );
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn placed_titles_have_rules_and_a_map() {
-        let of = |title: &str| {
-            let text = format!(
-                "title = {title}\n[box.a]\naddress = \"10.0.0.1:80\"\nadmin = \"10.0.0.1:81\"\n"
-            );
-            Fleet::read("", &text).expect("right")
-        };
-        let made = of("\"file\"").haproxy("", Some("/etc/haproxy/places.map"));
-        for part in [
-            "path,regsub(^/t/[^/]+,),url_dec,map(/etc/haproxy/places.map)\n",
-            "    use-server %[var(txn.boxes),word(2,:)] if { var(txn.boxes),word(3,:) -m found } \
-             { var(txn.turn),mod(3) 1 }\n",
-            "    use-server %[var(txn.boxes),word(1,:)] if { var(txn.boxes),word(1,:) -m found }\n",
-        ] {
-            assert!(made.contains(part), "{part}\n{made}");
-        }
-        assert!(!of("1").haproxy("", None).contains("use-server"));
-        let disk = |text: &str| DiskId::read(text).expect("a disk");
-        let two = [disk("a:d0"), disk("a:d1"), disk("b:d0")];
-        let one = [disk("c:d2")];
-        let places = || {
-            [
-                ("x/y", &two[..]),
-                ("x y", &one[..]),
-                ("z", &one[..]),
-                ("", &[][..]),
-            ]
-            .into_iter()
-        };
-        for (title, lines) in [
-            ("\"file\"", "/x/y a:b\n/z c\n"),
-            ("\"folder\"", "/x/y/ a:b\n/z/ c\n"),
-            ("2", "x/y a:b\nz c\n"),
-        ] {
-            let map = of(title).haproxy_map(places());
-            assert_eq!((&*map.text, map.left_out), (lines, 1), "{title}");
-        }
-    }
 
     #[test]
     fn configuration_hashes_titles_and_asks_other_boxes() {
         let text = "title = 2\nlisten = [\"*:8080\", \"[::]:8080\"]\ntries = 2\n\
             [box.a]\naddress = \"10.0.0.1:80\"\nadmin = \"10.0.1.1:81\"\nweight = 50\n";
         let fleet = Fleet::read("", text).expect("right");
-        let made = fleet.haproxy("fleet.toml", None);
+        let made = fleet.haproxy("fleet.toml");
         let id = fleet.boxes[0].id();
         let server = format!("    server a 10.0.0.1:80 id {id} weight 50 addr 10.0.1.1 port 81\n");
         let agent = text.replace("weight", "agent = \"10.0.1.1:82\"\nweight");
-        let made_with = Fleet::read("", &agent).expect("right").haproxy("", None);
+        let made_with = Fleet::read("", &agent).expect("right").haproxy("");
         let check = "port 81 agent-check agent-addr 10.0.1.1 agent-port 82 agent-inter 1s\n";
         assert!(made_with.contains(check), "{made_with}");
         assert!(!made.contains("stats"), "{made}");

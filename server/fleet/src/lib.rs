@@ -23,7 +23,6 @@ mod rendezvous;
 pub use agent::{AgentAnswer, BearableShare, DiskSample};
 pub use balancer::{Balancer, BalancingRule};
 pub use fleet::{Fleet, FleetBox, FleetDisk, TitleRule};
-pub use haproxy::PlacesMap;
 pub use plan::{
     CopyStep, DiskId, DiskLoad, Plan, PlanChanges, PlanDemand, PlanDisk, PlanTitle, plan,
 };

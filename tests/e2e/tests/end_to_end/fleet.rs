@@ -51,23 +51,6 @@ impl Boxes {
         ProgramRun::of(command.arg(&file)).exits_with(0).stdout
     }
 
-    /// The same for HAProxy, with all titles on the box of this number alone.
-    fn config_with_places(&self, listen: SocketAddr, of_box: usize) -> String {
-        self.config("haproxy", listen, &[]);
-        let file = |name: &str| self.scratch.path().join(name);
-        let titles = (0..TITLES).map(|title| format!("title-{title}.bin\t{of_box}:disk\n"));
-        std::fs::write(file("places.tsv"), titles.collect::<String>()).expect("written");
-        let mut command = Command::new(binary());
-        command.args(["fleet", "config", "--for", "haproxy"]);
-        command.arg("--places").arg(file("places.tsv"));
-        command.arg("--map").arg(file("places.map"));
-        let output = command.arg(file("fleet.toml")).output();
-        let output = output.expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{stderr}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-
     /// Requests that each box has answered.
     fn answered(&self) -> Vec<u64> {
         self.servers.iter().map(Server::replies).collect()
@@ -221,35 +204,4 @@ fn box_without_listener_is_passed_over() {
             all.iter().all(|status| *status == 206)
         });
     });
-}
-
-#[test]
-fn placed_titles_go_to_their_box_and_elsewhere_if_it_is_killed() {
-    if !have_or_skip("placed_titles_go_to_their_box", "haproxy") {
-        return;
-    }
-    let mut boxes = Boxes::start();
-    let front = HaProxy::start(|listen| boxes.config_with_places(listen, 1)).expect("HAProxy");
-    let ask_all = || {
-        for title in 0..TITLES {
-            // The token is not checked on an open path.
-            let token = format!("{title:a<43}");
-            let path = format!("/t/2000000000.0.{token}/title-{title}.bin");
-            assert_eq!(ask(front.address(), &path), 206, "title {title}");
-        }
-    };
-    ask_all();
-    let answered = eventually(
-        "replies are counted",
-        || boxes.answered(),
-        |of| of.iter().sum::<u64>() >= TITLES,
-    );
-    assert_eq!(answered, [0, TITLES, 0]);
-    let killed = &mut boxes.servers[1];
-    killed.signal(Signal::KILL).expect("ours");
-    assert!(
-        killed.wait(Duration::from_secs(10)).is_some(),
-        "it has ended"
-    );
-    ask_all();
 }
