@@ -34,6 +34,8 @@ pub struct ToldFreshness {
     pub age: Duration,
     /// How much longer it is fresh.
     pub left: Duration,
+    /// Whether a peer told it, and not the origin.
+    pub of_peer: bool,
 }
 
 impl ToldFreshness {
@@ -42,6 +44,7 @@ impl ToldFreshness {
         Self {
             age: Duration::ZERO,
             left: fresh_for(cache_control, age, usual),
+            of_peer: false,
         }
     }
 
@@ -56,6 +59,7 @@ impl ToldFreshness {
             // Both were rounded down, and no version becomes younger by that.
             age: seconds(age) + Duration::from_secs(1),
             left: seconds(left).min(FRESH_MAX),
+            of_peer: true,
         }
     }
 
@@ -95,7 +99,7 @@ impl Freshness {
     pub fn told(now: Instant, told: ToldFreshness) -> Self {
         let confirmed = now - told.age;
         // A peer that has an outdated version was asked because the origin failed.
-        let failed = (!told.is_fresh()).then_some(now);
+        let failed = (told.of_peer && !told.is_fresh()).then_some(now);
         Self {
             confirmed,
             fresh_for: now.since(confirmed) + told.left,
@@ -240,6 +244,18 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn version_without_lifetime_is_asked_for_each_time() {
+        let rules = FreshnessRules {
+            fresh: Duration::ZERO,
+            stale_max: Duration::from_secs(100),
+        };
+        let of_origin = ToldFreshness::of_origin(None, None, rules.fresh);
+        let may_be_stale = true;
+        let decision = Freshness::told(at(0), of_origin).judge(at(0), &rules);
+        assert_eq!(decision, CacheDecision::Ask { may_be_stale });
     }
 
     #[test]
