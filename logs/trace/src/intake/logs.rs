@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -169,7 +169,7 @@ type RecognisedLog = (String, Vec<String>, LogContents);
 /// The contents of a log; `None` if it is empty.
 fn contents(
     intake: &Intake,
-    path: &PathBuf,
+    path: &Path,
     mut head: LogHead,
 ) -> Result<Option<RecognisedLog>, LogFailure> {
     let log = intake.name_of(path);
