@@ -155,7 +155,7 @@ impl CapacityFigure {
 /// A change of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What is added.
+    /// The added part.
     pub what: String,
     /// The limit with it, relative to that without it.
     pub gain: CapacityFigure,
@@ -240,7 +240,7 @@ pub struct CapacityAnswer {
     pub limited_by: String,
     /// The machine at the limit.
     pub at_limit: LimitState,
-    /// What one more part brings, by gain.
+    /// The gains of one more part, largest first.
     pub changes: Vec<Change>,
     /// nginx on the same machine; nothing if not evaluated.
     pub nginx: Option<OtherServer>,

@@ -37,7 +37,7 @@ pub struct Draw {
     shared: BTreeMap<u32, ObjectId>,
 }
 
-/// What is drawn.
+/// The subject of the drawing.
 #[derive(Debug, Clone, Copy)]
 pub struct DrawSettings<'s> {
     /// How often each session of the sample counts.

@@ -94,7 +94,7 @@ pub struct SampledLimit<'s> {
 pub struct RateRun {
     /// Bytes per second that viewers request.
     pub bytes_per_s: f64,
-    /// What was measured.
+    /// The measurement.
     pub worlds: Vec<RunMeasurements>,
 }
 

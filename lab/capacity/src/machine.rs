@@ -32,7 +32,7 @@ impl Machine {
     /// Parses `4xnearline-20tb`, or the drive alone for one of it; `drive` finds a model by name.
     ///
     /// # Errors
-    /// What is wrong, with the form.
+    /// The mistake, with the form.
     pub fn drives(
         text: &str,
         drive: impl Fn(&str) -> Result<DriveSpec, String>,

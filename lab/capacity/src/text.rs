@@ -68,7 +68,7 @@ fn interval(figure: &CapacityFigure) -> ConfidenceInterval {
     }
 }
 
-/// What one more part brings.
+/// The gain of one more part.
 pub(crate) fn changes(answer: &CapacityAnswer) -> Option<Table> {
     let table = Table::of(
         &answer.changes,

@@ -1,4 +1,4 @@
-//! What a box answers to HAProxy's agent check: the share of its usual load that it can bear.
+//! A box's answer to HAProxy's agent check: the share of its usual load that it can bear.
 //!
 //! The share falls while disks are late or refuse viewers, and rises slowly: each change moves
 //! titles to boxes whose memory does not hold them, so it must not follow the load of a second.
@@ -36,7 +36,7 @@ impl DiskSample {
     }
 }
 
-/// What a box tells its balancer.
+/// The answer of a box to its balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentAnswer {
     /// Takes this percentage of its usual share.

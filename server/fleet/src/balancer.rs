@@ -1,4 +1,4 @@
-//! What a balancer decides: the box of each request, and how many requests each box gets.
+//! The decisions of a balancer: the box of each request, and how many requests each box gets.
 //!
 //! Behaviour of HAProxy with the configuration of [`crate::Fleet::haproxy`]: checks once a second,
 //! weights from agents, a slow start of boxes that come back, a hash of the title with bounded

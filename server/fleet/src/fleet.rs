@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: usize = 32;
 pub struct Fleet {
     /// Addresses on which the balancer listens.
     pub listen: Vec<String>,
-    /// What of a path names a title.
+    /// The part of a path that names a title.
     pub title: TitleRule,
     /// Most requests in progress on one box, percent of the mean over all boxes: a title that more
     /// viewers watch than that is also read from the next box (consistent hashing with bounded
@@ -39,7 +39,7 @@ pub struct Fleet {
     pub boxes: Vec<FleetBox>,
 }
 
-/// What of a path, without a token before it, names a title.
+/// The part of a path, without a token before it, that names a title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TitleRule {
     /// The whole path: every file is a title.
@@ -76,7 +76,7 @@ pub struct FleetDisk {
     pub name: String,
     /// Its capacity.
     pub bytes: u64,
-    /// What it delivers to viewers.
+    /// Its throughput to viewers.
     pub bytes_per_s: u64,
     /// Folder of its titles.
     pub root: String,
@@ -235,7 +235,7 @@ fn read_disks(document: &mut Document, table: &str, of: &mut FleetBox) {
 }
 
 impl TitleRule {
-    /// What of a path below the roots names its title.
+    /// The part of a path below the roots that names its title.
     pub fn of(self, path: &str) -> &str {
         let end = match self {
             Self::File => None,

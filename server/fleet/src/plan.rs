@@ -30,7 +30,7 @@ pub struct PlanDisk {
     pub root: String,
     /// Its capacity.
     pub bytes: u64,
-    /// What it delivers to viewers.
+    /// Its throughput to viewers.
     pub bytes_per_s: u64,
     /// Its share of the titles, relative to other disks.
     weight: f64,
@@ -74,7 +74,7 @@ pub struct PlanTitle {
     pub heat: f64,
 }
 
-/// What a plan is made for.
+/// The fleet, library and demand of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanDemand {
     /// Least number of copies of each title.
@@ -97,7 +97,7 @@ pub struct Plan {
     pub short: Vec<usize>,
 }
 
-/// What a disk holds and bears.
+/// Content and load of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DiskLoad {
     /// Titles on it.
@@ -253,7 +253,7 @@ pub struct CopyStep {
     pub to: usize,
 }
 
-/// What has to change.
+/// The changes to make.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanChanges {
     /// Copies to make.

@@ -1,4 +1,4 @@
-//! What a player chooses among: the files of a title in several bit rates, and its subtitles.
+//! The choices of a player: the files of a title in several bit rates, and its subtitles.
 //!
 //! Invariant: all listed files are cut into segments at the same times, so that a player may go on
 //! with another file at the end of any segment. Files that are cut elsewhere are left out.
@@ -17,7 +17,8 @@ pub const FILES_MAX: usize = 16;
 /// Digits in the suffix of a file.
 const SUFFIX_DIGITS: core::ops::RangeInclusive<usize> = 2..=5;
 
-/// What the playlists of a title need of the index of a file: without sample tables, a tenth of it.
+/// The part of a file's index that the playlists of a title need: without sample tables, a tenth of
+/// it.
 #[derive(Debug, Clone)]
 pub struct TitleOutline(Title);
 

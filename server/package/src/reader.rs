@@ -17,7 +17,7 @@ const SEARCH_BYTES_MAX: u64 = MIB;
 /// Size of a read in the midst of the file.
 const NEXT_BYTES: u64 = 64 * KIB;
 
-/// What a reader does next.
+/// The next step of a reader.
 #[derive(Debug)]
 pub enum ReadStep {
     /// It needs these bytes of the file: not empty, and inside of it.
@@ -47,7 +47,7 @@ impl TitleHeaders {
 #[derive(Debug)]
 pub struct HeaderReader {
     size: u64,
-    /// The box that is looked at.
+    /// The current box.
     next: u64,
     box_count: u32,
     /// The body of `moov`, once it was found.

@@ -27,7 +27,7 @@ pub struct Subtitles {
     suffix: String,
 }
 
-/// What is made from subtitles.
+/// A resource made from subtitles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SubtitlesForm {
     /// `text.en.srt.m3u8`: an HLS media playlist.
@@ -72,7 +72,7 @@ impl Subtitles {
         format!("{PREFIX}{}.{extension}", self.suffix)
     }
 
-    /// What the name of the file has after that of the title and a dot.
+    /// The part of the file's name after that of the title and a dot.
     pub fn suffix(&self) -> &str {
         &self.suffix
     }

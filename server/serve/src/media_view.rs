@@ -19,7 +19,7 @@ use crate::pending_scans::PendingScans;
 use crate::root_attachment::RootAttachments;
 use headlong_config::Config;
 
-/// What the admin address shows of a running server, besides its library and devices.
+/// The parts of a running server that the admin address shows, besides its library and devices.
 pub(crate) struct AdminSources {
     pub(crate) connections: Arc<ConnectionCounters>,
     /// URLs of the media listeners, for players in a browser.

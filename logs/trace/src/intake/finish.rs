@@ -12,7 +12,7 @@ use crate::partitions::first_pass::FirstPass;
 use crate::partitions::record::SOURCE_SHIFT;
 use crate::read::DropReason;
 
-/// What was counted while logs were read, and the errors that ended some of them early.
+/// Counts taken while logs were read, and the errors that ended some of them early.
 pub(crate) type ReadCounts = (ThreadResults, Vec<(u32, String)>);
 
 /// The intake, after the first pass over its requests.

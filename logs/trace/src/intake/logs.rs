@@ -37,7 +37,7 @@ pub(super) struct LogFile {
 pub(super) enum LogContents {
     Lines {
         reader: LineReader,
-        /// What is around each line.
+        /// The envelope of each line.
         wrapper: Option<Wrapper>,
         state: Mutex<LogState>,
     },
@@ -83,7 +83,7 @@ pub(crate) struct LogOrigins {
 }
 
 impl LogFiles {
-    /// What remains of them once they are read.
+    /// The remains of logs that were read.
     pub(super) fn into_origins(self) -> LogOrigins {
         let logs = self.logs.into_iter().map(|log| LogOrigin {
             name: log.name,

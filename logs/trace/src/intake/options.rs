@@ -18,7 +18,7 @@ pub(crate) const PART_BUFFER_BYTES: usize = 16 << 10;
 pub struct Intake {
     /// Logs; `-` is standard input. Compressed logs (gzip, zstd) are decompressed while reading.
     pub logs: Vec<PathBuf>,
-    /// What the only log is called in messages and reports, if not by its path.
+    /// Name of the only log in messages and reports, if not its path.
     pub name: Option<String>,
     /// The files table: `file,title,kind,kbps,size,disk,duration_s`, of which only `file` is
     /// required.
@@ -124,7 +124,7 @@ impl fmt::Display for MemoryBound {
 }
 
 impl Intake {
-    /// What the log at this path is called.
+    /// The name of the log at this path.
     pub(crate) fn name_of(&self, path: &Path) -> String {
         match &self.name {
             Some(name) => name.clone(),

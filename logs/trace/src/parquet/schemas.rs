@@ -14,7 +14,7 @@ pub struct ColumnMeaning {
     pub name: &'static str,
     /// Its unit; empty for names and flags.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 

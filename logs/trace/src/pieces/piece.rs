@@ -25,7 +25,7 @@ pub struct PieceSettings {
     pub shards: u32,
 }
 
-/// What was read of a piece.
+/// The content of a piece.
 #[derive(Debug, Clone)]
 pub struct LogPiece {
     /// For [`LogSurvey::of`](super::LogSurvey::of).
@@ -35,7 +35,7 @@ pub struct LogPiece {
     pub shards: Vec<(u32, Vec<u8>)>,
 }
 
-/// What the whole log needs of a piece.
+/// The facts of a piece that the whole log needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PieceHead {
     pub(super) number: u32,

@@ -54,7 +54,7 @@ pub enum PiecesError {
     Requests {
         /// The log.
         name: String,
-        /// What they are of: `shard 3`, or `all shards`.
+        /// Their origin: `shard 3`, or `all shards`.
         of: String,
         /// Number of requests that are here.
         found: u64,
@@ -63,7 +63,7 @@ pub enum PiecesError {
     },
 }
 
-/// What is known of a log once all its pieces are read.
+/// The facts of a log all of whose pieces were read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogSurvey {
     /// Hash of all heads.
@@ -169,7 +169,7 @@ impl LogSurvey {
         (self.devices, self.disks, self.crowded) = (devices, disks, crowded);
     }
 
-    /// What the log is called.
+    /// Name of the log.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -198,7 +198,7 @@ impl LogSurvey {
         StoredKind::Piece.contents("the survey of a log", bytes)
     }
 
-    /// What one process would have read, except the requests.
+    /// The intake of one process, without the requests.
     pub(super) fn read(
         &self,
         intake: &Intake,
@@ -243,7 +243,7 @@ impl LogSurvey {
         Ok((names, table, told))
     }
 
-    /// What the sums need, from the usage by all shards, and the log as one process would have
+    /// The input of the sums, from the usage by all shards, and the log as one process would have
     /// taken it in, without requests and names of sessions. A shard without a request has no usage.
     ///
     /// # Errors
@@ -333,7 +333,7 @@ pub(super) struct ShardUsage {
     pub(super) device_sessions: Vec<u64>,
 }
 
-/// What the sums of all shards need of the whole log.
+/// The facts of the whole log that the sums of all shards need.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SumPlan {
     pub(super) constants: LogConstants,

@@ -74,7 +74,7 @@ pub(crate) fn outcomes(tried: &[TriedFormat]) -> String {
 pub(crate) struct RecognisedFormat {
     pub(crate) name: String,
     pub(crate) reader: LineReader,
-    /// What is around each line.
+    /// The envelope of each line.
     pub(crate) wrapper: Option<Wrapper>,
     /// Names in the log that are not used.
     pub(crate) unused: Vec<String>,

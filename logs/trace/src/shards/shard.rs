@@ -64,7 +64,7 @@ impl SplitIdentity {
     }
 }
 
-/// What a shard has at its end.
+/// The end of a shard.
 #[derive(Debug, Serialize, Deserialize)]
 struct ShardIndex {
     constants: LogConstants,

@@ -28,7 +28,7 @@ use headlong_config::ListingFormat;
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                               form-action 'self'; frame-ancestors 'self'";
 
-/// What a listing is made from, besides the names.
+/// The input of a listing, besides the names.
 struct ListingInputs {
     state: Arc<MediaState>,
     settings: Arc<HttpSettings>,

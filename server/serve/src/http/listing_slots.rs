@@ -35,7 +35,7 @@ impl Default for ListingSlots {
     }
 }
 
-/// What a large listing holds until it was sent.
+/// Memory of a large listing, held until it was sent.
 pub(super) struct LargeListing {
     pub(super) units: OwnedSemaphorePermit,
     pub(super) share: Option<AddressShare>,

@@ -36,7 +36,7 @@ pub(super) struct PackagedName {
     made: MadeResource,
 }
 
-/// What is made.
+/// The resource to make.
 enum MadeResource {
     /// From one file, by what its name has after that of the title before the extension: empty for
     /// the title's own file.

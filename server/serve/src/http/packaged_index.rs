@@ -22,7 +22,7 @@ use headlong_config::EtagTime;
 /// Changes if the same file gives other segments than before.
 const FORMAT: u64 = 1;
 
-/// What the index of a file depends on, besides its path.
+/// The key of a file's index, besides its path.
 pub(super) fn index_key(asked: &ParsedRequest, file: &FileEntry) -> IndexKey {
     IndexKey {
         stream: file.stream.id,

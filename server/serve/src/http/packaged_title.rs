@@ -41,7 +41,7 @@ enum NameBeside {
 }
 
 impl NameBeside {
-    /// What a name is to the title of this name and extension, in composed form.
+    /// The role of a name for the title of this name and extension, in composed form.
     fn read((title, extension): (&str, &str), name: &str) -> Option<Self> {
         // The other normal form of a name leads to the same file.
         let name = composed(name);

@@ -53,7 +53,7 @@ impl PackagedTitle {
 /// An index, or why the file cannot be packaged.
 pub(super) type IndexOutcome = Result<Arc<PackagedTitle>, PackageFault>;
 
-/// What an index depends on, besides the path of its file.
+/// The key of an index, besides the path of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexKey {
     pub(super) stream: u64,

@@ -14,7 +14,7 @@ use super::listing_page::{PAGE_BYTES_MAX, encoded, http_date};
 /// Media type of replies.
 pub(super) const MEDIA_TYPE: &str = "application/xml; charset=utf-8";
 
-/// What a request covers: the header field `depth`.
+/// The scope of a request: the header field `depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// The resource.
