@@ -9,7 +9,7 @@
 //! viewers take. Without the last, an overloaded device falls from one size to the next smaller
 //! one, each with less throughput. With a bound of half of what was wanted it still did after some
 //! minutes: every job was late, every read had half of its size, and the limit of a WD Red over half
-//! an hour was 74 MiB/s instead of 80.
+//! an hour was 74 MiB/s instead of 81.
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
